@@ -1,1 +1,23 @@
-//! Being written.
+//! The engine of Duetime: job model, rules, ports, timing wheel and memory broker.
+//!
+//! A *broker* knows what is due and who holds it. A *ledger* remembers every job. The *engine* moves jobs between the
+//! two and holds all the rules. This crate knows no SQL and no sockets: stores implement its [`ports`], and edges
+//! call its engine.
+
+pub mod clock;
+pub mod engine;
+pub mod error;
+pub mod id;
+pub mod job;
+pub mod limits;
+pub mod name;
+pub mod ports;
+pub mod retry;
+pub mod rules;
+
+pub use clock::{Clock, Millis, SystemClock};
+pub use engine::Engine;
+pub use error::Error;
+pub use id::{JobId, Receipt};
+pub use job::{AttemptError, Due, Job, KeyUntil, NewJob, OnConflict, Payload, Stage, State};
+pub use retry::{Backoff, Retry, WhenExhausted};

@@ -1,0 +1,50 @@
+//! Clocks. The only place that reads the machine's.
+//!
+//! Due times go by the wall clock, leases by the monotonic one: a stepped wall clock ends no lease. Nothing else in
+//! the project asks for the time; everything is handed a [`Clock`] or an instant.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// An instant: milliseconds since 1970-01-01 UTC, or, where a name says `mono`, since some start.
+pub type Millis = u64;
+
+/// A source of time.
+pub trait Clock: Send + Sync + std::fmt::Debug {
+    /// The wall clock.
+    fn wall(&self) -> Millis;
+    /// The monotonic clock. Its zero is arbitrary.
+    fn mono(&self) -> Millis;
+}
+
+/// The machine's clocks.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl SystemClock {
+    /// The machine's clocks; the monotonic one starts here.
+    pub fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn wall(&self) -> Millis {
+        millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
+    }
+
+    fn mono(&self) -> Millis {
+        millis(self.start.elapsed())
+    }
+}
+
+fn millis(duration: Duration) -> Millis {
+    u64::try_from(duration.as_millis()).expect("the clock reads before the year 500,000,000")
+}

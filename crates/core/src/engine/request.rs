@@ -1,0 +1,281 @@
+//! What edges ask of the engine, and what it answers.
+
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::{JobId, Receipt};
+use crate::job::{Due, Job, Payload, State};
+use crate::ports::{Counts, Lease, Retention, Tally, Window};
+use crate::retry::Retry;
+use crate::rules::Failure;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a push did for one job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pushed {
+    /// The job: the new one, or the one that holds the key.
+    pub job: Job,
+    /// Which of the two.
+    pub outcome: PushOutcome,
+}
+
+/// Whether a push made a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PushOutcome {
+    /// It did.
+    Created,
+    /// The key was held; the holder is as it was.
+    Kept,
+    /// The key was held; the holder has the new values.
+    Replaced,
+}
+
+/// From where jobs are handed out.
+#[derive(Clone, Debug)]
+pub enum From {
+    /// The most urgent due ones of these queues, in strict order.
+    Queues(Vec<Arc<str>>),
+    /// Particular jobs, as far as they are due.
+    Jobs(Vec<Target>),
+}
+
+/// A job, and optionally the version that it must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Which job.
+    pub id: JobId,
+    /// Only in this version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}
+
+impl std::convert::From<JobId> for Target {
+    fn from(id: JobId) -> Self {
+        Self { id, version: None }
+    }
+}
+
+/// A reserve.
+#[derive(Clone, Debug)]
+pub struct ReserveRequest {
+    /// From where.
+    pub from: From,
+    /// At most so many: 1 to 1000.
+    pub limit: usize,
+    /// For how long, 1 s to 12 h in milliseconds; else each job's own length, its queue's, or 60 s.
+    pub lease_ms: Option<u64>,
+    /// How long to wait where nothing is due, up to 60 s, in milliseconds.
+    pub wait_ms: u64,
+    /// A repeat with the same id gets what the first got.
+    pub request_id: Option<Arc<str>>,
+}
+
+/// A take.
+#[derive(Clone, Debug)]
+pub struct TakeRequest {
+    /// From where.
+    pub from: From,
+    /// At most so many: 1 to 1000.
+    pub limit: usize,
+    /// Only jobs due in this range; a `to` in the future is refused.
+    pub due_from: Option<Millis>,
+    /// See `due_from`.
+    pub due_to: Option<Millis>,
+    /// A repeat with the same id gets what the first got.
+    pub request_id: Option<Arc<str>>,
+}
+
+/// What was handed out.
+#[derive(Clone, Debug, Default)]
+pub struct Handout {
+    /// Leases, or taken jobs.
+    pub leases: Vec<Lease>,
+    /// Before this instant nothing more is due in these queues; `None` where nothing waits.
+    pub next_due_at: Option<Millis>,
+    /// Named jobs that were not handed out, and why.
+    pub refused: Vec<(JobId, Error)>,
+    /// Of a take: whether it is recorded already. Where the store cannot be written it is kept in memory, and
+    /// recorded when it can.
+    pub recorded: bool,
+}
+
+/// How a worker ends a lease.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The job is done.
+    Complete {
+        /// At most 1 MiB, kept with the job.
+        result: Option<Payload>,
+    },
+    /// The attempt failed.
+    Fail(Failure),
+    /// The job is given back; the attempt does not count.
+    Release {
+        /// From now, in milliseconds; with 0 the job keeps its place.
+        delay_ms: u64,
+    },
+}
+
+/// What became of a settled job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// The receipt.
+    pub receipt: Receipt,
+    /// The job's state now.
+    pub state: State,
+    /// Whether it is recorded already; see [`Handout::recorded`].
+    pub recorded: bool,
+}
+
+/// A lease that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension {
+    /// The receipt.
+    pub receipt: Receipt,
+    /// When it ends.
+    pub lease_until: Millis,
+    /// Whether the worker should stop: the job was cancelled.
+    pub cancel_asked: bool,
+}
+
+/// What a cancel did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelOutcome {
+    /// The job will not run.
+    Cancelled,
+    /// It is running, and its worker is asked to stop.
+    CancelRequested,
+    /// It had ended before.
+    AlreadyFinished,
+}
+
+/// New values of a waiting job; what is `None` stays.
+#[derive(Clone, Debug, Default)]
+pub struct Patch {
+    /// From when it may run.
+    pub due: Option<Due>,
+    /// 0 is the most urgent.
+    pub priority: Option<u32>,
+    /// What the handler is given.
+    pub payload: Option<Payload>,
+}
+
+/// Which jobs to find.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// In this queue.
+    pub queue: Option<Arc<str>>,
+    /// With this key; needs a queue.
+    pub key: Option<Arc<str>>,
+    /// With this tag.
+    pub tag: Option<Arc<str>>,
+    /// Of this kind.
+    pub kind: Option<Arc<str>>,
+    /// In one of these states; empty for all.
+    pub states: Vec<State>,
+    /// Only scheduled or ready ones with an attempt behind them.
+    pub retrying: bool,
+    /// Due from this instant on.
+    pub due_from: Option<Millis>,
+    /// Due up to this instant.
+    pub due_to: Option<Millis>,
+}
+
+impl Query {
+    pub(crate) fn window(&self) -> Window {
+        Window { from: self.due_from.unwrap_or(0), to: self.due_to.unwrap_or(Millis::MAX) }
+    }
+}
+
+/// A page of jobs.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// Waiting jobs of one queue come in due order, all else in the order of ids.
+    pub jobs: Vec<Job>,
+    /// Where the next page begins, opaque; `None` at the end. A page may be short and still have a next one.
+    pub next_cursor: Option<String>,
+}
+
+/// What to do with many jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BulkAction {
+    /// Cancel.
+    Cancel,
+    /// Retry those that have ended.
+    Retry,
+    /// Delete those that do not run.
+    Delete,
+}
+
+/// How many jobs came to which outcome, by word: `cancelled`, `cancel_requested`, `retried`, `deleted`, or the code of
+/// the error.
+pub type BulkCounts = BTreeMap<&'static str, u64>;
+
+/// What a queue's operator sets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QueueSettings {
+    /// Whether nothing is handed out.
+    pub paused: bool,
+    /// The retry rule of jobs without one.
+    pub retry: Retry,
+    /// The lease of jobs without one, in milliseconds.
+    pub lease_ms: Option<u64>,
+}
+
+/// A queue.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueStatus {
+    /// Its name.
+    pub queue: Arc<str>,
+    /// Its live jobs, `scheduled` including those beyond the horizon.
+    pub counts: Counts,
+    /// Its jobs by stored state.
+    pub tally: Tally,
+    /// Its settings.
+    pub settings: QueueSettings,
+}
+
+/// How the engine is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Whether jobs are handed out.
+    pub ready: bool,
+    /// What does not work as it should, in words.
+    pub degraded: Vec<String>,
+    /// Jobs loaded since the start.
+    pub loaded: u64,
+    /// Whether loading what is due within the horizon is done.
+    pub is_loaded: bool,
+    /// Outcomes that wait to be recorded.
+    pub backlog: usize,
+}
+
+/// How an engine is set up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// How far ahead the broker holds jobs, in milliseconds; by default 1 h. Jobs are loaded in steps of
+    /// [`BUCKET_MS`](crate::ports::BUCKET_MS) beyond it.
+    pub horizon_ms: u64,
+    /// Largest payload, by default 1 MiB, up to 64 MiB.
+    pub payload_bytes_max: usize,
+    /// How long finished jobs are kept.
+    pub retention: Retention,
+    /// At so many outcomes that could not be recorded nothing more is handed out; by default 100,000.
+    pub backlog_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        use crate::limits::{HOUR_MS, PAYLOAD_BYTES_DEFAULT};
+        Self {
+            horizon_ms: HOUR_MS,
+            payload_bytes_max: PAYLOAD_BYTES_DEFAULT,
+            retention: Retention::default(),
+            backlog_max: 100_000,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What can go wrong, each with a stable code.
+
+use crate::id::{JobId, Receipt};
+use crate::job::State;
+use std::sync::Arc;
+
+/// An error of the engine or of a store below it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The request is outside a limit or malformed. Nothing was changed.
+    #[error("expected `{what}` to be {expected}, got {got}")]
+    Invalid {
+        /// Which part of the request.
+        what: &'static str,
+        /// What would have been right.
+        expected: String,
+        /// What came.
+        got: String,
+    },
+    /// There is no such job: it never was, or its record was pruned.
+    #[error("no job has the id {0}")]
+    NotFound(JobId),
+    /// Another live job of the queue holds the key.
+    #[error("the key {key:?} in the queue {queue:?} is held by the job {holder}")]
+    KeyConflict {
+        /// The queue.
+        queue: Arc<str>,
+        /// The key.
+        key: Arc<str>,
+        /// Who holds it.
+        holder: JobId,
+    },
+    /// The job has changed since it was read. Nothing was changed.
+    #[error("the job {id} has version {current}, not {expected}: it has changed since it was read")]
+    VersionMismatch {
+        /// The job.
+        id: JobId,
+        /// The version that was asked for.
+        expected: u64,
+        /// The version that it has.
+        current: u64,
+    },
+    /// The lease has ended, or never was: the outcome is refused and changes nothing.
+    #[error("the lease {0} has ended: its job was handed out again, finished or cancelled")]
+    LeaseLost(Receipt),
+    /// The job is running and cannot be changed now.
+    #[error("the job {0} is running: cancel it, or wait for its end")]
+    Running(JobId),
+    /// The job has ended.
+    #[error("the job {id} has already ended as {state}")]
+    Finished {
+        /// The job.
+        id: JobId,
+        /// How it ended.
+        state: State,
+    },
+    /// The job is waiting or running, so there is nothing to retry.
+    #[error("the job {0} is live: only a finished one can be retried")]
+    Live(JobId),
+    /// The store has no room. Nothing was acknowledged; try again once there is.
+    #[error("the store is full: {0}; make room and try again")]
+    Full(String),
+    /// The store cannot be reached or written just now; try again.
+    #[error("the store is not available: {0}; try again")]
+    Unavailable(String),
+    /// The store holds what it should not.
+    #[error("the store is damaged: {0}")]
+    Damaged(String),
+    /// The engine is being stopped.
+    #[error("this process is stopping; try again on another")]
+    Stopping,
+    /// Outcomes that could not be recorded have reached their bound, so nothing is handed out until the store can be
+    /// written again.
+    #[error("{0} outcomes wait to be recorded, so nothing is handed out; make the store writable")]
+    Backlog(usize),
+}
+
+impl Error {
+    /// An [`Error::Invalid`].
+    pub fn invalid(what: &'static str, expected: impl Into<String>, got: impl ToString) -> Self {
+        Self::Invalid { what, expected: expected.into(), got: got.to_string() }
+    }
+
+    /// The stable code, the same in Rust, JSON and the docs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "invalid",
+            Self::NotFound(_) => "not_found",
+            Self::KeyConflict { .. } => "key_conflict",
+            Self::VersionMismatch { .. } => "version_mismatch",
+            Self::LeaseLost(_) => "lease_lost",
+            Self::Running(_) => "job_running",
+            Self::Finished { .. } => "already_finished",
+            Self::Live(_) => "job_live",
+            Self::Full(_) => "store_full",
+            Self::Unavailable(_) => "store_unavailable",
+            Self::Damaged(_) => "store_damaged",
+            Self::Stopping => "stopping",
+            Self::Backlog(_) => "backlog",
+        }
+    }
+
+    /// Whether the same request may succeed later without being changed.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Full(_) | Self::Unavailable(_) | Self::Stopping | Self::Backlog(_))
+    }
+}

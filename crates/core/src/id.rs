@@ -1,0 +1,148 @@
+//! Ids of jobs and receipts of leases.
+//!
+//! A [`JobId`] is `sequence << 10 | partition`; sequences are allotted by the ledger in blocks that start no lower
+//! than `now_ms << 10`, so ids are unique, and ordered by time to within a block.
+
+use crate::clock::Millis;
+use crate::error::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// Bits of an id below its sequence: the partition of the broker that holds the job; 0 in memory.
+const PARTITION_BITS: u32 = 10;
+
+/// A job's id: a positive 63-bit integer. In JSON a decimal string, since many readers lose integers above 2^53.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(u64);
+
+impl JobId {
+    /// The id with this number, where that is positive and below 2^63.
+    pub fn new(number: u64) -> Option<Self> {
+        (number > 0 && i64::try_from(number).is_ok()).then_some(Self(number))
+    }
+
+    /// The id of a sequence, in partition 0.
+    ///
+    /// # Panics
+    /// Beyond the year 2255, where sequences leave 53 bits.
+    pub fn from_sequence(sequence: u64) -> Self {
+        Self::new(sequence << PARTITION_BITS).expect("a sequence is positive and below 2^53")
+    }
+
+    /// The number.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        decimal(text)
+            .and_then(Self::new)
+            .ok_or_else(|| Error::invalid("id", "a decimal number from 1 to 2^63 - 1", text))
+    }
+}
+
+/// Proof of a lease: `<id>.<epoch>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Receipt {
+    /// The leased job.
+    pub id: JobId,
+    /// Which of the job's leases; grows with each, and never repeats.
+    pub epoch: u64,
+}
+
+impl fmt::Display for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.id, self.epoch)
+    }
+}
+
+impl FromStr for Receipt {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parsed = text
+            .split_once('.')
+            .and_then(|(id, epoch)| Some(Self { id: decimal(id).and_then(JobId::new)?, epoch: decimal(epoch)? }));
+        parsed.ok_or_else(|| Error::invalid("receipt", "<id>.<epoch>, as a reserve answered it", text))
+    }
+}
+
+/// Digits only: `u64::from_str` would take a sign.
+fn decimal(text: &str) -> Option<u64> {
+    let canonical = text == "0" || !text.starts_with('0');
+    (canonical && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+}
+
+macro_rules! serde_as_text {
+    ($type:ty) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+serde_as_text!(JobId);
+serde_as_text!(Receipt);
+
+/// The first sequence of a block that is allotted now, where earlier blocks end before `last_end`.
+pub fn block_start(last_end: u64, now: Millis) -> u64 {
+    last_end.max(now << PARTITION_BITS)
+}
+
+/// The next version, epoch or fence after `last`: it grows even over a loss of memory, since it is no lower than the
+/// clock.
+pub fn next_number(last: u64, now: Millis) -> u64 {
+    now.max(last + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_a_decimal_string_in_json() {
+        let id = JobId::new(1_834_902_384_928_391_168).unwrap();
+        assert_eq!(serde_json::to_string(&id).unwrap(), "\"1834902384928391168\"");
+        assert_eq!(serde_json::from_str::<JobId>("\"1834902384928391168\"").unwrap(), id);
+        for wrong in ["0", "-1", "+1", "01", "", " 1", "9223372036854775808", "1.0"] {
+            assert!(wrong.parse::<JobId>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_receipt_reads_back() {
+        let receipt = Receipt { id: JobId::new(7).unwrap(), epoch: 9 };
+        assert_eq!(receipt.to_string().parse::<Receipt>().unwrap(), receipt);
+        for wrong in ["7", "7.", ".9", "7.9.1", "7.-9", "0.9"] {
+            assert!(wrong.parse::<Receipt>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn blocks_and_numbers_only_grow() {
+        assert_eq!(block_start(0, 5), 5 << 10);
+        assert_eq!(block_start(9_000, 5), 9_000);
+        assert_eq!(next_number(3, 10), 10);
+        assert_eq!(next_number(10, 3), 11);
+    }
+}

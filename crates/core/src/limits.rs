@@ -1,0 +1,69 @@
+//! Every limit of Duetime, with its unit. Beyond a limit there is an error; nothing is clamped.
+
+/// One second in milliseconds.
+pub const SECOND_MS: u64 = 1_000;
+/// One minute in milliseconds.
+pub const MINUTE_MS: u64 = 60 * SECOND_MS;
+/// One hour in milliseconds.
+pub const HOUR_MS: u64 = 60 * MINUTE_MS;
+/// One day in milliseconds.
+pub const DAY_MS: u64 = 24 * HOUR_MS;
+
+/// Largest payload unless configured otherwise: 1 MiB.
+pub const PAYLOAD_BYTES_DEFAULT: usize = 1 << 20;
+/// Largest payload that can be configured: 64 MiB.
+pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
+/// Longest queue name.
+pub const QUEUE_BYTES_MAX: usize = 200;
+/// Longest kind.
+pub const KIND_BYTES_MAX: usize = 128;
+/// Longest key.
+pub const KEY_BYTES_MAX: usize = 255;
+/// Most tags of one job.
+pub const TAGS_MAX: usize = 16;
+/// Longest tag.
+pub const TAG_BYTES_MAX: usize = 255;
+/// Longest delay, and farthest `due_at` ahead of now: 10 years of 365.25 days.
+pub const DELAY_MS_MAX: u64 = 3_652 * DAY_MS + DAY_MS / 2;
+/// Shortest lease: 1 s.
+pub const LEASE_MS_MIN: u64 = SECOND_MS;
+/// Longest lease: 12 h.
+pub const LEASE_MS_MAX: u64 = 12 * HOUR_MS;
+/// The lease where nobody names one: 60 s.
+pub const LEASE_MS_DEFAULT: u64 = MINUTE_MS;
+/// Most jobs in one batch.
+pub const BATCH_JOBS_MAX: usize = 10_000;
+/// Most payload bytes in one batch: 64 MiB.
+pub const BATCH_BYTES_MAX: usize = 64 << 20;
+/// Most jobs one reserve or take hands out.
+pub const RESERVE_JOBS_MAX: usize = 1_000;
+/// Most queues one reserve may name.
+pub const RESERVE_QUEUES_MAX: usize = 64;
+/// What a take hands out where no limit is given.
+pub const TAKE_JOBS_DEFAULT: usize = 10;
+/// Longest wait of a reserve: 60 s.
+pub const WAIT_MS_MAX: u64 = 60 * SECOND_MS;
+/// Longest message of an outcome: 64 KiB.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// Longest result: 1 MiB.
+pub const RESULT_BYTES_MAX: usize = 1 << 20;
+/// Longest request id.
+pub const REQUEST_ID_BYTES_MAX: usize = 64;
+/// How many errors a job keeps: the last 20.
+pub const ERRORS_KEPT: usize = 20;
+/// Bytes kept of each error's message but the last: 1 KiB (the last is kept whole as the job's message).
+pub const ERROR_BYTES_KEPT: usize = 1 << 10;
+/// Most steps in a retry rule.
+pub const RETRY_STEPS_MAX: usize = 100;
+/// Priority where none is given; 0 is the most urgent.
+pub const PRIORITY_DEFAULT: u32 = 1_024;
+/// Crashes (leases that ended unsettled) after which a job is failed, by default.
+pub const CRASHES_MAX_DEFAULT: u32 = 5;
+/// Most jobs one page of find or list shows.
+pub const PAGE_JOBS_MAX: usize = 1_000;
+/// What a page shows where no limit is given.
+pub const PAGE_JOBS_DEFAULT: usize = 100;
+/// Most jobs that an atomic step of a broker touches.
+pub const STEP_JOBS_MAX: usize = 1_000;
+/// A `due_at_ms` below this looks like seconds and is refused.
+pub const INSTANT_MS_MIN: u64 = 100_000_000_000;

@@ -1,0 +1,104 @@
+//! Checks of queue names, kinds, keys and tags. All of them compare byte by byte.
+
+use crate::error::Error;
+use crate::limits::{KEY_BYTES_MAX, KIND_BYTES_MAX, QUEUE_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX};
+use std::sync::Arc;
+
+/// The queue where none is named.
+pub const QUEUE_DEFAULT: &str = "default";
+/// The kind where none is named.
+pub const KIND_DEFAULT: &str = "default";
+
+/// A queue's name: 1 to 200 of `A-Za-z0-9-+/;.$_()`, not starting with `-`.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_queue(queue: &str) -> Result<(), Error> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-+/;.$_()".contains(&b);
+    if queue.is_empty() || queue.len() > QUEUE_BYTES_MAX || queue.starts_with('-') || !queue.bytes().all(allowed) {
+        let expected = "1 to 200 of A-Z a-z 0-9 - + / ; . $ _ ( ), not starting with -";
+        return Err(Error::invalid("queue", expected, shown(queue)));
+    }
+    Ok(())
+}
+
+/// A kind: 1 to 128 bytes.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_kind(kind: &str) -> Result<(), Error> {
+    length("kind", kind, KIND_BYTES_MAX)
+}
+
+/// A key: 1 to 255 bytes.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_key(key: &str) -> Result<(), Error> {
+    length("key", key, KEY_BYTES_MAX)
+}
+
+/// A tag: 1 to 255 bytes.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_tag(tag: &str) -> Result<(), Error> {
+    length("tag", tag, TAG_BYTES_MAX)
+}
+
+/// A job's tags: at most 16, no tag twice.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_tags(tags: &[Arc<str>]) -> Result<(), Error> {
+    if tags.len() > TAGS_MAX {
+        return Err(Error::invalid("tags", format!("at most {TAGS_MAX} tags"), tags.len()));
+    }
+    for (i, tag) in tags.iter().enumerate() {
+        check_tag(tag)?;
+        if tags[..i].contains(tag) {
+            return Err(Error::invalid("tags", "each tag once", shown(tag)));
+        }
+    }
+    Ok(())
+}
+
+fn length(what: &'static str, text: &str, max: usize) -> Result<(), Error> {
+    if text.is_empty() || text.len() > max {
+        let got = format!("{} bytes", text.len());
+        return Err(Error::invalid(what, format!("1 to {max} bytes"), got));
+    }
+    Ok(())
+}
+
+/// The start of what came, for an error message.
+fn shown(text: &str) -> String {
+    const SHOWN_CHARS: usize = 80;
+    let start: String = text.chars().take(SHOWN_CHARS).collect();
+    if start.len() < text.len() { format!("{start:?}… ({} bytes)", text.len()) } else { format!("{start:?}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_names() {
+        for right in ["orders", "a", "A-Z+0/9;.$_()", &"q".repeat(200)] {
+            check_queue(right).unwrap();
+        }
+        for wrong in ["", "-orders", "or ders", "größe", "a\n", &"q".repeat(201)] {
+            let error = check_queue(wrong).unwrap_err();
+            assert_eq!(error.code(), "invalid", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn tags_are_few_and_distinct() {
+        let tags = |n: usize| (0..n).map(|i| Arc::from(format!("t{i}"))).collect::<Vec<Arc<str>>>();
+        check_tags(&tags(16)).unwrap();
+        assert!(check_tags(&tags(17)).is_err());
+        assert!(check_tags(&[Arc::from("a"), Arc::from("a")]).is_err());
+        assert!(check_tags(&[Arc::from("")]).is_err());
+    }
+}

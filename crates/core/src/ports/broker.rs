@@ -1,0 +1,231 @@
+//! The broker: live jobs, in order, and leases.
+
+use super::edit::{Edit, Edited};
+use super::ledger::Note;
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::{JobId, Receipt};
+use crate::job::{Job, State};
+use crate::rules::Decision;
+use async_trait::async_trait;
+use std::sync::Arc;
+
+/// Told by a broker that something may be due in a queue sooner than it last said.
+pub type Wake = Arc<dyn Fn(&Arc<str>) + Send + Sync>;
+
+/// Holds live jobs.
+///
+/// # Contract
+/// - A job has at most one live lease. Epochs and versions only grow, each new one by [`crate::id::next_number`].
+/// - No job is handed out before its `due_at`, by [`now`](Self::now).
+/// - Every change of a job but `put` and `extend` leaves a [`Note`] in the outbox in the same atomic step, and the
+///   note stays until it is forgotten. Of one job only the latest note is kept.
+/// - A job that ends, and an id that an edit does not know, leave a tombstone: for at least twice
+///   [`READ_AGE_MS_MAX`](Self::READ_AGE_MS_MAX) no put of a version below it is taken.
+/// - No verb touches an unbounded number of jobs in one atomic step.
+#[async_trait]
+pub trait Broker: Send + Sync {
+    /// The broker's clock.
+    fn now(&self) -> Millis;
+
+    /// Whether it forgets everything when this process ends, so that leases must be noted in the ledger.
+    fn is_volatile(&self) -> bool;
+
+    /// Whom to tell when something may be due sooner than was last said. Called once, before anything else.
+    fn watch(&self, wake: Wake);
+
+    /// Holds these jobs from now on: waiting, or leased where they carry a `lease_until`. `read_at` is the broker's
+    /// clock before they were read from the ledger. Idempotent by id and version.
+    async fn put(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<Put>, Error>;
+
+    /// Leases due jobs, most urgent first: by priority, then `due_at`, then id; queues in the order that they are
+    /// named. Attempt and epoch are counted.
+    async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error>;
+
+    /// Moves the end of leases to this many milliseconds from now (`None`: the length that the lease began with).
+    async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Vec<Extended>, Error>;
+
+    /// Ends leases. Repeated with the receipt that finished a job it answers the same again, as far as it remembers.
+    async fn settle(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error>;
+
+    /// At most `limit` running jobs whose lease is over, and waiting ones that were not started in time.
+    async fn expired(&self, limit: usize) -> Result<Expired, Error>;
+
+    /// Changes jobs from outside.
+    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error>;
+
+    /// What it knows of these jobs: live ones, and those whose outcome is still in the outbox.
+    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error>;
+
+    /// Live jobs of one queue in due order (`due_at`, then id).
+    async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error>;
+
+    /// Live jobs by queue, for these queues or all.
+    async fn counts(&self, queues: Option<&[Arc<str>]>) -> Result<Vec<(Arc<str>, Counts)>, Error>;
+
+    /// Stops or starts handing out a queue's jobs.
+    async fn pause(&self, queue: &Arc<str>, paused: bool) -> Result<(), Error>;
+
+    /// At most `limit` notes that have not been forgotten, and were written at least `age_ms` ago.
+    async fn outcomes(&self, limit: usize, age_ms: u64) -> Result<Vec<Note>, Error>;
+
+    /// Drops notes that the ledger has, by id and version, and jobs that have left for beyond the horizon with them.
+    async fn forget(&self, noted: &[(JobId, u64)]) -> Result<(), Error>;
+}
+
+impl dyn Broker {
+    /// A reading of the ledger older than this is not put: it must be read again.
+    pub const READ_AGE_MS_MAX: u64 = 5_000;
+}
+
+/// What came of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// It is held (also where it was already, in this version or a later one).
+    Held,
+    /// A tombstone says that the job has changed since it was read: read it again later.
+    Buried,
+    /// It was read too long ago: read it again.
+    Stale,
+    /// Another live job of the queue holds its key.
+    KeyHeld(JobId),
+}
+
+/// Which due instants to look at, inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The first.
+    pub from: Millis,
+    /// The last; the broker's now where it is later.
+    pub to: Millis,
+}
+
+impl Window {
+    /// All that is due.
+    pub const ALL: Self = Self { from: 0, to: Millis::MAX };
+}
+
+/// One particular job to hand out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Which.
+    pub id: JobId,
+    /// Only in this version.
+    pub version: Option<u64>,
+}
+
+/// Where a reserve looks.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// In these queues, in strict order.
+    Queues(Vec<Arc<str>>),
+    /// At these jobs, as far as they are due.
+    Named(Vec<Named>),
+}
+
+/// A request for jobs.
+#[derive(Clone, Debug)]
+pub struct Reserve {
+    /// Where to look.
+    pub source: Source,
+    /// At most so many.
+    pub limit: usize,
+    /// Due when.
+    pub window: Window,
+    /// How long to lease them, in milliseconds; else each job's own length, its queue's, or the default.
+    pub lease_ms: Option<u64>,
+    /// The queues' own lease lengths, in milliseconds, for those that have one.
+    pub queue_lease_ms: Vec<(Arc<str>, u64)>,
+    /// A repeat with the same id gets what the first got, as far as those leases still live.
+    pub request_id: Option<Arc<str>>,
+    /// Whether to finish the jobs in the same step, as succeeded with the message `taken`.
+    pub take: bool,
+}
+
+/// A leased job. The job carries `lease_until`, `attempt` and `epoch` as they are now.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    /// The job, with what proves the lease ([`Job::receipt`]).
+    pub job: Job,
+    /// The length of the lease, in milliseconds.
+    pub lease_ms: u64,
+}
+
+/// What a reserve got.
+#[derive(Clone, Debug, Default)]
+pub struct Reserved {
+    /// The leases, or for a take the finished jobs.
+    pub leases: Vec<Lease>,
+    /// Before this instant nothing more is due in these queues; `None` where nothing waits.
+    pub next_at: Option<Millis>,
+    /// Named jobs that were not handed out, and why: an edit's answer.
+    pub refused: Vec<(JobId, Edited)>,
+    /// What a take wrote to the outbox.
+    pub notes: Vec<Note>,
+}
+
+/// What came of an extend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extended {
+    /// The lease goes on.
+    Until {
+        /// When it ends, by the wall clock.
+        lease_until: Millis,
+        /// Its new version.
+        version: u64,
+        /// Whether the worker is asked to stop.
+        cancel_asked: bool,
+    },
+    /// The lease has ended.
+    Lost,
+}
+
+/// What a settle did.
+#[derive(Clone, Debug, Default)]
+pub struct Settled {
+    /// For each receipt the job's state now, or `None` where the lease has ended.
+    pub states: Vec<Option<State>>,
+    /// What it wrote to the outbox.
+    pub notes: Vec<Note>,
+}
+
+/// What has run out.
+#[derive(Clone, Debug, Default)]
+pub struct Expired {
+    /// Running jobs whose lease is over.
+    pub crashed: Vec<Job>,
+    /// Waiting jobs that were not started in time.
+    pub unstarted: Vec<Job>,
+    /// In how many milliseconds the next one may run out; 0 where there are more now, `None` where nothing can.
+    pub next_ms: Option<u64>,
+}
+
+/// Which live jobs to list.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// Their queue.
+    pub queue: Arc<str>,
+    /// Scheduled, ready, running: those that are named.
+    pub states: Vec<State>,
+    /// Due when.
+    pub window: Window,
+    /// Those after this one in the order.
+    pub after: Option<(Millis, JobId)>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Live jobs of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Due in the future.
+    pub scheduled: u64,
+    /// Due now.
+    pub ready: u64,
+    /// Leased.
+    pub running: u64,
+    /// The earliest `due_at` among the ready.
+    pub oldest_due: Option<Millis>,
+    /// Whether the queue is paused.
+    pub paused: bool,
+}

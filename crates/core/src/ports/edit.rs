@@ -1,0 +1,73 @@
+//! Changes of a job from outside, the same for what a broker holds and for what only a ledger knows.
+
+use crate::clock::Millis;
+use crate::id::JobId;
+use crate::job::{Job, Payload, State};
+use std::sync::Arc;
+
+/// A change of one job.
+#[derive(Clone, Debug)]
+pub struct Edit {
+    /// The job.
+    pub id: JobId,
+    /// Change it only where it has this version.
+    pub version: Option<u64>,
+    /// What to change.
+    pub change: Change,
+}
+
+/// What to change.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A waiting job becomes cancelled; a running one's worker is asked to stop.
+    Cancel {
+        /// Becomes the job's message.
+        message: Option<Arc<str>>,
+    },
+    /// A job that does not run is removed with its record.
+    Delete,
+    /// A waiting job gets new values.
+    Update(Update),
+    /// A finished job becomes ready with attempt 0, holding its key again. Brokers hold no finished jobs, so it is for
+    /// ledgers alone.
+    Retry,
+    /// A waiting job that was not started in time becomes failed.
+    Expire,
+}
+
+/// New values of a waiting job; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Update {
+    /// From when it may run; also its new `first_due_at`.
+    pub due_at: Option<Millis>,
+    /// 0 is the most urgent.
+    pub priority: Option<u32>,
+    /// What the handler is given.
+    pub payload: Option<Payload>,
+    /// Its labels.
+    pub tags: Option<Arc<[Arc<str>]>>,
+}
+
+/// What came of an edit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Edited {
+    /// It was made; the job as it is now (or was, when deleted).
+    Changed(Job),
+    /// The job is running, and its worker will be told to stop.
+    CancelAsked(Job),
+    /// The job is running, and the change is not for running jobs.
+    Running(Job),
+    /// The job has another version.
+    Mismatch(Job),
+    /// The job has ended already (or, for a retry, has not).
+    Unfit {
+        /// The job, as far as it is known.
+        id: JobId,
+        /// Where it stands.
+        state: State,
+    },
+    /// The key that a retried job would hold is held by this one.
+    KeyHeld(JobId),
+    /// The job is not known here. A broker has left a tombstone, so that no earlier reading of the job is put.
+    Unknown,
+}

@@ -1,0 +1,221 @@
+//! The ledger: every job, durably.
+
+use super::edit::{Edit, Edited};
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Job, State};
+use crate::limits::MINUTE_MS;
+use async_trait::async_trait;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rows that are due beyond the frontier are filed by this width: coarse, so that inserts append.
+pub const BUCKET_MS: u64 = 10 * MINUTE_MS;
+
+/// The bucket of a pending row: 0 below the frontier, else by its due time.
+pub fn bucket(due_at: Millis, frontier: Millis) -> u64 {
+    if due_at < frontier { 0 } else { due_at / BUCKET_MS }
+}
+
+/// Remembers every job.
+///
+/// # Contract
+/// - What an `await`ed verb answered is as durable as the ledger is set to be.
+/// - Of one job the higher version wins: a note, lease or edit below the stored version changes nothing.
+/// - At most one row of a queue holds a key ([`Job::live_key`]).
+/// - A verb that fails has changed nothing.
+#[async_trait]
+pub trait Ledger: Send + Sync {
+    /// A block of `count` sequences for ids that never was and never will be allotted to another.
+    async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error>;
+
+    /// Records new jobs. `frontier` is up to where jobs are loaded into the broker: it only decides where a pending
+    /// row is filed for [`pending`](Self::pending).
+    async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error>;
+
+    /// Records what became of jobs.
+    async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error>;
+
+    /// Records leases, soon, without an answer; a loss is harmless but for a repeated hand-out after a crash.
+    fn lease(&self, leases: Vec<LeaseNote>);
+
+    /// A page of pending jobs without a lease that are filed as due before `until`, in the order of their filing.
+    async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error>;
+
+    /// All jobs that were running, as far as was noted.
+    async fn leased(&self) -> Result<Vec<Job>, Error>;
+
+    /// The rows of these jobs.
+    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error>;
+
+    /// Rows by one selector, in the order of their ids.
+    async fn find(&self, find: Find) -> Result<Found, Error>;
+
+    /// Changes rows that the broker does not hold.
+    async fn edit(&self, edits: Vec<Edit>, now: Millis, frontier: Millis) -> Result<Vec<Edited>, Error>;
+
+    /// Removes at most `limit` finished jobs that are past their retention; answers how many it removed.
+    async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error>;
+
+    /// Rows by queue.
+    async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error>;
+
+    /// Finishes what is under way and lets go of the store.
+    async fn close(&self) -> Result<(), Error>;
+}
+
+/// What came of recording a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// It is new.
+    Created,
+    /// The id was recorded before: the push was sent twice.
+    Repeat,
+    /// Its key is held by this job; nothing was recorded.
+    KeyHeld(JobId),
+}
+
+/// A change of a job that the ledger does not know yet.
+#[derive(Clone, Debug)]
+pub enum Note {
+    /// The job's full new state.
+    Changed(Job),
+    /// The same, with payload and tags changed too.
+    Rewritten(Job),
+    /// The job's full final state, and a copy of it in another queue that starts with it.
+    Moved(Job, Box<Job>),
+    /// The job is gone, with its record. The job as it was, in its last version.
+    Removed(Job),
+}
+
+impl Note {
+    /// The job that it is about.
+    pub fn job(&self) -> &Job {
+        match self {
+            Self::Changed(job) | Self::Rewritten(job) | Self::Moved(job, _) | Self::Removed(job) => job,
+        }
+    }
+}
+
+/// What is noted of a lease.
+#[derive(Clone, Debug)]
+pub struct LeaseNote {
+    /// The job.
+    pub id: JobId,
+    /// Its version.
+    pub version: u64,
+    /// Its epoch.
+    pub epoch: u64,
+    /// Its attempt.
+    pub attempt: u32,
+    /// When the lease ends, by the wall clock.
+    pub lease_until: Millis,
+    /// When it began.
+    pub started_at: Millis,
+    /// Whether the start frees the job's key.
+    pub frees_key: bool,
+}
+
+impl LeaseNote {
+    /// What is noted of this running job.
+    pub fn of(job: &Job) -> Self {
+        Self {
+            id: job.id,
+            version: job.version,
+            epoch: job.epoch,
+            attempt: job.attempt,
+            lease_until: job.lease_until.unwrap_or(0),
+            started_at: job.started_at.unwrap_or(0),
+            frees_key: job.key.is_some() && job.live_key().is_none(),
+        }
+    }
+}
+
+/// A place in the filing order of pending rows. Opaque but to the ledger that made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    /// The bucket.
+    pub bucket: i64,
+    /// The last id of it.
+    pub id: u64,
+}
+
+/// Pending rows.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The rows.
+    pub jobs: Vec<Job>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<Cursor>,
+}
+
+/// By which index to find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selector {
+    /// Everything.
+    All,
+    /// A queue.
+    Queue(Arc<str>),
+    /// A key in a queue, of live and finished jobs.
+    Key(Arc<str>, Arc<str>),
+    /// A tag.
+    Tag(Arc<str>),
+}
+
+/// A question to the ledger.
+#[derive(Clone, Debug)]
+pub struct Find {
+    /// By which index.
+    pub selector: Selector,
+    /// Only jobs of this queue.
+    pub queue: Option<Arc<str>>,
+    /// Only jobs in these states; empty for all. Scheduled, ready and running are one here: pending.
+    pub states: Vec<State>,
+    /// Only jobs of this kind.
+    pub kind: Option<Arc<str>>,
+    /// Only jobs due in this range, inclusive.
+    pub due: Range<Millis>,
+    /// Only jobs with a greater id.
+    pub after: Option<JobId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A page of found rows.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The rows, in the order of their ids.
+    pub jobs: Vec<Job>,
+    /// Continue after this id; `None` at the end. A page may be short, or empty, and still have a next one.
+    pub next: Option<JobId>,
+}
+
+/// How long finished jobs are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Succeeded and cancelled ones, in milliseconds; by default 24 h.
+    pub succeeded_ms: u64,
+    /// Failed ones, in milliseconds; by default 30 d.
+    pub failed_ms: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        use crate::limits::DAY_MS;
+        Self { succeeded_ms: DAY_MS, failed_ms: 30 * DAY_MS }
+    }
+}
+
+/// Rows of a queue by stored state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Scheduled, ready and running.
+    pub pending: u64,
+    /// Completed.
+    pub succeeded: u64,
+    /// Dead letters.
+    pub failed: u64,
+    /// Cancelled.
+    pub cancelled: u64,
+}

@@ -1,0 +1,21 @@
+//! The ports: what the engine asks of stores. Every verb takes a batch and is bounded.
+//!
+//! - [`Broker`] holds the live jobs that are due soon, and says who runs what.
+//! - [`Ledger`] remembers every job.
+//! - [`Registry`] keeps small documents, such as queue settings.
+//!
+//! The broker is the authority for what it holds, the ledger for the rest.
+
+mod broker;
+mod edit;
+mod ledger;
+mod registry;
+
+pub use broker::{
+    Broker, Counts, Expired, Extended, Lease, Listing, Named, Put, Reserve, Reserved, Settled, Source, Wake, Window,
+};
+pub use edit::{Change, Edit, Edited, Update};
+pub use ledger::{
+    BUCKET_MS, Cursor, Find, Found, LeaseNote, Ledger, Note, Page, Recorded, Retention, Selector, Tally, bucket,
+};
+pub use registry::{Document, PutIf, Registry};

@@ -1,0 +1,40 @@
+//! The registry: small versioned documents.
+
+use crate::error::Error;
+use async_trait::async_trait;
+
+/// A stored document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// What it is about: a queue's name, say.
+    pub name: String,
+    /// Its content, in JSON.
+    pub body: String,
+    /// Grows with every change, from 1.
+    pub version: u64,
+}
+
+/// What came of a conditional put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutIf {
+    /// It was stored with this version.
+    Stored(u64),
+    /// The document has another version (0: there is none); nothing changed.
+    Mismatch(u64),
+}
+
+/// Keeps documents by kind (`queue`, say) and name.
+#[async_trait]
+pub trait Registry: Send + Sync {
+    /// One document.
+    async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error>;
+
+    /// All documents of a kind, by name.
+    async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error>;
+
+    /// Stores a document where the stored one has this version; 0 means that there is none.
+    async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error>;
+
+    /// Removes a document, and answers whether there was one.
+    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error>;
+}

@@ -1,0 +1,118 @@
+//! When to try again, when to give up, and what becomes of what was given up.
+
+use super::{Again, Decision, Finish};
+use crate::clock::Millis;
+use crate::job::{AttemptError, Job, Stage};
+use crate::limits::DELAY_MS_MAX;
+use crate::retry::{Backoff, DEFAULT_STEPS_MS, Retry, WhenExhausted};
+use std::sync::Arc;
+
+/// What a worker says of an attempt that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failure {
+    /// Why.
+    pub message: Arc<str>,
+    /// Whether to give up at once.
+    pub is_final: bool,
+    /// How long to wait, in milliseconds, in place of what the rule says.
+    pub retry_after_ms: Option<u64>,
+}
+
+/// After a worker failed the job under its lease. `retry` is the rule in force, and `new_id` serves a copy, where one
+/// is to be made.
+pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, new_id: crate::JobId) -> Decision {
+    let error = attempt_error(job, failure.message.clone(), false, now);
+    if job.cancel_asked {
+        return cancelled(Some(error), job.crashes);
+    }
+    let wait_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(job, retry, job.attempt));
+    let due_at = now.saturating_add(wait_ms);
+    if failure.is_final || is_exhausted(job, retry, job.attempt, due_at) {
+        return give_up(job, retry, error, job.crashes, now, new_id);
+    }
+    Decision::Again(Again { due_at, attempt: job.attempt, crashes: job.crashes, error: Some(error) })
+}
+
+/// After the lease of the job ended unsettled: the attempt and a crash count, and the job is ready at once.
+pub fn after_crash(job: &Job, retry: &Retry, now: Millis, new_id: crate::JobId) -> Decision {
+    let crashes = job.crashes.saturating_add(1);
+    let error = attempt_error(job, Arc::from("lease ended: the worker crashed or lost touch"), true, now);
+    if job.cancel_asked {
+        return cancelled(Some(error), crashes);
+    }
+    if crashes >= retry.crashes() || is_exhausted(job, retry, job.attempt, now) {
+        return give_up(job, retry, error, crashes, now, new_id);
+    }
+    Decision::Again(Again { due_at: job.due_at.min(now), attempt: job.attempt, crashes, error: Some(error) })
+}
+
+/// After a worker gave the job back: the attempt does not count, and without a delay the job keeps its place.
+pub fn after_release(job: &Job, delay_ms: u64, now: Millis) -> Decision {
+    if job.cancel_asked {
+        return cancelled(None, job.crashes);
+    }
+    let due_at = if delay_ms == 0 { job.due_at.min(now) } else { now.saturating_add(delay_ms) };
+    let attempt = job.attempt.saturating_sub(1);
+    Decision::Again(Again { due_at, attempt, crashes: job.crashes, error: None })
+}
+
+/// After the job was not started in time.
+pub fn after_expiry(job: &Job) -> Decision {
+    let expires_ms = job.expires_ms.unwrap_or(0);
+    let message = format!("expired: not started within {expires_ms} ms of its due time");
+    Decision::Finish(Finish { message: Some(Arc::from(message)), ..Finish::new(Stage::Failed) })
+}
+
+fn attempt_error(job: &Job, message: Arc<str>, crashed: bool, now: Millis) -> AttemptError {
+    AttemptError { attempt: job.attempt, at: now, message, crashed }
+}
+
+fn cancelled(error: Option<AttemptError>, crashes: u32) -> Decision {
+    Decision::Finish(Finish { error, crashes: Some(crashes), ..Finish::new(Stage::Cancelled) })
+}
+
+fn is_exhausted(job: &Job, retry: &Retry, attempt: u32, due_at: Millis) -> bool {
+    let too_many = retry.attempts().is_some_and(|attempts| attempt >= attempts);
+    let too_old = retry.max_age_ms.is_some_and(|age_ms| due_at > job.first_due_at.saturating_add(age_ms));
+    too_many || too_old
+}
+
+fn give_up(job: &Job, retry: &Retry, error: AttemptError, crashes: u32, now: Millis, new_id: crate::JobId) -> Decision {
+    let failed = Finish { error: Some(error), crashes: Some(crashes), ..Finish::new(Stage::Failed) };
+    Decision::Finish(match retry.when_exhausted.as_ref().unwrap_or(&WhenExhausted::Keep) {
+        WhenExhausted::Keep => failed,
+        WhenExhausted::Drop => Finish { drop: true, ..failed },
+        WhenExhausted::Move(queue) => Finish { move_to: Some((queue.clone(), new_id)), ..failed },
+        WhenExhausted::Restart => {
+            let due_at = now.saturating_add(backoff_ms(job, retry, 1));
+            return Decision::Again(Again { due_at, attempt: 0, crashes: 0, error: failed.error });
+        }
+    })
+}
+
+/// The wait after the failure of this attempt (the first is 1).
+fn backoff_ms(job: &Job, retry: &Retry, attempt: u32) -> u64 {
+    let failures_before = attempt.saturating_sub(1) as usize;
+    let step = |steps: &[u64]| steps.get(failures_before).or(steps.last()).copied().unwrap_or(0);
+    match retry.backoff.as_ref().unwrap_or(&Backoff::Default) {
+        Backoff::Default => step(&DEFAULT_STEPS_MS),
+        Backoff::None => 0,
+        Backoff::Steps(steps) => step(steps),
+        Backoff::Fixed { delay_ms } => *delay_ms,
+        Backoff::Exponential { first_ms, factor, max_ms, jitter } => {
+            let exponent = i32::try_from(failures_before).unwrap_or(i32::MAX);
+            let wait_ms = (*first_ms as f64 * factor.powi(exponent)).min(*max_ms as f64);
+            let spread = 1.0 + jitter * (2.0 * fraction(job.id.get(), attempt) - 1.0);
+            (wait_ms * spread).clamp(0.0, DELAY_MS_MAX as f64) as u64
+        }
+    }
+}
+
+/// A number from 0 to 1 that differs between jobs and attempts, and is the same whenever it is asked: the finalizer of
+/// SplitMix64 (Steele, Lea and Flood, 2014).
+fn fraction(id: u64, attempt: u32) -> f64 {
+    let mut z = id.wrapping_add(u64::from(attempt).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+}

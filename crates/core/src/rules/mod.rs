@@ -1,0 +1,58 @@
+//! Decisions: pure functions of (job, event, now). Brokers carry them out and decide nothing.
+
+mod failure;
+
+pub use failure::{Failure, after_crash, after_expiry, after_failure, after_release};
+
+use crate::clock::Millis;
+use crate::id::JobId;
+use crate::job::{AttemptError, Payload, Stage};
+use std::sync::Arc;
+
+/// What is to become of a job, decided under the epoch (or version) that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// It has ended.
+    Finish(Finish),
+    /// It is to run again.
+    Again(Again),
+}
+
+/// How a job ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finish {
+    /// Succeeded, failed or cancelled.
+    pub stage: Stage,
+    /// What is said of it; `None` leaves the message as it is.
+    pub message: Option<Arc<str>>,
+    /// The error of the attempt that ends with it.
+    pub error: Option<AttemptError>,
+    /// What the handler answered.
+    pub result: Option<Payload>,
+    /// Its crashes from now on; `None` leaves them.
+    pub crashes: Option<u32>,
+    /// Whether its record goes too.
+    pub drop: bool,
+    /// The queue, and the id to be there, of a copy that starts afresh.
+    pub move_to: Option<(Arc<str>, JobId)>,
+}
+
+impl Finish {
+    /// An end with nothing said.
+    pub fn new(stage: Stage) -> Self {
+        Self { stage, message: None, error: None, result: None, crashes: None, drop: false, move_to: None }
+    }
+}
+
+/// How a job goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Again {
+    /// From when.
+    pub due_at: Millis,
+    /// Its attempts from now on.
+    pub attempt: u32,
+    /// Its crashes from now on.
+    pub crashes: u32,
+    /// The error of the attempt that ends with it.
+    pub error: Option<AttemptError>,
+}
