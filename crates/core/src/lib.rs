@@ -14,6 +14,8 @@ pub mod name;
 pub mod ports;
 pub mod retry;
 pub mod rules;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use clock::{Clock, Millis, SystemClock};
 pub use engine::Engine;
