@@ -3,7 +3,6 @@
 
 use super::durability::Synchronous;
 use super::fault::{self, advice};
-use super::lock::beside;
 use duetime_core::Error;
 use rusqlite::{Connection, OpenFlags};
 use std::fs;
@@ -46,7 +45,8 @@ pub(super) fn locate(path: &Path) -> Result<PathBuf, Error> {
     Ok(folder.join(name))
 }
 
-/// Whether the file, where there is one, begins as a whole SQLite file does. Called before SQLite opens it.
+/// Whether the file, where there is one, begins as an SQLite file does; whether it is as long as its head says SQLite
+/// looks itself. Called before SQLite opens it, which would take a stub for a new file.
 pub(super) fn check_head(path: &Path) -> Result<(), Error> {
     const HEAD_BYTES: usize = 100;
     let unreadable = |error: std::io::Error| {
@@ -69,16 +69,6 @@ pub(super) fn check_head(path: &Path) -> Result<(), Error> {
     file.read_exact(&mut head).map_err(unreadable)?;
     if !head.starts_with(b"SQLite format 3\0") {
         return damaged(format!("{path:?} does not begin like an SQLite file"));
-    }
-    let page_bytes = match u64::from(u16::from_be_bytes([head[16], head[17]])) {
-        1 => 65536,
-        bytes => bytes,
-    };
-    let pages = u64::from(u32::from_be_bytes([head[28], head[29], head[30], head[31]]));
-    // While pages wait in the WAL, the file may rightly be shorter than its head says.
-    let has_wal = fs::metadata(beside(path, "-wal")).is_ok_and(|wal| wal.len() > 0);
-    if !has_wal && bytes < pages * page_bytes {
-        return damaged(format!("{path:?} is cut off: it has {bytes} of {} bytes", pages * page_bytes));
     }
     Ok(())
 }

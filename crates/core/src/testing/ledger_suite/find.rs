@@ -117,6 +117,7 @@ pub async fn pages_continue(subject: Subject) {
     let page = ledger.find(Find { limit: 2, after: Some(id(5)), ..queue("other") }).await.unwrap();
     assert_eq!(page.jobs.iter().map(|job| number(job.id)).collect::<Vec<_>>(), [6, 9]);
     assert_eq!(page.next, Some(id(9)));
+    assert_eq!(ledger.find(Find { limit: 9, ..queue("other") }).await.unwrap().next, None, "it was the last");
 }
 
 /// A page looks at a bounded number of rows; the pages together at all.
