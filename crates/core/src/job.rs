@@ -339,7 +339,7 @@ impl NewJob {
             expires_ms: self.expires_ms,
             key: self.key.clone(),
             key_until: self.key_until,
-            tags: Arc::from(self.tags.as_slice()),
+            tags: if self.tags.is_empty() { Arc::default() } else { Arc::from(self.tags.as_slice()) },
             message: None,
             errors: Vec::new(),
             result: None,
