@@ -78,7 +78,14 @@ fn is_exhausted(job: &Job, retry: &Retry, attempt: u32, due_at: Millis) -> bool 
     too_many || too_old
 }
 
-fn give_up(job: &Job, retry: &Retry, error: AttemptError, crashes: u32, now: Millis, new_id: Option<JobId>) -> Decision {
+fn give_up(
+    job: &Job,
+    retry: &Retry,
+    error: AttemptError,
+    crashes: u32,
+    now: Millis,
+    new_id: Option<JobId>,
+) -> Decision {
     let failed = Finish { error: Some(error), crashes: Some(crashes), ..Finish::new(Stage::Failed) };
     Decision::Finish(match retry.when_exhausted.as_ref().unwrap_or(&WhenExhausted::Keep) {
         WhenExhausted::Keep => failed,
