@@ -23,7 +23,7 @@ pub(super) struct At {
 #[derive(Debug)]
 struct Known {
     pushed: Job,
-    /// Somebody asked to change it, so that its fields may differ from what was pushed.
+    /// Its fields may differ from what was pushed: somebody asked to change it, or may replace it by its key.
     is_touched: bool,
     may_be_gone: bool,
     ended: Option<Stage>,
@@ -55,7 +55,7 @@ impl History {
     pub(super) fn pushed(&mut self, job: Job) {
         let exhausted = job.retry.as_ref().and_then(|retry| retry.when_exhausted.clone());
         let known = Known {
-            is_touched: false,
+            is_touched: job.key.is_some(),
             may_be_gone: exhausted == Some(WhenExhausted::Drop),
             ended: None,
             span: None,
