@@ -132,7 +132,7 @@ impl Actor {
                 continue;
             };
             let at = self.at();
-            handout.leases.iter().for_each(|lease| self.history().handed_out(lease, at, &self.ledger));
+            handout.leases.iter().for_each(|lease| self.history().handed_out(lease, at));
             for lease in handout.leases {
                 self.work(lease, calm).await;
             }
@@ -248,7 +248,7 @@ impl Actor {
     }
 
     /// Waits until every job has ended and all is recorded; answers whether that came within two days.
-    pub(super) async fn settle_down(self) -> bool {
+    pub(super) async fn settle_down(&self) -> bool {
         for queue in QUEUES {
             drop(self.engine.pause(queue, false).await);
         }
