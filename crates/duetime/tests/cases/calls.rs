@@ -92,7 +92,8 @@ pub async fn leases_are_settled_once(client: Client) {
     assert_eq!(lost.unwrap_err().code(), "lease_lost");
     let lost = client.extend(vec![(receipts[1], None)]).await.unwrap().remove(0);
     assert_eq!(lost.unwrap_err().code(), "lease_lost");
-    let failed = client.fail(receipts[2], duetime::Failure { is_final: true, message: "no".into(), retry_after_ms: None });
+    let failed =
+        client.fail(receipts[2], duetime::Failure { is_final: true, message: "no".into(), retry_after_ms: None });
     assert_eq!(failed.await.unwrap().state, State::Failed);
     let again = client.reserve(reserve(&queue, 10)).await.unwrap();
     assert_eq!(again.leases.iter().map(|lease| lease.job.attempt).collect::<Vec<_>>(), [1]);
@@ -169,7 +170,11 @@ pub async fn jobs_are_found_and_cancelled_by_tag(client: Client) {
     let tag: Arc<str> = Arc::from(format!("order {queue}/ä"));
     for user in 0..5 {
         let job = client.push(Remind { user }).queue(queue.clone());
-        if user % 2 == 0 { job.tag(tag.clone()).await.unwrap() } else { job.await.unwrap() };
+        if user % 2 == 0 {
+            job.tag(tag.clone()).await.unwrap()
+        } else {
+            job.await.unwrap()
+        };
     }
     let query = Query { tag: Some(tag.clone()), states: vec![State::Ready, State::Cancelled], ..Query::default() };
     let (mut found, mut cursor) = (0, None);

@@ -69,9 +69,9 @@ pub async fn handlers_are_for_kinds_and_queues_in_order(client: Client) {
 pub async fn a_panic_is_a_failure(client: Client) {
     let queue = queue();
     let id = push(&client, &queue, 7).await;
-    let worker = Worker::new(&client).queue(queue).handler(|job: Remind, _| async move {
-        if job.user == 7 { panic!("seven") } else { Ok(()) }
-    });
+    let worker = Worker::new(&client)
+        .queue(queue)
+        .handler(|job: Remind, _| async move { if job.user == 7 { panic!("seven") } else { Ok(()) } });
     assert_eq!(worker.run_once().await.unwrap().failed, 1);
     let job = ended(&client, id, Stage::Pending).await;
     assert_eq!((job.attempt, job.crashes, &*job.errors[0].message), (1, 0, "panicked: seven"));
