@@ -78,7 +78,9 @@ impl Problem {
                 problem.expected = Some(expected.clone());
                 problem.got = Some(got.clone());
             }
-            Error::NotFound(id) | Error::Running(id) | Error::Live(id) => problem.id = Some(*id),
+            Error::NotFound(id) | Error::Running(id) | Error::NotDue(id) | Error::HeldBack(id) | Error::Live(id) => {
+                problem.id = Some(*id);
+            }
             Error::KeyConflict { queue, key, holder } => {
                 problem.queue = Some(Text(queue.clone()));
                 problem.key = Some(Text(key.clone()));
@@ -119,6 +121,8 @@ impl Problem {
             "lease_lost" => Error::LeaseLost(self.receipt?),
             "job_running" => Error::Running(self.id?),
             "already_finished" => Error::Finished { id: self.id?, state: self.state? },
+            "not_due" => Error::NotDue(self.id?),
+            "held_back" => Error::HeldBack(self.id?),
             "job_live" => Error::Live(self.id?),
             "store_full" => Error::Full(reason()),
             "store_unavailable" => Error::Unavailable(reason()),
