@@ -1,0 +1,8 @@
+//! What tests of the engine and of stores share: a manual clock, plain models, conformance suites, the simulation.
+
+pub mod model_ledger;
+pub mod random;
+pub mod sim;
+
+pub use model_ledger::ModelLedger;
+pub use random::Random;
