@@ -79,7 +79,7 @@ impl Problem {
                 problem.got = Some(got.clone());
             }
             Error::NotFound(id) | Error::Running(id) | Error::NotDue(id) | Error::HeldBack(id) | Error::Live(id) => {
-                problem.id = Some(*id)
+                problem.id = Some(*id);
             }
             Error::KeyConflict { queue, key, holder } => {
                 problem.queue = Some(Text(queue.clone()));
