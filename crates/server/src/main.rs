@@ -1,2 +1,5 @@
-//! Being written.
-fn main() {}
+//! The Duetime server and command line.
+mod cli;
+fn main() -> std::process::ExitCode {
+    cli::main()
+}
