@@ -1,1 +1,4 @@
 //! Being written.
+
+#[doc(hidden)]
+pub mod wire;
