@@ -55,6 +55,14 @@ pub enum Error {
         /// How it ended.
         state: State,
     },
+    /// The job is not due yet, so it is not handed out.
+    #[error("the job {id} is not due before {due_at} (ms since 1970)")]
+    NotDue {
+        /// The job.
+        id: JobId,
+        /// When it is due.
+        due_at: u64,
+    },
     /// The job is waiting or running, so there is nothing to retry.
     #[error("the job {0} is live: only a finished one can be retried")]
     Live(JobId),
@@ -92,6 +100,7 @@ impl Error {
             Self::LeaseLost(_) => "lease_lost",
             Self::Running(_) => "job_running",
             Self::Finished { .. } => "already_finished",
+            Self::NotDue { .. } => "not_due",
             Self::Live(_) => "job_live",
             Self::Full(_) => "store_full",
             Self::Unavailable(_) => "store_unavailable",

@@ -69,8 +69,13 @@ pub trait Broker: Send + Sync {
     /// At most `limit` notes that have not been forgotten, and were written at least `age_ms` ago.
     async fn outcomes(&self, limit: usize, age_ms: u64) -> Result<Vec<Note>, Error>;
 
-    /// Drops notes that the ledger has, by id and version, and jobs that have left for beyond the horizon with them.
-    async fn forget(&self, noted: &[(JobId, u64)]) -> Result<(), Error>;
+    /// The ledger has these jobs in these versions: drops their notes up to there, and with them those of the jobs that
+    /// wait for an instant from `frontier` on. The tombstone of an edit that did not know the job lets versions from
+    /// this one on pass.
+    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<(), Error>;
+
+    /// How many notes have not been forgotten.
+    fn backlog(&self) -> usize;
 }
 
 impl dyn Broker {

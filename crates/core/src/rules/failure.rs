@@ -2,6 +2,7 @@
 
 use super::{Again, Decision, Finish};
 use crate::clock::Millis;
+use crate::id::JobId;
 use crate::job::{AttemptError, Job, Stage};
 use crate::limits::DELAY_MS_MAX;
 use crate::retry::{Backoff, DEFAULT_STEPS_MS, Retry, WhenExhausted};
@@ -18,9 +19,9 @@ pub struct Failure {
     pub retry_after_ms: Option<u64>,
 }
 
-/// After a worker failed the job under its lease. `retry` is the rule in force, and `new_id` serves a copy, where one
-/// is to be made.
-pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, new_id: crate::JobId) -> Decision {
+/// After a worker failed the job under its lease. `retry` is the rule in force; `new_id` is for the copy that it makes
+/// where it moves.
+pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, new_id: Option<JobId>) -> Decision {
     let error = attempt_error(job, failure.message.clone(), false, now);
     if job.cancel_asked {
         return cancelled(Some(error), job.crashes);
@@ -34,7 +35,7 @@ pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, n
 }
 
 /// After the lease of the job ended unsettled: the attempt and a crash count, and the job is ready at once.
-pub fn after_crash(job: &Job, retry: &Retry, now: Millis, new_id: crate::JobId) -> Decision {
+pub fn after_crash(job: &Job, retry: &Retry, now: Millis, new_id: Option<JobId>) -> Decision {
     let crashes = job.crashes.saturating_add(1);
     let error = attempt_error(job, Arc::from("lease ended: the worker crashed or lost touch"), true, now);
     if job.cancel_asked {
@@ -57,10 +58,10 @@ pub fn after_release(job: &Job, delay_ms: u64, now: Millis) -> Decision {
 }
 
 /// After the job was not started in time.
-pub fn after_expiry(job: &Job) -> Decision {
+pub fn after_expiry(job: &Job) -> Finish {
     let expires_ms = job.expires_ms.unwrap_or(0);
     let message = format!("expired: not started within {expires_ms} ms of its due time");
-    Decision::Finish(Finish { message: Some(Arc::from(message)), ..Finish::new(Stage::Failed) })
+    Finish { message: Some(Arc::from(message)), ..Finish::new(Stage::Failed) }
 }
 
 fn attempt_error(job: &Job, message: Arc<str>, crashed: bool, now: Millis) -> AttemptError {
@@ -77,12 +78,22 @@ fn is_exhausted(job: &Job, retry: &Retry, attempt: u32, due_at: Millis) -> bool 
     too_many || too_old
 }
 
-fn give_up(job: &Job, retry: &Retry, error: AttemptError, crashes: u32, now: Millis, new_id: crate::JobId) -> Decision {
+fn give_up(
+    job: &Job,
+    retry: &Retry,
+    error: AttemptError,
+    crashes: u32,
+    now: Millis,
+    new_id: Option<JobId>,
+) -> Decision {
     let failed = Finish { error: Some(error), crashes: Some(crashes), ..Finish::new(Stage::Failed) };
     Decision::Finish(match retry.when_exhausted.as_ref().unwrap_or(&WhenExhausted::Keep) {
         WhenExhausted::Keep => failed,
         WhenExhausted::Drop => Finish { drop: true, ..failed },
-        WhenExhausted::Move(queue) => Finish { move_to: Some((queue.clone(), new_id)), ..failed },
+        WhenExhausted::Move(queue) => {
+            let id = new_id.expect("a rule that moves comes with an id for the copy");
+            Finish { successor: Some(Box::new(successor(job, queue, id, now))), ..failed }
+        }
         WhenExhausted::Restart => {
             let due_at = now.saturating_add(backoff_ms(job, retry, 1));
             return Decision::Again(Again { due_at, attempt: 0, crashes: 0, error: failed.error });
@@ -115,4 +126,37 @@ fn fraction(id: u64, attempt: u32) -> f64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// A copy of the job that starts afresh in another queue, under that queue's rules, without the key.
+fn successor(job: &Job, queue: &Arc<str>, id: JobId, now: Millis) -> Job {
+    Job {
+        id,
+        queue: queue.clone(),
+        kind: job.kind.clone(),
+        payload: job.payload.clone(),
+        stage: Stage::Pending,
+        due_at: now,
+        first_due_at: now,
+        priority: job.priority,
+        attempt: 0,
+        crashes: 0,
+        retry: None,
+        lease_ms: job.lease_ms,
+        expires_ms: None,
+        key: None,
+        key_until: job.key_until,
+        tags: job.tags.clone(),
+        message: Some(Arc::from(format!("moved from the queue {}, where it was the job {}", job.queue, job.id))),
+        errors: Vec::new(),
+        result: None,
+        version: now.max(1),
+        epoch: 0,
+        lease_until: None,
+        cancel_asked: false,
+        created_at: now,
+        updated_at: now,
+        started_at: None,
+        finished_at: None,
+    }
 }
