@@ -26,6 +26,7 @@ pub(crate) struct Failure {
     code: u8,
     message: String,
     hint: Option<String>,
+    is_held: bool,
 }
 
 /// What a command comes to.
@@ -34,7 +35,7 @@ pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 impl Failure {
     /// A failure with this exit code.
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None }
+        Self { code, message: message.into(), hint: None, is_held: false }
     }
 
     /// A failure of what was asked.
@@ -58,9 +59,9 @@ impl Failure {
         self
     }
 
-    /// Whether the same command may work later.
-    pub(crate) fn is_temporary(&self) -> bool {
-        self.code == TRY_LATER
+    /// Whether another process holds the store.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held
     }
 
     /// Tells it on standard error.
@@ -83,8 +84,9 @@ impl fmt::Display for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let code = if error.is_retryable() { TRY_LATER } else { ERROR };
-        let failure = Self::new(code, error.to_string());
+        let is_held = error.code() == "store_held";
+        let code = if is_held || error.is_retryable() { TRY_LATER } else { ERROR };
+        let failure = Self { is_held, ..Self::new(code, error.to_string()) };
         match error {
             Error::Unreachable { .. } => failure.hint(
                 "start a server with `duetime serve`, name another one with --server URL or DUETIME_SERVER, or work \

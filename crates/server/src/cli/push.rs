@@ -6,7 +6,7 @@ use super::retry_rule::{parse_backoff, parse_exhausted};
 use super::target::Target;
 use super::time::{now, relative};
 use super::{output, stdin};
-use duetime::wire::{Pushed, Span};
+use duetime::wire::{Instant, Pushed, Span, Text};
 use duetime_core::engine::PushOutcome;
 use duetime_core::limits::PRIORITY_DEFAULT;
 use duetime_core::{Backoff, KeyUntil, NewJob, OnConflict, Retry, WhenExhausted, name};
@@ -84,7 +84,7 @@ pub(crate) async fn run(args: Args) -> Result {
         .with_new(async |client| {
             let pushed = client.push_all(vec![job]).await?.pop();
             let pushed = pushed.ok_or_else(|| Failure::error("the push was not answered"))??;
-            if json { output::json(&Pushed::new(&pushed, now())) } else { tell(&pushed) }
+            if json { output::json(&document(pushed)) } else { tell(&pushed) }
         })
         .await
 }
@@ -120,13 +120,17 @@ fn job(args: Args) -> Result<NewJob> {
     })
 }
 
-fn tell(pushed: &duetime_core::engine::Pushed) -> Result {
-    let job = &pushed.job;
+fn document(pushed: duetime::Pushed) -> Pushed {
+    let duetime::Pushed { id, queue, state, due_at, outcome, .. } = pushed;
+    Pushed { id, queue: Text(queue), state, due_at: Instant(due_at), outcome }
+}
+
+fn tell(pushed: &duetime::Pushed) -> Result {
     let what = match pushed.outcome {
         PushOutcome::Created => "pushed",
         PushOutcome::Kept => "kept (the key is held)",
         PushOutcome::Replaced => "replaced",
     };
-    let due = relative(job.due_at, now());
-    output::say(format_args!("{} {what}: queue {}, due {due}", job.id, job.queue))
+    let due = relative(pushed.due_at, now());
+    output::say(format_args!("{} {what}: queue {}, due {due}", pushed.id, pushed.queue))
 }
