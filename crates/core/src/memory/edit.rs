@@ -2,7 +2,9 @@
 
 use super::held::{Held, Now};
 use super::tombs::Tomb;
+use crate::clock::Millis;
 use crate::id::JobId;
+use crate::job::State;
 use crate::ports::{Change, Edit, Edited, Note};
 use crate::rules;
 
@@ -35,17 +37,21 @@ impl Held {
 
     /// The answer for a job that is not live here: it has ended, or is unknown and gets a tombstone until the ledger
     /// has answered.
-    pub(super) fn absent(&mut self, id: JobId, now: Now) -> Edited {
-        let ended = match self.outbox.get(id) {
-            Some(Note::Removed(_)) | None => None,
-            Some(note) => Some(note.job().state(now.wall)),
-        };
-        if let Some(state) = ended {
+    fn absent(&mut self, id: JobId, now: Now) -> Edited {
+        if let Some(state) = self.ended(id, now.wall) {
             return Edited::Unfit { id, state };
         }
         if self.tombs.get(id).is_none() {
             self.tombs.add(id, Tomb { version: u64::MAX, end: None }, now.mono);
         }
         Edited::Unknown
+    }
+
+    /// How a job has ended, as far as that is not recorded yet.
+    pub(super) fn ended(&self, id: JobId, now: Millis) -> Option<State> {
+        match self.outbox.get(id)? {
+            Note::Removed(_) => None,
+            note => Some(note.job().state(now)),
+        }
     }
 }

@@ -187,6 +187,13 @@ impl Held {
         Some(job)
     }
 
+    /// A lease of a job with a note in the outbox goes there too, lest the ledger takes it for newer than the note.
+    pub(super) fn note_lease(&mut self, job: &Job, now: Now) -> Option<Note> {
+        self.outbox.get(job.id)?;
+        self.outbox.add(Note::Changed(job.clone()), now.mono);
+        self.outbox.get(job.id).cloned()
+    }
+
     /// Ends a job here: its tombstone stays, and the note is in the outbox.
     pub(super) fn end(&mut self, note: Note, now: Now) {
         let job = note.job();

@@ -124,9 +124,9 @@ impl Held {
 
     fn reserve_named(&mut self, named: Named, reserve: &Reserve, now: Now, reserved: &mut Reserved) {
         let Some(job) = self.live.get(&named.id).map(|live| live.unpack(named.id)) else {
-            let edited = self.absent(named.id, now);
-            reserved.refused.push((named.id, edited));
-            return;
+            let ended = self.ended(named.id, now.wall);
+            let edited = ended.map_or(Edited::Unknown, |state| Edited::Unfit { id: named.id, state });
+            return reserved.refused.push((named.id, edited));
         };
         let paused = self.queues.get(&job.queue).is_some_and(|queue| queue.paused);
         let is_due = job.due_at <= now.wall && (reserve.window.from..=reserve.window.to).contains(&job.due_at);
@@ -170,6 +170,8 @@ impl Held {
             let note = Note::Changed(job.clone());
             self.end(note.clone(), now);
             reserved.notes.push(note);
+        } else {
+            reserved.notes.extend(self.note_lease(&job, now));
         }
         reserved.leases.push(Lease { job, lease_ms });
     }

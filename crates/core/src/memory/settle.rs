@@ -23,7 +23,10 @@ impl Held {
         run.handle = self.leases.insert(now.mono + lease_ms, receipt.id);
         run.lease_until = now.wall + lease_ms;
         live.version = next_number(live.version, now.wall);
-        Extended::Until { lease_until: run.lease_until, version: live.version, cancel_asked }
+        let until = Extended::Until { lease_until: run.lease_until, version: live.version, cancel_asked };
+        let job = live.unpack(receipt.id);
+        self.note_lease(&job, now);
+        until
     }
 
     pub(super) fn settle(&mut self, receipt: Receipt, decision: Decision, now: Now, settled: &mut Settled) {

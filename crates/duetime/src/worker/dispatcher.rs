@@ -107,7 +107,7 @@ impl Dispatcher {
             self.start_jobs();
             self.settle(now);
             self.reserve(now);
-            let wake = self.wake();
+            let wake = self.wake(now);
             tokio::select! {
                 _ = self.reports.recv_many(&mut reports, REPORTS_MAX) => self.finished(&mut reports),
                 Some(answer) = self.calls.next() => self.answered(answer),
@@ -202,13 +202,13 @@ impl Dispatcher {
     }
 
     /// When to look at leases, waiting jobs and the stop, or to try a call again; `None` where there is nothing to.
-    fn wake(&self) -> Option<Instant> {
+    fn wake(&self, now: Instant) -> Option<Instant> {
         let phase = match self.phase {
             Phase::Working => None,
             Phase::Finishing(until) | Phase::Heeding(until) | Phase::Leaving(until) => Some(until),
         };
         let look = (!self.held.is_empty()).then_some(self.look_at);
-        [look, phase, self.outbox.not_before(), self.supply.not_before()].into_iter().flatten().min()
+        [look, phase, self.outbox.not_before(now), self.supply.not_before(now)].into_iter().flatten().min()
     }
 
     fn look(&mut self, now: Instant) {

@@ -38,9 +38,9 @@ impl Outbox {
         self.waiting.len() >= UNSETTLED_MAX
     }
 
-    /// When to look again, where that is after some time.
-    pub(super) fn not_before(&self) -> Option<Instant> {
-        self.not_before.filter(|_| !self.waiting.is_empty())
+    /// When to look again, where that is later than now.
+    pub(super) fn not_before(&self, now: Instant) -> Option<Instant> {
+        self.not_before.filter(|&at| at > now && !self.waiting.is_empty())
     }
 
     /// The next group, where one may go.
@@ -129,7 +129,7 @@ mod tests {
         assert!(outbox.failed(now));
         outbox.push(receipt, outcome);
         assert!(outbox.next(now).is_none());
-        assert!(outbox.next(outbox.not_before().unwrap()).is_some());
+        assert!(outbox.next(outbox.not_before(now).unwrap()).is_some());
         assert!(!outbox.failed(now));
     }
 }

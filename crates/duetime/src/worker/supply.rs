@@ -63,9 +63,9 @@ impl Supply {
         if is_worth_it { wanted } else { 0 }
     }
 
-    /// When to look again, where that is after some time.
-    pub(super) fn not_before(&self) -> Option<Instant> {
-        self.not_before
+    /// When to look again, where that is later than now.
+    pub(super) fn not_before(&self, now: Instant) -> Option<Instant> {
+        self.not_before.filter(|&at| at > now)
     }
 
     /// A reserve was answered. Answers whether the one before had failed.
