@@ -30,6 +30,13 @@ pub(crate) fn relative(at: Millis, now: Millis) -> String {
     if at > now { format!("in {count} {name}") } else { format!("{count} {name} ago") }
 }
 
+/// How long ago something was due, to the microsecond.
+pub(crate) fn late(due_at: Millis) -> Duration {
+    let now_ns = u128::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(0);
+    let late_ns = now_ns.saturating_sub(u128::from(due_at) * 1_000_000);
+    Duration::from_nanos(u64::try_from(late_ns).unwrap_or(u64::MAX))
+}
+
 /// A duration with three digits or so: "0.84 ms", "12.3 ms", "1.52 s".
 pub(crate) fn short(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
