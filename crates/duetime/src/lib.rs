@@ -32,7 +32,7 @@ pub use duetime_core::engine::{
 pub use duetime_core::ports::{Lease, Window};
 pub use duetime_core::rules::Failure;
 pub use duetime_core::{
-    AttemptError, Backoff, Due, Job, JobId, KeyUntil, Millis, NewJob, OnConflict, Payload, Receipt, Retry, Stage, State,
-    WhenExhausted,
+    AttemptError, Backoff, Due, Job, JobId, KeyUntil, Millis, NewJob, OnConflict, Payload, Receipt, Retry, Stage,
+    State, WhenExhausted,
 };
 pub use tokio_util::sync::CancellationToken;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The words of [`BulkCounts`].
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 20] = [
     "cancelled",
     "cancel_requested",
     "already_finished",
@@ -18,6 +18,8 @@ const WORDS: [&str; 18] = [
     "version_mismatch",
     "lease_lost",
     "job_running",
+    "not_due",
+    "held_back",
     "job_live",
     "store_full",
     "store_unavailable",

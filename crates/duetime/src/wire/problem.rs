@@ -42,9 +42,6 @@ pub struct Problem {
     /// The job that holds the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<JobId>,
-    /// The version that was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expected_version: Option<u64>,
     /// The version that the job has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_version: Option<u64>,
@@ -81,15 +78,18 @@ impl Problem {
                 problem.expected = Some(expected.clone());
                 problem.got = Some(got.clone());
             }
-            Error::NotFound(id) | Error::Running(id) | Error::Live(id) => problem.id = Some(*id),
+            Error::NotFound(id)
+            | Error::Running(id)
+            | Error::NotDue(id)
+            | Error::HeldBack(id)
+            | Error::Live(id) => problem.id = Some(*id),
             Error::KeyConflict { queue, key, holder } => {
                 problem.queue = Some(Text(queue.clone()));
                 problem.key = Some(Text(key.clone()));
                 problem.holder = Some(*holder);
             }
-            Error::VersionMismatch { id, expected, current } => {
+            Error::VersionMismatch { id, current } => {
                 problem.id = Some(*id);
-                problem.expected_version = Some(*expected);
                 problem.current_version = Some(*current);
             }
             Error::LeaseLost(receipt) => problem.receipt = Some(*receipt),
@@ -119,14 +119,12 @@ impl Problem {
             "key_conflict" => {
                 Error::KeyConflict { queue: self.queue.clone()?.0, key: self.key.clone()?.0, holder: self.holder? }
             }
-            "version_mismatch" => Error::VersionMismatch {
-                id: self.id?,
-                expected: self.expected_version?,
-                current: self.current_version?,
-            },
+            "version_mismatch" => Error::VersionMismatch { id: self.id?, current: self.current_version? },
             "lease_lost" => Error::LeaseLost(self.receipt?),
             "job_running" => Error::Running(self.id?),
             "already_finished" => Error::Finished { id: self.id?, state: self.state? },
+            "not_due" => Error::NotDue(self.id?),
+            "held_back" => Error::HeldBack(self.id?),
             "job_live" => Error::Live(self.id?),
             "store_full" => Error::Full(reason()),
             "store_unavailable" => Error::Unavailable(reason()),
