@@ -6,7 +6,7 @@ use super::read;
 use super::record::holder;
 use super::task::Transaction;
 use duetime_core::ports::{Change, Edit, Edited, Update};
-use duetime_core::rules::{Decision, after_expiry};
+use duetime_core::rules::after_expiry;
 use duetime_core::{Job, Millis, Stage, id::next_number};
 
 /// Makes the changes, in order.
