@@ -3,11 +3,14 @@
 use super::exit::{Failure, Result};
 use duetime::Client;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where a server listens unless told otherwise.
 const SERVER_DEFAULT: &str = "http://127.0.0.1:7300";
 /// Names the server where no option does.
 const SERVER_ENV: &str = "DUETIME_SERVER";
+/// How often it is looked whether a store is loaded.
+const LOOK: Duration = Duration::from_millis(1);
 /// The store that is no file.
 pub(crate) const MEMORY: &str = "memory";
 
@@ -58,7 +61,11 @@ impl Target {
                 Err(Failure::usage("a store in memory would be gone when this command ends")
                     .hint("start `duetime serve --store memory`, and leave out --store here"))
             }
-            Some(path) => Ok(Client::open(path).await?),
+            Some(path) => {
+                let client = Client::open(path).await?;
+                loaded(&client).await?;
+                Ok(client)
+            }
             None => Ok(Client::connect(&self.address())?),
         }
     }
@@ -67,5 +74,17 @@ impl Target {
     pub(crate) fn address(&self) -> String {
         let named = self.server.clone().or_else(|| std::env::var(SERVER_ENV).ok().filter(|url| !url.is_empty()));
         named.unwrap_or_else(|| SERVER_DEFAULT.to_owned())
+    }
+}
+
+/// Waits until all that is due soon is known, so that nothing is missed. Where the loading falters, what is known must
+/// do.
+pub(crate) async fn loaded(client: &Client) -> Result {
+    loop {
+        let health = client.health().await?;
+        if health.is_loaded || !health.degraded.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }

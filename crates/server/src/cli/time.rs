@@ -30,11 +30,11 @@ pub(crate) fn relative(at: Millis, now: Millis) -> String {
     if at > now { format!("in {count} {name}") } else { format!("{count} {name} ago") }
 }
 
-/// How long ago something was due, to the microsecond.
-pub(crate) fn late(due_at: Millis) -> Duration {
-    let now_ns = u128::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(0);
-    let late_ns = now_ns.saturating_sub(u128::from(due_at) * 1_000_000);
-    Duration::from_nanos(u64::try_from(late_ns).unwrap_or(u64::MAX))
+/// How long ago something was due, finer than the engine's milliseconds; `None` where it is not due yet.
+pub(crate) fn late(due_at: Millis) -> Option<Duration> {
+    let due_at_ns = i128::from(due_at) * 1_000_000;
+    let late_ns = jiff::Timestamp::now().as_nanosecond() - due_at_ns;
+    u64::try_from(late_ns).ok().map(Duration::from_nanos)
 }
 
 /// A duration with three digits or so: "0.84 ms", "12.3 ms", "1.52 s".

@@ -14,12 +14,18 @@ const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"]
 
 /// Counts durations.
 #[derive(Clone, Debug)]
-pub(super) struct Histogram(hdrhistogram::Histogram<u64>);
+pub(super) struct Histogram {
+    counts: hdrhistogram::Histogram<u64>,
+    early: u64,
+}
 
 /// What is said of it, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Percentiles {
     count: u64,
+    /// Handed out before they were due: never, by promise.
+    #[serde(skip_serializing_if = "is_zero")]
+    early: u64,
     p50_us: u64,
     p90_us: u64,
     p99_us: u64,
@@ -29,25 +35,36 @@ pub(super) struct Percentiles {
 
 impl Histogram {
     pub(super) fn new() -> Self {
-        Self(hdrhistogram::Histogram::new_with_bounds(1, MICROS_MAX, DIGITS).expect("the bounds are sound"))
+        let counts = hdrhistogram::Histogram::new_with_bounds(1, MICROS_MAX, DIGITS).expect("the bounds are sound");
+        Self { counts, early: 0 }
     }
 
     pub(super) fn record(&mut self, duration: Duration) {
-        self.0.saturating_record(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+        self.counts.saturating_record(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Counts how late something was; `None` says that it was early.
+    pub(super) fn record_late(&mut self, late: Option<Duration>) {
+        match late {
+            Some(late) => self.record(late),
+            None => self.early += 1,
+        }
     }
 
     pub(super) fn add(&mut self, other: &Self) {
-        self.0.add(&other.0).expect("both have the same bounds");
+        self.counts.add(&other.counts).expect("both have the same bounds");
+        self.early += other.early;
     }
 
     pub(super) fn percentiles(&self) -> Percentiles {
         Percentiles {
-            count: self.0.len(),
-            p50_us: self.0.value_at_quantile(0.5),
-            p90_us: self.0.value_at_quantile(0.9),
-            p99_us: self.0.value_at_quantile(0.99),
-            p999_us: self.0.value_at_quantile(0.999),
-            max_us: self.0.max(),
+            count: self.counts.len(),
+            early: self.early,
+            p50_us: self.counts.value_at_quantile(0.5),
+            p90_us: self.counts.value_at_quantile(0.9),
+            p99_us: self.counts.value_at_quantile(0.99),
+            p999_us: self.counts.value_at_quantile(0.999),
+            max_us: self.counts.max(),
         }
     }
 
@@ -57,9 +74,9 @@ impl Histogram {
         let mut low = 0;
         for exponent in 4.. {
             let high = (1_u64 << exponent) - 1;
-            counts.push((high + 1, self.0.count_between(low, high)));
+            counts.push((high + 1, self.counts.count_between(low, high)));
             low = high + 1;
-            if high >= self.0.max() {
+            if high >= self.counts.max() {
                 break;
             }
         }
@@ -73,9 +90,21 @@ impl Histogram {
 
 impl Percentiles {
     pub(super) fn line(&self) -> String {
-        let Self { p50_us, p99_us, p999_us, max_us, .. } = *self;
-        format!("p50 {}   p99 {}   p99.9 {}   max {}", micros(p50_us), micros(p99_us), micros(p999_us), micros(max_us))
+        let Self { early, p50_us, p99_us, p999_us, max_us, .. } = *self;
+        let early = if early == 0 { String::new() } else { format!("   EARLY {early}") };
+        format!(
+            "p50 {}   p99 {}   p99.9 {}   max {}{early}",
+            micros(p50_us),
+            micros(p99_us),
+            micros(p999_us),
+            micros(max_us)
+        )
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 fn micros(micros: u64) -> String {

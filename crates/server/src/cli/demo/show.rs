@@ -22,6 +22,7 @@ struct Counted {
     lateness: Vec<Duration>,
     succeeded: usize,
     failed: usize,
+    early: usize,
 }
 
 #[derive(Serialize)]
@@ -37,6 +38,7 @@ struct Summary {
     succeeded: usize,
     failed_attempts: usize,
     cancelled: usize,
+    early: usize,
     late_us_median: u128,
     late_us_max: u128,
 }
@@ -58,11 +60,13 @@ impl Show {
     /// A job has run.
     pub(super) fn ran(&self, context: &Context, succeeded: bool) -> Result {
         let late = late(context.due_at());
+        let (late, early) = (late.unwrap_or_default(), late.is_none());
         {
             let mut counted = self.counted();
             counted.lateness.push(late);
             counted.succeeded += usize::from(succeeded);
             counted.failed += usize::from(!succeeded);
+            counted.early += usize::from(early);
         }
         let (kind, attempt) = (&**context.kind(), context.attempt());
         if self.json {
@@ -77,7 +81,7 @@ impl Show {
     }
 
     pub(super) fn end(&self) -> Result {
-        let Counted { mut lateness, succeeded, failed } = self.counted().clone();
+        let Counted { mut lateness, succeeded, failed, early } = self.counted().clone();
         lateness.sort_unstable();
         let median = lateness.get(lateness.len() / 2).copied().unwrap_or_default();
         let max = lateness.last().copied().unwrap_or_default();
@@ -88,13 +92,15 @@ impl Show {
                 succeeded,
                 failed_attempts: failed,
                 cancelled,
+                early,
                 late_us_median,
                 late_us_max,
             });
         }
         self.say(&format!(
-            "\nAll {succeeded} ran, none early; {failed} failed at first and was retried, {cancelled} was cancelled. \
+            "\nAll {succeeded} ran, {} early; {failed} failed at first and was retried, {cancelled} was cancelled. \
              Late by {} at the median, {} at most.",
+            if early == 0 { "none".to_owned() } else { early.to_string() },
             short(median),
             short(max)
         ))?;

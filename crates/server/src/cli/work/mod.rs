@@ -10,7 +10,7 @@ mod tail;
 
 use super::exit::{Failure, Result, TRY_LATER};
 use super::output;
-use super::target::Target;
+use super::target::{Target, loaded};
 use duetime::wire::Span;
 use duetime::{Client, Summary, Worker};
 use duetime_core::name;
@@ -94,6 +94,10 @@ pub(crate) async fn run(args: Args) -> Result {
 }
 
 async fn work(args: &Args, client: &Client, program: Program, stop: &Stop) -> Result<Summary> {
+    if args.once {
+        // A server that has just started may not know yet all that is due.
+        loaded(client).await?;
+    }
     let handler = Handler {
         program,
         server: args.target.store.is_none().then(|| args.target.address()),

@@ -1,0 +1,9 @@
+//! The command line, tried on the real binary.
+
+mod bench;
+mod demo;
+mod jobs;
+mod support;
+mod work;
+mod work_ends;
+mod work_stops;
