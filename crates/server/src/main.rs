@@ -1,5 +1,14 @@
 //! The Duetime server and command line.
+
 mod cli;
-fn main() -> std::process::ExitCode {
+mod http;
+mod serve;
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
     cli::main()
 }

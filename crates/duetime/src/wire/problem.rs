@@ -78,11 +78,9 @@ impl Problem {
                 problem.expected = Some(expected.clone());
                 problem.got = Some(got.clone());
             }
-            Error::NotFound(id)
-            | Error::Running(id)
-            | Error::NotDue(id)
-            | Error::HeldBack(id)
-            | Error::Live(id) => problem.id = Some(*id),
+            Error::NotFound(id) | Error::Running(id) | Error::NotDue(id) | Error::HeldBack(id) | Error::Live(id) => {
+                problem.id = Some(*id);
+            }
             Error::KeyConflict { queue, key, holder } => {
                 problem.queue = Some(Text(queue.clone()));
                 problem.key = Some(Text(key.clone()));

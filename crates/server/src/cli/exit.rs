@@ -105,6 +105,15 @@ impl From<duetime_core::Error> for Failure {
     }
 }
 
+impl From<crate::serve::Error> for Failure {
+    fn from(error: crate::serve::Error) -> Self {
+        match error {
+            crate::serve::Error::Store(error) => error.into(),
+            error => Self::error(error.to_string()),
+        }
+    }
+}
+
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {

@@ -36,6 +36,7 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Serve(Box<crate::serve::Args>),
     Push(Box<push::Args>),
     List(list::Args),
     Get(get::Args),
@@ -67,6 +68,7 @@ pub(crate) fn main() -> ExitCode {
 
 async fn run(command: Command) -> exit::Result {
     match command {
+        Command::Serve(args) => Ok(crate::serve::run(*args).await?),
         Command::Push(args) => push::run(*args).await,
         Command::List(args) => list::run(args).await,
         Command::Get(args) => get::run(args).await,
