@@ -3,6 +3,7 @@
 mod bench;
 mod demo;
 mod jobs;
+mod server;
 mod support;
 mod work;
 mod work_ends;

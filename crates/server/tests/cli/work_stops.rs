@@ -11,7 +11,7 @@ fn once_runs_all_that_is_due() {
         place.push(&[&n.to_string()]);
     }
     let later = place.push(&["--delay", "1h", "later"]);
-    let out = place.ok(&["work", "default", "--once", "--concurrency", "4", "--", "sh", "-c", "cat; echo"]);
+    let out = place.ok(&["work", "default", "--once", "--concurrency", "4", "--", "sh", "-c", "echo $(cat)"]);
     let mut ran: Vec<u32> = out.lines().map(|line| line.parse().unwrap()).collect();
     ran.sort_unstable();
     assert_eq!(ran, (0..20).collect::<Vec<_>>());

@@ -109,6 +109,8 @@ async fn address(server: &mut Child) -> Result<String> {
     let mut lines = BufReader::new(stdout).lines();
     while let Some(line) = lines.next_line().await? {
         if let Some((_, address)) = line.split_once(LISTENING) {
+            // Somebody has to read what else it says.
+            tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
             return Ok(address.trim().to_owned());
         }
     }

@@ -23,19 +23,26 @@ pub(super) enum Cause {
 
 /// What is told of the job. `said` is the end of the command's standard error.
 pub(super) fn handled(status: ExitStatus, said: &str, cause: Option<Cause>) -> Handled {
-    let with_said = |what: String| if said.is_empty() { what } else { format!("{what}: {said}") };
+    let why = reason(status, cause);
+    let message = if said.is_empty() { why } else { format!("{why}: {said}") };
     match cause {
+        None if status.success() => Ok(()),
+        None if status.code() == Some(DATA_ERROR) => Err(HandlerError::final_(message)),
         Some(Cause::Forced) => Err(HandlerError::release(Duration::ZERO)),
-        Some(Cause::Cancelled) => {
-            Err(HandlerError::new(with_said("ended: the job was cancelled, or its lease was lost".to_owned())))
-        }
+        _ => Err(HandlerError::new(message)),
+    }
+}
+
+/// How the command ended, in words.
+pub(super) fn reason(status: ExitStatus, cause: Option<Cause>) -> String {
+    match cause {
+        None => told(status),
+        Some(Cause::Forced) => "ended, and its job given back: the worker was told to stop".to_owned(),
+        Some(Cause::Cancelled) => "ended: the job was cancelled, or its lease was lost".to_owned(),
         Some(Cause::TimeLimit(limit)) => {
             let limit = Span(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-            Err(HandlerError::new(with_said(format!("ended: it ran for longer than {limit}"))))
+            format!("ended: it ran for longer than {limit}")
         }
-        None if status.success() => Ok(()),
-        None if status.code() == Some(DATA_ERROR) => Err(HandlerError::final_(with_said(told(status)))),
-        None => Err(HandlerError::new(with_said(told(status)))),
     }
 }
 

@@ -5,7 +5,6 @@ use super::environment;
 use super::process::Process;
 use super::program::Program;
 use super::stop::Stop;
-use crate::cli::output::safe;
 use duetime::{Context, Handled, HandlerError};
 use duetime_core::limits::RESULT_BYTES_MAX;
 use std::time::Duration;
@@ -72,7 +71,7 @@ impl Handler {
         let ended = process.ended(status).await;
         let handled = ending::handled(ended.status, &ended.message, cause).and_then(|()| {
             match ended.output {
-                Some(output) => context.set_raw_result(output)?,
+                Some(output) => context.set_raw_result(output.trim_ascii_end())?,
                 None if self.keeps_result => {
                     let message = format!("expected a result of at most {RESULT_BYTES_MAX} bytes, got more");
                     return Err(HandlerError::final_(message));
@@ -83,8 +82,7 @@ impl Handler {
         });
         if handled.is_err() {
             let (id, attempt) = (context.id(), context.attempt());
-            let what = cause.map_or_else(|| ended.status.to_string(), |cause| format!("{cause:?}"));
-            eprintln!("duetime: job {id}, attempt {attempt}: {}", safe(&what));
+            eprintln!("duetime: job {id}, attempt {attempt}: {}", ending::reason(ended.status, cause));
         }
         handled
     }
