@@ -21,16 +21,10 @@ pub(super) const PAGE_BYTES_MAX: usize = 16 << 20;
 const STREAMS_MAX: usize = 64;
 
 pub(super) const ALL: &str = concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 ORDER BY id");
-pub(super) const QUEUE: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND state = ?3 ORDER BY id"
-);
-pub(super) const KEY: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND job_key = ?3 ORDER BY id"
-);
+pub(super) const QUEUE: &str =
+    concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND state = ?3 ORDER BY id");
+pub(super) const KEY: &str =
+    concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND job_key = ?3 ORDER BY id");
 pub(super) const TAG: &str = concat!(
     "SELECT ",
     columns!(),
@@ -155,6 +149,6 @@ impl<'a> Filter<'a> {
         Ok(is(self.queue, 1)?
             && is(self.find.kind.as_ref(), 2)?
             && self.stages.contains(&row::stage(row.get(3)?)?)
-            && (self.find.due.start..=self.find.due.end).contains(&due_at))
+            && (self.find.due.from..=self.find.due.to).contains(&due_at))
     }
 }
