@@ -40,6 +40,7 @@ cases! {
         a_handler_that_blocks_keeps_its_lease
         a_cancel_reaches_the_handler
         a_stop_lets_handlers_finish_and_gives_the_rest_back
+        an_idle_worker_stops_at_once
         a_stop_whose_limit_is_over_cancels_and_then_aborts
         a_worker_that_is_dropped_tells_its_handlers
         a_malformed_queue_ends_the_worker;

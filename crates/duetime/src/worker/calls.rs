@@ -44,15 +44,12 @@ impl Calls {
         self.tasks.is_empty()
     }
 
-    /// The next call that comes back.
+    /// The next call that comes back; `None` where it was called off. To be asked only while there are any.
     pub(super) async fn next(&mut self) -> Option<Answer> {
-        loop {
-            match self.tasks.join_next().await? {
-                Ok(answer) => return Some(answer),
-                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // A reserve that was called off.
-                Err(_) => {}
-            }
+        match self.tasks.join_next().await? {
+            Ok(answer) => Some(answer),
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_) => None,
         }
     }
 

@@ -110,7 +110,9 @@ impl Dispatcher {
             let wake = self.wake(now);
             tokio::select! {
                 _ = self.reports.recv_many(&mut reports, REPORTS_MAX) => self.finished(&mut reports),
-                Some(answer) = self.calls.next() => self.answered(answer),
+                answer = self.calls.next(), if !self.calls.is_empty() => if let Some(answer) = answer {
+                    self.answered(answer);
+                },
                 () = sleep_until(wake.unwrap_or(now)), if wake.is_some() => self.look(Instant::now()),
                 told = stopped.changed(), if listens => {
                     // A sender that is gone means that nobody waits for the worker any more.

@@ -13,7 +13,7 @@ fn reserve(queue: &Arc<str>, limit: usize) -> ReserveRequest {
     ReserveRequest { from, limit, lease_ms: None, wait_ms: 0, request_id: None }
 }
 
-pub async fn a_push_keeps_what_the_builder_says(client: Client) {
+pub(crate) async fn a_push_keeps_what_the_builder_says(client: Client) {
     let queue = queue();
     let pushed = client
         .push(Remind { user: 7 })
@@ -43,14 +43,14 @@ pub async fn a_push_keeps_what_the_builder_says(client: Client) {
     assert_eq!(refused.unwrap_err().code(), "key_conflict");
 }
 
-pub async fn a_push_beyond_a_limit_is_refused(client: Client) {
+pub(crate) async fn a_push_beyond_a_limit_is_refused(client: Client) {
     let eleven_years = Duration::from_secs(11 * 366 * 86_400);
     let late = client.push(Remind { user: 7 }).delay(eleven_years).await.unwrap_err();
     assert_eq!(late.code(), "invalid", "{late}");
     assert!(!late.is_retryable());
 }
 
-pub async fn a_batch_is_answered_in_order(client: Client) {
+pub(crate) async fn a_batch_is_answered_in_order(client: Client) {
     let (one, other) = (queue(), queue());
     let job = |queue: &Arc<str>, user: u64| client.push(Remind { user }).queue(queue.clone()).build().unwrap();
     let refused = NewJob { tags: vec![Arc::from("")], ..job(&other, 3) };
@@ -65,7 +65,7 @@ pub async fn a_batch_is_answered_in_order(client: Client) {
     assert!(client.push_all(Vec::new()).await.unwrap().is_empty());
 }
 
-pub async fn bytes_come_back_as_they_were(client: Client) {
+pub(crate) async fn bytes_come_back_as_they_were(client: Client) {
     let queue = queue();
     for payload in [&b"\0\xff"[..], b"", br#"{"n": 123456789012345678901234567890, "x": 1.0}"#, b"\"text\"", b"null"] {
         let id = client.push_raw("bytes", payload).queue(queue.clone()).await.unwrap().id;
@@ -73,7 +73,7 @@ pub async fn bytes_come_back_as_they_were(client: Client) {
     }
 }
 
-pub async fn leases_are_settled_once(client: Client) {
+pub(crate) async fn leases_are_settled_once(client: Client) {
     let queue = queue();
     for user in 0..3 {
         push(&client, &queue, user).await;
@@ -99,7 +99,7 @@ pub async fn leases_are_settled_once(client: Client) {
     assert_eq!(again.leases.iter().map(|lease| lease.job.attempt).collect::<Vec<_>>(), [1]);
 }
 
-pub async fn a_reserve_waits_and_is_called_off(client: Client) {
+pub(crate) async fn a_reserve_waits_and_is_called_off(client: Client) {
     let queue = queue();
     let waiting = ReserveRequest { wait_ms: 20_000, ..reserve(&queue, 1) };
     {
@@ -115,7 +115,7 @@ pub async fn a_reserve_waits_and_is_called_off(client: Client) {
     assert_eq!((lease.job.id, lease.job.attempt, lease.lease_ms), (id, 1, 60_000));
 }
 
-pub async fn due_jobs_are_seen_and_taken(client: Client) {
+pub(crate) async fn due_jobs_are_seen_and_taken(client: Client) {
     let queue = queue();
     let later = client.push(Remind { user: 2 }).queue(queue.clone()).delay(Duration::from_secs(3_600)).await.unwrap();
     let first = push(&client, &queue, 1).await;
@@ -143,7 +143,7 @@ pub async fn due_jobs_are_seen_and_taken(client: Client) {
     assert_eq!(refused.refused.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [later.id]);
 }
 
-pub async fn jobs_are_changed_on_their_condition(client: Client) {
+pub(crate) async fn jobs_are_changed_on_their_condition(client: Client) {
     let queue = queue();
     let id = push(&client, &queue, 1).await;
     let job = client.get(id).await.unwrap();
@@ -165,7 +165,7 @@ pub async fn jobs_are_changed_on_their_condition(client: Client) {
     assert_eq!(client.delete(id).await.unwrap_err().code(), "not_found");
 }
 
-pub async fn jobs_are_found_and_cancelled_by_tag(client: Client) {
+pub(crate) async fn jobs_are_found_and_cancelled_by_tag(client: Client) {
     let queue = queue();
     let tag: Arc<str> = Arc::from(format!("order {queue}/ä"));
     for user in 0..5 {
@@ -192,7 +192,7 @@ pub async fn jobs_are_found_and_cancelled_by_tag(client: Client) {
     assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 2);
 }
 
-pub async fn queues_are_managed(client: Client) {
+pub(crate) async fn queues_are_managed(client: Client) {
     let queue = queue();
     push(&client, &queue, 1).await;
     let settings = QueueSettings { lease_ms: Some(90_000), ..QueueSettings::default() };

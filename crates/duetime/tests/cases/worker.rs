@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-pub async fn a_typed_job_is_worked_off(client: Client) {
+pub(crate) async fn a_typed_job_is_worked_off(client: Client) {
     let queue = queue();
     let id = client.push(Remind { user: 7 }).queue(queue.clone()).tag("t").await.unwrap().id;
     let (seen, mut saw) = mpsc::unbounded_channel();
@@ -32,7 +32,7 @@ pub async fn a_typed_job_is_worked_off(client: Client) {
     assert_eq!(ended(&client, id, Stage::Succeeded).await.result.as_deref(), Some(&b"42"[..]));
 }
 
-pub async fn all_that_is_due_is_run_once(client: Client) {
+pub(crate) async fn all_that_is_due_is_run_once(client: Client) {
     let queue = queue();
     let jobs = (0..500).map(|user| client.push(Remind { user }).queue(queue.clone()).build().unwrap()).collect();
     client.push_all(jobs).await.unwrap();
@@ -48,7 +48,7 @@ pub async fn all_that_is_due_is_run_once(client: Client) {
     ended(&client, later.id, Stage::Pending).await;
 }
 
-pub async fn handlers_are_for_kinds_and_queues_in_order(client: Client) {
+pub(crate) async fn handlers_are_for_kinds_and_queues_in_order(client: Client) {
     let (urgent, other) = (queue(), queue());
     let order = Arc::new(Mutex::new(Vec::new()));
     for (kind, queue) in [("third", &other), ("first", &urgent), ("fourth", &other), ("second", &urgent)] {
@@ -66,7 +66,7 @@ pub async fn handlers_are_for_kinds_and_queues_in_order(client: Client) {
     assert_eq!(*order.lock().unwrap(), ["first", "second", "third", "fourth"]);
 }
 
-pub async fn a_panic_is_a_failure(client: Client) {
+pub(crate) async fn a_panic_is_a_failure(client: Client) {
     let queue = queue();
     let id = push(&client, &queue, 7).await;
     let worker = Worker::new(&client)
@@ -77,7 +77,7 @@ pub async fn a_panic_is_a_failure(client: Client) {
     assert_eq!((job.attempt, job.crashes, &*job.errors[0].message), (1, 0, "panicked: seven"));
 }
 
-pub async fn a_payload_that_does_not_decode_is_a_failure(client: Client) {
+pub(crate) async fn a_payload_that_does_not_decode_is_a_failure(client: Client) {
     let queue = queue();
     let id = client.push_raw("remind", *b"{\"user\":\"seven\"}").queue(queue.clone()).await.unwrap().id;
     assert_eq!(Worker::new(&client).queue(queue).handler(nothing).run_once().await.unwrap().failed, 1);
@@ -86,7 +86,7 @@ pub async fn a_payload_that_does_not_decode_is_a_failure(client: Client) {
     assert!(job.errors[0].message.starts_with("the payload does not decode: "), "{}", job.errors[0].message);
 }
 
-pub async fn errors_say_what_follows(client: Client) {
+pub(crate) async fn errors_say_what_follows(client: Client) {
     let queue = queue();
     let ids = [push(&client, &queue, 0).await, push(&client, &queue, 1).await, push(&client, &queue, 2).await];
     let worker = Worker::new(&client).queue(queue).handler(|job: Remind, _| async move {
@@ -106,7 +106,7 @@ pub async fn errors_say_what_follows(client: Client) {
     assert_eq!((released.attempt, released.due_at - released.updated_at), (0, 100_000));
 }
 
-pub async fn what_fails_is_tried_again(client: Client) {
+pub(crate) async fn what_fails_is_tried_again(client: Client) {
     let queue = queue();
     let push = client.push(Remind { user: 1 }).queue(queue.clone()).backoff(Backoff::Fixed { delay_ms: 0 });
     let id = push.max_attempts(3).await.unwrap().id;
@@ -117,7 +117,7 @@ pub async fn what_fails_is_tried_again(client: Client) {
     assert_eq!(ended(&client, id, Stage::Succeeded).await.attempt, 3);
 }
 
-pub async fn an_unknown_kind_is_given_back(client: Client) {
+pub(crate) async fn an_unknown_kind_is_given_back(client: Client) {
     let queue = queue();
     let id = client.push_raw("unheard-of", *b"{}").queue(queue.clone()).await.unwrap().id;
     assert_eq!(Worker::new(&client).queue(queue).handler(nothing).run_once().await.unwrap().released, 1);
@@ -126,7 +126,7 @@ pub async fn an_unknown_kind_is_given_back(client: Client) {
 }
 
 /// A handler blocks the only thread of its runtime for three leases, while another worker would have the job.
-pub async fn a_handler_that_blocks_keeps_its_lease(client: Client) {
+pub(crate) async fn a_handler_that_blocks_keeps_its_lease(client: Client) {
     let queue = queue();
     let id = push(&client, &queue, 1).await;
     let runs = Arc::new(AtomicU32::new(0));
@@ -164,7 +164,7 @@ pub async fn a_handler_that_blocks_keeps_its_lease(client: Client) {
     assert_eq!((job.attempt, job.crashes), (1, 0));
 }
 
-pub async fn a_cancel_reaches_the_handler(client: Client) {
+pub(crate) async fn a_cancel_reaches_the_handler(client: Client) {
     let queue = queue();
     let id = push(&client, &queue, 1).await;
     let (started, mut starts) = mpsc::unbounded_channel();
@@ -184,7 +184,7 @@ pub async fn a_cancel_reaches_the_handler(client: Client) {
     ended(&client, id, Stage::Cancelled).await;
 }
 
-pub async fn a_stop_lets_handlers_finish_and_gives_the_rest_back(client: Client) {
+pub(crate) async fn a_stop_lets_handlers_finish_and_gives_the_rest_back(client: Client) {
     let queue = queue();
     let ids = [push(&client, &queue, 0).await, push(&client, &queue, 1).await, push(&client, &queue, 2).await];
     let (started, mut starts) = mpsc::unbounded_channel();
@@ -212,7 +212,13 @@ pub async fn a_stop_lets_handlers_finish_and_gives_the_rest_back(client: Client)
     }
 }
 
-pub async fn a_stop_whose_limit_is_over_cancels_and_then_aborts(client: Client) {
+pub(crate) async fn an_idle_worker_stops_at_once(client: Client) {
+    let worker = Worker::new(&client).queue(queue()).stop_limit(SECOND * 3_600).handler(nothing);
+    let stopped = tokio::time::timeout(SECOND * 30, worker.run_until(tokio::task::yield_now()));
+    assert_eq!(stopped.await.expect("it has nothing to wait for").unwrap(), Summary::default());
+}
+
+pub(crate) async fn a_stop_whose_limit_is_over_cancels_and_then_aborts(client: Client) {
     let queue = queue();
     let ids = [push(&client, &queue, 0).await, push(&client, &queue, 1).await];
     let (started, mut starts) = mpsc::unbounded_channel();
@@ -236,7 +242,7 @@ pub async fn a_stop_whose_limit_is_over_cancels_and_then_aborts(client: Client) 
     }
 }
 
-pub async fn a_worker_that_is_dropped_tells_its_handlers(client: Client) {
+pub(crate) async fn a_worker_that_is_dropped_tells_its_handlers(client: Client) {
     let queue = queue();
     push(&client, &queue, 0).await;
     let (started, mut starts) = mpsc::unbounded_channel();
@@ -256,7 +262,7 @@ pub async fn a_worker_that_is_dropped_tells_its_handlers(client: Client) {
     tells.recv().await.unwrap();
 }
 
-pub async fn a_malformed_queue_ends_the_worker(client: Client) {
+pub(crate) async fn a_malformed_queue_ends_the_worker(client: Client) {
     let error = Worker::new(&client).queue("not a name").handler(nothing).run().await.unwrap_err();
     assert_eq!(error.code(), "invalid");
 }
