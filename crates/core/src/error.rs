@@ -71,6 +71,19 @@ pub enum Error {
     /// The store holds what it should not.
     #[error("the store is damaged: {0}")]
     Damaged(String),
+    /// Another process has the store open.
+    #[error(
+        "the store {path:?} is held by the process {pid}: stop that one, connect to it instead, or name another store"
+    )]
+    Held {
+        /// The store.
+        path: String,
+        /// Who holds it; 0 where that cannot be told.
+        pid: u32,
+    },
+    /// What was named cannot serve as a store: the message says why and what to do.
+    #[error("the store cannot be used: {0}")]
+    Unusable(String),
     /// The engine is being stopped.
     #[error("this process is stopping; try again on another")]
     Stopping,
@@ -102,6 +115,8 @@ impl Error {
             Self::Full(_) => "store_full",
             Self::Unavailable(_) => "store_unavailable",
             Self::Damaged(_) => "store_damaged",
+            Self::Held { .. } => "store_held",
+            Self::Unusable(_) => "store_unusable",
             Self::Stopping => "stopping",
             Self::Backlog(_) => "backlog",
         }

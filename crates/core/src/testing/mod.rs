@@ -1,5 +1,6 @@
 //! What tests of the engine and of stores share: a manual clock, plain models, conformance suites, the simulation.
 
+pub mod ledger_suite;
 pub mod model_ledger;
 pub mod random;
 pub mod sim;

@@ -1,0 +1,1 @@
+//! The cases that every ledger and registry passes.
