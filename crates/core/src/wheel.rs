@@ -4,7 +4,7 @@
 //! a millisecond. Level 0 has a slot for each of 256 ticks, level 1 for each 256 times 256 ticks, and so on;
 //! an entry lies on the level of the highest digit (to base 256) in which its due time differs from the
 //! wheel's now. When the wheel reaches a slot of a higher level, that slot is spread over the levels below
-//! (it *cascades*), so an entry moves at most seven times, and within an hour at most twice.
+//! (it *cascades*), so an entry moves at most seven times, and within an hour mostly twice.
 //!
 //! Invariants:
 //! - no entry is due before the wheel's now;
@@ -23,7 +23,7 @@ use std::num::NonZeroU32;
 use slab::Slab;
 use slots::{CHUNK_LINKS, Place, Slot, Slots, level_of};
 
-/// Entries that one call of [`Wheel::expire`] cascades at most, give or take a chunk: well under a
+/// Entries that one call of [`Wheel::expire`] cascades at most, give or take a chunk: about a
 /// millisecond's work.
 pub const CASCADE_MAX: usize = 16_384;
 

@@ -19,6 +19,8 @@ pub mod worker;
 #[cfg(feature = "embedded")]
 pub use client::OpenOptions;
 pub use client::{Client, ConnectOptions};
+#[cfg(feature = "embedded")]
+pub use duetime_store::sqlite::Durability;
 pub use error::{Answers, Error};
 pub use kind::Kind;
 pub use push::{Push, Pushed};

@@ -1,4 +1,4 @@
-//! What tests of the engine and of stores share: a manual clock, plain models, conformance suites, the simulation.
+//! What tests of the engine and of stores share: plain models, conformance suites, the simulation.
 
 pub mod ledger_suite;
 pub mod model_ledger;

@@ -36,11 +36,6 @@ impl ModelLedger {
     pub fn jobs(&self) -> Vec<Job> {
         self.rows().jobs.values().map(|(_, job)| job.clone()).collect()
     }
-
-    /// Whether a row says that this lease began.
-    pub fn knows_lease(&self, id: JobId, epoch: u64) -> bool {
-        self.rows().jobs.get(&id).is_some_and(|(_, job)| job.epoch >= epoch)
-    }
 }
 
 impl Rows {

@@ -105,12 +105,6 @@ impl Actor {
         loop {
             let count = if self.random.percent(70) { 1 } else { self.random.within(2..20) };
             let jobs: Vec<NewJob> = (0..count).map(|_| self.new_job()).collect();
-            let keyed = jobs.iter().any(|job| job.key.is_some() && job.on_conflict == OnConflict::Replace);
-            if keyed {
-                // A replacement changes a job that is not known yet.
-                let ids = self.history().ids();
-                ids.into_iter().for_each(|id| self.history().touched(id, false, false));
-            }
             for pushed in self.engine.push(jobs).await.into_iter().flatten().flatten() {
                 if pushed.outcome == PushOutcome::Created {
                     self.history().pushed(pushed.job);
@@ -137,8 +131,9 @@ impl Actor {
                 self.pause(SECOND_MS).await;
                 continue;
             };
+            let at = self.at();
+            handout.leases.iter().for_each(|lease| self.history().handed_out(lease, at));
             for lease in handout.leases {
-                self.history().handed_out(&lease, self.at(), &self.ledger);
                 self.work(lease, calm).await;
             }
         }
@@ -253,7 +248,7 @@ impl Actor {
     }
 
     /// Waits until every job has ended and all is recorded; answers whether that came within two days.
-    pub(super) async fn settle_down(self) -> bool {
+    pub(super) async fn settle_down(&self) -> bool {
         for queue in QUEUES {
             drop(self.engine.pause(queue, false).await);
         }

@@ -6,6 +6,7 @@ mod actors;
 mod chaos;
 mod history;
 
+use crate::clock::Clock;
 use crate::engine::{Engine, Options, Stores};
 use crate::limits::MINUTE_MS;
 use crate::memory::Memory;
@@ -74,20 +75,25 @@ impl World {
     fn live(&mut self, life: u64, steps: Option<u64>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime without input and output can be built");
-        let clock = runtime.block_on(self.run_life(life, steps));
-        self.mono = crate::Clock::mono(clock.as_ref());
+        let mut random = Random::new(self.seed ^ (life + 1).wrapping_mul(0x5851_f42d_4c95_7f2d));
+        let (clock, mono) = runtime.block_on(async {
+            let clock = Arc::new(SimClock {
+                start: Instant::now(),
+                mono_base: self.mono + 1,
+                wall_offset: AtomicI64::new(self.wall_offset),
+                wall_steps: AtomicU64::new(self.wall_steps),
+            });
+            self.run_life(life, steps, clock.clone(), &mut random).await;
+            // The runtime's clock stands still with the runtime.
+            let mono = clock.mono();
+            (clock, mono)
+        });
+        self.mono = mono;
         self.wall_offset = clock.wall_offset.load(Ordering::SeqCst);
         self.wall_steps = clock.wall_steps.load(Ordering::SeqCst);
     }
 
-    async fn run_life(&self, life: u64, steps: Option<u64>) -> Arc<SimClock> {
-        let clock = Arc::new(SimClock {
-            start: Instant::now(),
-            mono_base: self.mono + 1,
-            wall_offset: AtomicI64::new(self.wall_offset),
-            wall_steps: AtomicU64::new(self.wall_steps),
-        });
-        let mut random = Random::new(self.seed ^ (life + 1).wrapping_mul(0x5851_f42d_4c95_7f2d));
+    async fn run_life(&self, life: u64, steps: Option<u64>, clock: Arc<SimClock>, random: &mut Random) {
         let chaos = Chaos::new(random.any(), steps);
         let stores = Stores {
             broker: Arc::new(MortalBroker { memory: Memory::new(clock.clone()), chaos: chaos.clone() }),
@@ -97,7 +103,7 @@ impl World {
         let options = Options { horizon_ms: 20 * MINUTE_MS, ..Options::default() };
         let engine = tokio::select! {
             engine = Engine::start(stores, options) => engine.expect("the model's rows can be read"),
-            () = chaos.death() => return clock,
+            () = chaos.death() => return,
         };
         let mut actor = || Actor {
             engine: engine.clone(),
@@ -108,6 +114,8 @@ impl World {
             random: Random::new(random.any()),
             life,
         };
+        let first = actor();
+        self.history.lock().expect("no panic under this lock").restarted(&self.ledger, first.at());
         for _ in 0..3 {
             tokio::spawn(actor().work_for_ever(steps.is_none()));
         }
@@ -117,15 +125,12 @@ impl World {
             tokio::spawn(actor().meddle_for_ever());
             chaos.death().await;
         } else {
-            let last = actor();
-            let at = last.at();
-            let is_done = last.settle_down().await;
+            let is_done = first.settle_down().await;
             let mut history = self.history.lock().expect("no panic under this lock");
             if !is_done {
                 history.violations.push("some jobs do not end".into());
             }
-            history.check_end(&self.ledger, at);
+            history.check_end(&self.ledger, first.at());
         }
-        clock
     }
 }
