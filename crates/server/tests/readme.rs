@@ -85,6 +85,7 @@ fn its_commands_work_as_they_stand() {
 }
 
 /// The README's program, but for `main`.
+#[expect(clippy::unit_arg, reason = "the program is to be short")]
 async fn example() -> Result<(), duetime::Error> {
     use std::time::Duration;
     let client = duetime::Client::open("jobs.db").await?; // or Client::connect("http://127.0.0.1:7300")
