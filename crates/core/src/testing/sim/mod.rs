@@ -6,20 +6,15 @@ mod actors;
 mod chaos;
 mod history;
 
-use crate::clock::Clock;
 use crate::engine::{Engine, Options, Stores};
 use crate::limits::MINUTE_MS;
 use crate::memory::Memory;
+use crate::testing::tokio_clock::{Past, TokioClock};
 use crate::testing::{ModelLedger, Random};
-use actors::{Actor, SimClock};
+use actors::Actor;
 use chaos::{Chaos, MortalBroker, MortalLedger};
 use history::Shared;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use tokio::time::Instant;
-
-/// The wall clock at the start: 2026-11-20.
-const WALL_START_MS: i64 = 1_795_132_800_000;
 
 /// What came of a run.
 #[derive(Debug)]
@@ -39,22 +34,13 @@ struct World {
     seed: u64,
     ledger: ModelLedger,
     history: Shared,
-    mono: u64,
-    wall_offset: i64,
-    wall_steps: u64,
+    clock: Past,
 }
 
 /// Runs the simulation with this seed.
 pub fn run(seed: u64) -> Report {
     let mut random = Random::new(seed);
-    let mut world = World {
-        seed,
-        ledger: ModelLedger::default(),
-        history: Shared::default(),
-        mono: 0,
-        wall_offset: WALL_START_MS,
-        wall_steps: 0,
-    };
+    let mut world = World { seed, ledger: ModelLedger::default(), history: Shared::default(), clock: Past::default() };
     let deaths = random.within(1..5);
     for life in 0..deaths {
         let steps = random.within(20..2_000);
@@ -76,25 +62,16 @@ impl World {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime without input and output can be built");
         let mut random = Random::new(self.seed ^ (life + 1).wrapping_mul(0x5851_f42d_4c95_7f2d));
-        let (clock, mono) = runtime.block_on(async {
-            let clock = Arc::new(SimClock {
-                start: Instant::now(),
-                mono_base: self.mono + 1,
-                wall_offset: AtomicI64::new(self.wall_offset),
-                wall_steps: AtomicU64::new(self.wall_steps),
-            });
+        self.clock = runtime.block_on(async {
+            let clock = Arc::new(TokioClock::following(self.clock));
             self.run_life(life, steps, clock.clone(), &mut random).await;
-            // The runtime's clock stands still with the runtime.
-            let mono = clock.mono();
-            (clock, mono)
+            clock.past()
         });
-        self.mono = mono;
-        self.wall_offset = clock.wall_offset.load(Ordering::SeqCst);
-        self.wall_steps = clock.wall_steps.load(Ordering::SeqCst);
     }
 
-    async fn run_life(&self, life: u64, steps: Option<u64>, clock: Arc<SimClock>, random: &mut Random) {
+    async fn run_life(&self, life: u64, steps: Option<u64>, clock: Arc<TokioClock>, random: &mut Random) {
         let chaos = Chaos::new(random.any(), steps);
+        self.ledger.set_away(false);
         let stores = Stores {
             broker: Arc::new(MortalBroker { memory: Memory::new(clock.clone()), chaos: chaos.clone() }),
             ledger: Arc::new(MortalLedger { model: self.ledger.clone(), chaos: chaos.clone() }),
@@ -110,7 +87,6 @@ impl World {
             history: self.history.clone(),
             ledger: self.ledger.clone(),
             clock: clock.clone(),
-            chaos: chaos.clone(),
             random: Random::new(random.any()),
             life,
         };
