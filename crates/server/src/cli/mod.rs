@@ -24,6 +24,7 @@ mod time;
 mod work;
 
 use clap::Parser;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// A delayed job queue: say what is to run and when, and it runs then.
@@ -55,6 +56,9 @@ enum Command {
 /// Runs the command that the process was started with.
 pub(crate) fn main() -> ExitCode {
     let command = Cli::parse().command;
+    if !matches!(command, Command::Serve(_)) {
+        log_warnings();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -64,6 +68,12 @@ pub(crate) fn main() -> ExitCode {
     // A thread that waits for the terminal must not hold up the end.
     runtime.shutdown_background();
     result.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
+}
+
+/// What the library has to say goes to standard error: that a worker waits for its server, say.
+fn log_warnings() {
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    log.with_target(false).with_max_level(tracing::Level::WARN).init();
 }
 
 async fn run(command: Command) -> exit::Result {
