@@ -15,6 +15,8 @@ pub mod name;
 pub mod ports;
 pub mod retry;
 pub mod rules;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod wheel;
 
 pub use clock::{Clock, Millis, SystemClock};
