@@ -174,6 +174,27 @@ pub async fn a_tombstone_is_lifted_to_the_version_noted(s: Subject) {
     assert_eq!(s.handed_out(10).await, [id(1)]);
 }
 
+/// The second one may still be on its way to the ledger when the first has been answered.
+pub async fn a_tombstone_of_two_edits_is_lifted_by_the_second(s: Subject) {
+    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
+    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
+    s.forget(id(1), T0 + 5).await;
+    assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Buried]);
+    s.forget(id(1), T0 + 6).await;
+    assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Buried]);
+    s.hold(&[Job { version: T0 + 6, ..job(1) }]).await;
+}
+
+/// A slow ledger may have been read before it changed the row.
+pub async fn a_tombstone_stands_when_the_ledger_has_answered(s: Subject) {
+    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
+    s.pass(30_000);
+    let read_at = s.now();
+    s.forget(id(1), T0 + 5).await;
+    s.pass(<dyn Broker>::READ_AGE_MS_MAX);
+    assert_eq!(s.broker.put(vec![job(1)], read_at).await.unwrap(), [Put::Buried]);
+}
+
 /// It ended here, was retried by hand in the ledger, and is cancelled before its new reading arrives.
 pub async fn a_retried_job_is_cancelled_unseen(s: Subject) {
     s.hold(&[job(1)]).await;
