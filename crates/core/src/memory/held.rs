@@ -5,7 +5,7 @@ use super::by_id::ById;
 use super::live::{Live, Place, Run};
 use super::names::Names;
 use super::outbox::Outbox;
-use super::queue::{Entered, Queue};
+use super::queue::Queue;
 use super::requests::Requests;
 use super::tombs::Tombs;
 use crate::clock::{Clock, Millis};
@@ -130,11 +130,7 @@ impl Held {
                     self.to_wake.push(job.queue.clone());
                 }
             }
-            match queue.enter(rank, now.wall) {
-                Entered::Scheduled(handle) => Place::Scheduled(handle),
-                Entered::HeldBack => Place::HeldBack,
-                Entered::Ready => Place::Ready,
-            }
+            queue.enter(rank, now.wall).into()
         };
         self.live.insert(id, Box::new(Live::pack(job, place, &mut self.names)));
     }
@@ -213,8 +209,8 @@ impl Held {
         let more = queue.advance(now.wall, limit, |id| due.push(id), |id| held_back.push(id));
         for id in due {
             let live = self.live.get_mut(id).expect("what waits is live");
-            live.place = Place::Ready;
-            queue.make_ready((live.priority, live.due_at, id));
+            // One that was overdue may not even be due, since the clock was set back.
+            live.place = queue.enter((live.priority, live.due_at, id), now.wall).into();
         }
         for id in held_back {
             self.live.get_mut(id).expect("what waits is live").place = Place::HeldBack;

@@ -1,6 +1,7 @@
 //! A live job as the memory broker packs it: what every job has stands inline, what few have in a box.
 
 use super::names::{Label, Names};
+use super::queue::Entered;
 use crate::clock::Millis;
 use crate::id::JobId;
 use crate::job::{AttemptError, Job, KeyUntil, Payload, Stage};
@@ -36,6 +37,16 @@ pub(super) enum Place {
     Overdue(Millis),
     /// In the wheel of leases.
     Running(Box<Run>),
+}
+
+impl From<Entered> for Place {
+    fn from(entered: Entered) -> Self {
+        match entered {
+            Entered::Scheduled(handle) => Self::Scheduled(handle),
+            Entered::HeldBack => Self::HeldBack,
+            Entered::Ready => Self::Ready,
+        }
+    }
 }
 
 /// A lease.

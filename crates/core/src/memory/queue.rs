@@ -83,13 +83,13 @@ impl Queue {
         }
     }
 
-    pub(super) fn make_ready(&mut self, rank: Rank) {
+    fn make_ready(&mut self, rank: Rank) {
         self.ready_to = self.ready_to.max(rank.1);
         self.ready.insert(rank);
     }
 
-    /// Hands at most `limit` jobs that are due now, and are not in `ready`, to `is_due`, to be made ready, and those that
-    /// are in `ready` and not due to `held_back`; answers whether to call again.
+    /// Hands at most `limit` jobs that may be due now, and are not in `ready`, to `is_due`, to be entered again, and those
+    /// that are in `ready` and not due to `held_back`; answers whether to call again.
     pub(super) fn advance(
         &mut self,
         now: Millis,

@@ -71,9 +71,11 @@ impl Tombs {
         self.set(id, tomb, mono);
     }
 
-    /// The ledger has answered an edit, and has the job in this version.
+    /// The ledger has answered an edit, and has the job in this version. A version that was forgotten before is no such
+    /// answer, but its repeat.
     pub(super) fn resolve(&mut self, id: JobId, version: u64, mono: Millis) {
-        if let Some(&old) = self.get(id, mono).filter(|old| old.unseen > 0) {
+        let is_answer = |old: &Tomb| old.unseen > 0 && (version > old.version || old.version == 0);
+        if let Some(&old) = self.get(id, mono).filter(|&old| is_answer(old)) {
             let tomb = Tomb { version: old.version.max(version), unseen: old.unseen - 1, ..old };
             let until = if tomb.unseen > 0 { tomb.until } else { mono + TOMB_MS };
             self.set(id, Tomb { until, ..tomb }, mono);

@@ -1,5 +1,8 @@
 //! The memory broker: the conformance suite, and a plain model as its oracle.
 
+mod random;
+mod world;
+
 use duetime_core::Memory;
 use duetime_core::ports::Broker;
 use duetime_core::testing::ManualClock;

@@ -151,6 +151,8 @@ pub async fn what_was_late_is_due_again(s: Subject) {
     s.hold(&[Job { expires_ms: Some(1_000), ..job(1) }]).await;
     s.clock.step(HOUR);
     assert_eq!(s.handed_out(1).await, []);
-    s.clock.step(-HOUR);
+    s.clock.step(-HOUR - 1);
+    assert_eq!(s.handed_out(1).await, [], "nor is it early");
+    s.pass(1);
     assert_eq!(s.handed_out(1).await, [id(1)]);
 }
