@@ -15,7 +15,7 @@ pub mod name;
 pub mod ports;
 pub mod retry;
 pub mod rules;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod wheel;
 

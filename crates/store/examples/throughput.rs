@@ -26,9 +26,7 @@ async fn main() {
     let store = Arc::new(Sqlite::open(&path, Options { durability }).unwrap());
     let scale = if is_rich { 10 } else { 1 };
     let mut ids = 1_u64..;
-    let mut jobs = |count: usize| -> Vec<Job> {
-        ids.by_ref().take(count).map(|n| job(n, is_rich)).collect()
-    };
+    let mut jobs = |count: usize| -> Vec<Job> { ids.by_ref().take(count).map(|n| job(n, is_rich)).collect() };
 
     for (batch, count) in [(1_000, 2_000_000 / scale), (100, 500_000 / scale), (1, 20_000)] {
         let batches: Vec<Vec<Job>> = (0..count / batch).map(|_| jobs(batch)).collect();
@@ -123,7 +121,8 @@ async fn main() {
     })
     .await;
 
-    let leases: Vec<LeaseNote> = store.pending(FRONTIER, None, 100_000).await.unwrap().jobs.iter().map(leased).collect();
+    let leases: Vec<LeaseNote> =
+        store.pending(FRONTIER, None, 100_000).await.unwrap().jobs.iter().map(leased).collect();
     let count = leases.len();
     measure("lease, until written", count, || async {
         store.lease(leases);

@@ -65,7 +65,14 @@ impl Engine {
     /// before they were read from the ledger, or recorded there.
     pub(super) async fn hold(&self, mut jobs: Vec<Job>, read_at: Millis) -> Result<(), Error> {
         let frontier = self.frontier.get();
-        jobs.retain(|job| job.is_pending() && job.due_at < frontier);
+        jobs.retain(|job| job.due_at < frontier);
+        self.put(jobs, read_at).await
+    }
+
+    /// Puts all of these jobs that are pending, also those beyond the frontier: what a page of the ledger held is
+    /// filed as due before a frontier that may have been a later one, before the clock was set back.
+    async fn put(&self, mut jobs: Vec<Job>, read_at: Millis) -> Result<(), Error> {
+        jobs.retain(Job::is_pending);
         if jobs.is_empty() {
             return Ok(());
         }
@@ -117,7 +124,7 @@ impl Engine {
             let before = count;
             count += page.jobs.len() as u64;
             self.status.count_loaded(page.jobs.len() as u64);
-            self.hold(page.jobs, read_at).await?;
+            self.put(page.jobs, read_at).await?;
             if before / PROGRESS_JOBS != count / PROGRESS_JOBS {
                 tracing::info!(jobs = count, "loading jobs that are due soon");
             }
@@ -138,7 +145,7 @@ impl Engine {
         for (i, ids) in strays.chunks(STEP_JOBS_MAX).enumerate() {
             let read_at = self.now();
             match self.ledger.get(ids).await {
-                Ok(rows) => self.hold(rows.into_iter().flatten().collect(), read_at).await?,
+                Ok(rows) => self.put(rows.into_iter().flatten().collect(), read_at).await?,
                 Err(error) => {
                     let left = &strays[i * STEP_JOBS_MAX..];
                     self.strays.lock().expect("no panic under this lock").extend(left);

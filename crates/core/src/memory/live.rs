@@ -1,6 +1,7 @@
 //! A live job as the memory broker packs it: what every job has stands inline, what few have in a box.
 
-use super::names::Names;
+use super::names::{Label, Names};
+use super::queue::Entered;
 use crate::clock::Millis;
 use crate::id::JobId;
 use crate::job::{AttemptError, Job, KeyUntil, Payload, Stage};
@@ -11,8 +12,7 @@ use std::sync::Arc;
 /// A live job, without its id, under which it is stored.
 #[derive(Debug)]
 pub(super) struct Live {
-    pub(super) queue: Arc<str>,
-    kind: Arc<str>,
+    label: Arc<Label>,
     payload: Payload,
     pub(super) due_at: Millis,
     pub(super) version: u64,
@@ -33,10 +33,20 @@ pub(super) enum Place {
     HeldBack,
     /// In its queue's `ready`.
     Ready,
-    /// Nowhere: it was not started in time, and waits for its end.
-    Overdue,
+    /// In its queue's `overdue`: it may not start from this instant on, and waits for its end.
+    Overdue(Millis),
     /// In the wheel of leases.
     Running(Box<Run>),
+}
+
+impl From<Entered> for Place {
+    fn from(entered: Entered) -> Self {
+        match entered {
+            Entered::Scheduled(handle) => Self::Scheduled(handle),
+            Entered::HeldBack => Self::HeldBack,
+            Entered::Ready => Self::Ready,
+        }
+    }
 }
 
 /// A lease.
@@ -47,6 +57,8 @@ pub(super) struct Run {
     pub(super) lease_until: Millis,
     pub(super) lease_ms: u64,
     pub(super) started_at: Millis,
+    /// When the job last changed.
+    pub(super) updated_at: Millis,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -86,8 +98,7 @@ impl Live {
         };
         let is_plain = extra.is_plain(due_at, created_at);
         Self {
-            queue: names.share(&job.queue),
-            kind: names.share(&job.kind),
+            label: names.share(job.queue, job.kind),
             payload: job.payload,
             due_at,
             version: job.version,
@@ -112,8 +123,8 @@ impl Live {
         let run = self.run();
         Job {
             id,
-            queue: self.queue.clone(),
-            kind: self.kind.clone(),
+            queue: self.label.queue.clone(),
+            kind: self.label.kind.clone(),
             payload: self.payload.clone(),
             stage: Stage::Pending,
             due_at: self.due_at,
@@ -135,10 +146,14 @@ impl Live {
             lease_until: run.map(|run| run.lease_until),
             cancel_asked: extra.cancel_asked,
             created_at: self.created_at,
-            updated_at: run.map_or(extra.updated_at, |run| run.started_at.max(extra.updated_at)),
+            updated_at: run.map_or(extra.updated_at, |run| run.updated_at),
             started_at: run.map(|run| run.started_at).or(extra.started_at),
             finished_at: None,
         }
+    }
+
+    pub(super) fn queue(&self) -> &Arc<str> {
+        &self.label.queue
     }
 
     pub(super) fn run(&self) -> Option<&Run> {
@@ -146,6 +161,12 @@ impl Live {
             Place::Running(run) => Some(run),
             _ => None,
         }
+    }
+
+    /// The instant from which it may no longer start, where it waits for its first start and has one.
+    pub(super) fn start_by(&self, id: JobId) -> Option<Millis> {
+        self.extra.as_ref()?.expires_ms?;
+        self.unpack(id).start_by()
     }
 
     /// Its own lease length.
@@ -221,6 +242,6 @@ mod tests {
 
     #[test]
     fn a_live_job_is_small() {
-        assert!(size_of::<Live>() <= 112, "{}", size_of::<Live>());
+        assert!(size_of::<Live>() <= 96, "{}", size_of::<Live>());
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! It deliberately does not decide anything, know retry rules, or outlive its process: the ledger does.
 
+mod by_id;
 mod edit;
 mod held;
 mod list;
@@ -22,7 +23,7 @@ mod tombs;
 use crate::clock::{Clock, Millis};
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
-use crate::job::{Job, State};
+use crate::job::Job;
 use crate::limits::STEP_JOBS_MAX;
 use crate::ports::{
     Broker, Counts, Edit, Edited, Expired, Extended, Listing, Note, Outcomes, Put, Reserve, Reserved, Settled, Wake,
@@ -68,6 +69,17 @@ impl Memory {
         answers
     }
 
+    fn queue_names(&self) -> Vec<Arc<str>> {
+        let mut names = Vec::new();
+        loop {
+            let more = self.with(|held, _| held.queue_names(names.last()));
+            if more.is_empty() {
+                return names;
+            }
+            names.extend(more);
+        }
+    }
+
     /// Moves all that has become due in a queue to ready, in steps.
     async fn advance(&self, queue: &Arc<str>) {
         while self.with(|held, now| held.advance(queue, now, STEP_JOBS_MAX)) {
@@ -91,12 +103,14 @@ impl Broker for Memory {
     }
 
     async fn put(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<Put>, Error> {
+        assert!(jobs.iter().all(Job::is_pending), "expected jobs that have not ended");
         Ok(self.each(jobs, |held, job, now| held.put(job, read_at, now)))
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        let mut resume = (0, queue::FIRST);
         loop {
-            if let Some(reserved) = self.with(|held, now| held.reserve(&reserve, now)) {
+            if let Some(reserved) = self.with(|held, now| held.reserve(&reserve, &mut resume, now)) {
                 return Ok(reserved);
             }
             tokio::task::yield_now().await;
@@ -129,35 +143,33 @@ impl Broker for Memory {
 
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error> {
         self.advance(&listing.queue).await;
-        let mut first = list::First::default();
-        self.with(|held, _| held.list_due(&listing, &mut first));
-        let mut from = listing.states.contains(&State::Scheduled).then_some(0);
-        while let Some(start) = from {
-            from = self.with(|held, _| held.list_scheduled(&listing, start, &mut first));
+        let (mut first, mut part) = (list::First::default(), Some(list::Part::FIRST));
+        while let Some(from) = part {
+            part = self.with(|held, _| held.list(&listing, from, &mut first));
             tokio::task::yield_now().await;
         }
-        Ok(self.with(|held, _| held.listed(first)))
+        Ok(self.with(|held, now| held.listed(&listing, first, now.wall)))
     }
 
     async fn counts(&self, queues: Option<&[Arc<str>]>) -> Result<Vec<(Arc<str>, Counts)>, Error> {
         let queues = match queues {
             Some(queues) => queues.to_vec(),
-            None => self.with(|held, _| held.queues.keys().cloned().collect()),
+            None => self.queue_names(),
         };
         let mut counts = Vec::with_capacity(queues.len());
         for queue in queues {
             self.advance(&queue).await;
-            let count = self.with(|held, _| held.count(&queue));
+            let (mut count, mut from) = (Counts::default(), Some(queue::FIRST));
+            while let Some(start) = from {
+                from = self.with(|held, _| held.count(&queue, start, &mut count));
+            }
             counts.push((queue, count));
         }
         Ok(counts)
     }
 
     async fn pause(&self, queue: &Arc<str>, paused: bool) -> Result<(), Error> {
-        self.with(|held, now| {
-            held.queue_mut(queue, now).paused = paused;
-            held.to_wake.push(queue.clone());
-        });
+        self.with(|held, now| held.pause(queue, paused, now));
         Ok(())
     }
 
@@ -172,7 +184,7 @@ impl Broker for Memory {
     }
 
     async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<(), Error> {
-        self.each(noted.to_vec(), |held, (id, version), _| held.forget(id, version, frontier));
+        self.each(noted.to_vec(), |held, (id, version), now| held.forget(id, version, frontier, now));
         Ok(())
     }
 

@@ -13,7 +13,7 @@ const EXPIRED_AGAIN_MS: u64 = SECOND_MS;
 
 impl Held {
     pub(super) fn extend(&mut self, receipt: Receipt, lease_ms: Option<u64>, now: Now) -> Extended {
-        let Some(live) = self.live.get_mut(&receipt.id).filter(|live| live.epoch == receipt.epoch) else {
+        let Some(live) = self.live.get_mut(receipt.id).filter(|live| live.epoch == receipt.epoch) else {
             return Extended::Lost;
         };
         let cancel_asked = live.is_cancel_asked();
@@ -22,18 +22,24 @@ impl Held {
         self.leases.cancel(run.handle);
         run.handle = self.leases.insert(now.mono + lease_ms, receipt.id);
         run.lease_until = now.wall + lease_ms;
+        run.updated_at = now.wall;
         live.version = next_number(live.version, now.wall);
-        let until = Extended::Until { lease_until: run.lease_until, version: live.version, cancel_asked };
-        let job = live.unpack(receipt.id);
-        self.note_lease(&job, now);
-        until
+        let extended = Extended::Until { lease_until: run.lease_until, version: live.version, cancel_asked };
+        if self.outbox.get(receipt.id).is_some() {
+            let job = self.live.get(receipt.id).expect("it was found above").unpack(receipt.id);
+            self.note_lease(&job, now);
+        }
+        extended
     }
 
     pub(super) fn settle(&mut self, receipt: Receipt, decision: Decision, now: Now, settled: &mut Settled) {
-        let is_held =
-            self.live.get(&receipt.id).is_some_and(|live| live.epoch == receipt.epoch && live.run().is_some());
-        if !is_held {
-            return settled.states.push(self.settled_before(receipt, &decision));
+        let held = self.live.get(receipt.id).filter(|live| live.epoch == receipt.epoch && live.run().is_some());
+        if held.is_none() {
+            let state = self.settled_before(receipt, &decision, now);
+            let noted = self.outbox.get(receipt.id).filter(|_| state.is_some());
+            settled.notes.extend(noted.cloned());
+            settled.states.push(state);
+            return;
         }
         let mut job = self.remove(receipt.id).expect("it was found above");
         let (drops, successor) = match &decision {
@@ -42,24 +48,22 @@ impl Held {
         };
         rules::apply(&mut job, decision, now.wall);
         settled.states.push(Some(job.state(now.wall)));
+        if job.is_pending() {
+            self.insert(job.clone(), now);
+        }
         let note = match successor {
             _ if drops => Note::Removed(job),
             Some(successor) => Note::Moved(job, successor),
             None => Note::Changed(job),
         };
-        settled.notes.push(note.clone());
-        if note.job().is_pending() {
-            self.insert(note.job().clone(), now);
-            self.outbox.add(note, now.mono);
-        } else {
-            self.end(note, now);
-        }
+        settled.notes.push(self.outbox.add(note, now.mono));
     }
 
     /// A settle that is sent again after its reply was lost gets the same answer.
-    fn settled_before(&self, receipt: Receipt, decision: &Decision) -> Option<State> {
+    fn settled_before(&self, receipt: Receipt, decision: &Decision, now: Now) -> Option<State> {
         let Decision::Finish(finish) = decision else { return None };
-        let end = self.tombs.get(receipt.id)?.end?;
+        let noted = self.outbox.get(receipt.id).map(|note| (note.job().epoch, note.job().stage));
+        let end = noted.or_else(|| self.tombs.get(receipt.id, now.mono)?.end)?;
         if end == (receipt.epoch, finish.stage) { finish.stage.end_state() } else { None }
     }
 
@@ -68,7 +72,7 @@ impl Held {
         let mut more = self.leases.expire(now.mono, limit, |id| ids.push(id));
         let mut crashed = Vec::with_capacity(ids.len());
         for id in ids {
-            let live = self.live.get_mut(&id).expect("what is leased is live");
+            let live = self.live.get_mut(id).expect("what is leased is live");
             if let Place::Running(run) = &mut live.place {
                 run.handle = self.leases.insert(now.mono + EXPIRED_AGAIN_MS, id);
             }
@@ -83,7 +87,7 @@ impl Held {
                 more = true;
                 break;
             }
-            unstarted.extend(self.live.get(&id).map(|live| live.unpack(id)));
+            unstarted.extend(self.live.get(id).map(|live| live.unpack(id)));
         }
         let next_lease = self.leases.next_expiry().map(|at| at.saturating_sub(now.mono));
         let next_start = self.start_by.first().map(|&(at, _)| at.saturating_sub(now.wall));

@@ -59,7 +59,7 @@ pub enum Edited {
     Running(Job),
     /// The job has another version.
     Mismatch(Job),
-    /// The job has ended already (or, for a retry, has not).
+    /// The job has ended already (or, for a retry, has not). So has, for a broker, one whose removal is in the outbox.
     Unfit {
         /// The job, as far as it is known.
         id: JobId,

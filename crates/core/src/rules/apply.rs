@@ -23,6 +23,11 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis) {
     job.lease_until = None;
     match decision {
         Decision::Finish(finish) => apply_finish(job, finish, now),
+        // It was asked to stop after the decision was made.
+        Decision::Again(Again { crashes, error, .. }) if job.cancel_asked => {
+            let finish = Finish { crashes: Some(crashes), error, ..Finish::new(Stage::Cancelled) };
+            apply_finish(job, finish, now);
+        }
         Decision::Again(Again { due_at, attempt, crashes, error }) => {
             job.due_at = due_at;
             job.attempt = attempt;

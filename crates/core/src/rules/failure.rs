@@ -28,8 +28,9 @@ pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, n
     }
     let wait_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(job, retry, job.attempt));
     let due_at = now.saturating_add(wait_ms);
-    if failure.is_final || is_exhausted(job, retry, job.attempt, due_at) {
-        return give_up(job, retry, error, job.crashes, now, new_id);
+    if failure.is_final || is_spent(job, retry) || is_too_old(job, retry, due_at) {
+        let given_up = GivenUp { error, crashes: job.crashes, may_restart: !failure.is_final };
+        return give_up(job, retry, given_up, now, new_id);
     }
     Decision::Again(Again { due_at, attempt: job.attempt, crashes: job.crashes, error: Some(error) })
 }
@@ -41,8 +42,10 @@ pub fn after_crash(job: &Job, retry: &Retry, now: Millis, new_id: Option<JobId>)
     if job.cancel_asked {
         return cancelled(Some(error), crashes);
     }
-    if crashes >= retry.crashes() || is_exhausted(job, retry, job.attempt, now) {
-        return give_up(job, retry, error, crashes, now, new_id);
+    let is_poison = crashes >= retry.crashes();
+    if is_poison || is_spent(job, retry) || is_too_old(job, retry, now) {
+        let given_up = GivenUp { error, crashes, may_restart: !is_poison };
+        return give_up(job, retry, given_up, now, new_id);
     }
     Decision::Again(Again { due_at: job.due_at.min(now), attempt: job.attempt, crashes, error: Some(error) })
 }
@@ -72,20 +75,24 @@ fn cancelled(error: Option<AttemptError>, crashes: u32) -> Decision {
     Decision::Finish(Finish { error, crashes: Some(crashes), ..Finish::new(Stage::Cancelled) })
 }
 
-fn is_exhausted(job: &Job, retry: &Retry, attempt: u32, due_at: Millis) -> bool {
-    let too_many = retry.attempts().is_some_and(|attempts| attempt >= attempts);
-    let too_old = retry.max_age_ms.is_some_and(|age_ms| due_at > job.first_due_at.saturating_add(age_ms));
-    too_many || too_old
+fn is_spent(job: &Job, retry: &Retry) -> bool {
+    retry.attempts().is_some_and(|attempts| job.attempt >= attempts)
 }
 
-fn give_up(
-    job: &Job,
-    retry: &Retry,
+fn is_too_old(job: &Job, retry: &Retry, due_at: Millis) -> bool {
+    retry.max_age_ms.is_some_and(|age_ms| due_at > job.first_due_at.saturating_add(age_ms))
+}
+
+/// An attempt after which there is no other.
+struct GivenUp {
     error: AttemptError,
     crashes: u32,
-    now: Millis,
-    new_id: Option<JobId>,
-) -> Decision {
+    /// Whether it was its turn to end, and nobody said that the job is hopeless or takes workers down.
+    may_restart: bool,
+}
+
+fn give_up(job: &Job, retry: &Retry, given_up: GivenUp, now: Millis, new_id: Option<JobId>) -> Decision {
+    let GivenUp { error, crashes, may_restart } = given_up;
     let failed = Finish { error: Some(error), crashes: Some(crashes), ..Finish::new(Stage::Failed) };
     Decision::Finish(match retry.when_exhausted.as_ref().unwrap_or(&WhenExhausted::Keep) {
         WhenExhausted::Keep => failed,
@@ -96,7 +103,10 @@ fn give_up(
         }
         WhenExhausted::Restart => {
             let due_at = now.saturating_add(backoff_ms(job, retry, 1));
-            return Decision::Again(Again { due_at, attempt: 0, crashes: 0, error: failed.error });
+            if may_restart && !is_too_old(job, retry, due_at) {
+                return Decision::Again(Again { due_at, attempt: 0, crashes: 0, error: failed.error });
+            }
+            failed
         }
     })
 }
@@ -112,7 +122,9 @@ fn backoff_ms(job: &Job, retry: &Retry, attempt: u32) -> u64 {
         Backoff::Fixed { delay_ms } => *delay_ms,
         Backoff::Exponential { first_ms, factor, max_ms, jitter } => {
             let exponent = i32::try_from(failures_before).unwrap_or(i32::MAX);
-            let wait_ms = (*first_ms as f64 * factor.powi(exponent)).min(*max_ms as f64);
+            // Finite, or a first wait of 0 would not stay 0.
+            let growth = factor.powi(exponent).min(f64::MAX);
+            let wait_ms = (*first_ms as f64 * growth).min(*max_ms as f64);
             let spread = 1.0 + jitter * (2.0 * fraction(job.id.get(), attempt) - 1.0);
             (wait_ms * spread).clamp(0.0, DELAY_MS_MAX as f64) as u64
         }

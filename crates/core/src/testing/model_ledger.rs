@@ -12,12 +12,14 @@ use crate::rules;
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Rows in a map. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct ModelLedger {
     rows: Arc<Mutex<Rows>>,
+    is_away: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -32,14 +34,22 @@ impl ModelLedger {
         self.rows.lock().expect("no panic under this lock")
     }
 
+    /// Takes the ledger away, or brings it back: while it is away every verb but `lease` answers
+    /// [`Error::Unavailable`].
+    pub fn set_away(&self, away: bool) {
+        self.is_away.store(away, Ordering::SeqCst);
+    }
+
+    fn there(&self) -> Result<MutexGuard<'_, Rows>, Error> {
+        if self.is_away.load(Ordering::SeqCst) {
+            return Err(Error::Unavailable("it was taken away".into()));
+        }
+        Ok(self.rows())
+    }
+
     /// All rows.
     pub fn jobs(&self) -> Vec<Job> {
         self.rows().jobs.values().map(|(_, job)| job.clone()).collect()
-    }
-
-    /// Whether a row says that this lease began.
-    pub fn knows_lease(&self, id: JobId, epoch: u64) -> bool {
-        self.rows().jobs.get(&id).is_some_and(|(_, job)| job.epoch >= epoch)
     }
 }
 
@@ -114,19 +124,19 @@ fn keep_content(row: &Job, job: Job) -> Job {
 #[async_trait]
 impl Ledger for ModelLedger {
     async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
-        let mut rows = self.rows();
+        let mut rows = self.there()?;
         let start = block_start(rows.block_end, now);
         rows.block_end = start + count;
         Ok(start..start + count)
     }
 
     async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error> {
-        let mut rows = self.rows();
+        let mut rows = self.there()?;
         Ok(jobs.into_iter().map(|job| rows.record(job, frontier)).collect())
     }
 
     async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error> {
-        let mut rows = self.rows();
+        let mut rows = self.there()?;
         notes.into_iter().for_each(|note| rows.note(note, frontier));
         Ok(())
     }
@@ -137,7 +147,7 @@ impl Ledger for ModelLedger {
     }
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
-        let rows = self.rows();
+        let rows = self.there()?;
         let end = bucket(until, 0);
         let filed = |(bucket, job): &(u64, Job)| {
             let place = Cursor { bucket: i64::try_from(*bucket).expect("buckets are small"), id: job.id.get() };
@@ -152,15 +162,17 @@ impl Ledger for ModelLedger {
     }
 
     async fn leased(&self) -> Result<Vec<Job>, Error> {
+        drop(self.there()?);
         Ok(self.jobs().into_iter().filter(|job| job.is_pending() && job.lease_until.is_some()).collect())
     }
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
-        let rows = self.rows();
+        let rows = self.there()?;
         Ok(ids.iter().map(|id| rows.jobs.get(id).map(|(_, job)| job.clone())).collect())
     }
 
     async fn find(&self, find: Find) -> Result<Found, Error> {
+        drop(self.there()?);
         let fits = |job: &Job| {
             let selected = match &find.selector {
                 Selector::All => true,
@@ -188,12 +200,12 @@ impl Ledger for ModelLedger {
     }
 
     async fn edit(&self, edits: Vec<Edit>, now: Millis, frontier: Millis) -> Result<Vec<Edited>, Error> {
-        let mut rows = self.rows();
+        let mut rows = self.there()?;
         Ok(edits.iter().map(|edit| rows.edit(edit, now, frontier)).collect())
     }
 
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
-        let mut rows = self.rows();
+        let mut rows = self.there()?;
         let is_past = |job: &Job| {
             let kept_ms = if job.stage == Stage::Failed { retention.failed_ms } else { retention.succeeded_ms };
             job.finished_at.is_some_and(|at| at.saturating_add(kept_ms) <= now)
@@ -204,6 +216,7 @@ impl Ledger for ModelLedger {
     }
 
     async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
+        drop(self.there()?);
         let mut tallies: BTreeMap<Arc<str>, Tally> = BTreeMap::new();
         for job in self.jobs() {
             let tally = tallies.entry(job.queue).or_default();

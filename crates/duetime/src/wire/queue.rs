@@ -1,7 +1,7 @@
-//! Queues: statistics and settings; and how the engine is.
+//! Queues: statistics and settings.
 
 use super::{Backoff, Instant, Rule, Span, Text};
-use duetime_core::engine::{self, QueueSettings, QueueStatus};
+use duetime_core::engine::{QueueSettings, QueueStatus};
 use duetime_core::ports::{Counts, Tally};
 use duetime_core::{Retry, WhenExhausted};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -202,33 +202,4 @@ pub struct Queues {
 pub struct Purged {
     /// That many.
     pub purged: u64,
-}
-
-/// How the engine is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Health {
-    /// Whether jobs are handed out.
-    pub ready: bool,
-    /// What does not work as it should, in words.
-    pub degraded: Vec<String>,
-    /// Jobs loaded since the start.
-    pub loaded: u64,
-    /// Whether loading what is due within the horizon is done.
-    pub is_loaded: bool,
-    /// Outcomes that wait to be recorded.
-    pub backlog: usize,
-}
-
-impl From<engine::Health> for Health {
-    fn from(health: engine::Health) -> Self {
-        let engine::Health { ready, degraded, loaded, is_loaded, backlog } = health;
-        Self { ready, degraded, loaded, is_loaded, backlog }
-    }
-}
-
-impl From<Health> for engine::Health {
-    fn from(health: Health) -> Self {
-        let Health { ready, degraded, loaded, is_loaded, backlog } = health;
-        Self { ready, degraded, loaded, is_loaded, backlog }
-    }
 }

@@ -120,3 +120,25 @@ async fn too_large(
     let got = announced.map_or_else(|| "more".to_owned(), |bytes| bytes.to_string());
     Refusal::BodyTooLarge.because(format!("expected a body of at most {bytes_max} bytes, got {got}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use duetime_core::engine::{Options, Stores};
+    use duetime_core::{Engine, Memory, SystemClock};
+    use duetime_store::sqlite::Sqlite;
+    use futures_util::stream;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_is_given_up() {
+        let sqlite = Arc::new(Sqlite::memory().unwrap());
+        let broker = Arc::new(Memory::new(Arc::new(SystemClock::new())));
+        let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite };
+        let app = App::new(Engine::start(stores, Options::default()).await.unwrap(), true);
+        tokio::time::pause();
+        let body = axum::body::Body::from_stream(stream::pending::<Result<&[u8], std::io::Error>>());
+        let refused = One::from_request(Request::new(body), &app).await.err().map(duetime::wire::Problem::from);
+        assert_eq!(refused.map(|problem| (problem.status, problem.code)), Some((408, "timeout".to_owned())));
+    }
+}

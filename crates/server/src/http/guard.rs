@@ -84,4 +84,11 @@ mod tests {
             assert!(!is_local(host), "{host}");
         }
     }
+
+    #[tokio::test]
+    async fn a_panic_is_answered() {
+        let response = shield(Method::GET, "/".to_owned(), async { panic!("a bug") }).await;
+        assert_eq!(response.status().as_u16(), 500);
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+    }
 }

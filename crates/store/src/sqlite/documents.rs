@@ -19,8 +19,8 @@ pub(super) fn document(connection: &Connection, kind: &str, name: &str) -> Resul
 
 /// All documents of a kind, by name.
 pub(super) fn documents(connection: &Connection, kind: &str) -> Result<Vec<Document>, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT name, body, version FROM duetime_registry WHERE kind = ?1 ORDER BY name")?;
+    let mut statement =
+        connection.prepare_cached("SELECT name, body, version FROM duetime_registry WHERE kind = ?1 ORDER BY name")?;
     let rows = statement.query_map([kind], read)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -43,9 +43,7 @@ pub(super) fn put_if(
     }
     let new = version + 1;
     connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO duetime_registry (kind, name, body, version) VALUES (?1, ?2, ?3, ?4)",
-        )?
+        .prepare_cached("INSERT OR REPLACE INTO duetime_registry (kind, name, body, version) VALUES (?1, ?2, ?3, ?4)")?
         .execute((kind, name, body, new))?;
     Ok(PutIf::Stored(new))
 }

@@ -21,16 +21,10 @@ pub(super) const PAGE_BYTES_MAX: usize = 16 << 20;
 const STREAMS_MAX: usize = 64;
 
 pub(super) const ALL: &str = concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 ORDER BY id");
-pub(super) const QUEUE: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND state = ?3 ORDER BY id"
-);
-pub(super) const KEY: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND job_key = ?3 ORDER BY id"
-);
+pub(super) const QUEUE: &str =
+    concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND state = ?3 ORDER BY id");
+pub(super) const KEY: &str =
+    concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND job_key = ?3 ORDER BY id");
 pub(super) const TAG: &str = concat!(
     "SELECT ",
     columns!(),

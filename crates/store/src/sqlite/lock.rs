@@ -19,7 +19,9 @@ impl Lock {
         let path = beside(store, ".lock");
         let shown = path.display();
         let unusable = |error: std::io::Error| {
-            Error::Unusable(format!("cannot write the lock file {shown:?} ({error}): let this user write to its folder"))
+            Error::Unusable(format!(
+                "cannot write the lock file {shown:?} ({error}): let this user write to its folder"
+            ))
         };
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(unusable)?;

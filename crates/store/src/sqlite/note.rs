@@ -76,8 +76,8 @@ impl Stored {
 
 /// The row, where it has a version below this one.
 fn older(connection: &Connection, id: JobId, version: u64) -> Result<Option<Stored>, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT id, queue, state, tags FROM duetime_jobs WHERE id = ?1 AND version < ?2")?;
+    let mut statement =
+        connection.prepare_cached("SELECT id, queue, state, tags FROM duetime_jobs WHERE id = ?1 AND version < ?2")?;
     let mut rows = statement.query((id.get(), version))?;
     rows.next()?.map(stored).transpose()
 }
@@ -140,12 +140,7 @@ pub(super) fn remove(transaction: &mut Transaction<'_>, id: JobId, stored: &Stor
     Ok(())
 }
 
-fn bind(
-    statement: &mut Statement<'_>,
-    job: &Job,
-    live_key: Option<&Arc<str>>,
-    frontier: Millis,
-) -> Result<(), Fault> {
+fn bind(statement: &mut Statement<'_>, job: &Job, live_key: Option<&Arc<str>>, frontier: Millis) -> Result<(), Fault> {
     statement.raw_bind_parameter(1, job.id.get())?;
     statement.raw_bind_parameter(2, job.version)?;
     statement.raw_bind_parameter(3, job.due_at)?;

@@ -1,7 +1,7 @@
 //! What waits for the writer: tasks, bounded by a semaphore that callers wait for, and leases, bounded by dropping.
 
-use super::task::{Call, Task, Transaction};
 use super::fault::Fault;
+use super::task::{Call, Task, Transaction};
 use duetime_core::ports::{LeaseNote, Note};
 use duetime_core::{Clock, Error, JobId, Millis, SystemClock};
 use std::collections::{HashMap, VecDeque};
@@ -60,7 +60,8 @@ impl Queue {
         T: Send + 'static,
         F: FnMut(&mut Transaction<'_>) -> Result<T, Fault> + Send + 'static,
     {
-        let weight = u32::try_from(rows + payload_bytes / 1024).map_or(WEIGHT_MAX, |weight| weight.clamp(1, WEIGHT_MAX));
+        let weight =
+            u32::try_from(rows + payload_bytes / 1024).map_or(WEIGHT_MAX, |weight| weight.clamp(1, WEIGHT_MAX));
         let permit = self.room.clone().acquire_many_owned(weight).await.map_err(|_| Error::Stopping)?;
         let (reply, answer) = oneshot::channel();
         let task = Box::new(Call { function, found: None, reply, rows, _permit: permit });
@@ -72,7 +73,9 @@ impl Queue {
             waiting.tasks.push_back(task);
         }
         self.filled.notify_one();
-        answer.await.unwrap_or_else(|_| Err(Error::Unavailable("its writer has stopped; start this process anew".into())))
+        answer
+            .await
+            .unwrap_or_else(|_| Err(Error::Unavailable("its writer has stopped; start this process anew".into())))
     }
 
     /// Takes leases, to be written soon.

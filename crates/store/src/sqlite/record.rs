@@ -46,8 +46,7 @@ fn refused(connection: &Connection, job: &Job, live_key: Option<&Arc<str>>) -> R
 
 /// Who holds a key.
 pub(super) fn holder(connection: &Connection, queue: &str, key: &str) -> Result<Option<JobId>, Fault> {
-    let mut statement =
-        connection.prepare_cached("SELECT id FROM duetime_jobs WHERE queue = ?1 AND live_key = ?2")?;
+    let mut statement = connection.prepare_cached("SELECT id FROM duetime_jobs WHERE queue = ?1 AND live_key = ?2")?;
     statement.query_row([queue, key], |row| Ok(row::id(row))).optional()?.transpose()
 }
 

@@ -77,8 +77,7 @@ pub(super) fn list<T: Serialize>(items: &[T]) -> Result<Option<String>, Fault> {
 }
 
 fn json<T: Serialize>(value: &T) -> Result<String, Fault> {
-    serde_json::to_string(value)
-        .map_err(|error| duetime_core::Error::invalid("job", "writable as JSON", error).into())
+    serde_json::to_string(value).map_err(|error| duetime_core::Error::invalid("job", "writable as JSON", error).into())
 }
 
 /// Reads rows of `columns`, sharing what neighbours have in common.

@@ -76,7 +76,9 @@ impl Writer {
         if outcome.is_err() && !self.connection.is_autocommit() {
             self.connection.prepare_cached("ROLLBACK")?.execute([])?;
         }
-        if outcome.is_ok() && let Some(log) = &self.log {
+        if outcome.is_ok()
+            && let Some(log) = &self.log
+        {
             log.written();
         }
         outcome

@@ -1,8 +1,7 @@
 //! Who asks: pushers, workers, and one who meddles.
 
-use super::chaos::Chaos;
 use super::history::{At, History, Shared};
-use crate::clock::{Clock, Millis};
+use crate::clock::Clock;
 use crate::engine::{CancelOutcome, Engine, From, Outcome, Patch, PushOutcome, ReserveRequest, TakeRequest, Target};
 use crate::id::JobId;
 use crate::job::{Due, KeyUntil, NewJob, OnConflict, State};
@@ -10,32 +9,11 @@ use crate::limits::{HOUR_MS, MINUTE_MS, SECOND_MS};
 use crate::ports::Lease;
 use crate::retry::{Backoff, Retry, WhenExhausted};
 use crate::rules::Failure;
-use crate::testing::{ModelLedger, Random};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use crate::testing::{ModelLedger, Random, TokioClock};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
-use tokio::time::Instant;
 
 const QUEUES: [&str; 3] = ["orders", "mail", "dead"];
-
-/// A clock that goes with tokio's, from life to life, and whose wall clock can be stepped.
-#[derive(Debug)]
-pub(super) struct SimClock {
-    pub(super) start: Instant,
-    pub(super) mono_base: Millis,
-    pub(super) wall_offset: AtomicI64,
-    pub(super) wall_steps: AtomicU64,
-}
-
-impl Clock for SimClock {
-    fn wall(&self) -> Millis {
-        self.mono().saturating_add_signed(self.wall_offset.load(Ordering::SeqCst))
-    }
-
-    fn mono(&self) -> Millis {
-        self.mono_base + u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-}
 
 /// One who asks, in one life of the process.
 #[derive(Clone)]
@@ -43,8 +21,7 @@ pub(super) struct Actor {
     pub(super) engine: Engine,
     pub(super) history: Shared,
     pub(super) ledger: ModelLedger,
-    pub(super) clock: Arc<SimClock>,
-    pub(super) chaos: Arc<Chaos>,
+    pub(super) clock: Arc<TokioClock>,
     pub(super) random: Random,
     pub(super) life: u64,
 }
@@ -55,8 +32,7 @@ impl Actor {
     }
 
     pub(super) fn at(&self) -> At {
-        let wall_steps = self.clock.wall_steps.load(Ordering::SeqCst);
-        At { wall: self.clock.wall(), mono: self.clock.mono(), life: self.life, wall_steps }
+        At { wall: self.clock.wall(), mono: self.clock.mono(), life: self.life, wall_steps: self.clock.wall_steps() }
     }
 
     async fn pause(&mut self, ms_max: u64) {
@@ -132,7 +108,7 @@ impl Actor {
                 continue;
             };
             let at = self.at();
-            handout.leases.iter().for_each(|lease| self.history().handed_out(lease, at, &self.ledger));
+            handout.leases.iter().for_each(|lease| self.history().handed_out(lease, at));
             for lease in handout.leases {
                 self.work(lease, calm).await;
             }
@@ -199,9 +175,9 @@ impl Actor {
                     drop(self.engine.pause(&queue, false).await);
                 }
                 75..80 => {
-                    self.chaos.set_ledger_away(true);
+                    self.ledger.set_away(true);
                     self.pause(5 * SECOND_MS).await;
-                    self.chaos.set_ledger_away(false);
+                    self.ledger.set_away(false);
                 }
                 80..83 => self.step_clock(),
                 83..88 => self.pause(20 * MINUTE_MS).await,
@@ -243,12 +219,11 @@ impl Actor {
 
     fn step_clock(&mut self) {
         let step = (self.random.within(0..2 * HOUR_MS) as i64) - HOUR_MS as i64;
-        self.clock.wall_offset.fetch_add(step, Ordering::SeqCst);
-        self.clock.wall_steps.fetch_add(1, Ordering::SeqCst);
+        self.clock.step_wall(step);
     }
 
     /// Waits until every job has ended and all is recorded; answers whether that came within two days.
-    pub(super) async fn settle_down(self) -> bool {
+    pub(super) async fn settle_down(&self) -> bool {
         for queue in QUEUES {
             drop(self.engine.pause(queue, false).await);
         }

@@ -24,28 +24,17 @@ pub(super) struct Chaos {
     random: Mutex<Random>,
     steps_left: Mutex<Option<u64>>,
     died: Notify,
-    ledger_away: Mutex<bool>,
 }
 
 impl Chaos {
     /// A life of so many steps; `None` for one without end.
     pub(super) fn new(seed: u64, steps: Option<u64>) -> Arc<Self> {
-        Arc::new(Self {
-            random: Mutex::new(Random::new(seed)),
-            steps_left: Mutex::new(steps),
-            died: Notify::new(),
-            ledger_away: Mutex::new(false),
-        })
+        Arc::new(Self { random: Mutex::new(Random::new(seed)), steps_left: Mutex::new(steps), died: Notify::new() })
     }
 
     /// Ends when the process has died.
     pub(super) async fn death(&self) {
         self.died.notified().await;
-    }
-
-    /// Takes the ledger away, or brings it back.
-    pub(super) fn set_ledger_away(&self, away: bool) {
-        *self.ledger_away.lock().expect("no panic under this lock") = away;
     }
 
     /// A step of the process, after which others may run, or at which it dies.
@@ -69,17 +58,7 @@ impl Chaos {
         }
     }
 
-    async fn ledger<T>(&self, verb: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        self.step().await;
-        if *self.ledger_away.lock().expect("no panic under this lock") {
-            return Err(Error::Unavailable("the simulation took it away".into()));
-        }
-        let answer = verb.await;
-        self.step().await;
-        answer
-    }
-
-    async fn broker<T>(&self, verb: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    async fn around<T>(&self, verb: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         self.step().await;
         let answer = verb.await;
         self.step().await;
@@ -108,7 +87,7 @@ impl Broker for MortalBroker {
     }
 
     async fn put(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<Put>, Error> {
-        self.chaos.broker(self.memory.put(jobs, read_at)).await
+        self.chaos.around(self.memory.put(jobs, read_at)).await
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
@@ -118,43 +97,43 @@ impl Broker for MortalBroker {
     }
 
     async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Vec<Extended>, Error> {
-        self.chaos.broker(self.memory.extend(leases)).await
+        self.chaos.around(self.memory.extend(leases)).await
     }
 
     async fn settle(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error> {
-        self.chaos.broker(self.memory.settle(decisions)).await
+        self.chaos.around(self.memory.settle(decisions)).await
     }
 
     async fn expired(&self, limit: usize) -> Result<Expired, Error> {
-        self.chaos.broker(self.memory.expired(limit)).await
+        self.chaos.around(self.memory.expired(limit)).await
     }
 
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
-        self.chaos.broker(self.memory.edit(edits)).await
+        self.chaos.around(self.memory.edit(edits)).await
     }
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
-        self.chaos.broker(self.memory.get(ids)).await
+        self.chaos.around(self.memory.get(ids)).await
     }
 
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error> {
-        self.chaos.broker(self.memory.list(listing)).await
+        self.chaos.around(self.memory.list(listing)).await
     }
 
     async fn counts(&self, queues: Option<&[Arc<str>]>) -> Result<Vec<(Arc<str>, Counts)>, Error> {
-        self.chaos.broker(self.memory.counts(queues)).await
+        self.chaos.around(self.memory.counts(queues)).await
     }
 
     async fn pause(&self, queue: &Arc<str>, paused: bool) -> Result<(), Error> {
-        self.chaos.broker(self.memory.pause(queue, paused)).await
+        self.chaos.around(self.memory.pause(queue, paused)).await
     }
 
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
-        self.chaos.broker(self.memory.outcomes(which)).await
+        self.chaos.around(self.memory.outcomes(which)).await
     }
 
     async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<(), Error> {
-        self.chaos.broker(self.memory.forget(noted, frontier)).await
+        self.chaos.around(self.memory.forget(noted, frontier)).await
     }
 
     fn backlog(&self) -> usize {
@@ -171,15 +150,15 @@ pub(super) struct MortalLedger {
 #[async_trait]
 impl Ledger for MortalLedger {
     async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
-        self.chaos.ledger(self.model.allot(count, now)).await
+        self.chaos.around(self.model.allot(count, now)).await
     }
 
     async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error> {
-        self.chaos.ledger(self.model.record(jobs, frontier)).await
+        self.chaos.around(self.model.record(jobs, frontier)).await
     }
 
     async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error> {
-        self.chaos.ledger(self.model.note(notes, frontier)).await
+        self.chaos.around(self.model.note(notes, frontier)).await
     }
 
     fn lease(&self, leases: Vec<LeaseNote>) {
@@ -190,37 +169,37 @@ impl Ledger for MortalLedger {
                 Ok(())
             };
             // Nobody waits for it, and its loss is harmless.
-            drop(chaos.ledger(noted).await);
+            drop(chaos.around(noted).await);
         });
     }
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
         // Small pages, so that much happens between them.
-        self.chaos.ledger(self.model.pending(until, after, limit.min(7))).await
+        self.chaos.around(self.model.pending(until, after, limit.min(7))).await
     }
 
     async fn leased(&self) -> Result<Vec<Job>, Error> {
-        self.chaos.ledger(self.model.leased()).await
+        self.chaos.around(self.model.leased()).await
     }
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
-        self.chaos.ledger(self.model.get(ids)).await
+        self.chaos.around(self.model.get(ids)).await
     }
 
     async fn find(&self, find: Find) -> Result<Found, Error> {
-        self.chaos.ledger(self.model.find(find)).await
+        self.chaos.around(self.model.find(find)).await
     }
 
     async fn edit(&self, edits: Vec<Edit>, now: Millis, frontier: Millis) -> Result<Vec<Edited>, Error> {
-        self.chaos.ledger(self.model.edit(edits, now, frontier)).await
+        self.chaos.around(self.model.edit(edits, now, frontier)).await
     }
 
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
-        self.chaos.ledger(self.model.prune(retention, now, limit)).await
+        self.chaos.around(self.model.prune(retention, now, limit)).await
     }
 
     async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
-        self.chaos.ledger(self.model.tallies()).await
+        self.chaos.around(self.model.tallies()).await
     }
 
     async fn close(&self) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use crate::job::{Job, KeyUntil, Stage, State};
 use crate::ports::Lease;
 use crate::retry::WhenExhausted;
 use crate::testing::ModelLedger;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Both clocks, and the life of the process.
@@ -30,6 +30,8 @@ struct Known {
     span: Option<Span>,
     version: u64,
     epoch: u64,
+    /// It was changed in a way that a crash made forgotten, and the clock was set back.
+    set_back: bool,
 }
 
 /// A lease as its holder sees it.
@@ -43,6 +45,8 @@ struct Span {
 #[derive(Debug, Default)]
 pub(super) struct History {
     jobs: BTreeMap<JobId, Known>,
+    /// Jobs that were handed out, some of them before their push was answered.
+    started: BTreeSet<JobId>,
     pub(super) violations: Vec<String>,
     pub(super) handed_out: u64,
 }
@@ -61,9 +65,24 @@ impl History {
             span: None,
             version: job.version,
             epoch: job.epoch,
+            set_back: false,
             pushed: job,
         };
         self.jobs.entry(known.pushed.id).or_insert(known);
+    }
+
+    /// The process begins anew: it knows no leases but those that were noted.
+    pub(super) fn restarted(&mut self, ledger: &ModelLedger, at: At) {
+        let rows: BTreeMap<JobId, Job> = ledger.jobs().into_iter().map(|job| (job.id, job)).collect();
+        for (id, known) in &mut self.jobs {
+            let row = rows.get(id);
+            known.span = known.span.filter(|span| {
+                // Its end is noted by the wall clock, and means nothing once that was stepped.
+                let is_noted = row.is_some_and(|row| row.epoch == span.epoch && row.lease_until.is_some());
+                is_noted && span.began.wall_steps == at.wall_steps
+            });
+            known.set_back = row.is_none_or(|row| row.version < known.version) && at.wall_steps > 0;
+        }
     }
 
     /// Somebody asks for a change; whether it is made is known later, or never.
@@ -77,7 +96,7 @@ impl History {
         }
     }
 
-    pub(super) fn handed_out(&mut self, lease: &Lease, at: At, ledger: &ModelLedger) {
+    pub(super) fn handed_out(&mut self, lease: &Lease, at: At) {
         self.handed_out += 1;
         let job = &lease.job;
         let mut wrong = Vec::new();
@@ -88,8 +107,8 @@ impl History {
             wrong.push("after it had expired".into());
         }
         if let Some(known) = self.jobs.get_mut(&job.id) {
-            let first = job.attempt == 1 && job.epoch > 0 && known.epoch == 0;
-            if first && !known.is_touched && job.due_at != known.pushed.due_at {
+            let is_first = !self.started.contains(&job.id);
+            if is_first && !known.is_touched && job.due_at != known.pushed.due_at {
                 wrong.push(format!("with another due time than {}", known.pushed.due_at));
             }
             if !known.is_touched && job.payload != known.pushed.payload {
@@ -98,23 +117,19 @@ impl History {
             if let Some(ended) = known.ended {
                 wrong.push(format!("after it had ended as {ended:?}"));
             }
-            if job.epoch <= known.epoch || job.version <= known.version {
+            // A lease that was not noted before a crash can have had a later number, where the clock was set back.
+            let is_explained = known.set_back;
+            if !is_explained && (job.epoch <= known.epoch || job.version <= known.version) {
                 wrong.push(format!("with an epoch or version not above {} and {}", known.epoch, known.version));
             }
             if let Some(span) = known.span.filter(|span| span.until > at.mono) {
-                // A restart knows only the leases that were noted, and their ends only by the wall clock.
-                let is_explained = span.began.life < at.life
-                    && (!ledger.knows_lease(job.id, span.epoch) || span.began.wall_steps < at.wall_steps);
-                // The new lease is in the ledger by now at the earliest; an older epoch there says nothing.
-                if !is_explained && span.began.life == at.life {
-                    wrong.push(format!("while the lease {} lives", span.epoch));
-                } else if !is_explained && span.began.wall_steps == at.wall_steps {
-                    wrong.push(format!("while the noted lease {} lives", span.epoch));
-                }
+                wrong.push(format!("while the lease {} lives", span.epoch));
             }
+            known.set_back = false;
             (known.epoch, known.version) = (job.epoch, job.version);
             known.span = Some(Span { epoch: job.epoch, began: at, until: at.mono + lease.lease_ms });
         }
+        self.started.insert(job.id);
         self.check_key(job, at, &mut wrong);
         self.blame(job.id, "was handed out", wrong, at);
     }

@@ -9,16 +9,12 @@ mod history;
 use crate::engine::{Engine, Options, Stores};
 use crate::limits::MINUTE_MS;
 use crate::memory::Memory;
+use crate::testing::tokio_clock::{Past, TokioClock};
 use crate::testing::{ModelLedger, Random};
-use actors::{Actor, SimClock};
+use actors::Actor;
 use chaos::{Chaos, MortalBroker, MortalLedger};
 use history::Shared;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use tokio::time::Instant;
-
-/// The wall clock at the start: 2026-11-20.
-const WALL_START_MS: i64 = 1_795_132_800_000;
 
 /// What came of a run.
 #[derive(Debug)]
@@ -38,22 +34,13 @@ struct World {
     seed: u64,
     ledger: ModelLedger,
     history: Shared,
-    mono: u64,
-    wall_offset: i64,
-    wall_steps: u64,
+    clock: Past,
 }
 
 /// Runs the simulation with this seed.
 pub fn run(seed: u64) -> Report {
     let mut random = Random::new(seed);
-    let mut world = World {
-        seed,
-        ledger: ModelLedger::default(),
-        history: Shared::default(),
-        mono: 0,
-        wall_offset: WALL_START_MS,
-        wall_steps: 0,
-    };
+    let mut world = World { seed, ledger: ModelLedger::default(), history: Shared::default(), clock: Past::default() };
     let deaths = random.within(1..5);
     for life in 0..deaths {
         let steps = random.within(20..2_000);
@@ -74,21 +61,17 @@ impl World {
     fn live(&mut self, life: u64, steps: Option<u64>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime without input and output can be built");
-        let clock = runtime.block_on(self.run_life(life, steps));
-        self.mono = crate::Clock::mono(clock.as_ref());
-        self.wall_offset = clock.wall_offset.load(Ordering::SeqCst);
-        self.wall_steps = clock.wall_steps.load(Ordering::SeqCst);
+        let mut random = Random::new(self.seed ^ (life + 1).wrapping_mul(0x5851_f42d_4c95_7f2d));
+        self.clock = runtime.block_on(async {
+            let clock = Arc::new(TokioClock::following(self.clock));
+            self.run_life(life, steps, clock.clone(), &mut random).await;
+            clock.past()
+        });
     }
 
-    async fn run_life(&self, life: u64, steps: Option<u64>) -> Arc<SimClock> {
-        let clock = Arc::new(SimClock {
-            start: Instant::now(),
-            mono_base: self.mono + 1,
-            wall_offset: AtomicI64::new(self.wall_offset),
-            wall_steps: AtomicU64::new(self.wall_steps),
-        });
-        let mut random = Random::new(self.seed ^ (life + 1).wrapping_mul(0x5851_f42d_4c95_7f2d));
+    async fn run_life(&self, life: u64, steps: Option<u64>, clock: Arc<TokioClock>, random: &mut Random) {
         let chaos = Chaos::new(random.any(), steps);
+        self.ledger.set_away(false);
         let stores = Stores {
             broker: Arc::new(MortalBroker { memory: Memory::new(clock.clone()), chaos: chaos.clone() }),
             ledger: Arc::new(MortalLedger { model: self.ledger.clone(), chaos: chaos.clone() }),
@@ -97,17 +80,18 @@ impl World {
         let options = Options { horizon_ms: 20 * MINUTE_MS, ..Options::default() };
         let engine = tokio::select! {
             engine = Engine::start(stores, options) => engine.expect("the model's rows can be read"),
-            () = chaos.death() => return clock,
+            () = chaos.death() => return,
         };
         let mut actor = || Actor {
             engine: engine.clone(),
             history: self.history.clone(),
             ledger: self.ledger.clone(),
             clock: clock.clone(),
-            chaos: chaos.clone(),
             random: Random::new(random.any()),
             life,
         };
+        let first = actor();
+        self.history.lock().expect("no panic under this lock").restarted(&self.ledger, first.at());
         for _ in 0..3 {
             tokio::spawn(actor().work_for_ever(steps.is_none()));
         }
@@ -117,15 +101,12 @@ impl World {
             tokio::spawn(actor().meddle_for_ever());
             chaos.death().await;
         } else {
-            let last = actor();
-            let at = last.at();
-            let is_done = last.settle_down().await;
+            let is_done = first.settle_down().await;
             let mut history = self.history.lock().expect("no panic under this lock");
             if !is_done {
                 history.violations.push("some jobs do not end".into());
             }
-            history.check_end(&self.ledger, at);
+            history.check_end(&self.ledger, first.at());
         }
-        clock
     }
 }
