@@ -1,8 +1,35 @@
 //! A delayed job queue: at least once, never early, and it can always say what became of a job.
 //!
 //! A program says *what* is to run and *when*; Duetime runs it then, until it succeeds or its retries are used up.
-//! A [`Client`] is a store in this process, or a [server](Client::connect); both have the same calls. A [`Worker`] runs
-//! handlers for what is due.
+//!
+//! ```
+//! # #[cfg(feature = "embedded")]
+//! # mod example {
+//! # use duetime::{Client, Context, Worker};
+//! # use std::time::Duration;
+//! #[derive(serde::Serialize, serde::Deserialize)]
+//! struct Remind { user: u64 }
+//! impl duetime::Kind for Remind { const KIND: &'static str = "remind"; }
+//!
+//! # #[tokio::main]
+//! # pub async fn run() -> Result<(), duetime::Error> {
+//! let client = Client::memory().await?; // or Client::open("jobs.db"), or Client::connect("http://127.0.0.1:7300")
+//! client.push(Remind { user: 7 }).delay(Duration::from_millis(5)).key("remind-7").await?;
+//! let remind = |job: Remind, _: Context| async move { Ok(println!("user {}: it is time", job.user)) };
+//! Worker::new(&client).handler(remind).run_for(Duration::from_millis(50)).await?; // or run()
+//! # Ok(())
+//! # }
+//! # }
+//! # #[cfg(feature = "embedded")]
+//! # example::run()?;
+//! # Ok::<(), duetime::Error>(())
+//! ```
+//!
+//! - A [`Client`] is a store in this process or a server, with the same calls on both. A push is recorded once it is
+//!   answered.
+//! - A [`Worker`] runs handlers for what is due, keeps their leases, and stops gracefully. Handlers may block: leases
+//!   are kept on another thread.
+//! - An [`Error`] says whether the call may be repeated.
 //!
 //! # Features
 //! - `embedded` (default): jobs in a SQLite file inside the process. Without it only servers can be used.

@@ -82,7 +82,11 @@ impl Remote {
     async fn push_to(&self, queue: &str, jobs: &[&NewJob]) -> Result<Answers<Pushed>, Error> {
         let bodies: Vec<_> = jobs.iter().map(|job| wire::Push::from(*job)).collect();
         let is_safe = |job: &&NewJob| job.key.is_some() && job.on_conflict != OnConflict::Reject;
-        let call = Call::post(format!("/v1/queues/{}/jobs", path_segment(queue)));
+        let path = match queue_path(queue) {
+            Ok(path) => format!("{path}/jobs"),
+            Err(error) => return Ok(jobs.iter().map(|_| Err(error.clone())).collect()),
+        };
+        let call = Call::post(path);
         let reply = self.0.send(call.json(&bodies)?.repeats(jobs.iter().all(is_safe))).await?;
         each(reply.read::<Vec<wire::Answer<wire::Pushed>>>()?, jobs.len(), Pushed::from)
     }
@@ -127,7 +131,7 @@ impl Remote {
 
     async fn take_from(&self, queue: &str, mut request: TakeRequest) -> Result<Handout, Error> {
         request.request_id.get_or_insert_with(request_id::next);
-        let call = Call::post(format!("/v1/queues/{}/take", path_segment(queue)));
+        let call = Call::post(format!("{}/take", queue_path(queue)?));
         let reply = self.0.send(call.json(&wire::Take::from(&request))?.repeats(true)).await?;
         let taken: wire::Taken<'_> = reply.read()?;
         let lease = |body| Ok::<_, Error>(Lease { job: Job::try_from(body)?, lease_ms: 0 });
@@ -209,12 +213,12 @@ impl Remote {
     }
 
     pub(super) async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
-        Ok(self.0.send(Call::get(queue_path(queue))).await?.read::<wire::Queue>()?.into())
+        Ok(self.0.send(Call::get(queue_path(queue)?)).await?.read::<wire::Queue>()?.into())
     }
 
     pub(super) async fn pause(&self, queue: &str, paused: bool) -> Result<QueueSettings, Error> {
         let verb = if paused { "pause" } else { "resume" };
-        self.configured(Call::post(format!("{}/{verb}", queue_path(queue)))).await
+        self.configured(Call::post(format!("{}/{verb}", queue_path(queue)?))).await
     }
 
     async fn configured(&self, call: Call) -> Result<QueueSettings, Error> {
@@ -222,12 +226,12 @@ impl Remote {
     }
 
     pub(super) async fn purge(&self, queue: &str) -> Result<u64, Error> {
-        let call = Call::post(format!("{}/purge", queue_path(queue)));
+        let call = Call::post(format!("{}/purge", queue_path(queue)?));
         Ok(self.0.send(call).await?.read::<wire::Purged>()?.purged)
     }
 
     pub(super) async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
-        let call = Call::new(Method::PUT, queue_path(queue)).json(&wire::SettingsBody::from(&settings))?;
+        let call = Call::new(Method::PUT, queue_path(queue)?).json(&wire::SettingsBody::from(&settings))?;
         let configured = self.configured(call).await?;
         if configured.paused == settings.paused { Ok(configured) } else { self.pause(queue, settings.paused).await }
     }
@@ -242,8 +246,10 @@ impl Remote {
     }
 }
 
-fn queue_path(queue: &str) -> String {
-    format!("/v1/queues/{}", path_segment(queue))
+/// Checked here, since a name that is none may lead to another path.
+fn queue_path(queue: &str) -> Result<String, Error> {
+    name::check_queue(queue)?;
+    Ok(format!("/v1/queues/{}", path_segment(queue)))
 }
 
 /// One answer for each of so many.
