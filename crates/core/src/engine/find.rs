@@ -45,7 +45,9 @@ impl Engine {
     /// [`Error::Invalid`].
     pub async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
         check(query, limit)?;
-        let first = if query.is_waiting() { Cursor::Near(None) } else { Cursor::Id(None) };
+        // Until all that is due soon is in the broker, the ledger knows more.
+        let is_near = query.is_waiting() && self.status.progress().1;
+        let first = if is_near { Cursor::Near(None) } else { Cursor::Id(None) };
         let cursor = cursor.map_or(Ok(first), str::parse)?;
         let mut listed = Listed::default();
         let next = match cursor {

@@ -35,7 +35,17 @@ impl Engine {
             request_id: check_request_id(request.request_id)?,
             take: false,
         };
-        let reserved = self.reserve_or_wait(reserve, Duration::from_millis(request.wait_ms)).await?;
+        let wait = Duration::from_millis(request.wait_ms);
+        if matches!(reserve.source, Source::Named(_)) {
+            // It does not wait, and may have to ask the ledger once it has leased something.
+            let engine = self.clone();
+            return self.carry(async move { engine.hand_out(reserve, wait).await }).await;
+        }
+        self.hand_out(reserve, wait).await
+    }
+
+    async fn hand_out(&self, reserve: Reserve, wait: Duration) -> Result<Handout, Error> {
+        let reserved = self.reserve_or_wait(reserve, wait).await?;
         if self.broker.is_volatile() && !reserved.leases.is_empty() {
             let noted: HashSet<JobId> = reserved.notes.iter().map(|note| note.job().id).collect();
             let jobs = reserved.leases.iter().map(|lease| &lease.job).filter(|job| !noted.contains(&job.id));

@@ -55,9 +55,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
-        settings.retry.check()?;
-        settings.lease_ms.map_or(Ok(()), check_lease)?;
-        self.change_settings(queue, move |_| settings.clone()).await
+        self.reconfigure(queue, move |_| settings.clone()).await
     }
 
     /// Stops (or starts) handing out a queue's jobs; what runs goes on.
@@ -65,10 +63,14 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn pause(&self, queue: &str, paused: bool) -> Result<QueueSettings, Error> {
-        self.change_settings(queue, move |known| QueueSettings { paused, ..known }).await
+        self.reconfigure(queue, move |known| QueueSettings { paused, ..known }).await
     }
 
-    async fn change_settings(
+    /// Sets what this function makes of a queue's settings. Two of them at once are made one after the other.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn reconfigure(
         &self,
         queue: &str,
         change: impl Fn(QueueSettings) -> QueueSettings + Send + 'static,
@@ -138,6 +140,8 @@ async fn store(
             None => (QueueSettings::default(), 0),
         };
         let settings = change(known);
+        settings.retry.check()?;
+        settings.lease_ms.map_or(Ok(()), check_lease)?;
         let body = serde_json::to_string(&settings).expect("settings have only string keys");
         if let PutIf::Stored(_) = registry.put_if(KIND, queue, &body, version).await? {
             return Ok(settings);

@@ -27,8 +27,7 @@ pub(super) async fn put(
     body: One,
 ) -> Result<Response, Problem> {
     let changes = body.object::<SettingsBody>()?;
-    let old = app.engine.queue(&queue).await?.settings;
-    let new = app.engine.configure(&queue, changes.apply(&old)).await?;
+    let new = app.engine.reconfigure(&queue, move |old| changes.clone().apply(&old)).await?;
     Ok(reply::ok(&Configured::new(queue, &new)))
 }
 
