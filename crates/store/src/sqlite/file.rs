@@ -83,28 +83,18 @@ pub(super) fn check_head(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The connection that writes. A new file gets its lasting properties here, before its first table.
-pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection, Error> {
-    let store = path.display().to_string();
-    let told = |error: rusqlite::Error| fault::told(&error, &store);
+/// The connection that writes. It writes nothing yet.
+pub(super) fn writer(path: &Path, synchronous: Synchronous) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(told)?;
-    prepare_writer(&connection, synchronous).map_err(told)?;
-    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(told)?;
-    if mode != "wal" {
-        return Err(Error::Unusable(format!(
-            "{store} cannot keep a write-ahead log (its mode stays {mode}): name a file on a local disk"
-        )));
-    }
-    connection.execute_batch("PRAGMA wal_autocheckpoint = 0").map_err(told)?;
+    let connection = Connection::open_with_flags(path, flags)?;
+    prepare_writer(&connection, synchronous)?;
     Ok(connection)
 }
 
 /// The only connection of a store in memory.
-pub(super) fn memory() -> Result<Connection, Error> {
-    let told = |error: rusqlite::Error| fault::told(&error, "memory");
-    let connection = Connection::open_in_memory().map_err(told)?;
-    prepare_writer(&connection, Synchronous::Off).map_err(told)?;
+pub(super) fn memory() -> rusqlite::Result<Connection> {
+    let connection = Connection::open_in_memory()?;
+    prepare_writer(&connection, Synchronous::Off)?;
     Ok(connection)
 }
 
@@ -112,10 +102,28 @@ fn prepare_writer(connection: &Connection, synchronous: Synchronous) -> rusqlite
     connection.busy_timeout(BUSY_WAIT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     connection.execute_batch(&format!(
-        "PRAGMA page_size = {PAGE_BYTES}; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA cache_size = -{WRITER_CACHE_KIB};
-         PRAGMA journal_size_limit = {WAL_BYTES_KEPT}; PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON; {};",
+        "PRAGMA cache_size = -{WRITER_CACHE_KIB}; PRAGMA journal_size_limit = {WAL_BYTES_KEPT};
+         PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON; {};",
         synchronous.pragma()
     ))
+}
+
+/// Gives a file that is new, or known to be ours, its lasting properties, before its first table.
+pub(super) fn found(connection: &Connection, store: &str) -> Result<(), Error> {
+    let told = |error: rusqlite::Error| fault::told(&error, store);
+    let pages: u64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).map_err(told)?;
+    if pages == 0 {
+        connection
+            .execute_batch(&format!("PRAGMA page_size = {PAGE_BYTES}; PRAGMA auto_vacuum = INCREMENTAL;"))
+            .map_err(told)?;
+    }
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(told)?;
+    if mode != "wal" {
+        return Err(Error::Unusable(format!(
+            "{store} cannot keep a write-ahead log (its mode stays {mode}): name a file on a local disk"
+        )));
+    }
+    connection.execute_batch("PRAGMA wal_autocheckpoint = 0").map_err(told)
 }
 
 /// A connection that only reads.

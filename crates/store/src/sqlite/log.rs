@@ -5,7 +5,7 @@
 //! whatever is left.
 
 use super::fault::{self, Fault};
-use super::file::{self, BUSY_WAIT};
+use super::file::BUSY_WAIT;
 use super::lock::beside;
 use duetime_core::Error;
 use rusqlite::Connection;
@@ -181,9 +181,4 @@ fn start_over(connection: &Connection) -> rusqlite::Result<bool> {
 /// Copies all of the log and empties it; for the end.
 pub(super) fn empty(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-}
-
-/// The connection for [`Log::copy`].
-pub(super) fn copier(path: &Path) -> rusqlite::Result<Connection> {
-    file::checkpointer(path)
 }

@@ -94,9 +94,12 @@ impl Sqlite {
         let lock = Lock::take(&path)?;
         file::check_head(&path)?;
         let store = path.display().to_string();
-        let mut connection = file::writer(&path, options.durability.synchronous())?;
+        let told = |error: rusqlite::Error| fault::told(&error, &store);
+        let mut connection = file::writer(&path, options.durability.synchronous()).map_err(told)?;
+        schema::check(&connection, &store)?;
+        file::found(&connection, &store)?;
         schema::migrate(&mut connection, &store)?;
-        let copier = log::copier(&path).map_err(|error| fault::told(&error, &store))?;
+        let copier = file::checkpointer(&path).map_err(told)?;
         let log = Arc::new(Log::new(&path));
 
         let mut others = vec![spawn("duetime-copier", {
@@ -120,7 +123,7 @@ impl Sqlite {
     /// Where the system gives no thread.
     pub fn memory() -> Result<Self, Error> {
         let store = "memory".to_owned();
-        let mut connection = file::memory()?;
+        let mut connection = file::memory().map_err(|error| fault::told(&error, &store))?;
         schema::migrate(&mut connection, &store)?;
         let options = Options { durability: Durability::None };
         Self::start(connection, store, options, None, None, Vec::new(), None)
@@ -232,3 +235,6 @@ fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'stati
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
     spawned.map_err(|error| Error::Unavailable(format!("the system gives no thread ({error})")))
 }
+
+#[cfg(test)]
+mod plans;

@@ -11,8 +11,8 @@ const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001.sql")];
 /// Marks a file as ours (`application_id`): "Duet".
 const APPLICATION_ID: i32 = 0x4475_6574;
 
-/// Brings a file to the present schema.
-pub(super) fn migrate(connection: &mut Connection, store: &str) -> Result<(), Error> {
+/// Whether a file is new or ours, and no newer than this program; answers its schema's number.
+pub(super) fn check(connection: &Connection, store: &str) -> Result<usize, Error> {
     let told = |error: rusqlite::Error| fault::told(&error, store);
     let found: usize = number(connection, "PRAGMA user_version").map_err(told)?;
     let application_id: i32 = number(connection, "PRAGMA application_id").map_err(told)?;
@@ -27,6 +27,13 @@ pub(super) fn migrate(connection: &mut Connection, store: &str) -> Result<(), Er
             MIGRATIONS.len()
         )));
     }
+    Ok(found)
+}
+
+/// Brings a file to the present schema.
+pub(super) fn migrate(connection: &mut Connection, store: &str) -> Result<(), Error> {
+    let told = |error: rusqlite::Error| fault::told(&error, store);
+    let found = check(connection, store)?;
     for (number, migration) in (1..).zip(MIGRATIONS).skip(found) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(told)?;
         transaction.execute_batch(migration).map_err(told)?;

@@ -12,8 +12,6 @@ pub(super) struct Transaction<'a> {
     pub(super) connection: &'a Connection,
     /// What becomes of the tallies.
     pub(super) tallies: tally::Changes,
-    /// Whether everything goes the slow way, which tells apart what the fast way cannot.
-    pub(super) is_careful: bool,
 }
 
 /// What the writer does for somebody. It may run more than once, each time in a transaction that begins where the

@@ -1,1 +1,0 @@
-//! The cases that every ledger and registry passes.
