@@ -322,6 +322,10 @@ impl World {
                 self.noted(job.id, note);
             } else {
                 truth.lease = Some(Run { ends: mono + lease_ms, lease_ms: *lease_ms, told: None });
+                if truth.noted.is_some() {
+                    let note = notes.next().unwrap().clone();
+                    self.noted(job.id, note);
+                }
             }
             assert_eq!(*job, self.truths[&job.id].job);
         }
@@ -442,6 +446,10 @@ impl World {
         truth.job.lease_until = Some(now + lease_ms);
         let Job { version, cancel_asked, .. } = truth.job;
         assert_eq!(extended, Extended::Until { lease_until: now + lease_ms, version, cancel_asked });
+        if truth.noted.is_some() {
+            let note = self.broker.outcomes(Outcomes::Of(receipt.id)).await.unwrap().pop().unwrap();
+            self.noted(receipt.id, note);
+        }
     }
 
     fn change(&self, what: What) -> Change {

@@ -15,6 +15,9 @@ const WEIGHT_MAX: u32 = 128 << 10;
 const ROWS_PER_TRANSACTION: usize = 4_096;
 /// Leases that wait at most; further ones are dropped, which is harmless.
 const LEASES_MAX: usize = 100_000;
+/// How long the writer waits for as many tasks as it last answered: callers that come back at once then share the
+/// next transaction, and its cost.
+const COMPANY_WAIT: Duration = Duration::from_micros(100);
 /// How long leases wait for their job's end, which saves writing them, in milliseconds.
 const LEASE_WAIT_MS: u64 = 20;
 
@@ -30,6 +33,10 @@ pub(super) struct Queue {
 struct Waiting {
     tasks: VecDeque<Box<dyn Task>>,
     leases: HashMap<JobId, LeaseNote>,
+    /// Tasks for which it is worth waking the writer: it waits for company (see [`Queue::take`]).
+    wanted: usize,
+    /// Tasks of the last transaction, whose callers may be about to come back.
+    last: usize,
     /// Since when leases wait.
     leases_since: Option<Millis>,
     is_closed: bool,
@@ -64,18 +71,23 @@ impl Queue {
             u32::try_from(rows + payload_bytes / 1024).map_or(WEIGHT_MAX, |weight| weight.clamp(1, WEIGHT_MAX));
         let permit = self.room.clone().acquire_many_owned(weight).await.map_err(|_| Error::Stopping)?;
         let (reply, answer) = oneshot::channel();
-        let task = Box::new(Call { function, found: None, reply, rows, _permit: permit });
-        {
-            let mut waiting = self.waiting();
-            if waiting.is_closed {
-                return Err(Error::Stopping);
-            }
-            waiting.tasks.push_back(task);
-        }
-        self.filled.notify_one();
+        self.push(Box::new(Call { function, found: None, reply, rows, _permit: permit }))?;
         answer
             .await
             .unwrap_or_else(|_| Err(Error::Unavailable("its writer has stopped; start this process anew".into())))
+    }
+
+    fn push(&self, task: Box<dyn Task>) -> Result<(), Error> {
+        let mut waiting = self.waiting();
+        if waiting.is_closed {
+            return Err(Error::Stopping);
+        }
+        waiting.tasks.push_back(task);
+        if waiting.tasks.len() == waiting.wanted {
+            drop(waiting);
+            self.filled.notify_one();
+        }
+        Ok(())
     }
 
     /// Takes leases, to be written soon.
@@ -115,15 +127,25 @@ impl Queue {
     /// Waits for something to do; `None` when closed and empty.
     pub(super) fn take(&self) -> Option<Batch> {
         let mut waiting = self.waiting();
+        let mut has_waited = false;
         loop {
+            if !has_waited && !waiting.is_closed && !waiting.tasks.is_empty() && waiting.tasks.len() < waiting.last {
+                has_waited = true;
+                waiting.wanted = waiting.last;
+                let wait = self.filled.wait_timeout(waiting, COMPANY_WAIT);
+                waiting = wait.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
             let leases_in = waiting.leases_since.map(|since| (since + LEASE_WAIT_MS).saturating_sub(self.clock.mono()));
             let takes_leases = leases_in == Some(0) || waiting.is_closed;
             if !waiting.tasks.is_empty() || (takes_leases && !waiting.leases.is_empty()) {
+                waiting.wanted = 0;
                 return Some(waiting.batch(takes_leases));
             }
             if waiting.is_closed {
                 return None;
             }
+            waiting.wanted = 1;
             waiting = match leases_in.filter(|_| !waiting.leases.is_empty()) {
                 Some(wait_ms) => {
                     let wait = self.filled.wait_timeout(waiting, Duration::from_millis(wait_ms));
@@ -166,6 +188,7 @@ impl Waiting {
             rows += task.rows();
             batch.tasks.push(task);
         }
+        self.last = batch.tasks.len();
         if takes_leases {
             // The rest follows in the next transaction: `leases_since` stays.
             let ids: Vec<JobId> = self.leases.keys().copied().take(ROWS_PER_TRANSACTION).collect();

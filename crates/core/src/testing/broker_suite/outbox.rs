@@ -37,6 +37,21 @@ pub async fn a_rewritten_note_absorbs_later_ones(s: Subject) {
     assert_eq!((job.state(T0), &*job.payload), (State::Succeeded, &b"new"[..]));
 }
 
+/// Were it noted beside the outbox, the ledger would take it for newer than what is still to be recorded.
+pub async fn a_lease_joins_the_note_of_its_job(s: Subject) {
+    s.hold(&[job(1)]).await;
+    s.edit(id(1), Change::Update(Update { payload: Some((*b"new").into()), ..Update::default() })).await;
+    let running = s.one().await;
+    let extended = s.broker.extend(vec![(running.receipt(), None)]).await.unwrap();
+    let notes = s.outcomes().await;
+    let [Note::Rewritten(noted)] = &notes[..] else { panic!("{notes:?}") };
+    assert_eq!((noted.lease_until, noted.epoch), (running.lease_until, running.epoch));
+    assert!(matches!(extended[0], crate::ports::Extended::Until { version, .. } if version == noted.version));
+    s.forget(id(1), noted.version).await;
+    s.broker.extend(vec![(running.receipt(), None)]).await.unwrap();
+    assert!(s.outcomes().await.is_empty(), "a lease alone leaves no note");
+}
+
 /// It stands for the one before it, which may never be recorded.
 pub async fn a_returned_note_says_it_all(s: Subject) {
     s.hold(&[job(1)]).await;
