@@ -38,6 +38,7 @@ cases! {
         what_fails_is_tried_again
         an_unknown_kind_is_given_back
         a_handler_that_blocks_keeps_its_lease
+        a_job_behind_a_handler_that_blocks_is_given_back
         a_cancel_reaches_the_handler
         a_stop_lets_handlers_finish_and_gives_the_rest_back
         an_idle_worker_stops_at_once

@@ -5,6 +5,8 @@ mod cases;
 
 use cases::{Remind, ended, push, queue};
 use duetime::{Client, Context, Stage, Summary, Worker};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -36,6 +38,12 @@ impl Server {
 
     fn memory() -> Self {
         Self::start("127.0.0.1:0", Path::new("memory"))
+    }
+
+    /// In good order: the leases of the last instant are recorded too.
+    fn stop(mut self) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
     }
 
     fn client(&self) -> Client {
@@ -84,6 +92,7 @@ cases! {
         what_fails_is_tried_again
         an_unknown_kind_is_given_back
         a_handler_that_blocks_keeps_its_lease
+        a_job_behind_a_handler_that_blocks_is_given_back
         a_cancel_reaches_the_handler
         a_stop_lets_handlers_finish_and_gives_the_rest_back
         an_idle_worker_stops_at_once
@@ -92,7 +101,7 @@ cases! {
         a_malformed_queue_ends_the_worker;
 }
 
-/// The server is killed while a handler runs, and started again: the handler goes on, its outcome counts, and the
+/// The server is stopped while a handler runs, and started again: the handler goes on, its outcome counts, and the
 /// worker takes the next job.
 #[tokio::test]
 async fn a_worker_outlives_its_server() {
@@ -111,7 +120,7 @@ async fn a_worker_outlives_its_server() {
     });
     let script = async {
         starts.recv().await.unwrap();
-        drop(server);
+        server.stop();
         gate.add_permits(1);
         let refused = client.push(Remind { user: 2 }).queue(queue.clone()).await.unwrap_err();
         assert!(refused.is_retryable(), "{refused}");

@@ -32,12 +32,14 @@ pub(super) struct Calls {
     lease_ms: Option<u64>,
     tasks: JoinSet<Answer>,
     reserving: Option<(AbortHandle, ReserveRequest)>,
+    /// Whether something was settled since the last reserve was sent, which may not have seen what follows from it.
+    has_settled: bool,
     extending: bool,
 }
 
 impl Calls {
     pub(super) fn new(client: Client, queues: Vec<Arc<str>>, lease_ms: Option<u64>) -> Self {
-        Self { client, queues, lease_ms, tasks: JoinSet::new(), reserving: None, extending: false }
+        Self { client, queues, lease_ms, tasks: JoinSet::new(), reserving: None, has_settled: false, extending: false }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -87,6 +89,7 @@ impl Dispatcher {
             wait_ms: if self.goal == Goal::Once { 0 } else { WAIT_MS },
             request_id: self.calls.client.is_remote().then(request_id::next),
         };
+        self.calls.has_settled = false;
         let call = self.calls.reserve(request.clone());
         self.calls.reserving = Some((call, request));
     }
@@ -135,7 +138,7 @@ impl Dispatcher {
                 if self.supply.answered() {
                     info!("jobs are handed out again");
                 }
-                self.is_dry = handout.leases.is_empty();
+                self.is_dry = handout.leases.is_empty() && !self.calls.has_settled;
                 for lease in handout.leases {
                     self.held.insert(&lease.job, lease.lease_ms, now);
                     if self.phase == Phase::Working {
@@ -164,6 +167,7 @@ impl Dispatcher {
 
     fn settled(&mut self, group: Group, result: Result<Answers<Settlement>, Error>, now: Instant) {
         self.is_dry = false;
+        self.calls.has_settled = true;
         match result {
             Ok(answers) => {
                 self.outbox.answered();

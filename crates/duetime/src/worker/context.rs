@@ -4,6 +4,7 @@ use duetime_core::limits::RESULT_BYTES_MAX;
 use duetime_core::{Error, Job, JobId, Millis, Payload, Receipt};
 use serde::Serialize;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
@@ -14,12 +15,21 @@ pub struct Context(Arc<Inner>);
 struct Inner {
     job: Job,
     cancellation: CancellationToken,
+    /// Whether the handler has begun, or never will.
+    begun: AtomicBool,
     result: Mutex<Option<Payload>>,
 }
 
 impl Context {
     pub(super) fn new(job: Job) -> Self {
-        Self(Arc::new(Inner { job, cancellation: CancellationToken::new(), result: Mutex::new(None) }))
+        let (cancellation, begun, result) = (CancellationToken::new(), AtomicBool::new(false), Mutex::new(None));
+        Self(Arc::new(Inner { job, cancellation, begun, result }))
+    }
+
+    /// Decides between the handler, which is about to begin, and the dispatcher, which is about to give the job back:
+    /// true for whoever asks first.
+    pub(super) fn begin(&self) -> bool {
+        !self.0.begun.swap(true, Ordering::AcqRel)
     }
 
     /// The whole job, as it was handed out.

@@ -10,6 +10,7 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
 pub(super) struct Crew {
     runtime: Handle,
@@ -21,7 +22,8 @@ pub(super) struct Crew {
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) receipt: Receipt,
-    pub(super) outcome: Outcome,
+    /// `None` where the job was given back before it could begin.
+    pub(super) outcome: Option<Outcome>,
 }
 
 impl Crew {
@@ -33,22 +35,26 @@ impl Crew {
         self.running
     }
 
-    pub(super) fn start(&mut self, handler: &Handler, job: Job) -> Running {
+    pub(super) fn start(&mut self, handler: &Handler, job: Job, now: Instant) -> Running {
         self.running += 1;
         let context = Context::new(job);
-        let cancellation = context.cancellation().clone();
-        let reporter = Reporter { receipt: context.receipt(), reports: self.reports.clone(), outcome: None };
+        let mut reporter =
+            Reporter { context: context.clone(), reports: self.reports.clone(), has_begun: false, outcome: None };
         let handler = handler.clone();
         let task = self.runtime.spawn(async move {
+            if !reporter.begin() {
+                return;
+            }
+            let context = reporter.context.clone();
             // The call itself may panic too, before there is a future.
-            let handled = AssertUnwindSafe(async { handler(context.clone()).await }).catch_unwind().await;
-            reporter.report(match handled {
-                Ok(Ok(())) => Outcome::Complete { result: context.take_result() },
+            let handled = AssertUnwindSafe(async { handler(context).await }).catch_unwind().await;
+            reporter.end(match handled {
+                Ok(Ok(())) => Outcome::Complete { result: reporter.context.take_result() },
                 Ok(Err(error)) => error.into_outcome(),
                 Err(panic) => HandlerError::new(panic_message(&*panic)).into_outcome(),
             });
         });
-        Running { cancellation, task: task.abort_handle() }
+        Running { context, task: task.abort_handle(), since: now }
     }
 
     pub(super) fn reported(&mut self) {
@@ -58,13 +64,19 @@ impl Crew {
 
 /// Reports when it is dropped: also where the task is aborted, or its runtime goes away.
 struct Reporter {
-    receipt: Receipt,
+    context: Context,
     reports: UnboundedSender<Report>,
+    has_begun: bool,
     outcome: Option<Outcome>,
 }
 
 impl Reporter {
-    fn report(mut self, outcome: Outcome) {
+    fn begin(&mut self) -> bool {
+        self.has_begun = self.context.begin();
+        self.has_begun
+    }
+
+    fn end(&mut self, outcome: Outcome) {
         self.outcome = Some(outcome);
     }
 }
@@ -72,10 +84,10 @@ impl Reporter {
 impl Drop for Reporter {
     fn drop(&mut self) {
         // A handler that was made to stop gives the job back.
-        let outcome = self.outcome.take().unwrap_or(Outcome::Release { delay_ms: 0 });
-        let report = Report { receipt: self.receipt, outcome };
+        let released = || (self.has_begun || self.context.begin()).then_some(Outcome::Release { delay_ms: 0 });
+        let outcome = self.outcome.take().or_else(released);
         // Nobody listens once the worker has given up on it.
-        let _ = self.reports.send(report);
+        let _ = self.reports.send(Report { receipt: self.context.receipt(), outcome });
     }
 }
 

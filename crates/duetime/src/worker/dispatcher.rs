@@ -8,7 +8,7 @@ use super::handler::Handlers;
 use super::held::Held;
 use super::outbox::Outbox;
 use super::run::Summary;
-use super::supply::Supply;
+use super::supply::{Supply, WAIT_MAX};
 use crate::error::Error;
 use duetime_core::Job;
 use duetime_core::engine::Outcome;
@@ -63,7 +63,7 @@ pub(super) struct Dispatcher {
     pub(super) held: Held,
     pub(super) outbox: Outbox,
     pub(super) calls: Calls,
-    /// The last reserve found nothing, and nothing has been settled since.
+    /// The last reserve found nothing, and nothing has been settled since it was sent.
     pub(super) is_dry: bool,
     pub(super) summary: Summary,
     /// What cannot pass by waiting.
@@ -104,21 +104,23 @@ impl Dispatcher {
         let mut listens = true;
         while !self.is_done() {
             let now = Instant::now();
-            self.start_jobs();
+            self.start_jobs(now);
             self.settle(now);
             self.reserve(now);
             let wake = self.wake(now);
             tokio::select! {
-                _ = self.reports.recv_many(&mut reports, REPORTS_MAX) => self.finished(&mut reports),
-                answer = self.calls.next(), if !self.calls.is_empty() => if let Some(answer) = answer {
-                    self.answered(answer);
-                },
-                () = sleep_until(wake.unwrap_or(now)), if wake.is_some() => self.look(Instant::now()),
+                // A word to stop counts before what comes after it, and leases before everything that can wait.
+                biased;
                 told = stopped.changed(), if listens => {
                     // A sender that is gone means that nobody waits for the worker any more.
                     listens = told.is_ok();
                     self.stop(if told.is_ok() { self.stop_limit } else { Duration::ZERO });
                 }
+                () = sleep_until(wake.unwrap_or(now)), if wake.is_some() => self.look(Instant::now()),
+                _ = self.reports.recv_many(&mut reports, REPORTS_MAX) => self.finished(&mut reports),
+                answer = self.calls.next(), if !self.calls.is_empty() => if let Some(answer) = answer {
+                    self.answered(answer);
+                },
             }
         }
         match self.error {
@@ -141,12 +143,12 @@ impl Dispatcher {
     }
 
     /// Starts what waits, as far as handlers are free.
-    fn start_jobs(&mut self) {
+    fn start_jobs(&mut self, now: Instant) {
         while self.crew.running() < self.concurrency {
             let Some(job) = self.supply.next() else { return };
             let receipt = job.receipt();
             if let Some(handler) = self.handlers.of(&job) {
-                let running = self.crew.start(handler, job);
+                let running = self.crew.start(handler, job, now);
                 self.held.started(receipt, running);
             } else {
                 self.log_unknown(&job);
@@ -166,6 +168,7 @@ impl Dispatcher {
         self.supply.finished(reports.len(), Instant::now());
         for Report { receipt, outcome } in reports.drain(..) {
             self.crew.reported();
+            let Some(outcome) = outcome else { continue };
             if self.held.finished(receipt) {
                 let outcome = self.after_stop(outcome);
                 self.outbox.push(receipt, outcome);
@@ -220,6 +223,10 @@ impl Dispatcher {
             self.extend(now);
             let overdue = self.supply.overdue(now);
             self.give_back(overdue);
+            // Their handlers stay taken until the runtime is back, so that nothing more is reserved for it.
+            for receipt in self.held.take_unbegun(now, WAIT_MAX) {
+                self.outbox.push(receipt, Outcome::Release { delay_ms: 0 });
+            }
         }
         self.phase = match self.phase {
             Phase::Finishing(until) if now >= until => {

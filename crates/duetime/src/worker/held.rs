@@ -1,11 +1,11 @@
 //! The leases that the worker holds, from reserve until the outcome is answered, and when each is to be extended.
 
+use super::context::Context;
 use duetime_core::{Job, Receipt};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// A lease is extended when this part of it is over.
 const EXTEND_PART: u32 = 3;
@@ -25,10 +25,11 @@ struct Lease {
     handler: Option<Running>,
 }
 
-/// A handler that runs.
+/// A handler that runs, or will when its runtime gets round to it.
 pub(super) struct Running {
-    pub(super) cancellation: CancellationToken,
+    pub(super) context: Context,
     pub(super) task: AbortHandle,
+    pub(super) since: Instant,
 }
 
 impl Held {
@@ -46,7 +47,7 @@ impl Held {
     pub(super) fn started(&mut self, receipt: Receipt, handler: Running) {
         if let Some(lease) = self.leases.get_mut(&receipt) {
             if lease.is_lost {
-                handler.cancellation.cancel();
+                handler.context.cancellation().cancel();
             }
             lease.handler = Some(handler);
         }
@@ -61,6 +62,17 @@ impl Held {
             return false;
         }
         true
+    }
+
+    /// Leases whose handlers have waited so long for their runtime, which is busy or blocked; they will not begin.
+    pub(super) fn take_unbegun(&mut self, now: Instant, wait: Duration) -> Vec<Receipt> {
+        let is_late = |handler: &Running| now.duration_since(handler.since) > wait && handler.context.begin();
+        let late = self.leases.iter_mut().filter(|(_, lease)| lease.handler.as_ref().is_some_and(is_late));
+        late.map(|(receipt, lease)| {
+            lease.handler = None;
+            *receipt
+        })
+        .collect()
     }
 
     /// The outcome is answered, or given up.
@@ -123,7 +135,7 @@ impl Held {
 impl Lease {
     fn cancel(&self) {
         if let Some(handler) = &self.handler {
-            handler.cancellation.cancel();
+            handler.context.cancellation().cancel();
         }
     }
 }

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 const AHEAD: Duration = Duration::from_millis(5);
 /// The pace is taken over this long.
 const PACE_SPAN: Duration = Duration::from_millis(5);
-/// A job that has waited so long for a handler is given back.
-const WAIT_MAX: Duration = Duration::from_millis(100);
+/// A job that has waited so long for a handler, or for the handler's runtime, is given back.
+pub(super) const WAIT_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub(super) struct Supply {

@@ -164,6 +164,40 @@ pub(crate) async fn a_handler_that_blocks_keeps_its_lease(client: Client) {
     assert_eq!((job.attempt, job.crashes), (1, 0));
 }
 
+/// Of two jobs that a worker has reserved, the first blocks the only thread until another worker has run the second.
+pub(crate) async fn a_job_behind_a_handler_that_blocks_is_given_back(client: Client) {
+    let queue = queue();
+    let ids = [push(&client, &queue, 1).await, push(&client, &queue, 2).await];
+    let (started, starts) = oneshot::channel();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (ran, runs) = std::sync::mpsc::channel();
+    let rival = Worker::new(&client).queue(queue.clone()).handler(move |job: Remind, _| {
+        ran.send(job.user).unwrap();
+        async { Ok(()) }
+    });
+    let rival = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            starts.await.unwrap();
+            rival.run_until(async { stopped.await.unwrap() }).await.unwrap()
+        })
+    });
+    let first = Mutex::new(Some((started, runs)));
+    let worker = Worker::new(&client).queue(queue).concurrency(2).handler(move |job: Remind, _| {
+        let (started, runs) = first.lock().unwrap().take().expect("the second job is not begun here");
+        started.send(()).unwrap();
+        assert_eq!(runs.recv_timeout(SECOND * 30), Ok(3 - job.user));
+        async { Ok(()) }
+    });
+    let summary = worker.run_once().await.unwrap();
+    stop.send(()).unwrap();
+    assert_eq!(summary, Summary { succeeded: 1, released: 1, ..Summary::default() });
+    assert_eq!(rival.join().unwrap(), Summary { succeeded: 1, ..Summary::default() });
+    for id in ids {
+        assert_eq!(ended(&client, id, Stage::Succeeded).await.attempt, 1);
+    }
+}
+
 pub(crate) async fn a_cancel_reaches_the_handler(client: Client) {
     let queue = queue();
     let id = push(&client, &queue, 1).await;
