@@ -1,6 +1,6 @@
 //! The two chores that look for lost jobs: the seeded simulation of the engine, and the real server under SIGKILL.
 //!
-//! Both live with what they test (`crates/core/examples/sim.rs`, `crates/server/tests/kill.rs`); here they are only
+//! Both live with what they test (`crates/core/examples/sim.rs`, `crates/server/tests/kill/`); here they are only
 //! called.
 
 use crate::repo::Metadata;

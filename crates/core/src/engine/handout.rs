@@ -51,6 +51,11 @@ impl Engine {
             let jobs = reserved.leases.iter().map(|lease| &lease.job).filter(|job| !noted.contains(&job.id));
             self.ledger.lease(jobs.map(LeaseNote::of).collect());
         }
+        if !reserved.notes.is_empty() {
+            // Leases of jobs that were given back a moment ago. Nobody waits for these either.
+            let (engine, notes) = (self.clone(), reserved.notes);
+            self.tasks.spawn(async move { engine.record(notes).await });
+        }
         let refused = self.refusals(reserved.refused).await?;
         Ok(Handout { leases: reserved.leases, next_due_at: reserved.next_at, refused, recorded: true })
     }
