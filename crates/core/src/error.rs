@@ -32,12 +32,10 @@ pub enum Error {
         holder: JobId,
     },
     /// The job has changed since it was read. Nothing was changed.
-    #[error("the job {id} has version {current}, not {expected}: it has changed since it was read")]
+    #[error("the job {id} has version {current}, not the one that was asked for: it has changed since it was read")]
     VersionMismatch {
         /// The job.
         id: JobId,
-        /// The version that was asked for.
-        expected: u64,
         /// The version that it has.
         current: u64,
     },
@@ -55,6 +53,12 @@ pub enum Error {
         /// How it ended.
         state: State,
     },
+    /// The job is not due yet, so it is not handed out.
+    #[error("the job {0} is not due yet")]
+    NotDue(JobId),
+    /// The job's queue is paused, or it was not started in time, so it is not handed out.
+    #[error("the job {0} is not handed out: its queue is paused, or it was not started in time")]
+    HeldBack(JobId),
     /// The job is waiting or running, so there is nothing to retry.
     #[error("the job {0} is live: only a finished one can be retried")]
     Live(JobId),
@@ -91,7 +95,7 @@ pub enum Error {
 
 impl Error {
     /// An [`Error::Invalid`].
-    pub fn invalid(what: &'static str, expected: impl Into<String>, got: impl ToString) -> Self {
+    pub fn invalid(what: &'static str, expected: impl Into<String>, got: impl std::fmt::Display) -> Self {
         Self::Invalid { what, expected: expected.into(), got: got.to_string() }
     }
 
@@ -105,6 +109,8 @@ impl Error {
             Self::LeaseLost(_) => "lease_lost",
             Self::Running(_) => "job_running",
             Self::Finished { .. } => "already_finished",
+            Self::NotDue(_) => "not_due",
+            Self::HeldBack(_) => "held_back",
             Self::Live(_) => "job_live",
             Self::Full(_) => "store_full",
             Self::Unavailable(_) => "store_unavailable",

@@ -17,6 +17,9 @@ const PARTITION_BITS: u32 = 10;
 pub struct JobId(u64);
 
 impl JobId {
+    /// The least id.
+    pub const MIN: Self = Self(1);
+
     /// The id with this number, where that is positive and below 2^63.
     pub fn new(number: u64) -> Option<Self> {
         (number > 0 && i64::try_from(number).is_ok()).then_some(Self(number))

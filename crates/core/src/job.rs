@@ -80,6 +80,16 @@ impl Stage {
         self as u8
     }
 
+    /// The state that a job of this stage has ended in.
+    pub fn end_state(self) -> Option<State> {
+        match self {
+            Self::Pending => None,
+            Self::Succeeded => Some(State::Succeeded),
+            Self::Failed => Some(State::Failed),
+            Self::Cancelled => Some(State::Cancelled),
+        }
+    }
+
     /// The stage with this number.
     pub fn from_code(code: u8) -> Option<Self> {
         [Self::Pending, Self::Succeeded, Self::Failed, Self::Cancelled].into_iter().find(|s| s.code() == code)
@@ -339,7 +349,7 @@ impl NewJob {
             expires_ms: self.expires_ms,
             key: self.key.clone(),
             key_until: self.key_until,
-            tags: Arc::from(self.tags.as_slice()),
+            tags: if self.tags.is_empty() { Arc::default() } else { Arc::from(self.tags.as_slice()) },
             message: None,
             errors: Vec::new(),
             result: None,

@@ -10,16 +10,19 @@ pub mod error;
 pub mod id;
 pub mod job;
 pub mod limits;
+pub mod memory;
 pub mod name;
 pub mod ports;
 pub mod retry;
 pub mod rules;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod wheel;
 
 pub use clock::{Clock, Millis, SystemClock};
 pub use engine::Engine;
 pub use error::Error;
 pub use id::{JobId, Receipt};
 pub use job::{AttemptError, Due, Job, KeyUntil, NewJob, OnConflict, Payload, Stage, State};
+pub use memory::Memory;
 pub use retry::{Backoff, Retry, WhenExhausted};

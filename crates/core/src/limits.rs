@@ -51,8 +51,6 @@ pub const RESULT_BYTES_MAX: usize = 1 << 20;
 pub const REQUEST_ID_BYTES_MAX: usize = 64;
 /// How many errors a job keeps: the last 20.
 pub const ERRORS_KEPT: usize = 20;
-/// Bytes kept of each error's message but the last: 1 KiB (the last is kept whole as the job's message).
-pub const ERROR_BYTES_KEPT: usize = 1 << 10;
 /// Most steps in a retry rule.
 pub const RETRY_STEPS_MAX: usize = 100;
 /// Priority where none is given; 0 is the most urgent.

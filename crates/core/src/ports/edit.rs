@@ -59,15 +59,15 @@ pub enum Edited {
     Running(Job),
     /// The job has another version.
     Mismatch(Job),
-    /// The job has ended already (or, for a retry, has not).
+    /// The job has ended already (or, for a retry, has not). So has, for a broker, one whose removal is in the outbox.
     Unfit {
         /// The job, as far as it is known.
         id: JobId,
         /// Where it stands.
         state: State,
     },
-    /// The key that a retried job would hold is held by this one.
-    KeyHeld(JobId),
+    /// The key that a retried job would hold is held by this one, in this queue.
+    KeyHeld(JobId, Arc<str>, Arc<str>),
     /// The job is not known here. A broker has left a tombstone, so that no earlier reading of the job is put.
     Unknown,
 }

@@ -2,6 +2,7 @@
 
 use super::{Again, Decision, Finish};
 use crate::clock::Millis;
+use crate::id::JobId;
 use crate::job::{AttemptError, Job, Stage};
 use crate::limits::DELAY_MS_MAX;
 use crate::retry::{Backoff, DEFAULT_STEPS_MS, Retry, WhenExhausted};
@@ -18,30 +19,33 @@ pub struct Failure {
     pub retry_after_ms: Option<u64>,
 }
 
-/// After a worker failed the job under its lease. `retry` is the rule in force, and `new_id` serves a copy, where one
-/// is to be made.
-pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, new_id: crate::JobId) -> Decision {
+/// After a worker failed the job under its lease. `retry` is the rule in force; `new_id` is for the copy that it makes
+/// where it moves.
+pub fn after_failure(job: &Job, retry: &Retry, failure: &Failure, now: Millis, new_id: Option<JobId>) -> Decision {
     let error = attempt_error(job, failure.message.clone(), false, now);
     if job.cancel_asked {
         return cancelled(Some(error), job.crashes);
     }
     let wait_ms = failure.retry_after_ms.unwrap_or_else(|| backoff_ms(job, retry, job.attempt));
     let due_at = now.saturating_add(wait_ms);
-    if failure.is_final || is_exhausted(job, retry, job.attempt, due_at) {
-        return give_up(job, retry, error, job.crashes, now, new_id);
+    if failure.is_final || is_spent(job, retry) || is_too_old(job, retry, due_at) {
+        let given_up = GivenUp { error, crashes: job.crashes, may_restart: !failure.is_final };
+        return give_up(job, retry, given_up, now, new_id);
     }
     Decision::Again(Again { due_at, attempt: job.attempt, crashes: job.crashes, error: Some(error) })
 }
 
 /// After the lease of the job ended unsettled: the attempt and a crash count, and the job is ready at once.
-pub fn after_crash(job: &Job, retry: &Retry, now: Millis, new_id: crate::JobId) -> Decision {
+pub fn after_crash(job: &Job, retry: &Retry, now: Millis, new_id: Option<JobId>) -> Decision {
     let crashes = job.crashes.saturating_add(1);
     let error = attempt_error(job, Arc::from("lease ended: the worker crashed or lost touch"), true, now);
     if job.cancel_asked {
         return cancelled(Some(error), crashes);
     }
-    if crashes >= retry.crashes() || is_exhausted(job, retry, job.attempt, now) {
-        return give_up(job, retry, error, crashes, now, new_id);
+    let is_poison = crashes >= retry.crashes();
+    if is_poison || is_spent(job, retry) || is_too_old(job, retry, now) {
+        let given_up = GivenUp { error, crashes, may_restart: !is_poison };
+        return give_up(job, retry, given_up, now, new_id);
     }
     Decision::Again(Again { due_at: job.due_at.min(now), attempt: job.attempt, crashes, error: Some(error) })
 }
@@ -57,10 +61,10 @@ pub fn after_release(job: &Job, delay_ms: u64, now: Millis) -> Decision {
 }
 
 /// After the job was not started in time.
-pub fn after_expiry(job: &Job) -> Decision {
+pub fn after_expiry(job: &Job) -> Finish {
     let expires_ms = job.expires_ms.unwrap_or(0);
     let message = format!("expired: not started within {expires_ms} ms of its due time");
-    Decision::Finish(Finish { message: Some(Arc::from(message)), ..Finish::new(Stage::Failed) })
+    Finish { message: Some(Arc::from(message)), ..Finish::new(Stage::Failed) }
 }
 
 fn attempt_error(job: &Job, message: Arc<str>, crashed: bool, now: Millis) -> AttemptError {
@@ -71,21 +75,38 @@ fn cancelled(error: Option<AttemptError>, crashes: u32) -> Decision {
     Decision::Finish(Finish { error, crashes: Some(crashes), ..Finish::new(Stage::Cancelled) })
 }
 
-fn is_exhausted(job: &Job, retry: &Retry, attempt: u32, due_at: Millis) -> bool {
-    let too_many = retry.attempts().is_some_and(|attempts| attempt >= attempts);
-    let too_old = retry.max_age_ms.is_some_and(|age_ms| due_at > job.first_due_at.saturating_add(age_ms));
-    too_many || too_old
+fn is_spent(job: &Job, retry: &Retry) -> bool {
+    retry.attempts().is_some_and(|attempts| job.attempt >= attempts)
 }
 
-fn give_up(job: &Job, retry: &Retry, error: AttemptError, crashes: u32, now: Millis, new_id: crate::JobId) -> Decision {
+fn is_too_old(job: &Job, retry: &Retry, due_at: Millis) -> bool {
+    retry.max_age_ms.is_some_and(|age_ms| due_at > job.first_due_at.saturating_add(age_ms))
+}
+
+/// An attempt after which there is no other.
+struct GivenUp {
+    error: AttemptError,
+    crashes: u32,
+    /// Whether it was its turn to end, and nobody said that the job is hopeless or takes workers down.
+    may_restart: bool,
+}
+
+fn give_up(job: &Job, retry: &Retry, given_up: GivenUp, now: Millis, new_id: Option<JobId>) -> Decision {
+    let GivenUp { error, crashes, may_restart } = given_up;
     let failed = Finish { error: Some(error), crashes: Some(crashes), ..Finish::new(Stage::Failed) };
     Decision::Finish(match retry.when_exhausted.as_ref().unwrap_or(&WhenExhausted::Keep) {
         WhenExhausted::Keep => failed,
         WhenExhausted::Drop => Finish { drop: true, ..failed },
-        WhenExhausted::Move(queue) => Finish { move_to: Some((queue.clone(), new_id)), ..failed },
+        WhenExhausted::Move(queue) => {
+            let id = new_id.expect("a rule that moves comes with an id for the copy");
+            Finish { successor: Some(Box::new(successor(job, queue, id, now))), ..failed }
+        }
         WhenExhausted::Restart => {
             let due_at = now.saturating_add(backoff_ms(job, retry, 1));
-            return Decision::Again(Again { due_at, attempt: 0, crashes: 0, error: failed.error });
+            if may_restart && !is_too_old(job, retry, due_at) {
+                return Decision::Again(Again { due_at, attempt: 0, crashes: 0, error: failed.error });
+            }
+            failed
         }
     })
 }
@@ -101,7 +122,9 @@ fn backoff_ms(job: &Job, retry: &Retry, attempt: u32) -> u64 {
         Backoff::Fixed { delay_ms } => *delay_ms,
         Backoff::Exponential { first_ms, factor, max_ms, jitter } => {
             let exponent = i32::try_from(failures_before).unwrap_or(i32::MAX);
-            let wait_ms = (*first_ms as f64 * factor.powi(exponent)).min(*max_ms as f64);
+            // Finite, or a first wait of 0 would not stay 0.
+            let growth = factor.powi(exponent).min(f64::MAX);
+            let wait_ms = (*first_ms as f64 * growth).min(*max_ms as f64);
             let spread = 1.0 + jitter * (2.0 * fraction(job.id.get(), attempt) - 1.0);
             (wait_ms * spread).clamp(0.0, DELAY_MS_MAX as f64) as u64
         }
@@ -115,4 +138,37 @@ fn fraction(id: u64, attempt: u32) -> f64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// A copy of the job that starts afresh in another queue, under that queue's rules, without the key.
+fn successor(job: &Job, queue: &Arc<str>, id: JobId, now: Millis) -> Job {
+    Job {
+        id,
+        queue: queue.clone(),
+        kind: job.kind.clone(),
+        payload: job.payload.clone(),
+        stage: Stage::Pending,
+        due_at: now,
+        first_due_at: now,
+        priority: job.priority,
+        attempt: 0,
+        crashes: 0,
+        retry: None,
+        lease_ms: job.lease_ms,
+        expires_ms: None,
+        key: None,
+        key_until: job.key_until,
+        tags: job.tags.clone(),
+        message: Some(Arc::from(format!("moved from the queue {}, where it was the job {}", job.queue, job.id))),
+        errors: Vec::new(),
+        result: None,
+        version: now.max(1),
+        epoch: 0,
+        lease_until: None,
+        cancel_asked: false,
+        created_at: now,
+        updated_at: now,
+        started_at: None,
+        finished_at: None,
+    }
 }

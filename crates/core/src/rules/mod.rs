@@ -1,12 +1,13 @@
 //! Decisions: pure functions of (job, event, now). Brokers carry them out and decide nothing.
 
+mod apply;
 mod failure;
 
+pub use apply::{apply, edit, lease, touch};
 pub use failure::{Failure, after_crash, after_expiry, after_failure, after_release};
 
 use crate::clock::Millis;
-use crate::id::JobId;
-use crate::job::{AttemptError, Payload, Stage};
+use crate::job::{AttemptError, Job, Payload, Stage};
 use std::sync::Arc;
 
 /// What is to become of a job, decided under the epoch (or version) that was read.
@@ -33,14 +34,14 @@ pub struct Finish {
     pub crashes: Option<u32>,
     /// Whether its record goes too.
     pub drop: bool,
-    /// The queue, and the id to be there, of a copy that starts afresh.
-    pub move_to: Option<(Arc<str>, JobId)>,
+    /// A copy that starts afresh in another queue.
+    pub successor: Option<Box<Job>>,
 }
 
 impl Finish {
     /// An end with nothing said.
     pub fn new(stage: Stage) -> Self {
-        Self { stage, message: None, error: None, result: None, crashes: None, drop: false, move_to: None }
+        Self { stage, message: None, error: None, result: None, crashes: None, drop: false, successor: None }
     }
 }
 

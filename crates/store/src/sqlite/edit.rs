@@ -6,7 +6,7 @@ use super::read;
 use super::record::holder;
 use super::task::Transaction;
 use duetime_core::ports::{Change, Edit, Edited, Update};
-use duetime_core::rules::{Decision, after_expiry};
+use duetime_core::rules::after_expiry;
 use duetime_core::{Job, Millis, Stage, id::next_number};
 
 /// Makes the changes, in order.
@@ -45,10 +45,9 @@ fn one(transaction: &mut Transaction<'_>, edit: &Edit, now: Millis, frontier: Mi
             end(&mut job, Stage::Cancelled, now);
         }
         Change::Expire => {
-            if let Decision::Finish(finish) = after_expiry(&job) {
-                job.message = finish.message.or(job.message);
-                end(&mut job, finish.stage, now);
-            }
+            let finish = after_expiry(&job);
+            job.message = finish.message.or(job.message);
+            end(&mut job, finish.stage, now);
         }
         Change::Update(update) => renew(&mut job, update),
         Change::Retry => restart(&mut job, now),
@@ -56,7 +55,7 @@ fn one(transaction: &mut Transaction<'_>, edit: &Edit, now: Millis, frontier: Mi
     if let (Change::Retry, Some(key)) = (&edit.change, job.live_key())
         && let Some(holder) = holder(transaction.connection, &job.queue, key)?.filter(|&holder| holder != job.id)
     {
-        return Ok(Edited::KeyHeld(holder));
+        return Ok(Edited::KeyHeld(holder, job.queue.clone(), key.clone()));
     }
     job.version = next_number(job.version, now);
     job.updated_at = now;

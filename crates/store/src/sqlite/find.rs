@@ -149,6 +149,6 @@ impl<'a> Filter<'a> {
         Ok(is(self.queue, 1)?
             && is(self.find.kind.as_ref(), 2)?
             && self.stages.contains(&row::stage(row.get(3)?)?)
-            && (self.find.due.start..=self.find.due.end).contains(&due_at))
+            && (self.find.due.from..=self.find.due.to).contains(&due_at))
     }
 }

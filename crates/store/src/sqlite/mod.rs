@@ -44,6 +44,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+/// Copies the store in a file, also while another process has it open, to a new file that can be opened in its place.
+///
+/// # Errors
+/// [`Error::Unusable`] where the target exists or cannot be written, or the source is no store; [`Error::Damaged`];
+/// [`Error::Full`].
+pub fn backup(from: &Path, to: &Path) -> Result<(), Error> {
+    let from = file::locate(from)?;
+    file::check_head(&from)?;
+    let store = from.display().to_string();
+    let connection = file::reader(&from).map_err(|error| fault::told(&error, &store))?;
+    backup::backup(&connection, to).map_err(|fault| fault.told(&store))
+}
+
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {

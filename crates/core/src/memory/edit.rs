@@ -1,0 +1,53 @@
+//! Changes from outside.
+
+use super::held::{Held, Now};
+use super::live::{Live, Place};
+use crate::id::JobId;
+use crate::job::{Job, State};
+use crate::ports::{Change, Edit, Edited, Note};
+use crate::rules;
+
+impl Held {
+    pub(super) fn edit(&mut self, edit: &Edit, now: Now, notes: &mut Vec<Note>) -> Edited {
+        let Some(live) = self.live.get(edit.id) else {
+            return self.ended(edit.id).unwrap_or_else(|| {
+                self.tombs.edit_unseen(edit.id, now.mono);
+                Edited::Unknown
+            });
+        };
+        let mut job = live.unpack(edit.id);
+        let edited = rules::edit(&mut job, edit.version, &edit.change, now.wall);
+        match &edited {
+            Edited::Changed(_) => drop(self.remove(edit.id)),
+            Edited::CancelAsked(_) => self.repack(job.clone()),
+            _ => return edited,
+        }
+        if matches!(edited, Edited::Changed(_)) && job.is_pending() && !matches!(edit.change, Change::Delete) {
+            self.insert(job.clone(), now);
+        }
+        let note = match edit.change {
+            Change::Delete => Note::Removed(job),
+            Change::Update(_) => Note::Rewritten(job),
+            _ => Note::Changed(job),
+        };
+        notes.push(self.outbox.add(note, now.mono));
+        edited
+    }
+
+    /// Changes a running job, whose lease goes on as it is.
+    fn repack(&mut self, job: Job) {
+        let live = self.live.get_mut(job.id).expect("the caller found it");
+        if let Place::Running(run) = &mut live.place {
+            run.updated_at = job.updated_at;
+        }
+        let place = std::mem::replace(&mut live.place, Place::Ready);
+        **live = Live::pack(job, place, &mut self.names);
+    }
+
+    /// The answer for a job that has ended here, as far as that is not recorded yet. One that is removed counts as
+    /// ended: its row is still there, and must not be changed past the note that removes it.
+    pub(super) fn ended(&self, id: JobId) -> Option<Edited> {
+        let stage = self.outbox.get(id)?.job().stage;
+        Some(Edited::Unfit { id, state: stage.end_state().unwrap_or(State::Cancelled) })
+    }
+}

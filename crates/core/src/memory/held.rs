@@ -1,0 +1,286 @@
+//! What the memory broker holds, and the moves of a job between its structures. Each verb of the broker is made of
+//! these moves, under one lock.
+
+use super::by_id::ById;
+use super::live::{Live, Place, Run};
+use super::names::Names;
+use super::outbox::Outbox;
+use super::queue::Queue;
+use super::requests::Requests;
+use super::tombs::Tombs;
+use crate::clock::{Clock, Millis};
+use crate::id::{JobId, next_number};
+use crate::job::Job;
+use crate::limits::LEASE_MS_MAX;
+use crate::ports::{Broker, Note, Put};
+use crate::wheel::Wheel;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// For each new queue so many others are looked at, and dropped where they are idle.
+const QUEUES_LOOKED_AT: usize = 2;
+
+/// Both clocks, read once for each step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    pub(super) wall: Millis,
+    pub(super) mono: Millis,
+}
+
+impl Now {
+    pub(super) fn of(clock: &dyn Clock) -> Self {
+        Self { wall: clock.wall(), mono: clock.mono() }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) live: ById<Box<Live>>,
+    pub(super) queues: BTreeMap<Arc<str>, Queue>,
+    /// The queue that was looked at last whether it is idle.
+    looked_at: Option<Arc<str>>,
+    /// Lease ends, by the monotonic clock.
+    pub(super) leases: Wheel<JobId>,
+    /// From when waiting jobs may no longer start, by the wall clock.
+    pub(super) start_by: BTreeSet<(Millis, JobId)>,
+    /// Held keys by queue and key.
+    keys: HashMap<(Arc<str>, Arc<str>), JobId>,
+    pub(super) tombs: Tombs,
+    pub(super) outbox: Outbox,
+    pub(super) requests: Requests,
+    pub(super) names: Names,
+    /// Queues of which somebody is to be told once the lock is open again.
+    pub(super) to_wake: Vec<Arc<str>>,
+}
+
+impl Held {
+    pub(super) fn new(mono: Millis) -> Self {
+        Self {
+            live: ById::default(),
+            queues: BTreeMap::new(),
+            looked_at: None,
+            leases: Wheel::new(mono),
+            start_by: BTreeSet::new(),
+            keys: HashMap::new(),
+            tombs: Tombs::default(),
+            outbox: Outbox::default(),
+            requests: Requests::default(),
+            names: Names::default(),
+            to_wake: Vec::new(),
+        }
+    }
+
+    pub(super) fn put(&mut self, job: Job, read_at: Millis, now: Now) -> Put {
+        // Where the clock was set back since, nobody can say how old the reading is.
+        if now.wall.checked_sub(read_at).is_none_or(|age_ms| age_ms > <dyn Broker>::READ_AGE_MS_MAX) {
+            return Put::Stale;
+        }
+        let live = self.live.get(job.id);
+        let is_held = live.is_some();
+        if live.is_some_and(|live| live.version >= job.version || live.run().is_some()) {
+            return Put::Held;
+        }
+        if !is_held {
+            let noted = self.outbox.get(job.id).map(|note| note.job().version);
+            let known = self.tombs.get(job.id, now.mono).map(|tomb| tomb.version()).max(noted);
+            if known.is_some_and(|version| version > job.version) {
+                return Put::Buried;
+            }
+        }
+        if let Some(holder) = self.key_holder(&job).filter(|&holder| holder != job.id) {
+            return Put::KeyHeld(holder);
+        }
+        if is_held {
+            self.remove(job.id);
+        }
+        self.insert(job, now);
+        Put::Held
+    }
+
+    fn key_holder(&self, job: &Job) -> Option<JobId> {
+        let key = job.live_key()?;
+        self.keys.get(&(job.queue.clone(), key.clone())).copied()
+    }
+
+    /// Holds a job that is not held: running where it has a lease, else waiting.
+    pub(super) fn insert(&mut self, job: Job, now: Now) {
+        let id = job.id;
+        if let Some(key) = job.live_key() {
+            self.keys.insert((job.queue.clone(), key.clone()), id);
+        }
+        if let Some(start_by) = job.start_by() {
+            self.start_by.insert((start_by, id));
+        }
+        let rank = (job.priority, job.due_at, id);
+        let queue = queue_mut(&mut self.queues, &mut self.looked_at, &job.queue, now);
+        let place = if let Some(lease_until) = job.lease_until {
+            queue.running.insert(id);
+            // What is left by the wall clock, from here on by the monotonic one.
+            let left_ms = lease_until.saturating_sub(now.wall).min(LEASE_MS_MAX);
+            let handle = self.leases.insert(now.mono + left_ms, id);
+            let started_at = job.started_at.unwrap_or(now.wall);
+            let lease_ms = lease_until.saturating_sub(started_at).min(LEASE_MS_MAX);
+            let run = Run { handle, lease_until, lease_ms, started_at, updated_at: job.updated_at };
+            Place::Running(Box::new(run))
+        } else {
+            if queue.look_at.is_none_or(|look_at| job.due_at < look_at) {
+                queue.look_at = Some(job.due_at);
+                if self.to_wake.last() != Some(&job.queue) {
+                    self.to_wake.push(job.queue.clone());
+                }
+            }
+            queue.enter(rank, now.wall).into()
+        };
+        self.live.insert(id, Box::new(Live::pack(job, place, &mut self.names)));
+    }
+
+    /// Lets go of a job, and answers it as it was.
+    pub(super) fn remove(&mut self, id: JobId) -> Option<Job> {
+        let live = self.live.remove(id)?;
+        let queue = self.queues.get_mut(live.queue()).expect("a live job's queue exists");
+        match &live.place {
+            Place::Running(run) => {
+                queue.running.remove(&id);
+                self.leases.cancel(run.handle);
+            }
+            _ => leave(queue, id, &live),
+        }
+        let job = live.unpack(id);
+        if live.is_indexed() {
+            self.leave_indexes(&job);
+        }
+        Some(job)
+    }
+
+    fn leave_indexes(&mut self, job: &Job) {
+        if let Some(key) = job.live_key() {
+            self.keys.remove(&(job.queue.clone(), key.clone()));
+        }
+        if let Some(start_by) = job.start_by() {
+            self.start_by.remove(&(start_by, job.id));
+        }
+    }
+
+    /// Leases a waiting job, and answers it.
+    pub(super) fn start(&mut self, id: JobId, lease_ms: u64, now: Now) -> Job {
+        let live = self.live.get_mut(id).expect("what is picked is live");
+        let queue = self.queues.get_mut(live.queue()).expect("a live job's queue exists");
+        leave(queue, id, live);
+        queue.running.insert(id);
+        let before = live.is_indexed().then(|| live.unpack(id));
+        live.version = next_number(live.version, now.wall);
+        live.epoch = next_number(live.epoch, now.wall);
+        live.attempt = live.attempt.saturating_add(1);
+        let handle = self.leases.insert(now.mono + lease_ms, id);
+        let run =
+            Run { handle, lease_until: now.wall + lease_ms, lease_ms, started_at: now.wall, updated_at: now.wall };
+        live.place = Place::Running(Box::new(run));
+        let job = live.unpack(id);
+        if let Some(before) = before {
+            self.leave_indexes(&before);
+            if let Some(key) = job.live_key() {
+                self.keys.insert((job.queue.clone(), key.clone()), id);
+            }
+        }
+        job
+    }
+
+    /// A lease of a job with a note in the outbox goes there too, lest the ledger takes it for newer than the note.
+    pub(super) fn note_lease(&mut self, job: &Job, now: Now) -> Option<Note> {
+        self.outbox.get(job.id)?;
+        Some(self.outbox.add(Note::Changed(job.clone()), now.mono))
+    }
+
+    /// The ledger has the job in this version.
+    pub(super) fn forget(&mut self, id: JobId, version: u64, frontier: Millis, now: Now) {
+        self.tombs.drop_lapsed(now.mono);
+        self.tombs.resolve(id, version, now.mono);
+        let noted = self.outbox.forget(id, version);
+        if let Some(live) = self.live.get(id) {
+            if live.due_at >= frontier && live.version == version && live.run().is_none() {
+                self.remove(id);
+                self.tombs.bury(id, version, None, now.mono);
+            }
+        } else if let Some(note) = noted {
+            let job = note.job();
+            self.tombs.bury(id, job.version, Some((job.epoch, job.stage)), now.mono);
+        }
+    }
+
+    /// Moves what has become due to ready, at most `limit` jobs; answers whether there is more.
+    pub(super) fn advance(&mut self, name: &Arc<str>, now: Now, limit: usize) -> bool {
+        let Some(queue) = self.queues.get_mut(name) else { return false };
+        let (mut due, mut held_back) = (Vec::new(), Vec::new());
+        let more = queue.advance(now.wall, limit, |id| due.push(id), |id| held_back.push(id));
+        for id in due {
+            let live = self.live.get_mut(id).expect("what waits is live");
+            // One that was overdue may not even be due, since the clock was set back.
+            live.place = queue.enter((live.priority, live.due_at, id), now.wall).into();
+        }
+        for id in held_back {
+            self.live.get_mut(id).expect("what waits is live").place = Place::HeldBack;
+        }
+        more
+    }
+
+    pub(super) fn pause(&mut self, name: &Arc<str>, paused: bool, now: Now) {
+        queue_mut(&mut self.queues, &mut self.looked_at, name, now).paused = paused;
+        self.to_wake.push(name.clone());
+    }
+}
+
+/// Takes a waiting job out of where its queue has it.
+fn leave(queue: &mut Queue, id: JobId, live: &Live) {
+    match live.place {
+        Place::Scheduled(handle) => drop(queue.wheel.cancel(handle)),
+        Place::HeldBack => drop(queue.held_back.remove(&(live.due_at, id))),
+        Place::Ready => drop(queue.ready.remove(&(live.priority, live.due_at, id))),
+        Place::Overdue(start_by) => drop(queue.overdue.remove(&(start_by, id))),
+        Place::Running(_) => unreachable!("a running job does not wait"),
+    }
+}
+
+/// The queue of this name, made where there is none. Queues can come without end, so each new one pays for looking
+/// whether others are idle.
+fn queue_mut<'a>(
+    queues: &'a mut BTreeMap<Arc<str>, Queue>,
+    looked_at: &mut Option<Arc<str>>,
+    name: &Arc<str>,
+    now: Now,
+) -> &'a mut Queue {
+    if !queues.contains_key(name) {
+        for _ in 0..QUEUES_LOOKED_AT {
+            let start = looked_at.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+            let next = queues.range::<Arc<str>, _>((start, Bound::Unbounded)).next();
+            let next = next.map(|(name, queue)| (name.clone(), queue.is_idle()));
+            if let Some((idle, true)) = &next {
+                queues.remove(idle);
+            }
+            *looked_at = next.map(|(name, _)| name);
+        }
+        queues.insert(name.clone(), Queue::new(now.wall));
+    }
+    queues.get_mut(name).expect("it was just inserted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::{T0, id, job};
+
+    /// Queues can be named without end, one for each customer, say.
+    #[test]
+    fn idle_queues_do_not_pile_up() {
+        let mut held = Held::new(0);
+        let now = Now { wall: T0, mono: 0 };
+        held.insert(Job { queue: "busy".into(), ..job(1) }, now);
+        held.pause(&"paused".into(), true, now);
+        for n in 2..1_000 {
+            held.insert(Job { queue: format!("q{n}").into(), ..job(n) }, now);
+            held.remove(id(n));
+        }
+        assert!(held.queues.len() < 10, "{}", held.queues.len());
+        assert!(held.queues.contains_key("busy") && held.queues.contains_key("paused"));
+    }
+}

@@ -1,0 +1,145 @@
+//! Looking without touching, in steps.
+
+use super::held::Held;
+use super::queue::{FIRST, Rank, Walk};
+use crate::clock::Millis;
+use crate::id::JobId;
+use crate::job::{Job, State};
+use crate::limits::STEP_JOBS_MAX;
+use crate::ports::{Counts, Listing, Note};
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Entries of a wheel that are looked at in one step of a listing.
+const SCAN_STEP: usize = 8_192;
+
+/// Where a listing goes on. In the order of a job's life, so that one which moves on meanwhile is not missed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    Scheduled(usize),
+    HeldBack,
+    Ready(Rank),
+    Overdue((Millis, JobId)),
+    Running(JobId),
+}
+
+impl Part {
+    pub(super) const FIRST: Self = Self::Scheduled(0);
+}
+
+/// The first places of a listing, in due order.
+#[derive(Debug, Default)]
+pub(super) struct First {
+    places: BTreeSet<(Millis, JobId)>,
+}
+
+impl First {
+    /// Keeps the place where it is among the first `limit`; answers whether it is.
+    fn offer(&mut self, place: (Millis, JobId), limit: usize) -> bool {
+        if self.places.len() >= limit {
+            if self.places.last().is_none_or(|&last| last <= place) {
+                return false;
+            }
+            self.places.pop_last();
+        }
+        self.places.insert(place)
+    }
+}
+
+impl Held {
+    /// One step of a listing; answers which comes next.
+    pub(super) fn list(&self, listing: &Listing, part: Part, first: &mut First) -> Option<Part> {
+        let queue = self.queues.get(&listing.queue)?;
+        let wants = |state| listing.states.contains(&state);
+        let after = listing.after.and_then(|(due_at, id)| Some((due_at, JobId::new(id.get() + 1)?)));
+        let start = after.unwrap_or((0, JobId::MIN)).max((listing.window.from, JobId::MIN));
+        let (to, limit) = (listing.window.to, listing.limit);
+        let mut offer = |place: (Millis, JobId)| place >= start && place.0 <= to && first.offer(place, limit);
+        match part {
+            Part::Scheduled(from) if wants(State::Scheduled) => {
+                let next = queue.wheel.scan(from, SCAN_STEP, |due_at, id| {
+                    offer((due_at, id));
+                });
+                Some(next.map_or(Part::HeldBack, Part::Scheduled))
+            }
+            Part::Scheduled(_) => Some(Part::Ready(FIRST)),
+            Part::HeldBack => {
+                queue.held_back.range(start..).take_while(|&&place| offer(place)).for_each(drop);
+                Some(Part::Ready(FIRST))
+            }
+            Part::Ready(from) if wants(State::Ready) => {
+                let next =
+                    queue.walk(
+                        from,
+                        (start, to),
+                        |(_, due_at, id)| {
+                            if offer((due_at, id)) { Walk::On } else { Walk::NextPriority }
+                        },
+                    );
+                Some(next.map_or(Part::Overdue((0, JobId::MIN)), Part::Ready))
+            }
+            Part::Overdue(from) if wants(State::Ready) => {
+                let mut more = queue.overdue.range(from..);
+                for &(_, id) in more.by_ref().take(STEP_JOBS_MAX) {
+                    offer((self.due_at(id), id));
+                }
+                Some(more.next().map_or(Part::Running(JobId::MIN), |&next| Part::Overdue(next)))
+            }
+            Part::Ready(_) | Part::Overdue(_) => Some(Part::Running(JobId::MIN)),
+            Part::Running(from) if wants(State::Running) => {
+                let mut more = queue.running.range(from..);
+                for &id in more.by_ref().take(STEP_JOBS_MAX) {
+                    offer((self.due_at(id), id));
+                }
+                more.next().map(|&next| Part::Running(next))
+            }
+            Part::Running(_) => None,
+        }
+    }
+
+    fn due_at(&self, id: JobId) -> Millis {
+        self.live.get(id).expect("what a queue holds is live").due_at
+    }
+
+    /// The jobs of a listing, as far as they are still what it asks for.
+    pub(super) fn listed(&self, listing: &Listing, first: First, now: Millis) -> Vec<Job> {
+        let places = first.places.into_iter();
+        let jobs = places.filter_map(|(due_at, id)| {
+            let live = self.live.get(id).filter(|live| live.due_at == due_at && *live.queue() == listing.queue)?;
+            Some(live.unpack(id)).filter(|job| listing.states.contains(&job.state(now)))
+        });
+        jobs.collect()
+    }
+
+    pub(super) fn get(&self, id: JobId) -> Option<Job> {
+        if let Some(live) = self.live.get(id) {
+            return Some(live.unpack(id));
+        }
+        match self.outbox.get(id)? {
+            Note::Removed(_) => None,
+            note => Some(note.job().clone()),
+        }
+    }
+
+    /// Counts of a queue whose due jobs have all been moved to ready, looking for the oldest from the rank `from` on;
+    /// answers where to go on.
+    pub(super) fn count(&self, name: &Arc<str>, from: Rank, counts: &mut Counts) -> Option<Rank> {
+        let queue = self.queues.get(name)?;
+        counts.scheduled = (queue.wheel.len() + queue.held_back.len()) as u64;
+        counts.ready = (queue.ready.len() + queue.overdue.len()) as u64;
+        counts.running = queue.running.len() as u64;
+        counts.paused = queue.paused;
+        queue.walk(from, ((0, JobId::MIN), Millis::MAX), |(_, due_at, _)| {
+            counts.oldest_due = Some(counts.oldest_due.map_or(due_at, |oldest| oldest.min(due_at)));
+            Walk::NextPriority
+        })
+    }
+
+    /// Some names of queues after this one, in order.
+    pub(super) fn queue_names(&self, after: Option<&Arc<str>>) -> Vec<Arc<str>> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let names = self.queues.range::<Arc<str>, _>((after, Bound::Unbounded)).map(|(name, _)| name.clone());
+        names.take(STEP_JOBS_MAX).collect()
+    }
+}

@@ -1,0 +1,247 @@
+//! A live job as the memory broker packs it: what every job has stands inline, what few have in a box.
+
+use super::names::{Label, Names};
+use super::queue::Entered;
+use crate::clock::Millis;
+use crate::id::JobId;
+use crate::job::{AttemptError, Job, KeyUntil, Payload, Stage};
+use crate::retry::Retry;
+use crate::wheel::Handle;
+use std::sync::Arc;
+
+/// A live job, without its id, under which it is stored.
+#[derive(Debug)]
+pub(super) struct Live {
+    label: Arc<Label>,
+    payload: Payload,
+    pub(super) due_at: Millis,
+    pub(super) version: u64,
+    pub(super) epoch: u64,
+    created_at: Millis,
+    pub(super) priority: u32,
+    pub(super) attempt: u32,
+    pub(super) place: Place,
+    extra: Option<Box<Extra>>,
+}
+
+/// Where a live job is held.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// In its queue's wheel.
+    Scheduled(Handle),
+    /// In its queue's `held_back`: the wheel is past its due time, but the clock was set back before it.
+    HeldBack,
+    /// In its queue's `ready`.
+    Ready,
+    /// In its queue's `overdue`: it may not start from this instant on, and waits for its end.
+    Overdue(Millis),
+    /// In the wheel of leases.
+    Running(Box<Run>),
+}
+
+impl From<Entered> for Place {
+    fn from(entered: Entered) -> Self {
+        match entered {
+            Entered::Scheduled(handle) => Self::Scheduled(handle),
+            Entered::HeldBack => Self::HeldBack,
+            Entered::Ready => Self::Ready,
+        }
+    }
+}
+
+/// A lease.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) handle: Handle,
+    /// By the wall clock, to be shown.
+    pub(super) lease_until: Millis,
+    pub(super) lease_ms: u64,
+    pub(super) started_at: Millis,
+    /// When the job last changed.
+    pub(super) updated_at: Millis,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Extra {
+    first_due_at: Millis,
+    updated_at: Millis,
+    started_at: Option<Millis>,
+    crashes: u32,
+    retry: Option<Arc<Retry>>,
+    lease_ms: Option<u64>,
+    expires_ms: Option<u64>,
+    key: Option<Arc<str>>,
+    key_until: KeyUntil,
+    tags: Arc<[Arc<str>]>,
+    message: Option<Arc<str>>,
+    errors: Vec<AttemptError>,
+    cancel_asked: bool,
+}
+
+impl Live {
+    pub(super) fn pack(job: Job, place: Place, names: &mut Names) -> Self {
+        let (created_at, due_at) = (job.created_at, job.due_at);
+        let extra = Extra {
+            first_due_at: job.first_due_at,
+            updated_at: job.updated_at,
+            started_at: job.started_at,
+            crashes: job.crashes,
+            retry: job.retry,
+            lease_ms: job.lease_ms,
+            expires_ms: job.expires_ms,
+            key: job.key,
+            key_until: job.key_until,
+            tags: job.tags,
+            message: job.message,
+            errors: job.errors,
+            cancel_asked: job.cancel_asked,
+        };
+        let is_plain = extra.is_plain(due_at, created_at);
+        Self {
+            label: names.share(job.queue, job.kind),
+            payload: job.payload,
+            due_at,
+            version: job.version,
+            epoch: job.epoch,
+            created_at,
+            priority: job.priority,
+            attempt: job.attempt,
+            place,
+            extra: (!is_plain).then(|| Box::new(extra)),
+        }
+    }
+
+    pub(super) fn unpack(&self, id: JobId) -> Job {
+        let plain;
+        let extra = match &self.extra {
+            Some(extra) => extra.as_ref(),
+            None => {
+                plain = Extra::plain(self.due_at, self.created_at);
+                &plain
+            }
+        };
+        let run = self.run();
+        Job {
+            id,
+            queue: self.label.queue.clone(),
+            kind: self.label.kind.clone(),
+            payload: self.payload.clone(),
+            stage: Stage::Pending,
+            due_at: self.due_at,
+            first_due_at: extra.first_due_at,
+            priority: self.priority,
+            attempt: self.attempt,
+            crashes: extra.crashes,
+            retry: extra.retry.clone(),
+            lease_ms: extra.lease_ms,
+            expires_ms: extra.expires_ms,
+            key: extra.key.clone(),
+            key_until: extra.key_until,
+            tags: extra.tags.clone(),
+            message: extra.message.clone(),
+            errors: extra.errors.clone(),
+            result: None,
+            version: self.version,
+            epoch: self.epoch,
+            lease_until: run.map(|run| run.lease_until),
+            cancel_asked: extra.cancel_asked,
+            created_at: self.created_at,
+            updated_at: run.map_or(extra.updated_at, |run| run.updated_at),
+            started_at: run.map(|run| run.started_at).or(extra.started_at),
+            finished_at: None,
+        }
+    }
+
+    pub(super) fn queue(&self) -> &Arc<str> {
+        &self.label.queue
+    }
+
+    pub(super) fn run(&self) -> Option<&Run> {
+        match &self.place {
+            Place::Running(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// The instant from which it may no longer start, where it waits for its first start and has one.
+    pub(super) fn start_by(&self, id: JobId) -> Option<Millis> {
+        self.extra.as_ref()?.expires_ms?;
+        self.unpack(id).start_by()
+    }
+
+    /// Its own lease length.
+    pub(super) fn lease_ms(&self) -> Option<u64> {
+        self.extra.as_ref().and_then(|extra| extra.lease_ms)
+    }
+
+    pub(super) fn is_cancel_asked(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.cancel_asked)
+    }
+
+    /// Whether others than its queue know of it: because it has a key, or must start in time.
+    pub(super) fn is_indexed(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.key.is_some() || extra.expires_ms.is_some())
+    }
+}
+
+impl Extra {
+    fn plain(due_at: Millis, created_at: Millis) -> Self {
+        Self {
+            first_due_at: due_at,
+            updated_at: created_at,
+            started_at: None,
+            crashes: 0,
+            retry: None,
+            lease_ms: None,
+            expires_ms: None,
+            key: None,
+            key_until: KeyUntil::Finished,
+            tags: Arc::default(),
+            message: None,
+            errors: Vec::new(),
+            cancel_asked: false,
+        }
+    }
+
+    fn is_plain(&self, due_at: Millis, created_at: Millis) -> bool {
+        self.first_due_at == due_at
+            && self.updated_at == created_at
+            && self.started_at.is_none()
+            && self.crashes == 0
+            && self.retry.is_none()
+            && self.lease_ms.is_none()
+            && self.expires_ms.is_none()
+            && self.key.is_none()
+            && self.key_until == KeyUntil::Finished
+            && self.tags.is_empty()
+            && self.message.is_none()
+            && self.errors.is_empty()
+            && !self.cancel_asked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Due, NewJob};
+
+    #[test]
+    fn packing_loses_nothing() {
+        let id = JobId::new(1).unwrap();
+        let plain = NewJob::new(*b"x").accept(id, 1_000, 10).unwrap();
+        let mut rich =
+            NewJob { key: Some("k".into()), tags: vec!["t".into()], due: Due::After(5), ..NewJob::new(*b"x") }
+                .accept(id, 1_000, 10)
+                .unwrap();
+        rich.crashes = 2;
+        rich.message = Some("m".into());
+        for job in [plain, rich] {
+            assert_eq!(Live::pack(job.clone(), Place::Ready, &mut Names::default()).unpack(id), job);
+        }
+    }
+
+    #[test]
+    fn a_live_job_is_small() {
+        assert!(size_of::<Live>() <= 96, "{}", size_of::<Live>());
+    }
+}

@@ -1,0 +1,200 @@
+//! The memory broker: live jobs of one process, on timing wheels.
+//!
+//! One lock guards everything; under it no call touches more than [`STEP_JOBS_MAX`] jobs, and what needs more steps
+//! opens the lock between them. Due times go by the wall clock, leases by the monotonic one: a wall clock that is
+//! set forward makes jobs due at the next look, one that is set back holds ready jobs back again, and neither ends a
+//! lease.
+//!
+//! It deliberately does not decide anything, know retry rules, or outlive its process: the ledger does.
+
+mod by_id;
+mod edit;
+mod held;
+mod list;
+mod live;
+mod names;
+mod outbox;
+mod queue;
+mod requests;
+mod reserve;
+mod settle;
+mod tombs;
+
+use crate::clock::{Clock, Millis};
+use crate::error::Error;
+use crate::id::{JobId, Receipt};
+use crate::job::Job;
+use crate::limits::STEP_JOBS_MAX;
+use crate::ports::{
+    Broker, Counts, Edit, Edited, Expired, Extended, Listing, Note, Outcomes, Put, Reserve, Reserved, Settled, Wake,
+};
+use crate::rules::Decision;
+use async_trait::async_trait;
+use held::{Held, Now};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Live jobs in memory.
+pub struct Memory {
+    clock: Arc<dyn Clock>,
+    held: Mutex<Held>,
+    wake: OnceLock<Wake>,
+}
+
+impl Memory {
+    /// An empty broker that goes by this clock.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let held = Mutex::new(Held::new(clock.mono()));
+        Self { clock, held, wake: OnceLock::new() }
+    }
+
+    /// Does something under the lock, and then tells of queues that somebody should look at.
+    fn with<R>(&self, act: impl FnOnce(&mut Held, Now) -> R) -> R {
+        let mut held = self.held.lock().expect("no panic leaves the broker half changed");
+        let answer = act(&mut held, Now::of(self.clock.as_ref()));
+        let to_wake = std::mem::take(&mut held.to_wake);
+        drop(held);
+        if let Some(wake) = self.wake.get() {
+            to_wake.iter().for_each(|queue| wake(queue));
+        }
+        answer
+    }
+
+    /// Does one thing for each item, in steps.
+    fn each<T, R>(&self, items: Vec<T>, mut act: impl FnMut(&mut Held, T, Now) -> R) -> Vec<R> {
+        let mut answers = Vec::with_capacity(items.len());
+        let mut items = items.into_iter();
+        while items.len() > 0 {
+            self.with(|held, now| answers.extend(items.by_ref().take(STEP_JOBS_MAX).map(|item| act(held, item, now))));
+        }
+        answers
+    }
+
+    fn queue_names(&self) -> Vec<Arc<str>> {
+        let mut names = Vec::new();
+        loop {
+            let more = self.with(|held, _| held.queue_names(names.last()));
+            if more.is_empty() {
+                return names;
+            }
+            names.extend(more);
+        }
+    }
+
+    /// Moves all that has become due in a queue to ready, in steps.
+    async fn advance(&self, queue: &Arc<str>) {
+        while self.with(|held, now| held.advance(queue, now, STEP_JOBS_MAX)) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[async_trait]
+impl Broker for Memory {
+    fn now(&self) -> Millis {
+        self.clock.wall()
+    }
+
+    fn is_volatile(&self) -> bool {
+        true
+    }
+
+    fn watch(&self, wake: Wake) {
+        assert!(self.wake.set(wake).is_ok(), "a broker is watched by one engine");
+    }
+
+    async fn put(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<Put>, Error> {
+        assert!(jobs.iter().all(Job::is_pending), "expected jobs that have not ended");
+        Ok(self.each(jobs, |held, job, now| held.put(job, read_at, now)))
+    }
+
+    async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        let mut resume = (0, queue::FIRST);
+        loop {
+            if let Some(reserved) = self.with(|held, now| held.reserve(&reserve, &mut resume, now)) {
+                return Ok(reserved);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Vec<Extended>, Error> {
+        Ok(self.each(leases, |held, (receipt, lease_ms), now| held.extend(receipt, lease_ms, now)))
+    }
+
+    async fn settle(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error> {
+        let mut settled = Settled::default();
+        self.each(decisions, |held, (receipt, decision), now| held.settle(receipt, decision, now, &mut settled));
+        Ok(settled)
+    }
+
+    async fn expired(&self, limit: usize) -> Result<Expired, Error> {
+        Ok(self.with(|held, now| held.expired(limit.min(STEP_JOBS_MAX), now)))
+    }
+
+    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
+        let mut notes = Vec::new();
+        let edited = self.each(edits, |held, edit, now| held.edit(&edit, now, &mut notes));
+        Ok((edited, notes))
+    }
+
+    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
+        Ok(self.each(ids.to_vec(), |held, id, _| held.get(id)))
+    }
+
+    async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error> {
+        self.advance(&listing.queue).await;
+        let (mut first, mut part) = (list::First::default(), Some(list::Part::FIRST));
+        while let Some(from) = part {
+            part = self.with(|held, _| held.list(&listing, from, &mut first));
+            tokio::task::yield_now().await;
+        }
+        Ok(self.with(|held, now| held.listed(&listing, first, now.wall)))
+    }
+
+    async fn counts(&self, queues: Option<&[Arc<str>]>) -> Result<Vec<(Arc<str>, Counts)>, Error> {
+        let queues = match queues {
+            Some(queues) => queues.to_vec(),
+            None => self.queue_names(),
+        };
+        let mut counts = Vec::with_capacity(queues.len());
+        for queue in queues {
+            self.advance(&queue).await;
+            let (mut count, mut from) = (Counts::default(), Some(queue::FIRST));
+            while let Some(start) = from {
+                from = self.with(|held, _| held.count(&queue, start, &mut count));
+            }
+            counts.push((queue, count));
+        }
+        Ok(counts)
+    }
+
+    async fn pause(&self, queue: &Arc<str>, paused: bool) -> Result<(), Error> {
+        self.with(|held, now| held.pause(queue, paused, now));
+        Ok(())
+    }
+
+    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+        Ok(self.with(|held, now| match which {
+            Outcomes::Oldest { limit, age_ms } => match now.mono.checked_sub(age_ms) {
+                Some(until) => held.outbox.oldest(limit, until),
+                None => Vec::new(),
+            },
+            Outcomes::Of(id) => held.outbox.get(id).cloned().into_iter().collect(),
+        }))
+    }
+
+    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<(), Error> {
+        self.each(noted.to_vec(), |held, (id, version), now| held.forget(id, version, frontier, now));
+        Ok(())
+    }
+
+    fn backlog(&self) -> usize {
+        self.with(|held, _| held.outbox.len())
+    }
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Memory").finish_non_exhaustive()
+    }
+}

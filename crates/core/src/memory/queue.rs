@@ -1,0 +1,247 @@
+//! One queue's waiting jobs: scheduled ones in a wheel, ready ones in order.
+//!
+//! Nothing moves a job from scheduled to ready when its time comes: the next look does, in bounded steps, and moves it
+//! back where the clock was set back. Invariant: after a look that is through, a job is in `ready` or `overdue` exactly
+//! when it is due.
+
+use crate::clock::Millis;
+use crate::id::JobId;
+use crate::limits::STEP_JOBS_MAX;
+use crate::wheel::{Handle, Wheel};
+use std::collections::BTreeSet;
+
+/// The order among ready jobs: priority, then `due_at`, then id.
+pub(super) type Rank = (u32, Millis, JobId);
+
+/// Places that one walk looks at: enough for all that a reserve may hand out, and for others that it passes over.
+const WALK_PLACES_MAX: usize = 4 * STEP_JOBS_MAX;
+
+/// Where every walk over ready jobs begins.
+pub(super) const FIRST: Rank = (0, 0, JobId::MIN);
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) wheel: Wheel<JobId>,
+    /// Due by the wheel, but not by the clock, which was set back.
+    pub(super) held_back: BTreeSet<(Millis, JobId)>,
+    pub(super) ready: BTreeSet<Rank>,
+    /// Due, but not started in time, by the instant from which they may not start.
+    pub(super) overdue: BTreeSet<(Millis, JobId)>,
+    pub(super) running: BTreeSet<JobId>,
+    pub(super) paused: bool,
+    /// Before this instant nobody needs to be told of a job: somebody will look by then.
+    pub(super) look_at: Option<Millis>,
+    /// No ready job is due later than this.
+    ready_to: Millis,
+    /// Where a clock was set back: since when by that clock, and from which priority on ready jobs are still to be
+    /// held back.
+    set_back: Option<(Millis, u32)>,
+}
+
+/// Where a waiting job went.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Entered {
+    Scheduled(Handle),
+    HeldBack,
+    Ready,
+}
+
+/// How a walk over ready jobs goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Walk {
+    On,
+    NextPriority,
+    Stop,
+}
+
+impl Queue {
+    pub(super) fn new(now: Millis) -> Self {
+        Self {
+            wheel: Wheel::new(now),
+            held_back: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            overdue: BTreeSet::new(),
+            running: BTreeSet::new(),
+            paused: false,
+            look_at: None,
+            ready_to: 0,
+            set_back: None,
+        }
+    }
+
+    /// Files a waiting job.
+    pub(super) fn enter(&mut self, rank: Rank, now: Millis) -> Entered {
+        let (_, due_at, id) = rank;
+        if due_at <= now {
+            self.make_ready(rank);
+            Entered::Ready
+        } else if due_at <= self.wheel.now() {
+            self.held_back.insert((due_at, id));
+            Entered::HeldBack
+        } else {
+            Entered::Scheduled(self.wheel.insert(due_at, id))
+        }
+    }
+
+    fn make_ready(&mut self, rank: Rank) {
+        self.ready_to = self.ready_to.max(rank.1);
+        self.ready.insert(rank);
+    }
+
+    /// Hands at most `limit` jobs that may be due now, and are not in `ready`, to `is_due`, to be entered again, and those
+    /// that are in `ready` and not due to `held_back`; answers whether to call again.
+    pub(super) fn advance(
+        &mut self,
+        now: Millis,
+        limit: usize,
+        mut is_due: impl FnMut(JobId),
+        held_back: impl FnMut(JobId),
+    ) -> bool {
+        if self.ready_to > now && !self.hold_back(now, limit, held_back) {
+            return true;
+        }
+        let mut left = limit;
+        while left > 0
+            && let Some(&(start_by, id)) = self.overdue.last()
+            && start_by > now
+        {
+            self.overdue.pop_last();
+            is_due(id);
+            left -= 1;
+        }
+        while left > 0
+            && let Some(&(due_at, id)) = self.held_back.first()
+            && due_at <= now
+        {
+            self.held_back.pop_first();
+            is_due(id);
+            left -= 1;
+        }
+        // The wheel counts an instant before its own as its own.
+        let more_in_wheel = self.wheel.now() <= now && self.wheel.expire(now, left, is_due);
+        left == 0 || more_in_wheel
+    }
+
+    /// Takes what is not due out of `ready`, looking at no more than `limit` places; answers whether it is through.
+    fn hold_back(&mut self, now: Millis, limit: usize, mut held_back: impl FnMut(JobId)) -> bool {
+        let (since, mut priority) = self.set_back.filter(|&(since, _)| since <= now).unwrap_or((now, 0));
+        for _ in 0..limit {
+            let Some(&rank) = self.ready.range((priority, now + 1, JobId::MIN)..).next() else {
+                (self.ready_to, self.set_back) = (now, None);
+                return true;
+            };
+            if rank.0 == priority {
+                self.ready.remove(&rank);
+                self.held_back.insert((rank.1, rank.2));
+                held_back(rank.2);
+            }
+            priority = rank.0;
+        }
+        self.set_back = Some((since, priority));
+        false
+    }
+
+    /// Before this instant nothing is due; `None` where nothing waits, or nothing is handed out.
+    pub(super) fn next_at(&self, now: Millis) -> Option<Millis> {
+        if self.paused {
+            return None;
+        }
+        let ready = self.ready.first().map(|&(_, due_at, _)| due_at.min(now));
+        let held_back = self.held_back.first().map(|&(due_at, _)| due_at);
+        [ready, held_back, self.wheel.next_expiry()].into_iter().flatten().min()
+    }
+
+    /// Whether it can be forgotten.
+    pub(super) fn is_idle(&self) -> bool {
+        let waiting = self.wheel.len() + self.held_back.len() + self.ready.len() + self.overdue.len();
+        waiting + self.running.len() == 0 && !self.paused
+    }
+
+    /// Visits ready jobs that are due from `from` to `to`, in order, from the rank `start` on. Looks at no more than
+    /// [`WALK_PLACES_MAX`] places, and answers where to go on.
+    pub(super) fn walk(
+        &self,
+        start: Rank,
+        (from, to): ((Millis, JobId), Millis),
+        mut visit: impl FnMut(Rank) -> Walk,
+    ) -> Option<Rank> {
+        let mut at = start.max((start.0, from.0, from.1));
+        let mut left = WALK_PLACES_MAX;
+        loop {
+            let mut next = None;
+            for &rank in self.ready.range(at..) {
+                if left == 0 {
+                    return Some(rank.max(at));
+                }
+                left -= 1;
+                let walk = match rank {
+                    (priority, ..) if priority != at.0 => {
+                        next = Some((priority, from.0, from.1));
+                        break;
+                    }
+                    (_, due_at, _) if due_at > to => Walk::NextPriority,
+                    _ => visit(rank),
+                };
+                match walk {
+                    Walk::On => {}
+                    Walk::NextPriority => {
+                        next = Some((at.0.checked_add(1)?, from.0, from.1));
+                        break;
+                    }
+                    Walk::Stop => return None,
+                }
+            }
+            at = next?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::id;
+
+    fn walked(queue: &Queue, window: (Millis, Millis)) -> (Vec<u64>, usize) {
+        let (mut seen, mut steps, mut at) = (Vec::new(), 0, Some(FIRST));
+        while let Some(start) = at {
+            at = queue.walk(start, ((window.0, JobId::MIN), window.1), |(.., id)| {
+                seen.push(id.get() >> 10);
+                Walk::On
+            });
+            steps += 1;
+        }
+        (seen, steps)
+    }
+
+    #[test]
+    fn a_walk_is_made_of_bounded_steps_and_misses_nothing() {
+        let mut queue = Queue::new(1_000);
+        for n in 1..=20_000 {
+            queue.make_ready((n as u32 / 3 * 2, 10 + n % 7, id(n)));
+        }
+        queue.make_ready((u32::MAX, 12, id(20_001)));
+        let (seen, steps) = walked(&queue, (0, 1_000));
+        assert_eq!(seen.len(), 20_001);
+        assert!((6..20).contains(&steps), "{steps}");
+        let (mut seen, _) = walked(&queue, (12, 13));
+        seen.sort();
+        let expected: Vec<u64> = (1..=20_000).filter(|n| [2, 3].contains(&(n % 7))).chain([20_001]).collect();
+        assert_eq!(seen, expected);
+        let (seen, steps) = walked(&queue, (999, 999));
+        assert!(seen.is_empty() && steps > 1, "{steps}");
+    }
+
+    #[test]
+    fn holding_back_is_made_of_bounded_steps() {
+        let mut queue = Queue::new(1_000);
+        for n in 1..=3_000 {
+            queue.make_ready((n as u32, 500 + n % 2 * 100, id(n)));
+        }
+        let (mut steps, mut held) = (1, 0);
+        while queue.advance(550, 1_000, |_| panic!("nothing becomes due"), |_| held += 1) {
+            steps += 1;
+        }
+        assert!(steps >= 3, "{steps}");
+        assert_eq!((held, queue.held_back.len(), queue.ready.len()), (1_500, 1_500, 1_500));
+    }
+}

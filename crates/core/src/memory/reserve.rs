@@ -1,0 +1,185 @@
+//! Handing out.
+
+use super::held::{Held, Now};
+use super::live::Place;
+use super::queue::{FIRST, Rank, Walk};
+use super::requests::Got;
+use crate::clock::Millis;
+use crate::id::JobId;
+use crate::job::{Job, Stage};
+use crate::limits::{LEASE_MS_DEFAULT, STEP_JOBS_MAX};
+use crate::ports::{Edited, Lease, Named, Note, Reserve, Reserved, Source};
+use crate::rules::{self, Decision, Finish};
+use std::sync::Arc;
+
+/// The message of a taken job.
+const TAKEN: &str = "taken";
+
+/// From which rank on a reserve goes on in which of its queues, where a step did not find anything.
+pub(super) type Resume = (usize, Rank);
+
+impl Held {
+    /// One step: `None` where there is more to look at than a step may, and it found nothing yet.
+    pub(super) fn reserve(&mut self, reserve: &Reserve, resume: &mut Resume, now: Now) -> Option<Reserved> {
+        if let Some(got) = reserve.request_id.as_ref().and_then(|id| self.requests.get(id, now.mono)) {
+            return Some(self.again(got.clone()));
+        }
+        let mut reserved = Reserved::default();
+        match &reserve.source {
+            Source::Queues(queues) => self.reserve_queues(queues, reserve, resume, now, &mut reserved)?,
+            Source::Named(named) => {
+                for named in named {
+                    self.reserve_named(*named, reserve, now, &mut reserved);
+                }
+            }
+        }
+        if let Some(id) = &reserve.request_id {
+            let got = if reserve.take {
+                Got::Taken(reserved.leases.clone())
+            } else {
+                Got::Leases(reserved.leases.iter().map(|lease| lease.job.receipt()).collect())
+            };
+            self.requests.remember(id.clone(), got, now.mono);
+        }
+        Some(reserved)
+    }
+
+    fn again(&self, got: Got) -> Reserved {
+        match got {
+            Got::Taken(leases) => {
+                let noted = leases.iter().filter_map(|lease| {
+                    self.outbox.get(lease.job.id).filter(|note| note.job().version == lease.job.version).cloned()
+                });
+                Reserved { notes: noted.collect(), leases, ..Reserved::default() }
+            }
+            Got::Leases(receipts) => {
+                let live = receipts.iter().filter_map(|receipt| {
+                    let live = self.live.get(receipt.id).filter(|live| live.epoch == receipt.epoch)?;
+                    Some(Lease { lease_ms: live.run()?.lease_ms, job: live.unpack(receipt.id) })
+                });
+                Reserved { leases: live.collect(), ..Reserved::default() }
+            }
+        }
+    }
+
+    fn reserve_queues(
+        &mut self,
+        queues: &[Arc<str>],
+        reserve: &Reserve,
+        resume: &mut Resume,
+        now: Now,
+        reserved: &mut Reserved,
+    ) -> Option<()> {
+        for (index, name) in queues.iter().enumerate() {
+            let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.paused) else { continue };
+            if reserved.leases.len() == reserve.limit {
+                // Only to say when there is more.
+                reserved.next_at = earliest(reserved.next_at, queue.next_at(now.wall));
+                continue;
+            }
+            let mut more = self.advance(name, now, STEP_JOBS_MAX);
+            if !more {
+                let start = if resume.0 == index { resume.1 } else { FIRST };
+                let wanted = reserve.limit - reserved.leases.len();
+                let (picked, rest) = self.pick(name, start, reserve, wanted, now.wall);
+                for id in picked {
+                    self.hand_out(id, reserve, now, reserved);
+                }
+                if rest.is_some() || resume.0 == index {
+                    *resume = (index, rest.unwrap_or(FIRST));
+                }
+                more = rest.is_some();
+            }
+            if more {
+                // What was handed out stays so: answer that much.
+                reserved.next_at = Some(now.wall);
+                return (!reserved.leases.is_empty()).then_some(());
+            }
+            let queue = self.queues.get_mut(name).expect("it was found above");
+            queue.look_at = queue.next_at(now.wall);
+            reserved.next_at = earliest(reserved.next_at, queue.look_at);
+        }
+        Some(())
+    }
+
+    /// The most urgent jobs in `ready` from a rank on, and where to go on if more than a step was to be looked at. What
+    /// may not start any more is put where it belongs.
+    fn pick(
+        &mut self,
+        name: &Arc<str>,
+        start: Rank,
+        reserve: &Reserve,
+        wanted: usize,
+        now: Millis,
+    ) -> (Vec<JobId>, Option<Rank>) {
+        let queue = self.queues.get_mut(name).expect("the caller found it");
+        let window = ((reserve.window.from, JobId::MIN), reserve.window.to);
+        let mut picked = Vec::new();
+        let mut late = Vec::new();
+        let mut rest = queue.walk(start, window, |rank| {
+            let id = rank.2;
+            match self.live.get(id).expect("what is ready is live").start_by(id).filter(|&by| by <= now) {
+                Some(start_by) => late.push((rank, start_by)),
+                None => picked.push(id),
+            }
+            if picked.len() < wanted { Walk::On } else { Walk::Stop }
+        });
+        if picked.len() == wanted {
+            rest = None;
+        }
+        for (rank, start_by) in late {
+            let id = rank.2;
+            queue.ready.remove(&rank);
+            queue.overdue.insert((start_by, id));
+            self.live.get_mut(id).expect("what is ready is live").place = Place::Overdue(start_by);
+        }
+        (picked, rest)
+    }
+
+    fn reserve_named(&mut self, named: Named, reserve: &Reserve, now: Now, reserved: &mut Reserved) {
+        let Some(job) = self.live.get(named.id).map(|live| live.unpack(named.id)) else {
+            reserved.refused.push((named.id, self.ended(named.id).unwrap_or(Edited::Unknown)));
+            return;
+        };
+        let paused = self.queues.get(&job.queue).is_some_and(|queue| queue.paused);
+        let is_due = job.due_at <= now.wall && (reserve.window.from..=reserve.window.to).contains(&job.due_at);
+        let refused = if named.version.is_some_and(|version| version != job.version) {
+            Some(Edited::Mismatch(job))
+        } else if job.lease_until.is_some() {
+            Some(Edited::Running(job))
+        } else if paused || !is_due || job.start_by().is_some_and(|by| by <= now.wall) {
+            Some(Edited::Unfit { id: job.id, state: job.state(now.wall) })
+        } else {
+            None
+        };
+        if let Some(refused) = refused {
+            reserved.refused.push((named.id, refused));
+        } else if reserved.leases.len() < reserve.limit {
+            self.hand_out(named.id, reserve, now, reserved);
+        }
+    }
+
+    fn hand_out(&mut self, id: JobId, reserve: &Reserve, now: Now, reserved: &mut Reserved) {
+        let live = self.live.get(id).expect("what is picked is live");
+        let of_queue = || reserve.queue_lease_ms.iter().find(|(queue, _)| queue == live.queue()).map(|&(_, ms)| ms);
+        let lease_ms = reserve.lease_ms.or(live.lease_ms()).or_else(of_queue).unwrap_or(LEASE_MS_DEFAULT);
+        let mut job = self.start(id, lease_ms, now);
+        if reserve.take {
+            self.remove(id);
+            finish_taken(&mut job, now.wall);
+            reserved.notes.push(self.outbox.add(Note::Changed(job.clone()), now.mono));
+        } else {
+            reserved.notes.extend(self.note_lease(&job, now));
+        }
+        reserved.leases.push(Lease { job, lease_ms });
+    }
+}
+
+fn earliest(a: Option<Millis>, b: Option<Millis>) -> Option<Millis> {
+    [a, b].into_iter().flatten().min()
+}
+
+fn finish_taken(job: &mut Job, now: Millis) {
+    let finish = Finish { message: Some(Arc::from(TAKEN)), ..Finish::new(Stage::Succeeded) };
+    rules::apply(job, Decision::Finish(finish), now);
+}

@@ -1,0 +1,97 @@
+//! Leases: extended, settled, run out.
+
+use super::held::{Held, Now};
+use super::live::Place;
+use crate::id::{Receipt, next_number};
+use crate::job::State;
+use crate::limits::SECOND_MS;
+use crate::ports::{Expired, Extended, Note, Settled};
+use crate::rules::{self, Decision, Finish};
+
+/// A lease that ran out and was answered by `expired` is answered again after this time where nobody settled it.
+const EXPIRED_AGAIN_MS: u64 = SECOND_MS;
+
+impl Held {
+    pub(super) fn extend(&mut self, receipt: Receipt, lease_ms: Option<u64>, now: Now) -> Extended {
+        let Some(live) = self.live.get_mut(receipt.id).filter(|live| live.epoch == receipt.epoch) else {
+            return Extended::Lost;
+        };
+        let cancel_asked = live.is_cancel_asked();
+        let Place::Running(run) = &mut live.place else { return Extended::Lost };
+        let lease_ms = lease_ms.unwrap_or(run.lease_ms);
+        self.leases.cancel(run.handle);
+        run.handle = self.leases.insert(now.mono + lease_ms, receipt.id);
+        run.lease_until = now.wall + lease_ms;
+        run.updated_at = now.wall;
+        live.version = next_number(live.version, now.wall);
+        let extended = Extended::Until { lease_until: run.lease_until, version: live.version, cancel_asked };
+        if self.outbox.get(receipt.id).is_some() {
+            let job = self.live.get(receipt.id).expect("it was found above").unpack(receipt.id);
+            self.note_lease(&job, now);
+        }
+        extended
+    }
+
+    pub(super) fn settle(&mut self, receipt: Receipt, decision: Decision, now: Now, settled: &mut Settled) {
+        let held = self.live.get(receipt.id).filter(|live| live.epoch == receipt.epoch && live.run().is_some());
+        if held.is_none() {
+            let state = self.settled_before(receipt, &decision, now);
+            let noted = self.outbox.get(receipt.id).filter(|_| state.is_some());
+            settled.notes.extend(noted.cloned());
+            settled.states.push(state);
+            return;
+        }
+        let mut job = self.remove(receipt.id).expect("it was found above");
+        let (drops, successor) = match &decision {
+            Decision::Finish(Finish { drop, successor, .. }) => (*drop, successor.clone()),
+            Decision::Again(_) => (false, None),
+        };
+        rules::apply(&mut job, decision, now.wall);
+        settled.states.push(Some(job.state(now.wall)));
+        if job.is_pending() {
+            self.insert(job.clone(), now);
+        }
+        let note = match successor {
+            _ if drops => Note::Removed(job),
+            Some(successor) => Note::Moved(job, successor),
+            None => Note::Changed(job),
+        };
+        settled.notes.push(self.outbox.add(note, now.mono));
+    }
+
+    /// A settle that is sent again after its reply was lost gets the same answer.
+    fn settled_before(&self, receipt: Receipt, decision: &Decision, now: Now) -> Option<State> {
+        let Decision::Finish(finish) = decision else { return None };
+        let noted = self.outbox.get(receipt.id).map(|note| (note.job().epoch, note.job().stage));
+        let end = noted.or_else(|| self.tombs.get(receipt.id, now.mono)?.end)?;
+        if end == (receipt.epoch, finish.stage) { finish.stage.end_state() } else { None }
+    }
+
+    pub(super) fn expired(&mut self, limit: usize, now: Now) -> Expired {
+        let mut ids = Vec::new();
+        let mut more = self.leases.expire(now.mono, limit, |id| ids.push(id));
+        let mut crashed = Vec::with_capacity(ids.len());
+        for id in ids {
+            let live = self.live.get_mut(id).expect("what is leased is live");
+            if let Place::Running(run) = &mut live.place {
+                run.handle = self.leases.insert(now.mono + EXPIRED_AGAIN_MS, id);
+            }
+            crashed.push(live.unpack(id));
+        }
+        let mut unstarted = Vec::new();
+        for &(start_by, id) in &self.start_by {
+            if start_by > now.wall {
+                break;
+            }
+            if unstarted.len() == limit {
+                more = true;
+                break;
+            }
+            unstarted.extend(self.live.get(id).map(|live| live.unpack(id)));
+        }
+        let next_lease = self.leases.next_expiry().map(|at| at.saturating_sub(now.mono));
+        let next_start = self.start_by.first().map(|&(at, _)| at.saturating_sub(now.wall));
+        let next_ms = if more { Some(0) } else { [next_lease, next_start].into_iter().flatten().min() };
+        Expired { crashed, unstarted, next_ms }
+    }
+}

@@ -1,0 +1,104 @@
+//! Tombstones: of jobs that have ended, were let go, or were edited unseen, so that no earlier reading of them is put.
+//!
+//! While a note waits in the outbox, that stands for the tombstone: it begins when the note is forgotten, since up to
+//! then the ledger may be read as it was before.
+
+use super::by_id::ById;
+use crate::clock::Millis;
+use crate::id::JobId;
+use crate::job::Stage;
+use crate::limits::SECOND_MS;
+use crate::ports::Broker;
+use std::collections::VecDeque;
+
+/// How long a tombstone stands.
+const TOMB_MS: u64 = 2 * <dyn Broker>::READ_AGE_MS_MAX;
+/// How long one stands whose edit the ledger has not answered: longer than a slow commit takes, not for ever.
+const UNSEEN_MS: u64 = 60 * SECOND_MS;
+/// Lapsed tombstones that one call drops.
+const DROPPED_MAX: usize = 3;
+
+/// What is remembered of a job.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tomb {
+    /// No version below this one is put.
+    version: u64,
+    /// Its last lease, and how it ended, where it ended here.
+    pub(super) end: Option<(u64, Stage)>,
+    /// Edits that the ledger has not answered; meanwhile no version at all is put.
+    unseen: u32,
+    until: Millis,
+}
+
+impl Tomb {
+    /// The least version that may be put.
+    pub(super) fn version(&self) -> u64 {
+        if self.unseen > 0 { u64::MAX } else { self.version }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Tombs {
+    tombs: ById<Tomb>,
+    /// When to look whether a tombstone has lapsed.
+    order: VecDeque<(Millis, JobId)>,
+    /// The same for those of unseen edits.
+    order_unseen: VecDeque<(Millis, JobId)>,
+}
+
+impl Tombs {
+    pub(super) fn get(&self, id: JobId, mono: Millis) -> Option<&Tomb> {
+        self.tombs.get(id).filter(|tomb| tomb.until > mono)
+    }
+
+    /// The ledger has recorded that the job has ended, or waits for something far.
+    pub(super) fn bury(&mut self, id: JobId, version: u64, end: Option<(u64, Stage)>, mono: Millis) {
+        let until = mono + TOMB_MS;
+        let tomb = match self.get(id, mono) {
+            Some(&old) => Tomb { version, end: end.or(old.end), unseen: old.unseen, until: until.max(old.until) },
+            None => Tomb { version, end, unseen: 0, until },
+        };
+        self.set(id, tomb, mono);
+    }
+
+    /// The job was edited and is not known.
+    pub(super) fn edit_unseen(&mut self, id: JobId, mono: Millis) {
+        let until = mono + UNSEEN_MS;
+        let tomb = match self.get(id, mono) {
+            Some(&old) => Tomb { unseen: old.unseen.saturating_add(1), until, ..old },
+            None => Tomb { version: 0, end: None, unseen: 1, until },
+        };
+        self.set(id, tomb, mono);
+    }
+
+    /// The ledger has answered an edit, and has the job in this version. A version that was forgotten before is no such
+    /// answer, but its repeat.
+    pub(super) fn resolve(&mut self, id: JobId, version: u64, mono: Millis) {
+        let is_answer = |old: &Tomb| old.unseen > 0 && (version > old.version || old.version == 0);
+        if let Some(&old) = self.get(id, mono).filter(|&old| is_answer(old)) {
+            let tomb = Tomb { version: old.version.max(version), unseen: old.unseen - 1, ..old };
+            let until = if tomb.unseen > 0 { tomb.until } else { mono + TOMB_MS };
+            self.set(id, Tomb { until, ..tomb }, mono);
+        }
+    }
+
+    fn set(&mut self, id: JobId, tomb: Tomb, mono: Millis) {
+        self.drop_lapsed(mono);
+        let order = if tomb.unseen > 0 { &mut self.order_unseen } else { &mut self.order };
+        order.push_back((tomb.until, id));
+        self.tombs.insert(id, tomb);
+    }
+
+    /// Drops a few, so that no call pays for a burst, and more than come in.
+    pub(super) fn drop_lapsed(&mut self, mono: Millis) {
+        for order in [&mut self.order, &mut self.order_unseen] {
+            for _ in 0..DROPPED_MAX {
+                let Some(&(_, id)) = order.front().filter(|(until, _)| *until <= mono) else { break };
+                order.pop_front();
+                if self.tombs.get(id).is_some_and(|tomb| tomb.until <= mono) {
+                    self.tombs.remove(id);
+                }
+            }
+        }
+    }
+}

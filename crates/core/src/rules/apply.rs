@@ -1,0 +1,119 @@
+//! What decisions, leases and edits do to a job's fields: the meaning that every store keeps.
+
+use super::{Again, Decision, Finish};
+use crate::clock::Millis;
+use crate::id::next_number;
+use crate::job::{AttemptError, Job, Stage};
+use crate::limits::ERRORS_KEPT;
+use crate::ports::{Change, Edited, Update};
+use std::sync::Arc;
+
+/// Leases the job until `lease_until`.
+pub fn lease(job: &mut Job, lease_until: Millis, now: Millis) {
+    touch(job, now);
+    job.epoch = next_number(job.epoch, now);
+    job.attempt = job.attempt.saturating_add(1);
+    job.lease_until = Some(lease_until);
+    job.started_at = Some(now);
+}
+
+/// Ends the job's lease.
+pub fn apply(job: &mut Job, decision: Decision, now: Millis) {
+    touch(job, now);
+    job.lease_until = None;
+    match decision {
+        Decision::Finish(finish) => apply_finish(job, finish, now),
+        // It was asked to stop after the decision was made.
+        Decision::Again(Again { crashes, error, .. }) if job.cancel_asked => {
+            let finish = Finish { crashes: Some(crashes), error, ..Finish::new(Stage::Cancelled) };
+            apply_finish(job, finish, now);
+        }
+        Decision::Again(Again { due_at, attempt, crashes, error }) => {
+            job.due_at = due_at;
+            job.attempt = attempt;
+            job.crashes = crashes;
+            remember(job, error);
+        }
+    }
+}
+
+fn apply_finish(job: &mut Job, finish: Finish, now: Millis) {
+    end(job, finish.stage, now);
+    job.crashes = finish.crashes.unwrap_or(job.crashes);
+    remember(job, finish.error);
+    job.message = finish.message.or(job.message.take());
+    job.result = finish.result;
+}
+
+fn end(job: &mut Job, stage: Stage, now: Millis) {
+    job.stage = stage;
+    job.finished_at = Some(now);
+}
+
+fn remember(job: &mut Job, error: Option<AttemptError>) {
+    if let Some(error) = error {
+        job.message = Some(error.message.clone());
+        if job.errors.len() == ERRORS_KEPT {
+            job.errors.remove(0);
+        }
+        job.errors.push(error);
+    }
+}
+
+/// Makes an edit, where the job's version and state allow it. A deletion changes nothing: the store removes the job
+/// that is answered as changed.
+pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis) -> Edited {
+    if version.is_some_and(|version| version != job.version) {
+        return Edited::Mismatch(job.clone());
+    }
+    match (change, job.stage, job.lease_until) {
+        (Change::Retry, Stage::Pending, _) => return unfit(job, now),
+        (Change::Retry, ..) => {
+            job.stage = Stage::Pending;
+            (job.due_at, job.first_due_at) = (now, now);
+            (job.attempt, job.crashes) = (0, 0);
+            (job.finished_at, job.started_at, job.result) = (None, None, None);
+            (job.cancel_asked, job.lease_until) = (false, None);
+        }
+        (Change::Cancel { .. }, Stage::Pending, Some(_)) => {
+            job.cancel_asked = true;
+            touch(job, now);
+            return Edited::CancelAsked(job.clone());
+        }
+        (_, Stage::Pending, Some(_)) => return Edited::Running(job.clone()),
+        (Change::Cancel { message }, Stage::Pending, None) => {
+            end(job, Stage::Cancelled, now);
+            job.message = message.clone().or(job.message.take());
+        }
+        (Change::Expire, Stage::Pending, None) if job.start_by().is_none_or(|by| by > now) => return unfit(job, now),
+        (Change::Expire, Stage::Pending, None) => apply_finish(job, super::after_expiry(job), now),
+        (Change::Update(update), Stage::Pending, None) => apply_update(job, update),
+        (Change::Delete, ..) => {}
+        (Change::Cancel { .. } | Change::Expire | Change::Update(_), ..) => return unfit(job, now),
+    }
+    touch(job, now);
+    Edited::Changed(job.clone())
+}
+
+fn apply_update(job: &mut Job, update: &Update) {
+    if let Some(due_at) = update.due_at {
+        (job.due_at, job.first_due_at) = (due_at, due_at);
+    }
+    job.priority = update.priority.unwrap_or(job.priority);
+    if let Some(payload) = &update.payload {
+        job.payload = Arc::clone(payload);
+    }
+    if let Some(tags) = &update.tags {
+        job.tags = Arc::clone(tags);
+    }
+}
+
+fn unfit(job: &Job, now: Millis) -> Edited {
+    Edited::Unfit { id: job.id, state: job.state(now) }
+}
+
+/// Counts a change.
+pub fn touch(job: &mut Job, now: Millis) {
+    job.version = next_number(job.version, now);
+    job.updated_at = now;
+}

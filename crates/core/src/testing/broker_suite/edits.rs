@@ -1,0 +1,215 @@
+//! Changes from outside.
+
+use super::Subject;
+use crate::job::{Job, Stage, State};
+use crate::ports::{Broker, Change, Edit, Edited, Extended, Note, Put, Update};
+use crate::rules::{Decision, Finish};
+use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, edit, finish, id, job, success};
+
+/// Ready or scheduled: it ends, with the message, and is handed out no more.
+pub async fn a_waiting_job_is_cancelled(s: Subject) {
+    s.hold(&[job(1), due(2, T0 + 500)]).await;
+    for n in [1, 2] {
+        let change = Change::Cancel { message: Some("not needed".into()) };
+        let (edited, notes) = s.edit_noted(edit(id(n), change)).await;
+        let Edited::Changed(job) = edited else { panic!("{edited:?}") };
+        assert_eq!((job.stage, job.finished_at), (Stage::Cancelled, Some(T0)));
+        assert_eq!(job.message.as_deref(), Some("not needed"));
+        assert!(job.version > T0);
+        assert!(matches!(&notes[..], [Note::Changed(noted)] if *noted == job));
+    }
+    s.pass(500);
+    assert_eq!(s.handed_out(10).await, []);
+    assert_eq!(s.outcomes().await.len(), 2);
+}
+
+/// It learns that with the next extension, and keeps its lease until then.
+pub async fn a_running_job_is_asked_to_stop(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let running = s.one().await;
+    let (edited, notes) = s.edit_noted(edit(id(1), cancel())).await;
+    let Edited::CancelAsked(asked) = edited else { panic!("{edited:?}") };
+    assert!(asked.cancel_asked && asked.version > running.version);
+    assert_eq!((asked.lease_until, asked.epoch), (running.lease_until, running.epoch));
+    assert!(matches!(&notes[..], [Note::Changed(noted)] if *noted == asked));
+    assert_eq!(s.get(id(1)).await, Some(asked));
+    let extended = s.extend(running.receipt(), None).await;
+    assert!(matches!(extended, Extended::Until { cancel_asked: true, .. }), "{extended:?}");
+    assert_eq!(s.settle(running.receipt(), finish(Stage::Cancelled)).await, Some(State::Cancelled));
+}
+
+/// Nor deleted, nor expired.
+pub async fn a_running_job_is_not_updated(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let running = s.one().await;
+    let update = Change::Update(Update { priority: Some(1), ..Update::default() });
+    for change in [update, Change::Delete, Change::Expire] {
+        assert_eq!(s.edit(id(1), change).await, Edited::Running(running.clone()));
+    }
+    assert!(s.outcomes().await.is_empty());
+}
+
+/// If the worker completes all the same, it has.
+pub async fn a_cancelled_run_can_succeed(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let running = s.one().await;
+    s.edit(id(1), cancel()).await;
+    assert_eq!(s.settle(running.receipt(), success()).await, Some(State::Succeeded));
+}
+
+/// Even where the decision to go on was made just before the cancellation.
+pub async fn a_cancelled_run_does_not_go_on(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let running = s.one().await;
+    let decided = again(&running, s.now());
+    s.edit(id(1), cancel()).await;
+    assert_eq!(s.settle(running.receipt(), decided).await, Some(State::Cancelled));
+    s.pass(60_000);
+    assert_eq!(s.handed_out(1).await, []);
+}
+
+/// Sooner, later, and in the order.
+pub async fn an_update_moves_a_job(s: Subject) {
+    s.hold(&[job(1), job(2), due(3, T0 + 9_000), due(4, T0 + 9_000)]).await;
+    let to = |due_at| Change::Update(Update { due_at: Some(due_at), ..Update::default() });
+    let (edited, notes) = s.edit_noted(edit(id(1), to(T0 + 9_000))).await;
+    let Edited::Changed(moved) = edited else { panic!("{edited:?}") };
+    assert_eq!((moved.due_at, moved.first_due_at, moved.stage), (T0 + 9_000, T0 + 9_000, Stage::Pending));
+    assert!(matches!(&notes[..], [Note::Rewritten(noted)] if *noted == moved));
+    s.edit(id(3), to(T0)).await;
+    s.edit(id(4), Change::Update(Update { due_at: Some(T0), priority: Some(0), ..Update::default() })).await;
+    assert_eq!(s.handed_out(10).await, [4, 2, 3].map(id));
+    s.pass(9_000);
+    assert_eq!(s.handed_out(10).await, [id(1)]);
+}
+
+/// And changes what it names.
+pub async fn an_update_keeps_what_it_does_not_name(s: Subject) {
+    s.hold(&[Job { key: Some("k".into()), ..job(1) }]).await;
+    let update = Update { payload: Some((*b"new").into()), tags: Some(["t".into()].into()), ..Update::default() };
+    s.edit(id(1), Change::Update(update)).await;
+    let job = s.one().await;
+    assert_eq!((&*job.payload, &*job.tags), (&b"new"[..], &["t".into()][..]));
+    assert_eq!((job.due_at, job.priority, job.key.as_deref()), (T0, 1_024, Some("k")));
+}
+
+/// And answers the job as it is.
+pub async fn an_edit_of_another_version_changes_nothing(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let of = |version| Edit { version: Some(version), ..edit(id(1), cancel()) };
+    assert_eq!(s.edit_noted(of(T0 - 1)).await.0, Edited::Mismatch(job(1)));
+    assert!(s.outcomes().await.is_empty());
+    assert!(matches!(s.edit_noted(of(T0)).await.0, Edited::Changed(_)));
+}
+
+/// As long as its end is not forgotten.
+pub async fn a_finished_job_is_unfit(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let running = s.one().await;
+    let ended = s.settled(running.receipt(), success()).await.notes.remove(0);
+    let unfit = Edited::Unfit { id: id(1), state: State::Succeeded };
+    for change in [cancel(), Change::Delete, Change::Update(Update::default()), Change::Retry] {
+        assert_eq!(s.edit(id(1), change).await, unfit);
+    }
+    s.forget(id(1), ended.job().version).await;
+    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown, "the ledger knows");
+}
+
+/// With the note that removes its record.
+pub async fn a_deleted_job_is_gone(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let (edited, notes) = s.edit_noted(edit(id(1), Change::Delete)).await;
+    assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
+    let [Note::Removed(removed)] = &notes[..] else { panic!("{notes:?}") };
+    assert!(removed.version > T0);
+    assert_eq!(s.get(id(1)).await, None);
+    assert_eq!(s.handed_out(1).await, []);
+}
+
+/// Its row is still pending in the ledger until the note is recorded: an edit there would outlive the removal.
+pub async fn a_removed_job_is_not_edited_behind_its_note(s: Subject) {
+    s.hold(&[job(1), job(2)]).await;
+    s.edit(id(1), Change::Delete).await;
+    let running = s.one().await;
+    let dropped = Finish { drop: true, ..Finish::new(Stage::Failed) };
+    s.settle(running.receipt(), Decision::Finish(dropped)).await;
+    let edited = s.edit(id(1), cancel()).await;
+    assert!(matches!(edited, Edited::Unfit { state, .. } if !state.is_live()), "{edited:?}");
+    let edited = s.edit(id(2), Change::Update(Update::default())).await;
+    assert_eq!(edited, Edited::Unfit { id: id(2), state: State::Failed });
+}
+
+/// Only where it is late.
+pub async fn a_late_job_is_expired_by_hand(s: Subject) {
+    s.hold(&[Job { expires_ms: Some(100), ..job(1) }, job(2)]).await;
+    s.pass(100);
+    for n in [1, 2] {
+        assert_eq!(s.edit(id(n), Change::Expire).await, Edited::Unfit { id: id(n), state: State::Ready });
+    }
+    s.pass(1);
+    let edited = s.edit(id(1), Change::Expire).await;
+    assert!(matches!(&edited, Edited::Changed(job) if job.stage == Stage::Failed), "{edited:?}");
+    assert_eq!(s.broker.expired(10).await.unwrap().unstarted, []);
+    let counts = s.broker.counts(Some(&[QUEUE.into()])).await.unwrap()[0].1;
+    assert_eq!(counts.ready, 1);
+}
+
+/// No reading of it is put until the ledger has answered, however new.
+pub async fn an_unknown_job_gets_a_tombstone(s: Subject) {
+    for (n, change) in [(1, cancel()), (2, Change::Delete), (3, Change::Update(Update::default()))] {
+        assert_eq!(s.edit(id(n), change).await, Edited::Unknown);
+        assert_eq!(s.put(&[Job { version: T0 + 1_000, ..job(n) }]).await, [Put::Buried]);
+    }
+    s.pass(2 * <dyn Broker>::READ_AGE_MS_MAX - 1);
+    assert_eq!(s.put(&[job(1), job(2), job(3)]).await, [Put::Buried; 3]);
+    assert!(s.outcomes().await.is_empty(), "it noted nothing");
+}
+
+/// Versions below it stay buried.
+pub async fn a_tombstone_is_lifted_to_the_version_noted(s: Subject) {
+    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
+    s.forget(id(1), T0 + 5).await;
+    assert_eq!(s.put(&[Job { version: T0 + 4, ..job(1) }]).await, [Put::Buried]);
+    s.hold(&[Job { version: T0 + 5, ..job(1) }]).await;
+    assert_eq!(s.handed_out(10).await, [id(1)]);
+}
+
+/// The second one may still be on its way to the ledger when the first has been answered.
+pub async fn a_tombstone_of_two_edits_is_lifted_by_the_second(s: Subject) {
+    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
+    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
+    s.forget(id(1), T0 + 5).await;
+    assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Buried]);
+    s.forget(id(1), T0 + 6).await;
+    assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Buried]);
+    s.hold(&[Job { version: T0 + 6, ..job(1) }]).await;
+}
+
+/// A slow ledger may have been read before it changed the row.
+pub async fn a_tombstone_stands_when_the_ledger_has_answered(s: Subject) {
+    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
+    s.pass(30_000);
+    let read_at = s.now();
+    s.forget(id(1), T0 + 5).await;
+    s.pass(<dyn Broker>::READ_AGE_MS_MAX);
+    assert_eq!(s.broker.put(vec![job(1)], read_at).await.unwrap(), [Put::Buried]);
+}
+
+/// It ended here, was retried by hand in the ledger, and is cancelled before its new reading arrives.
+pub async fn a_retried_job_is_cancelled_unseen(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let running = s.one().await;
+    let ended = s.settled(running.receipt(), success()).await.notes.remove(0).job().clone();
+    s.forget(id(1), ended.version).await;
+    let retried = Job { stage: Stage::Pending, version: ended.version + 1, finished_at: None, ..ended };
+    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
+    assert_eq!(s.put(&[retried]).await, [Put::Buried], "the ledger is about to cancel it");
+    assert_eq!(s.settle(running.receipt(), success()).await, Some(State::Succeeded), "its end is still known");
+}
+
+/// Where the ledger never answers; so the job is not lost.
+pub async fn a_tombstone_lapses(s: Subject) {
+    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
+    s.pass(crate::limits::HOUR_MS);
+    s.hold(&[job(1)]).await;
+}

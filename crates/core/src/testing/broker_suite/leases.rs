@@ -1,0 +1,203 @@
+//! Leases: their length, their numbers, their end.
+
+use super::Subject;
+use crate::id::Receipt;
+use crate::job::{Job, State};
+use crate::limits::LEASE_MS_DEFAULT;
+use crate::ports::{Extended, Put, Reserve};
+use crate::testing::fixtures::{QUEUE, T0, again, due, id, job, reserve, success};
+
+/// While it lives nobody else gets the job.
+pub async fn a_lease_has_one_holder(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let job = s.one().await;
+    assert_eq!(job.state(s.now()), State::Running);
+    assert_eq!((job.attempt, job.started_at), (1, Some(T0)));
+    assert_eq!(s.handed_out(1).await, []);
+    s.pass(LEASE_MS_DEFAULT * 10);
+    assert_eq!(s.handed_out(1).await, [], "only a settle ends it");
+}
+
+/// The request's length, else the job's, else the queue's, else a minute.
+pub async fn the_nearest_length_wins(s: Subject) {
+    let own = |n| Job { lease_ms: Some(20_000), ..job(n) };
+    s.hold(&[own(1), own(2), job(3), job(4)]).await;
+    let of_queue = vec![("other".into(), 5_000), (QUEUE.into(), 30_000)];
+    let lengths = [
+        Reserve { lease_ms: Some(10_000), queue_lease_ms: of_queue.clone(), ..reserve(QUEUE, 1) },
+        Reserve { queue_lease_ms: of_queue.clone(), ..reserve(QUEUE, 1) },
+        Reserve { queue_lease_ms: of_queue, ..reserve(QUEUE, 1) },
+        reserve(QUEUE, 1),
+    ];
+    for (request, lease_ms) in lengths.into_iter().zip([10_000, 20_000, 30_000, LEASE_MS_DEFAULT]) {
+        let lease = s.leases(request).await.remove(0);
+        assert_eq!(lease.lease_ms, lease_ms);
+        assert_eq!(lease.job.lease_until, Some(T0 + lease_ms));
+    }
+}
+
+/// Epoch and version grow with each lease and each change, even within a millisecond; attempts count leases.
+pub async fn numbers_grow_with_each_lease(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let mut last = job(1);
+    for attempt in 1..=5 {
+        let job = s.one().await;
+        assert!(job.epoch > last.epoch && job.version > last.version, "{job:?}");
+        assert!(job.epoch >= s.now(), "no lower than the clock");
+        assert_eq!(job.attempt, attempt);
+        assert_eq!(s.settle(job.receipt(), again(&job, T0)).await, Some(State::Ready));
+        let waiting = s.get(id(1)).await.unwrap();
+        assert!(waiting.version > job.version && waiting.epoch == job.epoch);
+        last = waiting;
+    }
+}
+
+/// A broker that knows only the ledger's row of a job hands it out with greater numbers than any before, and the old
+/// receipt is refused.
+pub async fn numbers_grow_over_a_lost_memory(s: Subject) {
+    let row = Job { version: T0 + 70, epoch: T0 + 60, attempt: 3, ..job(1) };
+    s.hold(std::slice::from_ref(&row)).await;
+    let job = s.one().await;
+    assert!(job.epoch > row.epoch && job.version > row.version && job.attempt == 4, "{job:?}");
+    assert_eq!(s.settle(row.receipt(), success()).await, None);
+    assert_eq!(s.extend(row.receipt(), None).await, Extended::Lost);
+}
+
+/// A row with a lease is put as running; its worker goes on with the receipt that it has, and no longer.
+pub async fn a_restored_lease_has_the_time_left(s: Subject) {
+    let leased = |n, left_ms| Job {
+        version: T0,
+        epoch: T0 - 1,
+        attempt: 1,
+        started_at: Some(T0 - 1),
+        lease_until: Some(T0 + left_ms),
+        ..job(n)
+    };
+    assert_eq!(s.put(&[leased(1, 10_000), leased(2, 20_000), leased(3, 0)]).await, [Put::Held; 3]);
+    assert_eq!(s.handed_out(10).await, []);
+    assert_eq!(s.get(id(1)).await, Some(leased(1, 10_000)));
+    assert_eq!(s.crashed().await, [id(3)]);
+    assert_eq!(s.settle(leased(3, 0).receipt(), again(&leased(3, 0), T0)).await, Some(State::Ready));
+    let second = s.one().await;
+    assert!(second.epoch > T0 - 1, "{second:?}");
+    assert_eq!(s.settle(leased(3, 0).receipt(), success()).await, None, "the restored receipt is stale now");
+    s.pass(9_999);
+    assert_eq!(s.crashed().await, []);
+    s.pass(1);
+    assert_eq!(s.crashed().await, [id(1)]);
+    assert_eq!(s.settle(leased(2, 20_000).receipt(), success()).await, Some(State::Succeeded));
+}
+
+/// From now on, not from its former end.
+pub async fn an_extension_moves_the_end(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let job = s.one().await;
+    s.pass(50_000);
+    let Extended::Until { lease_until, version, cancel_asked } = s.extend(job.receipt(), Some(30_000)).await else {
+        panic!("the lease lives");
+    };
+    assert_eq!((lease_until, cancel_asked), (s.now() + 30_000, false));
+    assert!(version > job.version);
+    let seen = s.get(id(1)).await.unwrap();
+    assert_eq!((seen.version, seen.lease_until, seen.epoch), (version, Some(lease_until), job.epoch));
+    s.pass(29_999);
+    assert_eq!(s.crashed().await, []);
+    s.pass(1);
+    assert_eq!(s.crashed().await, [id(1)]);
+}
+
+/// Not that of the last extension.
+pub async fn an_extension_takes_the_first_length_again(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let receipt = s.leases(Reserve { lease_ms: Some(7_000), ..reserve(QUEUE, 1) }).await[0].job.receipt();
+    for (asked, got) in [(None, 7_000), (Some(90_000), 90_000), (None, 7_000)] {
+        s.pass(1_000);
+        let extended = s.extend(receipt, asked).await;
+        assert!(
+            matches!(extended, Extended::Until { lease_until, .. } if lease_until == s.now() + got),
+            "{extended:?}"
+        );
+    }
+}
+
+/// When it was settled, when it is an earlier one, and when nobody knows the job.
+pub async fn an_extended_lease_can_be_lost(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let first = s.one().await;
+    s.settle(first.receipt(), again(&first, T0)).await;
+    assert_eq!(s.extend(first.receipt(), None).await, Extended::Lost, "released");
+    let second = s.one().await;
+    assert_eq!(s.extend(first.receipt(), None).await, Extended::Lost, "handed out again");
+    assert_eq!(s.get(id(1)).await, Some(second.clone()), "that changed nothing");
+    s.settle(second.receipt(), success()).await;
+    assert_eq!(s.extend(second.receipt(), None).await, Extended::Lost, "finished");
+    assert_eq!(s.extend(Receipt { id: id(9), epoch: 1 }, None).await, Extended::Lost, "unknown");
+}
+
+/// `expired` tells of it, and how long there is until the next one; the worker may still settle.
+pub async fn a_lease_ends_once_its_time_is_over(s: Subject) {
+    assert_eq!(s.broker.expired(10).await.unwrap().next_ms, None);
+    s.hold(&[job(1)]).await;
+    let job = s.leases(Reserve { lease_ms: Some(2_000), ..reserve(QUEUE, 1) }).await.remove(0).job;
+    let mut left = 2_000;
+    while left > 0 {
+        let expired = s.broker.expired(10).await.unwrap();
+        assert!(expired.crashed.is_empty(), "{left} ms too early");
+        let next_ms = expired.next_ms.expect("a lease lives");
+        assert!((1..=left).contains(&next_ms), "{next_ms} of {left}");
+        s.pass(next_ms);
+        left -= next_ms;
+    }
+    let expired = s.broker.expired(10).await.unwrap();
+    assert_eq!(expired.crashed, [job.clone()]);
+    assert_eq!(s.settle(job.receipt(), success()).await, Some(State::Succeeded));
+    s.pass(60_000);
+    assert_eq!(s.crashed().await, []);
+}
+
+/// Not at once, and not never: whoever was told may have died.
+pub async fn an_unsettled_end_is_told_again(s: Subject) {
+    s.hold(&[job(1)]).await;
+    s.one().await;
+    s.pass(LEASE_MS_DEFAULT);
+    assert_eq!(s.crashed().await, [id(1)]);
+    assert_eq!(s.crashed().await, []);
+    let next_ms = s.broker.expired(10).await.unwrap().next_ms;
+    assert!(next_ms.is_some_and(|ms| ms > 0), "{next_ms:?}");
+    s.pass(LEASE_MS_DEFAULT);
+    assert_eq!(s.crashed().await, [id(1)]);
+}
+
+/// It says when there is more.
+pub async fn expired_is_bounded(s: Subject) {
+    let late = |n| Job { expires_ms: Some(1_000), ..job(n) };
+    s.hold(&(1..=5).map(job).collect::<Vec<_>>()).await;
+    assert_eq!(s.handed_out(5).await.len(), 5);
+    s.hold(&(6..=10).map(late).collect::<Vec<_>>()).await;
+    s.pass(LEASE_MS_DEFAULT);
+    let expired = s.broker.expired(3).await.unwrap();
+    assert!(expired.crashed.len() <= 3 && expired.unstarted.len() <= 3);
+    assert_eq!(expired.next_ms, Some(0));
+    let mut crashed: Vec<_> = expired.crashed.iter().map(|job| job.id).collect();
+    for _ in 0..5 {
+        crashed.extend(s.broker.expired(3).await.unwrap().crashed.iter().map(|job| job.id));
+    }
+    crashed.sort();
+    assert_eq!(crashed, [1, 2, 3, 4, 5].map(id));
+}
+
+/// It is told of instead, until somebody ends it. The last instant still counts.
+pub async fn a_job_not_started_in_time_is_not_handed_out(s: Subject) {
+    let until = |n, expires_ms| Job { expires_ms: Some(expires_ms), ..due(n, T0 + 10) };
+    s.hold(&[until(1, 0), until(2, 90), until(3, 90), until(4, 91)]).await;
+    s.pass(100);
+    assert_eq!(s.handed_out(1).await, [id(2)], "the first is late");
+    s.pass(1);
+    assert_eq!(s.handed_out(10).await, [id(4)]);
+    for _ in 0..2 {
+        let unstarted = s.broker.expired(10).await.unwrap().unstarted;
+        assert_eq!(unstarted.iter().map(|job| job.id).collect::<Vec<_>>(), [1, 3].map(id), "what started is not late");
+    }
+    let counts = s.broker.counts(Some(&[QUEUE.into()])).await.unwrap()[0].1;
+    assert_eq!((counts.ready, counts.running), (2, 2), "they still wait");
+}

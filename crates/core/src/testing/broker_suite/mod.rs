@@ -1,0 +1,262 @@
+//! What every broker must do: the contract of [`Broker`], case by case.
+//!
+//! A store runs all cases with [`broker_suite!`](crate::broker_suite), naming an async function that makes an empty
+//! broker on a given clock. Each case gets a broker of its own. Brokers that keep leases on a monotonic clock also run
+//! [`stepped_clock_suite!`](crate::stepped_clock_suite). A case never asks which store it runs on, and never sleeps: it
+//! moves the clock.
+
+pub mod burst;
+pub mod edits;
+pub mod keys;
+pub mod leases;
+pub mod named;
+pub mod order;
+pub mod outbox;
+pub mod puts;
+pub mod repeats;
+pub mod settles;
+pub mod steps;
+pub mod views;
+pub mod wakes;
+
+use super::clock::ManualClock;
+use super::fixtures::{QUEUE, edit, reserve};
+use crate::clock::{Clock, Millis};
+use crate::id::{JobId, Receipt};
+use crate::job::{Job, State};
+use crate::ports::{Broker, Change, Edited, Extended, Lease, Note, Outcomes, Put, Reserve, Reserved, Settled};
+use crate::rules::Decision;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How long a case waits for a wake before it gives up.
+const WAKE_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// A broker under test. Its methods fail the test where the broker fails.
+pub struct Subject {
+    /// The broker.
+    pub broker: Arc<dyn Broker>,
+    clock: Arc<ManualClock>,
+    woken: Arc<Mutex<Vec<Arc<str>>>>,
+    wake: Arc<Notify>,
+}
+
+impl Subject {
+    /// An empty broker that goes by this clock and is watched by nobody yet.
+    pub fn new(broker: Arc<dyn Broker>, clock: Arc<ManualClock>) -> Self {
+        let woken = Arc::new(Mutex::new(Vec::new()));
+        let wake = Arc::new(Notify::new());
+        let (told, signal) = (woken.clone(), wake.clone());
+        broker.watch(Arc::new(move |queue: &Arc<str>| {
+            told.lock().expect("no case panics with it").push(queue.clone());
+            signal.notify_one();
+        }));
+        Self { broker, clock, woken, wake }
+    }
+
+    fn now(&self) -> Millis {
+        self.clock.wall()
+    }
+
+    fn pass(&self, ms: u64) {
+        self.clock.advance(ms);
+    }
+
+    async fn put(&self, jobs: &[Job]) -> Vec<Put> {
+        self.broker.put(jobs.to_vec(), self.now()).await.expect("put")
+    }
+
+    async fn hold(&self, jobs: &[Job]) {
+        assert_eq!(self.put(jobs).await, vec![Put::Held; jobs.len()]);
+    }
+
+    async fn reserve(&self, reserve: Reserve) -> Reserved {
+        self.broker.reserve(reserve).await.expect("reserve")
+    }
+
+    async fn leases(&self, request: Reserve) -> Vec<Lease> {
+        self.reserve(request).await.leases
+    }
+
+    /// The ids that a reserve of the queue [`QUEUE`] hands out, in order.
+    async fn handed_out(&self, limit: usize) -> Vec<JobId> {
+        ids(self.leases(reserve(QUEUE, limit)).await)
+    }
+
+    /// The job that a reserve of the queue [`QUEUE`] hands out.
+    async fn one(&self) -> Job {
+        let mut leases = self.leases(reserve(QUEUE, 1)).await;
+        assert_eq!(leases.len(), 1, "something is due");
+        leases.remove(0).job
+    }
+
+    async fn settled(&self, receipt: Receipt, decision: Decision) -> Settled {
+        let settled = self.broker.settle(vec![(receipt, decision)]).await.expect("settle");
+        assert_eq!(settled.states.len(), 1);
+        settled
+    }
+
+    /// What a settle answers.
+    async fn settle(&self, receipt: Receipt, decision: Decision) -> Option<State> {
+        self.settled(receipt, decision).await.states[0]
+    }
+
+    async fn extend(&self, receipt: Receipt, lease_ms: Option<u64>) -> Extended {
+        self.broker.extend(vec![(receipt, lease_ms)]).await.expect("extend")[0]
+    }
+
+    async fn edit(&self, id: JobId, change: Change) -> Edited {
+        self.edit_noted(edit(id, change)).await.0
+    }
+
+    async fn edit_noted(&self, edit: crate::ports::Edit) -> (Edited, Vec<Note>) {
+        let (mut edited, notes) = self.broker.edit(vec![edit]).await.expect("edit");
+        assert_eq!(edited.len(), 1);
+        (edited.remove(0), notes)
+    }
+
+    async fn get(&self, id: JobId) -> Option<Job> {
+        let mut jobs = self.broker.get(&[id]).await.expect("get");
+        assert_eq!(jobs.len(), 1);
+        jobs.remove(0)
+    }
+
+    async fn outcomes(&self) -> Vec<Note> {
+        self.broker.outcomes(Outcomes::Oldest { limit: 1_000, age_ms: 0 }).await.expect("outcomes")
+    }
+
+    /// The ledger has a job in this version.
+    async fn forget(&self, id: JobId, version: u64) {
+        self.broker.forget(&[(id, version)], Millis::MAX).await.expect("forget");
+    }
+
+    /// Ends what is over, as an engine would, and answers whose leases were.
+    async fn crashed(&self) -> Vec<JobId> {
+        self.broker.expired(1_000).await.expect("expired").crashed.iter().map(|job| job.id).collect()
+    }
+
+    /// Waits until the broker told of this queue, and answers all that it told of since the last call.
+    async fn told_of(&self, queue: &str) -> Vec<Arc<str>> {
+        let told = async {
+            loop {
+                let signal = self.wake.notified();
+                let mut woken = self.woken.lock().expect("no case panics with it");
+                if woken.iter().any(|told| &**told == queue) {
+                    return std::mem::take(&mut *woken);
+                }
+                drop(woken);
+                signal.await;
+            }
+        };
+        tokio::time::timeout(WAKE_WAIT_MAX, told).await.unwrap_or_else(|_| panic!("nobody was told of {queue}"))
+    }
+}
+
+fn ids(leases: Vec<Lease>) -> Vec<JobId> {
+    leases.into_iter().map(|lease| lease.job.id).collect()
+}
+
+/// Makes a test of each case, on brokers that this async function makes: `async fn(Arc<ManualClock>) -> Arc<dyn Broker>`.
+#[macro_export]
+macro_rules! broker_suite {
+    ($make:path) => {
+        $crate::broker_cases! { $make =>
+            burst { a_burst_keeps_its_order_and_lets_others_through }
+            edits {
+                a_waiting_job_is_cancelled a_running_job_is_asked_to_stop a_running_job_is_not_updated
+                a_cancelled_run_can_succeed a_cancelled_run_does_not_go_on an_update_moves_a_job
+                an_update_keeps_what_it_does_not_name an_edit_of_another_version_changes_nothing
+                a_finished_job_is_unfit a_deleted_job_is_gone a_removed_job_is_not_edited_behind_its_note
+                a_late_job_is_expired_by_hand an_unknown_job_gets_a_tombstone a_tombstone_is_lifted_to_the_version_noted
+                a_retried_job_is_cancelled_unseen a_tombstone_lapses
+                a_tombstone_of_two_edits_is_lifted_by_the_second a_tombstone_stands_when_the_ledger_has_answered
+            }
+            keys {
+                a_key_has_one_holder a_key_is_free_when_its_job_ends a_key_may_be_free_once_its_job_started
+                keys_of_queues_differ a_key_is_held_over_a_retry
+            }
+            leases {
+                a_lease_has_one_holder the_nearest_length_wins numbers_grow_with_each_lease
+                numbers_grow_over_a_lost_memory a_restored_lease_has_the_time_left an_extension_moves_the_end
+                an_extension_takes_the_first_length_again an_extended_lease_can_be_lost a_lease_ends_once_its_time_is_over
+                an_unsettled_end_is_told_again expired_is_bounded a_job_not_started_in_time_is_not_handed_out
+            }
+            named {
+                a_named_job_is_handed_out a_named_job_must_have_its_version a_named_job_must_be_due
+                a_running_job_is_refused a_job_of_a_paused_queue_is_refused an_unknown_job_is_refused_without_a_trace
+                an_ended_job_is_refused the_limit_holds
+            }
+            order {
+                nothing_is_early priority_comes_first then_the_due_time_then_the_id queues_come_in_their_order
+                a_reserve_stops_at_its_limit a_window_is_inclusive a_window_goes_by_priority_too
+                a_paused_queue_hands_out_nothing the_next_instant_is_told
+            }
+            outbox {
+                the_latest_note_stands a_rewritten_note_absorbs_later_ones a_lease_joins_the_note_of_its_job a_returned_note_says_it_all
+                notes_are_forgotten_by_version notes_have_an_age_and_a_limit what_waits_beyond_the_frontier_goes
+                what_has_changed_since_stays a_lease_leaves_no_note
+            }
+            puts {
+                a_put_is_idempotent an_older_version_changes_nothing a_newer_version_replaces a_running_job_stays
+                a_reading_can_be_too_old an_ended_job_is_buried an_ended_job_stays_buried_however_late_it_is_noted
+                a_job_let_go_is_not_put_as_it_was a_job_retried_by_hand_is_held
+            }
+            repeats {
+                a_repeat_gets_the_same_leases a_repeat_gets_what_still_lives a_request_that_got_nothing_looks_again
+                a_repeated_take_gets_the_same_jobs a_request_is_forgotten_in_time
+            }
+            settles {
+                success_ends_a_job a_failure_is_kept_with_its_error a_job_goes_on_later a_stale_receipt_changes_nothing
+                an_end_is_answered_again a_release_keeps_the_place a_moved_job_leaves_both a_dropped_job_leaves_nothing
+                a_taken_job_has_succeeded
+            }
+            views {
+                a_live_job_is_seen_as_it_is an_ended_job_is_seen_until_it_is_noted a_listing_goes_by_due_time
+                a_listing_is_paged a_listing_has_states_and_a_window jobs_are_counted pausing_is_counted
+            }
+            wakes {
+                something_sooner_is_told something_later_is_not a_reserve_says_what_is_known
+                a_retry_is_told resuming_is_told
+            }
+        }
+    };
+}
+
+/// The cases for brokers that keep leases on a monotonic clock while the wall clock is set forward and back.
+#[macro_export]
+macro_rules! stepped_clock_suite {
+    ($make:path) => {
+        $crate::broker_cases! { $make =>
+            steps {
+                a_clock_set_forward_makes_jobs_due a_clock_set_back_holds_jobs_back
+                a_clock_set_back_strands_nothing_new a_stepped_clock_ends_no_lease
+                a_stepped_clock_spares_a_lease_that_is_cancelled a_stepped_clock_does_not_stretch_a_lease
+                a_reading_from_before_a_step_is_stale numbers_grow_under_a_clock_set_back
+                counts_follow_a_clock_set_back
+                what_was_late_is_due_again
+            }
+        }
+    };
+}
+
+/// Makes a test of each named case of each named module.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! broker_cases {
+    ($make:path => $($module:ident { $($case:ident)* })*) => {
+        $(mod $module {
+            #[allow(unused_imports, reason = "the function may be named by an absolute path")]
+            use super::*;
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    let clock = ::std::sync::Arc::new($crate::testing::ManualClock::new());
+                    let broker = $make(clock.clone()).await;
+                    let subject = $crate::testing::broker_suite::Subject::new(broker, clock);
+                    $crate::testing::broker_suite::$module::$case(subject).await;
+                }
+            )*
+        })*
+    };
+}

@@ -1,0 +1,114 @@
+//! What is handed out, and in which order.
+
+use super::{Subject, ids};
+use crate::job::Job;
+use crate::ports::{Reserve, Window};
+use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, reserve_from};
+
+/// A job is handed out at its `due_at`, and not a millisecond before.
+pub async fn nothing_is_early(s: Subject) {
+    s.hold(&[due(1, T0 + 1), due(2, T0 + 3_600_000)]).await;
+    assert_eq!(s.handed_out(10).await, []);
+    s.pass(1);
+    assert_eq!(s.handed_out(10).await, [id(1)]);
+    s.pass(3_599_998);
+    assert_eq!(s.handed_out(10).await, []);
+    s.pass(1);
+    assert_eq!(s.handed_out(10).await, [id(2)]);
+}
+
+/// A low number is more urgent than an early time; all of `u32` counts.
+pub async fn priority_comes_first(s: Subject) {
+    let priorities = [u32::MAX, 1_024, 0, u32::MAX - 1, 7];
+    let jobs = (1..).zip(priorities).map(|(n, priority)| Job { priority, ..due(n, T0 - 10 * n) });
+    s.hold(&jobs.collect::<Vec<_>>()).await;
+    assert_eq!(s.handed_out(10).await, [3, 5, 2, 4, 1].map(id));
+}
+
+/// Also among jobs that wait for their time, that became due at different looks, and that came late.
+pub async fn then_the_due_time_then_the_id(s: Subject) {
+    s.hold(&[due(4, T0 + 5), due(3, T0 + 5), due(2, T0 + 9), due(9, T0 - 5), due(8, T0 - 5)]).await;
+    s.pass(5);
+    assert_eq!(s.handed_out(1).await, [id(8)]);
+    s.pass(5);
+    s.hold(&[due(1, T0 + 5), due(7, T0 - 50)]).await;
+    assert_eq!(s.handed_out(10).await, [7, 9, 1, 3, 4, 2].map(id));
+}
+
+/// However urgent the jobs of later queues are.
+pub async fn queues_come_in_their_order(s: Subject) {
+    let of = |n, queue: &str, priority| Job { queue: queue.into(), priority, ..job(n) };
+    s.hold(&[of(1, "a", 0), of(2, "b", 9), of(3, "b", 8), of(4, "c", 0)]).await;
+    assert_eq!(ids(s.leases(reserve_from(&["b", "none", "a"], 10)).await), [3, 2, 1].map(id));
+    assert_eq!(ids(s.leases(reserve_from(&["c", "c"], 10)).await), [id(4)]);
+}
+
+/// The rest stays for the next one.
+pub async fn a_reserve_stops_at_its_limit(s: Subject) {
+    s.hold(&(1..=5).map(job).collect::<Vec<_>>()).await;
+    assert_eq!(s.handed_out(0).await, []);
+    let first = s.reserve(reserve(QUEUE, 2)).await;
+    assert_eq!(ids(first.leases), [1, 2].map(id));
+    assert!(first.next_at.is_some_and(|at| at <= T0), "more is due: {:?}", first.next_at);
+    assert_eq!(s.handed_out(2).await, [3, 4].map(id));
+    assert_eq!(s.handed_out(2).await, [id(5)]);
+    assert_eq!(s.handed_out(2).await, []);
+}
+
+/// Both ends belong to it; what is not due is not in it.
+pub async fn a_window_is_inclusive(s: Subject) {
+    s.hold(&[due(1, T0 - 30), due(2, T0 - 20), due(3, T0 - 10), due(4, T0), due(5, T0 + 10)]).await;
+    let within = |from, to| Reserve { window: Window { from, to }, ..reserve(QUEUE, 10) };
+    assert_eq!(ids(s.leases(within(T0 - 29, T0 - 21)).await), []);
+    assert_eq!(ids(s.leases(within(T0 - 20, T0 - 10)).await), [2, 3].map(id));
+    assert_eq!(ids(s.leases(within(T0 + 5, T0 + 20)).await), []);
+    assert_eq!(ids(s.leases(within(T0, T0 + 20)).await), [id(4)]);
+    assert_eq!(ids(s.leases(within(0, T0)).await), [id(1)]);
+}
+
+/// The window chooses; the order within is the same. Also over many priorities without a match.
+pub async fn a_window_goes_by_priority_too(s: Subject) {
+    let early = (1..=9_000).map(|n| Job { priority: n as u32, ..due(n, T0 - 1_000) });
+    let late = (1..=4).map(|n| Job { priority: 20_000 - n as u32, ..due(10_000 + n, T0 - 10) });
+    s.hold(&early.chain(late).collect::<Vec<_>>()).await;
+    let window = Window { from: T0 - 10, to: T0 };
+    let mut got = Vec::new();
+    while got.len() < 3 {
+        let leases = s.leases(Reserve { window, ..reserve(QUEUE, 3 - got.len()) }).await;
+        assert!(!leases.is_empty(), "a reserve goes on until it finds something");
+        got.extend(ids(leases));
+    }
+    assert_eq!(got, [10_004, 10_003, 10_002].map(id));
+}
+
+/// A pause is for handing out alone.
+pub async fn a_paused_queue_hands_out_nothing(s: Subject) {
+    s.broker.pause(&QUEUE.into(), true).await.unwrap();
+    s.hold(&[job(1), Job { queue: "other".into(), ..job(2) }]).await;
+    assert_eq!(ids(s.leases(reserve_from(&[QUEUE, "other"], 10)).await), [id(2)]);
+    s.broker.pause(&QUEUE.into(), false).await.unwrap();
+    assert_eq!(s.handed_out(10).await, [id(1)]);
+}
+
+/// Whoever looks at each instant that it was told, finds each job when it is due, after few looks.
+pub async fn the_next_instant_is_told(s: Subject) {
+    assert_eq!(s.reserve(reserve(QUEUE, 1)).await.next_at, None);
+    let delays = [40, 7_000, 300_000, 3_599_000];
+    let jobs = delays.iter().zip(1..).map(|(delay, n)| due(n, T0 + delay));
+    s.hold(&jobs.chain([Job { queue: "other".into(), ..due(9, T0 + 3) }]).collect::<Vec<_>>()).await;
+    for delay in delays {
+        for looks in 0.. {
+            let reserved = s.reserve(reserve(QUEUE, 1)).await;
+            if !reserved.leases.is_empty() {
+                assert_eq!(s.now(), T0 + delay, "it was found in time");
+                break;
+            }
+            let next_at = reserved.next_at.expect("a job waits");
+            assert!(next_at > s.now() && next_at <= T0 + delay, "{next_at}");
+            assert!(looks < 10, "{looks} looks for one job");
+            s.pass(next_at - s.now());
+        }
+    }
+    assert_eq!(s.reserve(reserve(QUEUE, 1)).await.next_at, None);
+    assert!(s.reserve(reserve_from(&[QUEUE, "other"], 1)).await.leases.len() == 1);
+}

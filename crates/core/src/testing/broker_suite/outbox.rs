@@ -1,0 +1,136 @@
+//! What the ledger is to record.
+
+use super::Subject;
+use crate::job::State;
+use crate::ports::{Change, Note, Outcomes, Update};
+use crate::testing::fixtures::{T0, again, cancel, due, id, job, success};
+
+fn priority(priority: u32) -> Change {
+    Change::Update(Update { priority: Some(priority), ..Update::default() })
+}
+
+/// One of each job, the last one.
+pub async fn the_latest_note_stands(s: Subject) {
+    s.hold(&[job(1), due(2, T0 + 500)]).await;
+    let first = s.one().await;
+    s.settle(first.receipt(), again(&first, T0)).await;
+    s.edit(id(2), cancel()).await;
+    assert_eq!(s.broker.backlog(), 2);
+    let second = s.one().await;
+    s.settle(second.receipt(), success()).await;
+    assert_eq!(s.broker.backlog(), 2);
+    let notes = s.outcomes().await;
+    let of = |n| notes.iter().filter(|note| note.job().id == id(n)).collect::<Vec<_>>();
+    assert_eq!(of(1).len(), 1);
+    assert_eq!(of(1)[0].job().state(T0), State::Succeeded);
+    assert_eq!(of(2)[0].job().state(T0), State::Cancelled);
+}
+
+/// Payload and tags are still to be recorded.
+pub async fn a_rewritten_note_absorbs_later_ones(s: Subject) {
+    s.hold(&[job(1)]).await;
+    s.edit(id(1), Change::Update(Update { payload: Some((*b"new").into()), ..Update::default() })).await;
+    let running = s.one().await;
+    s.settle(running.receipt(), success()).await;
+    let notes = s.outcomes().await;
+    let [Note::Rewritten(job)] = &notes[..] else { panic!("{notes:?}") };
+    assert_eq!((job.state(T0), &*job.payload), (State::Succeeded, &b"new"[..]));
+}
+
+/// Were it noted beside the outbox, the ledger would take it for newer than what is still to be recorded.
+pub async fn a_lease_joins_the_note_of_its_job(s: Subject) {
+    s.hold(&[job(1)]).await;
+    s.edit(id(1), Change::Update(Update { payload: Some((*b"new").into()), ..Update::default() })).await;
+    let running = s.one().await;
+    let extended = s.broker.extend(vec![(running.receipt(), None)]).await.unwrap();
+    let notes = s.outcomes().await;
+    let [Note::Rewritten(noted)] = &notes[..] else { panic!("{notes:?}") };
+    assert_eq!((noted.lease_until, noted.epoch), (running.lease_until, running.epoch));
+    assert!(matches!(extended[0], crate::ports::Extended::Until { version, .. } if version == noted.version));
+    s.forget(id(1), noted.version).await;
+    s.broker.extend(vec![(running.receipt(), None)]).await.unwrap();
+    assert!(s.outcomes().await.is_empty(), "a lease alone leaves no note");
+}
+
+/// It stands for the one before it, which may never be recorded.
+pub async fn a_returned_note_says_it_all(s: Subject) {
+    s.hold(&[job(1)]).await;
+    s.edit(id(1), priority(3)).await;
+    let running = s.one().await;
+    let notes = s.settled(running.receipt(), again(&running, T0 + 5)).await.notes;
+    assert!(matches!(&notes[..], [Note::Rewritten(_)]), "{notes:?}");
+    let (_, notes) = s.edit_noted(crate::testing::fixtures::edit(id(1), cancel())).await;
+    assert!(matches!(&notes[..], [Note::Rewritten(_)]), "{notes:?}");
+}
+
+/// A version that was recorded meanwhile does not take a later note with it.
+pub async fn notes_are_forgotten_by_version(s: Subject) {
+    s.hold(&[job(1)]).await;
+    s.edit(id(1), priority(3)).await;
+    let first = s.outcomes().await.remove(0).job().version;
+    s.edit(id(1), priority(4)).await;
+    s.forget(id(1), first).await;
+    let second = s.outcomes().await;
+    assert_eq!(second[0].job().priority, 4);
+    s.forget(id(1), second[0].job().version).await;
+    assert!(s.outcomes().await.is_empty());
+    assert_eq!(s.broker.backlog(), 0);
+    assert!(s.get(id(1)).await.is_some(), "the job stays");
+}
+
+/// The oldest first; what was just written is left to whoever wrote it.
+pub async fn notes_have_an_age_and_a_limit(s: Subject) {
+    s.hold(&(1..=4).map(job).collect::<Vec<_>>()).await;
+    for n in 1..=4 {
+        s.edit(id(n), cancel()).await;
+        s.pass(1_000);
+    }
+    let ids = async |limit, age_ms| {
+        let notes = s.broker.outcomes(Outcomes::Oldest { limit, age_ms }).await.unwrap();
+        notes.iter().map(|note| note.job().id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(10, 2_000).await, [1, 2, 3].map(id));
+    assert_eq!(ids(10, 2_001).await, [1, 2].map(id));
+    assert_eq!(ids(2, 0).await, [1, 2].map(id));
+    assert_eq!(ids(10, 60_000).await, []);
+    s.forget(id(1), u64::MAX).await;
+    assert_eq!(ids(2, 0).await, [2, 3].map(id));
+}
+
+/// The ledger loads it again in time. What is nearer stays.
+pub async fn what_waits_beyond_the_frontier_goes(s: Subject) {
+    s.hold(&[due(1, T0 + 1_000), due(2, T0 + 1_000), due(3, T0 + 1_000)]).await;
+    let to = |due_at| Change::Update(Update { due_at: Some(due_at), ..Update::default() });
+    s.edit(id(1), to(T0 + 5_000)).await;
+    s.edit(id(2), to(T0 + 4_999)).await;
+    s.edit(id(3), to(T0 + 6_000)).await;
+    let noted: Vec<_> = s.outcomes().await.iter().map(|note| (note.job().id, note.job().version)).collect();
+    s.edit(id(3), to(T0 + 7_000)).await;
+    s.broker.forget(&noted, T0 + 5_000).await.unwrap();
+    assert_eq!(s.get(id(1)).await, None);
+    assert!(s.get(id(2)).await.is_some());
+    assert!(s.get(id(3)).await.is_some(), "its later note is not recorded yet");
+    s.pass(10_000);
+    assert_eq!(s.handed_out(10).await, [2, 3].map(id));
+}
+
+/// A lease, say.
+pub async fn what_has_changed_since_stays(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let first = s.one().await;
+    let later = s.settled(first.receipt(), again(&first, T0 + 10)).await.notes.remove(0);
+    s.pass(10);
+    let second = s.one().await;
+    s.broker.forget(&[(id(1), later.job().version)], 0).await.unwrap();
+    assert_eq!(s.get(id(1)).await, Some(second.clone()));
+    s.broker.forget(&[(id(1), second.version)], 0).await.unwrap();
+    assert_eq!(s.settle(second.receipt(), success()).await, Some(State::Succeeded), "a run is not let go");
+}
+
+/// Nor does a put, nor an extension: engines note leases by themselves.
+pub async fn a_lease_leaves_no_note(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let running = s.one().await;
+    s.extend(running.receipt(), None).await;
+    assert!(s.outcomes().await.is_empty());
+}

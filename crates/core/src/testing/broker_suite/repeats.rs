@@ -1,0 +1,75 @@
+//! Requests that are sent again because their reply was lost.
+
+use super::{Subject, ids};
+use crate::limits::DAY_MS;
+use crate::ports::Reserve;
+use crate::testing::fixtures::{QUEUE, again, id, job, reserve, success};
+
+fn request(request_id: &str, limit: usize) -> Reserve {
+    Reserve { request_id: Some(request_id.into()), ..reserve(QUEUE, limit) }
+}
+
+/// With the receipts that they have, also where they were extended meanwhile; another request gets others.
+pub async fn a_repeat_gets_the_same_leases(s: Subject) {
+    s.hold(&[job(1), job(2), job(3)]).await;
+    let first = s.leases(request("a", 2)).await;
+    s.pass(1_000);
+    let repeat = s.leases(request("a", 2)).await;
+    assert_eq!(
+        repeat.iter().map(|l| (&l.job, l.lease_ms)).collect::<Vec<_>>(),
+        [(&first[0].job, first[0].lease_ms), (&first[1].job, first[1].lease_ms)]
+    );
+    s.extend(first[0].job.receipt(), Some(90_000)).await;
+    let repeat = s.leases(request("a", 2)).await;
+    assert_eq!(repeat[0].job.lease_until, Some(s.now() + 90_000));
+    assert_eq!(ids(s.leases(request("b", 2)).await), [id(3)]);
+}
+
+/// Not what was settled, or handed out to another since.
+pub async fn a_repeat_gets_what_still_lives(s: Subject) {
+    s.hold(&[job(1), job(2), job(3), job(4)]).await;
+    let first = s.leases(request("a", 3)).await;
+    s.settle(first[0].job.receipt(), success()).await;
+    s.settle(first[1].job.receipt(), again(&first[1].job, s.now())).await;
+    assert_eq!(s.handed_out(1).await, [id(2)]);
+    assert_eq!(ids(s.leases(request("a", 3)).await), [id(3)]);
+    s.settle(first[2].job.receipt(), success()).await;
+    assert_eq!(ids(s.leases(request("a", 3)).await), [], "and nothing new in their place");
+}
+
+/// A waiting request asks again and again with the same id.
+pub async fn a_request_that_got_nothing_looks_again(s: Subject) {
+    assert_eq!(ids(s.leases(request("a", 1)).await), []);
+    s.hold(&[job(1), job(2)]).await;
+    assert_eq!(ids(s.leases(request("a", 1)).await), [id(1)]);
+    assert_eq!(ids(s.leases(request("a", 1)).await), [id(1)]);
+}
+
+/// And with them the notes, as far as they are not forgotten: the repeat, too, is answered once they are recorded.
+pub async fn a_repeated_take_gets_the_same_jobs(s: Subject) {
+    s.hold(&[job(1), job(2), job(3)]).await;
+    let take = |name: &str| Reserve { take: true, ..request(name, 2) };
+    let first = s.reserve(take("a")).await;
+    let repeat = s.reserve(take("a")).await;
+    let jobs = |reserved: &crate::ports::Reserved| reserved.leases.iter().map(|l| l.job.clone()).collect::<Vec<_>>();
+    assert_eq!(jobs(&first).len(), 2);
+    assert_eq!(jobs(&repeat), jobs(&first));
+    assert_eq!(repeat.notes.len(), 2);
+    for job in jobs(&first) {
+        s.forget(job.id, job.version).await;
+    }
+    let repeat = s.reserve(take("a")).await;
+    assert_eq!(jobs(&repeat), jobs(&first));
+    assert_eq!(repeat.notes.len(), 0);
+    assert_eq!(ids(s.leases(take("b")).await), [id(3)]);
+}
+
+/// Ids may come again after a day, with nothing in between.
+pub async fn a_request_is_forgotten_in_time(s: Subject) {
+    let take = Reserve { take: true, ..request("a", 1) };
+    s.hold(&[job(1), job(2)]).await;
+    assert_eq!(ids(s.leases(take.clone()).await), [id(1)]);
+    s.pass(DAY_MS);
+    assert_eq!(ids(s.leases(take.clone()).await), [id(2)]);
+    assert_eq!(ids(s.leases(take).await), [id(2)]);
+}

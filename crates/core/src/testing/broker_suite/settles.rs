@@ -1,0 +1,148 @@
+//! The end of a lease.
+
+use super::Subject;
+use crate::id::Receipt;
+use crate::job::{AttemptError, Job, Stage, State};
+use crate::ports::{Note, Reserve};
+use crate::rules::{Again, Decision, Finish};
+use crate::testing::fixtures::{QUEUE, T0, again, finish, id, job, reserve, success};
+
+/// It is handed out no more, and its note has its full final state.
+pub async fn success_ends_a_job(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let job = s.one().await;
+    s.pass(500);
+    let result = Some((*b"done").into());
+    let decision = Decision::Finish(Finish { result, message: Some("fine".into()), ..Finish::new(Stage::Succeeded) });
+    let settled = s.settled(job.receipt(), decision).await;
+    assert_eq!(settled.states, [Some(State::Succeeded)]);
+    let [Note::Changed(ended)] = &settled.notes[..] else { panic!("{:?}", settled.notes) };
+    assert_eq!((ended.stage, ended.finished_at, ended.lease_until), (Stage::Succeeded, Some(s.now()), None));
+    assert_eq!((ended.message.as_deref(), ended.result.as_deref()), (Some("fine"), Some(&b"done"[..])));
+    assert_eq!((ended.attempt, ended.epoch, ended.updated_at), (1, job.epoch, s.now()));
+    assert!(ended.version > job.version);
+    assert_eq!(s.outcomes().await.len(), 1);
+    s.pass(3_600_000);
+    assert_eq!(s.handed_out(1).await, []);
+}
+
+/// With the error of the attempt, as the message too.
+pub async fn a_failure_is_kept_with_its_error(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let job = s.one().await;
+    let error = AttemptError { attempt: 1, at: T0, message: "broken".into(), crashed: true };
+    let failed = Finish { error: Some(error.clone()), crashes: Some(5), ..Finish::new(Stage::Failed) };
+    assert_eq!(s.settle(job.receipt(), Decision::Finish(failed)).await, Some(State::Failed));
+    let note = s.outcomes().await.remove(0);
+    assert_eq!((&note.job().errors[..], note.job().crashes), (&[error][..], 5));
+    assert_eq!(note.job().message.as_deref(), Some("broken"));
+}
+
+/// When the decision says, with the numbers that it says, and a note.
+pub async fn a_job_goes_on_later(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let job = s.one().await;
+    let error = AttemptError { attempt: 1, at: T0, message: "not yet".into(), crashed: false };
+    let decision = Again { due_at: T0 + 15_000, attempt: 1, crashes: 2, error: Some(error.clone()) };
+    let settled = s.settled(job.receipt(), Decision::Again(decision)).await;
+    assert_eq!(settled.states, [Some(State::Scheduled)]);
+    let [Note::Changed(waiting)] = &settled.notes[..] else { panic!("{:?}", settled.notes) };
+    assert_eq!(s.get(id(1)).await.as_ref(), Some(waiting));
+    assert_eq!((waiting.due_at, waiting.crashes, &waiting.errors[..]), (T0 + 15_000, 2, &[error][..]));
+    s.pass(14_999);
+    assert_eq!(s.handed_out(1).await, []);
+    s.pass(1);
+    let second = s.one().await;
+    assert_eq!((second.attempt, second.crashes, second.first_due_at), (2, 2, T0));
+}
+
+/// Of an earlier lease, of a lease that never was, of a job that nobody knows: told so, and nothing is noted.
+pub async fn a_stale_receipt_changes_nothing(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let first = s.one().await;
+    s.settle(first.receipt(), again(&first, T0)).await;
+    assert_eq!(s.settle(first.receipt(), success()).await, None, "released");
+    let second = s.one().await;
+    let noted = s.outcomes().await.len();
+    let future = Receipt { id: id(1), epoch: second.epoch + 1 };
+    let unknown = Receipt { id: id(2), epoch: second.epoch };
+    for receipt in [first.receipt(), future, unknown] {
+        let settled = s.settled(receipt, success()).await;
+        assert!(settled.states == [None] && settled.notes.is_empty(), "{settled:?}");
+    }
+    assert_eq!(s.get(id(1)).await, Some(second.clone()));
+    assert_eq!(s.outcomes().await.len(), noted);
+    assert_eq!(s.settle(second.receipt(), success()).await, Some(State::Succeeded));
+}
+
+/// The same state, and its note as long as that is not forgotten; but not for another decision.
+pub async fn an_end_is_answered_again(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let receipt = s.one().await.receipt();
+    let first = s.settled(receipt, success()).await;
+    let repeat = s.settled(receipt, success()).await;
+    assert_eq!(repeat.states, [Some(State::Succeeded)]);
+    assert_eq!(repeat.notes.len(), 1, "it, too, is answered once that is recorded");
+    assert_eq!(repeat.notes[0].job(), first.notes[0].job());
+    assert_eq!(s.settle(receipt, finish(Stage::Failed)).await, None);
+    s.forget(id(1), first.notes[0].job().version).await;
+    let repeat = s.settled(receipt, success()).await;
+    assert!(repeat.states == [Some(State::Succeeded)] && repeat.notes.is_empty(), "{repeat:?}");
+}
+
+/// In front of what is due later.
+pub async fn a_release_keeps_the_place(s: Subject) {
+    s.hold(&[job(1), job(2), job(3)]).await;
+    let first = s.one().await;
+    let released = Again { due_at: first.due_at, attempt: 0, crashes: 0, error: None };
+    assert_eq!(s.settle(first.receipt(), Decision::Again(released)).await, Some(State::Ready));
+    s.pass(10);
+    let leases = s.leases(reserve(QUEUE, 3)).await;
+    assert_eq!(leases[0].job.attempt, 1, "the released attempt does not count");
+    assert!(leases[0].job.epoch > first.epoch);
+    assert_eq!(super::ids(leases), [1, 2, 3].map(id));
+}
+
+/// The failed job, and the copy that starts with it, in one note. The copy is put when the ledger has it.
+pub async fn a_moved_job_leaves_both(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let running = s.one().await;
+    let copy = Job { queue: "dead".into(), ..job(2) };
+    let moved = Finish { successor: Some(Box::new(copy.clone())), ..Finish::new(Stage::Failed) };
+    let settled = s.settled(running.receipt(), Decision::Finish(moved)).await;
+    assert_eq!(settled.states, [Some(State::Failed)]);
+    let [Note::Moved(failed, successor)] = &settled.notes[..] else { panic!("{:?}", settled.notes) };
+    assert_eq!((failed.id, failed.stage, successor.as_ref()), (id(1), Stage::Failed, &copy));
+    assert!(matches!(&s.outcomes().await[..], [Note::Moved(..)]));
+    assert_eq!(s.get(id(2)).await, None);
+}
+
+/// But the note that removes its record.
+pub async fn a_dropped_job_leaves_nothing(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let running = s.one().await;
+    let dropped = Finish { drop: true, ..Finish::new(Stage::Failed) };
+    let settled = s.settled(running.receipt(), Decision::Finish(dropped)).await;
+    let [Note::Removed(removed)] = &settled.notes[..] else { panic!("{:?}", settled.notes) };
+    assert!(removed.version > running.version, "the ledger knows that it is the later state");
+    assert_eq!(s.get(id(1)).await, None);
+    assert_eq!(s.put(&[job(1)]).await, [crate::ports::Put::Buried]);
+}
+
+/// In the same step, with the lease counted, and a note.
+pub async fn a_taken_job_has_succeeded(s: Subject) {
+    s.hold(&[job(1), job(2)]).await;
+    let taken = s.reserve(Reserve { take: true, ..reserve(QUEUE, 1) }).await;
+    let job = &taken.leases[0].job;
+    assert_eq!((job.id, job.stage, job.message.as_deref()), (id(1), Stage::Succeeded, Some("taken")));
+    assert_eq!((job.attempt, job.started_at, job.finished_at), (1, Some(T0), Some(T0)));
+    assert_eq!(job.lease_until, None);
+    assert!(job.version > T0 && job.epoch > 0);
+    let [Note::Changed(noted)] = &taken.notes[..] else { panic!("{:?}", taken.notes) };
+    assert_eq!(noted, job);
+    assert_eq!(s.outcomes().await.len(), 1);
+    assert_eq!(s.get(id(1)).await.as_ref(), Some(job));
+    s.pass(3_600_000);
+    assert_eq!(s.crashed().await, []);
+    assert_eq!(s.handed_out(10).await, [id(2)]);
+}

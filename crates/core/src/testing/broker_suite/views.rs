@@ -1,0 +1,155 @@
+//! Looking without touching.
+
+use super::Subject;
+use crate::clock::Millis;
+use crate::id::JobId;
+use crate::job::{Job, State};
+use crate::limits::BATCH_JOBS_MAX;
+use crate::ports::{Counts, Listing, Window};
+use crate::testing::fixtures::{QUEUE, T0, cancel, due, id, job, listing, success};
+
+async fn listed(s: &Subject, listing: Listing) -> Vec<JobId> {
+    s.broker.list(listing).await.unwrap().into_iter().map(|job| job.id).collect()
+}
+
+async fn counted(s: &Subject, queue: &str) -> Counts {
+    let counts = s.broker.counts(Some(&[queue.into()])).await.unwrap();
+    assert_eq!((counts.len(), &*counts[0].0), (1, queue));
+    counts[0].1
+}
+
+/// Waiting and running, with all its fields.
+pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
+    use crate::job::{AttemptError, KeyUntil};
+    use crate::retry::Retry;
+    let rich = Job {
+        kind: "mail".into(),
+        first_due_at: T0 - 77,
+        priority: 3,
+        attempt: 4,
+        crashes: 2,
+        retry: Some(Retry { max_attempts: Some(9), ..Retry::default() }.into()),
+        lease_ms: Some(30_000),
+        expires_ms: Some(1_000),
+        key: Some("k".into()),
+        key_until: KeyUntil::Started,
+        tags: ["a".into(), "b".into()].into(),
+        message: Some("last".into()),
+        errors: vec![AttemptError { attempt: 3, at: T0 - 5, message: "last".into(), crashed: true }],
+        version: T0 + 9,
+        epoch: T0 - 50,
+        created_at: T0 - 99,
+        updated_at: T0 - 5,
+        started_at: Some(T0 - 50),
+        ..due(1, T0 + 10)
+    };
+    let empty = Job { payload: (*b"").into(), ..due(2, T0 + 20) };
+    s.hold(&[rich.clone(), empty.clone()]).await;
+    assert_eq!(s.broker.get(&[id(1), id(3), id(2)]).await.unwrap(), [Some(rich.clone()), None, Some(empty)]);
+    s.pass(10);
+    let running = s.one().await;
+    let expected = Job {
+        attempt: 5,
+        version: T0 + 10,
+        epoch: T0 + 10,
+        lease_until: Some(T0 + 30_010),
+        started_at: Some(T0 + 10),
+        updated_at: T0 + 10,
+        ..rich
+    };
+    assert_eq!(running, expected);
+    assert_eq!(s.get(id(1)).await, Some(expected));
+}
+
+/// From then on the ledger knows.
+pub async fn an_ended_job_is_seen_until_it_is_noted(s: Subject) {
+    s.hold(&[job(1), job(2)]).await;
+    s.settle(s.one().await.receipt(), success()).await;
+    s.edit(id(2), cancel()).await;
+    assert_eq!(s.get(id(2)).await.map(|job| job.state(T0)), Some(State::Cancelled));
+    let ended = s.get(id(1)).await.unwrap();
+    assert_eq!(ended.state(T0), State::Succeeded);
+    s.forget(id(1), ended.version).await;
+    assert_eq!(s.get(id(1)).await, None);
+}
+
+/// Whatever their state and priority, and only of one queue.
+pub async fn a_listing_goes_by_due_time(s: Subject) {
+    let jobs = [
+        due(5, T0 - 20),
+        Job { priority: 0, ..due(4, T0 - 10) },
+        due(3, T0 + 10),
+        due(2, T0 + 10),
+        due(1, T0 + 90_000_000),
+        Job { queue: "other".into(), ..job(6) },
+    ];
+    s.hold(&jobs).await;
+    s.pass(10);
+    assert_eq!(s.one().await.id, id(4), "one runs");
+    assert_eq!(listed(&s, listing(QUEUE)).await, [5, 4, 2, 3, 1].map(id));
+    assert_eq!(listed(&s, listing("none")).await, []);
+}
+
+/// Pages of any size make the whole, also of more jobs than one step may touch.
+pub async fn a_listing_is_paged(s: Subject) {
+    let many = 25_000;
+    let at = |n: u64| T0 - 1_000 + n * 31 % 2_000;
+    for batch in (1..=many).map(|n| due(n, at(n))).collect::<Vec<_>>().chunks(BATCH_JOBS_MAX) {
+        s.hold(batch).await;
+    }
+    assert_eq!(s.handed_out(1_000).await.len(), 1_000);
+    let mut places: Vec<(Millis, JobId)> = (1..=many).map(|n| (at(n), id(n))).collect();
+    places.sort();
+    let mut after = None;
+    for expected in places.chunks(1_000) {
+        let page = s.broker.list(Listing { after, ..listing(QUEUE) }).await.unwrap();
+        let page: Vec<_> = page.iter().map(|job| (job.due_at, job.id)).collect();
+        assert!(page == expected, "the page after {after:?} is {} jobs, or others", page.len());
+        after = page.last().copied();
+    }
+    assert_eq!(listed(&s, Listing { after, ..listing(QUEUE) }).await, []);
+    assert_eq!(listed(&s, Listing { limit: 3, ..listing(QUEUE) }).await.len(), 3);
+}
+
+/// Only those; a window is inclusive.
+pub async fn a_listing_has_states_and_a_window(s: Subject) {
+    s.hold(&[due(1, T0 - 3), due(2, T0 - 2), due(3, T0), due(4, T0 + 1), due(5, T0 + 2)]).await;
+    assert_eq!(s.handed_out(1).await, [id(1)]);
+    let of = |states: &[State]| Listing { states: states.to_vec(), ..listing(QUEUE) };
+    assert_eq!(listed(&s, of(&[State::Running])).await, [id(1)]);
+    assert_eq!(listed(&s, of(&[State::Ready])).await, [2, 3].map(id));
+    assert_eq!(listed(&s, of(&[State::Scheduled])).await, [4, 5].map(id));
+    assert_eq!(listed(&s, of(&[State::Scheduled, State::Running])).await, [1, 4, 5].map(id));
+    assert_eq!(listed(&s, of(&[])).await, []);
+    let window = Window { from: T0 - 2, to: T0 + 1 };
+    assert_eq!(listed(&s, Listing { window, ..listing(QUEUE) }).await, [2, 3, 4].map(id));
+    let after = Some((T0 - 2, id(2)));
+    assert_eq!(listed(&s, Listing { window, after, ..listing(QUEUE) }).await, [3, 4].map(id));
+}
+
+/// By what they are now.
+pub async fn jobs_are_counted(s: Subject) {
+    assert_eq!(counted(&s, "none").await, Counts::default());
+    let urgent = Job { priority: 1, ..due(2, T0 + 5) };
+    s.hold(&[due(1, T0 - 5), urgent, due(3, T0 - 9), due(4, T0 + 50), Job { queue: "other".into(), ..job(5) }]).await;
+    let counts = Counts { scheduled: 2, ready: 2, running: 0, oldest_due: Some(T0 - 9), paused: false };
+    assert_eq!(counted(&s, QUEUE).await, counts);
+    s.pass(5);
+    assert_eq!(s.handed_out(2).await, [2, 3].map(id));
+    let counts = Counts { scheduled: 1, ready: 1, running: 2, oldest_due: Some(T0 - 5), paused: false };
+    assert_eq!(counted(&s, QUEUE).await, counts);
+    let mut all = s.broker.counts(None).await.unwrap();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    let other = Counts { ready: 1, oldest_due: Some(T0), ..Counts::default() };
+    assert_eq!(all, [(QUEUE.into(), counts), ("other".into(), other)]);
+    s.edit(id(1), cancel()).await;
+    assert_eq!((counted(&s, QUEUE).await.ready, counted(&s, QUEUE).await.oldest_due), (0, None));
+}
+
+/// Also of an empty queue.
+pub async fn pausing_is_counted(s: Subject) {
+    s.broker.pause(&QUEUE.into(), true).await.unwrap();
+    assert!(counted(&s, QUEUE).await.paused);
+    s.broker.pause(&QUEUE.into(), false).await.unwrap();
+    assert!(!counted(&s, QUEUE).await.paused);
+}

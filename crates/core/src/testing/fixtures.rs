@@ -1,0 +1,87 @@
+//! Jobs and requests with defaults for all that a test is not about: name what it is about with `..job(1)`.
+
+use crate::clock::Millis;
+use crate::id::JobId;
+use crate::job::{Due, Job, NewJob, Stage};
+use crate::limits::PAYLOAD_BYTES_DEFAULT;
+use crate::ports::{Change, Edit, Listing, Named, Reserve, Source, Window};
+use crate::rules::{Again, Decision, Finish};
+use std::sync::Arc;
+
+/// Where the wall clock of a test begins.
+pub const T0: Millis = 1_800_000_000_000;
+
+/// The queue of a job that names none.
+pub const QUEUE: &str = "orders";
+
+/// The n-th id.
+pub fn id(n: u64) -> JobId {
+    JobId::from_sequence(n)
+}
+
+/// A job of the queue [`QUEUE`] that was pushed at [`T0`], due then.
+pub fn job(n: u64) -> Job {
+    due(n, T0)
+}
+
+/// A job that was pushed at [`T0`], due at this instant.
+pub fn due(n: u64, due_at: Millis) -> Job {
+    let new = NewJob { queue: QUEUE.into(), due: Due::At(due_at), ..NewJob::new(*b"payload") };
+    new.accept(id(n), T0, PAYLOAD_BYTES_DEFAULT).expect("a fixture keeps the limits")
+}
+
+/// A request for at most so many due jobs of one queue.
+pub fn reserve(queue: &str, limit: usize) -> Reserve {
+    reserve_from(&[queue], limit)
+}
+
+/// A request for at most so many due jobs of these queues, in this order.
+pub fn reserve_from(queues: &[&str], limit: usize) -> Reserve {
+    Reserve {
+        source: Source::Queues(queues.iter().map(|&queue| queue.into()).collect()),
+        limit,
+        window: Window::ALL,
+        lease_ms: None,
+        queue_lease_ms: Vec::new(),
+        request_id: None,
+        take: false,
+    }
+}
+
+/// A request for particular jobs, in any version.
+pub fn reserve_named(ids: &[JobId]) -> Reserve {
+    let named = ids.iter().map(|&id| Named { id, version: None });
+    Reserve { source: Source::Named(named.collect()), ..reserve(QUEUE, 1_000) }
+}
+
+/// An end in this stage, with nothing said.
+pub fn finish(stage: Stage) -> Decision {
+    Decision::Finish(Finish::new(stage))
+}
+
+/// Success, with nothing said.
+pub fn success() -> Decision {
+    finish(Stage::Succeeded)
+}
+
+/// Another attempt from this instant on, with what the job has counted so far.
+pub fn again(job: &Job, due_at: Millis) -> Decision {
+    Decision::Again(Again { due_at, attempt: job.attempt, crashes: job.crashes, error: None })
+}
+
+/// A change of a job in any version.
+pub fn edit(id: JobId, change: Change) -> Edit {
+    Edit { id, version: None, change }
+}
+
+/// Cancellation with nothing said.
+pub fn cancel() -> Change {
+    Change::Cancel { message: None }
+}
+
+/// The first live jobs of a queue, in whatever state.
+pub fn listing(queue: &str) -> Listing {
+    use crate::job::State::{Ready, Running, Scheduled};
+    let states = vec![Scheduled, Ready, Running];
+    Listing { queue: Arc::from(queue), states, window: Window::ALL, after: None, limit: 1_000 }
+}

@@ -1,0 +1,307 @@
+//! A hierarchical timing wheel: what is due when, for one queue, in memory.
+//!
+//! After G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), scheme 7. A tick is
+//! a millisecond. Level 0 has a slot for each of 256 ticks, level 1 for each 256 times 256 ticks, and so on;
+//! an entry lies on the level of the highest digit (to base 256) in which its due time differs from the
+//! wheel's now. When the wheel reaches a slot of a higher level, that slot is spread over the levels below
+//! (it *cascades*), so an entry moves at most seven times, and within an hour mostly twice.
+//!
+//! Invariants:
+//! - no entry is due before the wheel's now;
+//! - from level 1 up, the slot of now itself is empty, but for one that is being cascaded;
+//! - no call touches an unbounded number of entries.
+//!
+//! It deliberately does not read a clock, wake anybody, order by priority, or store jobs: it holds ids.
+
+mod slab;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroU32;
+
+use slab::Slab;
+use slots::{CHUNK_LINKS, Place, Slot, Slots, level_of};
+
+/// Entries that one call of [`Wheel::expire`] cascades at most, give or take a chunk: about a
+/// millisecond's work.
+pub const CASCADE_MAX: usize = 16_384;
+
+/// Heap bytes that an emptied wheel keeps for what comes next; with more it gives all of them back.
+pub const KEEP_BYTES_MAX: usize = 64 * 1024;
+
+/// Names an entry until it is handed out or cancelled; afterwards it names nothing.
+///
+/// An entry's number is used again, so a handle also carries the wheel's count of inserts at its time, modulo
+/// 2³² - 1. A stale handle could only ever be mistaken exactly that many inserts later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Handle {
+    index: u32,
+    stamp: NonZeroU32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry<T> {
+    due: u64,
+    value: T,
+    place: Place,
+    /// That of the handle; `None` when the entry is free.
+    stamp: Option<NonZeroU32>,
+}
+
+/// Values by the tick at which they are due.
+///
+/// An entry takes 24 bytes (when `T` is a `u64`) and 5 in a slot, at most 88 when nearly all of its
+/// neighbours were cancelled; an empty wheel takes 192. Memory follows the most entries held at once, and is
+/// given back when the wheel is empty again.
+///
+/// ```
+/// let mut wheel = duetime_core::wheel::Wheel::new(1_000);
+/// let tea = wheel.insert(1_500, "tea");
+/// wheel.insert(1_200, "egg");
+/// let mut ready = Vec::new();
+/// assert!(!wheel.expire(1_499, 10, |value| ready.push(value)));
+/// assert_eq!(ready, ["egg"]);
+/// assert_eq!(wheel.cancel(tea), Some("tea"));
+/// assert_eq!(wheel.cancel(tea), None);
+/// ```
+#[derive(Debug)]
+pub struct Wheel<T> {
+    now: u64,
+    /// The level of the slot that is being cascaded, 0 when none is. Only the slot of `now` ever is.
+    cascading: usize,
+    len: usize,
+    stamp: NonZeroU32,
+    entries: Slab<Entry<T>>,
+    slots: Slots,
+}
+
+impl<T: Copy> Wheel<T> {
+    /// An empty wheel that stands at the tick `now`, in milliseconds.
+    pub const fn new(now: u64) -> Self {
+        Self { now, cascading: 0, len: 0, stamp: NonZeroU32::MIN, entries: Slab::new(), slots: Slots::new() }
+    }
+
+    /// The tick up to which the wheel has turned: all that was due before it has been handed out. Never goes
+    /// back. It may lag behind what [`expire`](Self::expire) was asked for while that answers `true`.
+    pub const fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// How many entries are waiting.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no entry is waiting.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Heap memory held, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.entries.bytes() + self.slots.bytes()
+    }
+
+    /// Adds a value that is due at the tick `due`, in milliseconds; any `u64` will do. One before
+    /// [`now`](Self::now) counts as now: the next [`expire`](Self::expire) hands it out.
+    ///
+    /// # Panics
+    ///
+    /// Beyond 2³² - 1 entries; after adverse cancels, no sooner than at 2²⁸.
+    pub fn insert(&mut self, due: u64, value: T) -> Handle {
+        let due = due.max(self.now);
+        let stamp = self.stamp;
+        self.stamp = stamp.checked_add(1).unwrap_or(NonZeroU32::MIN);
+        let entry = Entry { due, value, place: Place::default(), stamp: Some(stamp) };
+        let index = self.entries.insert(entry, u32::MAX);
+        // What would pass a slot that is being cascaded queues up behind it, or it would overtake those of
+        // the same tick that are still in there.
+        let level = level_of(self.now, due).max(self.cascading);
+        self.entries[index].place = self.slots.append(Slot::of(level, due), index);
+        self.len += 1;
+        Handle { index, stamp }
+    }
+
+    /// Takes out the entry that `handle` names and returns its value, or `None` if it is gone. Constant time.
+    pub fn cancel(&mut self, handle: Handle) -> Option<T> {
+        let entry = *self.entries.get(handle.index).filter(|entry| entry.stamp == Some(handle.stamp))?;
+        self.slots.remove(entry.place);
+        self.free(handle.index);
+        self.release();
+        Some(entry.value)
+    }
+
+    /// Hands out what is due at the tick `now` or before: by due time, then in the order of insertion, and at
+    /// most `limit` values. Answers whether to call again: because more is due than `limit`, or because
+    /// [`CASCADE_MAX`] was reached. What is inserted between two calls comes in its order.
+    ///
+    /// A `now` before [`now`](Self::now) counts as the latter. Empty stretches are skipped, however long.
+    pub fn expire(&mut self, now: u64, limit: usize, out: impl FnMut(T)) -> bool {
+        self.turn(now, limit, CASCADE_MAX, out)
+    }
+
+    /// The tick to look again, in milliseconds: never later than the next due time, and exact when that is
+    /// in the lowest level or nearly alone. Where it is earlier, calling [`expire`](Self::expire) then brings
+    /// a better answer; after as many as there are levels it is exact. `None` when the wheel is empty.
+    pub fn next_expiry(&self) -> Option<u64> {
+        if self.cascading > 0 && self.len > 0 {
+            return Some(self.now);
+        }
+        self.slots.first(self.now).map(|slot| self.first_due(slot))
+    }
+
+    /// Visits the entries numbered from `from` up to `count` further on, with due time (as counted by
+    /// [`insert`](Self::insert)) and value, in no useful order. Returns where to go on, or `None` at the end.
+    ///
+    /// Entries do not change their number: those that wait all through a listing are seen exactly once.
+    pub fn scan(&self, from: usize, count: usize, mut visit: impl FnMut(u64, T)) -> Option<usize> {
+        let end = self.entries.end();
+        let stop = from.saturating_add(count).min(end);
+        for index in from..stop {
+            let entry = &self.entries[index as u32];
+            if entry.stamp.is_some() {
+                visit(entry.due, entry.value);
+            }
+        }
+        (stop < end).then_some(stop)
+    }
+
+    /// [`expire`](Self::expire) with the bound on cascading as a parameter: `work` entries.
+    fn turn(&mut self, now: u64, limit: usize, mut work: usize, mut out: impl FnMut(T)) -> bool {
+        let target = now.max(self.now);
+        let mut left = limit;
+        let again = loop {
+            if self.cascading > 0 && !self.cascade(&mut work) {
+                break true;
+            }
+            let first = self.slots.first(self.now).map(|slot| (slot, slot.start(self.now)));
+            let Some((slot, start)) = first.filter(|(_, start)| *start <= target) else {
+                self.now = target;
+                break false;
+            };
+            if slot.level() > 0 {
+                if !self.drain_few(slot, target, &mut left, &mut out) {
+                    self.now = self.first_due(slot).min(target);
+                    self.cascading = slot.level();
+                }
+            } else {
+                self.now = start;
+                if left == 0 {
+                    break true;
+                }
+                self.drain(slot, &mut left, &mut out);
+            }
+        };
+        self.release();
+        again
+    }
+
+    /// A lower bound of the due times in an occupied slot; exact in level 0 and where looking is cheap. That
+    /// spares a sparse wheel most of its cascades, and its owner the wakes for them.
+    fn first_due(&self, slot: Slot) -> u64 {
+        match self.slots.head(slot) {
+            Some(head) if head.is_last() && slot.level() > 0 => {
+                head.iter().map(|(index, _)| self.entries[index].due).min().expect("a chunk has a live link")
+            }
+            _ => slot.start(self.now),
+        }
+    }
+
+    /// Spreads the slot of now on the level `cascading` over the levels below. Answers whether that is done.
+    fn cascade(&mut self, work: &mut usize) -> bool {
+        let slot = Slot::of(self.cascading, self.now);
+        while let Some(head) = self.slots.head(slot) {
+            if *work == 0 {
+                return false;
+            }
+            *work = work.saturating_sub(head.live());
+            // Read all before moving any: these loads do not wait for each other.
+            let mut batch = [(0, 0); CHUNK_LINKS];
+            let mut count = 0;
+            for (index, _) in head.iter() {
+                batch[count] = (index, self.entries[index].due);
+                count += 1;
+            }
+            self.slots.pop(slot);
+            for (index, due) in &batch[..count] {
+                let to = Slot::of(level_of(self.now, *due), *due);
+                self.entries[*index].place = self.slots.append(to, *index);
+            }
+        }
+        self.cascading = 0;
+        true
+    }
+
+    /// Hands out up to `left` entries of a slot of level 0, all of which are due.
+    fn drain(&mut self, slot: Slot, left: &mut usize, out: &mut impl FnMut(T)) {
+        while let Some(head) = self.slots.head(slot) {
+            let mut batch = [(0, Place::default()); CHUNK_LINKS];
+            let mut count = 0;
+            for link in head.iter().take(*left) {
+                batch[count] = link;
+                count += 1;
+            }
+            if count == 0 {
+                return;
+            }
+            let whole = count == head.live();
+            if whole {
+                self.slots.pop(slot);
+            }
+            *left -= count;
+            for (index, place) in &batch[..count] {
+                if !whole {
+                    self.slots.remove(*place);
+                }
+                let value = self.free(*index);
+                out(value);
+            }
+        }
+    }
+
+    /// Hands out a slot of a higher level as it is, if its entries are few and all due. Answers whether it did.
+    /// In a sparse wheel most slots are like that, and need no cascade.
+    fn drain_few(&mut self, slot: Slot, target: u64, left: &mut usize, out: &mut impl FnMut(T)) -> bool {
+        let Some(head) = self.slots.head(slot).filter(|head| head.is_last() && head.live() <= *left) else {
+            return false;
+        };
+        let mut batch = [(0, 0); CHUNK_LINKS];
+        let mut count = 0;
+        for (index, _) in head.iter() {
+            batch[count] = (self.entries[index].due, index);
+            count += 1;
+        }
+        let batch = &mut batch[..count];
+        batch.sort_by_key(|(due, _)| *due);
+        let last = batch[count - 1].0;
+        if last > target {
+            return false;
+        }
+        self.now = last;
+        self.slots.pop(slot);
+        *left -= count;
+        for (_, index) in batch {
+            let value = self.free(*index);
+            out(value);
+        }
+        true
+    }
+
+    fn free(&mut self, index: u32) -> T {
+        let entry = &mut self.entries[index];
+        entry.stamp = None;
+        let value = entry.value;
+        self.entries.remove(index);
+        self.len -= 1;
+        value
+    }
+
+    /// Gives the memory of a burst back. Stamps go on counting, so old handles stay stale.
+    fn release(&mut self) {
+        if self.len == 0 && self.bytes() > KEEP_BYTES_MAX {
+            self.entries = Slab::new();
+            self.slots = Slots::new();
+        }
+    }
+}

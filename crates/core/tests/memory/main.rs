@@ -1,0 +1,16 @@
+//! The memory broker: the conformance suite, and a plain model as its oracle.
+
+mod random;
+mod world;
+
+use duetime_core::Memory;
+use duetime_core::ports::Broker;
+use duetime_core::testing::ManualClock;
+use std::sync::Arc;
+
+async fn memory(clock: Arc<ManualClock>) -> Arc<dyn Broker> {
+    Arc::new(Memory::new(clock))
+}
+
+duetime_core::broker_suite!(memory);
+duetime_core::stepped_clock_suite!(memory);

@@ -1,0 +1,416 @@
+//! The rules: tables of what is decided, and properties that hold whatever comes.
+
+use duetime_core::limits::{DAY_MS, DELAY_MS_MAX, HOUR_MS, MINUTE_MS, SECOND_MS};
+use duetime_core::retry::{Backoff, DEFAULT_STEPS_MS, Retry, WhenExhausted};
+use duetime_core::rules::{
+    self, Again, Decision, Failure, Finish, after_crash, after_expiry, after_failure, after_release,
+};
+use duetime_core::testing::fixtures::{T0, id, job};
+use duetime_core::{AttemptError, Job, JobId, Millis, Stage};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+
+/// A job on its n-th attempt, which began at its due time.
+fn attempt(attempt: u32) -> Job {
+    Job { attempt, epoch: 7, lease_until: Some(T0 + MINUTE_MS), started_at: Some(T0), ..job(1) }
+}
+
+fn failed(message: &str) -> Failure {
+    Failure { message: message.into(), ..Failure::default() }
+}
+
+fn fails(job: &Job, retry: &Retry, now: Millis) -> Decision {
+    after_failure(job, retry, &failed("no"), now, Some(id(99)))
+}
+
+#[track_caller]
+fn again(decision: Decision) -> Again {
+    match decision {
+        Decision::Again(again) => again,
+        Decision::Finish(finish) => panic!("expected another attempt, got {finish:?}"),
+    }
+}
+
+#[track_caller]
+fn finish(decision: Decision) -> Finish {
+    match decision {
+        Decision::Finish(finish) => finish,
+        Decision::Again(again) => panic!("expected an end, got {again:?}"),
+    }
+}
+
+fn backoff(backoff: Backoff) -> Retry {
+    Retry { backoff: Some(backoff), ..Retry::default() }
+}
+
+/// The waits after each failure until the end, at most `count`.
+fn waits(retry: &Retry, count: usize) -> Vec<u64> {
+    let decisions = (1..).take(count).map(|n| fails(&attempt(n), retry, T0));
+    decisions.map_while(|d| if let Decision::Again(a) = d { Some(a.due_at - T0) } else { None }).collect()
+}
+
+#[test]
+fn the_default_rule_makes_sixteen_attempts_over_two_days() {
+    let waits = waits(&Retry::default(), 100);
+    assert_eq!(waits, DEFAULT_STEPS_MS);
+    let minutes = [0.25, 0.25, 0.5, 3.0, 10.0, 20.0, 30.0, 30.0, 30.0, 60.0, 180.0, 180.0, 180.0, 360.0, 360.0];
+    assert_eq!(waits, minutes.map(|m| (m * MINUTE_MS as f64) as u64));
+    let last = finish(fails(&attempt(16), &Retry::default(), T0));
+    assert_eq!((last.stage, last.drop, last.successor), (Stage::Failed, false, None));
+}
+
+#[test]
+fn waits_follow_the_backoff() {
+    let table: [(Retry, Vec<u64>); 8] = [
+        (backoff(Backoff::None), vec![]),
+        (backoff(Backoff::Fixed { delay_ms: 5 }), vec![5; 15]),
+        (backoff(Backoff::Steps(vec![1, 2, 3])), vec![1, 2, 3]),
+        (Retry { max_attempts: Some(6), ..backoff(Backoff::Steps(vec![1, 2])) }, vec![1, 2, 2, 2, 2]),
+        (Retry { max_attempts: Some(2), ..backoff(Backoff::Steps(vec![1, 2, 3])) }, vec![1]),
+        (Retry { max_attempts: Some(1), ..Retry::default() }, vec![]),
+        (Retry { max_attempts: Some(18), ..Retry::default() }, [&DEFAULT_STEPS_MS[..], &[6 * HOUR_MS; 2]].concat()),
+        (
+            Retry {
+                max_attempts: Some(7),
+                ..backoff(Backoff::Exponential { first_ms: 100, factor: 2.0, max_ms: 1_500, jitter: 0.0 })
+            },
+            vec![100, 200, 400, 800, 1_500, 1_500],
+        ),
+    ];
+    for (retry, expected) in table {
+        retry.check().unwrap();
+        assert_eq!(waits(&retry, 100), expected, "{retry:?}");
+    }
+}
+
+#[test]
+fn without_a_limit_there_is_always_another_attempt() {
+    let retry = Retry { max_attempts: Some(0), ..backoff(Backoff::Fixed { delay_ms: 5 }) };
+    for n in [1, 16, 1_000_000, u32::MAX] {
+        assert_eq!(again(fails(&attempt(n), &retry, T0)).due_at, T0 + 5);
+    }
+}
+
+/// `0 × ∞` is not a number, and the least of that and the longest wait is the longest wait.
+#[test]
+fn an_exponential_wait_that_begins_with_nothing_stays_nothing() {
+    let retry = Retry {
+        max_attempts: Some(0),
+        ..backoff(Backoff::Exponential { first_ms: 0, factor: 100.0, max_ms: HOUR_MS, jitter: 0.5 })
+    };
+    for n in [1, 2, 154, 156, 10_000, u32::MAX] {
+        assert_eq!(again(fails(&attempt(n), &retry, T0)).due_at, T0, "attempt {n}");
+    }
+}
+
+#[test]
+fn jitter_spreads_waits_within_its_bounds() {
+    let exponential = |jitter| Retry {
+        max_attempts: Some(0),
+        ..backoff(Backoff::Exponential { first_ms: 1_000, factor: 1.0, max_ms: 1_000, jitter })
+    };
+    let waits = |jitter| {
+        let of = |n| again(fails(&Job { id: id(n), ..attempt(3) }, &exponential(jitter), T0)).due_at - T0;
+        (1..=10_000).map(of).collect::<Vec<_>>()
+    };
+    assert!(waits(0.0).iter().all(|&ms| ms == 1_000));
+    let spread = waits(0.25);
+    assert!(spread.iter().all(|ms| (750..=1_250).contains(ms)));
+    assert!(spread.iter().min() < Some(&760) && spread.iter().max() > Some(&1_240), "all of the range is used");
+    let mean = spread.iter().sum::<u64>() as f64 / spread.len() as f64;
+    assert!((990.0..=1_010.0).contains(&mean), "{mean}");
+    assert_eq!(spread, waits(0.25), "asked twice, the answer is the same");
+}
+
+#[test]
+fn no_attempt_begins_past_the_greatest_age() {
+    let retry = Retry { max_age_ms: Some(HOUR_MS), ..backoff(Backoff::Fixed { delay_ms: 1_000 }) };
+    let at = T0 + HOUR_MS - 1_000;
+    assert_eq!(again(fails(&attempt(2), &retry, at)).due_at, T0 + HOUR_MS);
+    assert_eq!(finish(fails(&attempt(2), &retry, at + 1)).stage, Stage::Failed);
+    let moved = Job { due_at: T0 + DAY_MS, first_due_at: T0 + DAY_MS, ..attempt(2) };
+    again(fails(&moved, &retry, T0 + DAY_MS));
+    again(after_crash(&attempt(2), &retry, T0 + HOUR_MS, None));
+    assert_eq!(finish(after_crash(&attempt(2), &retry, T0 + HOUR_MS + 1, None)).stage, Stage::Failed);
+}
+
+#[test]
+fn a_failure_may_name_its_own_wait() {
+    let failure = Failure { retry_after_ms: Some(77), ..failed("busy") };
+    let decided = again(after_failure(&attempt(1), &Retry::default(), &failure, T0, None));
+    assert_eq!(decided.due_at, T0 + 77);
+    assert_eq!(finish(after_failure(&attempt(16), &Retry::default(), &failure, T0, None)).stage, Stage::Failed);
+    let aged = Retry { max_age_ms: Some(76), ..Retry::default() };
+    assert_eq!(finish(after_failure(&attempt(1), &aged, &failure, T0, None)).stage, Stage::Failed);
+}
+
+#[test]
+fn a_failure_keeps_its_message_and_counts() {
+    let crashed = Job { crashes: 2, ..attempt(3) };
+    let decided = again(fails(&crashed, &Retry::default(), T0 + 5));
+    assert_eq!((decided.attempt, decided.crashes), (3, 2));
+    let error = AttemptError { attempt: 3, at: T0 + 5, message: "no".into(), crashed: false };
+    assert_eq!(decided.error, Some(error.clone()));
+    let decided = finish(fails(&Job { crashes: 2, ..attempt(16) }, &Retry::default(), T0 + 5));
+    assert_eq!((decided.crashes, decided.error), (Some(2), Some(AttemptError { attempt: 16, ..error })));
+}
+
+#[test]
+fn what_becomes_of_an_exhausted_job() {
+    let when = |when_exhausted| Retry { when_exhausted: Some(when_exhausted), ..Retry::default() };
+    let last = Job {
+        key: Some("k".into()),
+        tags: ["t".into()].into(),
+        expires_ms: Some(9),
+        lease_ms: Some(5_000),
+        crashes: 3,
+        ..attempt(16)
+    };
+    let kept = finish(fails(&last, &when(WhenExhausted::Keep), T0));
+    assert_eq!((kept.stage, kept.drop, kept.successor), (Stage::Failed, false, None));
+    let dropped = finish(fails(&last, &when(WhenExhausted::Drop), T0));
+    assert_eq!((dropped.stage, dropped.drop, dropped.successor), (Stage::Failed, true, None));
+    let restarted = again(fails(&last, &when(WhenExhausted::Restart), T0));
+    assert_eq!((restarted.attempt, restarted.crashes, restarted.due_at), (0, 0, T0 + 15 * SECOND_MS));
+    assert!(restarted.error.is_some());
+    let moved = finish(fails(&last, &when(WhenExhausted::Move("dead".into())), T0 + 3));
+    let copy = *moved.successor.expect("a copy");
+    assert_eq!((moved.stage, moved.drop, copy.id, &*copy.queue), (Stage::Failed, false, id(99), "dead"));
+    assert_eq!((copy.attempt, copy.crashes, copy.epoch, copy.due_at, copy.first_due_at), (0, 0, 0, T0 + 3, T0 + 3));
+    assert_eq!((&copy.key, &copy.retry, copy.expires_ms, copy.lease_until), (&None, &None, None, None));
+    assert_eq!((&copy.payload, &copy.tags, copy.lease_ms), (&last.payload, &last.tags, Some(5_000)));
+    assert!(copy.is_pending() && copy.message.is_some());
+}
+
+#[test]
+fn a_final_failure_gives_up_at_once() {
+    let last = Failure { is_final: true, retry_after_ms: Some(5), ..failed("never") };
+    let decide = |when_exhausted| {
+        let retry = Retry { when_exhausted, ..Retry::default() };
+        finish(after_failure(&attempt(1), &retry, &last, T0, Some(id(99))))
+    };
+    assert_eq!(decide(None).stage, Stage::Failed);
+    assert!(decide(Some(WhenExhausted::Drop)).drop);
+    assert!(decide(Some(WhenExhausted::Move("dead".into()))).successor.is_some());
+}
+
+/// A worker that says that it is hopeless is not asked again and again.
+#[test]
+fn a_final_failure_does_not_restart() {
+    let retry = Retry { when_exhausted: Some(WhenExhausted::Restart), ..Retry::default() };
+    for n in [1, 16] {
+        let last = Failure { is_final: true, ..failed("never") };
+        assert_eq!(finish(after_failure(&attempt(n), &retry, &last, T0, None)).stage, Stage::Failed);
+    }
+}
+
+/// A job that takes its workers down must not do so for ever.
+#[test]
+fn a_poison_job_does_not_restart() {
+    let retry = Retry { when_exhausted: Some(WhenExhausted::Restart), ..Retry::default() };
+    let poison = Job { crashes: 4, ..attempt(5) };
+    assert_eq!(finish(after_crash(&poison, &retry, T0, None)).stage, Stage::Failed);
+    let spent = Job { crashes: 1, ..attempt(16) };
+    assert_eq!(again(after_crash(&spent, &retry, T0, None)).attempt, 0, "its attempts are spent, no more");
+}
+
+/// Or it would restart with each attempt, past its greatest age.
+#[test]
+fn a_job_that_is_too_old_does_not_restart() {
+    let retry = Retry { when_exhausted: Some(WhenExhausted::Restart), max_age_ms: Some(HOUR_MS), ..Retry::default() };
+    assert_eq!(again(fails(&attempt(16), &retry, T0)).attempt, 0);
+    assert_eq!(finish(fails(&attempt(16), &retry, T0 + HOUR_MS)).stage, Stage::Failed);
+    assert_eq!(finish(fails(&attempt(1), &retry, T0 + HOUR_MS)).stage, Stage::Failed);
+}
+
+#[test]
+fn a_crash_counts_and_the_job_is_ready_at_once() {
+    let decided = again(after_crash(&Job { crashes: 1, ..attempt(2) }, &Retry::default(), T0 + 60_000, None));
+    assert_eq!((decided.due_at, decided.attempt, decided.crashes), (T0, 2, 2), "it keeps its place");
+    assert!(decided.error.is_some_and(|error| error.crashed && error.attempt == 2));
+    let ahead = Job { due_at: T0 + HOUR_MS, ..attempt(2) };
+    assert_eq!(again(after_crash(&ahead, &Retry::default(), T0, None)).due_at, T0, "the clock was set back");
+}
+
+#[test]
+fn the_last_crash_fails_the_job() {
+    let table = [(None, 5), (Some(1), 1), (Some(2), 2), (Some(u32::MAX), u32::MAX)];
+    for (max_crashes, last) in table {
+        let retry = Retry { max_crashes, max_attempts: Some(0), ..Retry::default() };
+        let before = |crashes| Job { crashes, ..attempt(1) };
+        if last > 1 {
+            assert_eq!(again(after_crash(&before(last - 2), &retry, T0, None)).crashes, last - 1);
+        }
+        let decided = finish(after_crash(&before(last - 1), &retry, T0, None));
+        assert_eq!((decided.stage, decided.crashes), (Stage::Failed, Some(last)));
+        assert!(decided.error.is_some_and(|error| error.crashed));
+    }
+    assert_eq!(finish(after_crash(&attempt(16), &Retry::default(), T0, None)).stage, Stage::Failed, "the last attempt");
+}
+
+#[test]
+fn a_release_does_not_count() {
+    let decided = again(after_release(&Job { crashes: 3, ..attempt(2) }, 0, T0 + 500));
+    assert_eq!(decided, Again { due_at: T0, attempt: 1, crashes: 3, error: None });
+    assert_eq!(again(after_release(&attempt(1), 700, T0 + 500)).due_at, T0 + 1_200);
+    assert_eq!(again(after_release(&attempt(0), 0, T0)).attempt, 0);
+    let ahead = Job { due_at: T0 + HOUR_MS, ..attempt(1) };
+    assert_eq!(again(after_release(&ahead, 0, T0)).due_at, T0, "the clock was set back");
+}
+
+#[test]
+fn a_job_that_is_asked_to_stop_does_not_go_on() {
+    let asked = Job { cancel_asked: true, crashes: 1, ..attempt(1) };
+    let failure = finish(fails(&asked, &Retry::default(), T0));
+    assert_eq!((failure.stage, failure.crashes), (Stage::Cancelled, Some(1)));
+    assert!(failure.error.is_some());
+    let crash = finish(after_crash(&asked, &Retry::default(), T0, None));
+    assert_eq!((crash.stage, crash.crashes), (Stage::Cancelled, Some(2)));
+    assert_eq!(finish(after_release(&asked, 0, T0)).stage, Stage::Cancelled);
+}
+
+/// The decision was made before it was asked.
+#[test]
+fn a_decision_to_go_on_yields_to_a_cancellation() {
+    let mut asked = Job { cancel_asked: true, ..attempt(1) };
+    rules::apply(&mut asked, fails(&attempt(1), &Retry::default(), T0), T0 + 5);
+    assert_eq!((asked.stage, asked.finished_at, asked.lease_until), (Stage::Cancelled, Some(T0 + 5), None));
+    assert_eq!(asked.errors.len(), 1);
+    let mut asked = Job { cancel_asked: true, ..attempt(1) };
+    rules::apply(&mut asked, Decision::Finish(Finish::new(Stage::Succeeded)), T0);
+    assert_eq!(asked.stage, Stage::Succeeded, "but success wins");
+}
+
+#[test]
+fn an_expired_job_has_failed() {
+    let expired = after_expiry(&Job { expires_ms: Some(250), ..job(1) });
+    assert_eq!(expired.stage, Stage::Failed);
+    assert!(expired.message.is_some_and(|message| message.starts_with("expired") && message.contains("250 ms")));
+}
+
+#[test]
+fn the_last_twenty_errors_are_kept() {
+    let mut kept = attempt(0);
+    for n in 1..=30 {
+        rules::lease(&mut kept, T0 + MINUTE_MS, T0);
+        let decided =
+            after_failure(&kept, &Retry { max_attempts: Some(0), ..Retry::default() }, &failed("no"), T0, None);
+        rules::apply(&mut kept, decided, T0);
+        assert_eq!(kept.attempt, n);
+    }
+    assert_eq!(kept.errors.iter().map(|error| error.attempt).collect::<Vec<_>>(), (11..=30).collect::<Vec<_>>());
+}
+
+/// What a rule may be, within its limits.
+fn retries() -> impl Strategy<Value = Retry> {
+    let wait = || prop_oneof![Just(0), Just(DELAY_MS_MAX), 0..DELAY_MS_MAX, 0..100_000_u64];
+    let exponential = (wait(), 1.0..=100.0, wait(), 0.0..=1.0)
+        .prop_map(|(first_ms, factor, max_ms, jitter)| Backoff::Exponential { first_ms, factor, max_ms, jitter });
+    let backoff = prop_oneof![
+        Just(Backoff::Default),
+        Just(Backoff::None),
+        prop::collection::vec(wait(), 1..100).prop_map(Backoff::Steps),
+        wait().prop_map(|delay_ms| Backoff::Fixed { delay_ms }),
+        exponential,
+    ];
+    let when = prop_oneof![
+        Just(WhenExhausted::Keep),
+        Just(WhenExhausted::Drop),
+        Just(WhenExhausted::Restart),
+        Just(WhenExhausted::Move("dead".into())),
+    ];
+    use prop::option::of as some;
+    (some(backoff), some(any::<u32>()), some(wait()), some(1..=u32::MAX), some(when)).prop_map(
+        |(backoff, max_attempts, max_age_ms, max_crashes, when_exhausted)| Retry {
+            backoff,
+            max_attempts,
+            max_age_ms,
+            max_crashes,
+            when_exhausted,
+        },
+    )
+}
+
+/// A running job with numbers of any size.
+fn running() -> impl Strategy<Value = Job> {
+    let number = || prop_oneof![0..10_u64, T0 - 10..T0 + 10, (i64::MAX as u64 - 10)..=i64::MAX as u64, Just(u64::MAX)];
+    let count = || prop_oneof![0..20_u32, any::<u32>(), Just(u32::MAX)];
+    (1..=i64::MAX as u64, number(), number(), count(), count(), any::<bool>(), 0..=i64::MAX as u64).prop_map(
+        |(id, due_at, first_due_at, attempt, crashes, cancel_asked, version)| Job {
+            id: JobId::new(id).unwrap(),
+            due_at,
+            first_due_at,
+            attempt,
+            crashes,
+            cancel_asked,
+            version,
+            epoch: version,
+            lease_until: Some(T0),
+            started_at: Some(T0),
+            ..job(1)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever the numbers, nothing overflows, no wait is longer than the longest, and nothing is due before now but
+    /// what was already.
+    #[test]
+    fn decisions_keep_their_bounds(
+        job in running(),
+        retry in retries(),
+        now in prop_oneof![T0..T0 + DELAY_MS_MAX, (u64::MAX - 5)..=u64::MAX],
+        is_final: bool,
+        retry_after_ms in prop::option::of(0..=DELAY_MS_MAX),
+        delay_ms in 0..=DELAY_MS_MAX,
+    ) {
+        retry.check().unwrap();
+        let failure = Failure { message: "no".into(), is_final, retry_after_ms };
+        let decisions = [
+            after_failure(&job, &retry, &failure, now, Some(id(99))),
+            after_crash(&job, &retry, now, Some(id(99))),
+            after_release(&job, delay_ms, now),
+        ];
+        for decision in decisions {
+            if let Decision::Again(again) = &decision {
+                prop_assert!(!job.cancel_asked);
+                prop_assert!(again.due_at >= now.min(job.due_at) && again.due_at <= now.saturating_add(DELAY_MS_MAX));
+                prop_assert!(again.attempt <= job.attempt);
+            }
+            let mut applied = job.clone();
+            let is_again = matches!(decision, Decision::Again(_));
+            rules::apply(&mut applied, decision, now.min(i64::MAX as u64));
+            prop_assert_eq!(applied.is_pending(), is_again);
+            prop_assert!(applied.version > job.version && applied.lease_until.is_none());
+            prop_assert_eq!(applied.finished_at.is_some(), !is_again);
+            prop_assert!(!(is_again && is_final && applied.errors.iter().any(|e| !e.crashed)), "a final failure ends");
+        }
+    }
+
+    /// Under any rule, a job that always fails ends, unless its rule says otherwise, and never before its time.
+    #[test]
+    fn a_job_that_always_fails_ends(retry in retries(), crash_every in 1..5_u32) {
+        let ends = retry.attempts().is_some_and(|n| n <= 200) && retry.when_exhausted != Some(WhenExhausted::Restart);
+        let (mut job, mut now) = (job(1), T0);
+        for n in 1..=200_u32 {
+            now = now.max(job.due_at);
+            rules::lease(&mut job, now + MINUTE_MS, now);
+            prop_assert!(retry.max_age_ms.is_none_or(|age_ms| n == 1 || now <= T0 + age_ms), "too old");
+            let decision = if n % crash_every == 0 && crash_every > 1 {
+                after_crash(&job, &retry, now, Some(id(99)))
+            } else {
+                after_failure(&job, &retry, &failed("no"), now, Some(id(99)))
+            };
+            rules::apply(&mut job, decision, now);
+            if !job.is_pending() {
+                break;
+            }
+        }
+        prop_assert!(!ends || !job.is_pending());
+    }
+}
