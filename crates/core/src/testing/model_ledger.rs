@@ -95,6 +95,7 @@ impl Rows {
         {
             (row.version, row.epoch, row.attempt) = (note.version, note.epoch, note.attempt);
             (row.lease_until, row.started_at) = (Some(note.lease_until), Some(note.started_at));
+            row.updated_at = note.started_at;
         }
     }
 
@@ -108,8 +109,9 @@ impl Rows {
         if let Some(holder) = self.key_holder(&job) {
             return Edited::KeyHeld(holder, job.queue.clone(), job.key.clone().unwrap_or_default());
         }
-        match edit.change {
-            Change::Delete => drop(self.jobs.remove(&edit.id)),
+        match (&edit.change, self.jobs.remove(&edit.id)) {
+            // It is answered as it was.
+            (Change::Delete, Some((_, row))) => return Edited::Changed(row),
             _ => drop(self.jobs.insert(edit.id, (bucket(job.due_at, frontier), job))),
         }
         edited

@@ -150,7 +150,7 @@ pub async fn a_retry_of_a_taken_key_names_the_holder(subject: Subject) {
     let ledger = &*subject.ledger;
     let done = record_ended(ledger, &[keyed(1, "k")], Stage::Failed).await.remove(0);
     record(ledger, &[keyed(2, "k")]).await;
-    assert_eq!(edit(ledger, change(&done, Change::Retry)).await, Edited::KeyHeld(id(2)));
+    assert_eq!(edit(ledger, change(&done, Change::Retry)).await, Edited::KeyHeld(id(2), done.queue.clone(), text("k")));
     assert_eq!(row(ledger, id(1)).await, Some(done));
 }
 

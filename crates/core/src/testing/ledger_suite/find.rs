@@ -3,7 +3,7 @@
 use super::Subject;
 use super::fixture::*;
 use crate::job::{Job, Stage, State};
-use crate::ports::{Find, Ledger, Note, Selector};
+use crate::ports::{Find, Ledger, Note, Selector, Window};
 
 const STAGES: [Stage; 4] = [Stage::Pending, Stage::Succeeded, Stage::Failed, Stage::Cancelled];
 
@@ -98,7 +98,7 @@ pub async fn filters_narrow(subject: Subject) {
     mixed(ledger).await;
     for find in [queue("other"), Find { queue: Some(text("other")), ..all(Selector::All) }] {
         assert_eq!(found(ledger, Find { kind: Some(text("even")), ..find.clone() }).await, [6, 12, 18, 24]);
-        let due = NOW + 9..NOW + 15;
+        let due = Window { from: NOW + 9, to: NOW + 15 };
         assert_eq!(found(ledger, Find { due, ..find.clone() }).await, [9, 12, 15]);
         assert_eq!(found(ledger, Find { kind: Some(text("Even")), ..find }).await, [0; 0]);
     }

@@ -4,8 +4,7 @@ use crate::clock::Millis;
 use crate::id::JobId;
 use crate::job::{Job, NewJob, Stage};
 use crate::limits::{HOUR_MS, PAYLOAD_BYTES_DEFAULT};
-use crate::ports::{BUCKET_MS, Change, Edit, Edited, Find, Ledger, Note, Page, Recorded, Selector};
-use std::ops::Range;
+use crate::ports::{BUCKET_MS, Change, Edit, Edited, Find, Ledger, Note, Page, Recorded, Selector, Window};
 use std::sync::Arc;
 
 /// When tests play: a multiple of [`BUCKET_MS`].
@@ -13,7 +12,7 @@ pub const NOW: Millis = 3_000_000 * BUCKET_MS;
 /// Up to where jobs are in the broker.
 pub const FRONTIER: Millis = NOW + HOUR_MS;
 /// Every due instant.
-pub const ANY_DUE: Range<Millis> = 0..Millis::MAX;
+pub const ANY_DUE: Window = Window::ALL;
 
 /// The n-th id.
 pub fn id(n: u64) -> JobId {

@@ -169,7 +169,7 @@ async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut 
                     assert!(fits && new.version > job.version);
                     model.insert(job.id, new);
                 }
-                Edited::KeyHeld(holder) => assert_eq!(Some(holder), held),
+                Edited::KeyHeld(holder, ..) => assert_eq!(Some(holder), held),
                 Edited::Unfit { state, .. } => assert!(!fits && (state.is_live() || state == job.state(now))),
                 other => panic!("{other:?}"),
             }
