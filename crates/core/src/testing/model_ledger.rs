@@ -5,12 +5,12 @@ use crate::error::Error;
 use crate::id::{JobId, block_start};
 use crate::job::{Job, Stage, State};
 use crate::ports::{
-    Change, Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, PutIf, Recorded, Registry,
-    Retention, Selector, Tally, bucket,
+    BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, PutIf, Recorded,
+    Registry, Retention, Selector, Tally, bucket,
 };
 use crate::rules;
 use async_trait::async_trait;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub struct ModelLedger {
     rows: Arc<Mutex<Rows>>,
     is_away: Arc<AtomicBool>,
+    is_closed: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -27,6 +28,8 @@ struct Rows {
     jobs: BTreeMap<JobId, (u64, Job)>,
     block_end: u64,
     documents: BTreeMap<(String, String), (String, u64)>,
+    /// Jobs that lost their key to another.
+    keyless: BTreeSet<JobId>,
 }
 
 impl ModelLedger {
@@ -41,6 +44,9 @@ impl ModelLedger {
     }
 
     fn there(&self) -> Result<MutexGuard<'_, Rows>, Error> {
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(Error::Stopping);
+        }
         if self.is_away.load(Ordering::SeqCst) {
             return Err(Error::Unavailable("it was taken away".into()));
         }
@@ -57,7 +63,8 @@ impl Rows {
     fn key_holder(&self, job: &Job) -> Option<JobId> {
         let key = job.live_key()?;
         let holds = |other: &&Job| other.id != job.id && other.queue == job.queue && other.live_key() == Some(key);
-        self.jobs.values().map(|(_, job)| job).find(holds).map(|job| job.id)
+        let jobs = self.jobs.values().map(|(_, job)| job).filter(|job| !self.keyless.contains(&job.id));
+        jobs.into_iter().find(holds).map(|job| job.id)
     }
 
     fn record(&mut self, job: Job, frontier: Millis) -> Recorded {
@@ -74,7 +81,8 @@ impl Rows {
     fn note(&mut self, note: Note, frontier: Millis) {
         let job = note.job();
         let Some((filed, row)) = self.jobs.get_mut(&job.id) else { return };
-        if row.version >= job.version {
+        let is_removal = matches!(note, Note::Removed(_));
+        if row.version > job.version || (row.version == job.version && !is_removal) {
             return;
         }
         *filed = bucket(job.due_at, frontier);
@@ -83,7 +91,12 @@ impl Rows {
             Note::Rewritten(job) => *row = job,
             Note::Moved(job, successor) => {
                 *row = keep_content(row, job);
-                self.record(*successor, frontier);
+                // Where its key is taken it loses the key rather than its life.
+                if self.key_holder(&successor).is_some() {
+                    self.keyless.insert(successor.id);
+                }
+                let filed = bucket(successor.due_at, frontier);
+                self.jobs.entry(successor.id).or_insert((filed, *successor));
             }
             Note::Removed(job) => drop(self.jobs.remove(&job.id)),
         }
@@ -92,6 +105,7 @@ impl Rows {
     fn lease(&mut self, note: &LeaseNote) {
         if let Some((_, row)) = self.jobs.get_mut(&note.id)
             && row.version < note.version
+            && row.is_pending()
         {
             (row.version, row.epoch, row.attempt) = (note.version, note.epoch, note.attempt);
             (row.lease_until, row.started_at) = (Some(note.lease_until), Some(note.started_at));
@@ -118,9 +132,18 @@ impl Rows {
     }
 }
 
+/// Databases keep 63 bits.
+fn check_numbers(job: &Job) -> Result<(), Error> {
+    let numbers = [job.version, job.due_at, job.expires_ms.unwrap_or(0), job.lease_ms.unwrap_or(0)];
+    match numbers.into_iter().find(|&number| i64::try_from(number).is_err()) {
+        Some(number) => Err(Error::invalid("job", "of numbers below 2^63", number)),
+        None => Ok(()),
+    }
+}
+
 /// A change of state leaves what was pushed as it was.
 fn keep_content(row: &Job, job: Job) -> Job {
-    Job { payload: row.payload.clone(), tags: row.tags.clone(), priority: row.priority, ..job }
+    Job { payload: row.payload.clone(), tags: row.tags.clone(), ..job }
 }
 
 #[async_trait]
@@ -134,6 +157,7 @@ impl Ledger for ModelLedger {
 
     async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error> {
         let mut rows = self.there()?;
+        jobs.iter().try_for_each(check_numbers)?;
         Ok(jobs.into_iter().map(|job| rows.record(job, frontier)).collect())
     }
 
@@ -150,7 +174,7 @@ impl Ledger for ModelLedger {
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
         let rows = self.there()?;
-        let end = bucket(until, 0);
+        let end = until.div_ceil(BUCKET_MS);
         let filed = |(bucket, job): &(u64, Job)| {
             let place = Cursor { bucket: i64::try_from(*bucket).expect("buckets are small"), id: job.id.get() };
             let waits = job.is_pending() && job.lease_until.is_none();
@@ -233,6 +257,7 @@ impl Ledger for ModelLedger {
     }
 
     async fn close(&self) -> Result<(), Error> {
+        self.is_closed.store(true, Ordering::SeqCst);
         Ok(())
     }
 }
