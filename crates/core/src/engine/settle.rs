@@ -4,7 +4,7 @@ use super::wait::LOOK_AGAIN;
 use super::{Answers, Engine, Extension, Outcome, Settlement};
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
-use crate::job::{Job, Stage, check_lease};
+use crate::job::{Job, Stage, State, check_lease};
 use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
 use crate::ports::{Change, Edit, Extended, LeaseNote};
 use crate::retry::{Retry, WhenExhausted};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 impl Engine {
     /// Ends leases. A settle that is sent again after its reply was lost is answered as the first time, where it
-    /// finished the job.
+    /// finished the job; also after a restart.
     pub async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Answers<Settlement> {
         let count = outcomes.len();
         if let Err(error) = self.check_open().and_then(|()| check_count(count)) {
@@ -45,14 +45,33 @@ impl Engine {
                 receipt
             }));
         }
-        let settled = self.broker.settle(decisions).await?;
+        let ends: Vec<Option<(Receipt, Stage)>> =
+            decisions.iter().map(|(receipt, made)| end_of(*receipt, made)).collect();
+        let mut settled = self.broker.settle(decisions).await?;
         let recorded = self.record(settled.notes).await;
+        self.find_settled(&ends, &mut settled.states).await;
         let mut states = settled.states.into_iter();
         let mut settlement = |receipt| match states.next().expect("the broker answers for each receipt") {
             Some(state) => Ok(Settlement { receipt, state, recorded }),
             None => Err(Error::LeaseLost(receipt)),
         };
         Ok(answers.into_iter().map(|answer| answer.and_then(&mut settlement)).collect())
+    }
+
+    /// Looks into the ledger for ends that the broker does not know: of a settle that is sent again, the first one may
+    /// have been carried out long ago, or before a restart.
+    async fn find_settled(&self, ends: &[Option<(Receipt, Stage)>], states: &mut [Option<State>]) {
+        let lost = ends.iter().zip(states).filter(|(_, state)| state.is_none());
+        let (ends, states): (Vec<_>, Vec<_>) = lost.filter_map(|(end, state)| Some(((*end)?, state))).unzip();
+        if ends.is_empty() {
+            return;
+        }
+        let ids: Vec<JobId> = ends.iter().map(|(receipt, _)| receipt.id).collect();
+        // Where it cannot be read, the lease has ended all the same.
+        let rows = self.ledger.get(&ids).await.unwrap_or_default();
+        for (((receipt, stage), state), row) in ends.into_iter().zip(states).zip(rows) {
+            *state = row.filter(|job| job.receipt() == receipt && job.stage == stage).and_then(|_| stage.end_state());
+        }
     }
 
     async fn decide(&self, receipt: Receipt, outcome: Outcome, jobs: &HashMap<JobId, Job>) -> Result<Decision, Error> {
@@ -163,6 +182,14 @@ impl Engine {
             self.tasks.spawn(async move { engine.record(notes).await });
         }
         Ok(expired.next_ms)
+    }
+}
+
+/// The end that a decision means, where it means one.
+fn end_of(receipt: Receipt, decision: &Decision) -> Option<(Receipt, Stage)> {
+    match decision {
+        Decision::Finish(finish) => Some((receipt, finish.stage)),
+        Decision::Again(_) => None,
     }
 }
 

@@ -214,8 +214,19 @@ impl Verdict {
             };
             let Some(state) = state else {
                 let is_over = held.certain_until(kills).is_none_or(|until| until <= at + CLOCKS_MS);
-                self.count(if may_have_ended { "ends refused after a lost reply" } else { "ends refused" });
+                self.count(match (was_given_back, may_have_ended) {
+                    (true, _) => "ends refused after the job was given back",
+                    (false, true) => "ends refused after a lost reply",
+                    (false, false) => "ends refused",
+                });
                 self.check(is_over || may_have_ended, || format!("{receipt} was refused at {at} while it lived"));
+                let counts = record.epoch == epoch
+                    && match settle.end {
+                        End::Complete => record.state(0) == State::Succeeded,
+                        End::FailFinally => record.state(0) == State::Failed && record.crashes < CRASHES_MAX,
+                        End::Again(_) => false,
+                    };
+                self.check(!counts, || format!("{receipt} {:?} was refused, and counts", settle.end));
                 continue;
             };
             self.check(!was_given_back, || format!("{receipt} was given back, and ended once more as {state}"));
