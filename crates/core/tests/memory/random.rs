@@ -9,7 +9,7 @@ use proptest::test_runner::FileFailurePersistence;
 
 /// One operation; numbers that name a thing are taken modulo how many there are.
 #[derive(Clone, Debug)]
-pub enum Op {
+pub(crate) enum Op {
     Push {
         queue: usize,
         priority: u32,
@@ -81,7 +81,7 @@ pub enum Op {
 
 /// How a lease ends.
 #[derive(Clone, Copy, Debug)]
-pub enum How {
+pub(crate) enum How {
     Success,
     Final,
     Drop,
@@ -92,7 +92,7 @@ pub enum How {
 
 /// What an edit changes.
 #[derive(Clone, Copy, Debug)]
-pub enum What {
+pub(crate) enum What {
     Cancel,
     Delete,
     Due(i64),
@@ -161,7 +161,7 @@ fn ops() -> impl Strategy<Value = Op> {
         6 => which.clone().prop_map(|note| Op::Record { note }),
         6 => which.clone().prop_map(|batch| Op::Forget { batch }),
         8 => which.clone().prop_map(|job| Op::Read { job }),
-        8 => which.clone().prop_map(|read| Op::Put { read }),
+        8 => which.prop_map(|read| Op::Put { read }),
         4 => (0..4_usize, any::<bool>()).prop_map(|(limit, acts)| Op::Expired { limit, acts }),
         2 => (0..3_usize, any::<bool>()).prop_map(|(queue, paused)| Op::Pause { queue, paused }),
         10 => ms().prop_map(|ms| Op::Pass { ms }),
