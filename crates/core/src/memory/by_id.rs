@@ -7,7 +7,7 @@ use crate::id::JobId;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-const SHARD_BITS: u32 = 10;
+const SHARD_BITS: u32 = 8;
 /// An empty shard keeps room for so many entries.
 const KEPT_MAX: usize = 32;
 

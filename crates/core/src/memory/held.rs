@@ -121,7 +121,8 @@ impl Held {
             let handle = self.leases.insert(now.mono + left_ms, id);
             let started_at = job.started_at.unwrap_or(now.wall);
             let lease_ms = lease_until.saturating_sub(started_at).min(LEASE_MS_MAX);
-            let run = Run { handle, lease_until, lease_ms, started_at, updated_at: job.updated_at };
+            let (epoch, updated_at) = (job.epoch, job.updated_at);
+            let run = Run { handle, epoch, lease_until, lease_ms, started_at, updated_at };
             Place::Running(Box::new(run))
         } else {
             if queue.look_at.is_none_or(|look_at| job.due_at < look_at) {
@@ -146,8 +147,9 @@ impl Held {
             }
             _ => leave(queue, id, &live),
         }
-        let job = live.unpack(id);
-        if live.is_indexed() {
+        let is_indexed = live.is_indexed();
+        let job = live.into_job(id);
+        if is_indexed {
             self.leave_indexes(&job);
         }
         Some(job)
@@ -170,11 +172,16 @@ impl Held {
         queue.running.insert(id);
         let before = live.is_indexed().then(|| live.unpack(id));
         live.version = next_number(live.version, now.wall);
-        live.epoch = next_number(live.epoch, now.wall);
         live.attempt = live.attempt.saturating_add(1);
         let handle = self.leases.insert(now.mono + lease_ms, id);
-        let run =
-            Run { handle, lease_until: now.wall + lease_ms, lease_ms, started_at: now.wall, updated_at: now.wall };
+        let run = Run {
+            handle,
+            epoch: next_number(live.epoch(), now.wall),
+            lease_until: now.wall + lease_ms,
+            lease_ms,
+            started_at: now.wall,
+            updated_at: now.wall,
+        };
         live.place = Place::Running(Box::new(run));
         let job = live.unpack(id);
         if let Some(before) = before {

@@ -23,10 +23,10 @@ pub(super) struct Names {
 
 impl Names {
     /// The shared label of this queue and kind.
-    pub(super) fn share(&mut self, queue: Arc<str>, kind: Arc<str>) -> Arc<Label> {
+    pub(super) fn share(&mut self, queue: &Arc<str>, kind: &Arc<str>) -> Arc<Label> {
         if let Some(last) = &self.last
-            && last.queue == queue
-            && last.kind == kind
+            && last.queue == *queue
+            && last.kind == *kind
         {
             return last.clone();
         }

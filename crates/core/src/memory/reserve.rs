@@ -54,8 +54,8 @@ impl Held {
             }
             Got::Leases(receipts) => {
                 let live = receipts.iter().filter_map(|receipt| {
-                    let live = self.live.get(receipt.id).filter(|live| live.epoch == receipt.epoch)?;
-                    Some(Lease { lease_ms: live.run()?.lease_ms, job: live.unpack(receipt.id) })
+                    let live = self.live.get(receipt.id)?;
+                    Some(Lease { lease_ms: live.run_of(*receipt)?.lease_ms, job: live.unpack(receipt.id) })
                 });
                 Reserved { leases: live.collect(), ..Reserved::default() }
             }

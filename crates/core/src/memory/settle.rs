@@ -13,7 +13,7 @@ const EXPIRED_AGAIN_MS: u64 = SECOND_MS;
 
 impl Held {
     pub(super) fn extend(&mut self, receipt: Receipt, lease_ms: Option<u64>, now: Now) -> Extended {
-        let Some(live) = self.live.get_mut(receipt.id).filter(|live| live.epoch == receipt.epoch) else {
+        let Some(live) = self.live.get_mut(receipt.id).filter(|live| live.run_of(receipt).is_some()) else {
             return Extended::Lost;
         };
         let cancel_asked = live.is_cancel_asked();
@@ -33,8 +33,7 @@ impl Held {
     }
 
     pub(super) fn settle(&mut self, receipt: Receipt, decision: Decision, now: Now, settled: &mut Settled) {
-        let held = self.live.get(receipt.id).filter(|live| live.epoch == receipt.epoch && live.run().is_some());
-        if held.is_none() {
+        if self.live.get(receipt.id).is_none_or(|live| live.run_of(receipt).is_none()) {
             let state = self.settled_before(receipt, &decision, now);
             let noted = self.outbox.get(receipt.id).filter(|_| state.is_some());
             settled.notes.extend(noted.cloned());

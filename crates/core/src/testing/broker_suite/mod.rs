@@ -136,16 +136,19 @@ impl Subject {
         self.broker.expired(1_000).await.expect("expired").crashed.iter().map(|job| job.id).collect()
     }
 
+    fn take_woken(&self, queue: &str) -> Option<Vec<Arc<str>>> {
+        let mut woken = self.woken.lock().expect("no case panics with it");
+        woken.iter().any(|told| &**told == queue).then(|| std::mem::take(&mut *woken))
+    }
+
     /// Waits until the broker told of this queue, and answers all that it told of since the last call.
     async fn told_of(&self, queue: &str) -> Vec<Arc<str>> {
         let told = async {
             loop {
                 let signal = self.wake.notified();
-                let mut woken = self.woken.lock().expect("no case panics with it");
-                if woken.iter().any(|told| &**told == queue) {
-                    return std::mem::take(&mut *woken);
+                if let Some(told) = self.take_woken(queue) {
+                    return told;
                 }
-                drop(woken);
                 signal.await;
             }
         };

@@ -1,0 +1,303 @@
+//! What a worker, or a user, does with the broker.
+
+use super::{Got, REQUEST_MS, Run, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
+use crate::random::{How, What};
+use duetime_core::limits::LEASE_MS_DEFAULT;
+use duetime_core::ports::{
+    Change, Edit, Edited, Extended, Lease, Named, Note, Outcomes, Reserve, Reserved, Source, Update, Window,
+};
+use duetime_core::rules::{self, Again, Decision, Finish};
+use duetime_core::testing::fixtures::{due, edit, finish, reserve, success};
+use duetime_core::{Clock, Job, JobId, Receipt, Stage, State};
+
+impl World {
+    /// What waits in the broker and may start, of a queue.
+    pub(super) fn waiting(&self, queue: &str) -> impl Iterator<Item = &Job> {
+        let now = self.now();
+        let held = self.truths.values().filter(|t| t.held && t.lease.is_none()).map(|t| &t.job);
+        held.filter(move |job| &*job.queue == queue && job.start_by().is_none_or(|by| by > now))
+    }
+
+    pub(super) async fn reserve(&mut self, asked: Reserve, request: Option<u8>) {
+        let (now, mono) = (self.now(), self.clock.mono());
+        let reserved = self.broker.reserve(asked.clone()).await.unwrap();
+        if let Some((_, got)) = request.and_then(|n| self.requests.get(&n)).filter(|(until, _)| *until > mono) {
+            return self.check_repeat(got, &reserved);
+        }
+        let Source::Queues(queues) = &asked.source else { unreachable!() };
+        let open: Vec<_> = queues.iter().filter(|queue| !self.paused.contains(*queue)).cloned().collect();
+        let mut expected = Vec::new();
+        for queue in &open {
+            let window = asked.window.from..=asked.window.to;
+            let mut due: Vec<_> =
+                self.waiting(queue).filter(|j| j.due_at <= now && window.contains(&j.due_at)).collect();
+            due.sort_by_key(|job| (job.priority, job.due_at, job.id));
+            due.truncate(asked.limit - expected.len());
+            let new: Vec<_> = due.into_iter().map(|job| job.id).filter(|id| !expected.contains(id)).collect();
+            expected.extend(new);
+        }
+        assert_eq!(reserved.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), expected);
+        let got = self.hand_out(&asked, &reserved);
+        if let Some(n) = request.filter(|_| !reserved.leases.is_empty()) {
+            self.requests.insert(n, (mono + REQUEST_MS, got));
+        }
+        // Of what is due already, no matter since when.
+        let first = open.iter().flat_map(|queue| self.waiting(queue)).map(|job| job.due_at.max(now)).min();
+        match first {
+            Some(first) => assert!(reserved.next_at.is_some_and(|at| at <= first), "{:?} {first}", reserved.next_at),
+            // What may not start any more is passed over at the first look.
+            None if asked.window == Window::ALL && reserved.leases.len() < asked.limit => {
+                assert_eq!(reserved.next_at, None);
+            }
+            None => {}
+        }
+        if reserved.leases.len() < asked.limit {
+            self.looks.extend(open.into_iter().map(|queue| (queue, reserved.next_at)));
+        }
+    }
+
+    /// Checks the leases, and makes them true.
+    pub(super) fn hand_out(&mut self, asked: &Reserve, reserved: &Reserved) -> Got {
+        let (now, mono) = (self.now(), self.clock.mono());
+        let mut notes = reserved.notes.iter();
+        for Lease { job, lease_ms } in &reserved.leases {
+            let truth = self.truths.get_mut(&job.id).unwrap();
+            assert_eq!(*lease_ms, asked.lease_ms.or(job.lease_ms).unwrap_or(LEASE_MS_DEFAULT));
+            rules::lease(&mut truth.job, now + lease_ms, now);
+            let receipt = truth.job.receipt();
+            assert!(!self.receipts.contains(&receipt), "epochs never repeat");
+            self.receipts.push(receipt);
+            if asked.take {
+                let taken = Finish { message: Some("taken".into()), ..Finish::new(Stage::Succeeded) };
+                rules::apply(&mut truth.job, Decision::Finish(taken), now);
+                self.ended.push((receipt, State::Succeeded));
+                let note = notes.next().unwrap().clone();
+                self.noted(job.id, note);
+            } else {
+                truth.lease = Some(Run { ends: mono + lease_ms, lease_ms: *lease_ms, told: None });
+                if truth.noted.is_some() {
+                    let note = notes.next().unwrap().clone();
+                    self.noted(job.id, note);
+                }
+            }
+            assert_eq!(*job, self.truths[&job.id].job);
+        }
+        assert!(notes.next().is_none());
+        match asked.take {
+            true => Got::Taken(reserved.leases.iter().map(|lease| lease.job.clone()).collect()),
+            false => Got::Leases(reserved.leases.iter().map(|lease| lease.job.receipt()).collect()),
+        }
+    }
+
+    pub(super) fn check_repeat(&self, got: &Got, reserved: &Reserved) {
+        let jobs: Vec<_> = reserved.leases.iter().map(|lease| &lease.job).collect();
+        match got {
+            Got::Leases(receipts) => {
+                let truths = receipts.iter().map(|receipt| (&self.truths[&receipt.id], receipt));
+                let live = truths.filter(|(t, receipt)| t.lease.is_some() && t.job.epoch == receipt.epoch);
+                assert_eq!(jobs, live.map(|(t, _)| &t.job).collect::<Vec<_>>());
+            }
+            Got::Taken(taken) => {
+                assert_eq!(jobs, taken.iter().collect::<Vec<_>>());
+                let noted = taken.iter().filter(|job| {
+                    self.truths[&job.id].noted.as_ref().is_some_and(|(note, _)| note.job().version == job.version)
+                });
+                assert_eq!(reserved.notes.len(), noted.count());
+            }
+        }
+    }
+
+    pub(super) async fn named(&mut self, jobs: &[usize], right_version: bool, take: bool) {
+        let mut ids: Vec<_> = jobs.iter().filter_map(|&job| self.any_job(job)).collect();
+        ids.dedup();
+        let version = |id| self.truths[&id].job.version + u64::from(!right_version);
+        let named = ids.iter().map(|&id| Named { id, version: Some(version(id)) }).collect();
+        let asked = Reserve { source: Source::Named(named), take, ..reserve("", 10) };
+        let reserved = self.broker.reserve(asked.clone()).await.unwrap();
+        for id in ids {
+            let truth = &self.truths[&id];
+            let (job, now) = (&truth.job, self.now());
+            let may_start = !self.paused.contains(&job.queue)
+                && job.state(now) == State::Ready
+                && job.start_by().is_none_or(|by| by > now);
+            let leased = reserved.leases.iter().any(|lease| lease.job.id == id);
+            assert_eq!(leased, truth.held && right_version && may_start, "{job:?}");
+            if !leased {
+                let refused = &reserved.refused.iter().find(|(refused, _)| *refused == id).unwrap().1;
+                match refused {
+                    Edited::Mismatch(got) => assert!(truth.held && !right_version && got == job),
+                    Edited::Running(got) => assert!(truth.lease.is_some() && got == job),
+                    Edited::Unfit { .. } => assert!(truth.held || truth.noted.is_some()),
+                    Edited::Unknown => assert!(!truth.held && truth.noted.is_none()),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        self.hand_out(&asked, &reserved);
+    }
+
+    pub(super) fn decision(&mut self, id: JobId, how: How) -> Decision {
+        let (job, now) = (&self.truths[&id].job, self.now());
+        match how {
+            How::Success => success(),
+            How::Final => finish(Stage::Failed),
+            How::Drop => Decision::Finish(Finish { drop: true, ..Finish::new(Stage::Failed) }),
+            How::Move => {
+                self.last_id += 1;
+                let copy = Job { queue: job.queue.clone(), version: now, ..due(self.last_id, now) };
+                Decision::Finish(Finish { successor: Some(Box::new(copy)), ..Finish::new(Stage::Failed) })
+            }
+            How::Retry(ms) => {
+                Decision::Again(Again { due_at: now + ms, attempt: job.attempt, crashes: job.crashes, error: None })
+            }
+            How::Release(ms) => rules::after_release(job, ms, now),
+        }
+    }
+
+    pub(super) async fn settle(&mut self, receipt: Receipt, decision: Decision) {
+        let settled = self.broker.settle(vec![(receipt, decision.clone())]).await.unwrap();
+        let now = self.now();
+        let truth = self.truths.get_mut(&receipt.id).unwrap();
+        if truth.lease.is_some() && truth.job.epoch == receipt.epoch {
+            let drops = matches!(&decision, Decision::Finish(finish) if finish.drop);
+            rules::apply(&mut truth.job, decision, now);
+            truth.lease = None;
+            (truth.held, truth.removed) = (truth.job.is_pending(), drops);
+            self.ended.extend(truth.job.stage.end_state().map(|state| (receipt, state)));
+            assert_eq!(settled.states, [Some(truth.job.state(now))]);
+            assert_eq!(settled.notes.len(), 1);
+            assert_eq!(matches!(settled.notes[0], Note::Removed(_)), drops);
+            self.noted(receipt.id, settled.notes.into_iter().next().unwrap());
+            return;
+        }
+        let same_end = match &decision {
+            Decision::Finish(finish) => truth.job.epoch == receipt.epoch && truth.job.stage == finish.stage,
+            Decision::Again(_) => false,
+        };
+        match settled.states[..] {
+            [Some(state)] => {
+                // It may have been retried by hand since.
+                assert!(same_end || self.ended.contains(&(receipt, state)));
+                assert!(settled.notes.len() <= 1);
+            }
+            [None] => assert!(!(same_end && truth.noted.is_some()), "the end is in the outbox"),
+            _ => panic!("{settled:?}"),
+        }
+    }
+
+    pub(super) async fn extend(&mut self, receipt: usize, lease_ms: Option<u64>) {
+        let Some(&receipt) = pick(&self.receipts, receipt) else { return };
+        let extended = self.broker.extend(vec![(receipt, lease_ms)]).await.unwrap()[0];
+        let (now, mono) = (self.now(), self.clock.mono());
+        let truth = self.truths.get_mut(&receipt.id).unwrap();
+        let Some(run) = truth.lease.as_mut().filter(|_| truth.job.epoch == receipt.epoch) else {
+            return assert_eq!(extended, Extended::Lost);
+        };
+        let lease_ms = lease_ms.unwrap_or(run.lease_ms);
+        (run.ends, run.told) = (mono + lease_ms, None);
+        rules::touch(&mut truth.job, now);
+        truth.job.lease_until = Some(now + lease_ms);
+        let Job { version, cancel_asked, .. } = truth.job;
+        assert_eq!(extended, Extended::Until { lease_until: now + lease_ms, version, cancel_asked });
+        if truth.noted.is_some() {
+            let note = self.broker.outcomes(Outcomes::Of(receipt.id)).await.unwrap().pop().unwrap();
+            self.noted(receipt.id, note);
+        }
+    }
+
+    pub(super) fn change(&self, what: What) -> Change {
+        match what {
+            What::Cancel => Change::Cancel { message: Some("stop".into()) },
+            What::Delete => Change::Delete,
+            What::Due(offset) => {
+                let due_at = Some(self.now().saturating_add_signed(offset));
+                Change::Update(Update { due_at, ..Update::default() })
+            }
+            What::Payload(byte) => Change::Update(Update { payload: Some([byte].into()), ..Update::default() }),
+            What::Expire => Change::Expire,
+            What::Retry => Change::Retry,
+        }
+    }
+
+    pub(super) async fn edit(&mut self, edit: Edit) {
+        let (mut edited, notes) = self.broker.edit(vec![edit.clone()]).await.unwrap();
+        let (now, mono) = (self.now(), self.clock.mono());
+        let truth = self.truths.get_mut(&edit.id).unwrap();
+        if !truth.held {
+            if truth.noted.is_some() {
+                assert!(matches!(edited[0], Edited::Unfit { state, .. } if !state.is_live()), "{edited:?}");
+            } else {
+                assert_eq!(edited, [Edited::Unknown]);
+                self.buried_until.insert(edit.id, mono + UNSEEN_MS_MAX);
+                self.unseen.push(Unseen { edit, since: mono });
+            }
+            return assert!(notes.is_empty());
+        }
+        let expected = rules::edit(&mut truth.job, edit.version, &edit.change, now);
+        assert_eq!(edited.remove(0), expected);
+        let is_changed = matches!(expected, Edited::Changed(_));
+        assert_eq!(notes.len(), usize::from(is_changed || matches!(expected, Edited::CancelAsked(_))));
+        if is_changed {
+            truth.removed = matches!(edit.change, Change::Delete);
+            truth.held = truth.job.is_pending() && !truth.removed;
+        }
+        for note in notes {
+            if matches!(edit.change, Change::Update(_)) {
+                assert!(matches!(note, Note::Rewritten(_)));
+            }
+            self.noted(edit.id, note);
+        }
+    }
+
+    /// A verb answered this note of a job as it is now.
+    pub(super) fn noted(&mut self, id: JobId, note: Note) {
+        let truth = self.truths.get_mut(&id).unwrap();
+        assert_eq!(*note.job(), truth.job);
+        if truth.job.stage != Stage::Pending {
+            truth.held = false;
+        }
+        let was_full = truth.noted.as_ref().is_some_and(|(_, full)| *full);
+        let is_full = match &note {
+            Note::Changed(_) => {
+                assert!(!was_full, "payload and tags are still to be recorded");
+                false
+            }
+            Note::Rewritten(_) => true,
+            Note::Moved(..) | Note::Removed(_) => was_full,
+        };
+        truth.noted = Some((note.clone(), is_full));
+        self.unrecorded.push(note);
+    }
+
+    pub(super) async fn expired(&mut self, limit: usize, acts: bool) {
+        let (now, mono) = (self.now(), self.clock.mono());
+        let expired = self.broker.expired(limit).await.unwrap();
+        let over = |t: &&Truth| t.lease.as_ref().is_some_and(|run| run.tell_at() <= mono);
+        assert_eq!(expired.crashed.len(), limit.min(self.truths.values().filter(over).count()));
+        for job in &expired.crashed {
+            let truth = self.truths.get_mut(&job.id).unwrap();
+            assert!(over(&&*truth) && truth.job == *job);
+            truth.lease.as_mut().unwrap().told = Some(mono);
+        }
+        let late = |t: &&Truth| t.held && t.job.start_by().is_some_and(|by| by <= now);
+        assert_eq!(expired.unstarted.len(), limit.min(self.truths.values().filter(late).count()));
+        for job in &expired.unstarted {
+            assert!(late(&&self.truths[&job.id]) && self.truths[&job.id].job == *job);
+        }
+        let next_lease = self.truths.values().filter_map(|t| t.lease.as_ref()).map(|run| run.tell_at()).min();
+        let next_start = self.truths.values().filter(|t| t.held).filter_map(|t| t.job.start_by()).min();
+        let ms = [next_lease.map(|at| at.saturating_sub(mono)), next_start.map(|at| at.saturating_sub(now))];
+        match ms.into_iter().flatten().min() {
+            Some(ms) => assert!(expired.next_ms.is_some_and(|next_ms| next_ms <= ms)),
+            None => assert_eq!(expired.next_ms, None),
+        }
+        if acts {
+            for job in expired.crashed {
+                self.settle(job.receipt(), rules::after_crash(&job, &Default::default(), now, None)).await;
+            }
+            for job in expired.unstarted {
+                self.edit(Edit { version: Some(job.version), ..edit(job.id, Change::Expire) }).await;
+            }
+        }
+    }
+}

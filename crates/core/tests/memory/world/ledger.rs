@@ -1,0 +1,157 @@
+//! What the engine and the ledger do with the broker.
+
+use super::{HORIZON_MS, QUEUES, Truth, World, fresh};
+use crate::random::Op;
+use duetime_core::limits::LEASE_MS_MAX;
+use duetime_core::ports::{Broker, Change, Edit, Edited, Note, Put};
+use duetime_core::rules::{self};
+use duetime_core::testing::fixtures::due;
+use duetime_core::{Clock, Job, JobId, KeyUntil, Millis, Stage};
+
+impl World {
+    pub(super) async fn push(&mut self, op: Op) {
+        let Op::Push { queue, priority, due_in, key, until_started, expires_ms } = op else { unreachable!() };
+        self.last_id += 1;
+        let now = self.now();
+        let job = Job {
+            queue: QUEUES[queue].into(),
+            priority,
+            expires_ms: expires_ms.filter(|ms| ms % 3 == 0),
+            lease_ms: (priority == 2).then_some(5_000),
+            key: key.filter(|_| due_in % 2 == 0).map(|key| key.to_string().into()),
+            key_until: if until_started { KeyUntil::Started } else { KeyUntil::Finished },
+            version: now,
+            created_at: now,
+            updated_at: now,
+            ..due(self.last_id, now.saturating_add_signed(due_in))
+        };
+        if self.live_holder(&job).is_none() {
+            self.create(job.clone());
+            if job.due_at < now + HORIZON_MS {
+                self.put(job, now).await;
+            }
+        } else if let Some(holder) = self.holder_in_broker(&job) {
+            assert_eq!(self.broker.put(vec![job], now).await.unwrap(), [Put::KeyHeld(holder)]);
+        }
+    }
+
+    /// The ledger records a new job.
+    pub(super) fn create(&mut self, job: Job) {
+        self.rows.insert(job.id, job.clone());
+        self.truths.insert(job.id, Truth { job, held: false, removed: false, lease: None, noted: None });
+    }
+
+    pub(super) async fn put(&mut self, job: Job, read_at: Millis) {
+        let (now, mono) = (self.now(), self.clock.mono());
+        let answer = self.broker.put(vec![job.clone()], read_at).await.unwrap()[0];
+        let truth = &self.truths[&job.id];
+        let may_be_buried = self.buried_until.get(&job.id).is_some_and(|&until| mono < until);
+        let must_be_buried = self.unseen.iter().any(|unseen| unseen.edit.id == job.id);
+        if now - read_at > <dyn Broker>::READ_AGE_MS_MAX {
+            assert_eq!(answer, Put::Stale);
+        } else if truth.held {
+            assert_eq!(answer, Put::Held);
+        } else if must_be_buried || truth.removed || truth.job.version > job.version {
+            assert_eq!(answer, Put::Buried, "what has changed since is not put: {:?}", truth.job);
+        } else if answer != Put::Buried || !may_be_buried {
+            let holder = self.holder_in_broker(&job);
+            assert_eq!(answer, holder.map_or(Put::Held, Put::KeyHeld));
+            self.truths.get_mut(&job.id).unwrap().held = answer == Put::Held;
+        }
+    }
+
+    pub(super) fn holder_in_broker(&self, job: &Job) -> Option<JobId> {
+        self.live_holder(job).filter(|holder| self.truths[holder].held)
+    }
+
+    pub(super) fn live_holder(&self, job: &Job) -> Option<JobId> {
+        let key = job.live_key()?;
+        let holds = |t: &Truth| t.job.queue == job.queue && t.job.live_key() == Some(key) && !t.removed;
+        self.truths.iter().find(|(id, t)| **id != job.id && holds(t)).map(|(&id, _)| id)
+    }
+
+    /// The ledger records a note; the higher version wins.
+    pub(super) fn record(&mut self, note: Note) {
+        let (id, version) = (note.job().id, note.job().version);
+        if self.rows.get(&id).is_some_and(|row| row.version < version) {
+            let old = self.rows.remove(&id).unwrap();
+            match note {
+                Note::Removed(_) => {}
+                Note::Rewritten(job) => drop(self.rows.insert(id, job)),
+                Note::Changed(job) => {
+                    self.rows.insert(id, Job { payload: old.payload, tags: old.tags, ..job });
+                }
+                Note::Moved(job, copy) => {
+                    self.rows.insert(id, job);
+                    self.create(*copy);
+                }
+            }
+        }
+        self.recorded.push(vec![(id, version)]);
+    }
+
+    /// The ledger makes an edit that the broker did not know the job of.
+    pub(super) fn ledger_edit(&mut self, edit: &Edit) {
+        let now = self.now();
+        let mut version = 0;
+        if let Some(mut row) = self.rows.get(&edit.id).cloned() {
+            let retried_key = Job { stage: Stage::Pending, started_at: None, ..row.clone() };
+            let is_free = !matches!(edit.change, Change::Retry) || self.live_holder(&retried_key).is_none();
+            let truth = self.truths.get_mut(&edit.id).unwrap();
+            assert!(!truth.held, "a tombstone kept it out");
+            if is_free && matches!(rules::edit(&mut row, edit.version, &edit.change, now), Edited::Changed(_)) {
+                truth.job = row.clone();
+                truth.removed = matches!(edit.change, Change::Delete);
+                if truth.removed {
+                    self.rows.remove(&edit.id)
+                } else {
+                    self.rows.insert(edit.id, row.clone())
+                };
+            }
+            version = row.version;
+        }
+        self.answered.push((edit.id, version));
+    }
+
+    pub(super) async fn forget(&mut self, batch: usize) {
+        if batch.is_multiple_of(2) && !self.answered.is_empty() {
+            let answer = self.answered.remove(batch % self.answered.len());
+            self.recorded.push(vec![answer]);
+            return;
+        }
+        if self.recorded.is_empty() {
+            return;
+        }
+        let noted = self.recorded.swap_remove(batch % self.recorded.len());
+        let frontier = self.now() + HORIZON_MS;
+        self.broker.forget(&noted, frontier).await.unwrap();
+        for (id, version) in noted {
+            let truth = self.truths.get_mut(&id).unwrap();
+            truth.noted.take_if(|(note, _)| note.job().version <= version);
+            if truth.held && truth.lease.is_none() && truth.job.version == version && truth.job.due_at >= frontier {
+                truth.held = false;
+            }
+        }
+    }
+
+    /// The process ends when all is recorded, leases too, and begins again.
+    pub(super) async fn restart(&mut self) {
+        self.finish().await;
+        self.broker = fresh(&self.clock, &self.woken);
+        self.reads.clear();
+        self.requests.clear();
+        self.paused.clear();
+        self.buried_until.clear();
+        self.look_everywhere(Some(0));
+        let (now, mono) = (self.now(), self.clock.mono());
+        for truth in self.truths.values_mut().filter(|t| t.held) {
+            self.rows.insert(truth.job.id, truth.job.clone());
+            assert_eq!(self.broker.put(vec![truth.job.clone()], now).await.unwrap(), [Put::Held]);
+            if let (Some(run), Some(until)) = (&mut truth.lease, truth.job.lease_until) {
+                run.ends = mono + until.saturating_sub(now).min(LEASE_MS_MAX);
+                run.lease_ms = until.saturating_sub(truth.job.started_at.unwrap()).min(LEASE_MS_MAX);
+                run.told = None;
+            }
+        }
+    }
+}
