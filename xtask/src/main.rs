@@ -1,2 +1,89 @@
-//! Being written.
-fn main() {}
+//! The project's chores, run as `cargo xtask <chore>`; the CI machine runs `test` and `lint` and nothing else.
+//!
+//! Each chore is a list of steps that are announced, timed and summed up (`report.rs`). A chore calls cargo and
+//! judges what comes back; it decides nothing about the product itself.
+
+mod deps;
+mod lint;
+mod process;
+mod repo;
+mod report;
+mod setup;
+mod sim;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask", about = "The project's chores")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Install what is missing, then run every test there is
+    Test {
+        /// How many seeds the simulation runs
+        #[arg(long, default_value_t = sim::SEEDS_IN_TEST, value_name = "N")]
+        seeds: u64,
+    },
+    /// Check format, clippy, docs, dependencies and tidiness
+    Lint,
+    /// Run only the tidy checks of `lint`: arrows, banned calls, file length
+    Tidy,
+    /// Run only the dependency checks of `lint`: duplicates, licences, unused
+    Deps,
+    /// Run the engine's simulation, one run for each seed
+    Sim {
+        /// How many seeds to run
+        #[arg(long, default_value_t = sim::SEEDS_IN_TEST, value_name = "N")]
+        seeds: u64,
+        /// The first seed; with `--seeds 1` this replays one run
+        #[arg(long, default_value_t = 0, value_name = "SEED")]
+        from: u64,
+    },
+    /// Kill the real server with SIGKILL under load, over and over, and account for every job
+    Kill {
+        /// How many times to kill it
+        #[arg(long, default_value_t = sim::KILL_ROUNDS, value_name = "N")]
+        rounds: u32,
+    },
+    /// Install the programs that the tests need, where they are missing
+    Setup,
+}
+
+fn main() -> ExitCode {
+    let passed = match Arguments::parse().chore {
+        Chore::Test { seeds } => test::run(seeds),
+        Chore::Lint => lint::run(),
+        Chore::Tidy => lint::run_tidy(),
+        Chore::Deps => lint::run_deps(),
+        Chore::Sim { seeds, from } => shown(&sim::simulate(seeds, from)),
+        Chore::Kill { rounds } => shown(&sim::kill(rounds)),
+        Chore::Setup => shown(&setup::install_missing()),
+    };
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints the error of a chore that has a single step.
+fn shown(result: &Result<(), String>) -> bool {
+    if let Err(error) = result {
+        eprintln!("error: {error}");
+    }
+    result.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Arguments::command().debug_assert();
+    }
+}

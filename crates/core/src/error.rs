@@ -32,12 +32,10 @@ pub enum Error {
         holder: JobId,
     },
     /// The job has changed since it was read. Nothing was changed.
-    #[error("the job {id} has version {current}, not {expected}: it has changed since it was read")]
+    #[error("the job {id} has version {current}, not the one that was asked for: it has changed since it was read")]
     VersionMismatch {
         /// The job.
         id: JobId,
-        /// The version that was asked for.
-        expected: u64,
         /// The version that it has.
         current: u64,
     },
@@ -56,13 +54,11 @@ pub enum Error {
         state: State,
     },
     /// The job is not due yet, so it is not handed out.
-    #[error("the job {id} is not due before {due_at} (ms since 1970)")]
-    NotDue {
-        /// The job.
-        id: JobId,
-        /// When it is due.
-        due_at: u64,
-    },
+    #[error("the job {0} is not due yet")]
+    NotDue(JobId),
+    /// The job's queue is paused, or it was not started in time, so it is not handed out.
+    #[error("the job {0} is not handed out: its queue is paused, or it was not started in time")]
+    HeldBack(JobId),
     /// The job is waiting or running, so there is nothing to retry.
     #[error("the job {0} is live: only a finished one can be retried")]
     Live(JobId),
@@ -75,6 +71,19 @@ pub enum Error {
     /// The store holds what it should not.
     #[error("the store is damaged: {0}")]
     Damaged(String),
+    /// Another process has the store open.
+    #[error(
+        "the store {path:?} is held by the process {pid}: stop that one, connect to it instead, or name another store"
+    )]
+    Held {
+        /// The store.
+        path: String,
+        /// Who holds it; 0 where that cannot be told.
+        pid: u32,
+    },
+    /// What was named cannot serve as a store: the message says why and what to do.
+    #[error("the store cannot be used: {0}")]
+    Unusable(String),
     /// The engine is being stopped.
     #[error("this process is stopping; try again on another")]
     Stopping,
@@ -86,7 +95,7 @@ pub enum Error {
 
 impl Error {
     /// An [`Error::Invalid`].
-    pub fn invalid(what: &'static str, expected: impl Into<String>, got: impl ToString) -> Self {
+    pub fn invalid(what: &'static str, expected: impl Into<String>, got: impl std::fmt::Display) -> Self {
         Self::Invalid { what, expected: expected.into(), got: got.to_string() }
     }
 
@@ -100,11 +109,14 @@ impl Error {
             Self::LeaseLost(_) => "lease_lost",
             Self::Running(_) => "job_running",
             Self::Finished { .. } => "already_finished",
-            Self::NotDue { .. } => "not_due",
+            Self::NotDue(_) => "not_due",
+            Self::HeldBack(_) => "held_back",
             Self::Live(_) => "job_live",
             Self::Full(_) => "store_full",
             Self::Unavailable(_) => "store_unavailable",
             Self::Damaged(_) => "store_damaged",
+            Self::Held { .. } => "store_held",
+            Self::Unusable(_) => "store_unusable",
             Self::Stopping => "stopping",
             Self::Backlog(_) => "backlog",
         }

@@ -4,7 +4,7 @@
 //! a millisecond. Level 0 has a slot for each of 256 ticks, level 1 for each 256 times 256 ticks, and so on;
 //! an entry lies on the level of the highest digit (to base 256) in which its due time differs from the
 //! wheel's now. When the wheel reaches a slot of a higher level, that slot is spread over the levels below
-//! (it *cascades*), so an entry moves at most seven times, and within an hour at most twice.
+//! (it *cascades*), so an entry moves at most seven times, and within an hour mostly twice.
 //!
 //! Invariants:
 //! - no entry is due before the wheel's now;
@@ -15,13 +15,15 @@
 
 mod slab;
 mod slots;
+#[cfg(test)]
+mod tests;
 
 use std::num::NonZeroU32;
 
 use slab::Slab;
 use slots::{CHUNK_LINKS, Place, Slot, Slots, level_of};
 
-/// Entries that one call of [`Wheel::expire`] cascades at most, give or take a chunk: well under a
+/// Entries that one call of [`Wheel::expire`] cascades at most, give or take a chunk: about a
 /// millisecond's work.
 pub const CASCADE_MAX: usize = 16_384;
 
@@ -135,32 +137,8 @@ impl<T: Copy> Wheel<T> {
     /// [`CASCADE_MAX`] was reached. What is inserted between two calls comes in its order.
     ///
     /// A `now` before [`now`](Self::now) counts as the latter. Empty stretches are skipped, however long.
-    pub fn expire(&mut self, now: u64, limit: usize, mut out: impl FnMut(T)) -> bool {
-        let target = now.max(self.now);
-        let mut left = limit;
-        let mut work = CASCADE_MAX;
-        let again = loop {
-            if self.cascading > 0 && !self.cascade(&mut work) {
-                break true;
-            }
-            let first = self.slots.first(self.now).map(|slot| (slot, slot.start(self.now)));
-            let Some((slot, start)) = first.filter(|(_, start)| *start <= target) else {
-                self.now = target;
-                break false;
-            };
-            if slot.level() > 0 {
-                self.now = self.first_due(slot).min(target);
-                self.cascading = slot.level();
-            } else {
-                self.now = start;
-                if left == 0 {
-                    break true;
-                }
-                self.drain(slot, &mut left, &mut out);
-            }
-        };
-        self.release();
-        again
+    pub fn expire(&mut self, now: u64, limit: usize, out: impl FnMut(T)) -> bool {
+        self.turn(now, limit, CASCADE_MAX, out)
     }
 
     /// The tick to look again, in milliseconds: never later than the next due time, and exact when that is
@@ -189,12 +167,42 @@ impl<T: Copy> Wheel<T> {
         (stop < end).then_some(stop)
     }
 
+    /// [`expire`](Self::expire) with the bound on cascading as a parameter: `work` entries.
+    fn turn(&mut self, now: u64, limit: usize, mut work: usize, mut out: impl FnMut(T)) -> bool {
+        let target = now.max(self.now);
+        let mut left = limit;
+        let again = loop {
+            if self.cascading > 0 && !self.cascade(&mut work) {
+                break true;
+            }
+            let first = self.slots.first(self.now).map(|slot| (slot, slot.start(self.now)));
+            let Some((slot, start)) = first.filter(|(_, start)| *start <= target) else {
+                self.now = target;
+                break false;
+            };
+            if slot.level() > 0 {
+                if !self.drain_few(slot, target, &mut left, &mut out) {
+                    self.now = self.first_due(slot).min(target);
+                    self.cascading = slot.level();
+                }
+            } else {
+                self.now = start;
+                if left == 0 {
+                    break true;
+                }
+                self.drain(slot, &mut left, &mut out);
+            }
+        };
+        self.release();
+        again
+    }
+
     /// A lower bound of the due times in an occupied slot; exact in level 0 and where looking is cheap. That
     /// spares a sparse wheel most of its cascades, and its owner the wakes for them.
     fn first_due(&self, slot: Slot) -> u64 {
         match self.slots.head(slot) {
-            Some((links, true)) if slot.level() > 0 => {
-                links.iter().map(|(index, _)| self.entries[index].due).min().expect("a chunk has a live link")
+            Some(head) if head.is_last() && slot.level() > 0 => {
+                head.iter().map(|(index, _)| self.entries[index].due).min().expect("a chunk has a live link")
             }
             _ => slot.start(self.now),
         }
@@ -203,20 +211,22 @@ impl<T: Copy> Wheel<T> {
     /// Spreads the slot of now on the level `cascading` over the levels below. Answers whether that is done.
     fn cascade(&mut self, work: &mut usize) -> bool {
         let slot = Slot::of(self.cascading, self.now);
-        while let Some((links, _)) = self.slots.head(slot) {
+        while let Some(head) = self.slots.head(slot) {
             if *work == 0 {
                 return false;
             }
-            *work = work.saturating_sub(CHUNK_LINKS);
-            self.slots.remove_all(&links);
+            *work = work.saturating_sub(head.live());
             // Read all before moving any: these loads do not wait for each other.
-            let mut dues = [0; CHUNK_LINKS];
-            for (due, (index, _)) in dues.iter_mut().zip(links.iter()) {
-                *due = self.entries[index].due;
+            let mut batch = [(0, 0); CHUNK_LINKS];
+            let mut count = 0;
+            for (index, _) in head.iter() {
+                batch[count] = (index, self.entries[index].due);
+                count += 1;
             }
-            for (due, (index, _)) in dues.into_iter().zip(links.iter()) {
-                let to = Slot::of(level_of(self.now, due), due);
-                self.entries[index].place = self.slots.append(to, index);
+            self.slots.pop(slot);
+            for (index, due) in &batch[..count] {
+                let to = Slot::of(level_of(self.now, *due), *due);
+                self.entries[*index].place = self.slots.append(to, *index);
             }
         }
         self.cascading = 0;
@@ -225,24 +235,66 @@ impl<T: Copy> Wheel<T> {
 
     /// Hands out up to `left` entries of a slot of level 0, all of which are due.
     fn drain(&mut self, slot: Slot, left: &mut usize, out: &mut impl FnMut(T)) {
-        while let Some((links, _)) = self.slots.head(slot) {
-            for (index, place) in links.iter() {
-                if *left == 0 {
-                    return;
+        while let Some(head) = self.slots.head(slot) {
+            let mut batch = [(0, Place::default()); CHUNK_LINKS];
+            let mut count = 0;
+            for link in head.iter().take(*left) {
+                batch[count] = link;
+                count += 1;
+            }
+            if count == 0 {
+                return;
+            }
+            let whole = count == head.live();
+            if whole {
+                self.slots.pop(slot);
+            }
+            *left -= count;
+            for (index, place) in &batch[..count] {
+                if !whole {
+                    self.slots.remove(*place);
                 }
-                *left -= 1;
-                self.slots.remove(place);
-                let value = self.entries[index].value;
-                self.free(index);
+                let value = self.free(*index);
                 out(value);
             }
         }
     }
 
-    fn free(&mut self, index: u32) {
-        self.entries[index].stamp = None;
+    /// Hands out a slot of a higher level as it is, if its entries are few and all due. Answers whether it did.
+    /// In a sparse wheel most slots are like that, and need no cascade.
+    fn drain_few(&mut self, slot: Slot, target: u64, left: &mut usize, out: &mut impl FnMut(T)) -> bool {
+        let Some(head) = self.slots.head(slot).filter(|head| head.is_last() && head.live() <= *left) else {
+            return false;
+        };
+        let mut batch = [(0, 0); CHUNK_LINKS];
+        let mut count = 0;
+        for (index, _) in head.iter() {
+            batch[count] = (self.entries[index].due, index);
+            count += 1;
+        }
+        let batch = &mut batch[..count];
+        batch.sort_by_key(|(due, _)| *due);
+        let last = batch[count - 1].0;
+        if last > target {
+            return false;
+        }
+        self.now = last;
+        self.slots.pop(slot);
+        *left -= count;
+        for (_, index) in batch {
+            let value = self.free(*index);
+            out(value);
+        }
+        true
+    }
+
+    fn free(&mut self, index: u32) -> T {
+        let entry = &mut self.entries[index];
+        entry.stamp = None;
+        let value = entry.value;
         self.entries.remove(index);
         self.len -= 1;
+        value
     }
 
     /// Gives the memory of a burst back. Stamps go on counting, so old handles stay stale.

@@ -1,1 +1,67 @@
-//! Being written.
+//! A delayed job queue: at least once, never early, and it can always say what became of a job.
+//!
+//! A program says *what* is to run and *when*; Duetime runs it then, until it succeeds or its retries are used up.
+//!
+//! ```
+//! # #[cfg(feature = "embedded")]
+//! # mod example {
+//! # use duetime::{Client, Context, Worker};
+//! # use std::time::Duration;
+//! #[derive(serde::Serialize, serde::Deserialize)]
+//! struct Remind { user: u64 }
+//! impl duetime::Kind for Remind { const KIND: &'static str = "remind"; }
+//!
+//! # #[tokio::main]
+//! # pub async fn run() -> Result<(), duetime::Error> {
+//! let client = Client::memory().await?; // or Client::open("jobs.db"), or Client::connect("http://127.0.0.1:7300")
+//! client.push(Remind { user: 7 }).delay(Duration::from_millis(5)).key("remind-7").await?;
+//! let remind = |job: Remind, _: Context| async move { Ok(println!("user {}: it is time", job.user)) };
+//! Worker::new(&client).handler(remind).run_for(Duration::from_millis(50)).await?; // or run()
+//! # Ok(())
+//! # }
+//! # }
+//! # #[cfg(feature = "embedded")]
+//! # example::run()?;
+//! # Ok::<(), duetime::Error>(())
+//! ```
+//!
+//! - A [`Client`] is a store in this process or a server, with the same calls on both. A push is recorded once it is
+//!   answered.
+//! - A [`Worker`] runs handlers for what is due, keeps their leases, and stops gracefully. Handlers may block: leases
+//!   are kept on another thread.
+//! - An [`Error`] says whether the call may be repeated.
+//!
+//! # Features
+//! - `embedded` (default): jobs in a SQLite file inside the process. Without it only servers can be used.
+
+mod client;
+mod error;
+mod kind;
+mod push;
+mod request_id;
+#[doc(hidden)]
+pub mod wire;
+pub mod worker;
+
+#[cfg(feature = "embedded")]
+pub use client::OpenOptions;
+pub use client::{Client, ConnectOptions};
+#[cfg(feature = "embedded")]
+pub use duetime_store::sqlite::Durability;
+pub use error::{Answers, Error};
+pub use kind::Kind;
+pub use push::{Push, Pushed};
+pub use worker::{Context, Handled, HandlerError, Summary, Worker};
+
+pub use duetime_core as core;
+pub use duetime_core::engine::{
+    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Listed, Outcome, Patch,
+    PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest, Target,
+};
+pub use duetime_core::ports::{Lease, Window};
+pub use duetime_core::rules::Failure;
+pub use duetime_core::{
+    AttemptError, Backoff, Due, Job, JobId, KeyUntil, Millis, NewJob, OnConflict, Payload, Receipt, Retry, Stage,
+    State, WhenExhausted,
+};
+pub use tokio_util::sync::CancellationToken;

@@ -1,15 +1,47 @@
 //! The engine: all rules, between the edges above and the stores below.
+//!
+//! A request that has begun is carried through in a task of its own, even where its caller goes away: a job that is
+//! recorded but not put would sleep until the next start. Only a reserve is not: dropped while it waits, it has
+//! leased nothing.
+//!
+//! In the background it loads what enters the horizon ([`load`]), takes back jobs whose lease is over
+//! ([`settle`]), records outcomes that were left over ([`record`]), wakes reserves ([`wait`]) and prunes.
+//!
+//! It deliberately does not run business code, parse or render.
 
+mod bulk;
+mod edit;
+mod find;
+mod handout;
+mod ids;
+mod load;
+mod parts;
+mod push;
+mod queues;
+mod record;
 mod request;
+mod settle;
+mod status;
+mod wait;
 
 pub use request::*;
 
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::{JobId, Receipt};
-use crate::job::{Job, NewJob};
+use crate::limits::STEP_JOBS_MAX;
 use crate::ports::{Broker, Ledger, Registry};
-use std::sync::Arc;
+use parts::Parts;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How often finished jobs past their retention are looked for.
+const PRUNE_EVERY: Duration = Duration::from_secs(10);
+
+/// One answer for each thing that was asked, in order.
+pub type Answers<T> = Vec<Result<T, Error>>;
 
 /// Where the engine keeps things.
 #[derive(Clone)]
@@ -22,137 +54,134 @@ pub struct Stores {
     pub registry: Arc<dyn Registry>,
 }
 
-/// A running engine: a cheap handle, to be cloned. A request that has begun is carried through even where its caller
-/// goes away; only a reserve that waits is not.
+/// A running engine: a cheap handle, to be cloned.
 #[derive(Clone)]
 pub struct Engine {
-    _stores: Stores,
+    parts: Arc<Parts>,
 }
 
-/// One answer for each thing that was asked, in order.
-pub type Answers<T> = Vec<Result<T, Error>>;
+impl Deref for Engine {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
 
 impl Engine {
-    /// Restores leases, begins to load what is due within the horizon, and serves.
+    /// Restores leases, begins to load what is due within the horizon, and serves. Must be called in a tokio runtime
+    /// with time, which carries the engine.
     ///
     /// # Errors
     /// Where the ledger or the registry cannot be read.
     pub async fn start(stores: Stores, options: Options) -> Result<Self, Error> {
-        let _ = options;
-        Ok(Self { _stores: stores })
+        let Stores { broker, ledger, registry } = stores;
+        let parts = Parts {
+            broker,
+            ledger,
+            registry,
+            options,
+            ids: ids::Ids::default(),
+            frontier: load::Frontier::default(),
+            strays: Mutex::default(),
+            settings: queues::Settings::default(),
+            configuring: tokio::sync::Mutex::default(),
+            waiting: Arc::default(),
+            status: status::Status::default(),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+        };
+        let engine = Self { parts: Arc::new(parts) };
+        let waiting = engine.waiting.clone();
+        engine.broker.watch(Arc::new(move |queue| waiting.ring(queue)));
+        engine.load_settings().await?;
+        engine.restore_leases().await?;
+        engine.frontier.advance(engine.now().saturating_add(options.horizon_ms)).await;
+        engine.in_background(|engine| async move { engine.load().await });
+        engine.in_background(|engine| async move { engine.reap().await });
+        engine.in_background(|engine| async move { engine.drain().await });
+        engine.in_background(|engine| async move { engine.prune().await });
+        engine.in_background(|engine| async move { engine.waiting.keep(engine.broker.as_ref()).await });
+        Ok(engine)
     }
 
-    /// The engine's now: the broker's clock.
+    /// The engine's now: the broker's clock, in milliseconds since 1970.
     pub fn now(&self) -> Millis {
-        todo!()
-    }
-
-    /// Pushes jobs; what is answered `Ok` is recorded. Not atomic as a whole.
-    ///
-    /// # Errors
-    /// Where the batch as a whole breaks a limit.
-    pub async fn push(&self, _jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
-        todo!()
-    }
-
-    /// Leases due jobs, waiting for some where none is due.
-    ///
-    /// # Errors
-    /// Beyond a limit; [`Error::Backlog`]; [`Error::Stopping`].
-    pub async fn reserve(&self, _request: ReserveRequest) -> Result<Handout, Error> {
-        todo!()
-    }
-
-    /// Hands out due jobs and finishes them in one step: at most once.
-    ///
-    /// # Errors
-    /// As [`reserve`](Self::reserve).
-    pub async fn take(&self, _request: TakeRequest) -> Result<Handout, Error> {
-        todo!()
-    }
-
-    /// Ends leases.
-    pub async fn settle(&self, _outcomes: Vec<(Receipt, Outcome)>) -> Answers<Settlement> {
-        todo!()
-    }
-
-    /// Moves the end of leases to so many milliseconds from now (`None`: the length that they began with).
-    pub async fn extend(&self, _leases: Vec<(Receipt, Option<u64>)>) -> Answers<Extension> {
-        todo!()
-    }
-
-    /// One job.
-    pub async fn job(&self, _id: JobId) -> Result<Job, Error> {
-        todo!()
-    }
-
-    /// A page of jobs. `limit` is 1 to 1000.
-    pub async fn find(&self, _query: &Query, _cursor: Option<&str>, _limit: usize) -> Result<Listed, Error> {
-        todo!()
-    }
-
-    /// Cancels jobs.
-    pub async fn cancel(&self, _targets: Vec<Target>) -> Answers<CancelOutcome> {
-        todo!()
-    }
-
-    /// Changes a waiting job.
-    pub async fn update(&self, _target: Target, _patch: Patch) -> Result<Job, Error> {
-        todo!()
-    }
-
-    /// Makes a waiting job due now.
-    pub async fn run(&self, _target: Target) -> Result<Job, Error> {
-        todo!()
-    }
-
-    /// Makes finished jobs ready again, with attempt 0.
-    pub async fn retry(&self, _targets: Vec<Target>) -> Answers<Job> {
-        todo!()
-    }
-
-    /// Removes jobs that do not run, with their records.
-    pub async fn delete(&self, _targets: Vec<Target>) -> Answers<()> {
-        todo!()
-    }
-
-    /// Cancels, retries or deletes every job that the query finds. An empty query is refused.
-    pub async fn bulk(&self, _query: &Query, _action: BulkAction) -> Result<BulkCounts, Error> {
-        todo!()
-    }
-
-    /// All queues that have jobs or settings, by name.
-    pub async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
-        todo!()
-    }
-
-    /// One queue, known or not.
-    pub async fn queue(&self, _queue: &str) -> Result<QueueStatus, Error> {
-        todo!()
-    }
-
-    /// Stops (or starts) handing out a queue's jobs; what runs goes on.
-    pub async fn pause(&self, _queue: &str, _paused: bool) -> Result<QueueSettings, Error> {
-        todo!()
-    }
-
-    /// Cancels every waiting job of a queue, with the message `purged`; answers how many.
-    pub async fn purge(&self, _queue: &str) -> Result<u64, Error> {
-        todo!()
-    }
-
-    /// Sets a queue's settings.
-    pub async fn configure(&self, _queue: &str, _settings: QueueSettings) -> Result<QueueSettings, Error> {
-        todo!()
+        self.broker.now()
     }
 
     /// How the engine is.
     pub fn health(&self) -> Health {
-        todo!()
+        let (loaded, is_loaded) = self.status.progress();
+        let backlog = self.broker.backlog();
+        let ready = !self.stopping.is_cancelled() && backlog < self.options.backlog_max;
+        Health { ready, degraded: self.status.degraded(), loaded, is_loaded, backlog }
     }
 
-    /// Refuses new requests, lets waiting ones go, records what is under way, and closes the stores.
+    /// Refuses new requests, lets waiting ones go, records what is under way, and closes the ledger.
+    ///
+    /// # Errors
+    /// Where something could not be recorded.
     pub async fn stop(&self) -> Result<(), Error> {
-        todo!()
+        self.stopping.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.drain_older(0).await;
+        self.ledger.close().await
+    }
+
+    fn in_background<F>(&self, work: impl FnOnce(Self) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let work = work(self.clone());
+        let stopping = self.stopping.clone();
+        self.tasks.spawn(async move { stopping.run_until_cancelled(work).await });
+    }
+
+    /// Carries work through even where the caller goes away.
+    async fn carry<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        match self.tasks.spawn(work).await {
+            Ok(answer) => answer,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The runtime is going down, and this caller with it.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn check_open(&self) -> Result<(), Error> {
+        if self.stopping.is_cancelled() { Err(Error::Stopping) } else { Ok(()) }
+    }
+
+    /// Whether enough could be recorded that more may be handed out.
+    fn check_backlog(&self) -> Result<(), Error> {
+        if !self.status.is_degraded() {
+            return Ok(());
+        }
+        let backlog = self.broker.backlog();
+        if backlog < self.options.backlog_max { Ok(()) } else { Err(Error::Backlog(backlog)) }
+    }
+
+    /// Removes finished jobs past their retention, for ever.
+    async fn prune(&self) {
+        loop {
+            tokio::time::sleep(PRUNE_EVERY).await;
+            loop {
+                match self.ledger.prune(self.options.retention, self.now(), STEP_JOBS_MAX).await {
+                    Ok(STEP_JOBS_MAX) => {}
+                    Ok(_) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "could not remove old finished jobs");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("options", &self.options).finish_non_exhaustive()
     }
 }

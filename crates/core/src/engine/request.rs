@@ -164,7 +164,7 @@ pub struct Patch {
 }
 
 /// Which jobs to find.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
     /// In this queue.
     pub queue: Option<Arc<str>>,
@@ -185,7 +185,12 @@ pub struct Query {
 }
 
 impl Query {
-    pub(crate) fn window(&self) -> Window {
+    /// Whether it asks for nothing in particular.
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(super) fn window(&self) -> Window {
         Window { from: self.due_from.unwrap_or(0), to: self.due_to.unwrap_or(Millis::MAX) }
     }
 }

@@ -12,7 +12,7 @@ use crate::clock::{Clock, Millis};
 use crate::id::{JobId, next_number};
 use crate::job::Job;
 use crate::limits::LEASE_MS_MAX;
-use crate::ports::{Broker, Put};
+use crate::ports::{Broker, Note, Put};
 use crate::wheel::Wheel;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -191,6 +191,12 @@ impl Held {
             }
         }
         job
+    }
+
+    /// A lease of a job with a note in the outbox goes there too, lest the ledger takes it for newer than the note.
+    pub(super) fn note_lease(&mut self, job: &Job, now: Now) -> Option<Note> {
+        self.outbox.get(job.id)?;
+        Some(self.outbox.add(Note::Changed(job.clone()), now.mono))
     }
 
     /// The ledger has the job in this version.

@@ -26,7 +26,7 @@ use crate::id::{JobId, Receipt};
 use crate::job::Job;
 use crate::limits::STEP_JOBS_MAX;
 use crate::ports::{
-    Broker, Counts, Edit, Edited, Expired, Extended, Listing, Note, Put, Reserve, Reserved, Settled, Wake,
+    Broker, Counts, Edit, Edited, Expired, Extended, Listing, Note, Outcomes, Put, Reserve, Reserved, Settled, Wake,
 };
 use crate::rules::Decision;
 use async_trait::async_trait;
@@ -173,9 +173,13 @@ impl Broker for Memory {
         Ok(())
     }
 
-    async fn outcomes(&self, limit: usize, age_ms: u64) -> Result<Vec<Note>, Error> {
-        Ok(self.with(|held, now| {
-            now.mono.checked_sub(age_ms).map_or_else(Vec::new, |until| held.outbox.oldest(limit, until))
+    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+        Ok(self.with(|held, now| match which {
+            Outcomes::Oldest { limit, age_ms } => match now.mono.checked_sub(age_ms) {
+                Some(until) => held.outbox.oldest(limit, until),
+                None => Vec::new(),
+            },
+            Outcomes::Of(id) => held.outbox.get(id).cloned().into_iter().collect(),
         }))
     }
 

@@ -168,6 +168,8 @@ impl Held {
             self.remove(id);
             finish_taken(&mut job, now.wall);
             reserved.notes.push(self.outbox.add(Note::Changed(job.clone()), now.mono));
+        } else {
+            reserved.notes.extend(self.note_lease(&job, now));
         }
         reserved.leases.push(Lease { job, lease_ms });
     }

@@ -24,7 +24,12 @@ impl Held {
         run.lease_until = now.wall + lease_ms;
         run.updated_at = now.wall;
         live.version = next_number(live.version, now.wall);
-        Extended::Until { lease_until: run.lease_until, version: live.version, cancel_asked }
+        let extended = Extended::Until { lease_until: run.lease_until, version: live.version, cancel_asked };
+        if self.outbox.get(receipt.id).is_some() {
+            let job = self.live.get(receipt.id).expect("it was found above").unpack(receipt.id);
+            self.note_lease(&job, now);
+        }
+        extended
     }
 
     pub(super) fn settle(&mut self, receipt: Receipt, decision: Decision, now: Now, settled: &mut Settled) {

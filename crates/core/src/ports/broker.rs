@@ -18,9 +18,9 @@ pub type Wake = Arc<dyn Fn(&Arc<str>) + Send + Sync>;
 /// # Contract
 /// - A job has at most one live lease. Epochs and versions only grow, each new one by [`crate::id::next_number`].
 /// - No job is handed out before its `due_at`, by [`now`](Self::now).
-/// - Every change of a job but `put` and `extend` leaves a [`Note`] in the outbox in the same atomic step, and the
-///   note stays until it is forgotten. Of one job only the latest note is kept. A verb answers its notes as they stand
-///   in the outbox; a repeat answers those that still do.
+/// - Every change of a job leaves a [`Note`] in the outbox in the same atomic step, and the note stays until it is
+///   forgotten. Of one job only the latest note is kept. Leases, begun or extended, leave one only where the job has
+///   one there already. A verb answers its notes as they stand in the outbox; a repeat answers those that still do.
 /// - A job that ended here is not put again in a version below its end, up to twice
 ///   [`READ_AGE_MS_MAX`](Self::READ_AGE_MS_MAX) after its note was forgotten. Nor is one that [`forget`](Self::forget)
 ///   let go, in a version below that. An edit that does not know the job leaves a tombstone: no version is put until
@@ -69,8 +69,8 @@ pub trait Broker: Send + Sync {
     /// Stops or starts handing out a queue's jobs.
     async fn pause(&self, queue: &Arc<str>, paused: bool) -> Result<(), Error>;
 
-    /// At most `limit` notes that have not been forgotten, and were written at least `age_ms` ago.
-    async fn outcomes(&self, limit: usize, age_ms: u64) -> Result<Vec<Note>, Error>;
+    /// Notes that have not been forgotten.
+    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error>;
 
     /// The ledger has these jobs in these versions: drops their notes up to there, and with them those of the jobs that
     /// wait for an instant from `frontier` on. The tombstone of an edit that did not know the job lets versions from
@@ -84,6 +84,20 @@ pub trait Broker: Send + Sync {
 impl dyn Broker {
     /// A reading of the ledger older than this is not put: it must be read again.
     pub const READ_AGE_MS_MAX: u64 = 5_000;
+}
+
+/// Which notes to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcomes {
+    /// The oldest ones.
+    Oldest {
+        /// At most so many.
+        limit: usize,
+        /// Written at least so long ago, in milliseconds.
+        age_ms: u64,
+    },
+    /// That of one job.
+    Of(JobId),
 }
 
 /// What came of a put.
@@ -168,7 +182,7 @@ pub struct Reserved {
     pub next_at: Option<Millis>,
     /// Named jobs that were not handed out, and why: an edit's answer. It leaves no tombstone.
     pub refused: Vec<(JobId, Edited)>,
-    /// What a take wrote to the outbox.
+    /// What it wrote to the outbox: finished jobs of a take, and leases of jobs that had a note there already.
     pub notes: Vec<Note>,
 }
 

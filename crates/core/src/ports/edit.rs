@@ -66,8 +66,8 @@ pub enum Edited {
         /// Where it stands.
         state: State,
     },
-    /// The key that a retried job would hold is held by this one.
-    KeyHeld(JobId),
+    /// The key that a retried job would hold is held by this one, in this queue.
+    KeyHeld(JobId, Arc<str>, Arc<str>),
     /// The job is not known here. A broker has left a tombstone, so that no earlier reading of the job is put.
     Unknown,
 }

@@ -1,5 +1,6 @@
 //! The ledger: every job, durably.
 
+use super::broker::Window;
 use super::edit::{Edit, Edited};
 use crate::clock::Millis;
 use crate::error::Error;
@@ -175,7 +176,7 @@ pub struct Find {
     /// Only jobs of this kind.
     pub kind: Option<Arc<str>>,
     /// Only jobs due in this range, inclusive.
-    pub due: Range<Millis>,
+    pub due: Window,
     /// Only jobs with a greater id.
     pub after: Option<JobId>,
     /// At most so many.

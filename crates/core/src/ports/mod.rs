@@ -12,7 +12,8 @@ mod ledger;
 mod registry;
 
 pub use broker::{
-    Broker, Counts, Expired, Extended, Lease, Listing, Named, Put, Reserve, Reserved, Settled, Source, Wake, Window,
+    Broker, Counts, Expired, Extended, Lease, Listing, Named, Outcomes, Put, Reserve, Reserved, Settled, Source, Wake,
+    Window,
 };
 pub use edit::{Change, Edit, Edited, Update};
 pub use ledger::{

@@ -1,7 +1,15 @@
-//! For tests: conformance suites of the ports, a clock that is set by hand, and fixtures.
+//! What tests of the engine and of stores share: conformance suites, plain models, clocks, fixtures, the simulation.
 
 pub mod broker_suite;
 pub mod clock;
 pub mod fixtures;
+pub mod ledger_suite;
+pub mod model_ledger;
+pub mod random;
+pub mod sim;
+pub mod tokio_clock;
 
 pub use clock::ManualClock;
+pub use model_ledger::ModelLedger;
+pub use random::Random;
+pub use tokio_clock::TokioClock;

@@ -106,18 +106,29 @@ impl Level {
     }
 }
 
-/// The live links of one chunk, in order.
+/// The first chunk of a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Links {
-    links: [u32; CHUNK_LINKS],
-    len: u8,
-    chunk: u32,
+pub(super) struct Head<'a> {
+    chunk: &'a Chunk,
+    at: u32,
 }
 
-impl Links {
+impl Head<'_> {
+    /// Whether no other chunk follows.
+    pub(super) fn is_last(&self) -> bool {
+        self.chunk.next == NONE
+    }
+
+    /// How many links are live.
     #[inline]
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Place)> + '_ {
-        let links = self.links[..self.len as usize].iter().zip(self.chunk << 4..);
+    pub(super) fn live(&self) -> usize {
+        self.chunk.live as usize
+    }
+
+    /// The live links, in order.
+    #[inline]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Place)> {
+        let links = self.chunk.links[..self.chunk.len as usize].iter().zip(self.at << 4..);
         links.filter(|(link, _)| **link != NONE).map(|(link, place)| (*link, Place(place)))
     }
 }
@@ -175,20 +186,30 @@ impl Slots {
         }
     }
 
-    /// The first chunk of `slot`, and whether it is the only one.
+    /// The live links of the first chunk of `slot`, in order.
     #[inline]
-    pub(super) fn head(&self, slot: Slot) -> Option<(Links, bool)> {
+    pub(super) fn head(&self, slot: Slot) -> Option<Head<'_>> {
         let list = self.levels[slot.level()].as_ref()?.lists[slot.digit()];
         if list.head == NONE {
             return None;
         }
-        let chunk = &self.chunks[list.head];
-        Some((Links { links: chunk.links, len: chunk.len, chunk: list.head }, list.head == list.tail))
+        Some(Head { chunk: &self.chunks[list.head], at: list.head })
     }
 
-    /// Takes out the chunk that `links` were read from, with all that is in it.
-    pub(super) fn remove_all(&mut self, links: &Links) {
-        self.unlink(links.chunk);
+    /// Takes out the first chunk of `slot`, which must have one, with all that is in it.
+    #[inline]
+    pub(super) fn pop(&mut self, slot: Slot) {
+        let level = self.levels[slot.level()].as_mut().expect("a chunk's level exists");
+        let list = &mut level.lists[slot.digit()];
+        let next = self.chunks[list.head].next;
+        self.chunks.remove(list.head);
+        list.head = next;
+        if next == NONE {
+            list.tail = NONE;
+            level.occupied[slot.digit() / 64] &= !(1 << (slot.digit() % 64));
+        } else {
+            self.chunks[next].prev = NONE;
+        }
     }
 
     fn unlink(&mut self, at: u32) {

@@ -5,7 +5,7 @@ mod broker;
 mod ledger;
 
 use crate::random::Op;
-use duetime_core::ports::{Broker, Edit, Note, Reserve, Source, Window};
+use duetime_core::ports::{Broker, Edit, Note, Outcomes, Reserve, Source, Window};
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{edit, listing, reserve};
 use duetime_core::{Clock, Job, JobId, Memory, Millis, Receipt, State};
@@ -144,7 +144,7 @@ impl World {
                 }
             }
             Op::Sweep { limit } => {
-                let notes = self.broker.outcomes(limit, 0).await.unwrap();
+                let notes = self.broker.outcomes(Outcomes::Oldest { limit, age_ms: 0 }).await.unwrap();
                 assert_eq!(notes.len(), limit.min(self.truths.values().filter(|t| t.noted.is_some()).count()));
                 self.unrecorded.extend(notes);
             }
@@ -200,7 +200,7 @@ impl World {
         for unseen in std::mem::take(&mut self.unseen) {
             self.ledger_edit(&unseen.edit);
         }
-        self.unrecorded.extend(self.broker.outcomes(usize::MAX, 0).await.unwrap());
+        self.unrecorded.extend(self.broker.outcomes(Outcomes::Oldest { limit: usize::MAX, age_ms: 0 }).await.unwrap());
         while let Some(note) = self.unrecorded.pop() {
             self.record(note);
         }

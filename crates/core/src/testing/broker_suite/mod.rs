@@ -24,7 +24,7 @@ use super::fixtures::{QUEUE, edit, reserve};
 use crate::clock::{Clock, Millis};
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, State};
-use crate::ports::{Broker, Change, Edited, Extended, Lease, Note, Put, Reserve, Reserved, Settled};
+use crate::ports::{Broker, Change, Edited, Extended, Lease, Note, Outcomes, Put, Reserve, Reserved, Settled};
 use crate::rules::Decision;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -123,7 +123,7 @@ impl Subject {
     }
 
     async fn outcomes(&self) -> Vec<Note> {
-        self.broker.outcomes(1_000, 0).await.expect("outcomes")
+        self.broker.outcomes(Outcomes::Oldest { limit: 1_000, age_ms: 0 }).await.expect("outcomes")
     }
 
     /// The ledger has a job in this version.
@@ -196,7 +196,7 @@ macro_rules! broker_suite {
                 a_paused_queue_hands_out_nothing the_next_instant_is_told
             }
             outbox {
-                the_latest_note_stands a_rewritten_note_absorbs_later_ones a_returned_note_says_it_all
+                the_latest_note_stands a_rewritten_note_absorbs_later_ones a_lease_joins_the_note_of_its_job a_returned_note_says_it_all
                 notes_are_forgotten_by_version notes_have_an_age_and_a_limit what_waits_beyond_the_frontier_goes
                 what_has_changed_since_stays a_lease_leaves_no_note
             }

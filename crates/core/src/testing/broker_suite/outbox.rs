@@ -2,7 +2,7 @@
 
 use super::Subject;
 use crate::job::State;
-use crate::ports::{Change, Note, Update};
+use crate::ports::{Change, Note, Outcomes, Update};
 use crate::testing::fixtures::{T0, again, cancel, due, id, job, success};
 
 fn priority(priority: u32) -> Change {
@@ -35,6 +35,21 @@ pub async fn a_rewritten_note_absorbs_later_ones(s: Subject) {
     let notes = s.outcomes().await;
     let [Note::Rewritten(job)] = &notes[..] else { panic!("{notes:?}") };
     assert_eq!((job.state(T0), &*job.payload), (State::Succeeded, &b"new"[..]));
+}
+
+/// Were it noted beside the outbox, the ledger would take it for newer than what is still to be recorded.
+pub async fn a_lease_joins_the_note_of_its_job(s: Subject) {
+    s.hold(&[job(1)]).await;
+    s.edit(id(1), Change::Update(Update { payload: Some((*b"new").into()), ..Update::default() })).await;
+    let running = s.one().await;
+    let extended = s.broker.extend(vec![(running.receipt(), None)]).await.unwrap();
+    let notes = s.outcomes().await;
+    let [Note::Rewritten(noted)] = &notes[..] else { panic!("{notes:?}") };
+    assert_eq!((noted.lease_until, noted.epoch), (running.lease_until, running.epoch));
+    assert!(matches!(extended[0], crate::ports::Extended::Until { version, .. } if version == noted.version));
+    s.forget(id(1), noted.version).await;
+    s.broker.extend(vec![(running.receipt(), None)]).await.unwrap();
+    assert!(s.outcomes().await.is_empty(), "a lease alone leaves no note");
 }
 
 /// It stands for the one before it, which may never be recorded.
@@ -71,7 +86,7 @@ pub async fn notes_have_an_age_and_a_limit(s: Subject) {
         s.pass(1_000);
     }
     let ids = async |limit, age_ms| {
-        let notes = s.broker.outcomes(limit, age_ms).await.unwrap();
+        let notes = s.broker.outcomes(Outcomes::Oldest { limit, age_ms }).await.unwrap();
         notes.iter().map(|note| note.job().id).collect::<Vec<_>>()
     };
     assert_eq!(ids(10, 2_000).await, [1, 2, 3].map(id));

@@ -4,7 +4,7 @@ use super::{Got, REQUEST_MS, Run, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
 use crate::random::{How, What};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{
-    Change, Edit, Edited, Extended, Lease, Named, Note, Reserve, Reserved, Source, Update, Window,
+    Change, Edit, Edited, Extended, Lease, Named, Note, Outcomes, Reserve, Reserved, Source, Update, Window,
 };
 use duetime_core::rules::{self, Again, Decision, Finish};
 use duetime_core::testing::fixtures::{due, edit, finish, reserve, success};
@@ -75,6 +75,10 @@ impl World {
                 self.noted(job.id, note);
             } else {
                 truth.lease = Some(Run { ends: mono + lease_ms, lease_ms: *lease_ms, told: None });
+                if truth.noted.is_some() {
+                    let note = notes.next().unwrap().clone();
+                    self.noted(job.id, note);
+                }
             }
             assert_eq!(*job, self.truths[&job.id].job);
         }
@@ -195,6 +199,10 @@ impl World {
         truth.job.lease_until = Some(now + lease_ms);
         let Job { version, cancel_asked, .. } = truth.job;
         assert_eq!(extended, Extended::Until { lease_until: now + lease_ms, version, cancel_asked });
+        if truth.noted.is_some() {
+            let note = self.broker.outcomes(Outcomes::Of(receipt.id)).await.unwrap().pop().unwrap();
+            self.noted(receipt.id, note);
+        }
     }
 
     pub(super) fn change(&self, what: What) -> Change {

@@ -1,0 +1,81 @@
+//! The same change for every job that a query finds, page by page.
+
+use super::find::check_query;
+use super::{Answers, BulkAction, BulkCounts, CancelOutcome, Engine, Query, Target};
+use crate::error::Error;
+use crate::job::{Job, State};
+use crate::limits::PAGE_JOBS_MAX;
+use std::sync::Arc;
+
+impl Engine {
+    /// Cancels, retries or deletes every job that the query finds; a query without any part is refused. Jobs are
+    /// taken page by page: what is pushed or ends meanwhile may or may not be found.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; or of the ledger, where what was done until then stays done.
+    pub async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
+        check_query(query)?;
+        if query.is_empty() {
+            return Err(Error::invalid("selection", "at least one of queue, key, tag, kind, state or a time", "none"));
+        }
+        let mut query = query.clone();
+        let is_open = query.states.is_empty() && !query.retrying;
+        match action {
+            BulkAction::Cancel if is_open => query.states = vec![State::Scheduled, State::Ready, State::Running],
+            BulkAction::Retry if is_open => query.states = vec![State::Failed],
+            _ => {}
+        }
+        self.bulk_saying(&query, action, None).await
+    }
+
+    /// Cancels every waiting job of a queue, with the message `purged`; answers how many.
+    ///
+    /// # Errors
+    /// As [`bulk`](Self::bulk).
+    pub async fn purge(&self, queue: &str) -> Result<u64, Error> {
+        let states = vec![State::Scheduled, State::Ready];
+        let query = Query { queue: Some(Arc::from(queue)), states, ..Query::default() };
+        check_query(&query)?;
+        let counts = self.bulk_saying(&query, BulkAction::Cancel, Some(Arc::from("purged"))).await?;
+        Ok(counts.get("cancelled").copied().unwrap_or(0))
+    }
+
+    async fn bulk_saying(
+        &self,
+        query: &Query,
+        action: BulkAction,
+        message: Option<Arc<str>>,
+    ) -> Result<BulkCounts, Error> {
+        let mut counts = BulkCounts::new();
+        let mut after = None;
+        loop {
+            let mut found = Vec::new();
+            let next = self.find_rows(query, after, PAGE_JOBS_MAX, &mut found).await?;
+            for word in self.act(found, action, message.clone()).await {
+                *counts.entry(word).or_default() += 1;
+            }
+            match next {
+                Some(_) => after = next,
+                None => return Ok(counts),
+            }
+        }
+    }
+
+    /// What became of each job, in a word.
+    async fn act(&self, jobs: Vec<Job>, action: BulkAction, message: Option<Arc<str>>) -> Vec<&'static str> {
+        let targets: Vec<Target> = jobs.iter().map(|job| Target::from(job.id)).collect();
+        match action {
+            BulkAction::Cancel => words(self.cancel_saying(targets, message).await, |outcome| match outcome {
+                CancelOutcome::Cancelled => "cancelled",
+                CancelOutcome::CancelRequested => "cancel_requested",
+                CancelOutcome::AlreadyFinished => "already_finished",
+            }),
+            BulkAction::Retry => words(self.retry(targets).await, |_| "retried"),
+            BulkAction::Delete => words(self.delete(targets).await, |()| "deleted"),
+        }
+    }
+}
+
+fn words<T>(answers: Answers<T>, word: impl Fn(T) -> &'static str) -> Vec<&'static str> {
+    answers.into_iter().map(|answer| answer.map_or_else(|error| error.code(), &word)).collect()
+}

@@ -1,0 +1,179 @@
+//! Changes of jobs from outside: the broker is asked first, and the ledger for what the broker does not hold.
+
+use super::{Answers, CancelOutcome, Engine, Patch, Target};
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Due, Job, check_payload};
+use crate::limits::BATCH_JOBS_MAX;
+use crate::ports::{Change, Edit, Edited, Update};
+use std::sync::Arc;
+
+impl Engine {
+    /// Cancels jobs: a waiting one will not run; a running one's worker is asked to stop.
+    pub async fn cancel(&self, targets: Vec<Target>) -> Answers<CancelOutcome> {
+        self.cancel_saying(targets, None).await
+    }
+
+    pub(super) async fn cancel_saying(
+        &self,
+        targets: Vec<Target>,
+        message: Option<Arc<str>>,
+    ) -> Answers<CancelOutcome> {
+        let ids: Vec<JobId> = targets.iter().map(|target| target.id).collect();
+        let made = self.change(targets, &Change::Cancel { message }).await;
+        let answer = |(id, made): (JobId, Result<Edited, Error>)| match made? {
+            Edited::Changed(_) => Ok(CancelOutcome::Cancelled),
+            Edited::CancelAsked(_) => Ok(CancelOutcome::CancelRequested),
+            Edited::Unfit { .. } => Ok(CancelOutcome::AlreadyFinished),
+            edited => Err(refusal(id, edited)),
+        };
+        ids.into_iter().zip(made).map(answer).collect()
+    }
+
+    /// Changes a waiting job.
+    ///
+    /// # Errors
+    /// [`Error::Running`], [`Error::Finished`], [`Error::VersionMismatch`], [`Error::NotFound`]; [`Error::Invalid`].
+    pub async fn update(&self, target: Target, patch: Patch) -> Result<Job, Error> {
+        if let Some(payload) = &patch.payload {
+            check_payload(payload, self.options.payload_bytes_max)?;
+        }
+        let due_at = patch.due.map(|due| due.resolve(self.now())).transpose()?;
+        let update = Update { due_at, priority: patch.priority, payload: patch.payload, tags: None };
+        self.changed(target, Change::Update(update)).await
+    }
+
+    /// Makes a waiting job due now.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    pub async fn run(&self, target: Target) -> Result<Job, Error> {
+        self.update(target, Patch { due: Some(Due::Now), ..Patch::default() }).await
+    }
+
+    /// Makes finished jobs ready again, with attempt 0.
+    pub async fn retry(&self, targets: Vec<Target>) -> Answers<Job> {
+        let ids: Vec<JobId> = targets.iter().map(|target| target.id).collect();
+        let made = self.change(targets, &Change::Retry).await;
+        let answer = |(id, made): (JobId, Result<Edited, Error>)| match made? {
+            Edited::Changed(job) => Ok(job),
+            Edited::Running(_) | Edited::Unfit { .. } => Err(Error::Live(id)),
+            edited => Err(refusal(id, edited)),
+        };
+        ids.into_iter().zip(made).map(answer).collect()
+    }
+
+    /// Removes jobs that do not run, with their records.
+    pub async fn delete(&self, targets: Vec<Target>) -> Answers<()> {
+        let ids: Vec<JobId> = targets.iter().map(|target| target.id).collect();
+        let made = self.change(targets, &Change::Delete).await;
+        let answer = |(id, made): (JobId, Result<Edited, Error>)| match made? {
+            Edited::Changed(_) => Ok(()),
+            edited => Err(refusal(id, edited)),
+        };
+        ids.into_iter().zip(made).map(answer).collect()
+    }
+
+    async fn changed(&self, target: Target, change: Change) -> Result<Job, Error> {
+        let made = self.change(vec![target], &change).await.pop();
+        match made.expect("one edit has one answer")? {
+            Edited::Changed(job) => Ok(job),
+            edited => Err(refusal(target.id, edited)),
+        }
+    }
+
+    async fn change(&self, targets: Vec<Target>, change: &Change) -> Answers<Edited> {
+        let count = targets.len();
+        let check_count = || match count {
+            0..=BATCH_JOBS_MAX => Ok(()),
+            _ => Err(Error::invalid("jobs", format!("at most {BATCH_JOBS_MAX} in a batch"), count)),
+        };
+        if let Err(error) = self.check_open().and_then(|()| check_count()) {
+            return std::iter::repeat_with(|| Err(error.clone())).take(count).collect();
+        }
+        let edit = |Target { id, version }| Edit { id, version, change: change.clone() };
+        let edits = targets.into_iter().map(edit).collect();
+        let engine = self.clone();
+        self.carry(async move { engine.edit(edits).await }).await
+    }
+
+    /// Makes edits where the jobs are.
+    pub(super) async fn edit(&self, edits: Vec<Edit>) -> Answers<Edited> {
+        let count = edits.len();
+        let (edited, notes) = match self.broker.edit(edits.clone()).await {
+            Ok(answer) => answer,
+            Err(error) => return std::iter::repeat_with(|| Err(error.clone())).take(count).collect(),
+        };
+        // A retry needs the outcome in the ledger; so does the deletion of a job that has just ended.
+        let has_ended = |(edit, edited): &(&Edit, &Edited)| {
+            matches!(edited, Edited::Unfit { .. }) && matches!(edit.change, Change::Retry | Change::Delete)
+        };
+        if edits.iter().zip(&edited).any(|pair| has_ended(&pair)) {
+            self.drain_older(0).await;
+        }
+        let recorded = self.try_record(notes).await;
+        let in_ledger: Vec<usize> =
+            (0..count).filter(|&i| edited[i] == Edited::Unknown || has_ended(&(&edits[i], &edited[i]))).collect();
+        // What is changed but not recorded could come back after a crash: whoever asked must know, and ask again.
+        let answer = |edited| match (&edited, &recorded) {
+            (Edited::Changed(_) | Edited::CancelAsked(_), Err(error)) => Err(error.clone()),
+            _ => Ok(edited),
+        };
+        let mut made: Answers<Edited> = edited.into_iter().map(answer).collect();
+        if !in_ledger.is_empty() {
+            let answers = self.edit_ledger(in_ledger.iter().map(|&i| edits[i].clone()).collect()).await;
+            for (i, answer) in in_ledger.into_iter().zip(answers) {
+                made[i] = answer;
+            }
+        }
+        made
+    }
+
+    /// Makes edits of jobs that the broker does not hold.
+    async fn edit_ledger(&self, edits: Vec<Edit>) -> Answers<Edited> {
+        let ids: Vec<JobId> = edits.iter().map(|edit| edit.id).collect();
+        let now = self.now();
+        match self.ledger.edit(edits, now, self.frontier.get()).await {
+            Ok(edited) => {
+                self.settle_tombs(&ids, &edited, now).await;
+                edited.into_iter().map(Ok).collect()
+            }
+            Err(error) => {
+                // What the broker refuses meanwhile is read anew until its tombstone has crumbled.
+                std::iter::repeat_with(|| Err(error.clone())).take(ids.len()).collect()
+            }
+        }
+    }
+
+    /// Tells the broker what became of jobs that it did not know, and puts those that are due soon.
+    async fn settle_tombs(&self, ids: &[JobId], edited: &[Edited], now: Millis) {
+        let known = |(id, edited): (&JobId, &Edited)| match edited {
+            Edited::Changed(job) | Edited::Mismatch(job) | Edited::Running(job) | Edited::CancelAsked(job) => {
+                (*id, job.version)
+            }
+            _ => (*id, 0),
+        };
+        let versions: Vec<(JobId, u64)> = ids.iter().zip(edited).map(known).collect();
+        let changed = |edited: &Edited| match edited {
+            Edited::Changed(job) => Some(job.clone()),
+            _ => None,
+        };
+        let jobs = edited.iter().filter_map(changed).collect();
+        let told = self.broker.forget(&versions, Millis::MAX).await;
+        if let Err(error) = told.and(self.hold(jobs, now).await) {
+            tracing::warn!(%error, "a job that was edited in the ledger is not in the broker yet");
+        }
+    }
+}
+
+/// Why a job was not changed.
+pub(super) fn refusal(id: JobId, edited: Edited) -> Error {
+    match edited {
+        Edited::Mismatch(job) => Error::VersionMismatch { id, current: job.version },
+        Edited::Running(_) | Edited::CancelAsked(_) => Error::Running(id),
+        Edited::Unfit { state, .. } => Error::Finished { id, state },
+        Edited::KeyHeld(holder, queue, key) => Error::KeyConflict { queue, key, holder },
+        Edited::Unknown | Edited::Changed(_) => Error::NotFound(id),
+    }
+}

@@ -1,0 +1,232 @@
+//! Looking at jobs: the broker is the authority for what it holds, the ledger for the rest.
+//!
+//! Waiting jobs of one queue are listed in due order as far as the broker holds them, and beyond the horizon in the
+//! order of their ids; all else in the order of ids.
+
+use super::{Engine, Listed, Query};
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Job, State};
+use crate::limits::PAGE_JOBS_MAX;
+use crate::name;
+use crate::ports::{Find, Listing, Selector};
+use std::str::FromStr;
+
+/// Pages of the ledger that one page of an answer reads at most; it may be short, and say where to go on.
+const LEDGER_PAGES: usize = 10;
+
+/// Where a page begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cursor {
+    /// In due order, after this place in the broker.
+    Near(Option<(Millis, JobId)>),
+    /// By id, beyond the frontier as it was.
+    Far(Millis, Option<JobId>),
+    /// By id.
+    Id(Option<JobId>),
+}
+
+impl Engine {
+    /// One job.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn job(&self, id: JobId) -> Result<Job, Error> {
+        if let Some(job) = self.broker.get(&[id]).await?.pop().flatten() {
+            return Ok(job);
+        }
+        self.ledger.get(&[id]).await?.pop().flatten().ok_or(Error::NotFound(id))
+    }
+
+    /// A page of jobs. `limit` is 1 to 1000.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
+        check(query, limit)?;
+        // Until all that is due soon is in the broker, the ledger knows more.
+        let is_near = query.is_waiting() && self.status.progress().1;
+        let first = if is_near { Cursor::Near(None) } else { Cursor::Id(None) };
+        let cursor = cursor.map_or(Ok(first), str::parse)?;
+        let mut listed = Listed::default();
+        let next = match cursor {
+            Cursor::Near(after) => self.find_near(query, after, limit, &mut listed.jobs).await?,
+            Cursor::Far(..) | Cursor::Id(_) => Some(cursor),
+        };
+        let left = limit - listed.jobs.len();
+        let next = match next {
+            Some(Cursor::Far(frontier, after)) if left > 0 => {
+                let mut far = query.clone();
+                far.due_from = Some(query.window().from.max(frontier));
+                let next = self.find_rows(&far, after, left, &mut listed.jobs).await?;
+                next.map(|id| Cursor::Far(frontier, Some(id)))
+            }
+            Some(Cursor::Id(after)) if left > 0 => {
+                self.find_rows(query, after, left, &mut listed.jobs).await?.map(|id| Cursor::Id(Some(id)))
+            }
+            next => next,
+        };
+        listed.next_cursor = next.map(|next| next.to_string());
+        Ok(listed)
+    }
+
+    /// Waiting jobs of a queue that the broker holds; always answers where to go on.
+    async fn find_near(
+        &self,
+        query: &Query,
+        after: Option<(Millis, JobId)>,
+        limit: usize,
+        found: &mut Vec<Job>,
+    ) -> Result<Option<Cursor>, Error> {
+        let queue = query.queue.clone().expect("waiting jobs are those of a queue");
+        let states = query.live_states();
+        let frontier = self.frontier.get();
+        let listing = Listing { queue, states, window: query.window(), after, limit };
+        let jobs = self.broker.list(listing).await?;
+        let next = match jobs.last() {
+            Some(last) if jobs.len() == limit => Cursor::Near(Some((last.due_at, last.id))),
+            _ => Cursor::Far(frontier, None),
+        };
+        let now = self.now();
+        found.extend(jobs.into_iter().filter(|job| query.fits(job, now)));
+        Ok(Some(next))
+    }
+
+    /// Rows of the ledger, with what the broker knows better, in the order of ids; answers after which id to go on.
+    pub(super) async fn find_rows(
+        &self,
+        query: &Query,
+        mut after: Option<JobId>,
+        limit: usize,
+        found: &mut Vec<Job>,
+    ) -> Result<Option<JobId>, Error> {
+        let end = found.len() + limit;
+        for _ in 0..LEDGER_PAGES {
+            let window = query.window();
+            let find = Find {
+                selector: query.selector(),
+                queue: query.queue.clone(),
+                states: query.stored_states(),
+                kind: query.kind.clone(),
+                due: window,
+                after,
+                limit: end - found.len(),
+            };
+            let page = self.ledger.find(find).await?;
+            let ids: Vec<JobId> = page.jobs.iter().filter(|job| job.is_pending()).map(|job| job.id).collect();
+            let mut live = self.broker.get(&ids).await?.into_iter();
+            let now = self.now();
+            for row in page.jobs {
+                let known = if row.is_pending() { live.next().flatten() } else { None };
+                let job = known.unwrap_or(row);
+                if query.fits(&job, now) {
+                    found.push(job);
+                }
+            }
+            after = page.next;
+            if after.is_none() || found.len() == end {
+                break;
+            }
+        }
+        Ok(after)
+    }
+}
+
+impl Query {
+    /// Whether it asks for waiting jobs of one queue, and nothing that needs an index of the ledger.
+    fn is_waiting(&self) -> bool {
+        let waits = |state: &State| matches!(state, State::Scheduled | State::Ready);
+        let asks = self.retrying || (!self.states.is_empty() && self.states.iter().all(waits));
+        self.queue.is_some() && self.key.is_none() && self.tag.is_none() && asks
+    }
+
+    fn selector(&self) -> Selector {
+        match (&self.key, &self.tag, &self.queue) {
+            (Some(key), _, Some(queue)) => Selector::Key(queue.clone(), key.clone()),
+            (_, Some(tag), _) => Selector::Tag(tag.clone()),
+            (_, None, Some(queue)) => Selector::Queue(queue.clone()),
+            _ => Selector::All,
+        }
+    }
+
+    fn live_states(&self) -> Vec<State> {
+        if self.states.is_empty() { vec![State::Scheduled, State::Ready] } else { self.states.clone() }
+    }
+
+    /// The states to ask the ledger for, which knows no difference between live ones, and may not know yet that a
+    /// live one has ended.
+    fn stored_states(&self) -> Vec<State> {
+        let mut states = self.states.clone();
+        if self.retrying || !states.is_empty() {
+            states.push(State::Ready);
+        }
+        states
+    }
+
+    fn fits(&self, job: &Job, now: Millis) -> bool {
+        let state = job.state(now);
+        let is_retrying = job.attempt > 0 && matches!(state, State::Scheduled | State::Ready);
+        let in_states = self.states.is_empty() || self.states.contains(&state);
+        let window = self.window();
+        (!self.retrying || is_retrying)
+            && in_states
+            && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
+            && self.key.as_ref().is_none_or(|key| Some(key) == job.key.as_ref())
+            && self.tag.as_ref().is_none_or(|tag| job.tags.contains(tag))
+            && self.kind.as_ref().is_none_or(|kind| *kind == job.kind)
+            && (window.from..=window.to).contains(&job.due_at)
+    }
+}
+
+fn check(query: &Query, limit: usize) -> Result<(), Error> {
+    if !(1..=PAGE_JOBS_MAX).contains(&limit) {
+        return Err(Error::invalid("limit", format!("between 1 and {PAGE_JOBS_MAX}"), limit));
+    }
+    check_query(query)
+}
+
+/// Whether every part of a query keeps its limits.
+pub(super) fn check_query(query: &Query) -> Result<(), Error> {
+    query.queue.iter().try_for_each(|queue| name::check_queue(queue))?;
+    query.kind.iter().try_for_each(|kind| name::check_kind(kind))?;
+    query.tag.iter().try_for_each(|tag| name::check_tag(tag))?;
+    query.key.iter().try_for_each(|key| name::check_key(key))?;
+    if query.key.is_some() && query.queue.is_none() {
+        return Err(Error::invalid("queue", "given together with `key`", "no queue"));
+    }
+    Ok(())
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let number = |id: &Option<JobId>| id.map_or(0, JobId::get);
+        match self {
+            Self::Near(after) => {
+                let (due_at, id) = after.map_or((0, 0), |(due_at, id)| (due_at, id.get()));
+                write!(f, "n-{due_at}-{id}")
+            }
+            Self::Far(frontier, after) => write!(f, "f-{frontier}-{}", number(after)),
+            Self::Id(after) => write!(f, "i-0-{}", number(after)),
+        }
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = || Error::invalid("cursor", "a `next_cursor`, as it was answered", text);
+        let mut parts = text.split('-');
+        let mut part = || parts.next().ok_or_else(wrong);
+        let (form, first, second) = (part()?, part()?, part()?);
+        let first: u64 = first.parse().map_err(|_| wrong())?;
+        let id = JobId::new(second.parse().map_err(|_| wrong())?);
+        match (form, parts.next()) {
+            ("n", None) => Ok(Self::Near(id.map(|id| (first, id)))),
+            ("f", None) => Ok(Self::Far(first, id)),
+            ("i", None) => Ok(Self::Id(id)),
+            _ => Err(wrong()),
+        }
+    }
+}

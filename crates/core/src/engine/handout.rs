@@ -1,0 +1,197 @@
+//! Reserve and take.
+
+use super::{Engine, From, Handout, ReserveRequest, TakeRequest};
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Job, State, check_lease};
+use crate::limits::{REQUEST_ID_BYTES_MAX, RESERVE_JOBS_MAX, RESERVE_QUEUES_MAX, WAIT_MS_MAX};
+use crate::name;
+use crate::ports::{Edited, LeaseNote, Named, Reserve, Reserved, Source, Window};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+impl Engine {
+    /// Leases due jobs, waiting for some where none is due. Dropped while it waits, it has leased nothing.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] beyond a limit; [`Error::Backlog`]; [`Error::Stopping`].
+    pub async fn reserve(&self, request: ReserveRequest) -> Result<Handout, Error> {
+        self.check_open()?;
+        if let Some(lease_ms) = request.lease_ms {
+            check_lease(lease_ms)?;
+        }
+        if request.wait_ms > WAIT_MS_MAX {
+            let got = format!("{} ms", request.wait_ms);
+            return Err(Error::invalid("wait", format!("at most {WAIT_MS_MAX} ms"), got));
+        }
+        let reserve = Reserve {
+            source: source(request.from, request.limit)?,
+            limit: check_limit(request.limit)?,
+            window: Window::ALL,
+            lease_ms: request.lease_ms,
+            queue_lease_ms: self.settings.leases(),
+            request_id: check_request_id(request.request_id)?,
+            take: false,
+        };
+        let wait = Duration::from_millis(request.wait_ms);
+        if matches!(reserve.source, Source::Named(_)) {
+            // It does not wait, and may have to ask the ledger once it has leased something.
+            let engine = self.clone();
+            return self.carry(async move { engine.hand_out(reserve, wait).await }).await;
+        }
+        self.hand_out(reserve, wait).await
+    }
+
+    async fn hand_out(&self, reserve: Reserve, wait: Duration) -> Result<Handout, Error> {
+        let reserved = self.reserve_or_wait(reserve, wait).await?;
+        if self.broker.is_volatile() && !reserved.leases.is_empty() {
+            let noted: HashSet<JobId> = reserved.notes.iter().map(|note| note.job().id).collect();
+            let jobs = reserved.leases.iter().map(|lease| &lease.job).filter(|job| !noted.contains(&job.id));
+            self.ledger.lease(jobs.map(LeaseNote::of).collect());
+        }
+        if !reserved.notes.is_empty() {
+            // Leases of jobs that were given back a moment ago. Nobody waits for these either.
+            let (engine, notes) = (self.clone(), reserved.notes);
+            self.tasks.spawn(async move { engine.record(notes).await });
+        }
+        let refused = self.refusals(reserved.refused).await?;
+        Ok(Handout { leases: reserved.leases, next_due_at: reserved.next_at, refused, recorded: true })
+    }
+
+    /// Hands out due jobs and finishes them in one step: at most once.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub async fn take(&self, request: TakeRequest) -> Result<Handout, Error> {
+        self.check_open()?;
+        let now = self.now();
+        if let Some(due_to) = request.due_to.filter(|&to| to > now) {
+            return Err(Error::invalid("due_to", format!("now ({now} ms since 1970) or earlier"), due_to));
+        }
+        let reserve = Reserve {
+            source: source(request.from, request.limit)?,
+            limit: check_limit(request.limit)?,
+            window: Window { from: request.due_from.unwrap_or(0), to: request.due_to.unwrap_or(now) },
+            lease_ms: None,
+            queue_lease_ms: Vec::new(),
+            request_id: check_request_id(request.request_id)?,
+            take: true,
+        };
+        let engine = self.clone();
+        self.carry(async move {
+            engine.check_backlog()?;
+            let reserved = engine.broker.reserve(reserve).await?;
+            let recorded = engine.record(reserved.notes).await;
+            let refused = engine.refusals(reserved.refused).await?;
+            Ok(Handout { leases: reserved.leases, next_due_at: reserved.next_at, refused, recorded })
+        })
+        .await
+    }
+
+    async fn reserve_or_wait(&self, reserve: Reserve, wait: Duration) -> Result<Reserved, Error> {
+        self.check_backlog()?;
+        let first = self.broker.reserve(reserve.clone()).await?;
+        let queues = match &reserve.source {
+            Source::Queues(queues) => queues.clone(),
+            Source::Named(_) => return Ok(first),
+        };
+        if !first.leases.is_empty() || wait.is_zero() {
+            self.pass_on(&queues, &first);
+            return Ok(first);
+        }
+        let end = Instant::now() + wait;
+        let seats = self.waiting.sit(&queues);
+        loop {
+            // To be heard from before the look on: what comes between the two is not missed.
+            let ring = seats.listen();
+            self.check_backlog()?;
+            let reserved = self.broker.reserve(reserve.clone()).await?;
+            if !reserved.leases.is_empty() {
+                self.pass_on(&queues, &reserved);
+                return Ok(reserved);
+            }
+            if let Some(next_at) = reserved.next_at {
+                self.waiting.arm(&queues, next_at);
+            }
+            tokio::select! {
+                () = ring.heard() => {}
+                () = tokio::time::sleep_until(end) => return Ok(reserved),
+                () = self.stopping.cancelled() => return Ok(reserved),
+            }
+        }
+    }
+
+    /// Wakes the next who waits where more is due.
+    fn pass_on(&self, queues: &[Arc<str>], reserved: &Reserved) {
+        match reserved.next_at {
+            Some(next_at) if next_at <= self.now() => queues.iter().for_each(|queue| self.waiting.ring(queue)),
+            Some(next_at) => self.waiting.arm_waited(queues, next_at),
+            None => {}
+        }
+    }
+
+    /// Why named jobs were not handed out; the ledger is asked where the broker knows nothing.
+    async fn refusals(&self, refused: Vec<(JobId, Edited)>) -> Result<Vec<(JobId, Error)>, Error> {
+        let mut refusals = Vec::with_capacity(refused.len());
+        for (id, edited) in refused {
+            let error = match edited {
+                Edited::Mismatch(job) => Error::VersionMismatch { id, current: job.version },
+                Edited::Running(_) => Error::Running(id),
+                Edited::Unfit { state, .. } => not_handed_out(id, state),
+                _ => {
+                    let row: Option<Job> = self.ledger.get(&[id]).await?.pop().flatten();
+                    row.map_or(Error::NotFound(id), |job| not_handed_out(id, job.state(self.now())))
+                }
+            };
+            refusals.push((id, error));
+        }
+        Ok(refusals)
+    }
+}
+
+fn not_handed_out(id: JobId, state: State) -> Error {
+    match state {
+        State::Scheduled => Error::NotDue(id),
+        State::Ready => Error::HeldBack(id),
+        State::Running => Error::Running(id),
+        state => Error::Finished { id, state },
+    }
+}
+
+fn source(from: From, limit: usize) -> Result<Source, Error> {
+    match from {
+        From::Jobs(targets) if targets.len() > limit => {
+            Err(Error::invalid("jobs", format!("at most the limit of {limit}"), targets.len()))
+        }
+        From::Jobs(targets) => {
+            Ok(Source::Named(targets.into_iter().map(|t| Named { id: t.id, version: t.version }).collect()))
+        }
+        From::Queues(queues) if queues.is_empty() || queues.len() > RESERVE_QUEUES_MAX => {
+            Err(Error::invalid("queues", format!("between 1 and {RESERVE_QUEUES_MAX} queues"), queues.len()))
+        }
+        From::Queues(queues) => {
+            queues.iter().try_for_each(|queue| name::check_queue(queue))?;
+            Ok(Source::Queues(queues))
+        }
+    }
+}
+
+fn check_limit(limit: usize) -> Result<usize, Error> {
+    if (1..=RESERVE_JOBS_MAX).contains(&limit) {
+        Ok(limit)
+    } else {
+        Err(Error::invalid("limit", format!("between 1 and {RESERVE_JOBS_MAX}"), limit))
+    }
+}
+
+fn check_request_id(id: Option<Arc<str>>) -> Result<Option<Arc<str>>, Error> {
+    match &id {
+        Some(text) if text.is_empty() || text.len() > REQUEST_ID_BYTES_MAX => {
+            let got = format!("{} bytes", text.len());
+            Err(Error::invalid("request_id", format!("1 to {REQUEST_ID_BYTES_MAX} bytes"), got))
+        }
+        _ => Ok(id),
+    }
+}

@@ -1,0 +1,31 @@
+//! Ids for new jobs, from blocks that the ledger allots.
+
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::ports::Ledger;
+use std::ops::Range;
+use tokio::sync::Mutex;
+
+/// Sequences in a block: few enough that a restart wastes little, many enough that a push seldom waits for one.
+const BLOCK: u64 = 65_536;
+
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    block: Mutex<Range<u64>>,
+}
+
+impl Ids {
+    /// As many ids, rising.
+    pub(super) async fn next(&self, count: usize, ledger: &dyn Ledger, now: Millis) -> Result<Vec<JobId>, Error> {
+        let mut block = self.block.lock().await;
+        let mut ids = Vec::with_capacity(count);
+        while ids.len() < count {
+            match block.next() {
+                Some(sequence) => ids.push(JobId::from_sequence(sequence)),
+                None => *block = ledger.allot(BLOCK, now).await?,
+            }
+        }
+        Ok(ids)
+    }
+}

@@ -1,0 +1,26 @@
+//! What an engine is made of.
+
+use super::{Options, ids, load, queues, status, wait};
+use crate::id::JobId;
+use crate::ports::{Broker, Ledger, Registry};
+use std::sync::{Arc, Mutex};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Public only so that an engine can lend its parts to its own modules.
+pub struct Parts {
+    pub(super) broker: Arc<dyn Broker>,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) registry: Arc<dyn Registry>,
+    pub(super) options: Options,
+    pub(super) ids: ids::Ids,
+    pub(super) frontier: load::Frontier,
+    /// Jobs that the broker refused to be put as they were read, to be read anew.
+    pub(super) strays: Mutex<Vec<JobId>>,
+    pub(super) settings: queues::Settings,
+    pub(super) configuring: tokio::sync::Mutex<()>,
+    pub(super) waiting: Arc<wait::Waiting>,
+    pub(super) status: status::Status,
+    pub(super) tasks: TaskTracker,
+    pub(super) stopping: CancellationToken,
+}

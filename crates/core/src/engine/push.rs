@@ -1,0 +1,133 @@
+//! Push: recorded first, then put into the broker where it is due soon.
+
+use super::{Answers, Engine, PushOutcome, Pushed};
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Job, NewJob, OnConflict};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
+use crate::ports::{Change, Edit, Edited, Note, Outcomes, Recorded, Update};
+
+/// How often a push is tried again because the holder of its key has just let go of it.
+const KEY_TRIES: usize = 5;
+
+impl Engine {
+    /// Pushes jobs; what is answered `Ok` is recorded. Not atomic as a whole.
+    ///
+    /// # Errors
+    /// Where the batch as a whole breaks a limit, or the ledger cannot be written: then nothing is pushed.
+    pub async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
+        self.check_open()?;
+        check_batch(&jobs)?;
+        let engine = self.clone();
+        self.carry(async move { engine.push_batch(jobs).await }).await
+    }
+
+    async fn push_batch(&self, new: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
+        let now = self.now();
+        let ids = self.ids.next(new.len(), self.ledger.as_ref(), now).await?;
+        let accept = |(new, id): (&NewJob, JobId)| new.accept(id, now, self.options.payload_bytes_max);
+        let accepted: Answers<Job> = new.iter().zip(ids).map(accept).collect();
+        let to_record: Vec<Job> = accepted.iter().flatten().cloned().collect();
+        let mut recorded = self.ledger.record(to_record, self.frontier.get()).await?.into_iter();
+
+        let mut to_hold = Vec::with_capacity(recorded.len());
+        let mut answers = Vec::with_capacity(accepted.len());
+        for job in accepted {
+            answers.push(match job {
+                Err(error) => (Err(error), None),
+                Ok(job) => match recorded.next().expect("the ledger answers for each job") {
+                    Recorded::Created | Recorded::Repeat => {
+                        to_hold.push(job.clone());
+                        (Ok(Pushed { job, outcome: PushOutcome::Created }), None)
+                    }
+                    Recorded::KeyHeld(holder) => (Ok(Pushed { job, outcome: PushOutcome::Kept }), Some(holder)),
+                },
+            });
+        }
+        self.hold(to_hold, now).await?;
+        let mut resolved = Vec::with_capacity(answers.len());
+        for ((answer, holder), new) in answers.into_iter().zip(&new) {
+            resolved.push(match (answer, holder) {
+                (Ok(pushed), Some(holder)) => self.push_held(pushed.job, holder, new.on_conflict).await,
+                (answer, _) => answer,
+            });
+        }
+        Ok(resolved)
+    }
+
+    /// Pushes a job whose key was held by another a moment ago.
+    async fn push_held(&self, job: Job, mut holder: JobId, on_conflict: OnConflict) -> Result<Pushed, Error> {
+        for _ in 0..KEY_TRIES {
+            if let Some(held) = self.key_holder(holder).await? {
+                match on_conflict {
+                    OnConflict::Keep => return Ok(Pushed { job: held, outcome: PushOutcome::Kept }),
+                    OnConflict::Reject => return Err(conflict(&job, holder)),
+                    OnConflict::Replace => {
+                        if let Some(replaced) = self.replace(&job, holder).await? {
+                            return Ok(Pushed { job: replaced, outcome: PushOutcome::Replaced });
+                        }
+                    }
+                }
+            }
+            let read_at = self.now();
+            let recorded = self.ledger.record(vec![job.clone()], self.frontier.get()).await?;
+            match recorded.first() {
+                Some(Recorded::KeyHeld(next)) => holder = *next,
+                _ => {
+                    self.hold(vec![job.clone()], read_at).await?;
+                    return Ok(Pushed { job, outcome: PushOutcome::Created });
+                }
+            }
+        }
+        Err(conflict(&job, holder))
+    }
+
+    /// The job, where it still holds its key. Where it has let go of it, but that is not recorded yet, it is now.
+    async fn key_holder(&self, id: JobId) -> Result<Option<Job>, Error> {
+        let notes = self.broker.outcomes(Outcomes::Of(id)).await?;
+        let live = self.broker.get(&[id]).await?.pop().flatten();
+        match live {
+            Some(job) if job.live_key().is_some() => return Ok(Some(job)),
+            Some(job) if notes.is_empty() => self.try_record(vec![Note::Changed(job)]).await?,
+            None if notes.is_empty() => {
+                let row = self.ledger.get(&[id]).await?.pop().flatten();
+                return Ok(row.filter(|job| job.live_key().is_some()));
+            }
+            _ => self.try_record(notes).await?,
+        }
+        Ok(None)
+    }
+
+    /// Gives the holder the job's values; `None` where it is no longer live.
+    async fn replace(&self, job: &Job, holder: JobId) -> Result<Option<Job>, Error> {
+        let change = Change::Update(Update {
+            due_at: Some(job.due_at),
+            priority: Some(job.priority),
+            payload: Some(job.payload.clone()),
+            tags: Some(job.tags.clone()),
+        });
+        let edited = self.edit(vec![Edit { id: holder, version: None, change }]).await.pop();
+        match edited.expect("one edit has one answer")? {
+            Edited::Changed(replaced) => Ok(Some(replaced)),
+            Edited::Running(_) => Err(conflict(job, holder)),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn conflict(job: &Job, holder: JobId) -> Error {
+    let key = job.key.clone().unwrap_or_default();
+    Error::KeyConflict { queue: job.queue.clone(), key, holder }
+}
+
+fn check_batch(jobs: &[NewJob]) -> Result<(), Error> {
+    if jobs.len() > BATCH_JOBS_MAX {
+        return Err(Error::invalid("jobs", format!("at most {BATCH_JOBS_MAX} in a batch"), jobs.len()));
+    }
+    let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
+    if bytes > BATCH_BYTES_MAX {
+        let expected = format!("at most {BATCH_BYTES_MAX} bytes of payload in a batch");
+        return Err(Error::invalid("jobs", expected, bytes));
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! Queues: their settings, kept in the registry, and what is in them.
+
+use super::{Engine, QueueSettings, QueueStatus};
+use crate::error::Error;
+use crate::job::check_lease;
+use crate::name;
+use crate::ports::{PutIf, Registry};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, RwLock};
+
+/// The registry's kind of document for a queue's settings.
+const KIND: &str = "queue";
+
+/// The settings of all queues that have some.
+#[derive(Debug, Default)]
+pub(super) struct Settings {
+    known: RwLock<HashMap<Arc<str>, Arc<QueueSettings>>>,
+}
+
+impl Settings {
+    pub(super) fn of(&self, queue: &str) -> Arc<QueueSettings> {
+        self.known.read().expect("no panic under this lock").get(queue).cloned().unwrap_or_default()
+    }
+
+    /// The lease lengths of queues that have one.
+    pub(super) fn leases(&self) -> Vec<(Arc<str>, u64)> {
+        let known = self.known.read().expect("no panic under this lock");
+        known.iter().filter_map(|(queue, settings)| Some((queue.clone(), settings.lease_ms?))).collect()
+    }
+
+    fn set(&self, queue: Arc<str>, settings: QueueSettings) {
+        self.known.write().expect("no panic under this lock").insert(queue, Arc::new(settings));
+    }
+
+    fn all(&self) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
+        let known = self.known.read().expect("no panic under this lock");
+        known.iter().map(|(queue, settings)| (queue.clone(), settings.clone())).collect()
+    }
+}
+
+impl Engine {
+    /// Reads all settings, before anything is served.
+    pub(super) async fn load_settings(&self) -> Result<(), Error> {
+        for document in self.registry.documents(KIND).await? {
+            let queue: Arc<str> = Arc::from(document.name.as_str());
+            let settings = parse(&document.name, &document.body)?;
+            self.broker.pause(&queue, settings.paused).await?;
+            self.settings.set(queue, settings);
+        }
+        Ok(())
+    }
+
+    /// Sets a queue's settings.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
+        self.reconfigure(queue, move |_| settings.clone()).await
+    }
+
+    /// Stops (or starts) handing out a queue's jobs; what runs goes on.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn pause(&self, queue: &str, paused: bool) -> Result<QueueSettings, Error> {
+        self.reconfigure(queue, move |known| QueueSettings { paused, ..known }).await
+    }
+
+    /// Sets what this function makes of a queue's settings. Two of them at once are made one after the other.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn reconfigure(
+        &self,
+        queue: &str,
+        change: impl Fn(QueueSettings) -> QueueSettings + Send + 'static,
+    ) -> Result<QueueSettings, Error> {
+        self.check_open()?;
+        name::check_queue(queue)?;
+        let queue: Arc<str> = Arc::from(queue);
+        let engine = self.clone();
+        self.carry(async move {
+            let _one_at_a_time = engine.configuring.lock().await;
+            let settings = store(engine.registry.as_ref(), &queue, change).await?;
+            engine.broker.pause(&queue, settings.paused).await?;
+            engine.settings.set(queue, settings.clone());
+            Ok(settings)
+        })
+        .await
+    }
+
+    /// All queues that have jobs or settings, by name.
+    ///
+    /// # Errors
+    /// Of the ledger.
+    pub async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
+        let mut queues: BTreeMap<Arc<str>, QueueStatus> = BTreeMap::new();
+        for (queue, tally) in self.ledger.tallies().await? {
+            queues.entry(queue).or_default().tally = tally;
+        }
+        for (queue, counts) in self.broker.counts(None).await? {
+            queues.entry(queue).or_default().counts = counts;
+        }
+        for (queue, settings) in self.settings.all() {
+            queues.entry(queue).or_default().settings = settings.as_ref().clone();
+        }
+        Ok(queues.into_iter().map(|(queue, status)| QueueStatus { queue, ..status }.with_far()).collect())
+    }
+
+    /// One queue, known or not.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
+        name::check_queue(queue)?;
+        let known = self.queues().await?.into_iter().find(|status| *status.queue == *queue);
+        Ok(known.unwrap_or_else(|| QueueStatus { queue: Arc::from(queue), ..QueueStatus::default() }))
+    }
+}
+
+impl QueueStatus {
+    /// Counts what is beyond the horizon among the scheduled.
+    fn with_far(mut self) -> Self {
+        let near = self.counts.ready + self.counts.running;
+        self.counts.scheduled = self.counts.scheduled.max(self.tally.pending.saturating_sub(near));
+        self
+    }
+}
+
+/// Stores changed settings over whatever is stored.
+async fn store(
+    registry: &dyn Registry,
+    queue: &str,
+    change: impl Fn(QueueSettings) -> QueueSettings,
+) -> Result<QueueSettings, Error> {
+    loop {
+        let document = registry.document(KIND, queue).await?;
+        let (known, version) = match document {
+            Some(document) => (parse(queue, &document.body)?, document.version),
+            None => (QueueSettings::default(), 0),
+        };
+        let settings = change(known);
+        settings.retry.check()?;
+        settings.lease_ms.map_or(Ok(()), check_lease)?;
+        let body = serde_json::to_string(&settings).expect("settings have only string keys");
+        if let PutIf::Stored(_) = registry.put_if(KIND, queue, &body, version).await? {
+            return Ok(settings);
+        }
+    }
+}
+
+fn parse(queue: &str, body: &str) -> Result<QueueSettings, Error> {
+    serde_json::from_str(body).map_err(|error| Error::Damaged(format!("the settings of the queue {queue:?}: {error}")))
+}

@@ -1,0 +1,233 @@
+//! Ends of leases: by their holders, and by time.
+
+use super::wait::LOOK_AGAIN;
+use super::{Answers, Engine, Extension, Outcome, Settlement};
+use crate::error::Error;
+use crate::id::{JobId, Receipt};
+use crate::job::{Job, Stage, State, check_lease};
+use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
+use crate::ports::{Change, Edit, Extended, LeaseNote};
+use crate::retry::{Retry, WhenExhausted};
+use crate::rules::{self, Decision, Failure, Finish};
+use std::collections::HashMap;
+use std::time::Duration;
+
+impl Engine {
+    /// Ends leases. A settle that is sent again after its reply was lost is answered as the first time, where it
+    /// finished the job; also after a restart.
+    pub async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Answers<Settlement> {
+        let count = outcomes.len();
+        if let Err(error) = self.check_open().and_then(|()| check_count(count)) {
+            return vec![Err(error); count];
+        }
+        let engine = self.clone();
+        match self.carry(async move { engine.settle_batch(outcomes).await }).await {
+            Ok(answers) => answers,
+            Err(error) => vec![Err(error); count],
+        }
+    }
+
+    async fn settle_batch(&self, outcomes: Vec<(Receipt, Outcome)>) -> Result<Answers<Settlement>, Error> {
+        let to_read = outcomes.iter().filter(|(_, outcome)| !matches!(outcome, Outcome::Complete { .. }));
+        let ids: Vec<JobId> = to_read.map(|(receipt, _)| receipt.id).collect();
+        let jobs = if ids.is_empty() { Vec::new() } else { self.broker.get(&ids).await? };
+        let jobs: HashMap<JobId, Job> = jobs.into_iter().flatten().map(|job| (job.id, job)).collect();
+
+        let mut decisions = Vec::with_capacity(outcomes.len());
+        let mut answers = Vec::with_capacity(outcomes.len());
+        for (receipt, outcome) in outcomes {
+            let decided = match check_outcome(&outcome) {
+                Ok(()) => self.decide(receipt, outcome, &jobs).await,
+                Err(error) => Err(error),
+            };
+            answers.push(decided.map(|decision| {
+                decisions.push((receipt, decision));
+                receipt
+            }));
+        }
+        let ends: Vec<Option<(Receipt, Stage)>> =
+            decisions.iter().map(|(receipt, made)| end_of(*receipt, made)).collect();
+        let mut settled = self.broker.settle(decisions).await?;
+        let recorded = self.record(settled.notes).await;
+        self.find_settled(&ends, &mut settled.states).await;
+        let mut states = settled.states.into_iter();
+        let mut settlement = |receipt| match states.next().expect("the broker answers for each receipt") {
+            Some(state) => Ok(Settlement { receipt, state, recorded }),
+            None => Err(Error::LeaseLost(receipt)),
+        };
+        Ok(answers.into_iter().map(|answer| answer.and_then(&mut settlement)).collect())
+    }
+
+    /// Looks into the ledger for ends that the broker does not know: of a settle that is sent again, the first one may
+    /// have been carried out long ago, or before a restart.
+    async fn find_settled(&self, ends: &[Option<(Receipt, Stage)>], states: &mut [Option<State>]) {
+        let lost = ends.iter().zip(states).filter(|(_, state)| state.is_none());
+        let (ends, states): (Vec<_>, Vec<_>) = lost.filter_map(|(end, state)| Some(((*end)?, state))).unzip();
+        if ends.is_empty() {
+            return;
+        }
+        let ids: Vec<JobId> = ends.iter().map(|(receipt, _)| receipt.id).collect();
+        // Where it cannot be read, the lease has ended all the same.
+        let rows = self.ledger.get(&ids).await.unwrap_or_default();
+        for (((receipt, stage), state), row) in ends.into_iter().zip(states).zip(rows) {
+            *state = row.filter(|job| job.receipt() == receipt && job.stage == stage).and_then(|_| stage.end_state());
+        }
+    }
+
+    async fn decide(&self, receipt: Receipt, outcome: Outcome, jobs: &HashMap<JobId, Job>) -> Result<Decision, Error> {
+        if let Outcome::Complete { result } = outcome {
+            return Ok(Decision::Finish(Finish { result, ..Finish::new(Stage::Succeeded) }));
+        }
+        let held = |job: &&Job| job.receipt() == receipt;
+        let Some(job) = jobs.get(&receipt.id).filter(held) else {
+            // A repeat of a final failure must still find what the first one decided.
+            return match outcome {
+                Outcome::Fail(_) => Ok(Decision::Finish(Finish::new(Stage::Failed))),
+                _ => Err(Error::LeaseLost(receipt)),
+            };
+        };
+        match outcome {
+            Outcome::Fail(failure) => self.decide_failure(job, &failure).await,
+            Outcome::Release { delay_ms } => Ok(rules::after_release(job, delay_ms, self.now())),
+            Outcome::Complete { .. } => unreachable!("it was decided above"),
+        }
+    }
+
+    async fn decide_failure(&self, job: &Job, failure: &Failure) -> Result<Decision, Error> {
+        let retry = self.retry_rule(job);
+        let decision = rules::after_failure(job, &retry, failure, self.now(), self.copy_id(&retry).await?);
+        log_end(job, &decision);
+        Ok(decision)
+    }
+
+    /// The rule in force for a job.
+    fn retry_rule(&self, job: &Job) -> Retry {
+        let of_queue = self.settings.of(&job.queue);
+        job.retry.as_ref().map_or_else(|| of_queue.retry.clone(), |own| own.or(&of_queue.retry))
+    }
+
+    /// An id for the copy that a rule makes which moves.
+    async fn copy_id(&self, retry: &Retry) -> Result<Option<JobId>, Error> {
+        match retry.when_exhausted {
+            Some(WhenExhausted::Move(_)) => Ok(self.ids.next(1, self.ledger.as_ref(), self.now()).await?.pop()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Moves the end of leases to so many milliseconds from now (`None`: the length that they began with).
+    pub async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Answers<Extension> {
+        let count = leases.len();
+        let check = |&(_, lease_ms): &(Receipt, Option<u64>)| lease_ms.map_or(Ok(()), check_lease);
+        if let Err(error) = check_count(count).and_then(|()| leases.iter().try_for_each(check)) {
+            return vec![Err(error); count];
+        }
+        let receipts: Vec<Receipt> = leases.iter().map(|&(receipt, _)| receipt).collect();
+        let extended = match self.broker.extend(leases).await {
+            Ok(extended) => extended,
+            Err(error) => return vec![Err(error); count],
+        };
+        if self.broker.is_volatile() {
+            let ids: Vec<JobId> = receipts.iter().map(|receipt| receipt.id).collect();
+            let jobs = self.broker.get(&ids).await.unwrap_or_default();
+            let running = jobs.iter().flatten().filter(|job| job.lease_until.is_some());
+            self.ledger.lease(running.map(LeaseNote::of).collect());
+        }
+        let answer = |(receipt, extended)| match extended {
+            Extended::Until { lease_until, cancel_asked, .. } => Ok(Extension { receipt, lease_until, cancel_asked }),
+            Extended::Lost => Err(Error::LeaseLost(receipt)),
+        };
+        receipts.into_iter().zip(extended).map(answer).collect()
+    }
+
+    /// Takes jobs back whose lease is over, and ends those that were not started in time, for ever.
+    pub(super) async fn reap(&self) {
+        loop {
+            let next = match self.reap_once().await {
+                Ok(next_ms) => next_ms.map_or(LOOK_AGAIN, Duration::from_millis).min(LOOK_AGAIN),
+                Err(error) => {
+                    tracing::error!(%error, "could not take back jobs whose lease is over");
+                    LOOK_AGAIN
+                }
+            };
+            if next.is_zero() {
+                tokio::task::yield_now().await;
+            } else {
+                tokio::time::sleep(next).await;
+            }
+        }
+    }
+
+    async fn reap_once(&self) -> Result<Option<u64>, Error> {
+        let expired = self.broker.expired(STEP_JOBS_MAX).await?;
+        let mut decisions = Vec::with_capacity(expired.crashed.len());
+        for job in &expired.crashed {
+            let retry = self.retry_rule(job);
+            let decision = rules::after_crash(job, &retry, self.now(), self.copy_id(&retry).await?);
+            tracing::warn!(id = %job.id, queue = %job.queue, attempt = job.attempt, "a lease ended unsettled");
+            log_end(job, &decision);
+            decisions.push((job.receipt(), decision));
+        }
+        let edit = |job: &Job| Edit { id: job.id, version: None, change: Change::Expire };
+        let edits: Vec<Edit> = expired.unstarted.iter().map(edit).collect();
+        let mut notes = Vec::new();
+        if !decisions.is_empty() {
+            notes.extend(self.broker.settle(decisions).await?.notes);
+        }
+        if !edits.is_empty() {
+            notes.extend(self.broker.edit(edits).await?.1);
+        }
+        if !notes.is_empty() {
+            // Jobs are ready again at once; a slow ledger must not hold up the next ones.
+            let engine = self.clone();
+            self.tasks.spawn(async move { engine.record(notes).await });
+        }
+        Ok(expired.next_ms)
+    }
+}
+
+/// The end that a decision means, where it means one.
+fn end_of(receipt: Receipt, decision: &Decision) -> Option<(Receipt, Stage)> {
+    match decision {
+        Decision::Finish(finish) => Some((receipt, finish.stage)),
+        Decision::Again(_) => None,
+    }
+}
+
+/// Says what was given up, and why.
+fn log_end(job: &Job, decision: &Decision) {
+    if let Decision::Finish(Finish { stage: Stage::Failed, error: Some(error), drop, successor, .. }) = decision {
+        let moved_to = successor.as_ref().map(|job| job.queue.as_ref());
+        let (id, queue, message) = (job.id, &job.queue, &error.message);
+        tracing::warn!(%id, %queue, attempt = job.attempt, dropped = drop, moved_to, %message, "a job has failed");
+    } else if let Decision::Again(again) = decision
+        && again.attempt == 0
+        && let Some(error) = &again.error
+    {
+        tracing::warn!(id = %job.id, queue = %job.queue, message = %error.message, "a job starts over");
+    }
+}
+
+fn check_count(count: usize) -> Result<(), Error> {
+    if count > BATCH_JOBS_MAX {
+        return Err(Error::invalid("leases", format!("at most {BATCH_JOBS_MAX} in a batch"), count));
+    }
+    Ok(())
+}
+
+fn check_outcome(outcome: &Outcome) -> Result<(), Error> {
+    let at_most = |what, bytes: usize, max: usize| {
+        if bytes <= max { Ok(()) } else { Err(Error::invalid(what, format!("at most {max} bytes"), bytes)) }
+    };
+    let delay = |what, delay_ms: u64| {
+        let is_right = delay_ms <= DELAY_MS_MAX;
+        if is_right { Ok(()) } else { Err(Error::invalid(what, "at most 10 years", format!("{delay_ms} ms"))) }
+    };
+    match outcome {
+        Outcome::Complete { result } => at_most("result", result.as_ref().map_or(0, |r| r.len()), RESULT_BYTES_MAX),
+        Outcome::Fail(failure) => {
+            at_most("message", failure.message.len(), MESSAGE_BYTES_MAX)?;
+            delay("retry_after", failure.retry_after_ms.unwrap_or(0))
+        }
+        Outcome::Release { delay_ms } => delay("delay", *delay_ms),
+    }
+}

@@ -1,0 +1,59 @@
+//! How the engine is.
+
+use crate::error::Error;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+#[derive(Debug, Default)]
+pub(super) struct Status {
+    loaded: AtomicU64,
+    is_loaded: AtomicBool,
+    is_degraded: AtomicBool,
+    degraded: Mutex<BTreeMap<&'static str, String>>,
+}
+
+impl Status {
+    /// Something does not work, for this reason; logged when it begins.
+    pub(super) fn degrade(&self, what: &'static str, error: &Error) {
+        let mut degraded = self.degraded.lock().expect("no panic under this lock");
+        if degraded.insert(what, error.to_string()).is_none() {
+            tracing::error!(%error, "{what}");
+        }
+        self.is_degraded.store(true, Ordering::Relaxed);
+    }
+
+    /// It works again; logged when it had not.
+    pub(super) fn mend(&self, what: &'static str) {
+        if !self.is_degraded() {
+            return;
+        }
+        let mut degraded = self.degraded.lock().expect("no panic under this lock");
+        if degraded.remove(what).is_some() {
+            tracing::info!("works again: {what} no longer");
+        }
+        self.is_degraded.store(!degraded.is_empty(), Ordering::Relaxed);
+    }
+
+    pub(super) fn is_degraded(&self) -> bool {
+        self.is_degraded.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn degraded(&self) -> Vec<String> {
+        let degraded = self.degraded.lock().expect("no panic under this lock");
+        degraded.iter().map(|(what, why)| format!("{what}: {why}")).collect()
+    }
+
+    pub(super) fn count_loaded(&self, jobs: u64) {
+        self.loaded.fetch_add(jobs, Ordering::Relaxed);
+    }
+
+    pub(super) fn loaded(&self) {
+        self.is_loaded.store(true, Ordering::Relaxed);
+    }
+
+    /// How many jobs were loaded, and whether that is all for now.
+    pub(super) fn progress(&self) -> (u64, bool) {
+        (self.loaded.load(Ordering::Relaxed), self.is_loaded.load(Ordering::Relaxed))
+    }
+}

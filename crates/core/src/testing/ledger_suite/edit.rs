@@ -1,0 +1,234 @@
+//! Changes from outside, of rows that no broker holds.
+
+use super::Subject;
+use super::fixture::*;
+use crate::id::next_number;
+use crate::job::{AttemptError, Job, KeyUntil, Stage, State};
+use crate::limits::DAY_MS;
+use crate::ports::{Change, Edit, Edited, Ledger, Recorded, Selector, Update};
+use std::sync::Arc;
+
+const CANCEL: Change = Change::Cancel { message: None };
+
+/// The job of an edit that was made; the row says the same.
+async fn changed(ledger: &dyn Ledger, edit: Edit) -> Job {
+    let Edited::Changed(job) = self::edit(ledger, edit).await else { panic!("the edit fits") };
+    assert_eq!(row(ledger, job.id).await, Some(job.clone()));
+    job
+}
+
+/// With its message, its key and its place among what waits.
+pub async fn a_cancel_ends_a_waiting_job(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[keyed(1, "k"), job(2)]).await;
+    let cancelled = changed(ledger, change(&job(1), Change::Cancel { message: Some(text("no more")) })).await;
+    let expected = Job {
+        stage: Stage::Cancelled,
+        message: Some(text("no more")),
+        version: next_number(job(1).version, LATER),
+        updated_at: LATER,
+        finished_at: Some(LATER),
+        ..keyed(1, "k")
+    };
+    assert_eq!(cancelled, expected);
+    assert_eq!(pending(ledger, FRONTIER, 10).await, [2]);
+    record(ledger, &[keyed(3, "k")]).await;
+}
+
+/// The broker would hold the job if its lease still were one.
+pub async fn a_cancel_takes_a_lost_lease_with_it(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1)]).await;
+    note(ledger, &[leased(&job(1))]).await;
+    let cancelled = changed(ledger, change(&job(1), CANCEL)).await;
+    assert_eq!((cancelled.stage, cancelled.lease_until), (Stage::Cancelled, None));
+    assert_eq!(ledger.leased().await.unwrap(), []);
+}
+
+/// Of finished jobs too.
+pub async fn a_delete_removes_row_and_tags(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let waiting = Job { tags: [text("t")].into(), ..keyed(1, "k") };
+    record(ledger, std::slice::from_ref(&waiting)).await;
+    let done = record_ended(ledger, &[tagged(2, &["t"])], Stage::Failed).await.remove(0);
+    for job in [waiting, done] {
+        assert_eq!(edit(ledger, change(&job, Change::Delete)).await, Edited::Changed(job.clone()));
+        assert_eq!(edit(ledger, change(&job, Change::Delete)).await, Edited::Unknown);
+    }
+    assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [0; 0]);
+    assert_eq!(ledger.tallies().await.unwrap(), []);
+    record(ledger, &[keyed(3, "k")]).await;
+}
+
+/// Those that are named; the others stay.
+pub async fn an_update_gives_new_values(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let old = Job { tags: [text("a"), text("b")].into(), ..keyed(1, "k") };
+    record(ledger, std::slice::from_ref(&old)).await;
+    let update = Update {
+        due_at: None,
+        priority: Some(0),
+        payload: Some(Arc::from(b"new".as_slice())),
+        tags: Some([text("b"), text("c")].into()),
+    };
+    let new = changed(ledger, change(&old, Change::Update(update))).await;
+    let expected = Job {
+        priority: 0,
+        payload: Arc::from(b"new".as_slice()),
+        tags: [text("b"), text("c")].into(),
+        version: next_number(old.version, LATER),
+        updated_at: LATER,
+        ..old
+    };
+    assert_eq!(new, expected);
+    assert_eq!(found(ledger, all(Selector::Tag(text("a")))).await, [0; 0]);
+    assert_eq!(found(ledger, all(Selector::Tag(text("c")))).await, [1]);
+    assert_eq!(ledger.record(vec![keyed(2, "k")], FRONTIER).await.unwrap(), [Recorded::KeyHeld(id(1))]);
+}
+
+/// By its new due time.
+pub async fn an_update_refiles_the_row(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1)]).await;
+    for due_at in [NOW + DAY_MS, NOW] {
+        let update = Update { due_at: Some(due_at), ..Update::default() };
+        let job = changed(ledger, change(&job(1), Change::Update(update))).await;
+        assert_eq!((job.due_at, job.first_due_at), (due_at, due_at));
+        let is_near = due_at < FRONTIER;
+        assert_eq!(pending(ledger, FRONTIER, 10).await.len(), usize::from(is_near));
+        assert_eq!(pending(ledger, u64::MAX, 10).await, [1]);
+    }
+}
+
+/// It looks like a new job with a past.
+pub async fn a_retry_starts_over_and_keeps_errors(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[tagged(1, &["t"])]).await;
+    let errors = vec![AttemptError { attempt: 1, at: NOW, message: text("ink"), crashed: false }];
+    let failed = Job {
+        crashes: 2,
+        errors,
+        message: Some(text("ink")),
+        result: Some(Arc::from(b"half".as_slice())),
+        cancel_asked: true,
+        ..ended(&tagged(1, &["t"]), Stage::Failed)
+    };
+    note(ledger, std::slice::from_ref(&failed)).await;
+    let expected = Job {
+        stage: Stage::Pending,
+        due_at: LATER,
+        first_due_at: LATER,
+        attempt: 0,
+        crashes: 0,
+        cancel_asked: false,
+        result: None,
+        version: next_number(failed.version, LATER),
+        updated_at: LATER,
+        started_at: None,
+        finished_at: None,
+        ..failed.clone()
+    };
+    assert_eq!(changed(ledger, change(&failed, Change::Retry)).await, expected);
+    assert_eq!(pending(ledger, FRONTIER, 10).await, [1]);
+    assert_eq!(ledger.prune(crate::ports::Retention::default(), LATER + 90 * DAY_MS, 10).await.unwrap(), 0);
+}
+
+/// However long it holds it.
+pub async fn a_retry_holds_the_key_again(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let finished = keyed(1, "finished");
+    let started = Job { key_until: KeyUntil::Started, ..keyed(2, "started") };
+    for job in record_ended(ledger, &[finished, started], Stage::Succeeded).await {
+        changed(ledger, change(&job, Change::Retry)).await;
+    }
+    let recorded = ledger.record(vec![keyed(3, "finished"), keyed(4, "started")], FRONTIER).await.unwrap();
+    assert_eq!(recorded, [Recorded::KeyHeld(id(1)), Recorded::KeyHeld(id(2))]);
+}
+
+/// And changes nothing.
+pub async fn a_retry_of_a_taken_key_names_the_holder(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let done = record_ended(ledger, &[keyed(1, "k")], Stage::Failed).await.remove(0);
+    record(ledger, &[keyed(2, "k")]).await;
+    assert_eq!(edit(ledger, change(&done, Change::Retry)).await, Edited::KeyHeld(id(2), done.queue.clone(), text("k")));
+    assert_eq!(row(ledger, id(1)).await, Some(done));
+}
+
+/// One that has no end, has time left, or has started is not.
+pub async fn an_expiry_only_where_not_started_in_time(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let expiring = |n, expires_ms| Job { expires_ms: Some(expires_ms), ..job(n) };
+    let late = expiring(1, LATER - NOW - 1);
+    let early = expiring(2, LATER - NOW);
+    let tried = expiring(3, 1);
+    record(ledger, &[late.clone(), early.clone(), tried.clone(), job(4)]).await;
+    let tried = again(&tried, NOW);
+    note(ledger, std::slice::from_ref(&tried)).await;
+    let failed = changed(ledger, change(&late, Change::Expire)).await;
+    assert_eq!((failed.stage, failed.finished_at), (Stage::Failed, Some(LATER)));
+    assert!(failed.message.unwrap().starts_with("expired"));
+    for job in [early, tried, job(4)] {
+        let unfit = Edited::Unfit { id: job.id, state: State::Ready };
+        assert_eq!(edit(ledger, change(&job, Change::Expire)).await, unfit);
+        assert_eq!(row(ledger, job.id).await, Some(job));
+    }
+}
+
+/// It says where the job stands.
+pub async fn a_change_that_does_not_fit_changes_nothing(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let done = record_ended(ledger, &[job(1)], Stage::Succeeded).await.remove(0);
+    for change in [CANCEL, Change::Update(Update::default()), Change::Expire] {
+        let unfit = Edited::Unfit { id: id(1), state: State::Succeeded };
+        assert_eq!(edit(ledger, self::change(&done, change)).await, unfit);
+    }
+    record(ledger, &[job(2)]).await;
+    let unfit = Edited::Unfit { id: id(2), state: State::Ready };
+    assert_eq!(edit(ledger, change(&job(2), Change::Retry)).await, unfit);
+    assert_eq!(ledger.get(&[id(1), id(2)]).await.unwrap(), [Some(done), Some(job(2))]);
+}
+
+/// Where one is named.
+pub async fn a_version_must_match(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1)]).await;
+    let of = |version| Edit { id: id(1), version: Some(version), change: Change::Delete };
+    assert_eq!(edit(ledger, of(job(1).version + 1)).await, Edited::Mismatch(job(1)));
+    assert_eq!(edit(ledger, of(job(1).version)).await, Edited::Changed(job(1)));
+}
+
+/// Whatever is asked of it.
+pub async fn an_unknown_job_is_unknown(subject: Subject) {
+    for change in [CANCEL, Change::Delete, Change::Update(Update::default()), Change::Retry, Change::Expire] {
+        assert_eq!(edit(&*subject.ledger, self::change(&job(1), change)).await, Edited::Unknown);
+    }
+}
+
+/// In their order, within one batch.
+pub async fn edits_of_one_job_follow_each_other(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1), job(2)]).await;
+    let edits = [CANCEL, CANCEL, Change::Retry, Change::Delete, CANCEL].map(|change| self::change(&job(1), change));
+    let edited = ledger.edit(edits.to_vec(), LATER, FRONTIER).await.unwrap();
+    let kinds: Vec<_> = edited
+        .iter()
+        .map(|edited| match edited {
+            Edited::Changed(job) => job.stage.code(),
+            Edited::Unfit { .. } => 0,
+            Edited::Unknown => 1,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(kinds, [Stage::Cancelled.code(), 0, Stage::Pending.code(), Stage::Pending.code(), 1]);
+    assert_eq!(ledger.tallies().await.unwrap()[0].1.pending, 1);
+}
+
+/// Also where the clock stands still or steps back.
+pub async fn versions_grow_past_the_clock(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let ahead = Job { version: LATER + 500, ..job(1) };
+    record(ledger, std::slice::from_ref(&ahead)).await;
+    let cancelled = changed(ledger, change(&ahead, CANCEL)).await;
+    assert_eq!(cancelled.version, LATER + 501);
+    assert_eq!(changed(ledger, change(&ahead, Change::Retry)).await.version, LATER + 502);
+}

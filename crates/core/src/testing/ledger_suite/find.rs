@@ -1,0 +1,155 @@
+//! Rows by a selector.
+
+use super::Subject;
+use super::fixture::*;
+use crate::job::{Job, Stage, State};
+use crate::ports::{Find, Ledger, Note, Selector, Window};
+
+const STAGES: [Stage; 4] = [Stage::Pending, Stage::Succeeded, Stage::Failed, Stage::Cancelled];
+
+/// Jobs 1 to 24 in two queues, their states in turn.
+async fn mixed(ledger: &dyn Ledger) {
+    let jobs: Vec<Job> = (1..=24)
+        .map(|n| {
+            job_with(n, |job| {
+                job.queue = text(if n % 3 == 0 { "other" } else { "default" });
+                job.kind = text(if n % 2 == 0 { "even" } else { "odd" });
+                job.due_at = NOW + n;
+            })
+        })
+        .collect();
+    record(ledger, &jobs).await;
+    let ends = jobs.iter().zip(STAGES.iter().cycle()).filter(|&(_, &stage)| stage != Stage::Pending);
+    note(ledger, &ends.map(|(job, &stage)| ended(job, stage)).collect::<Vec<_>>()).await;
+}
+
+fn queue(name: &str) -> Find {
+    all(Selector::Queue(text(name)))
+}
+
+/// Of all states.
+pub async fn by_queue_in_the_order_of_ids(subject: Subject) {
+    mixed(&*subject.ledger).await;
+    assert_eq!(found(&*subject.ledger, queue("other")).await, [3, 6, 9, 12, 15, 18, 21, 24]);
+    assert_eq!(found(&*subject.ledger, queue("none")).await, [0; 0]);
+}
+
+/// Scheduled, ready and running are one.
+pub async fn by_states_merged_in_order(subject: Subject) {
+    mixed(&*subject.ledger).await;
+    let of = |states: &[State]| Find { states: states.to_vec(), ..queue("default") };
+    let ledger = &*subject.ledger;
+    assert_eq!(found(ledger, of(&[State::Failed])).await, [7, 11, 19, 23]);
+    assert_eq!(found(ledger, of(&[State::Succeeded, State::Failed])).await, [2, 7, 10, 11, 14, 19, 22, 23]);
+    for live in [State::Scheduled, State::Ready, State::Running] {
+        assert_eq!(found(ledger, of(&[live])).await, [1, 5, 13, 17]);
+    }
+    assert_eq!(found(ledger, of(&[State::Ready, State::Running])).await, [1, 5, 13, 17]);
+}
+
+/// However many had it.
+pub async fn by_key_live_and_finished(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record_ended(ledger, &[keyed(1, "k")], Stage::Succeeded).await;
+    record_ended(ledger, &[keyed(2, "k")], Stage::Failed).await;
+    let elsewhere = Job { queue: text("other"), ..keyed(5, "k") };
+    record(ledger, &[keyed(3, "k"), keyed(4, "l"), elsewhere]).await;
+    let key = |key: &str| all(Selector::Key(text("default"), text(key)));
+    assert_eq!(found(ledger, key("k")).await, [1, 2, 3]);
+    assert_eq!(found(ledger, Find { states: vec![State::Ready], ..key("k") }).await, [3]);
+    assert_eq!(found(ledger, key("m")).await, [0; 0]);
+}
+
+/// Over queues and states.
+pub async fn by_tag(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let elsewhere = Job { queue: text("other"), ..tagged(3, &["t"]) };
+    record(ledger, &[tagged(1, &["s", "t"]), job(2), elsewhere]).await;
+    record_ended(ledger, &[tagged(4, &["t"])], Stage::Failed).await;
+    let tag = |tag: &str| all(Selector::Tag(text(tag)));
+    assert_eq!(found(ledger, tag("t")).await, [1, 3, 4]);
+    assert_eq!(found(ledger, tag("s")).await, [1]);
+    assert_eq!(found(ledger, Find { queue: Some(text("other")), ..tag("t") }).await, [3]);
+    assert_eq!(found(ledger, Find { states: vec![State::Failed], ..tag("t") }).await, [4]);
+}
+
+/// In the order of ids.
+pub async fn everything(subject: Subject) {
+    mixed(&*subject.ledger).await;
+    assert_eq!(found(&*subject.ledger, all(Selector::All)).await, (1..=24).collect::<Vec<_>>());
+}
+
+/// Over many queues, also more than are merged at once.
+pub async fn everything_in_a_state(subject: Subject) {
+    let ledger = &*subject.ledger;
+    mixed(ledger).await;
+    let failed = Find { states: vec![State::Failed], ..all(Selector::All) };
+    assert_eq!(found(ledger, failed.clone()).await, [3, 7, 11, 15, 19, 23]);
+    let jobs: Vec<Job> = (100..300).map(|n| job_with(n, |job| job.queue = text(&format!("q{n}")))).collect();
+    record_ended(ledger, &jobs, Stage::Failed).await;
+    let mut expected = vec![3, 7, 11, 15, 19, 23];
+    expected.extend(100..300);
+    assert_eq!(found(ledger, failed).await, expected);
+}
+
+/// Kind, due time and queue, over each selector.
+pub async fn filters_narrow(subject: Subject) {
+    let ledger = &*subject.ledger;
+    mixed(ledger).await;
+    for find in [queue("other"), Find { queue: Some(text("other")), ..all(Selector::All) }] {
+        assert_eq!(found(ledger, Find { kind: Some(text("even")), ..find.clone() }).await, [6, 12, 18, 24]);
+        let due = Window { from: NOW + 9, to: NOW + 15 };
+        assert_eq!(found(ledger, Find { due, ..find.clone() }).await, [9, 12, 15]);
+        assert_eq!(found(ledger, Find { kind: Some(text("Even")), ..find }).await, [0; 0]);
+    }
+}
+
+/// Without gaps or repeats, from where the last one ended.
+pub async fn pages_continue(subject: Subject) {
+    let ledger = &*subject.ledger;
+    mixed(ledger).await;
+    for limit in [1, 2, 3, 100] {
+        assert_eq!(found(ledger, Find { limit, ..all(Selector::All) }).await, (1..=24).collect::<Vec<_>>());
+        assert_eq!(found(ledger, Find { limit, ..queue("other") }).await.len(), 8);
+        let states = vec![State::Failed, State::Cancelled];
+        assert_eq!(found(ledger, Find { limit, states, ..queue("default") }).await, [4, 7, 8, 11, 16, 19, 20, 23]);
+    }
+    let page = ledger.find(Find { limit: 2, after: Some(id(5)), ..queue("other") }).await.unwrap();
+    assert_eq!(page.jobs.iter().map(|job| number(job.id)).collect::<Vec<_>>(), [6, 9]);
+    assert_eq!(page.next, Some(id(9)));
+    assert_eq!(ledger.find(Find { limit: 9, ..queue("other") }).await.unwrap().next, None, "it was the last");
+}
+
+/// A page looks at a bounded number of rows; the pages together at all.
+pub async fn rare_rows_are_found_among_many(subject: Subject) {
+    let ledger = &*subject.ledger;
+    for batch in 0..3 {
+        record(ledger, &(batch * 10_000 + 1..=(batch + 1) * 10_000).map(job).collect::<Vec<_>>()).await;
+    }
+    record(ledger, &[job_with(30_001, |job| job.kind = text("rare"))]).await;
+    let rare = Find { kind: Some(text("rare")), ..queue("default") };
+    assert_eq!(found(ledger, rare).await, [30_001]);
+}
+
+/// Neither case nor spaces at the end nor accents are the same.
+pub async fn names_compare_byte_by_byte(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let names = ["Order-1", "order-1", "order-1 ", "order-1\0", "órder-1"];
+    let jobs: Vec<Job> =
+        (1..).zip(names).map(|(n, name)| Job { tags: [text(name)].into(), ..keyed(n, name) }).collect();
+    record(ledger, &jobs).await;
+    for (n, name) in (1..).zip(names) {
+        assert_eq!(found(ledger, all(Selector::Key(text("default"), text(name)))).await, [n], "{name:?}");
+        assert_eq!(found(ledger, all(Selector::Tag(text(name)))).await, [n], "{name:?}");
+    }
+    ledger.note(vec![Note::Removed(jobs[0].clone())], FRONTIER).await.unwrap();
+    assert_eq!(found(ledger, all(Selector::Tag(text("order-1")))).await, [2]);
+}
+
+/// One answer for each id that was asked, also for the same one twice.
+pub async fn get_answers_in_order(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1), job(2)]).await;
+    let rows = ledger.get(&[id(2), id(3), id(1), id(2)]).await.unwrap();
+    assert_eq!(rows, [Some(job(2)), None, Some(job(1)), Some(job(2))]);
+}

@@ -1,0 +1,96 @@
+//! The cases that every ledger and registry passes. A store's tests name a factory, and get one test for each case:
+//!
+//! ```ignore
+//! async fn subject() -> Subject { /* an empty store */ }
+//! duetime_core::ledger_suite!(subject);
+//! ```
+//!
+//! A case never asks which store it runs on.
+
+pub mod edit;
+pub mod find;
+pub mod fixture;
+pub mod lease;
+pub mod note;
+pub mod pending;
+pub mod prune;
+pub mod record;
+pub mod registry;
+pub mod tally;
+
+use crate::ports::{Ledger, Registry};
+use std::any::Any;
+use std::sync::Arc;
+
+/// An empty store to run a case on.
+pub struct Subject {
+    /// Its ledger.
+    pub ledger: Arc<dyn Ledger>,
+    /// Its registry.
+    pub registry: Arc<dyn Registry>,
+    /// What must live as long: a folder, say.
+    pub keep: Box<dyn Any + Send>,
+}
+
+/// One test for each case, on a store of its own made by this async function.
+#[macro_export]
+macro_rules! ledger_suite {
+    ($subject:ident) => {
+        $crate::ledger_suite! { $subject:
+            edit: [
+                a_cancel_ends_a_waiting_job, a_cancel_takes_a_lost_lease_with_it, a_delete_removes_row_and_tags,
+                an_update_gives_new_values, an_update_refiles_the_row, a_retry_starts_over_and_keeps_errors,
+                a_retry_holds_the_key_again, a_retry_of_a_taken_key_names_the_holder, an_expiry_only_where_not_started_in_time,
+                a_change_that_does_not_fit_changes_nothing, a_version_must_match, an_unknown_job_is_unknown,
+                edits_of_one_job_follow_each_other, versions_grow_past_the_clock,
+            ]
+            find: [
+                by_queue_in_the_order_of_ids, by_states_merged_in_order, by_key_live_and_finished, by_tag,
+                everything, everything_in_a_state, filters_narrow, pages_continue, rare_rows_are_found_among_many,
+                names_compare_byte_by_byte, get_answers_in_order,
+            ]
+            lease: [
+                a_lease_is_restored, a_lease_never_overwrites_a_higher_version, a_lease_frees_a_key_held_until_started,
+                a_settled_job_is_not_leased, a_later_lease_wins,
+            ]
+            note: [
+                every_field_comes_back, the_higher_version_wins, a_note_of_an_unknown_job_is_nothing,
+                a_final_note_frees_the_key, a_job_that_waits_again_keeps_its_key, a_rewritten_job_has_new_payload_and_tags,
+                a_moved_job_is_copied_once, a_moved_job_comes_back_no_second_time, a_moved_job_survives_a_taken_key,
+                a_removed_job_is_gone, a_removal_of_an_older_version_is_nothing, notes_of_one_job_in_disorder,
+            ]
+            pending: [
+                near_rows_come_first_then_by_bucket, rows_beyond_are_left_out, pages_cover_all_once,
+                leased_and_finished_rows_are_left_out, tags_and_keys_are_read, a_row_that_waits_again_is_refiled,
+            ]
+            prune: [
+                only_what_is_past_its_retention, at_most_the_limit, tags_go_too, late_finishers_among_early_ids,
+            ]
+            record: [
+                blocks_of_ids_never_overlap, a_job_comes_back_as_it_was, extreme_values_come_back, a_repeat_is_told_and_changes_nothing,
+                a_held_key_names_its_holder, a_key_is_held_within_a_batch, keys_of_other_queues_are_free,
+                a_repeat_within_a_batch, numbers_beyond_63_bits_are_refused, a_bad_batch_hurts_no_other,
+                an_empty_batch, many_at_once, concurrent_keys_have_one_winner,
+            ]
+            registry: [
+                a_document_has_versions, a_mismatch_changes_nothing, documents_come_by_name, a_removed_document_is_gone,
+                kinds_are_apart, concurrent_puts_have_one_winner,
+            ]
+            tally: [
+                rows_are_counted_by_queue, a_refused_note_counts_nothing, counts_match_a_model, a_closed_store_says_so,
+            ]
+        }
+    };
+    ($subject:ident: $($module:ident: [$($case:ident),* $(,)?])*) => {
+        $(
+            mod $module {
+                $(
+                    #[tokio::test]
+                    async fn $case() {
+                        $crate::testing::ledger_suite::$module::$case(super::$subject().await).await;
+                    }
+                )*
+            }
+        )*
+    };
+}

@@ -1,0 +1,170 @@
+//! What became of jobs.
+
+use super::Subject;
+use super::fixture::*;
+use crate::job::{AttemptError, Job, KeyUntil, Stage};
+use crate::ports::{Note, Recorded, Selector};
+use std::sync::Arc;
+
+/// Every field that a change can have.
+pub async fn every_field_comes_back(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[tagged(1, &["a"])]).await;
+    let error = |attempt| AttemptError { attempt, at: NOW + 3, message: text("out of \"ink\""), crashed: attempt == 2 };
+    let waits = Job {
+        due_at: NOW + 9,
+        first_due_at: NOW + 8,
+        priority: 3,
+        attempt: 4,
+        crashes: 2,
+        message: Some(text("out of ink")),
+        errors: vec![error(1), error(2)],
+        cancel_asked: true,
+        ..again(&tagged(1, &["a"]), NOW + 9)
+    };
+    note(ledger, std::slice::from_ref(&waits)).await;
+    assert_eq!(row(ledger, id(1)).await, Some(waits.clone()));
+
+    let running = leased(&waits);
+    note(ledger, std::slice::from_ref(&running)).await;
+    assert_eq!(row(ledger, id(1)).await, Some(running.clone()));
+
+    let done = Job { result: Some(Arc::from(b"42".as_slice())), ..ended(&running, Stage::Failed) };
+    note(ledger, std::slice::from_ref(&done)).await;
+    assert_eq!(row(ledger, id(1)).await, Some(done));
+}
+
+/// Whichever comes first; the same version twice does no harm.
+pub async fn the_higher_version_wins(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1)]).await;
+    let done = ended(&job(1), Stage::Succeeded);
+    let older = Job { version: done.version - 1, ..again(&job(1), NOW + 5) };
+    note(ledger, std::slice::from_ref(&done)).await;
+    let same = Job { version: done.version, message: Some(text("late")), ..done.clone() };
+    note(ledger, &[older, same]).await;
+    assert_eq!(row(ledger, id(1)).await, Some(done));
+}
+
+/// It does not bring back what was pruned.
+pub async fn a_note_of_an_unknown_job_is_nothing(subject: Subject) {
+    let ledger = &*subject.ledger;
+    note(ledger, &[ended(&job(1), Stage::Succeeded), again(&job(2), NOW)]).await;
+    ledger.note(vec![Note::Rewritten(job(3)), Note::Removed(job(4))], FRONTIER).await.unwrap();
+    assert_eq!(found(ledger, all(Selector::All)).await, [0; 0]);
+    assert_eq!(ledger.tallies().await.unwrap(), []);
+}
+
+/// For the next job with it.
+pub async fn a_final_note_frees_the_key(subject: Subject) {
+    for (n, stage) in [(1, Stage::Succeeded), (2, Stage::Failed), (3, Stage::Cancelled)] {
+        record_ended(&*subject.ledger, &[keyed(n, "k")], stage).await;
+    }
+}
+
+/// Unless it held it only until it was first handed out.
+pub async fn a_job_that_waits_again_keeps_its_key(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let until_started = Job { key_until: KeyUntil::Started, ..keyed(2, "started") };
+    record(ledger, &[keyed(1, "finished"), until_started.clone()]).await;
+    note(ledger, &[again(&keyed(1, "finished"), NOW + 5), again(&until_started, NOW + 5)]).await;
+    let recorded = ledger.record(vec![keyed(3, "finished"), keyed(4, "started")], FRONTIER).await.unwrap();
+    assert_eq!(recorded, [Recorded::KeyHeld(id(1)), Recorded::Created]);
+}
+
+/// And is found by the new tags only.
+pub async fn a_rewritten_job_has_new_payload_and_tags(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[tagged(1, &["a", "b"])]).await;
+    let mut new = again(&tagged(1, &["b", "c"]), NOW + 5);
+    new.payload = Arc::from(b"new".as_slice());
+    ledger.note(vec![Note::Rewritten(new.clone())], FRONTIER).await.unwrap();
+    let old = Job { version: new.version - 1, ..job(1) };
+    ledger.note(vec![Note::Rewritten(old)], FRONTIER).await.unwrap();
+    assert_eq!(row(ledger, id(1)).await, Some(new));
+    for (tag, numbers) in [("a", vec![]), ("b", vec![1]), ("c", vec![1])] {
+        assert_eq!(found(ledger, all(Selector::Tag(text(tag)))).await, numbers, "{tag}");
+    }
+}
+
+fn copy(n: u64, of: &Job) -> Job {
+    let Job { payload, key, tags, .. } = of.clone();
+    Job { queue: text("dead"), payload, key, tags, ..job(n) }
+}
+
+/// The original ends and the copy starts, together.
+pub async fn a_moved_job_is_copied_once(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let original = Job { tags: [text("t")].into(), ..keyed(1, "k") };
+    record(ledger, std::slice::from_ref(&original)).await;
+    let done = ended(&original, Stage::Failed);
+    let copy = copy(2, &original);
+    for _ in 0..2 {
+        ledger.note(vec![Note::Moved(done.clone(), Box::new(copy.clone()))], FRONTIER).await.unwrap();
+    }
+    assert_eq!(ledger.get(&[id(1), id(2)]).await.unwrap(), [Some(done), Some(copy)]);
+    assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [1, 2]);
+    assert_eq!(pending(ledger, FRONTIER, 10).await, [2]);
+}
+
+/// When the copy has been removed since.
+pub async fn a_moved_job_comes_back_no_second_time(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1)]).await;
+    let moved = Note::Moved(ended(&job(1), Stage::Failed), Box::new(copy(2, &job(1))));
+    ledger.note(vec![moved.clone()], FRONTIER).await.unwrap();
+    ledger.note(vec![Note::Removed(copy(2, &job(1))), moved], FRONTIER).await.unwrap();
+    assert_eq!(row(ledger, id(2)).await, None);
+}
+
+/// Where its key is taken in the new queue, it loses the key rather than its life.
+pub async fn a_moved_job_survives_a_taken_key(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let taken = Job { queue: text("dead"), ..keyed(3, "k") };
+    record(ledger, &[keyed(1, "k"), taken]).await;
+    let copy = copy(2, &keyed(1, "k"));
+    let done = ended(&keyed(1, "k"), Stage::Failed);
+    ledger.note(vec![Note::Moved(done, Box::new(copy.clone()))], FRONTIER).await.unwrap();
+    assert_eq!(row(ledger, id(2)).await, Some(copy.clone()));
+    // Its own end is recorded all the same, and leaves the key with the other.
+    note(ledger, &[again(&copy, NOW + 5)]).await;
+    let next = Job { queue: text("dead"), ..keyed(4, "k") };
+    assert_eq!(ledger.record(vec![next], FRONTIER).await.unwrap(), [Recorded::KeyHeld(id(3))]);
+}
+
+/// With its record, its tags and its key.
+pub async fn a_removed_job_is_gone(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let job = Job { tags: [text("t")].into(), ..keyed(1, "k") };
+    record(ledger, std::slice::from_ref(&job)).await;
+    ledger.note(vec![Note::Removed(job)], FRONTIER).await.unwrap();
+    assert_eq!(row(ledger, id(1)).await, None);
+    assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [0; 0]);
+    assert_eq!(ledger.tallies().await.unwrap(), []);
+    record(ledger, &[keyed(2, "k")]).await;
+}
+
+/// The higher version wins here too.
+pub async fn a_removal_of_an_older_version_is_nothing(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1)]).await;
+    note(ledger, &[again(&job(1), NOW)]).await;
+    ledger.note(vec![Note::Removed(job(1))], FRONTIER).await.unwrap();
+    assert_eq!(row(ledger, id(1)).await, Some(again(&job(1), NOW)));
+}
+
+/// Any order of notes, in any batches, leaves the row as the highest version says.
+pub async fn notes_of_one_job_in_disorder(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for (n, order) in (1..).zip(orders) {
+        record(ledger, &[job(n)]).await;
+        let waits = again(&job(n), NOW + 5);
+        let done = ended(&waits, Stage::Succeeded);
+        let states = [leased(&job(n)), waits, done.clone()];
+        note(ledger, &[states[order[0]].clone(), states[order[1]].clone()]).await;
+        note(ledger, &[states[order[2]].clone()]).await;
+        assert_eq!(row(ledger, id(n)).await, Some(done), "{order:?}");
+    }
+    assert_eq!(ledger.tallies().await.unwrap()[0].1.succeeded, 6);
+}

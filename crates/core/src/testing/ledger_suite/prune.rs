@@ -1,0 +1,59 @@
+//! Finished rows past their retention.
+
+use super::Subject;
+use super::fixture::*;
+use crate::job::{Job, Stage};
+use crate::ports::{Retention, Selector};
+
+const RETENTION: Retention = Retention { succeeded_ms: 100, failed_ms: 1_000 };
+
+/// Failed ones stay longer; those that wait stay.
+pub async fn only_what_is_past_its_retention(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1)]).await;
+    record_ended(ledger, &[job(2)], Stage::Succeeded).await;
+    record_ended(ledger, &[job(3)], Stage::Failed).await;
+    record_ended(ledger, &[job(4)], Stage::Cancelled).await;
+    let ended_at = NOW + 2;
+    assert_eq!(ledger.prune(RETENTION, ended_at + 99, 10).await.unwrap(), 0);
+    assert_eq!(ledger.prune(RETENTION, ended_at + 100, 10).await.unwrap(), 2);
+    assert_eq!(found(ledger, all(Selector::All)).await, [1, 3]);
+    assert_eq!(ledger.prune(RETENTION, ended_at + 1_000, 10).await.unwrap(), 1);
+    assert_eq!(ledger.prune(RETENTION, u64::from(u32::MAX), 10).await.unwrap(), 0, "before anything ended");
+    assert_eq!(found(ledger, all(Selector::All)).await, [1]);
+    assert_eq!(ledger.tallies().await.unwrap()[0].1.failed, 0);
+}
+
+/// Over all states together.
+pub async fn at_most_the_limit(subject: Subject) {
+    let ledger = &*subject.ledger;
+    for (ns, stage) in [(1..=3, Stage::Succeeded), (4..=6, Stage::Failed), (7..=9, Stage::Cancelled)] {
+        record_ended(ledger, &ns.map(job).collect::<Vec<Job>>(), stage).await;
+    }
+    let mut counts = Vec::new();
+    for _ in 0..4 {
+        counts.push(ledger.prune(RETENTION, NOW + 5_000, 4).await.unwrap());
+    }
+    assert_eq!(counts, [4, 4, 1, 0]);
+    assert_eq!(ledger.tallies().await.unwrap(), []);
+}
+
+/// Nobody is found by them again.
+pub async fn tags_go_too(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record_ended(ledger, &[tagged(1, &["t", "u"])], Stage::Succeeded).await;
+    record(ledger, &[tagged(2, &["t"])]).await;
+    assert_eq!(ledger.prune(RETENTION, NOW + 5_000, 10).await.unwrap(), 1);
+    assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [2]);
+    assert_eq!(found(ledger, all(Selector::Tag(text("u")))).await, [0; 0]);
+}
+
+/// What counts is when a job ended, not when it was pushed.
+pub async fn late_finishers_among_early_ids(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1), job(2)]).await;
+    let late = Job { finished_at: Some(NOW + 9_000), ..ended(&job(1), Stage::Succeeded) };
+    note(ledger, &[late, ended(&job(2), Stage::Succeeded)]).await;
+    assert_eq!(ledger.prune(RETENTION, NOW + 9_050, 10).await.unwrap(), 1);
+    assert_eq!(found(ledger, all(Selector::All)).await, [1]);
+}

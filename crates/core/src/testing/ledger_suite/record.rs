@@ -1,0 +1,179 @@
+//! Ids, and new jobs.
+
+use super::Subject;
+use super::fixture::*;
+use crate::job::{AttemptError, KeyUntil, Stage};
+use crate::ports::Recorded;
+use crate::retry::{Backoff, Retry, WhenExhausted};
+use std::sync::Arc;
+
+/// Neither after each other nor at the same time; a clock that steps back does not matter.
+pub async fn blocks_of_ids_never_overlap(subject: Subject) {
+    let ledger = &subject.ledger;
+    let (a, b, c) = tokio::join!(ledger.allot(1_000, NOW), ledger.allot(1, NOW), ledger.allot(7, NOW - 5_000));
+    let late = ledger.allot(10, NOW + 1).await.unwrap();
+    let mut blocks = [a.unwrap(), b.unwrap(), c.unwrap(), late];
+    assert_eq!(blocks.clone().map(|block| block.end - block.start), [1_000, 1, 7, 10]);
+    assert!(blocks[3].start >= (NOW + 1) << 10);
+    blocks.sort_by_key(|block| block.start);
+    assert!(blocks.is_sorted_by(|a, b| a.end <= b.start), "{blocks:?}");
+}
+
+/// Every field of a new job.
+pub async fn a_job_comes_back_as_it_was(subject: Subject) {
+    let job = job_with(1, |job| {
+        job.queue = text("orders");
+        job.kind = text("größe\n");
+        job.payload = Arc::from([0, 255, 10, 39].as_slice());
+        job.due_at = NOW + 5;
+        job.first_due_at = NOW + 5;
+        job.priority = u32::MAX;
+        job.retry = Some(Arc::new(Retry {
+            backoff: Some(Backoff::Exponential { first_ms: 1, factor: 1.5, max_ms: 9, jitter: 0.25 }),
+            max_attempts: Some(0),
+            max_age_ms: Some(7),
+            max_crashes: Some(3),
+            when_exhausted: Some(WhenExhausted::Move(text("dead"))),
+        }));
+        job.lease_ms = Some(1_000);
+        job.expires_ms = Some(60_000);
+        job.key = Some(text("Order-1 "));
+        job.key_until = KeyUntil::Started;
+        job.tags = [text("b"), text("a\"'")].into();
+    });
+    record(&*subject.ledger, std::slice::from_ref(&job)).await;
+    assert_eq!(row(&*subject.ledger, job.id).await, Some(job));
+}
+
+/// Empty, and as large as they get.
+pub async fn extreme_values_come_back(subject: Subject) {
+    let empty = job_with(1, |job| job.payload = Arc::from([].as_slice()));
+    let large = job_with(2, |job| {
+        job.payload = (0..3_000_000_u32).map(|n| n as u8).collect();
+        job.message = Some(text(&"m".repeat(64 << 10)));
+        job.errors = vec![AttemptError { attempt: 1, at: NOW, message: text("e\0e"), crashed: true }; 20];
+        job.key = Some(text("a\0b"));
+        job.due_at = i64::MAX as u64;
+        job.version = i64::MAX as u64;
+    });
+    record(&*subject.ledger, &[empty.clone(), large.clone()]).await;
+    let rows = subject.ledger.get(&[empty.id, large.id]).await.unwrap();
+    assert_eq!(rows, [Some(empty), Some(large)]);
+}
+
+/// A push sent twice makes one job.
+pub async fn a_repeat_is_told_and_changes_nothing(subject: Subject) {
+    let job = keyed(1, "k");
+    record(&*subject.ledger, std::slice::from_ref(&job)).await;
+    let repeat = job_with(1, |job| job.payload = Arc::from(b"other".as_slice()));
+    let recorded = subject.ledger.record(vec![repeat, job.clone(), self::job(2)], FRONTIER).await.unwrap();
+    assert_eq!(recorded, [Recorded::Repeat, Recorded::Repeat, Recorded::Created]);
+    assert_eq!(row(&*subject.ledger, job.id).await, Some(job));
+}
+
+/// Nothing is recorded where a live job holds the key; a finished one holds none.
+pub async fn a_held_key_names_its_holder(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[keyed(1, "k")]).await;
+    let recorded = ledger.record(vec![keyed(2, "k"), keyed(3, "other")], FRONTIER).await.unwrap();
+    assert_eq!(recorded, [Recorded::KeyHeld(id(1)), Recorded::Created]);
+    assert_eq!(row(ledger, id(2)).await, None);
+    note(ledger, &[ended(&keyed(1, "k"), Stage::Succeeded)]).await;
+    record(ledger, &[keyed(2, "k")]).await;
+}
+
+/// The first of a batch wins.
+pub async fn a_key_is_held_within_a_batch(subject: Subject) {
+    let jobs = vec![keyed(1, "k"), keyed(2, "k"), keyed(3, "K"), keyed(4, "k")];
+    let recorded = subject.ledger.record(jobs, FRONTIER).await.unwrap();
+    let held = Recorded::KeyHeld(id(1));
+    assert_eq!(recorded, [Recorded::Created, held, Recorded::Created, held]);
+}
+
+/// Keys belong to their queue.
+pub async fn keys_of_other_queues_are_free(subject: Subject) {
+    let other = job_with(2, |job| {
+        job.queue = text("Default");
+        job.key = Some(text("k"));
+    });
+    record(&*subject.ledger, &[keyed(1, "k"), other]).await;
+}
+
+/// The same id twice in a batch.
+pub async fn a_repeat_within_a_batch(subject: Subject) {
+    let recorded = subject.ledger.record(vec![job(1), job(2), job(1)], FRONTIER).await.unwrap();
+    assert_eq!(recorded, [Recorded::Created, Recorded::Created, Recorded::Repeat]);
+}
+
+/// Checked, not wrapped.
+pub async fn numbers_beyond_63_bits_are_refused(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let beyond = job_with(2, |job| job.priority = 0);
+    for set in [|job: &mut crate::Job| job.version = 1 << 63, |job: &mut crate::Job| job.expires_ms = Some(u64::MAX)] {
+        let mut beyond = beyond.clone();
+        set(&mut beyond);
+        let error = ledger.record(vec![job(1), beyond], FRONTIER).await.unwrap_err();
+        assert_eq!(error.code(), "invalid");
+    }
+    assert_eq!(ledger.get(&[id(1), id(2)]).await.unwrap(), [None, None], "a verb that fails has changed nothing");
+    assert_eq!(ledger.tallies().await.unwrap(), []);
+}
+
+/// Even where they share what the store does at once.
+pub async fn a_bad_batch_hurts_no_other(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let bad = job_with(2, |job| job.version = u64::MAX);
+    let (a, b, c) = tokio::join!(
+        ledger.record(vec![job(1)], FRONTIER),
+        ledger.record(vec![bad], FRONTIER),
+        ledger.record(vec![job(3)], FRONTIER)
+    );
+    assert_eq!((a.unwrap(), c.unwrap()), (vec![Recorded::Created], vec![Recorded::Created]));
+    assert_eq!(b.unwrap_err().code(), "invalid");
+    let rows = ledger.get(&[id(1), id(2), id(3)]).await.unwrap();
+    assert_eq!(rows, [Some(job(1)), None, Some(job(3))]);
+}
+
+/// Nothing to do is not an error.
+pub async fn an_empty_batch(subject: Subject) {
+    assert_eq!(subject.ledger.record(Vec::new(), FRONTIER).await.unwrap(), []);
+    subject.ledger.note(Vec::new(), FRONTIER).await.unwrap();
+    assert_eq!(subject.ledger.get(&[]).await.unwrap(), []);
+    assert_eq!(subject.ledger.edit(Vec::new(), NOW, FRONTIER).await.unwrap(), []);
+}
+
+/// The largest batch, with one conflict in it, beside small ones.
+pub async fn many_at_once(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(5_000)]).await;
+    let (large, small) = tokio::join!(
+        ledger.record((1..=10_000).map(job).collect(), FRONTIER),
+        ledger.record(vec![job(10_001)], FRONTIER)
+    );
+    let large = large.unwrap();
+    assert_eq!(large.iter().filter(|&&recorded| recorded == Recorded::Created).count(), 9_999);
+    assert_eq!(large[4_999], Recorded::Repeat);
+    assert_eq!(small.unwrap(), [Recorded::Created]);
+    assert_eq!(ledger.tallies().await.unwrap()[0].1.pending, 10_001);
+}
+
+/// However many ask at the same time.
+pub async fn concurrent_keys_have_one_winner(subject: Subject) {
+    let pushes: Vec<_> = (1..=50)
+        .map(|n| {
+            let ledger = subject.ledger.clone();
+            tokio::spawn(async move { ledger.record(vec![keyed(n, "k")], FRONTIER).await.unwrap()[0] })
+        })
+        .collect();
+    let mut created = Vec::new();
+    let mut holders = Vec::new();
+    for (n, push) in (1..).zip(pushes) {
+        match push.await.unwrap() {
+            Recorded::Created => created.push(id(n)),
+            Recorded::KeyHeld(holder) => holders.push(holder),
+            Recorded::Repeat => panic!("no id was there before"),
+        }
+    }
+    assert_eq!(created.len(), 1);
+    assert_eq!(holders, vec![created[0]; 49]);
+}

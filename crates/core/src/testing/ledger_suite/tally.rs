@@ -1,0 +1,189 @@
+//! Rows by queue and state, and the end.
+
+use super::Subject;
+use super::fixture::*;
+use crate::id::JobId;
+use crate::job::{Job, Stage};
+use crate::ports::{Change, Edited, Note, Recorded, Retention, Selector, Tally};
+use proptest::prelude::Rng;
+use proptest::test_runner::{RngSeed, TestRng, TestRunner};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Queues without rows are not named.
+pub async fn rows_are_counted_by_queue(subject: Subject) {
+    let ledger = &*subject.ledger;
+    assert_eq!(ledger.tallies().await.unwrap(), []);
+    let other = |n| job_with(n, |job| job.queue = text("other"));
+    record(ledger, &[job(1), job(2), job(3), other(4)]).await;
+    note(ledger, &[ended(&job(1), Stage::Succeeded), ended(&job(2), Stage::Failed), leased(&job(3))]).await;
+    edit(ledger, change(&other(4), Change::Cancel { message: None })).await;
+    let default = Tally { pending: 1, succeeded: 1, failed: 1, cancelled: 0 };
+    let cancelled = Tally { cancelled: 1, ..Tally::default() };
+    assert_eq!(ledger.tallies().await.unwrap(), [(text("default"), default), (text("other"), cancelled)]);
+    edit(ledger, change(&other(4), Change::Delete)).await;
+    assert_eq!(ledger.tallies().await.unwrap(), [(text("default"), default)]);
+}
+
+/// Nor does a refused record.
+pub async fn a_refused_note_counts_nothing(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[keyed(1, "k")]).await;
+    ledger.record(vec![keyed(1, "k"), keyed(2, "k")], FRONTIER).await.unwrap();
+    let done = ended(&keyed(1, "k"), Stage::Succeeded);
+    note(ledger, &[done.clone(), done, ended(&job(9), Stage::Failed)]).await;
+    let tally = Tally { succeeded: 1, ..Tally::default() };
+    assert_eq!(ledger.tallies().await.unwrap(), [(text("default"), tally)]);
+}
+
+/// A closed store answers nothing, twice.
+pub async fn a_closed_store_says_so(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1)]).await;
+    ledger.close().await.unwrap();
+    ledger.close().await.unwrap();
+    ledger.lease(Vec::new());
+    assert_eq!(ledger.record(vec![job(2)], FRONTIER).await.unwrap_err().code(), "stopping");
+    assert_eq!(ledger.get(&[id(1)]).await.unwrap_err().code(), "stopping");
+}
+
+/// Steps of the random walk.
+const STEPS: usize = 3_000;
+/// Jobs that it is about.
+const JOBS: u64 = 60;
+
+/// After any operations the rows and counts are those of a plain map. Set `DUETIME_SEED` to replay.
+pub async fn counts_match_a_model(subject: Subject) {
+    let seed = std::env::var("DUETIME_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
+        let mut bytes = [0; 8];
+        getrandom::fill(&mut bytes).expect("random bytes");
+        u64::from_le_bytes(bytes)
+    });
+    println!("DUETIME_SEED={seed}");
+    let config = proptest::test_runner::Config { rng_seed: RngSeed::Fixed(seed), ..Default::default() };
+    let mut random = TestRunner::new(config).rng().clone();
+    let mut model = BTreeMap::new();
+    for _ in 0..STEPS {
+        step(&subject, &mut model, &mut random).await;
+    }
+    let mut tallies: BTreeMap<Arc<str>, Tally> = BTreeMap::new();
+    for job in model.values() {
+        let tally = tallies.entry(job.queue.clone()).or_default();
+        match job.stage {
+            Stage::Pending => tally.pending += 1,
+            Stage::Succeeded => tally.succeeded += 1,
+            Stage::Failed => tally.failed += 1,
+            Stage::Cancelled => tally.cancelled += 1,
+        }
+    }
+    assert_eq!(subject.ledger.tallies().await.unwrap(), tallies.into_iter().collect::<Vec<_>>());
+    let rows = subject.ledger.get(&model.keys().copied().collect::<Vec<_>>()).await.unwrap();
+    assert_eq!(rows.into_iter().map(Option::unwrap).collect::<Vec<_>>(), model.values().cloned().collect::<Vec<_>>());
+    assert_eq!(found(&*subject.ledger, all(Selector::All)).await.len(), model.len());
+    for tag in ["t0", "t1", "t2"] {
+        let tagged = model.values().filter(|job| job.tags.contains(&text(tag)));
+        let numbers: Vec<u64> = tagged.map(|job| number(job.id)).collect();
+        assert_eq!(found(&*subject.ledger, all(Selector::Tag(text(tag)))).await, numbers);
+    }
+    let waiting = model.values().filter(|job| job.is_pending() && job.lease_until.is_none());
+    let mut waiting: Vec<u64> = waiting.map(|job| number(job.id)).collect();
+    waiting.sort_unstable();
+    let mut pending = pending(&*subject.ledger, u64::MAX, 7).await;
+    pending.sort_unstable();
+    assert_eq!(pending, waiting);
+}
+
+async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut TestRng) {
+    let ledger = &*subject.ledger;
+    let mut below = |end: u64| random.next_u64() % end;
+    let n = below(JOBS) + 1;
+    let now = NOW + below(100);
+    let known = model.get(&id(n)).cloned();
+    let holder = |model: &BTreeMap<JobId, Job>, queue: &Arc<str>, key: Option<&Arc<str>>| {
+        let key = key?;
+        model.values().find(|job| job.queue == *queue && job.live_key() == Some(key)).map(|job| job.id)
+    };
+    match (below(8), known) {
+        (0..=2, known) => {
+            let job = job_with(n, |job| {
+                job.queue = text(&format!("q{}", below(3)));
+                job.key = (below(2) == 0).then(|| text(&format!("k{}", below(8))));
+                job.tags = (0..below(3)).map(|n| text(&format!("t{n}"))).collect();
+                job.due_at = NOW + below(3) * crate::limits::HOUR_MS;
+            });
+            let held = holder(model, &job.queue, job.key.as_ref());
+            let expected = match (known, held) {
+                (Some(_), _) => Recorded::Repeat,
+                (None, Some(holder)) => Recorded::KeyHeld(holder),
+                (None, None) => Recorded::Created,
+            };
+            assert_eq!(ledger.record(vec![job.clone()], FRONTIER).await.unwrap(), [expected]);
+            if expected == Recorded::Created {
+                model.insert(job.id, job);
+            }
+        }
+        (3..=5, Some(job)) if job.is_pending() => {
+            // From one below the stored version to two above.
+            let version = job.version + below(4) - 1;
+            let stage = [Stage::Pending, Stage::Pending, Stage::Succeeded, Stage::Failed][below(4) as usize];
+            let lease_until = (stage == Stage::Pending && below(2) == 0).then_some(now + 9);
+            let mut new = Job { version, lease_until, ..ended(&job, stage) };
+            new.version = version;
+            new.finished_at = new.finished_at.filter(|_| stage != Stage::Pending);
+            let is_newer = version > job.version;
+            let note = match below(4) {
+                0 => {
+                    new.tags = [text("t2")].into();
+                    Note::Rewritten(new.clone())
+                }
+                1 if version >= job.version => {
+                    ledger.note(vec![Note::Removed(new)], FRONTIER).await.unwrap();
+                    model.remove(&job.id);
+                    return;
+                }
+                _ => Note::Changed(new.clone()),
+            };
+            ledger.note(vec![note], FRONTIER).await.unwrap();
+            if is_newer {
+                model.insert(job.id, new);
+            }
+        }
+        (6, Some(job)) => {
+            let change = match below(3) {
+                0 => Change::Cancel { message: None },
+                1 => Change::Retry,
+                _ => Change::Delete,
+            };
+            let fits = match change {
+                Change::Delete => true,
+                Change::Retry => !job.is_pending(),
+                _ => job.is_pending(),
+            };
+            let held = holder(model, &job.queue, job.key.as_ref()).filter(|&holder| holder != job.id);
+            let edited = ledger.edit(vec![self::change(&job, change.clone())], now, FRONTIER).await.unwrap().remove(0);
+            match edited {
+                Edited::Changed(_) if matches!(change, Change::Delete) => {
+                    model.remove(&job.id);
+                }
+                Edited::Changed(new) => {
+                    assert!(fits && new.version > job.version);
+                    model.insert(job.id, new);
+                }
+                Edited::KeyHeld(holder, ..) => assert_eq!(Some(holder), held),
+                Edited::Unfit { state, .. } => assert!(!fits && (state.is_live() || state == job.state(now))),
+                other => panic!("{other:?}"),
+            }
+        }
+        (7, _) => {
+            let retention = Retention { succeeded_ms: 20, failed_ms: 40 };
+            let is_past = |job: &&Job| {
+                let kept_ms = if job.stage == Stage::Failed { retention.failed_ms } else { retention.succeeded_ms };
+                job.finished_at.is_some_and(|finished_at| finished_at + kept_ms <= now)
+            };
+            let past: Vec<JobId> = model.values().filter(is_past).map(|job| job.id).collect();
+            assert_eq!(ledger.prune(retention, now, 1_000).await.unwrap(), past.len());
+            model.retain(|id, _| !past.contains(id));
+        }
+        _ => {}
+    }
+}

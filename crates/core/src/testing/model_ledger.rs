@@ -1,0 +1,295 @@
+//! The ledger in a map, as plainly as can be: an oracle for real ledgers, and the record of the simulation.
+
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::{JobId, block_start};
+use crate::job::{Job, Stage, State};
+use crate::ports::{
+    BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, PutIf, Recorded,
+    Registry, Retention, Selector, Tally, bucket,
+};
+use crate::rules;
+use async_trait::async_trait;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Rows in a map. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct ModelLedger {
+    rows: Arc<Mutex<Rows>>,
+    is_away: Arc<AtomicBool>,
+    is_closed: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct Rows {
+    jobs: BTreeMap<JobId, (u64, Job)>,
+    block_end: u64,
+    documents: BTreeMap<(String, String), (String, u64)>,
+    /// Jobs that lost their key to another.
+    keyless: BTreeSet<JobId>,
+}
+
+impl ModelLedger {
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().expect("no panic under this lock")
+    }
+
+    /// Takes the ledger away, or brings it back: while it is away every verb but `lease` answers
+    /// [`Error::Unavailable`].
+    pub fn set_away(&self, away: bool) {
+        self.is_away.store(away, Ordering::SeqCst);
+    }
+
+    fn there(&self) -> Result<MutexGuard<'_, Rows>, Error> {
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(Error::Stopping);
+        }
+        if self.is_away.load(Ordering::SeqCst) {
+            return Err(Error::Unavailable("it was taken away".into()));
+        }
+        Ok(self.rows())
+    }
+
+    /// All rows.
+    pub fn jobs(&self) -> Vec<Job> {
+        self.rows().jobs.values().map(|(_, job)| job.clone()).collect()
+    }
+}
+
+impl Rows {
+    fn key_holder(&self, job: &Job) -> Option<JobId> {
+        let key = job.live_key()?;
+        let holds = |other: &&Job| other.id != job.id && other.queue == job.queue && other.live_key() == Some(key);
+        let jobs = self.jobs.values().map(|(_, job)| job).filter(|job| !self.keyless.contains(&job.id));
+        jobs.into_iter().find(holds).map(|job| job.id)
+    }
+
+    fn record(&mut self, job: Job, frontier: Millis) -> Recorded {
+        if self.jobs.contains_key(&job.id) {
+            return Recorded::Repeat;
+        }
+        if let Some(holder) = self.key_holder(&job) {
+            return Recorded::KeyHeld(holder);
+        }
+        self.jobs.insert(job.id, (bucket(job.due_at, frontier), job));
+        Recorded::Created
+    }
+
+    fn note(&mut self, note: Note, frontier: Millis) {
+        let job = note.job();
+        let Some((filed, row)) = self.jobs.get_mut(&job.id) else { return };
+        let is_removal = matches!(note, Note::Removed(_));
+        if row.version > job.version || (row.version == job.version && !is_removal) {
+            return;
+        }
+        *filed = bucket(job.due_at, frontier);
+        match note {
+            Note::Changed(job) => *row = keep_content(row, job),
+            Note::Rewritten(job) => *row = job,
+            Note::Moved(job, successor) => {
+                *row = keep_content(row, job);
+                // Where its key is taken it loses the key rather than its life.
+                if self.key_holder(&successor).is_some() {
+                    self.keyless.insert(successor.id);
+                }
+                let filed = bucket(successor.due_at, frontier);
+                self.jobs.entry(successor.id).or_insert((filed, *successor));
+            }
+            Note::Removed(job) => drop(self.jobs.remove(&job.id)),
+        }
+    }
+
+    fn lease(&mut self, note: &LeaseNote) {
+        if let Some((_, row)) = self.jobs.get_mut(&note.id)
+            && row.version < note.version
+            && row.is_pending()
+        {
+            (row.version, row.epoch, row.attempt) = (note.version, note.epoch, note.attempt);
+            (row.lease_until, row.started_at) = (Some(note.lease_until), Some(note.started_at));
+            row.updated_at = note.started_at;
+        }
+    }
+
+    fn edit(&mut self, edit: &Edit, now: Millis, frontier: Millis) -> Edited {
+        let Some((_, row)) = self.jobs.get(&edit.id) else { return Edited::Unknown };
+        let mut job = Job { lease_until: None, ..row.clone() };
+        let edited = rules::edit(&mut job, edit.version, &edit.change, now);
+        if !matches!(edited, Edited::Changed(_)) {
+            return edited;
+        }
+        if let Some(holder) = self.key_holder(&job) {
+            return Edited::KeyHeld(holder, job.queue.clone(), job.key.clone().unwrap_or_default());
+        }
+        match (&edit.change, self.jobs.remove(&edit.id)) {
+            // It is answered as it was.
+            (Change::Delete, Some((_, row))) => return Edited::Changed(row),
+            _ => drop(self.jobs.insert(edit.id, (bucket(job.due_at, frontier), job))),
+        }
+        edited
+    }
+}
+
+/// Databases keep 63 bits.
+fn check_numbers(job: &Job) -> Result<(), Error> {
+    let numbers = [job.version, job.due_at, job.expires_ms.unwrap_or(0), job.lease_ms.unwrap_or(0)];
+    match numbers.into_iter().find(|&number| i64::try_from(number).is_err()) {
+        Some(number) => Err(Error::invalid("job", "of numbers below 2^63", number)),
+        None => Ok(()),
+    }
+}
+
+/// A change of state leaves what was pushed as it was.
+fn keep_content(row: &Job, job: Job) -> Job {
+    Job { payload: row.payload.clone(), tags: row.tags.clone(), ..job }
+}
+
+#[async_trait]
+impl Ledger for ModelLedger {
+    async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
+        let mut rows = self.there()?;
+        let start = block_start(rows.block_end, now);
+        rows.block_end = start + count;
+        Ok(start..start + count)
+    }
+
+    async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error> {
+        let mut rows = self.there()?;
+        jobs.iter().try_for_each(check_numbers)?;
+        Ok(jobs.into_iter().map(|job| rows.record(job, frontier)).collect())
+    }
+
+    async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error> {
+        let mut rows = self.there()?;
+        notes.into_iter().for_each(|note| rows.note(note, frontier));
+        Ok(())
+    }
+
+    fn lease(&self, leases: Vec<LeaseNote>) {
+        let mut rows = self.rows();
+        leases.iter().for_each(|note| rows.lease(note));
+    }
+
+    async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
+        let rows = self.there()?;
+        let end = until.div_ceil(BUCKET_MS);
+        let filed = |(bucket, job): &(u64, Job)| {
+            let place = Cursor { bucket: i64::try_from(*bucket).expect("buckets are small"), id: job.id.get() };
+            let waits = job.is_pending() && job.lease_until.is_none();
+            (waits && *bucket < end && after.is_none_or(|after| place > after)).then(|| (place, job.clone()))
+        };
+        let mut jobs: Vec<(Cursor, Job)> = rows.jobs.values().filter_map(filed).collect();
+        jobs.sort_by_key(|(place, _)| *place);
+        jobs.truncate(limit);
+        let next = if jobs.len() == limit { jobs.last().map(|(place, _)| *place) } else { None };
+        Ok(Page { jobs: jobs.into_iter().map(|(_, job)| job).collect(), next })
+    }
+
+    async fn leased(&self) -> Result<Vec<Job>, Error> {
+        drop(self.there()?);
+        Ok(self.jobs().into_iter().filter(|job| job.is_pending() && job.lease_until.is_some()).collect())
+    }
+
+    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
+        let rows = self.there()?;
+        Ok(ids.iter().map(|id| rows.jobs.get(id).map(|(_, job)| job.clone())).collect())
+    }
+
+    async fn find(&self, find: Find) -> Result<Found, Error> {
+        drop(self.there()?);
+        let fits = |job: &Job| {
+            let selected = match &find.selector {
+                Selector::All => true,
+                Selector::Queue(queue) => *queue == job.queue,
+                Selector::Key(queue, key) => *queue == job.queue && job.key.as_ref() == Some(key),
+                Selector::Tag(tag) => job.tags.contains(tag),
+            };
+            let stages = find.states.iter().map(|state| match state {
+                State::Succeeded => Stage::Succeeded,
+                State::Failed => Stage::Failed,
+                State::Cancelled => Stage::Cancelled,
+                State::Scheduled | State::Ready | State::Running => Stage::Pending,
+            });
+            selected
+                && find.queue.as_ref().is_none_or(|queue| *queue == job.queue)
+                && (find.states.is_empty() || stages.into_iter().any(|stage| stage == job.stage))
+                && find.kind.as_ref().is_none_or(|kind| *kind == job.kind)
+                && (find.due.from..=find.due.to).contains(&job.due_at)
+                && find.after.is_none_or(|after| job.id > after)
+        };
+        let mut jobs: Vec<Job> = self.jobs().into_iter().filter(fits).collect();
+        jobs.truncate(find.limit);
+        let next = if jobs.len() == find.limit { jobs.last().map(|job| job.id) } else { None };
+        Ok(Found { jobs, next })
+    }
+
+    async fn edit(&self, edits: Vec<Edit>, now: Millis, frontier: Millis) -> Result<Vec<Edited>, Error> {
+        let mut rows = self.there()?;
+        Ok(edits.iter().map(|edit| rows.edit(edit, now, frontier)).collect())
+    }
+
+    async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
+        let mut rows = self.there()?;
+        let is_past = |job: &Job| {
+            let kept_ms = if job.stage == Stage::Failed { retention.failed_ms } else { retention.succeeded_ms };
+            job.finished_at.is_some_and(|at| at.saturating_add(kept_ms) <= now)
+        };
+        let past: Vec<JobId> = rows.jobs.values().filter(|(_, job)| is_past(job)).map(|(_, job)| job.id).collect();
+        let pruned = past.iter().take(limit).filter(|id| rows.jobs.remove(id).is_some()).count();
+        Ok(pruned)
+    }
+
+    async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
+        drop(self.there()?);
+        let mut tallies: BTreeMap<Arc<str>, Tally> = BTreeMap::new();
+        for job in self.jobs() {
+            let tally = tallies.entry(job.queue).or_default();
+            match job.stage {
+                Stage::Pending => tally.pending += 1,
+                Stage::Succeeded => tally.succeeded += 1,
+                Stage::Failed => tally.failed += 1,
+                Stage::Cancelled => tally.cancelled += 1,
+            }
+        }
+        Ok(tallies.into_iter().collect())
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.is_closed.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Registry for ModelLedger {
+    async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {
+        Ok(self.documents(kind).await?.into_iter().find(|document| document.name == name))
+    }
+
+    async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
+        let rows = self.rows();
+        let of_kind = rows.documents.iter().filter(|((of, _), _)| of == kind);
+        let document = |((_, name), (body, version)): (&(String, String), &(String, u64))| Document {
+            name: name.clone(),
+            body: body.clone(),
+            version: *version,
+        };
+        Ok(of_kind.map(document).collect())
+    }
+
+    async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
+        let mut rows = self.rows();
+        let known = rows.documents.entry((kind.to_owned(), name.to_owned())).or_default();
+        if known.1 != version {
+            return Ok(PutIf::Mismatch(known.1));
+        }
+        *known = (body.to_owned(), version + 1);
+        Ok(PutIf::Stored(version + 1))
+    }
+
+    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
+        Ok(self.rows().documents.remove(&(kind.to_owned(), name.to_owned())).is_some())
+    }
+}

@@ -1,0 +1,239 @@
+//! Who asks: pushers, workers, and one who meddles.
+
+use super::history::{At, History, Shared};
+use crate::clock::Clock;
+use crate::engine::{CancelOutcome, Engine, From, Outcome, Patch, PushOutcome, ReserveRequest, TakeRequest, Target};
+use crate::id::JobId;
+use crate::job::{Due, KeyUntil, NewJob, OnConflict, State};
+use crate::limits::{HOUR_MS, MINUTE_MS, SECOND_MS};
+use crate::ports::Lease;
+use crate::retry::{Backoff, Retry, WhenExhausted};
+use crate::rules::Failure;
+use crate::testing::{ModelLedger, Random, TokioClock};
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+const QUEUES: [&str; 3] = ["orders", "mail", "dead"];
+
+/// One who asks, in one life of the process.
+#[derive(Clone)]
+pub(super) struct Actor {
+    pub(super) engine: Engine,
+    pub(super) history: Shared,
+    pub(super) ledger: ModelLedger,
+    pub(super) clock: Arc<TokioClock>,
+    pub(super) random: Random,
+    pub(super) life: u64,
+}
+
+impl Actor {
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().expect("no panic under this lock")
+    }
+
+    pub(super) fn at(&self) -> At {
+        At { wall: self.clock.wall(), mono: self.clock.mono(), life: self.life, wall_steps: self.clock.wall_steps() }
+    }
+
+    async fn pause(&mut self, ms_max: u64) {
+        let ms = self.random.within(0..ms_max + 1);
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+
+    fn queue(&mut self) -> Arc<str> {
+        Arc::from(*self.random.of(&QUEUES[..2]))
+    }
+
+    fn new_job(&mut self) -> NewJob {
+        let due = match self.random.within(0..10) {
+            0..4 => Due::Now,
+            4..7 => Due::After(self.random.within(0..10 * SECOND_MS)),
+            7..9 => Due::After(self.random.within(0..10 * MINUTE_MS)),
+            _ => Due::After(self.random.within(0..3 * HOUR_MS)),
+        };
+        let random = &mut self.random;
+        let key = random.percent(30).then(|| Arc::from(format!("key-{}", random.within(0..4))));
+        let exhausted = [WhenExhausted::Keep, WhenExhausted::Drop, WhenExhausted::Restart];
+        let moved = WhenExhausted::Move(Arc::from(QUEUES[2]));
+        let when_exhausted = if random.percent(20) { moved } else { random.of(&exhausted).clone() };
+        let retry = Retry {
+            backoff: Some(Backoff::Steps(vec![SECOND_MS, 2 * SECOND_MS])),
+            when_exhausted: Some(when_exhausted),
+            ..Retry::default()
+        };
+        let number = random.any();
+        NewJob {
+            due,
+            key,
+            priority: random.within(0..3) as u32,
+            on_conflict: *random.of(&[OnConflict::Keep, OnConflict::Replace, OnConflict::Reject]),
+            key_until: *random.of(&[KeyUntil::Finished, KeyUntil::Started]),
+            tags: vec![Arc::from(format!("tag-{}", random.within(0..5)))],
+            lease_ms: Some(random.within(1..5) * SECOND_MS),
+            retry: random.percent(50).then_some(retry),
+            expires_ms: random.percent(10).then(|| random.within(1..60) * SECOND_MS),
+            queue: self.queue(),
+            ..NewJob::new(number.to_be_bytes())
+        }
+    }
+
+    pub(super) async fn push_for_ever(mut self) {
+        loop {
+            let count = if self.random.percent(70) { 1 } else { self.random.within(2..20) };
+            let jobs: Vec<NewJob> = (0..count).map(|_| self.new_job()).collect();
+            for pushed in self.engine.push(jobs).await.into_iter().flatten().flatten() {
+                if pushed.outcome == PushOutcome::Created {
+                    self.history().pushed(pushed.job);
+                }
+            }
+            self.pause(3 * SECOND_MS).await;
+        }
+    }
+
+    /// Works until it dies; a `calm` worker completes everything.
+    pub(super) async fn work_for_ever(mut self, calm: bool) {
+        loop {
+            let mut queues: Vec<Arc<str>> = QUEUES.iter().map(|queue| Arc::from(*queue)).collect();
+            let first = self.random.within(0..3) as usize;
+            queues.rotate_left(first);
+            let request = ReserveRequest {
+                from: From::Queues(queues),
+                limit: self.random.within(1..6) as usize,
+                lease_ms: None,
+                wait_ms: self.random.within(0..60) * SECOND_MS,
+                request_id: None,
+            };
+            let Ok(handout) = self.engine.reserve(request).await else {
+                self.pause(SECOND_MS).await;
+                continue;
+            };
+            let at = self.at();
+            handout.leases.iter().for_each(|lease| self.history().handed_out(lease, at));
+            for lease in handout.leases {
+                self.work(lease, calm).await;
+            }
+        }
+    }
+
+    async fn work(&mut self, lease: Lease, calm: bool) {
+        let receipt = lease.job.receipt();
+        if !calm {
+            self.pause(2 * SECOND_MS).await;
+        }
+        let outcome = match self.random.within(0..100) {
+            _ if calm => Outcome::Complete { result: None },
+            0..50 => Outcome::Complete { result: None },
+            50..70 => Outcome::Fail(Failure {
+                message: "no".into(),
+                is_final: self.random.percent(20),
+                retry_after_ms: self.random.percent(20).then_some(500),
+            }),
+            70..80 => Outcome::Release { delay_ms: self.random.within(0..3) * SECOND_MS },
+            80..90 => {
+                let lease_ms = self.random.within(1..10) * SECOND_MS;
+                let extended = self.engine.extend(vec![(receipt, Some(lease_ms))]).await.pop();
+                if let Some(Ok(_)) = extended {
+                    // The lease began at some moment of the call: the holder may not count on more.
+                    self.history().extended(receipt, self.clock.mono());
+                }
+                return;
+            }
+            // It crashed.
+            _ => return,
+        };
+        self.history().settling(receipt);
+        if let Some(Ok(settlement)) = self.engine.settle(vec![(receipt, outcome)]).await.pop() {
+            self.history().ended(receipt.id, settlement.state, settlement.recorded);
+        }
+    }
+
+    /// Cancels, changes, retries, deletes, takes and pauses what it can; steps the clock and takes the ledger away.
+    pub(super) async fn meddle_for_ever(mut self) {
+        loop {
+            self.pause(2 * SECOND_MS).await;
+            let ids = self.history().ids();
+            if ids.is_empty() {
+                continue;
+            }
+            let target = Target::from(*self.random.of(&ids));
+            match self.random.within(0..100) {
+                0..25 => self.cancel(target).await,
+                25..45 => self.update(target).await,
+                45..55 => {
+                    self.history().touched(target.id, false, true);
+                    drop(self.engine.retry(vec![target]).await);
+                }
+                55..60 => {
+                    self.history().touched(target.id, true, false);
+                    drop(self.engine.delete(vec![target]).await);
+                }
+                60..70 => self.take().await,
+                70..75 => {
+                    let queue = self.queue();
+                    drop(self.engine.pause(&queue, true).await);
+                    self.pause(5 * SECOND_MS).await;
+                    drop(self.engine.pause(&queue, false).await);
+                }
+                75..80 => {
+                    self.ledger.set_away(true);
+                    self.pause(5 * SECOND_MS).await;
+                    self.ledger.set_away(false);
+                }
+                80..83 => self.step_clock(),
+                83..88 => self.pause(20 * MINUTE_MS).await,
+                _ => {
+                    let found = self.engine.job(target.id).await;
+                    if let Ok(job) = found {
+                        assert_eq!(job.id, target.id);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn cancel(&mut self, target: Target) {
+        let answer = self.engine.cancel(vec![target]).await.pop();
+        if let Some(Ok(CancelOutcome::Cancelled)) = answer {
+            self.history().ended(target.id, State::Cancelled, true);
+        }
+    }
+
+    async fn update(&mut self, target: Target) {
+        self.history().touched(target.id, false, false);
+        let due = Due::After(self.random.within(0..40 * MINUTE_MS));
+        let payload: [u8; 8] = self.random.any().to_be_bytes();
+        let patch = Patch { due: Some(due), payload: Some(payload.as_slice().into()), ..Patch::default() };
+        drop(self.engine.update(target, patch).await);
+    }
+
+    async fn take(&mut self) {
+        let queue = self.queue();
+        let request =
+            TakeRequest { from: From::Queues(vec![queue]), limit: 2, due_from: None, due_to: None, request_id: None };
+        if let Ok(handout) = self.engine.take(request).await {
+            for lease in handout.leases {
+                self.history().ended(lease.job.id, State::Succeeded, handout.recorded);
+            }
+        }
+    }
+
+    fn step_clock(&mut self) {
+        let step = (self.random.within(0..2 * HOUR_MS) as i64) - HOUR_MS as i64;
+        self.clock.step_wall(step);
+    }
+
+    /// Waits until every job has ended and all is recorded; answers whether that came within two days.
+    pub(super) async fn settle_down(&self) -> bool {
+        for queue in QUEUES {
+            drop(self.engine.pause(queue, false).await);
+        }
+        for _ in 0..2 * 24 * 360 {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            let pending: Vec<JobId> = self.ledger.jobs().iter().filter(|j| j.is_pending()).map(|j| j.id).collect();
+            if pending.is_empty() && self.engine.health().backlog == 0 {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,206 @@
+//! What was asked and answered, and whether that keeps the promises.
+
+use crate::clock::Millis;
+use crate::id::{JobId, Receipt};
+use crate::job::{Job, KeyUntil, Stage, State};
+use crate::ports::Lease;
+use crate::retry::WhenExhausted;
+use crate::testing::ModelLedger;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Both clocks, and the life of the process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At {
+    pub(super) wall: Millis,
+    pub(super) mono: Millis,
+    pub(super) life: u64,
+    /// How often the wall clock was stepped.
+    pub(super) wall_steps: u64,
+}
+
+/// What is known of a job whose push was answered.
+#[derive(Debug)]
+struct Known {
+    pushed: Job,
+    /// Its fields may differ from what was pushed: somebody asked to change it, or may replace it by its key.
+    is_touched: bool,
+    may_be_gone: bool,
+    ended: Option<Stage>,
+    span: Option<Span>,
+    version: u64,
+    epoch: u64,
+    /// It was changed in a way that a crash made forgotten, and the clock was set back.
+    set_back: bool,
+}
+
+/// A lease as its holder sees it.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    epoch: u64,
+    began: At,
+    until: Millis,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct History {
+    jobs: BTreeMap<JobId, Known>,
+    /// Jobs that were handed out, some of them before their push was answered.
+    started: BTreeSet<JobId>,
+    pub(super) violations: Vec<String>,
+    pub(super) handed_out: u64,
+}
+
+impl History {
+    pub(super) fn ids(&self) -> Vec<JobId> {
+        self.jobs.keys().copied().collect()
+    }
+
+    pub(super) fn pushed(&mut self, job: Job) {
+        let exhausted = job.retry.as_ref().and_then(|retry| retry.when_exhausted.clone());
+        let known = Known {
+            is_touched: job.key.is_some(),
+            may_be_gone: exhausted == Some(WhenExhausted::Drop),
+            ended: None,
+            span: None,
+            version: job.version,
+            epoch: job.epoch,
+            set_back: false,
+            pushed: job,
+        };
+        self.jobs.entry(known.pushed.id).or_insert(known);
+    }
+
+    /// The process begins anew: it knows no leases but those that were noted.
+    pub(super) fn restarted(&mut self, ledger: &ModelLedger, at: At) {
+        let rows: BTreeMap<JobId, Job> = ledger.jobs().into_iter().map(|job| (job.id, job)).collect();
+        for (id, known) in &mut self.jobs {
+            let row = rows.get(id);
+            known.span = known.span.filter(|span| {
+                // Its end is noted by the wall clock, and means nothing once that was stepped.
+                let is_noted = row.is_some_and(|row| row.epoch == span.epoch && row.lease_until.is_some());
+                is_noted && span.began.wall_steps == at.wall_steps
+            });
+            known.set_back = row.is_none_or(|row| row.version < known.version) && at.wall_steps > 0;
+        }
+    }
+
+    /// Somebody asks for a change; whether it is made is known later, or never.
+    pub(super) fn touched(&mut self, id: JobId, may_be_gone: bool, may_live_again: bool) {
+        if let Some(known) = self.jobs.get_mut(&id) {
+            known.is_touched = true;
+            known.may_be_gone |= may_be_gone;
+            if may_live_again {
+                known.ended = None;
+            }
+        }
+    }
+
+    pub(super) fn handed_out(&mut self, lease: &Lease, at: At) {
+        self.handed_out += 1;
+        let job = &lease.job;
+        let mut wrong = Vec::new();
+        if job.due_at > at.wall {
+            wrong.push(format!("early by {} ms", job.due_at - at.wall));
+        }
+        if job.start_by().is_some_and(|by| by <= at.wall) && job.attempt == 0 {
+            wrong.push("after it had expired".into());
+        }
+        if let Some(known) = self.jobs.get_mut(&job.id) {
+            let is_first = !self.started.contains(&job.id);
+            if is_first && !known.is_touched && job.due_at != known.pushed.due_at {
+                wrong.push(format!("with another due time than {}", known.pushed.due_at));
+            }
+            if !known.is_touched && job.payload != known.pushed.payload {
+                wrong.push("with another payload".into());
+            }
+            if let Some(ended) = known.ended {
+                wrong.push(format!("after it had ended as {ended:?}"));
+            }
+            // A lease that was not noted before a crash can have had a later number, where the clock was set back.
+            let is_explained = known.set_back;
+            if !is_explained && (job.epoch <= known.epoch || job.version <= known.version) {
+                wrong.push(format!("with an epoch or version not above {} and {}", known.epoch, known.version));
+            }
+            if let Some(span) = known.span.filter(|span| span.until > at.mono) {
+                wrong.push(format!("while the lease {} lives", span.epoch));
+            }
+            known.set_back = false;
+            (known.epoch, known.version) = (job.epoch, job.version);
+            known.span = Some(Span { epoch: job.epoch, began: at, until: at.mono + lease.lease_ms });
+        }
+        self.started.insert(job.id);
+        self.check_key(job, at, &mut wrong);
+        self.blame(job.id, "was handed out", wrong, at);
+    }
+
+    fn check_key(&self, job: &Job, at: At, wrong: &mut Vec<String>) {
+        let key = job.key.as_ref().filter(|_| job.key_until == KeyUntil::Finished);
+        let holds = |known: &&Known| {
+            let span = known.span.filter(|span| span.until > at.mono && span.began.life == at.life);
+            let same = known.pushed.key.as_ref() == key && known.pushed.queue == job.queue;
+            same && known.pushed.key_until == KeyUntil::Finished && known.pushed.id != job.id && span.is_some()
+        };
+        if key.is_some()
+            && let Some(other) = self.jobs.values().find(holds)
+        {
+            wrong.push(format!("while the job {} runs with its key", other.pushed.id));
+        }
+    }
+
+    pub(super) fn extended(&mut self, receipt: Receipt, until: Millis) {
+        if let Some(span) = self.span(receipt) {
+            span.until = until;
+        }
+    }
+
+    /// The holder is about to end its lease: from now on another may follow.
+    pub(super) fn settling(&mut self, receipt: Receipt) {
+        if let Some(known) = self.jobs.get_mut(&receipt.id) {
+            known.span = known.span.filter(|span| span.epoch != receipt.epoch);
+        }
+    }
+
+    pub(super) fn ended(&mut self, id: JobId, state: State, recorded: bool) {
+        let stage = match state {
+            State::Succeeded => Stage::Succeeded,
+            State::Failed => Stage::Failed,
+            State::Cancelled => Stage::Cancelled,
+            State::Scheduled | State::Ready | State::Running => return,
+        };
+        if let Some(known) = self.jobs.get_mut(&id).filter(|_| recorded) {
+            known.ended = Some(stage);
+        }
+    }
+
+    fn span(&mut self, receipt: Receipt) -> Option<&mut Span> {
+        self.jobs.get_mut(&receipt.id)?.span.as_mut().filter(|span| span.epoch == receipt.epoch)
+    }
+
+    /// Every job whose push was answered has ended, and as was answered.
+    pub(super) fn check_end(&mut self, ledger: &ModelLedger, at: At) {
+        let rows: BTreeMap<JobId, Job> = ledger.jobs().into_iter().map(|job| (job.id, job)).collect();
+        let mut blames = Vec::new();
+        for (id, known) in &self.jobs {
+            match rows.get(id) {
+                None if known.may_be_gone => {}
+                None => blames.push((*id, "is lost".to_owned())),
+                Some(row) if row.is_pending() => blames.push((*id, format!("never ended: {row:?}"))),
+                Some(row) if known.ended.is_some_and(|ended| ended != row.stage) => {
+                    blames.push((*id, format!("ended as {:?} and is recorded as {:?}", known.ended, row.stage)));
+                }
+                Some(_) => {}
+            }
+        }
+        for (id, blame) in blames {
+            self.blame(id, "at the end", vec![blame], at);
+        }
+    }
+
+    fn blame(&mut self, id: JobId, when: &str, wrong: Vec<String>, at: At) {
+        self.violations.extend(wrong.into_iter().map(|wrong| format!("the job {id} {when} {wrong} ({at:?})")));
+    }
+}
+
+/// Shared by all who ask.
+pub(super) type Shared = Arc<std::sync::Mutex<History>>;

@@ -1,0 +1,112 @@
+//! The simulation: the real engine and memory broker over a model ledger, with a clock of its own, under pushers,
+//! workers and a meddler, while the process dies between any two steps and the ledger is away at times. After each
+//! run the promises are checked. A seed repeats a run.
+
+mod actors;
+mod chaos;
+mod history;
+
+use crate::engine::{Engine, Options, Stores};
+use crate::limits::MINUTE_MS;
+use crate::memory::Memory;
+use crate::testing::tokio_clock::{Past, TokioClock};
+use crate::testing::{ModelLedger, Random};
+use actors::Actor;
+use chaos::{Chaos, MortalBroker, MortalLedger};
+use history::Shared;
+use std::sync::Arc;
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Report {
+    /// Broken promises.
+    pub violations: Vec<String>,
+    /// How many jobs were pushed.
+    pub pushed: usize,
+    /// How often a job was handed out.
+    pub handed_out: u64,
+    /// How often the process died.
+    pub deaths: u64,
+}
+
+/// What outlives a process.
+struct World {
+    seed: u64,
+    ledger: ModelLedger,
+    history: Shared,
+    clock: Past,
+}
+
+/// Runs the simulation with this seed.
+pub fn run(seed: u64) -> Report {
+    let mut random = Random::new(seed);
+    let mut world = World { seed, ledger: ModelLedger::default(), history: Shared::default(), clock: Past::default() };
+    let deaths = random.within(1..5);
+    for life in 0..deaths {
+        let steps = random.within(20..2_000);
+        world.live(life, Some(steps));
+    }
+    world.live(deaths, None);
+    let history = world.history.lock().expect("no panic under this lock");
+    Report {
+        violations: history.violations.clone(),
+        pushed: history.ids().len(),
+        handed_out: history.handed_out,
+        deaths,
+    }
+}
+
+impl World {
+    /// One life of the process: until it dies after so many steps, or until everything is done.
+    fn live(&mut self, life: u64, steps: Option<u64>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = runtime.expect("a runtime without input and output can be built");
+        let mut random = Random::new(self.seed ^ (life + 1).wrapping_mul(0x5851_f42d_4c95_7f2d));
+        self.clock = runtime.block_on(async {
+            let clock = Arc::new(TokioClock::following(self.clock));
+            self.run_life(life, steps, clock.clone(), &mut random).await;
+            clock.past()
+        });
+    }
+
+    async fn run_life(&self, life: u64, steps: Option<u64>, clock: Arc<TokioClock>, random: &mut Random) {
+        let chaos = Chaos::new(random.any(), steps);
+        self.ledger.set_away(false);
+        let stores = Stores {
+            broker: Arc::new(MortalBroker { memory: Memory::new(clock.clone()), chaos: chaos.clone() }),
+            ledger: Arc::new(MortalLedger { model: self.ledger.clone(), chaos: chaos.clone() }),
+            registry: Arc::new(self.ledger.clone()),
+        };
+        let options = Options { horizon_ms: 20 * MINUTE_MS, ..Options::default() };
+        let engine = tokio::select! {
+            engine = Engine::start(stores, options) => engine.expect("the model's rows can be read"),
+            () = chaos.death() => return,
+        };
+        let mut actor = || Actor {
+            engine: engine.clone(),
+            history: self.history.clone(),
+            ledger: self.ledger.clone(),
+            clock: clock.clone(),
+            random: Random::new(random.any()),
+            life,
+        };
+        let first = actor();
+        self.history.lock().expect("no panic under this lock").restarted(&self.ledger, first.at());
+        for _ in 0..3 {
+            tokio::spawn(actor().work_for_ever(steps.is_none()));
+        }
+        if steps.is_some() {
+            tokio::spawn(actor().push_for_ever());
+            tokio::spawn(actor().push_for_ever());
+            tokio::spawn(actor().meddle_for_ever());
+            chaos.death().await;
+        } else {
+            let is_done = first.settle_down().await;
+            let mut history = self.history.lock().expect("no panic under this lock");
+            if !is_done {
+                history.violations.push("some jobs do not end".into());
+            }
+            history.check_end(&self.ledger, first.at());
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Cancel, update, retry, delete; one by one and in bulk; near and beyond the horizon.
+
+use super::fixture::{Bench, job, pass};
+use duetime_core::engine::{BulkAction, CancelOutcome, Outcome, Patch, Query, Target};
+use duetime_core::rules::Failure;
+use duetime_core::{Due, Error, NewJob, State};
+use std::time::Duration;
+
+const FAR_MS: u64 = 10 * 3_600_000;
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_job_is_cancelled_near_and_far() {
+    let bench = Bench::new().await;
+    for due in [Due::Now, Due::After(60_000), Due::After(FAR_MS)] {
+        let pushed = bench.push(NewJob { due, ..job() }).await;
+        let cancel = || bench.engine.cancel(vec![pushed.id.into()]);
+        assert_eq!(cancel().await.pop().unwrap().unwrap(), CancelOutcome::Cancelled, "{due:?}");
+        assert_eq!(bench.state(pushed.id).await, State::Cancelled);
+        assert_eq!(cancel().await.pop().unwrap().unwrap(), CancelOutcome::AlreadyFinished);
+    }
+    pass(Duration::from_millis(FAR_MS + 1)).await;
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+    let unknown = duetime_core::JobId::new(5).unwrap();
+    assert_eq!(bench.engine.cancel(vec![unknown.into()]).await, [Err(Error::NotFound(unknown))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_job_is_asked_to_stop() {
+    let bench = Bench::new().await;
+    for completes in [true, false] {
+        let pushed = bench.push(job()).await;
+        let lease = bench.lease().await;
+        let answer = bench.engine.cancel(vec![pushed.id.into()]).await.pop().unwrap();
+        assert_eq!(answer.unwrap(), CancelOutcome::CancelRequested);
+        let extended = bench.engine.extend(vec![(lease.job.receipt(), None)]).await.pop().unwrap().unwrap();
+        assert!(extended.cancel_asked);
+        let (outcome, end) = if completes {
+            (Outcome::Complete { result: None }, State::Succeeded)
+        } else {
+            (Outcome::Fail(Failure::default()), State::Cancelled)
+        };
+        assert_eq!(bench.settle(&lease, outcome).await.unwrap(), end);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_version_stops_a_conditional_change() {
+    let bench = Bench::new().await;
+    for due in [Due::After(60_000), Due::After(FAR_MS)] {
+        let pushed = bench.push(NewJob { due, ..job() }).await;
+        let right = Target { id: pushed.id, version: Some(pushed.version) };
+        let updated = bench.engine.update(right, Patch { priority: Some(1), ..Patch::default() }).await.unwrap();
+        assert_eq!((updated.priority, updated.version > pushed.version), (1, true));
+        let cancel = bench.engine.cancel(vec![right]).await.pop().unwrap();
+        assert_eq!(cancel, Err(Error::VersionMismatch { id: pushed.id, current: updated.version }));
+        assert_eq!(bench.state(pushed.id).await, State::Scheduled);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_can_be_moved_over_the_horizon_and_back() {
+    let bench = Bench::new().await;
+    let pushed = bench.push(NewJob { due: Due::After(60_000), ..job() }).await;
+    let target = Target::from(pushed.id);
+    let to = |due| Patch { due: Some(due), ..Patch::default() };
+    bench.engine.update(target, to(Due::After(FAR_MS))).await.unwrap();
+    pass(Duration::from_secs(120)).await;
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+    bench.engine.run(target).await.unwrap();
+    assert_eq!(bench.lease().await.job.id, pushed.id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_job_is_retried_by_hand_from_zero() {
+    let bench = Bench::new().await;
+    let pushed = bench.push(job()).await;
+    assert_eq!(bench.engine.retry(vec![pushed.id.into()]).await, [Err(Error::Live(pushed.id))]);
+    let failure = Failure { is_final: true, ..Failure::default() };
+    bench.settle(&bench.lease().await, Outcome::Fail(failure)).await.unwrap();
+    bench.engine.retry(vec![pushed.id.into()]).await.pop().unwrap().unwrap();
+    let lease = bench.lease().await;
+    assert_eq!((lease.job.id, lease.job.attempt), (pushed.id, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_job_leaves_nothing_and_a_running_one_stays() {
+    let bench = Bench::new().await;
+    for due in [Due::Now, Due::After(FAR_MS)] {
+        let pushed = bench.push(NewJob { due, ..job() }).await;
+        bench.engine.delete(vec![pushed.id.into()]).await.pop().unwrap().unwrap();
+        assert_eq!(bench.engine.job(pushed.id).await.unwrap_err(), Error::NotFound(pushed.id));
+    }
+    assert!(bench.ledger.jobs().is_empty());
+    let pushed = bench.push(job()).await;
+    let lease = bench.lease().await;
+    assert_eq!(bench.engine.delete(vec![pushed.id.into()]).await, [Err(Error::Running(pushed.id))]);
+    bench.complete(&lease).await.unwrap();
+    bench.engine.delete(vec![pushed.id.into()]).await.pop().unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tag_cancels_all_that_carry_it() {
+    let bench = Bench::new().await;
+    let tagged = |due| NewJob { due, tags: vec!["order:7".into()], ..job() };
+    let jobs: Vec<NewJob> = (0..2_500).map(|i| tagged(Due::After(1_000 + i * 10_000))).collect();
+    bench.engine.push(jobs).await.unwrap();
+    bench.push(job()).await;
+    let query = Query { tag: Some("order:7".into()), ..Query::default() };
+    let counts = bench.engine.bulk(&query, BulkAction::Cancel).await.unwrap();
+    assert_eq!(counts, [("cancelled", 2_500)].into());
+    assert_eq!(bench.engine.bulk(&query, BulkAction::Cancel).await.unwrap(), [].into());
+    assert_eq!(bench.engine.bulk(&query, BulkAction::Delete).await.unwrap(), [("deleted", 2_500)].into());
+    assert_eq!(bench.engine.bulk(&Query::default(), BulkAction::Cancel).await.unwrap_err().code(), "invalid");
+    assert_eq!(bench.lease().await.job.tags.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_purge_leaves_what_runs_and_says_so() {
+    let bench = Bench::new().await;
+    bench.engine.push((0..5).map(|_| job()).collect()).await.unwrap();
+    let lease = bench.reserve(1, Duration::ZERO).await.pop().unwrap();
+    bench.push(NewJob { due: Due::After(FAR_MS), ..job() }).await;
+    assert_eq!(bench.engine.purge("default").await.unwrap(), 5);
+    bench.complete(&lease).await.unwrap();
+    let tally = bench.queue("default").await.tally;
+    assert_eq!((tally.cancelled, tally.succeeded, tally.pending), (5, 1, 0));
+    let cancelled = bench.ledger.jobs().into_iter().find(|job| job.state(0) == State::Cancelled).unwrap();
+    assert_eq!(cancelled.message.as_deref(), Some("purged"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_show_every_job_once() {
+    let bench = Bench::new().await;
+    let dues = (0..95).map(|i| Due::After((i * 7_919) % 7_200_000 + i * 100_000));
+    bench.engine.push(dues.map(|due| NewJob { due, ..job() }).collect()).await.unwrap();
+    for states in [vec![State::Scheduled, State::Ready], vec![]] {
+        let query = Query { queue: Some("default".into()), states, ..Query::default() };
+        let (mut seen, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = bench.engine.find(&query, cursor.as_deref(), 10).await.unwrap();
+            seen.extend(page.jobs.iter().map(|job| job.id));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let count = seen.len();
+        seen.sort();
+        seen.dedup();
+        assert_eq!((count, seen.len()), (95, 95));
+    }
+    assert_eq!(bench.engine.find(&Query::default(), Some("x"), 10).await.unwrap_err().code(), "invalid");
+}

@@ -1,0 +1,132 @@
+//! What follows when it does not go well.
+
+use super::fixture::{Bench, job, pass};
+use duetime_core::engine::Outcome;
+use duetime_core::rules::Failure;
+use duetime_core::{Backoff, Due, Error, NewJob, Retry, State, WhenExhausted};
+use std::time::Duration;
+
+fn fail(message: &str) -> Outcome {
+    Outcome::Fail(Failure { message: message.into(), ..Failure::default() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_job_runs_again_by_its_steps_and_then_is_a_dead_letter() {
+    let bench = Bench::new().await;
+    let retry = Retry { backoff: Some(Backoff::Steps(vec![15_000, 30_000])), ..Retry::default() };
+    let pushed = bench.push(NewJob { retry: Some(retry), ..job() }).await;
+    for (attempt, wait) in [(1, 15), (2, 30)] {
+        let lease = bench.lease().await;
+        assert_eq!(lease.job.attempt, attempt);
+        assert_eq!(bench.settle(&lease, fail("busy")).await.unwrap(), State::Scheduled);
+        pass(Duration::from_millis(wait * 1_000 - 1)).await;
+        assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+        pass(Duration::from_millis(1)).await;
+    }
+    let lease = bench.lease().await;
+    assert_eq!(bench.settle(&lease, fail("still busy")).await.unwrap(), State::Failed);
+    let job = bench.engine.job(pushed.id).await.unwrap();
+    assert_eq!(job.message.as_deref(), Some("still busy"));
+    let attempts: Vec<(u32, &str)> = job.errors.iter().map(|error| (error.attempt, &*error.message)).collect();
+    assert_eq!(attempts, [(1, "busy"), (2, "busy"), (3, "still busy")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_ends_is_a_crash_and_its_receipt_is_stale() {
+    let bench = Bench::new().await;
+    let pushed = bench.push(NewJob { lease_ms: Some(1_000), ..job() }).await;
+    let first = bench.lease().await;
+    pass(Duration::from_millis(1_600)).await;
+    let second = bench.lease().await;
+    assert_eq!((second.job.id, second.job.attempt, second.job.crashes), (pushed.id, 2, 1));
+    assert!(second.job.epoch > first.job.epoch);
+    assert_eq!(bench.complete(&first).await.unwrap_err(), Error::LeaseLost(first.job.receipt()));
+    assert_eq!(bench.complete(&second).await.unwrap(), State::Succeeded);
+    assert_eq!(bench.complete(&second).await.unwrap(), State::Succeeded, "the reply may have been lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_takes_its_workers_down_is_given_up_at_the_fifth_crash() {
+    let bench = Bench::new().await;
+    let pushed = bench.push(NewJob { lease_ms: Some(1_000), ..job() }).await;
+    for _ in 0..5 {
+        bench.lease().await;
+        pass(Duration::from_millis(1_600)).await;
+    }
+    assert_eq!(bench.state(pushed.id).await, State::Failed);
+    assert!(bench.engine.job(pushed.id).await.unwrap().errors.iter().all(|error| error.crashed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_does_not_count() {
+    let bench = Bench::new().await;
+    bench.push(job()).await;
+    let lease = bench.lease().await;
+    assert_eq!(bench.settle(&lease, Outcome::Release { delay_ms: 0 }).await.unwrap(), State::Ready);
+    let lease = bench.lease().await;
+    assert_eq!(lease.job.attempt, 1);
+    assert_eq!(bench.settle(&lease, Outcome::Release { delay_ms: 5_000 }).await.unwrap(), State::Scheduled);
+    pass(Duration::from_secs(5)).await;
+    assert_eq!(bench.lease().await.job.attempt, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exhausted_jobs_are_dropped_moved_or_start_over() {
+    let bench = Bench::new().await;
+    let with = |when_exhausted| {
+        let retry = Retry { max_attempts: Some(1), when_exhausted: Some(when_exhausted), ..Retry::default() };
+        NewJob { retry: Some(retry), tags: vec!["t".into()], ..job() }
+    };
+    let dropped = bench.push(with(WhenExhausted::Drop)).await;
+    bench.settle(&bench.lease().await, fail("no")).await.unwrap();
+    assert_eq!(bench.engine.job(dropped.id).await.unwrap_err(), Error::NotFound(dropped.id));
+
+    let moved = bench.push(with(WhenExhausted::Move("dead".into()))).await;
+    bench.settle(&bench.lease().await, fail("no")).await.unwrap();
+    assert_eq!(bench.state(moved.id).await, State::Failed);
+    let copies = bench.ledger.jobs().into_iter().filter(|job| &*job.queue == "dead").collect::<Vec<_>>();
+    assert_eq!((copies.len(), copies[0].payload.clone()), (1, moved.payload));
+    assert_eq!(bench.queue("dead").await.counts.ready, 1);
+
+    let restarted = bench.push(with(WhenExhausted::Restart)).await;
+    bench.settle(&bench.lease().await, fail("no")).await.unwrap();
+    let job = bench.engine.job(restarted.id).await.unwrap();
+    assert_eq!((job.state(bench.engine.now()), job.attempt), (State::Scheduled, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_was_not_started_in_time_fails_and_is_not_handed_out() {
+    let bench = Bench::new().await;
+    let pushed = bench.push(NewJob { due: Due::After(1_000), expires_ms: Some(500), ..job() }).await;
+    pass(Duration::from_millis(1_501)).await;
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+    pass(Duration::from_secs(1)).await;
+    let job = bench.engine.job(pushed.id).await.unwrap();
+    assert_eq!(job.state(0), State::Failed);
+    assert!(job.message.unwrap().starts_with("expired"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_is_away_refuses_pushes_and_keeps_outcomes_until_it_is_back() {
+    let bench = Bench::new().await;
+    let pushed = bench.push(job()).await;
+    let waiting = bench.push(NewJob { due: Due::After(1_000), ..job() }).await;
+    let lease = bench.lease().await;
+    bench.ledger.set_away(true);
+    assert_eq!(bench.engine.push(vec![job()]).await.unwrap_err().code(), "store_unavailable");
+    let settlement = bench.engine.settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await;
+    let settlement = settlement.into_iter().next().unwrap().unwrap();
+    assert_eq!((settlement.state, settlement.recorded), (State::Succeeded, false));
+    assert_eq!(bench.state(pushed.id).await, State::Succeeded);
+    assert_eq!(bench.engine.health().backlog, 1);
+    assert!(!bench.engine.health().degraded.is_empty());
+    let cancel = bench.engine.cancel(vec![waiting.id.into()]).await.pop().unwrap();
+    assert_eq!(cancel.unwrap_err().code(), "store_unavailable", "it could come back after a crash");
+
+    bench.ledger.set_away(false);
+    pass(Duration::from_secs(3)).await;
+    pass(Duration::from_secs(3)).await;
+    assert_eq!(bench.engine.health().backlog, 0);
+    let rows = bench.ledger.jobs();
+    assert!(rows.iter().any(|row| row.id == pushed.id && row.state(0) == State::Succeeded));
+}

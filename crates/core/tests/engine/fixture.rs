@@ -1,0 +1,105 @@
+//! An engine to try things on.
+
+use duetime_core::engine::{From, Handout, Options, Outcome, QueueStatus, ReserveRequest, Stores};
+use duetime_core::ports::Lease;
+use duetime_core::testing::{ModelLedger, TokioClock};
+use duetime_core::{Engine, Error, Job, JobId, Memory, NewJob, State};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An engine, and what it stands on.
+pub(crate) struct Bench {
+    pub(crate) engine: Engine,
+    pub(crate) ledger: ModelLedger,
+    pub(crate) clock: Arc<TokioClock>,
+}
+
+impl Bench {
+    pub(crate) async fn new() -> Self {
+        Self::over(ModelLedger::default(), Arc::new(TokioClock::new())).await
+    }
+
+    /// A new engine over what an earlier one recorded.
+    pub(crate) async fn over(ledger: ModelLedger, clock: Arc<TokioClock>) -> Self {
+        let stores = Stores {
+            broker: Arc::new(Memory::new(clock.clone())),
+            ledger: Arc::new(ledger.clone()),
+            registry: Arc::new(ledger.clone()),
+        };
+        let engine = Engine::start(stores, Options::default()).await.unwrap();
+        Self { engine, ledger, clock }
+    }
+
+    /// Pushes one job, which must be accepted.
+    pub(crate) async fn push(&self, job: NewJob) -> Job {
+        self.try_push(job).await.unwrap().job
+    }
+
+    pub(crate) async fn try_push(&self, job: NewJob) -> Result<duetime_core::engine::Pushed, Error> {
+        self.engine.push(vec![job]).await.unwrap().pop().unwrap()
+    }
+
+    /// Leases at most `limit` due jobs of the queue `default`.
+    pub(crate) async fn reserve(&self, limit: usize, wait: Duration) -> Vec<Lease> {
+        self.engine.reserve(request(limit, wait)).await.unwrap().leases
+    }
+
+    /// Leases the one job that is due, which there must be.
+    pub(crate) async fn lease(&self) -> Lease {
+        let mut leases = self.reserve(2, Duration::ZERO).await;
+        assert_eq!(leases.len(), 1);
+        leases.pop().unwrap()
+    }
+
+    pub(crate) async fn settle(&self, lease: &Lease, outcome: Outcome) -> Result<State, Error> {
+        let answers = self.engine.settle(vec![(lease.job.receipt(), outcome)]).await;
+        answers.into_iter().next().unwrap().map(|settlement| settlement.state)
+    }
+
+    pub(crate) async fn complete(&self, lease: &Lease) -> Result<State, Error> {
+        self.settle(lease, Outcome::Complete { result: None }).await
+    }
+
+    pub(crate) async fn state(&self, id: JobId) -> State {
+        self.engine.job(id).await.unwrap().state(self.engine.now())
+    }
+
+    pub(crate) async fn queue(&self, queue: &str) -> QueueStatus {
+        self.engine.queue(queue).await.unwrap()
+    }
+
+    /// A reserve in a task of its own, which has begun to wait when this ends.
+    pub(crate) async fn waiter(&self, wait: Duration) -> tokio::task::JoinHandle<Result<Handout, Error>> {
+        let engine = self.engine.clone();
+        let waiter = tokio::spawn(async move { engine.reserve(request(1, wait)).await });
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        waiter
+    }
+}
+
+/// A reserve from the queue `default`.
+pub(crate) fn request(limit: usize, wait: Duration) -> ReserveRequest {
+    ReserveRequest {
+        from: From::Queues(vec!["default".into()]),
+        limit,
+        lease_ms: None,
+        wait_ms: wait.as_millis() as u64,
+        request_id: None,
+    }
+}
+
+/// A job with nothing special about it.
+pub(crate) fn job() -> NewJob {
+    NewJob::new(*b"payload")
+}
+
+/// Lets time pass.
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::advance(time).await;
+    // What became due runs now.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}

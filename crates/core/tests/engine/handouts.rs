@@ -1,0 +1,172 @@
+//! Waiting, waking, taking.
+
+use super::fixture::{Bench, job, pass, request};
+use duetime_core::engine::{From, Query, TakeRequest, Target};
+use duetime_core::{Due, Error, NewJob, State};
+use std::time::Duration;
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_reserve_gets_the_job_when_it_is_due() {
+    let bench = Bench::new().await;
+    let pushed = bench.push(NewJob { due: Due::After(5_000), ..job() }).await;
+    let begin = Instant::now();
+    let leases = bench.reserve(1, 30 * SECOND).await;
+    assert_eq!(leases[0].job.id, pushed.id);
+    let waited = begin.elapsed();
+    assert!((5 * SECOND..=5 * SECOND + Duration::from_millis(2)).contains(&waited), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reserve_on_an_empty_queue_waits_as_long_as_it_was_told() {
+    let bench = Bench::new().await;
+    let begin = Instant::now();
+    assert!(bench.reserve(1, 20 * SECOND).await.is_empty());
+    assert_eq!(begin.elapsed().as_secs(), 20);
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_many_wait_each_job_goes_to_one() {
+    let bench = Bench::new().await;
+    let mut waiters = Vec::new();
+    for _ in 0..100 {
+        waiters.push(bench.waiter(60 * SECOND).await);
+    }
+    bench.engine.push((0..30).map(|_| job()).collect()).await.unwrap();
+    bench.engine.push((0..30).map(|_| NewJob { due: Due::After(1_000), ..job() }).collect()).await.unwrap();
+    pass(2 * SECOND).await;
+    let done = waiters.iter().filter(|waiter| waiter.is_finished()).count();
+    assert_eq!(done, 60);
+    for waiter in waiters.into_iter().filter(|waiter| waiter.is_finished()) {
+        assert_eq!(waiter.await.unwrap().unwrap().leases.len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_went_away_is_handed_nothing() {
+    let bench = Bench::new().await;
+    let gone = bench.waiter(60 * SECOND).await;
+    let stays = bench.waiter(60 * SECOND).await;
+    gone.abort();
+    assert!(gone.await.unwrap_err().is_cancelled());
+    let pushed = bench.push(job()).await;
+    let handout = stays.await.unwrap().unwrap();
+    assert_eq!(handout.leases[0].job.id, pushed.id);
+    assert_eq!(handout.leases[0].job.attempt, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_goes_away_as_it_is_woken_passes_the_job_on() {
+    let bench = Bench::new().await;
+    let gone = bench.waiter(60 * SECOND).await;
+    let stays = bench.waiter(60 * SECOND).await;
+    // The push rings before its own answer comes; the first waiter is gone before it can look.
+    let engine = bench.engine.clone();
+    let push = tokio::spawn(async move { engine.push(vec![job()]).await });
+    gone.abort();
+    push.await.unwrap().unwrap();
+    assert_eq!(stays.await.unwrap().unwrap().leases.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_beyond_the_horizon_is_not_in_memory_and_yet_on_time() {
+    let bench = Bench::new().await;
+    let pushed = bench.push(NewJob { due: Due::After(5 * 3_600_000), ..job() }).await;
+    assert_eq!(bench.queue("default").await.counts.scheduled, 1);
+    let listing = Query { queue: Some("default".into()), states: vec![State::Scheduled], ..Query::default() };
+    let found = bench.engine.find(&listing, None, 10).await.unwrap();
+    assert_eq!(found.jobs[0].id, pushed.id);
+    let begin = Instant::now();
+    let lease = loop {
+        if let Some(lease) = bench.reserve(1, 60 * SECOND).await.pop() {
+            break lease;
+        }
+    };
+    assert_eq!(lease.job.id, pushed.id);
+    let waited = begin.elapsed();
+    assert!((5 * 3_600 * SECOND..5 * 3_600 * SECOND + Duration::from_millis(3)).contains(&waited), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_set_forward_makes_due_and_one_set_back_makes_nothing_early() {
+    let bench = Bench::new().await;
+    bench.push(NewJob { due: Due::After(1_800_000), ..job() }).await;
+    let waiter = bench.waiter(60 * SECOND).await;
+    bench.clock.step_wall(3_600_000);
+    pass(SECOND).await;
+    let lease = waiter.await.unwrap().unwrap().leases.pop().unwrap();
+    assert!(lease.job.due_at <= bench.engine.now());
+
+    bench.push(NewJob { due: Due::After(1_000), ..job() }).await;
+    bench.clock.step_wall(-3_600_000);
+    pass(30 * SECOND).await;
+    assert!(bench.reserve(1, SECOND).await.is_empty());
+    pass(Duration::from_secs(3_600)).await;
+    assert_eq!(bench.reserve(1, SECOND).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stepped_clock_ends_no_lease() {
+    let bench = Bench::new().await;
+    bench.push(job()).await;
+    let lease = bench.lease().await;
+    bench.clock.step_wall(3_600_000);
+    pass(30 * SECOND).await;
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+    assert_eq!(bench.complete(&lease).await.unwrap(), State::Succeeded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_queue_hands_out_nothing_until_it_is_resumed() {
+    let bench = Bench::new().await;
+    bench.engine.pause("default", true).await.unwrap();
+    bench.push(job()).await;
+    let waiter = bench.waiter(60 * SECOND).await;
+    pass(SECOND).await;
+    assert!(!waiter.is_finished());
+    bench.engine.pause("default", false).await.unwrap();
+    pass(Duration::ZERO).await;
+    assert_eq!(waiter.await.unwrap().unwrap().leases.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_take_finishes_what_it_hands_out() {
+    let bench = Bench::new().await;
+    let early = bench.push(job()).await;
+    pass(SECOND).await;
+    let late = bench.push(job()).await;
+    let mut take = TakeRequest {
+        from: From::Queues(vec!["default".into()]),
+        limit: 10,
+        due_from: Some(late.due_at),
+        due_to: None,
+        request_id: None,
+    };
+    let taken = bench.engine.take(take.clone()).await.unwrap();
+    assert_eq!(taken.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [late.id]);
+    let job = bench.engine.job(late.id).await.unwrap();
+    assert_eq!((job.state(0), job.message.as_deref()), (State::Succeeded, Some("taken")));
+    assert_eq!(bench.state(early.id).await, State::Ready);
+
+    take.due_to = Some(bench.engine.now() + 1);
+    assert_eq!(bench.engine.take(take.clone()).await.unwrap_err().code(), "invalid");
+
+    let stale = Target { id: early.id, version: Some(early.version + 1) };
+    let named = TakeRequest { from: From::Jobs(vec![stale]), due_from: None, due_to: None, ..take };
+    let handout = bench.engine.take(named).await.unwrap();
+    assert!(handout.leases.is_empty());
+    assert!(matches!(handout.refused[..], [(_, Error::VersionMismatch { .. })]), "{:?}", handout.refused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopping_engine_lets_waiters_go() {
+    let bench = Bench::new().await;
+    let waiter = bench.waiter(60 * SECOND).await;
+    bench.engine.stop().await.unwrap();
+    assert!(waiter.await.unwrap().unwrap().leases.is_empty());
+    assert_eq!(bench.engine.push(vec![job()]).await.unwrap_err(), Error::Stopping);
+    assert_eq!(bench.engine.reserve(request(1, SECOND)).await.unwrap_err(), Error::Stopping);
+}

@@ -1,0 +1,76 @@
+//! Unique names of live jobs.
+
+use super::fixture::{Bench, job};
+use duetime_core::engine::PushOutcome;
+use duetime_core::{Due, Error, KeyUntil, NewJob, OnConflict, State};
+
+fn keyed(on_conflict: OnConflict) -> NewJob {
+    NewJob { key: Some("Order-1".into()), on_conflict, ..job() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_keeps_replaces_or_is_refused() {
+    let bench = Bench::new().await;
+    let first = bench.push(keyed(OnConflict::Keep)).await;
+    let kept = bench.try_push(keyed(OnConflict::Keep)).await.unwrap();
+    assert_eq!((kept.outcome, kept.job.id), (PushOutcome::Kept, first.id));
+
+    let other = NewJob { due: Due::After(9_000), priority: 3, ..keyed(OnConflict::Replace) };
+    let other = NewJob { payload: b"other".as_slice().into(), tags: vec!["t".into()], ..other };
+    let replaced = bench.try_push(other).await.unwrap();
+    assert_eq!((replaced.outcome, replaced.job.id), (PushOutcome::Replaced, first.id));
+    let job = bench.engine.job(first.id).await.unwrap();
+    assert_eq!((&*job.payload, job.priority, job.tags.len()), (b"other".as_slice(), 3, 1));
+    assert_eq!(job.due_at, bench.engine.now() + 9_000);
+
+    let refused = bench.try_push(keyed(OnConflict::Reject)).await.unwrap_err();
+    assert!(matches!(refused, Error::KeyConflict { holder, .. } if holder == first.id));
+    assert_eq!(bench.ledger.jobs().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_compare_byte_by_byte_and_by_queue() {
+    let bench = Bench::new().await;
+    for (queue, key) in [("default", "Order-1"), ("default", "order-1"), ("default", "order-1 "), ("mail", "Order-1")] {
+        let job = NewJob { queue: queue.into(), key: Some(key.into()), ..job() };
+        assert_eq!(bench.try_push(job).await.unwrap().outcome, PushOutcome::Created, "{queue} {key:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_holder_is_not_replaced_and_a_finished_one_is_free() {
+    let bench = Bench::new().await;
+    bench.push(keyed(OnConflict::Keep)).await;
+    let lease = bench.lease().await;
+    let refused = bench.try_push(keyed(OnConflict::Replace)).await.unwrap_err();
+    assert_eq!(refused.code(), "key_conflict");
+    bench.complete(&lease).await.unwrap();
+    assert_eq!(bench.try_push(keyed(OnConflict::Reject)).await.unwrap().outcome, PushOutcome::Created);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_until_started_is_free_once_its_job_is_handed_out() {
+    let bench = Bench::new().await;
+    let job = || NewJob { key_until: KeyUntil::Started, ..keyed(OnConflict::Reject) };
+    bench.push(job()).await;
+    assert!(bench.try_push(job()).await.is_err());
+    let lease = bench.lease().await;
+    let second = bench.try_push(job()).await.unwrap();
+    assert_eq!(second.outcome, PushOutcome::Created);
+    bench.complete(&lease).await.unwrap();
+    assert_eq!(bench.lease().await.job.id, second.job.id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_by_hand_needs_the_key_to_be_free() {
+    let bench = Bench::new().await;
+    let first = bench.push(keyed(OnConflict::Keep)).await;
+    bench.complete(&bench.lease().await).await.unwrap();
+    let second = bench.push(keyed(OnConflict::Reject)).await;
+    let refused = bench.engine.retry(vec![first.id.into()]).await.pop().unwrap().unwrap_err();
+    assert!(matches!(refused, Error::KeyConflict { holder, .. } if holder == second.id));
+    bench.complete(&bench.lease().await).await.unwrap();
+    bench.engine.retry(vec![first.id.into()]).await.pop().unwrap().unwrap();
+    assert_eq!(bench.state(first.id).await, State::Ready);
+    assert!(bench.try_push(keyed(OnConflict::Reject)).await.is_err());
+}

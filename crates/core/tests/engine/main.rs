@@ -1,0 +1,10 @@
+//! The engine over the memory broker and the model ledger, by a clock that tokio's paused time drives.
+
+mod edits;
+mod failures;
+mod fixture;
+mod handouts;
+mod keys;
+mod limits;
+mod restarts;
+mod simulation;

@@ -1,0 +1,72 @@
+//! What a new process knows.
+
+use super::fixture::{Bench, job, pass};
+use duetime_core::{Due, Error, NewJob, State};
+use std::time::Duration;
+
+/// The process dies, and another begins over the same ledger.
+async fn restart(bench: Bench) -> Bench {
+    let Bench { ledger, clock, .. } = bench;
+    Bench::over(ledger, clock).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_jobs_are_loaded_again() {
+    let bench = Bench::new().await;
+    let dues = [0, 5_000, 60_000, 10 * 3_600_000].map(Due::After);
+    bench.engine.push(dues.map(|due| NewJob { due, ..job() }).to_vec()).await.unwrap();
+    let bench = restart(bench).await;
+    pass(Duration::from_secs(61)).await;
+    assert_eq!(bench.reserve(10, Duration::ZERO).await.len(), 3);
+    assert!(bench.engine.health().is_loaded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_outlives_the_process_and_a_stale_receipt_does_not_come_back() {
+    let bench = Bench::new().await;
+    bench.push(NewJob { lease_ms: Some(1_000), ..job() }).await;
+    let stale = bench.lease().await;
+    pass(Duration::from_millis(1_600)).await;
+    let live = bench.lease().await;
+    let bench = restart(bench).await;
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty(), "its worker is alive");
+    assert_eq!(bench.complete(&stale).await.unwrap_err(), Error::LeaseLost(stale.job.receipt()));
+    assert_eq!(bench.complete(&live).await.unwrap(), State::Succeeded);
+    assert_eq!(bench.state(live.job.id).await, State::Succeeded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_lease_ends() {
+    let bench = Bench::new().await;
+    bench.push(NewJob { lease_ms: Some(10_000), ..job() }).await;
+    let lease = bench.lease().await;
+    pass(Duration::from_secs(4)).await;
+    let bench = restart(bench).await;
+    pass(Duration::from_secs(5)).await;
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+    pass(Duration::from_secs(2)).await;
+    let again = bench.lease().await;
+    assert_eq!((again.job.attempt, again.job.crashes), (2, 1));
+    assert!(again.job.epoch > lease.job.epoch);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_queue_stays_paused() {
+    let bench = Bench::new().await;
+    bench.engine.pause("default", true).await.unwrap();
+    bench.push(job()).await;
+    let bench = restart(bench).await;
+    pass(Duration::from_secs(1)).await;
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+    assert!(bench.queue("default").await.settings.paused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_set_back_before_a_restart_strands_nothing() {
+    let bench = Bench::new().await;
+    bench.push(NewJob { due: Due::After(3_000_000), ..job() }).await;
+    bench.clock.step_wall(-3_600_000);
+    let bench = restart(bench).await;
+    pass(Duration::from_secs(6_600)).await;
+    assert_eq!(bench.reserve(1, Duration::ZERO).await.len(), 1);
+}

@@ -1,0 +1,12 @@
+//! A few seeds of the simulation; `cargo xtask sim` runs thousands.
+
+use duetime_core::testing::sim;
+
+#[test]
+fn the_promises_hold_whenever_the_process_dies() {
+    for seed in 1_000_000..1_000_010 {
+        let report = sim::run(seed);
+        assert!(report.violations.is_empty(), "seed {seed}: {:#?}", report.violations);
+        assert!(report.pushed > 0 && report.handed_out > 0 && report.deaths > 0, "seed {seed}: {report:?}");
+    }
+}

@@ -1,0 +1,141 @@
+//! How many jobs a second an embedded store takes and works off, in this process: `cargo run --release -p duetime
+//! --example throughput [FOLDER]`. Each figure stands beside that of the bare engine, called on the caller's runtime.
+
+use duetime::core::engine::{Options, Stores};
+use duetime::core::{Engine, Memory, SystemClock};
+use duetime::{Client, NewJob, Outcome, ReserveRequest, Source, Worker};
+use duetime_store::sqlite::{self, Sqlite};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const PAYLOAD: [u8; 100] = [b'1'; 100];
+const TASKS: usize = 64;
+const BATCH: usize = 1_000;
+
+#[tokio::main(worker_threads = 2)]
+async fn main() {
+    let folder = std::env::args().nth(1).unwrap_or_else(|| std::env::temp_dir().display().to_string());
+    let folder = tempfile::tempdir_in(folder).expect("the folder can be written");
+    let jobs: usize = std::env::var("JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(200_000);
+    let only_work = std::env::var_os("ONLY_WORK").is_some();
+    for round in 0..3 {
+        if only_work {
+            let client = Client::open(folder.path().join(format!("work-{round}.db"))).await.expect("the store opens");
+            fill(&client, jobs).await;
+            println!("worker {:>8.0}/s", rate(jobs, work(&client, jobs)).await);
+            continue;
+        }
+        let path = folder.path().join(format!("engine-{round}.db"));
+        let engine = engine(&path).await;
+        let push = rate(jobs, engine_singles(&engine, jobs)).await;
+        let cycle = rate(jobs, engine_cycle(&engine, jobs)).await;
+        engine.stop().await.expect("the engine stops");
+        println!("engine: push one by one {push:>8.0}/s   cycle {cycle:>8.0}/s");
+
+        let client = Client::open(folder.path().join(format!("client-{round}.db"))).await.expect("the store opens");
+        let push = rate(jobs, singles(&client, jobs)).await;
+        let cycles = rate(jobs, cycles(&client, jobs)).await;
+        fill(&client, jobs).await;
+        let work = rate(jobs, work(&client, jobs)).await;
+        client.close().await.expect("the client closes");
+        println!("client: push one by one {push:>8.0}/s   cycle {cycles:>8.0}/s   worker {work:>8.0}/s");
+    }
+}
+
+async fn rate(jobs: usize, work: impl Future<Output = ()>) -> f64 {
+    let start = Instant::now();
+    work.await;
+    jobs as f64 / start.elapsed().as_secs_f64()
+}
+
+async fn engine(path: &Path) -> Engine {
+    let sqlite = Arc::new(Sqlite::open(path, sqlite::Options::default()).expect("the store opens"));
+    let broker = Arc::new(Memory::new(Arc::new(SystemClock::new())));
+    let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite };
+    Engine::start(stores, Options::default()).await.expect("the engine starts")
+}
+
+fn job(queue: &str) -> NewJob {
+    NewJob { queue: Arc::from(queue), ..NewJob::new(PAYLOAD) }
+}
+
+fn reserve(queue: &str) -> ReserveRequest {
+    let from = Source::Queues(vec![Arc::from(queue)]);
+    ReserveRequest { from, limit: BATCH, lease_ms: None, wait_ms: 0, request_id: None }
+}
+
+async fn engine_singles(engine: &Engine, jobs: usize) {
+    let tasks = (0..TASKS).map(|_| {
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            for _ in 0..jobs / TASKS {
+                engine.push(vec![job("singles")]).await.expect("pushed").remove(0).expect("pushed");
+            }
+        })
+    });
+    futures_util::future::join_all(tasks).await;
+}
+
+async fn singles(client: &Client, jobs: usize) {
+    let tasks = (0..TASKS).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            for _ in 0..jobs / TASKS {
+                client.push_raw("k", PAYLOAD).queue("singles").await.expect("pushed");
+            }
+        })
+    });
+    futures_util::future::join_all(tasks).await;
+}
+
+async fn fill(client: &Client, jobs: usize) {
+    for _ in 0..jobs / BATCH {
+        client.push_all(vec![job("work"); BATCH]).await.expect("pushed");
+    }
+}
+
+/// Four tasks push, reserve and complete batches of a thousand.
+async fn engine_cycle(engine: &Engine, jobs: usize) {
+    let tasks = (0..4).map(|_| {
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            for _ in 0..jobs / BATCH / 4 {
+                engine.push(vec![job("cycle"); BATCH]).await.expect("pushed");
+                let leases = engine.reserve(reserve("cycle")).await.expect("reserved").leases;
+                let done = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Complete { result: None }));
+                assert!(engine.settle(done.collect()).await.iter().all(Result::is_ok));
+            }
+        })
+    });
+    futures_util::future::join_all(tasks).await;
+}
+
+async fn cycles(client: &Client, jobs: usize) {
+    let tasks = (0..4).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            for _ in 0..jobs / BATCH / 4 {
+                client.push_all(vec![job("cycle"); BATCH]).await.expect("pushed");
+                let leases = client.reserve(reserve("cycle")).await.expect("reserved").leases;
+                let done = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Complete { result: None }));
+                assert!(client.settle(done.collect()).await.expect("settled").iter().all(Result::is_ok));
+            }
+        })
+    });
+    futures_util::future::join_all(tasks).await;
+}
+
+/// A worker with a hundred handlers that do nothing, until all are done and settled.
+async fn work(client: &Client, jobs: usize) {
+    let done = Arc::new(AtomicU64::new(0));
+    let counted = done.clone();
+    let worker = Worker::new(client).queue("work").concurrency(100).fallback(move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Ok(()) }
+    });
+    let summary = tokio::time::timeout(Duration::from_secs(600), worker.run_once()).await;
+    assert_eq!(summary.expect("in time").expect("worked").succeeded as usize, jobs);
+    assert_eq!(done.load(Ordering::Relaxed) as usize, jobs);
+}

@@ -1,0 +1,210 @@
+//! An engine in this process, on a runtime of its own.
+//!
+//! Every call runs as a task of that runtime: a caller whose thread is blocked, or that goes away, holds up nothing but
+//! itself.
+
+use super::pushes::only;
+use crate::error::{Answers, Error, answers};
+use crate::push::Pushed;
+use duetime_core::engine::{
+    self, BulkAction, BulkCounts, CancelOutcome, Extension, Handout, Health, Listed, Outcome, Patch, Query,
+    QueueSettings, QueueStatus, ReserveRequest, Settlement, Stores, TakeRequest, Target,
+};
+use duetime_core::{Engine, Error as CoreError, Job, JobId, NewJob, Receipt};
+use std::sync::Arc;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio_util::task::AbortOnDropHandle;
+
+/// Threads of the engine's runtime: one that works, and one for when it is held up.
+const THREADS: usize = 2;
+
+/// A running engine and its runtime.
+#[derive(Clone)]
+pub(super) struct Embedded(Arc<Inner>);
+
+struct Inner {
+    engine: Engine,
+    /// `None` only while it is being dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Embedded {
+    /// Starts an engine on the stores that `open` makes; `open` may block.
+    pub(super) async fn start<F>(open: F, options: engine::Options) -> Result<Self, Error>
+    where
+        F: FnOnce() -> Result<Stores, CoreError> + Send + 'static,
+    {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("duetime-engine")
+            .enable_all()
+            .build()
+            .map_err(|error| CoreError::Unavailable(format!("no thread for the engine: {error}")))?;
+        let started = runtime.spawn(async move {
+            let stores = tokio::task::spawn_blocking(open).await.map_err(|_| CoreError::Stopping)??;
+            Engine::start(stores, options).await
+        });
+        match ended(started.await) {
+            Ok(Ok(engine)) => Ok(Self(Arc::new(Inner { engine, runtime: Some(runtime) }))),
+            Ok(Err(error)) | Err(error) => {
+                runtime.shutdown_background();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Carries a call through on the engine's runtime, even where the caller goes away.
+    async fn call<T, C, F>(&self, call: C) -> Result<T, CoreError>
+    where
+        C: FnOnce(Engine) -> F,
+        F: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        ended(self.runtime().spawn(call(self.0.engine.clone())).await)
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.0.runtime.as_ref().expect("the runtime goes only with the last handle")
+    }
+
+    pub(super) async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
+        let pushed = self.call(|engine| async move { engine.push(jobs).await }).await??;
+        let now = self.0.engine.now();
+        Ok(pushed.into_iter().map(|answer| Ok(Pushed::at(answer?, now))).collect())
+    }
+
+    pub(super) async fn reserve(&self, request: ReserveRequest) -> Result<Handout, Error> {
+        let engine = self.0.engine.clone();
+        let reserve = self.runtime().spawn(async move {
+            let handout = engine.reserve(request).await?;
+            Ok::<_, CoreError>(Unclaimed { handout: Some(handout), engine, runtime: Handle::current() })
+        });
+        // Where the caller goes away the wait ends, and what was leased in that instant is given back.
+        Ok(ended(AbortOnDropHandle::new(reserve).await)??.claim())
+    }
+
+    pub(super) async fn take(&self, request: TakeRequest) -> Result<Handout, Error> {
+        Ok(self.call(|engine| async move { engine.take(request).await }).await??)
+    }
+
+    pub(super) async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Result<Answers<Settlement>, Error> {
+        Ok(answers(self.call(|engine| async move { engine.settle(outcomes).await }).await?))
+    }
+
+    pub(super) async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Answers<Extension>, Error> {
+        Ok(answers(self.call(|engine| async move { engine.extend(leases).await }).await?))
+    }
+
+    pub(super) async fn job(&self, id: JobId) -> Result<Job, Error> {
+        Ok(self.call(|engine| async move { engine.job(id).await }).await??)
+    }
+
+    pub(super) async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
+        let (query, cursor) = (query.clone(), cursor.map(str::to_owned));
+        Ok(self.call(|engine| async move { engine.find(&query, cursor.as_deref(), limit).await }).await??)
+    }
+
+    pub(super) async fn cancel(&self, target: Target) -> Result<CancelOutcome, Error> {
+        only(answers(self.call(|engine| async move { engine.cancel(vec![target]).await }).await?))
+    }
+
+    pub(super) async fn update(&self, target: Target, patch: Patch) -> Result<Job, Error> {
+        Ok(self.call(|engine| async move { engine.update(target, patch).await }).await??)
+    }
+
+    pub(super) async fn run(&self, target: Target) -> Result<Job, Error> {
+        Ok(self.call(|engine| async move { engine.run(target).await }).await??)
+    }
+
+    pub(super) async fn retry(&self, target: Target) -> Result<Job, Error> {
+        only(answers(self.call(|engine| async move { engine.retry(vec![target]).await }).await?))
+    }
+
+    pub(super) async fn delete(&self, target: Target) -> Result<(), Error> {
+        only(answers(self.call(|engine| async move { engine.delete(vec![target]).await }).await?))
+    }
+
+    pub(super) async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
+        let query = query.clone();
+        Ok(self.call(|engine| async move { engine.bulk(&query, action).await }).await??)
+    }
+
+    pub(super) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
+        Ok(self.call(|engine| async move { engine.queues().await }).await??)
+    }
+
+    pub(super) async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
+        let queue = queue.to_owned();
+        Ok(self.call(|engine| async move { engine.queue(&queue).await }).await??)
+    }
+
+    pub(super) async fn pause(&self, queue: &str, paused: bool) -> Result<QueueSettings, Error> {
+        let queue = queue.to_owned();
+        Ok(self.call(|engine| async move { engine.pause(&queue, paused).await }).await??)
+    }
+
+    pub(super) async fn purge(&self, queue: &str) -> Result<u64, Error> {
+        let queue = queue.to_owned();
+        Ok(self.call(|engine| async move { engine.purge(&queue).await }).await??)
+    }
+
+    pub(super) async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
+        let queue = queue.to_owned();
+        Ok(self.call(|engine| async move { engine.configure(&queue, settings).await }).await??)
+    }
+
+    pub(super) async fn health(&self) -> Result<Health, Error> {
+        Ok(self.call(|engine| async move { engine.health() }).await?)
+    }
+
+    pub(super) async fn close(&self) -> Result<(), Error> {
+        Ok(self.call(|engine| async move { engine.stop().await }).await??)
+    }
+}
+
+/// What a task of the engine's runtime came to. A panic goes on in the caller: an invariant is broken.
+fn ended<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, CoreError> {
+    joined.map_err(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => CoreError::Stopping,
+    })
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        let engine = self.engine.clone();
+        // The last handle may be dropped within a runtime, where waiting is not allowed.
+        let stop = std::thread::Builder::new().name("duetime-stop".to_owned()).spawn(move || {
+            if let Err(error) = runtime.block_on(engine.stop()) {
+                tracing::warn!(%error, "the store was not closed in good order");
+            }
+        });
+        if let Err(error) = stop {
+            tracing::warn!(%error, "no thread to stop the engine on");
+        }
+    }
+}
+
+/// Leases that nobody has seen: given back, uncounted, unless they are claimed.
+struct Unclaimed {
+    handout: Option<Handout>,
+    engine: Engine,
+    runtime: Handle,
+}
+
+impl Unclaimed {
+    fn claim(mut self) -> Handout {
+        self.handout.take().unwrap_or_default()
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        let Some(handout) = self.handout.take().filter(|handout| !handout.leases.is_empty()) else { return };
+        let back = |lease: &duetime_core::ports::Lease| (lease.job.receipt(), Outcome::Release { delay_ms: 0 });
+        let outcomes = handout.leases.iter().map(back).collect();
+        let engine = self.engine.clone();
+        self.runtime.spawn(async move { engine.settle(outcomes).await });
+    }
+}

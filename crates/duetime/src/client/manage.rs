@@ -1,0 +1,178 @@
+//! Looking at jobs and queues, and changing them.
+
+use super::{Client, forward};
+use crate::error::Error;
+use duetime_core::engine::{
+    BulkAction, BulkCounts, CancelOutcome, Health, Listed, Patch, Query, QueueSettings, QueueStatus, Target,
+};
+use duetime_core::limits::PAGE_JOBS_MAX;
+use duetime_core::ports::Window;
+use duetime_core::{Due, Job, JobId, State};
+use std::sync::Arc;
+
+impl Client {
+    /// One job.
+    ///
+    /// # Errors
+    /// [`NotFound`](duetime_core::Error::NotFound).
+    pub async fn get(&self, id: JobId) -> Result<Job, Error> {
+        forward!(self.job(id))
+    }
+
+    /// A page of jobs, 1 to 1000 of them; `cursor` is what the page before answered.
+    ///
+    /// # Errors
+    /// Beyond a limit.
+    pub async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
+        forward!(self.find(query, cursor, limit))
+    }
+
+    /// The waiting jobs of a queue that are due within the window, in due order, at most `limit`. Nothing is removed or
+    /// leased.
+    ///
+    /// # Errors
+    /// Where the queue's name is malformed.
+    pub async fn peek(&self, queue: &str, window: Window, limit: usize) -> Result<Vec<Job>, Error> {
+        let query = Query {
+            queue: Some(Arc::from(queue)),
+            states: vec![State::Scheduled, State::Ready],
+            due_from: (window.from > 0).then_some(window.from),
+            due_to: (window.to < u64::MAX).then_some(window.to),
+            ..Query::default()
+        };
+        let (mut jobs, mut cursor) = (Vec::new(), None);
+        while jobs.len() < limit {
+            let page = (limit - jobs.len()).min(PAGE_JOBS_MAX);
+            let listed = self.find(&query, cursor.as_deref(), page).await?;
+            jobs.extend(listed.jobs);
+            cursor = listed.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Cancels a job; with a [`Target`] that names a version, only where it has not changed since.
+    ///
+    /// # Errors
+    /// [`NotFound`](duetime_core::Error::NotFound), [`VersionMismatch`](duetime_core::Error::VersionMismatch).
+    pub async fn cancel(&self, target: impl Into<Target>) -> Result<CancelOutcome, Error> {
+        forward!(self.cancel(target.into()))
+    }
+
+    /// Cancels every job with this tag, in whichever queue; answers how many came to which outcome, by word.
+    ///
+    /// # Errors
+    /// Where the tag is malformed.
+    pub async fn cancel_by_tag(&self, tag: impl Into<Arc<str>>) -> Result<BulkCounts, Error> {
+        let query = Query { tag: Some(tag.into()), ..Query::default() };
+        self.bulk(&query, BulkAction::Cancel).await
+    }
+
+    /// Changes a waiting job.
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel); [`Running`](duetime_core::Error::Running),
+    /// [`Finished`](duetime_core::Error::Finished).
+    pub async fn update(&self, target: impl Into<Target>, patch: Patch) -> Result<Job, Error> {
+        forward!(self.update(target.into(), patch))
+    }
+
+    /// Makes a waiting job due at another time.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    pub async fn reschedule(&self, target: impl Into<Target>, due: Due) -> Result<Job, Error> {
+        self.update(target, Patch { due: Some(due), ..Patch::default() }).await
+    }
+
+    /// Makes a waiting job due now.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    pub async fn run(&self, target: impl Into<Target>) -> Result<Job, Error> {
+        forward!(self.run(target.into()))
+    }
+
+    /// Makes a finished job ready again, with attempt 0.
+    ///
+    /// # Errors
+    /// [`Live`](duetime_core::Error::Live), [`KeyConflict`](duetime_core::Error::KeyConflict), and as
+    /// [`cancel`](Self::cancel).
+    pub async fn retry(&self, target: impl Into<Target>) -> Result<Job, Error> {
+        forward!(self.retry(target.into()))
+    }
+
+    /// Removes a job that does not run, with its record.
+    ///
+    /// # Errors
+    /// [`Running`](duetime_core::Error::Running), and as [`cancel`](Self::cancel).
+    pub async fn delete(&self, target: impl Into<Target>) -> Result<(), Error> {
+        forward!(self.delete(target.into()))
+    }
+
+    /// Cancels, retries or deletes every job that the query finds; answers how many came to which outcome, by word.
+    ///
+    /// # Errors
+    /// Where the query is empty.
+    pub async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
+        forward!(self.bulk(query, action))
+    }
+
+    /// All queues that have jobs or settings, by name.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
+        forward!(self.queues())
+    }
+
+    /// One queue, known or not.
+    ///
+    /// # Errors
+    /// Where its name is malformed.
+    pub async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
+        forward!(self.queue(queue))
+    }
+
+    /// Stops handing out a queue's jobs; what runs goes on.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue).
+    pub async fn pause(&self, queue: &str) -> Result<QueueSettings, Error> {
+        forward!(self.pause(queue, true))
+    }
+
+    /// Starts handing out a queue's jobs again.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue).
+    pub async fn resume(&self, queue: &str) -> Result<QueueSettings, Error> {
+        forward!(self.pause(queue, false))
+    }
+
+    /// Cancels every waiting job of a queue; answers how many.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue).
+    pub async fn purge(&self, queue: &str) -> Result<u64, Error> {
+        forward!(self.purge(queue))
+    }
+
+    /// Sets a queue's settings, all of them.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue), and where a setting is out of bounds.
+    pub async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
+        forward!(self.configure(queue, settings))
+    }
+
+    /// How the engine is.
+    ///
+    /// # Errors
+    /// Where the server cannot be asked.
+    pub async fn health(&self) -> Result<Health, Error> {
+        forward!(self.health())
+    }
+}

@@ -1,0 +1,100 @@
+//! The client: the same calls on a store in this process and on a server.
+
+#[cfg(feature = "embedded")]
+mod embedded;
+mod leases;
+mod manage;
+#[cfg(feature = "embedded")]
+mod open;
+mod pushes;
+mod remote;
+
+#[cfg(feature = "embedded")]
+pub use open::OpenOptions;
+pub use remote::ConnectOptions;
+
+use crate::error::Error;
+#[cfg(feature = "embedded")]
+use embedded::Embedded;
+use remote::Remote;
+use std::fmt;
+
+/// A handle on jobs: of a store that this process has opened, or of a server. Cheap to clone; clones share everything.
+///
+/// The engine of an embedded store runs on threads of its own, so that handlers which block theirs do not hold it up.
+/// When the last clone is dropped it stops in the background; [`close`](Self::close) waits for that.
+#[derive(Clone)]
+pub struct Client {
+    backend: Backend,
+}
+
+/// Where the calls go.
+#[derive(Clone)]
+enum Backend {
+    #[cfg(feature = "embedded")]
+    Embedded(Embedded),
+    Remote(Remote),
+}
+
+/// Hands a call to whichever backend there is; both have the same ones.
+macro_rules! forward {
+    ($client:ident.$call:ident($($argument:expr),*)) => {
+        match &$client.backend {
+            #[cfg(feature = "embedded")]
+            $crate::client::Backend::Embedded(embedded) => embedded.$call($($argument),*).await,
+            $crate::client::Backend::Remote(remote) => remote.$call($($argument),*).await,
+        }
+    };
+}
+use forward;
+
+impl Client {
+    /// A client of the server at `http://host:port`. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`Error::Address`].
+    pub fn connect(address: &str) -> Result<Self, Error> {
+        Self::connect_with(address, ConnectOptions::default())
+    }
+
+    /// A client of the server at `http://host:port`.
+    ///
+    /// # Errors
+    /// [`Error::Address`].
+    pub fn connect_with(address: &str, options: ConnectOptions) -> Result<Self, Error> {
+        Ok(Self { backend: Backend::Remote(Remote::new(address, options)?) })
+    }
+
+    /// The same, for use on another runtime: connections belong to the runtime that made them.
+    pub(crate) fn detached(&self) -> Self {
+        match &self.backend {
+            #[cfg(feature = "embedded")]
+            Backend::Embedded(_) => self.clone(),
+            Backend::Remote(remote) => Self { backend: Backend::Remote(remote.detached()) },
+        }
+    }
+
+    /// Whether the calls go to a server.
+    pub(crate) fn is_remote(&self) -> bool {
+        matches!(self.backend, Backend::Remote(_))
+    }
+
+    /// Stops the engine of an embedded store, and waits until everything is recorded and the file is closed; calls
+    /// answer [`Stopping`](duetime_core::Error::Stopping) from now on, those of the clones too. A server goes on.
+    ///
+    /// # Errors
+    /// Where the store could not be closed in good order.
+    pub async fn close(&self) -> Result<(), Error> {
+        forward!(self.close())
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.backend {
+            #[cfg(feature = "embedded")]
+            Backend::Embedded(_) => f.write_str("Client(embedded)"),
+            Backend::Remote(remote) => write!(f, "Client({})", remote.address()),
+        }
+    }
+}

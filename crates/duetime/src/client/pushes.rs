@@ -1,0 +1,47 @@
+//! Pushing.
+
+use super::{Client, forward};
+use crate::error::{Answers, Error};
+use crate::kind::Kind;
+use crate::push::{Push, Pushed};
+use duetime_core::{NewJob, Payload};
+use std::sync::Arc;
+
+impl Client {
+    /// Pushes a typed job: due now unless the builder says otherwise; awaiting it sends it. Once answered it is
+    /// recorded.
+    ///
+    /// A push over a lost connection is sent again only where it carries a key: without one it could make two jobs.
+    #[expect(clippy::needless_pass_by_value, reason = "a push reads like a call of the handler")]
+    pub fn push<K: Kind>(&self, job: K) -> Push {
+        let payload = serde_json::to_vec(&job).map_err(|error| Error::Payload(Arc::new(error)));
+        let job =
+            payload.map(|payload| NewJob { queue: K::QUEUE.into(), kind: K::KIND.into(), ..NewJob::new(payload) });
+        Push::new(self.clone(), job)
+    }
+
+    /// Pushes bytes, for handlers of this kind.
+    pub fn push_raw(&self, kind: impl Into<Arc<str>>, payload: impl Into<Payload>) -> Push {
+        Push::new(self.clone(), Ok(NewJob { kind: kind.into(), ..NewJob::new(payload) }))
+    }
+
+    /// Pushes jobs: at most 10,000, and 64 MiB of payload. One answer for each, in order; not atomic as a whole.
+    ///
+    /// # Errors
+    /// Where the batch as a whole breaks a limit, or did not reach the engine.
+    pub async fn push_all(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
+        forward!(self.push(jobs))
+    }
+
+    pub(crate) async fn push_one(&self, job: NewJob) -> Result<Pushed, Error> {
+        only(self.push_all(vec![job]).await?)
+    }
+}
+
+/// The answer to the one thing that was asked.
+pub(super) fn only<T>(mut answers: Answers<T>) -> Result<T, Error> {
+    match answers.pop() {
+        Some(answer) if answers.is_empty() => answer,
+        _ => Err(Error::Protocol("expected one answer".to_owned())),
+    }
+}

@@ -1,0 +1,273 @@
+//! A server, by its HTTP API. Answers become what an engine in this process would have answered.
+
+mod transport;
+
+use crate::error::{Answers, Error};
+use crate::push::Pushed;
+use crate::request_id;
+use crate::wire;
+use duetime_core::engine::{
+    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Listed, Outcome, Patch, Query,
+    QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest, Target,
+};
+use duetime_core::ports::Lease;
+use duetime_core::{Job, JobId, NewJob, OnConflict, Receipt, name};
+use futures_util::{StreamExt, stream};
+use hyper::Method;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use transport::{Call, Transport, of_problem};
+use wire::path_segment;
+
+/// How long a call may take where nothing else is said.
+const TIME_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
+/// Leases extended at a time.
+const EXTENDS_MAX: usize = 16;
+
+/// How a server is spoken to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ConnectOptions {
+    /// How long a call may take, beside the wait that a reserve asks for; by default 30 s. Then the call answers
+    /// [`Error::OutcomeUnknown`].
+    pub time_limit: Duration,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self { time_limit: TIME_LIMIT_DEFAULT }
+    }
+}
+
+/// A server.
+#[derive(Clone)]
+pub(super) struct Remote(Arc<Transport>);
+
+impl Remote {
+    pub(super) fn new(address: &str, options: ConnectOptions) -> Result<Self, Error> {
+        Ok(Self(Arc::new(Transport::new(address, options)?)))
+    }
+
+    pub(super) fn detached(&self) -> Self {
+        Self(Arc::new(self.0.detached()))
+    }
+
+    pub(super) fn address(&self) -> &str {
+        self.0.address()
+    }
+
+    /// One request for each queue: it stands in the path.
+    pub(super) async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
+        let Some(first) = jobs.first() else { return Ok(Vec::new()) };
+        if jobs.iter().all(|job| job.queue == first.queue) {
+            return self.push_to(&first.queue, &jobs.iter().collect::<Vec<_>>()).await;
+        }
+        let mut by_queue: HashMap<&Arc<str>, Vec<usize>> = HashMap::new();
+        for (i, job) in jobs.iter().enumerate() {
+            by_queue.entry(&job.queue).or_default().push(i);
+        }
+        let mut answers: Vec<_> = jobs.iter().map(|_| None).collect();
+        for (queue, places) in by_queue {
+            let batch: Vec<&NewJob> = places.iter().map(|&i| &jobs[i]).collect();
+            match self.push_to(queue, &batch).await {
+                Ok(pushed) => places.iter().zip(pushed).for_each(|(&i, answer)| answers[i] = Some(answer)),
+                // Other queues' jobs may be in already.
+                Err(error) => places.iter().for_each(|&i| answers[i] = Some(Err(error.clone()))),
+            }
+        }
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(too_few()))).collect())
+    }
+
+    async fn push_to(&self, queue: &str, jobs: &[&NewJob]) -> Result<Answers<Pushed>, Error> {
+        let bodies: Vec<_> = jobs.iter().map(|job| wire::Push::from(*job)).collect();
+        let is_safe = |job: &&NewJob| job.key.is_some() && job.on_conflict != OnConflict::Reject;
+        let path = match queue_path(queue) {
+            Ok(path) => format!("{path}/jobs"),
+            Err(error) => return Ok(jobs.iter().map(|_| Err(error.clone())).collect()),
+        };
+        let call = Call::post(path);
+        let reply = self.0.send(call.json(&bodies)?.repeats(jobs.iter().all(is_safe))).await?;
+        each(reply.read::<Vec<wire::Answer<wire::Pushed>>>()?, jobs.len(), Pushed::from)
+    }
+
+    pub(super) async fn reserve(&self, mut request: ReserveRequest) -> Result<Handout, Error> {
+        request.request_id.get_or_insert_with(request_id::next);
+        let call = Call::post("/v1/reserve").json(&wire::Reserve::from(&request))?;
+        let reply = self.0.send(call.wait_ms(request.wait_ms).repeats(true)).await?;
+        let handout: wire::Handout<'_> = reply.read()?;
+        Ok(Handout {
+            leases: handout.leases.into_iter().map(Lease::try_from).collect::<Result<_, _>>()?,
+            next_due_at: handout.next_due_at.map(|instant| instant.0),
+            refused: refused(&handout.refused),
+            recorded: true,
+        })
+    }
+
+    /// One request for each queue, until there is enough.
+    pub(super) async fn take(&self, mut request: TakeRequest) -> Result<Handout, Error> {
+        let queues = match &mut request.from {
+            Source::Queues(queues) => std::mem::take(queues),
+            // Named jobs are taken wherever they are; some queue has to stand in the path.
+            Source::Jobs(_) => return self.take_from(name::QUEUE_DEFAULT, request).await,
+        };
+        let mut all = Handout { recorded: true, ..Handout::default() };
+        for (i, queue) in queues.iter().enumerate() {
+            let limit = request.limit - all.leases.len();
+            // Each one is a request of its own.
+            let request_id = request.request_id.as_ref().map(|id| Arc::from(format!("{i}/{id}")));
+            let request_id = request_id.filter(|_| queues.len() > 1).or(request.request_id.clone());
+            let from = Source::Queues(vec![queue.clone()]);
+            let taken = self.take_from(queue, TakeRequest { from, limit, request_id, ..request.clone() }).await?;
+            all.leases.extend(taken.leases);
+            all.recorded &= taken.recorded;
+            all.next_due_at = [all.next_due_at, taken.next_due_at].into_iter().flatten().min();
+            if all.leases.len() >= request.limit {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    async fn take_from(&self, queue: &str, mut request: TakeRequest) -> Result<Handout, Error> {
+        request.request_id.get_or_insert_with(request_id::next);
+        let call = Call::post(format!("{}/take", queue_path(queue)?));
+        let reply = self.0.send(call.json(&wire::Take::from(&request))?.repeats(true)).await?;
+        let taken: wire::Taken<'_> = reply.read()?;
+        let lease = |body| Ok::<_, Error>(Lease { job: Job::try_from(body)?, lease_ms: 0 });
+        Ok(Handout {
+            leases: taken.jobs.into_iter().map(lease).collect::<Result<_, _>>()?,
+            next_due_at: taken.next_due_at.map(|instant| instant.0),
+            refused: refused(&taken.refused),
+            recorded: taken.recorded,
+        })
+    }
+
+    pub(super) async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Result<Answers<Settlement>, Error> {
+        let bodies: Vec<_> = outcomes.iter().map(|(receipt, outcome)| wire::Settle::new(*receipt, outcome)).collect();
+        let reply = self.0.send(Call::post("/v1/settle").json(&bodies)?.repeats(true)).await?;
+        each(reply.read::<Vec<wire::Answer<wire::Settled>>>()?, outcomes.len(), Settlement::from)
+    }
+
+    pub(super) async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Answers<Extension>, Error> {
+        let extends = leases.into_iter().map(|(receipt, lease_ms)| async move {
+            let body = wire::Extend { lease: lease_ms.map(wire::Span) };
+            let call = Call::post(format!("/v1/leases/{receipt}/extend")).json(&body)?.repeats(true);
+            let reply = self.0.send(call).await?;
+            Ok(Extension::from(reply.read::<wire::Extended>()?))
+        });
+        Ok(stream::iter(extends).buffered(EXTENDS_MAX).collect().await)
+    }
+
+    pub(super) async fn job(&self, id: JobId) -> Result<Job, Error> {
+        self.shown(Call::get(format!("/v1/jobs/{id}"))).await
+    }
+
+    async fn shown(&self, call: Call) -> Result<Job, Error> {
+        let reply = self.0.send(call).await?;
+        Ok(Job::try_from(reply.read::<wire::JobBody<'_>>()?)?)
+    }
+
+    pub(super) async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
+        let find = wire::Find { query: query.clone(), cursor: cursor.map(str::to_owned), limit: Some(limit) };
+        let reply = self.0.send(Call::get(format!("/v1/jobs?{find}"))).await?;
+        Ok(Listed::try_from(reply.read::<wire::Page<'_>>()?)?)
+    }
+
+    pub(super) async fn cancel(&self, target: Target) -> Result<CancelOutcome, Error> {
+        let call = Call::post(format!("/v1/jobs/{}/cancel", target.id)).version(target.version);
+        Ok(self.0.send(call).await?.read::<wire::Cancelled>()?.outcome)
+    }
+
+    pub(super) async fn update(&self, target: Target, patch: Patch) -> Result<Job, Error> {
+        let call = Call::new(Method::PATCH, format!("/v1/jobs/{}", target.id)).version(target.version);
+        self.shown(call.json(&wire::Patch::from(&patch))?).await
+    }
+
+    pub(super) async fn run(&self, target: Target) -> Result<Job, Error> {
+        self.shown(Call::post(format!("/v1/jobs/{}/run", target.id)).version(target.version)).await
+    }
+
+    pub(super) async fn retry(&self, target: Target) -> Result<Job, Error> {
+        self.shown(Call::post(format!("/v1/jobs/{}/retry", target.id)).version(target.version)).await
+    }
+
+    pub(super) async fn delete(&self, target: Target) -> Result<(), Error> {
+        let call = Call::new(Method::DELETE, format!("/v1/jobs/{}", target.id)).version(target.version);
+        self.0.send(call).await?.done()
+    }
+
+    pub(super) async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
+        let verb = match action {
+            BulkAction::Cancel => "cancel",
+            BulkAction::Retry => "retry",
+            BulkAction::Delete => "delete",
+        };
+        let call = Call::post(format!("/v1/jobs/{verb}")).json(&wire::Selection::from(query))?;
+        Ok(self.0.send(call).await?.read::<wire::Counts<'_>>()?.into())
+    }
+
+    pub(super) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
+        let queues: wire::Queues = self.0.send(Call::get("/v1/queues")).await?.read()?;
+        Ok(queues.queues.into_iter().map(QueueStatus::from).collect())
+    }
+
+    pub(super) async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
+        Ok(self.0.send(Call::get(queue_path(queue)?)).await?.read::<wire::Queue>()?.into())
+    }
+
+    pub(super) async fn pause(&self, queue: &str, paused: bool) -> Result<QueueSettings, Error> {
+        let verb = if paused { "pause" } else { "resume" };
+        self.configured(Call::post(format!("{}/{verb}", queue_path(queue)?))).await
+    }
+
+    async fn configured(&self, call: Call) -> Result<QueueSettings, Error> {
+        Ok(self.0.send(call.repeats(true)).await?.read::<wire::Configured>()?.into())
+    }
+
+    pub(super) async fn purge(&self, queue: &str) -> Result<u64, Error> {
+        let call = Call::post(format!("{}/purge", queue_path(queue)?));
+        Ok(self.0.send(call).await?.read::<wire::Purged>()?.purged)
+    }
+
+    pub(super) async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
+        let call = Call::new(Method::PUT, queue_path(queue)?).json(&wire::SettingsBody::from(&settings))?;
+        let configured = self.configured(call).await?;
+        if configured.paused == settings.paused { Ok(configured) } else { self.pause(queue, settings.paused).await }
+    }
+
+    pub(super) async fn health(&self) -> Result<Health, Error> {
+        Ok(self.0.send(Call::get("/readyz")).await?.read_any::<wire::Health>()?.into())
+    }
+
+    #[expect(clippy::unused_async, reason = "the same form as for an embedded store")]
+    pub(super) async fn close(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Checked here, since a name that is none may lead to another path.
+fn queue_path(queue: &str) -> Result<String, Error> {
+    name::check_queue(queue)?;
+    Ok(format!("/v1/queues/{}", path_segment(queue)))
+}
+
+/// One answer for each of so many.
+fn each<B, T>(bodies: Vec<wire::Answer<B>>, count: usize, done: fn(B) -> T) -> Result<Answers<T>, Error> {
+    if bodies.len() != count {
+        return Err(too_few());
+    }
+    let answer = |body| match body {
+        wire::Answer::Done(body) => Ok(done(body)),
+        wire::Answer::Problem(problem) => Err(of_problem(&problem)),
+    };
+    Ok(bodies.into_iter().map(answer).collect())
+}
+
+fn too_few() -> Error {
+    Error::Protocol("expected one answer for each that was asked".to_owned())
+}
+
+fn refused(problems: &[wire::Problem]) -> Vec<(JobId, duetime_core::Error)> {
+    problems.iter().filter_map(|problem| Some((problem.id?, problem.error()?))).collect()
+}

@@ -1,0 +1,232 @@
+//! HTTP/1.1 over pooled connections: sends a request, and tells apart what was never sent, what may have been carried
+//! out, and what was answered. No proxies, no redirects; every call has a time limit.
+
+use super::ConnectOptions;
+use crate::error::Error;
+use crate::wire::Problem;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::{CONTENT_TYPE, IF_MATCH};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_util::client::legacy::Client as Http;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use serde::{Deserialize, Serialize};
+use std::error::Error as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long it may take to connect.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// How long a connection is kept unused.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+/// Largest answer that is read: a page or hand-out of a thousand of the largest jobs is not asked for.
+const ANSWER_BYTES_MAX: usize = 512 << 20;
+
+pub(super) struct Transport {
+    address: Arc<str>,
+    options: ConnectOptions,
+    http: Http<HttpConnector, Full<Bytes>>,
+}
+
+/// A request.
+pub(super) struct Call {
+    method: Method,
+    path: String,
+    body: Bytes,
+    version: Option<u64>,
+    wait: Duration,
+    repeats: bool,
+}
+
+impl Call {
+    pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
+        let repeats = method == Method::GET;
+        Self { method, path: path.into(), body: Bytes::new(), version: None, wait: Duration::ZERO, repeats }
+    }
+
+    pub(super) fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    pub(super) fn post(path: impl Into<String>) -> Self {
+        Self::new(Method::POST, path)
+    }
+
+    /// With this body.
+    pub(super) fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
+        let body = serde_json::to_vec(body).map_err(|error| Error::Payload(Arc::new(error)))?;
+        self.body = Bytes::from(body);
+        Ok(self)
+    }
+
+    /// Only where the job has this version.
+    pub(super) fn version(mut self, version: Option<u64>) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// The server may take this much longer.
+    pub(super) fn wait_ms(mut self, wait_ms: u64) -> Self {
+        self.wait = Duration::from_millis(wait_ms);
+        self
+    }
+
+    /// Whether it does no harm when it is carried out twice.
+    pub(super) fn repeats(mut self, repeats: bool) -> Self {
+        self.repeats = repeats;
+        self
+    }
+
+    fn request(&self, address: &str) -> Result<Request<Full<Bytes>>, Error> {
+        let mut request = Request::builder().method(&self.method).uri(format!("{address}{}", self.path));
+        if !self.body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if let Some(version) = self.version {
+            request = request.header(IF_MATCH, format!("\"{version}\""));
+        }
+        request.body(Full::new(self.body.clone())).map_err(|error| Error::Protocol(error.to_string()))
+    }
+}
+
+impl Transport {
+    pub(super) fn new(address: &str, options: ConnectOptions) -> Result<Self, Error> {
+        Ok(Self { address: origin(address)?, options, http: http() })
+    }
+
+    /// The same with connections of its own.
+    pub(super) fn detached(&self) -> Self {
+        Self { address: self.address.clone(), options: self.options.clone(), http: http() }
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Sends a request, once more where its connection is lost and that does no harm.
+    pub(super) async fn send(&self, call: Call) -> Result<Reply, Error> {
+        match self.send_once(&call).await {
+            Err(Failed { error, is_lost: true }) if call.repeats => {
+                // Where the repeat does not get through, it is still not known what became of the first.
+                self.send_once(&call).await.map_err(|_| error)
+            }
+            result => result.map_err(|failed| failed.error),
+        }
+    }
+
+    async fn send_once(&self, call: &Call) -> Result<Reply, Failed> {
+        let limit = self.options.time_limit + call.wait;
+        let request = call.request(&self.address).map_err(|error| Failed { error, is_lost: false })?;
+        let exchange = async {
+            let response = self.http.request(request).await.map_err(|error| {
+                let is_lost = !error.is_connect();
+                Failed { error: self.failed(is_lost, &error), is_lost }
+            })?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| Failed { error: self.unknown(error.to_string()), is_lost: true })?;
+            Ok(Reply { status, body: body.to_bytes() })
+        };
+        let late = |_| Failed { error: self.unknown(format!("none within {} ms", limit.as_millis())), is_lost: false };
+        timeout(limit, exchange).await.map_err(late)?
+    }
+
+    fn failed(&self, is_lost: bool, error: &hyper_util::client::legacy::Error) -> Error {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(error) = source {
+            message = format!("{message}: {error}");
+            source = error.source();
+        }
+        if is_lost { self.unknown(message) } else { Error::Unreachable { server: self.address.clone(), message } }
+    }
+
+    fn unknown(&self, message: String) -> Error {
+        Error::OutcomeUnknown { server: self.address.clone(), message }
+    }
+}
+
+/// A request that was not answered.
+struct Failed {
+    error: Error,
+    /// Its connection was lost: another one may serve.
+    is_lost: bool,
+}
+
+/// An answer.
+pub(super) struct Reply {
+    status: StatusCode,
+    body: Bytes,
+}
+
+impl Reply {
+    /// What was asked for, or the problem that the server had with it.
+    pub(super) fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Error> {
+        if self.status.is_success() {
+            return self.read_any();
+        }
+        Err(match serde_json::from_slice::<Problem>(&self.body) {
+            Ok(problem) => of_problem(&problem),
+            Err(_) => {
+                const SHOWN_BYTES: usize = 200;
+                let shown = String::from_utf8_lossy(&self.body[..self.body.len().min(SHOWN_BYTES)]);
+                Error::Protocol(format!("status {} with {shown:?}", self.status))
+            }
+        })
+    }
+
+    /// What was asked for, whatever the status.
+    pub(super) fn read_any<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Error> {
+        serde_json::from_slice(&self.body).map_err(|error| Error::Protocol(error.to_string()))
+    }
+
+    /// That it was done.
+    pub(super) fn done(&self) -> Result<(), Error> {
+        if self.status.is_success() { Ok(()) } else { self.read::<serde_json::Value>().map(drop) }
+    }
+}
+
+/// The error that a problem tells of.
+pub(super) fn of_problem(problem: &Problem) -> Error {
+    problem.error().map_or_else(
+        || Error::Refused { status: problem.status, code: problem.code.clone(), message: problem.detail.clone() },
+        Error::Core,
+    )
+}
+
+fn http() -> Http<HttpConnector, Full<Bytes>> {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_LIMIT));
+    Http::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_MAX).pool_timer(TokioTimer::new()).build(connector)
+}
+
+/// `http://host:port`, without a slash at its end.
+fn origin(address: &str) -> Result<Arc<str>, Error> {
+    let origin = address.strip_suffix('/').unwrap_or(address);
+    let uri: Option<Uri> = origin.parse().ok();
+    let is_origin = uri.is_some_and(|uri| {
+        let is_plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
+        uri.scheme_str() == Some("http") && is_plain && uri.path() == "/" && uri.query().is_none()
+    });
+    if is_origin { Ok(Arc::from(origin)) } else { Err(Error::Address(address.to_owned())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for right in ["http://127.0.0.1:7300", "http://queue.example/", "http://[::1]:7300"] {
+            assert_eq!(&*origin(right).unwrap(), right.trim_end_matches('/'));
+        }
+        for wrong in
+            ["", "127.0.0.1:7300", "https://queue.example", "http://a/b", "http://a?b", "http://u@a", "http://"]
+        {
+            assert_eq!(origin(wrong).unwrap_err().code(), "address", "{wrong}");
+        }
+    }
+}

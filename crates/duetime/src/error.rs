@@ -1,0 +1,83 @@
+//! What a call can come to, each with a stable code.
+
+use std::sync::Arc;
+
+/// An error of a call.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The engine refused, here or on the server.
+    #[error(transparent)]
+    Core(#[from] duetime_core::Error),
+    /// The server could not be reached: nothing was sent, so the call may be repeated.
+    #[error("the server {server} cannot be reached: {message}; nothing was sent")]
+    Unreachable {
+        /// Its address.
+        server: Arc<str>,
+        /// What went wrong.
+        message: String,
+    },
+    /// The connection broke, or the time was up, after the request may have been sent: it may have been carried out
+    /// or not.
+    #[error("no answer from the server {server}: {message}; whether the request was carried out is not known")]
+    OutcomeUnknown {
+        /// Its address.
+        server: Arc<str>,
+        /// What went wrong.
+        message: String,
+    },
+    /// The server refused for a reason that the engine does not know: a missing right, say. Nothing was changed.
+    #[error("the server answered {status} ({code}): {message}")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The stable code.
+        code: String,
+        /// What the server said.
+        message: String,
+    },
+    /// The server answered something that this version does not understand: it is no Duetime server, or a later one.
+    #[error("the server's answer cannot be read: {0}")]
+    Protocol(String),
+    /// The payload cannot be written as JSON.
+    #[error("the payload cannot be written as JSON: {0}")]
+    Payload(#[source] Arc<serde_json::Error>),
+    /// The address is not of the form `http://host:port`.
+    #[error("expected a server's address like http://127.0.0.1:7300, got {0:?}")]
+    Address(String),
+}
+
+/// One answer for each thing that was asked, in order.
+pub type Answers<T> = Vec<Result<T, Error>>;
+
+impl Error {
+    /// The stable code.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Core(error) => error.code(),
+            Self::Unreachable { .. } => "unreachable",
+            Self::OutcomeUnknown { .. } => "outcome_unknown",
+            Self::Refused { code, .. } => code,
+            Self::Protocol(_) => "protocol",
+            Self::Payload(_) => "payload",
+            Self::Address(_) => "address",
+        }
+    }
+
+    /// Whether the same call may succeed later without being changed. After [`Error::OutcomeUnknown`] it may also be
+    /// carried out twice: repeat a push only where it has a key.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Core(error) => error.is_retryable(),
+            Self::Unreachable { .. } | Self::OutcomeUnknown { .. } => true,
+            Self::Refused { status, .. } => *status >= 500 || *status == 429,
+            Self::Protocol(_) | Self::Payload(_) | Self::Address(_) => false,
+        }
+    }
+}
+
+/// Answers of the engine as answers of a client.
+#[cfg(feature = "embedded")]
+pub(crate) fn answers<T>(answers: duetime_core::engine::Answers<T>) -> Answers<T> {
+    answers.into_iter().map(|answer| answer.map_err(Error::from)).collect()
+}

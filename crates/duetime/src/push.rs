@@ -1,0 +1,165 @@
+//! The builder of a push.
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::wire;
+use duetime_core::engine::PushOutcome;
+use duetime_core::{Backoff, Due, JobId, KeyUntil, Millis, NewJob, OnConflict, Retry, State};
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A push that is being made up; awaiting it sends it. What is out of bounds is told then.
+///
+/// Made by [`Client::push`] and [`Client::push_raw`].
+#[derive(Clone, Debug)]
+#[must_use = "a push does nothing until it is awaited"]
+pub struct Push {
+    client: Client,
+    job: Result<NewJob, Error>,
+}
+
+impl Push {
+    pub(crate) fn new(client: Client, job: Result<NewJob, Error>) -> Self {
+        Self { client, job }
+    }
+
+    fn set(mut self, set: impl FnOnce(&mut NewJob)) -> Self {
+        if let Ok(job) = &mut self.job {
+            set(job);
+        }
+        self
+    }
+
+    /// The queue; by default that of the payload's [`Kind`](crate::Kind), else `default`.
+    pub fn queue(self, queue: impl Into<Arc<str>>) -> Self {
+        self.set(|job| job.queue = queue.into())
+    }
+
+    /// Due this long after the push reaches the engine: 0 to 10 years, in milliseconds, rounded up. By default the job
+    /// is due at once.
+    pub fn delay(self, delay: Duration) -> Self {
+        self.set(|job| job.due = Due::After(millis_up(delay)))
+    }
+
+    /// Due at this instant, by the engine's clock; one in the past means now.
+    pub fn at(self, at: SystemTime) -> Self {
+        self.at_ms(millis_up(at.duration_since(UNIX_EPOCH).unwrap_or_default()))
+    }
+
+    /// Due at this instant, in milliseconds since 1970.
+    pub fn at_ms(self, at: Millis) -> Self {
+        self.set(|job| job.due = Due::At(at))
+    }
+
+    /// How urgent it is among the due jobs of its queue: 0 first; by default 1024.
+    pub fn priority(self, priority: u32) -> Self {
+        self.set(|job| job.priority = priority)
+    }
+
+    /// Makes the job unique in its queue while it lives: 1 to 255 bytes.
+    pub fn key(self, key: impl Into<Arc<str>>) -> Self {
+        self.set(|job| job.key = Some(key.into()))
+    }
+
+    /// What to do where the key is held; by default the holder is kept and answered.
+    pub fn on_conflict(self, on_conflict: OnConflict) -> Self {
+        self.set(|job| job.on_conflict = on_conflict)
+    }
+
+    /// Until when the key is held; by default until the job is final.
+    pub fn key_until(self, key_until: KeyUntil) -> Self {
+        self.set(|job| job.key_until = key_until)
+    }
+
+    /// Adds a label: 1 to 255 bytes, at most 16 of them.
+    pub fn tag(self, tag: impl Into<Arc<str>>) -> Self {
+        self.set(|job| job.tags.push(tag.into()))
+    }
+
+    /// Adds labels.
+    pub fn tags<T: Into<Arc<str>>>(self, tags: impl IntoIterator<Item = T>) -> Self {
+        self.set(|job| job.tags.extend(tags.into_iter().map(Into::into)))
+    }
+
+    /// The whole retry rule; what it leaves open is taken from the queue's, then from the default.
+    pub fn retry(self, retry: Retry) -> Self {
+        self.set(|job| job.retry = Some(retry))
+    }
+
+    /// The waits between attempts, of the retry rule.
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        self.set(|job| job.retry.get_or_insert_default().backoff = Some(backoff))
+    }
+
+    /// Attempts in all, 0 for no limit, of the retry rule.
+    pub fn max_attempts(self, max_attempts: u32) -> Self {
+        self.set(|job| job.retry.get_or_insert_default().max_attempts = Some(max_attempts))
+    }
+
+    /// How long a worker holds it unless it extends the lease: 1 s to 12 h; by default what the worker asks for, else
+    /// the queue's, else 60 s.
+    pub fn lease(self, lease: Duration) -> Self {
+        self.set(|job| job.lease_ms = Some(millis_up(lease)))
+    }
+
+    /// How long after it is due it may still start; by default for ever.
+    pub fn expires(self, expires: Duration) -> Self {
+        self.set(|job| job.expires_ms = Some(millis_up(expires)))
+    }
+
+    /// The job as it stands, not pushed: for [`Client::push_all`].
+    ///
+    /// # Errors
+    /// [`Error::Payload`] where the payload cannot be written as JSON.
+    pub fn build(self) -> Result<NewJob, Error> {
+        self.job
+    }
+}
+
+impl IntoFuture for Push {
+    type Output = Result<Pushed, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.client.push_one(self.job?).await })
+    }
+}
+
+/// What a push did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pushed {
+    /// The job: the new one, or the one that holds the key.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: Arc<str>,
+    /// Where it stands.
+    pub state: State,
+    /// From when it may run, in milliseconds since 1970.
+    pub due_at: Millis,
+    /// Whether it is new.
+    pub outcome: PushOutcome,
+}
+
+impl From<wire::Pushed> for Pushed {
+    fn from(pushed: wire::Pushed) -> Self {
+        let wire::Pushed { id, queue, state, due_at, outcome } = pushed;
+        Self { id, queue: queue.0, state, due_at: due_at.0, outcome }
+    }
+}
+
+#[cfg(feature = "embedded")]
+impl Pushed {
+    /// A push as it stands at `now`.
+    pub(crate) fn at(pushed: duetime_core::engine::Pushed, now: Millis) -> Self {
+        let job = pushed.job;
+        Self { id: job.id, state: job.state(now), due_at: job.due_at, queue: job.queue, outcome: pushed.outcome }
+    }
+}
+
+/// A duration in milliseconds, rounded up: a delay is never shortened. What does not fit is beyond every limit.
+pub(crate) fn millis_up(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,97 @@
+//! Payloads and results: JSON as it is, byte for byte, or base64 for what is not JSON.
+
+use base64::Engine as _;
+use base64::display::Base64Display;
+use base64::engine::general_purpose::STANDARD;
+use duetime_core::{Error, Payload};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Bytes shown in standard base64 with padding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base64<'a>(pub Cow<'a, [u8]>);
+
+impl Serialize for Base64<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&Base64Display::new(&self.0, &STANDARD))
+    }
+}
+
+impl<'de> Deserialize<'de> for Base64<'_> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Vec<u8>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("base64 text")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<u8>, E> {
+                STANDARD.decode(text).map_err(|error| E::custom(format!("expected base64 text with padding: {error}")))
+            }
+        }
+        deserializer.deserialize_str(Visitor).map(|bytes| Self(Cow::Owned(bytes)))
+    }
+}
+
+/// How bytes are shown: as JSON where they are exactly that, else in base64.
+pub fn show_bytes(bytes: &[u8]) -> (Option<&RawValue>, Option<Base64<'_>>) {
+    // A raw value leaves out white space around it, which would not come back.
+    match serde_json::from_slice::<&RawValue>(bytes) {
+        Ok(json) if json.get().len() == bytes.len() => (Some(json), None),
+        _ => (None, Some(Base64(Cow::Borrowed(bytes)))),
+    }
+}
+
+/// What the two fields say together; `None` where both are missing. `what` is the name of the first.
+///
+/// # Errors
+/// [`Error::Invalid`] where both are there.
+pub fn bytes_of(
+    what: &'static str,
+    json: Option<&RawValue>,
+    base64: Option<Base64<'_>>,
+) -> Result<Option<Payload>, Error> {
+    match (json, base64) {
+        (None, None) => Ok(None),
+        (Some(json), None) => Ok(Some(Payload::from(json.get().as_bytes()))),
+        (None, Some(base64)) => Ok(Some(Payload::from(base64.0))),
+        (Some(_), Some(_)) => Err(Error::invalid(what, format!("`{what}` or `{what}_base64`"), "both")),
+    }
+}
+
+/// Reads a field that may be missing, where `null` is JSON like any other.
+pub(super) fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_shown_as_it_is_and_the_rest_in_base64() {
+        for json in ["null", "1.0", "123456789012345678901234567890", "{\"a\" : [ 1e400 ]}", "\"\\ud800\"", "\"ü\""] {
+            let (shown, base64) = show_bytes(json.as_bytes());
+            assert_eq!(shown.map(RawValue::get), Some(json));
+            assert_eq!(base64, None);
+        }
+        let others: [&[u8]; 6] = [b"", b" 1", b"1\n", b"{\"a\":}", b"\xff", b"\"\xff\""];
+        for other in others {
+            let (shown, base64) = show_bytes(other);
+            assert!(shown.is_none());
+            let text = serde_json::to_string(&base64).unwrap();
+            let back: Base64<'_> = serde_json::from_str(&text).unwrap();
+            assert_eq!(bytes_of("payload", None, Some(back)).unwrap().unwrap()[..], *other);
+        }
+    }
+
+    #[test]
+    fn wrong_base64_is_refused() {
+        for text in ["\"a\"", "\"YQ\"", "\"Y Q==\"", "1"] {
+            let error = serde_json::from_str::<Base64<'_>>(text).unwrap_err().to_string();
+            assert!(error.contains("base64 text"), "{error}");
+        }
+    }
+}

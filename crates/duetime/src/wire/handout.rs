@@ -1,0 +1,226 @@
+//! Reserve and take: what is asked, and what is handed out.
+
+use super::text::shared;
+use super::{Instant, JobBody, LeaseBody, Object, Problem, Span, Text};
+use duetime_core::engine::{self, From as Source, ReserveRequest, TakeRequest, Target};
+use duetime_core::limits::TAKE_JOBS_DEFAULT;
+use duetime_core::{Error, JobId, Millis};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A reserve.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reserve {
+    /// At most so many; by default 1, or as many as are named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// For how long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Span>,
+    /// How long to wait where nothing is due; by default not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Span>,
+    /// A repeat with the same id gets what the first got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Text>,
+    /// From these queues, in strict order; only where the path names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Vec<Text>>,
+    /// These jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<Vec<Object<TargetBody>>>,
+}
+
+/// A job, and optionally the version that it must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetBody {
+    /// Which job.
+    pub id: JobId,
+    /// Only in this version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}
+
+impl From<Target> for TargetBody {
+    fn from(target: Target) -> Self {
+        Self { id: target.id, version: target.version }
+    }
+}
+
+/// Where to look, and how many of a reserve are meant by default.
+fn source(
+    queue: Option<Arc<str>>,
+    queues: Option<Vec<Text>>,
+    jobs: Option<Vec<Object<TargetBody>>>,
+) -> Result<Source, Error> {
+    match (queue, queues, jobs) {
+        (_, None, Some(jobs)) => {
+            let target = |Object(body): Object<TargetBody>| Target { id: body.id, version: body.version };
+            Ok(Source::Jobs(jobs.into_iter().map(target).collect()))
+        }
+        (None, Some(queues), None) => Ok(Source::Queues(shared(queues))),
+        (Some(queue), None, None) => Ok(Source::Queues(vec![queue])),
+        (None, None, None) => Err(Error::invalid("queues", "`queues` or `jobs`", "neither")),
+        (None, Some(_), Some(_)) => Err(Error::invalid("queues", "`queues` or `jobs`", "both")),
+        (Some(_), Some(_), _) => Err(Error::invalid("queues", "left out where the path names the queue", "`queues`")),
+    }
+}
+
+fn count(from: &Source, by_default: usize) -> usize {
+    match from {
+        Source::Queues(_) => by_default,
+        Source::Jobs(jobs) => jobs.len(),
+    }
+}
+
+fn show_source(from: &Source) -> (Option<Vec<Text>>, Option<Vec<Object<TargetBody>>>) {
+    match from {
+        Source::Queues(queues) => (Some(queues.iter().cloned().map(Text).collect()), None),
+        Source::Jobs(jobs) => (None, Some(jobs.iter().map(|&target| Object(target.into())).collect())),
+    }
+}
+
+impl Reserve {
+    /// The request, with the queue of the path.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] unless exactly one thing says from where.
+    pub fn into_request(self, queue: Option<Arc<str>>) -> Result<ReserveRequest, Error> {
+        let from = source(queue, self.queues, self.jobs)?;
+        Ok(ReserveRequest {
+            limit: self.limit.unwrap_or_else(|| count(&from, 1)),
+            from,
+            lease_ms: self.lease.map(|span| span.0),
+            wait_ms: self.wait.map_or(0, |span| span.0),
+            request_id: self.request_id.map(|text| text.0),
+        })
+    }
+}
+
+/// For `POST /v1/reserve`.
+impl From<&ReserveRequest> for Reserve {
+    fn from(request: &ReserveRequest) -> Self {
+        let (queues, jobs) = show_source(&request.from);
+        Self {
+            limit: Some(request.limit),
+            lease: request.lease_ms.map(Span),
+            wait: Some(Span(request.wait_ms)),
+            request_id: request.request_id.clone().map(Text),
+            queues,
+            jobs,
+        }
+    }
+}
+
+/// A take.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Take {
+    /// At most so many; by default 10, or as many as are named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// Only jobs due from this instant on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_from: Option<Instant>,
+    /// Only jobs due up to this instant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_to: Option<Instant>,
+    /// A repeat with the same id gets what the first got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Text>,
+    /// These jobs, in place of a window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<Vec<Object<TargetBody>>>,
+}
+
+impl Take {
+    /// The request, with the queue of the path.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where both jobs and a window are given.
+    pub fn into_request(self, queue: Arc<str>) -> Result<TakeRequest, Error> {
+        if self.jobs.is_some() && (self.due_from.is_some() || self.due_to.is_some()) {
+            return Err(Error::invalid("jobs", "`jobs`, or `due_from` and `due_to`", "both"));
+        }
+        let from = source(Some(queue), None, self.jobs)?;
+        Ok(TakeRequest {
+            limit: self.limit.unwrap_or_else(|| count(&from, TAKE_JOBS_DEFAULT)),
+            from,
+            due_from: self.due_from.map(|instant| instant.0),
+            due_to: self.due_to.map(|instant| instant.0),
+            request_id: self.request_id.map(|text| text.0),
+        })
+    }
+}
+
+/// The queue goes into the path.
+impl From<&TakeRequest> for Take {
+    fn from(request: &TakeRequest) -> Self {
+        Self {
+            limit: Some(request.limit),
+            due_from: request.due_from.map(Instant),
+            due_to: request.due_to.map(Instant),
+            request_id: request.request_id.clone().map(Text),
+            jobs: show_source(&request.from).1,
+        }
+    }
+}
+
+/// Leases.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Handout<'a> {
+    /// The leases.
+    #[serde(borrow)]
+    pub leases: Vec<LeaseBody<'a>>,
+    /// Named jobs that were not leased, and why; each names its job in `id`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Problem>,
+    /// Before this instant nothing more is due here; `null` where nothing waits.
+    pub next_due_at: Option<Instant>,
+}
+
+impl<'a> Handout<'a> {
+    /// What is shown of leases; `refused` are the problems of the named jobs that were not.
+    pub fn new(handout: &'a engine::Handout, refused: Vec<Problem>) -> Self {
+        Self {
+            leases: handout.leases.iter().map(LeaseBody::from).collect(),
+            refused,
+            next_due_at: handout.next_due_at.map(Instant),
+        }
+    }
+}
+
+/// Jobs that were taken.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Taken<'a> {
+    /// The jobs, finished.
+    #[serde(borrow)]
+    pub jobs: Vec<JobBody<'a>>,
+    /// Named jobs that were not taken, and why; each names its job in `id`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Problem>,
+    /// Before this instant nothing more is due here; `null` where nothing waits.
+    pub next_due_at: Option<Instant>,
+    /// False where the take could not be recorded yet and is kept in memory until it can.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub recorded: bool,
+}
+
+/// The default of `recorded`.
+pub(super) fn yes() -> bool {
+    true
+}
+
+impl<'a> Taken<'a> {
+    /// What is shown of taken jobs; see [`Handout::new`].
+    pub fn new(handout: &'a engine::Handout, refused: Vec<Problem>, now: Millis) -> Self {
+        Self {
+            jobs: handout.leases.iter().map(|lease| JobBody::new(&lease.job, now)).collect(),
+            refused,
+            next_due_at: handout.next_due_at.map(Instant),
+            recorded: handout.recorded,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! How the engine is.
+
+use duetime_core::engine;
+use serde::{Deserialize, Serialize};
+
+/// How the engine is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// Whether jobs are handed out.
+    pub ready: bool,
+    /// What does not work as it should, in words.
+    pub degraded: Vec<String>,
+    /// Jobs loaded since the start.
+    pub loaded: u64,
+    /// Whether loading what is due within the horizon is done.
+    pub is_loaded: bool,
+    /// Outcomes that wait to be recorded.
+    pub backlog: usize,
+}
+
+impl From<engine::Health> for Health {
+    fn from(health: engine::Health) -> Self {
+        let engine::Health { ready, degraded, loaded, is_loaded, backlog } = health;
+        Self { ready, degraded, loaded, is_loaded, backlog }
+    }
+}
+
+impl From<Health> for engine::Health {
+    fn from(health: Health) -> Self {
+        let Health { ready, degraded, loaded, is_loaded, backlog } = health;
+        Self { ready, degraded, loaded, is_loaded, backlog }
+    }
+}

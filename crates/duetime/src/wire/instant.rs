@@ -1,0 +1,90 @@
+//! Instants as RFC 3339 text with milliseconds: `"2026-11-20T10:00:00.250Z"`.
+
+use duetime_core::Millis;
+use jiff::Timestamp;
+use jiff::fmt::StdFmtWrite;
+use jiff::fmt::temporal::{DateTimeParser, DateTimePrinter};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::str::FromStr;
+
+static PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+static PARSER: DateTimeParser = DateTimeParser::new();
+
+const EXPECTED: &str = "an instant such as \"2026-11-20T10:00:00.250Z\"";
+const NANOS_PER_MILLI: u128 = 1_000_000;
+
+/// An instant in milliseconds since 1970. What is finer is rounded up when read, so that nothing is early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(pub Millis);
+
+impl FromStr for Instant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let timestamp =
+            PARSER.parse_timestamp(text).map_err(|error| format!("expected {EXPECTED}, got {text:?}: {error}"))?;
+        let nanos = u128::try_from(timestamp.as_nanosecond())
+            .map_err(|_| format!("expected {EXPECTED}, got {text:?}: before 1970"))?;
+        Ok(Self(u64::try_from(nanos.div_ceil(NANOS_PER_MILLI)).expect("the year is below 10,000")))
+    }
+}
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // No engine answers an instant beyond the year 9999; text knows none, so the last one stands for it.
+        let timestamp = i64::try_from(self.0).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        let timestamp = timestamp.unwrap_or(Timestamp::MAX);
+        PRINTER.print_timestamp(&timestamp, StdFmtWrite(f)).map_err(|_| fmt::Error)
+    }
+}
+
+impl Serialize for Instant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Instant {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Instant;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(EXPECTED)
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Instant, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_read_and_print() {
+        let at = Instant(1_795_168_800_250);
+        assert_eq!(at.to_string(), "2026-11-20T10:00:00.250Z");
+        assert_eq!(at.to_string().parse(), Ok(at));
+        assert_eq!("2026-11-20T18:00:00.250+08:00".parse(), Ok(at));
+        assert_eq!("2026-11-20T10:00:00.2491Z".parse(), Ok(at));
+        assert_eq!(Instant(0).to_string(), "1970-01-01T00:00:00.000Z");
+        assert_eq!("9999-12-30T22:00:00Z".parse::<Instant>().unwrap().to_string(), "9999-12-30T22:00:00.000Z");
+    }
+
+    #[test]
+    fn what_is_no_instant_is_refused() {
+        for text in
+            ["", "tomorrow", "2026-11-20T10:00:00", "1795168800", "1969-12-31T23:59:59Z", "2026-13-01T00:00:00Z"]
+        {
+            let error = text.parse::<Instant>().unwrap_err();
+            assert!(error.contains(EXPECTED) && error.contains(text), "{error}");
+        }
+        assert!(serde_json::from_str::<Instant>("1795168800250").is_err());
+        assert_eq!(Instant(u64::MAX).to_string(), "9999-12-30T22:00:00.999Z");
+    }
+}

@@ -1,0 +1,261 @@
+//! A job as it is shown.
+
+use super::bytes::{Base64, bytes_of, raw, show_bytes};
+use super::{Backoff, Instant, Rule, Span, Text};
+use duetime_core::engine::Listed;
+use duetime_core::{AttemptError, Error, Job, JobId, KeyUntil, Millis, Payload, Retry, Stage, State, WhenExhausted};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A job with everything that is known of it. What it does not have is left out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobBody<'a> {
+    /// Its id.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: Text,
+    /// Which handler it is for.
+    pub kind: Text,
+    /// JSON.
+    #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<&'a RawValue>,
+    /// In place of `payload`.
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<Base64<'a>>,
+    /// Where it stands.
+    pub state: State,
+    /// From when it may run.
+    pub due_at: Instant,
+    /// When it was first due.
+    pub first_due_at: Instant,
+    /// 0 is the most urgent.
+    pub priority: u32,
+    /// How many times it has been leased, less releases.
+    pub attempt: u32,
+    /// How many leases ended unsettled.
+    pub crashes: u32,
+    /// Its own backoff.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Backoff>,
+    /// Its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// Its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<Span>,
+    /// Its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_crashes: Option<u32>,
+    /// Its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when_exhausted: Option<WhenExhausted>,
+    /// Its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Span>,
+    /// How long after `due_at` it may still start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Span>,
+    /// Its unique name in its queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<Text>,
+    /// Until when it holds the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_until: Option<KeyUntil>,
+    /// Its labels.
+    #[serde(default)]
+    pub tags: Cow<'a, [Arc<str>]>,
+    /// What the last attempt or edit said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<Text>,
+    /// The last attempts that did not succeed, oldest first.
+    #[serde(default)]
+    pub errors: Vec<Attempt>,
+    /// JSON.
+    #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
+    pub result: Option<&'a RawValue>,
+    /// In place of `result`.
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    pub result_base64: Option<Base64<'a>>,
+    /// Grows with every change; the `ETag`.
+    pub version: u64,
+    /// Grows with every lease.
+    pub epoch: u64,
+    /// When the current lease ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_until: Option<Instant>,
+    /// Whether its worker has been asked to stop.
+    #[serde(default)]
+    pub cancel_requested: bool,
+    /// When it was pushed.
+    pub created_at: Instant,
+    /// When it last changed.
+    pub updated_at: Instant,
+    /// When it was last handed out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Instant>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Instant>,
+}
+
+/// One attempt that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Which attempt.
+    pub attempt: u32,
+    /// When it ended.
+    pub at: Instant,
+    /// Why.
+    pub message: Text,
+    /// Whether the lease ended unsettled.
+    #[serde(default)]
+    pub crashed: bool,
+}
+
+impl From<&AttemptError> for Attempt {
+    fn from(error: &AttemptError) -> Self {
+        let AttemptError { attempt, at, message, crashed } = error;
+        Self { attempt: *attempt, at: Instant(*at), message: Text(message.clone()), crashed: *crashed }
+    }
+}
+
+impl From<Attempt> for AttemptError {
+    fn from(error: Attempt) -> Self {
+        Self { attempt: error.attempt, at: error.at.0, message: error.message.0, crashed: error.crashed }
+    }
+}
+
+impl<'a> JobBody<'a> {
+    /// What is shown of a job at `now`.
+    pub fn new(job: &'a Job, now: Millis) -> Self {
+        let (payload, payload_base64) = show_bytes(&job.payload);
+        let (result, result_base64) = job.result.as_deref().map_or((None, None), show_bytes);
+        let rule = job.retry.as_deref().map(Rule::from).unwrap_or_default();
+        Self {
+            id: job.id,
+            queue: Text(job.queue.clone()),
+            kind: Text(job.kind.clone()),
+            payload,
+            payload_base64,
+            state: job.state(now),
+            due_at: Instant(job.due_at),
+            first_due_at: Instant(job.first_due_at),
+            priority: job.priority,
+            attempt: job.attempt,
+            crashes: job.crashes,
+            retry: rule.retry,
+            max_attempts: rule.max_attempts,
+            max_age: rule.max_age,
+            max_crashes: rule.max_crashes,
+            when_exhausted: rule.when_exhausted,
+            lease: job.lease_ms.map(Span),
+            expires: job.expires_ms.map(Span),
+            key: job.key.clone().map(Text),
+            key_until: job.key.as_ref().map(|_| job.key_until),
+            tags: Cow::Borrowed(&job.tags),
+            message: job.message.clone().map(Text),
+            errors: job.errors.iter().map(Attempt::from).collect(),
+            result,
+            result_base64,
+            version: job.version,
+            epoch: job.epoch,
+            lease_until: job.lease_until.map(Instant),
+            cancel_requested: job.cancel_asked,
+            created_at: Instant(job.created_at),
+            updated_at: Instant(job.updated_at),
+            started_at: job.started_at.map(Instant),
+            finished_at: job.finished_at.map(Instant),
+        }
+    }
+}
+
+impl TryFrom<JobBody<'_>> for Job {
+    type Error = Error;
+
+    fn try_from(body: JobBody<'_>) -> Result<Self, Error> {
+        let rule = Rule {
+            retry: body.retry,
+            max_attempts: body.max_attempts,
+            max_age: body.max_age,
+            max_crashes: body.max_crashes,
+            when_exhausted: body.when_exhausted,
+        };
+        Ok(Self {
+            id: body.id,
+            queue: body.queue.0,
+            kind: body.kind.0,
+            payload: payload_of(body.payload, body.payload_base64)?,
+            stage: stage_of(body.state),
+            due_at: body.due_at.0,
+            first_due_at: body.first_due_at.0,
+            priority: body.priority,
+            attempt: body.attempt,
+            crashes: body.crashes,
+            retry: rule.into_own().map(Arc::<Retry>::new),
+            lease_ms: body.lease.map(|span| span.0),
+            expires_ms: body.expires.map(|span| span.0),
+            key: body.key.map(|text| text.0),
+            key_until: body.key_until.unwrap_or_default(),
+            tags: Arc::from(body.tags.into_owned()),
+            message: body.message.map(|text| text.0),
+            errors: body.errors.into_iter().map(AttemptError::from).collect(),
+            result: bytes_of("result", body.result, body.result_base64)?,
+            version: body.version,
+            epoch: body.epoch,
+            lease_until: body.lease_until.map(|instant| instant.0),
+            cancel_asked: body.cancel_requested,
+            created_at: body.created_at.0,
+            updated_at: body.updated_at.0,
+            started_at: body.started_at.map(|instant| instant.0),
+            finished_at: body.finished_at.map(|instant| instant.0),
+        })
+    }
+}
+
+/// The payload of an answer, which always has one.
+pub(super) fn payload_of(json: Option<&RawValue>, base64: Option<Base64<'_>>) -> Result<Payload, Error> {
+    bytes_of("payload", json, base64)?
+        .ok_or_else(|| Error::invalid("payload", "`payload` or `payload_base64`", "neither"))
+}
+
+fn stage_of(state: State) -> Stage {
+    match state {
+        State::Scheduled | State::Ready | State::Running => Stage::Pending,
+        State::Succeeded => Stage::Succeeded,
+        State::Failed => Stage::Failed,
+        State::Cancelled => Stage::Cancelled,
+    }
+}
+
+/// A page of jobs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Page<'a> {
+    /// The jobs.
+    #[serde(borrow)]
+    pub jobs: Vec<JobBody<'a>>,
+    /// Where the next page begins; `null` at the end.
+    pub next_cursor: Option<Cow<'a, str>>,
+}
+
+impl<'a> Page<'a> {
+    /// What is shown of a page at `now`.
+    pub fn new(listed: &'a Listed, now: Millis) -> Self {
+        Self {
+            jobs: listed.jobs.iter().map(|job| JobBody::new(job, now)).collect(),
+            next_cursor: listed.next_cursor.as_deref().map(Cow::Borrowed),
+        }
+    }
+}
+
+impl TryFrom<Page<'_>> for Listed {
+    type Error = Error;
+
+    fn try_from(page: Page<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            jobs: page.jobs.into_iter().map(Job::try_from).collect::<Result<_, _>>()?,
+            next_cursor: page.next_cursor.map(Cow::into_owned),
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! A leased job as a worker is told of it: what it needs to run the job, and not the whole record.
+
+use super::bytes::{Base64, raw, show_bytes};
+use super::job::payload_of;
+use super::{Instant, Span, Text};
+use duetime_core::limits::PRIORITY_DEFAULT;
+use duetime_core::ports::Lease;
+use duetime_core::{Error, Job, JobId, KeyUntil, Receipt, Stage};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A leased job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LeaseBody<'a> {
+    /// Proves the lease.
+    pub receipt: Receipt,
+    /// The job's id.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: Text,
+    /// Which handler it is for.
+    pub kind: Text,
+    /// JSON.
+    #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<&'a RawValue>,
+    /// In place of `payload`.
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<Base64<'a>>,
+    /// This attempt; the first is 1.
+    pub attempt: u32,
+    /// How many leases ended unsettled.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub crashes: u32,
+    /// From when it might run.
+    pub due_at: Instant,
+    /// When it was first due, where that was another time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_due_at: Option<Instant>,
+    /// When the lease ends.
+    pub lease_until: Instant,
+    /// How long it is.
+    pub lease: Span,
+    /// Its unique name in its queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<Text>,
+    /// Its labels.
+    #[serde(default)]
+    pub tags: Cow<'a, [Arc<str>]>,
+    /// 0 is the most urgent; left out where it is the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+    /// Its version.
+    pub version: u64,
+    /// When it was pushed.
+    pub created_at: Instant,
+    /// When it was handed out.
+    pub started_at: Instant,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl<'a> From<&'a Lease> for LeaseBody<'a> {
+    fn from(lease: &'a Lease) -> Self {
+        let job = &lease.job;
+        let (payload, payload_base64) = show_bytes(&job.payload);
+        Self {
+            receipt: job.receipt(),
+            id: job.id,
+            queue: Text(job.queue.clone()),
+            kind: Text(job.kind.clone()),
+            payload,
+            payload_base64,
+            attempt: job.attempt,
+            crashes: job.crashes,
+            due_at: Instant(job.due_at),
+            first_due_at: Some(Instant(job.first_due_at)).filter(|_| job.first_due_at != job.due_at),
+            lease_until: Instant(job.lease_until.unwrap_or_default()),
+            lease: Span(lease.lease_ms),
+            key: job.key.clone().map(Text),
+            tags: Cow::Borrowed(&job.tags),
+            priority: Some(job.priority).filter(|&priority| priority != PRIORITY_DEFAULT),
+            version: job.version,
+            created_at: Instant(job.created_at),
+            started_at: Instant(job.started_at.unwrap_or_default()),
+        }
+    }
+}
+
+/// What was not sent has its default: the job's own rules, its past errors and its message.
+impl TryFrom<LeaseBody<'_>> for Lease {
+    type Error = Error;
+
+    fn try_from(body: LeaseBody<'_>) -> Result<Self, Error> {
+        let job = Job {
+            id: body.id,
+            queue: body.queue.0,
+            kind: body.kind.0,
+            payload: payload_of(body.payload, body.payload_base64)?,
+            stage: Stage::Pending,
+            due_at: body.due_at.0,
+            first_due_at: body.first_due_at.unwrap_or(body.due_at).0,
+            priority: body.priority.unwrap_or(PRIORITY_DEFAULT),
+            attempt: body.attempt,
+            crashes: body.crashes,
+            retry: None,
+            lease_ms: None,
+            expires_ms: None,
+            key: body.key.map(|text| text.0),
+            key_until: KeyUntil::default(),
+            tags: Arc::from(body.tags.into_owned()),
+            message: None,
+            errors: Vec::new(),
+            result: None,
+            version: body.version,
+            epoch: body.receipt.epoch,
+            lease_until: Some(body.lease_until.0),
+            cancel_asked: false,
+            created_at: body.created_at.0,
+            updated_at: body.started_at.0,
+            started_at: Some(body.started_at.0),
+            finished_at: None,
+        };
+        Ok(Self { job, lease_ms: body.lease.0 })
+    }
+}

@@ -1,0 +1,47 @@
+//! The JSON of the HTTP API: one type per body, read by one side and written by the other.
+//!
+//! Requests refuse unknown fields; answers do not, so that an older client can read a newer server. Reading borrows:
+//! a payload is copied once, into the job. Nothing is decided here, and nothing is checked that the engine checks;
+//! only what cannot be said in the engine's types is refused.
+//!
+//! Public for the server; no part of the library's interface.
+
+mod answer;
+mod bytes;
+mod counts;
+mod handout;
+mod health;
+mod instant;
+mod job;
+mod lease;
+mod object;
+mod patch;
+mod problem;
+mod push;
+mod queue;
+mod rule;
+mod select;
+mod settle;
+mod span;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use answer::Answer;
+pub use bytes::{Base64, bytes_of, show_bytes};
+pub use counts::Counts;
+pub use handout::{Handout, Reserve, Take, Taken, TargetBody};
+pub use health::Health;
+pub use instant::Instant;
+pub use job::{Attempt, JobBody, Page};
+pub use lease::LeaseBody;
+pub use object::Object;
+pub use patch::Patch;
+pub use problem::Problem;
+pub use push::{Push, Pushed};
+pub use queue::{Configured, Purged, Queue, Queues, Settings, SettingsBody};
+pub use rule::{Backoff, Exponential, Fixed, Rule};
+pub use select::{Find, Selection, States, path_segment};
+pub use settle::{Cancelled, Complete, Extend, Extended, Fail, Nothing, Release, Settle, Settled};
+pub use span::Span;
+pub use text::Text;

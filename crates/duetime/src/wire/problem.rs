@@ -1,0 +1,181 @@
+//! Errors as RFC 9457 problem documents.
+
+use super::Text;
+use duetime_core::{Error, JobId, Receipt, State};
+use serde::{Deserialize, Serialize};
+
+/// An error: what went wrong in words, under a stable code, and the values that it speaks of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// `urn:duetime:` and the code.
+    #[serde(rename = "type")]
+    pub type_uri: String,
+    /// The code in words.
+    pub title: String,
+    /// The HTTP status; of one answer among many the status that it would have alone.
+    pub status: u16,
+    /// What was expected and what came.
+    pub detail: String,
+    /// Stable.
+    pub code: String,
+    /// Which part of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    /// What would have been right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    /// What came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub got: Option<String>,
+    /// The job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<JobId>,
+    /// The lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Receipt>,
+    /// The queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Text>,
+    /// The key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<Text>,
+    /// The job that holds the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<JobId>,
+    /// The version that the job has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_version: Option<u64>,
+    /// Where the job stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+    /// Outcomes that wait to be recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<usize>,
+    /// What the store said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Problem {
+    /// A problem with nothing but words.
+    pub fn new(code: &str, status: u16, title: &str, detail: impl Into<String>) -> Self {
+        Self {
+            type_uri: format!("urn:duetime:{code}"),
+            title: title.to_owned(),
+            status,
+            detail: detail.into(),
+            code: code.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// An error of the engine.
+    pub fn of(error: &Error, status: u16, title: &str) -> Self {
+        let mut problem = Self::new(error.code(), status, title, error.to_string());
+        match error {
+            Error::Invalid { what, expected, got } => {
+                problem.field = Some((*what).to_owned());
+                problem.expected = Some(expected.clone());
+                problem.got = Some(got.clone());
+            }
+            Error::NotFound(id) | Error::Running(id) | Error::NotDue(id) | Error::HeldBack(id) | Error::Live(id) => {
+                problem.id = Some(*id);
+            }
+            Error::KeyConflict { queue, key, holder } => {
+                problem.queue = Some(Text(queue.clone()));
+                problem.key = Some(Text(key.clone()));
+                problem.holder = Some(*holder);
+            }
+            Error::VersionMismatch { id, current } => {
+                problem.id = Some(*id);
+                problem.current_version = Some(*current);
+            }
+            Error::LeaseLost(receipt) => problem.receipt = Some(*receipt),
+            Error::Finished { id, state } => {
+                problem.id = Some(*id);
+                problem.state = Some(*state);
+            }
+            Error::Full(reason) | Error::Unavailable(reason) | Error::Damaged(reason) => {
+                problem.reason = Some(reason.clone());
+            }
+            Error::Backlog(count) => problem.backlog = Some(*count),
+            _ => {}
+        }
+        problem
+    }
+
+    /// The engine's error, where it is one.
+    pub fn error(&self) -> Option<Error> {
+        let reason = || self.reason.clone().unwrap_or_else(|| self.detail.clone());
+        Some(match self.code.as_str() {
+            "invalid" => Error::Invalid {
+                what: field(self.field.as_deref()?),
+                expected: self.expected.clone()?,
+                got: self.got.clone()?,
+            },
+            "not_found" => Error::NotFound(self.id?),
+            "key_conflict" => {
+                Error::KeyConflict { queue: self.queue.clone()?.0, key: self.key.clone()?.0, holder: self.holder? }
+            }
+            "version_mismatch" => Error::VersionMismatch { id: self.id?, current: self.current_version? },
+            "lease_lost" => Error::LeaseLost(self.receipt?),
+            "job_running" => Error::Running(self.id?),
+            "already_finished" => Error::Finished { id: self.id?, state: self.state? },
+            "not_due" => Error::NotDue(self.id?),
+            "held_back" => Error::HeldBack(self.id?),
+            "job_live" => Error::Live(self.id?),
+            "store_full" => Error::Full(reason()),
+            "store_unavailable" => Error::Unavailable(reason()),
+            "store_damaged" => Error::Damaged(reason()),
+            "stopping" => Error::Stopping,
+            "backlog" => Error::Backlog(self.backlog?),
+            _ => return None,
+        })
+    }
+}
+
+/// The engine's names of what it checks; any other is `request`.
+fn field(name: &str) -> &'static str {
+    const FIELDS: [&str; 39] = [
+        "backoff",
+        "batch",
+        "complete",
+        "cursor",
+        "delay",
+        "due_at",
+        "due_from",
+        "due_to",
+        "expires",
+        "fail",
+        "id",
+        "jobs",
+        "key",
+        "kind",
+        "lease",
+        "limit",
+        "max_age",
+        "max_attempts",
+        "max_crashes",
+        "message",
+        "on_conflict",
+        "payload",
+        "priority",
+        "query",
+        "query parameter",
+        "queue",
+        "queues",
+        "receipt",
+        "request_id",
+        "result",
+        "retry.exponential.factor",
+        "retry.exponential.first",
+        "retry.exponential.jitter",
+        "retry.exponential.max",
+        "retry.fixed.delay",
+        "retry.steps",
+        "retry_after",
+        "tag",
+        "tags",
+    ];
+    FIELDS.into_iter().chain(["state", "wait", "when_exhausted"]).find(|known| *known == name).unwrap_or("request")
+}

@@ -1,0 +1,205 @@
+//! Queues: statistics and settings.
+
+use super::{Backoff, Instant, Rule, Span, Text};
+use duetime_core::engine::{QueueSettings, QueueStatus};
+use duetime_core::ports::{Counts, Tally};
+use duetime_core::{Retry, WhenExhausted};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::sync::Arc;
+
+/// What is set of a queue's settings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// The backoff of jobs without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Backoff>,
+    /// Attempts in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// No attempt begins later than this after the first `due_at`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<Span>,
+    /// Crashes that fail a job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_crashes: Option<u32>,
+    /// What becomes of jobs in the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when_exhausted: Option<WhenExhausted>,
+    /// The lease of jobs without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Span>,
+}
+
+impl From<&QueueSettings> for Settings {
+    fn from(settings: &QueueSettings) -> Self {
+        let Rule { retry, max_attempts, max_age, max_crashes, when_exhausted } = Rule::from(&settings.retry);
+        let lease = settings.lease_ms.map(Span);
+        Self { retry, max_attempts, max_age, max_crashes, when_exhausted, lease }
+    }
+}
+
+impl Settings {
+    fn into_core(self, paused: bool) -> QueueSettings {
+        let Self { retry, max_attempts, max_age, max_crashes, when_exhausted, lease } = self;
+        let rule = Rule { retry, max_attempts, max_age, max_crashes, when_exhausted };
+        QueueSettings { paused, retry: Retry::from(rule), lease_ms: lease.map(|span| span.0) }
+    }
+}
+
+/// New settings: what is left out keeps its value, and `null` goes back to the default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SettingsBody {
+    /// See [`Settings::retry`].
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Option<Backoff>>,
+    /// See [`Settings::max_attempts`].
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<Option<u32>>,
+    /// See [`Settings::max_age`].
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<Option<Span>>,
+    /// See [`Settings::max_crashes`].
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub max_crashes: Option<Option<u32>>,
+    /// See [`Settings::when_exhausted`].
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub when_exhausted: Option<Option<WhenExhausted>>,
+    /// See [`Settings::lease`].
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Option<Span>>,
+}
+
+/// Tells `null` from a field that is missing.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl SettingsBody {
+    /// The settings with these changes.
+    pub fn apply(self, settings: &QueueSettings) -> QueueSettings {
+        let old = Settings::from(settings);
+        let new = Settings {
+            retry: self.retry.unwrap_or(old.retry),
+            max_attempts: self.max_attempts.unwrap_or(old.max_attempts),
+            max_age: self.max_age.unwrap_or(old.max_age),
+            max_crashes: self.max_crashes.unwrap_or(old.max_crashes),
+            when_exhausted: self.when_exhausted.unwrap_or(old.when_exhausted),
+            lease: self.lease.unwrap_or(old.lease),
+        };
+        new.into_core(settings.paused)
+    }
+}
+
+/// Sets everything (but whether the queue is paused, which has requests of its own).
+impl From<&QueueSettings> for SettingsBody {
+    fn from(settings: &QueueSettings) -> Self {
+        let settings = Settings::from(settings);
+        Self {
+            retry: Some(settings.retry),
+            max_attempts: Some(settings.max_attempts),
+            max_age: Some(settings.max_age),
+            max_crashes: Some(settings.max_crashes),
+            when_exhausted: Some(settings.when_exhausted),
+            lease: Some(settings.lease),
+        }
+    }
+}
+
+/// A queue's settings as they are now: the answer to a change of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Configured {
+    /// The queue.
+    pub queue: Text,
+    /// Whether nothing is handed out.
+    pub paused: bool,
+    /// What is set.
+    pub settings: Settings,
+}
+
+impl Configured {
+    /// What is shown of settings.
+    pub fn new(queue: Arc<str>, settings: &QueueSettings) -> Self {
+        Self { queue: Text(queue), paused: settings.paused, settings: settings.into() }
+    }
+}
+
+impl From<Configured> for QueueSettings {
+    fn from(configured: Configured) -> Self {
+        configured.settings.into_core(configured.paused)
+    }
+}
+
+/// A queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Queue {
+    /// Its name.
+    pub queue: Text,
+    /// Whether nothing is handed out.
+    pub paused: bool,
+    /// Jobs due in the future.
+    pub scheduled: u64,
+    /// Jobs due now.
+    pub ready: u64,
+    /// Leased jobs.
+    pub running: u64,
+    /// Records of jobs that have not ended.
+    pub pending: u64,
+    /// Records of completed jobs.
+    pub succeeded: u64,
+    /// Dead letters.
+    pub failed: u64,
+    /// Records of cancelled jobs.
+    pub cancelled: u64,
+    /// Since when the oldest ready job has been due; `null` where none is.
+    pub oldest_due_at: Option<Instant>,
+    /// What is set.
+    pub settings: Settings,
+}
+
+impl From<&QueueStatus> for Queue {
+    fn from(status: &QueueStatus) -> Self {
+        let QueueStatus { queue, counts, tally, settings } = status;
+        Self {
+            queue: Text(queue.clone()),
+            paused: settings.paused,
+            scheduled: counts.scheduled,
+            ready: counts.ready,
+            running: counts.running,
+            pending: tally.pending,
+            succeeded: tally.succeeded,
+            failed: tally.failed,
+            cancelled: tally.cancelled,
+            oldest_due_at: counts.oldest_due.map(Instant),
+            settings: settings.into(),
+        }
+    }
+}
+
+impl From<Queue> for QueueStatus {
+    fn from(queue: Queue) -> Self {
+        let Queue { scheduled, ready, running, pending, succeeded, failed, cancelled, paused, .. } = queue;
+        let oldest_due = queue.oldest_due_at.map(|instant| instant.0);
+        Self {
+            queue: queue.queue.0,
+            counts: Counts { scheduled, ready, running, oldest_due, paused },
+            tally: Tally { pending, succeeded, failed, cancelled },
+            settings: queue.settings.into_core(paused),
+        }
+    }
+}
+
+/// All queues, by name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Queues {
+    /// The queues.
+    pub queues: Vec<Queue>,
+}
+
+/// How many jobs a purge cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purged {
+    /// That many.
+    pub purged: u64,
+}

@@ -1,0 +1,200 @@
+//! Leases: how they end or go on; and cancels.
+
+use super::bytes::{Base64, bytes_of, raw, show_bytes};
+use super::handout::yes;
+use super::{Instant, Object, Span, Text};
+use duetime_core::engine::{CancelOutcome, Extension, Outcome, Settlement};
+use duetime_core::rules::Failure;
+use duetime_core::{Error, Receipt, State};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// The job is done.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Complete<'a> {
+    /// JSON, kept with the job.
+    #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
+    pub result: Option<&'a RawValue>,
+    /// In place of `result`.
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    pub result_base64: Option<Base64<'a>>,
+}
+
+/// The attempt failed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fail {
+    /// Why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<Text>,
+    /// Whether to give up at once.
+    #[serde(default, rename = "final", skip_serializing_if = "std::ops::Not::not")]
+    pub is_final: bool,
+    /// How long to wait, in place of what the rule says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Span>,
+}
+
+/// The job is given back; the attempt does not count.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    /// From now; without one the job keeps its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+}
+
+/// The lease goes on.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Extend {
+    /// From now; by default the length that it began with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Span>,
+}
+
+impl TryFrom<Complete<'_>> for Outcome {
+    type Error = Error;
+
+    fn try_from(body: Complete<'_>) -> Result<Self, Error> {
+        Ok(Self::Complete { result: bytes_of("result", body.result, body.result_base64)? })
+    }
+}
+
+impl From<Fail> for Outcome {
+    fn from(body: Fail) -> Self {
+        Self::Fail(Failure {
+            message: body.message.map_or_else(|| Arc::from(""), |text| text.0),
+            is_final: body.is_final,
+            retry_after_ms: body.retry_after.map(|span| span.0),
+        })
+    }
+}
+
+impl From<Release> for Outcome {
+    fn from(body: Release) -> Self {
+        Self::Release { delay_ms: body.delay.map_or(0, |span| span.0) }
+    }
+}
+
+/// One of many settles.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settle<'a> {
+    /// Which lease.
+    pub receipt: Receipt,
+    /// It is done.
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    pub complete: Option<Object<Complete<'a>>>,
+    /// It failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fail: Option<Object<Fail>>,
+    /// It is given back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<Object<Release>>,
+}
+
+impl TryFrom<Settle<'_>> for (Receipt, Outcome) {
+    type Error = Error;
+
+    fn try_from(body: Settle<'_>) -> Result<Self, Error> {
+        let outcome = match (body.complete, body.fail, body.release) {
+            (Some(Object(complete)), None, None) => complete.try_into()?,
+            (None, Some(Object(fail)), None) => fail.into(),
+            (None, None, Some(Object(release))) => release.into(),
+            (None, None, None) => return Err(one_outcome("none of them")),
+            _ => return Err(one_outcome("several")),
+        };
+        Ok((body.receipt, outcome))
+    }
+}
+
+fn one_outcome(got: &str) -> Error {
+    Error::invalid("complete", "one of `complete`, `fail` and `release`", got)
+}
+
+impl<'a> Settle<'a> {
+    /// What is sent to settle a lease.
+    pub fn new(receipt: Receipt, outcome: &'a Outcome) -> Self {
+        let mut body = Self { receipt, complete: None, fail: None, release: None };
+        match outcome {
+            Outcome::Complete { result } => {
+                let (result, result_base64) = result.as_deref().map_or((None, None), show_bytes);
+                body.complete = Some(Object(Complete { result, result_base64 }));
+            }
+            Outcome::Fail(failure) => {
+                body.fail = Some(Object(Fail {
+                    message: Some(Text(failure.message.clone())),
+                    is_final: failure.is_final,
+                    retry_after: failure.retry_after_ms.map(Span),
+                }));
+            }
+            Outcome::Release { delay_ms } => body.release = Some(Object(Release { delay: Some(Span(*delay_ms)) })),
+        }
+        body
+    }
+}
+
+/// What became of a settled job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled {
+    /// The lease.
+    pub receipt: Receipt,
+    /// The job's state now.
+    pub state: State,
+    /// False where the outcome could not be recorded yet and is kept in memory until it can.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub recorded: bool,
+}
+
+impl From<Settlement> for Settled {
+    fn from(Settlement { receipt, state, recorded }: Settlement) -> Self {
+        Self { receipt, state, recorded }
+    }
+}
+
+impl From<Settled> for Settlement {
+    fn from(Settled { receipt, state, recorded }: Settled) -> Self {
+        Self { receipt, state, recorded }
+    }
+}
+
+/// A lease that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extended {
+    /// The lease.
+    pub receipt: Receipt,
+    /// When it ends.
+    pub lease_until: Instant,
+    /// Whether the worker should stop: the job was cancelled.
+    #[serde(default)]
+    pub cancel_requested: bool,
+}
+
+impl From<Extension> for Extended {
+    fn from(extension: Extension) -> Self {
+        let Extension { receipt, lease_until, cancel_asked } = extension;
+        Self { receipt, lease_until: Instant(lease_until), cancel_requested: cancel_asked }
+    }
+}
+
+impl From<Extended> for Extension {
+    fn from(extended: Extended) -> Self {
+        let Extended { receipt, lease_until, cancel_requested } = extended;
+        Self { receipt, lease_until: lease_until.0, cancel_asked: cancel_requested }
+    }
+}
+
+/// What a cancel, a retry or a run of one job says besides its path: nothing.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+/// What a cancel did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancelled {
+    /// In a word.
+    pub outcome: CancelOutcome,
+}

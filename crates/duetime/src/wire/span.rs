@@ -1,0 +1,138 @@
+//! Durations as people write them: `"250ms"`, `"30s"`, `"1h30m"`, `"7d"`.
+
+use duetime_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::str::FromStr;
+
+/// Units with their milliseconds, longest first.
+const UNITS: [(&str, u64); 5] = [("d", DAY_MS), ("h", HOUR_MS), ("m", MINUTE_MS), ("s", SECOND_MS), ("ms", 1)];
+
+const EXPECTED: &str = "a duration such as \"250ms\", \"30s\", \"15m\", \"1h30m\" or \"7d\"";
+
+/// A duration in milliseconds; in text whole numbers with the units `d`, `h`, `m`, `s` and `ms`, longest first, each at
+/// most once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub u64);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse(text).map(Self).map_err(|why| format!("expected {EXPECTED}, got {text:?}{why}"))
+    }
+}
+
+fn parse(text: &str) -> Result<u64, &'static str> {
+    const TOO_LONG: &str = ": too long";
+    let mut rest = text;
+    let mut total = 0_u64;
+    let mut units = UNITS.iter();
+    if rest.is_empty() {
+        return Err("");
+    }
+    while !rest.is_empty() {
+        let (digits, after) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
+        let (unit, after) = after.split_at(after.bytes().take_while(u8::is_ascii_alphabetic).count());
+        match (digits.is_empty(), unit.is_empty()) {
+            (true, _) => return Err(""),
+            (_, true) if after.is_empty() => return Err(": a number without a unit"),
+            (_, true) => return Err(""),
+            (false, false) => {}
+        }
+        if !UNITS.iter().any(|(name, _)| *name == unit) {
+            return Err(": an unknown unit; there are d, h, m, s and ms");
+        }
+        let (_, unit_ms) =
+            units.by_ref().find(|(name, _)| *name == unit).ok_or(": units go from long to short, each at most once")?;
+        let count: u64 = digits.parse().map_err(|_| TOO_LONG)?;
+        total = count.checked_mul(*unit_ms).and_then(|ms| total.checked_add(ms)).ok_or(TOO_LONG)?;
+        rest = after;
+    }
+    Ok(total)
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        if rest == 0 {
+            return f.write_str("0s");
+        }
+        for (unit, unit_ms) in UNITS {
+            if rest >= unit_ms {
+                write!(f, "{}{unit}", rest / unit_ms)?;
+                rest %= unit_ms;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Span;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(EXPECTED)
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_and_print() {
+        for (text, ms) in [
+            ("0s", 0),
+            ("250ms", 250),
+            ("30s", 30_000),
+            ("15m", 900_000),
+            ("1h30m", 5_400_000),
+            ("7d", 604_800_000),
+            ("1d2h3m4s5ms", 93_784_005),
+        ] {
+            assert_eq!(text.parse(), Ok(Span(ms)));
+            assert_eq!(Span(ms).to_string(), text);
+        }
+        assert_eq!("72h".parse(), Ok(Span(3 * DAY_MS)));
+        assert_eq!(Span(3 * DAY_MS).to_string(), "3d");
+        assert_eq!(Span(u64::MAX).to_string().parse(), Ok(Span(u64::MAX)));
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused() {
+        for (text, why) in [
+            ("", ""),
+            ("30", "without a unit"),
+            ("s", ""),
+            ("-5s", ""),
+            ("1.5h", ""),
+            ("5 s", ""),
+            ("5w", "unknown unit"),
+            ("5S", "unknown unit"),
+            ("5s1h", "long to short"),
+            ("5s5s", "long to short"),
+            ("99999999999999999999s", "too long"),
+            ("18446744073709551615s", "too long"),
+        ] {
+            let error = text.parse::<Span>().unwrap_err();
+            assert!(error.contains(why) && error.contains(&format!("{text:?}")), "{text}: {error}");
+        }
+        let error = serde_json::from_str::<Span>("30").unwrap_err().to_string();
+        assert_eq!(error, format!("invalid type: integer `30`, expected {EXPECTED} at line 1 column 2"));
+    }
+}

@@ -1,0 +1,133 @@
+//! What a handler is told of its job.
+
+use duetime_core::limits::RESULT_BYTES_MAX;
+use duetime_core::{Error, Job, JobId, Millis, Payload, Receipt};
+use serde::Serialize;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio_util::sync::CancellationToken;
+
+/// A job under its lease, as its handler sees it. Cheap to clone.
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+struct Inner {
+    job: Job,
+    cancellation: CancellationToken,
+    /// Whether the handler has begun, or never will.
+    begun: AtomicBool,
+    result: Mutex<Option<Payload>>,
+}
+
+impl Context {
+    pub(super) fn new(job: Job) -> Self {
+        let (cancellation, begun, result) = (CancellationToken::new(), AtomicBool::new(false), Mutex::new(None));
+        Self(Arc::new(Inner { job, cancellation, begun, result }))
+    }
+
+    /// Decides between the handler, which is about to begin, and the dispatcher, which is about to give the job back:
+    /// true for whoever asks first.
+    pub(super) fn begin(&self) -> bool {
+        !self.0.begun.swap(true, Ordering::AcqRel)
+    }
+
+    /// The whole job, as it was handed out.
+    pub fn job(&self) -> &Job {
+        &self.0.job
+    }
+
+    /// The job's id.
+    pub fn id(&self) -> JobId {
+        self.0.job.id
+    }
+
+    /// What proves the lease.
+    pub fn receipt(&self) -> Receipt {
+        self.0.job.receipt()
+    }
+
+    /// Which attempt this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.0.job.attempt
+    }
+
+    /// Which of the job's leases this is; it only grows, so that a store downstream can refuse an earlier holder.
+    pub fn epoch(&self) -> u64 {
+        self.0.job.epoch
+    }
+
+    /// The job's queue.
+    pub fn queue(&self) -> &Arc<str> {
+        &self.0.job.queue
+    }
+
+    /// The job's kind.
+    pub fn kind(&self) -> &Arc<str> {
+        &self.0.job.kind
+    }
+
+    /// The job's labels.
+    pub fn tags(&self) -> &[Arc<str>] {
+        &self.0.job.tags
+    }
+
+    /// When it was due, in milliseconds since 1970.
+    pub fn due_at(&self) -> Millis {
+        self.0.job.due_at
+    }
+
+    /// The payload's bytes.
+    pub fn payload(&self) -> &Payload {
+        &self.0.job.payload
+    }
+
+    /// Cancelled as soon as the handler had better end: the job was cancelled, its lease is lost, or the worker's
+    /// stop has waited long enough.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.0.cancellation
+    }
+
+    /// Whether the handler had better end.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancellation.is_cancelled()
+    }
+
+    /// Sets what is kept as the job's result, in JSON, if the handler succeeds.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where it cannot be written as JSON, or is beyond 1 MiB.
+    pub fn set_result(&self, result: &impl Serialize) -> Result<(), Error> {
+        let bytes = serde_json::to_vec(result).map_err(|error| Error::invalid("result", "a value for JSON", error))?;
+        self.set_raw_result(bytes)
+    }
+
+    /// Sets the bytes that are kept as the job's result if the handler succeeds.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] beyond 1 MiB.
+    pub fn set_raw_result(&self, result: impl Into<Payload>) -> Result<(), Error> {
+        let result = result.into();
+        if result.len() > RESULT_BYTES_MAX {
+            let expected = format!("at most {RESULT_BYTES_MAX} bytes");
+            return Err(Error::invalid("result", expected, format!("{} bytes", result.len())));
+        }
+        *self.0.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        Ok(())
+    }
+
+    pub(super) fn take_result(&self) -> Option<Payload> {
+        self.0.result.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("receipt", &self.receipt())
+            .field("queue", self.queue())
+            .field("kind", self.kind())
+            .field("attempt", &self.attempt())
+            .finish_non_exhaustive()
+    }
+}

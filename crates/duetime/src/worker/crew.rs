@@ -1,0 +1,97 @@
+//! Handlers at work, as tasks of the caller's runtime. Each one that is started reports exactly once, however it ends.
+
+use super::context::Context;
+use super::handler::{Handler, HandlerError};
+use super::held::Running;
+use duetime_core::engine::Outcome;
+use duetime_core::{Job, Receipt};
+use futures_util::FutureExt;
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+
+pub(super) struct Crew {
+    runtime: Handle,
+    reports: UnboundedSender<Report>,
+    running: usize,
+}
+
+/// How the handler of a lease ended.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) receipt: Receipt,
+    /// `None` where the job was given back before it could begin.
+    pub(super) outcome: Option<Outcome>,
+}
+
+impl Crew {
+    pub(super) fn new(runtime: Handle, reports: UnboundedSender<Report>) -> Self {
+        Self { runtime, reports, running: 0 }
+    }
+
+    pub(super) fn running(&self) -> usize {
+        self.running
+    }
+
+    pub(super) fn start(&mut self, handler: &Handler, job: Job, now: Instant) -> Running {
+        self.running += 1;
+        let context = Context::new(job);
+        let mut reporter =
+            Reporter { context: context.clone(), reports: self.reports.clone(), has_begun: false, outcome: None };
+        let handler = handler.clone();
+        let task = self.runtime.spawn(async move {
+            if !reporter.begin() {
+                return;
+            }
+            let context = reporter.context.clone();
+            // The call itself may panic too, before there is a future.
+            let handled = AssertUnwindSafe(async { handler(context).await }).catch_unwind().await;
+            reporter.end(match handled {
+                Ok(Ok(())) => Outcome::Complete { result: reporter.context.take_result() },
+                Ok(Err(error)) => error.into_outcome(),
+                Err(panic) => HandlerError::new(panic_message(&*panic)).into_outcome(),
+            });
+        });
+        Running { context, task: task.abort_handle(), since: now }
+    }
+
+    pub(super) fn reported(&mut self) {
+        self.running -= 1;
+    }
+}
+
+/// Reports when it is dropped: also where the task is aborted, or its runtime goes away.
+struct Reporter {
+    context: Context,
+    reports: UnboundedSender<Report>,
+    has_begun: bool,
+    outcome: Option<Outcome>,
+}
+
+impl Reporter {
+    fn begin(&mut self) -> bool {
+        self.has_begun = self.context.begin();
+        self.has_begun
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.outcome = Some(outcome);
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        // A handler that was made to stop gives the job back.
+        let released = || (self.has_begun || self.context.begin()).then_some(Outcome::Release { delay_ms: 0 });
+        let outcome = self.outcome.take().or_else(released);
+        // Nobody listens once the worker has given up on it.
+        let _ = self.reports.send(Report { receipt: self.context.receipt(), outcome });
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let message = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    format!("panicked: {}", message.unwrap_or("no message"))
+}

@@ -1,0 +1,249 @@
+//! The dispatcher: one loop that never blocks and never awaits a call. Calls are tasks of its own runtime, handlers are
+//! tasks of the caller's; both come back as events.
+
+use super::Worker;
+use super::calls::Calls;
+use super::crew::{Crew, Report};
+use super::handler::Handlers;
+use super::held::Held;
+use super::outbox::Outbox;
+use super::run::Summary;
+use super::supply::{Supply, WAIT_MAX};
+use crate::error::Error;
+use duetime_core::Job;
+use duetime_core::engine::Outcome;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+use tracing::warn;
+
+/// How often leases and waiting jobs are looked at while there are any.
+const LOOK: Duration = Duration::from_millis(100);
+/// Reports taken up in one go.
+const REPORTS_MAX: usize = 1_024;
+/// For how long a job of an unknown kind is given back.
+const UNKNOWN_DELAY_MS: u64 = 5_000;
+/// Kinds of which it is remembered that they were logged.
+const UNKNOWN_LOGGED_MAX: usize = 1_000;
+/// How long handlers have to heed their tokens when a stop's limit is over.
+const HEED: Duration = Duration::from_secs(5);
+/// How long aborted handlers have to be gone, and the last outcomes to be answered.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// When the worker is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// When it is told.
+    Endless,
+    /// When nothing is due.
+    Once,
+}
+
+/// How far the worker has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Working,
+    /// Handlers finish.
+    Finishing(Instant),
+    /// Their tokens are cancelled.
+    Heeding(Instant),
+    /// They are aborted.
+    Leaving(Instant),
+}
+
+/// What the worker knows and does. Calls and their answers are in [`calls`](super::calls).
+pub(super) struct Dispatcher {
+    pub(super) goal: Goal,
+    pub(super) phase: Phase,
+    pub(super) supply: Supply,
+    pub(super) crew: Crew,
+    pub(super) held: Held,
+    pub(super) outbox: Outbox,
+    pub(super) calls: Calls,
+    /// The last reserve found nothing, and nothing has been settled since it was sent.
+    pub(super) is_dry: bool,
+    pub(super) summary: Summary,
+    /// What cannot pass by waiting.
+    pub(super) error: Option<Error>,
+    pub(super) concurrency: usize,
+    stop_limit: Duration,
+    handlers: Handlers,
+    unknown_logged: HashSet<Arc<str>>,
+    reports: mpsc::UnboundedReceiver<Report>,
+    look_at: Instant,
+}
+
+impl Dispatcher {
+    pub(super) fn new(worker: Worker, goal: Goal, handlers: Handle) -> Self {
+        let (sender, reports) = mpsc::unbounded_channel();
+        Self {
+            goal,
+            phase: Phase::Working,
+            supply: Supply::default(),
+            crew: Crew::new(handlers, sender),
+            held: Held::default(),
+            outbox: Outbox::default(),
+            calls: Calls::new(worker.client.detached(), worker.queues(), worker.lease_ms),
+            is_dry: false,
+            summary: Summary::default(),
+            error: None,
+            concurrency: worker.concurrency,
+            stop_limit: worker.stop_limit,
+            handlers: worker.handlers,
+            unknown_logged: HashSet::new(),
+            reports,
+            look_at: Instant::now(),
+        }
+    }
+
+    pub(super) async fn run(mut self, mut stopped: watch::Receiver<bool>) -> Result<Summary, Error> {
+        let mut reports = Vec::with_capacity(REPORTS_MAX);
+        let mut listens = true;
+        while !self.is_done() {
+            let now = Instant::now();
+            self.start_jobs(now);
+            self.settle(now);
+            self.reserve(now);
+            let wake = self.wake(now);
+            tokio::select! {
+                // A word to stop counts before what comes after it, and leases before everything that can wait.
+                biased;
+                told = stopped.changed(), if listens => {
+                    // A sender that is gone means that nobody waits for the worker any more.
+                    listens = told.is_ok();
+                    self.stop(if told.is_ok() { self.stop_limit } else { Duration::ZERO });
+                }
+                () = sleep_until(wake.unwrap_or(now)), if wake.is_some() => self.look(Instant::now()),
+                _ = self.reports.recv_many(&mut reports, REPORTS_MAX) => self.finished(&mut reports),
+                answer = self.calls.next(), if !self.calls.is_empty() => if let Some(answer) = answer {
+                    self.answered(answer);
+                },
+            }
+        }
+        match self.error {
+            Some(error) => Err(error),
+            None => Ok(self.summary),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let is_idle = self.crew.running() == 0 && self.outbox.is_empty() && self.calls.is_empty();
+        match self.phase {
+            Phase::Working => self.goal == Goal::Once && self.is_dry && self.held.is_empty() && is_idle,
+            Phase::Leaving(until) if Instant::now() >= until => {
+                let running = self.crew.running();
+                warn!(running, "stopped with handlers that did not end, or outcomes that were not answered");
+                true
+            }
+            _ => is_idle,
+        }
+    }
+
+    /// Starts what waits, as far as handlers are free.
+    fn start_jobs(&mut self, now: Instant) {
+        while self.crew.running() < self.concurrency {
+            let Some(job) = self.supply.next() else { return };
+            let receipt = job.receipt();
+            if let Some(handler) = self.handlers.of(&job) {
+                let running = self.crew.start(handler, job, now);
+                self.held.started(receipt, running);
+            } else {
+                self.log_unknown(&job);
+                self.outbox.push(receipt, Outcome::Release { delay_ms: UNKNOWN_DELAY_MS });
+            }
+        }
+    }
+
+    fn log_unknown(&mut self, job: &Job) {
+        if self.unknown_logged.len() < UNKNOWN_LOGGED_MAX && self.unknown_logged.insert(job.kind.clone()) {
+            warn!(kind = %job.kind, queue = %job.queue, job = %job.id, "no handler for this kind: its jobs are given back");
+        }
+    }
+
+    /// Handlers have ended.
+    fn finished(&mut self, reports: &mut Vec<Report>) {
+        self.supply.finished(reports.len(), Instant::now());
+        for Report { receipt, outcome } in reports.drain(..) {
+            self.crew.reported();
+            let Some(outcome) = outcome else { continue };
+            if self.held.finished(receipt) {
+                let outcome = self.after_stop(outcome);
+                self.outbox.push(receipt, outcome);
+            } else {
+                warn!(%receipt, code = "lease_lost", "the lease ended before its handler: the outcome does not count");
+                self.summary.lost += 1;
+            }
+        }
+    }
+
+    /// What failed after it was told to stop is given back: it failed because of that.
+    fn after_stop(&self, outcome: Outcome) -> Outcome {
+        let was_told = matches!(self.phase, Phase::Heeding(_) | Phase::Leaving(_));
+        match outcome {
+            Outcome::Fail(failure) if was_told && !failure.is_final => Outcome::Release { delay_ms: 0 },
+            outcome => outcome,
+        }
+    }
+
+    pub(super) fn give_back(&mut self, jobs: Vec<Job>) {
+        for job in jobs {
+            self.outbox.push(job.receipt(), Outcome::Release { delay_ms: 0 });
+        }
+    }
+
+    /// Reserves nothing more, and gives back what has not started.
+    pub(super) fn stop(&mut self, limit: Duration) {
+        self.calls.stop_reserving();
+        let waiting = self.supply.drain();
+        self.give_back(waiting);
+        self.phase = match self.phase {
+            // Stopped twice: the second time nobody waits.
+            Phase::Working | Phase::Finishing(_) => Phase::Finishing(Instant::now() + limit),
+            later => later,
+        };
+    }
+
+    /// When to look at leases, waiting jobs and the stop, or to try a call again; `None` where there is nothing to.
+    fn wake(&self, now: Instant) -> Option<Instant> {
+        let phase = match self.phase {
+            Phase::Working => None,
+            Phase::Finishing(until) | Phase::Heeding(until) | Phase::Leaving(until) => Some(until),
+        };
+        let look = (!self.held.is_empty()).then_some(self.look_at);
+        [look, phase, self.outbox.not_before(now), self.supply.not_before(now)].into_iter().flatten().min()
+    }
+
+    fn look(&mut self, now: Instant) {
+        if now >= self.look_at {
+            self.look_at = now + LOOK;
+            self.held.cancel_over(now);
+            self.extend(now);
+            let overdue = self.supply.overdue(now);
+            self.give_back(overdue);
+            // Their handlers stay taken until the runtime is back, so that nothing more is reserved for it.
+            for receipt in self.held.take_unbegun(now, WAIT_MAX) {
+                self.outbox.push(receipt, Outcome::Release { delay_ms: 0 });
+            }
+        }
+        self.phase = match self.phase {
+            Phase::Finishing(until) if now >= until => {
+                self.held.cancel_all();
+                Phase::Heeding(now + HEED.min(self.stop_limit))
+            }
+            Phase::Heeding(until) if now >= until => {
+                self.held.abort_all();
+                Phase::Leaving(now + LEAVE)
+            }
+            phase => phase,
+        };
+    }
+
+    /// An error that waiting does not mend: the worker stops gracefully and answers it.
+    pub(super) fn fail(&mut self, error: Error) {
+        self.error.get_or_insert(error);
+        self.stop(self.stop_limit);
+    }
+}

@@ -1,0 +1,179 @@
+//! Handlers by kind, and how they end.
+
+use super::context::Context;
+use crate::kind::Kind;
+use crate::push::millis_up;
+use duetime_core::engine::Outcome;
+use duetime_core::limits::MESSAGE_BYTES_MAX;
+use duetime_core::rules::Failure;
+use duetime_core::{Job, Payload};
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a handler answers.
+pub type Handled = Result<(), HandlerError>;
+
+/// How an attempt ended that did not succeed. Any error that can be shown becomes one with `?`: a failure that the
+/// job's retry rule judges, with the error's text as message.
+#[derive(Debug)]
+pub struct HandlerError(Ending);
+
+#[derive(Debug)]
+enum Ending {
+    Failed(Failure),
+    Released { delay_ms: u64 },
+}
+
+impl HandlerError {
+    /// A failure that the job's retry rule judges. What a message has beyond 64 KiB is cut off, and says so.
+    pub fn new(message: impl Display) -> Self {
+        let message = Arc::from(shortened(format!("{message:#}")));
+        Self(Ending::Failed(Failure { message, ..Failure::default() }))
+    }
+
+    /// A failure for good: the job is not tried again.
+    pub fn final_(message: impl Display) -> Self {
+        let Self(mut ending) = Self::new(message);
+        if let Ending::Failed(failure) = &mut ending {
+            failure.is_final = true;
+        }
+        Self(ending)
+    }
+
+    /// No failure: the job is given back for this long, and the attempt does not count. Without a delay it keeps its
+    /// place, and is handed out again at once.
+    pub fn release(delay: Duration) -> Self {
+        Self(Ending::Released { delay_ms: millis_up(delay) })
+    }
+
+    /// Waits this long before the next attempt, in place of what the retry rule says.
+    pub fn retry_after(mut self, delay: Duration) -> Self {
+        if let Ending::Failed(failure) = &mut self.0 {
+            failure.retry_after_ms = Some(millis_up(delay));
+        }
+        self
+    }
+
+    pub(super) fn into_outcome(self) -> Outcome {
+        match self.0 {
+            Ending::Failed(failure) => Outcome::Fail(failure),
+            Ending::Released { delay_ms } => Outcome::Release { delay_ms },
+        }
+    }
+}
+
+// `HandlerError` itself must not be `Display`: like this, whatever is can be converted.
+impl<E: Display> From<E> for HandlerError {
+    fn from(error: E) -> Self {
+        Self::new(error)
+    }
+}
+
+fn shortened(mut message: String) -> String {
+    const CUT: &str = " … (cut off)";
+    if message.len() > MESSAGE_BYTES_MAX {
+        let mut end = MESSAGE_BYTES_MAX - CUT.len();
+        while !message.is_char_boundary(end) {
+            end -= 1;
+        }
+        message.truncate(end);
+        message.push_str(CUT);
+    }
+    message
+}
+
+/// A run of a handler.
+pub(super) type Run = Pin<Box<dyn Future<Output = Handled> + Send>>;
+/// A handler, whatever its payload.
+pub(super) type Handler = Arc<dyn Fn(Context) -> Run + Send + Sync>;
+
+/// Which handler runs which jobs.
+#[derive(Default)]
+pub(super) struct Handlers {
+    by_kind: HashMap<Arc<str>, Handler>,
+    fallback: Option<Handler>,
+    /// The queues of typed handlers, in their order.
+    queues: Vec<&'static str>,
+}
+
+impl Handlers {
+    pub(super) fn typed<K, F, R>(&mut self, handler: F)
+    where
+        K: Kind,
+        F: Fn(K, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Handled> + Send + 'static,
+    {
+        if !self.queues.contains(&K::QUEUE) {
+            self.queues.push(K::QUEUE);
+        }
+        let run = move |context: Context| -> Run {
+            match serde_json::from_slice(context.payload()) {
+                Ok(payload) => Box::pin(handler(payload, context)),
+                Err(error) => {
+                    let error = HandlerError::new(format_args!("the payload does not decode: {error}"));
+                    Box::pin(std::future::ready(Err(error)))
+                }
+            }
+        };
+        self.by_kind.insert(Arc::from(K::KIND), Arc::new(run));
+    }
+
+    pub(super) fn raw<F, R>(&mut self, kind: Arc<str>, handler: F)
+    where
+        F: Fn(Payload, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Handled> + Send + 'static,
+    {
+        self.by_kind.insert(kind, of_bytes(handler));
+    }
+
+    pub(super) fn fallback<F, R>(&mut self, handler: F)
+    where
+        F: Fn(Payload, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Handled> + Send + 'static,
+    {
+        self.fallback = Some(of_bytes(handler));
+    }
+
+    pub(super) fn queues(&self) -> &[&'static str] {
+        &self.queues
+    }
+
+    pub(super) fn of(&self, job: &Job) -> Option<&Handler> {
+        self.by_kind.get(&job.kind).or(self.fallback.as_ref())
+    }
+}
+
+fn of_bytes<F, R>(handler: F) -> Handler
+where
+    F: Fn(Payload, Context) -> R + Send + Sync + 'static,
+    R: Future<Output = Handled> + Send + 'static,
+{
+    Arc::new(move |context| Box::pin(handler(context.payload().clone(), context)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_is_cut_at_a_character() {
+        let message = shortened("ä".repeat(MESSAGE_BYTES_MAX));
+        assert!(message.len() <= MESSAGE_BYTES_MAX);
+        assert!(message.ends_with("… (cut off)"));
+        assert_eq!(shortened("short".to_owned()), "short");
+    }
+
+    #[test]
+    fn any_error_becomes_a_failure() {
+        let failed = || -> Handled { Err(std::fmt::Error)? };
+        let Outcome::Fail(failure) = failed().unwrap_err().retry_after(Duration::from_micros(1)).into_outcome() else {
+            panic!("expected a failure");
+        };
+        assert!(!failure.is_final);
+        assert_eq!(failure.retry_after_ms, Some(1));
+        assert_eq!(&*failure.message, std::fmt::Error.to_string());
+    }
+}

@@ -1,0 +1,132 @@
+//! The worker: reserves jobs, runs handlers, keeps leases alive, settles.
+//!
+//! The dispatcher works on a thread of its own, with a small runtime and, for a server, connections of its own; only
+//! handlers run on the caller's runtime. So a handler that blocks its thread, even the only one, neither loses its
+//! lease nor holds up another's outcome. A job waits for a free handler for a moment at most: what was reserved ahead
+//! and cannot start is given back.
+
+mod backoff;
+mod calls;
+mod context;
+mod crew;
+mod dispatcher;
+mod handler;
+mod held;
+mod outbox;
+mod run;
+mod supply;
+
+pub use context::Context;
+pub use handler::{Handled, HandlerError};
+pub use run::Summary;
+
+use crate::client::Client;
+use crate::kind::Kind;
+use crate::push::millis_up;
+use duetime_core::Payload;
+use duetime_core::name::QUEUE_DEFAULT;
+use handler::Handlers;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Handlers that run at the same time where nothing else is said.
+const CONCURRENCY_DEFAULT: usize = 8;
+/// How long a graceful stop waits for handlers where nothing else is said.
+const STOP_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// Runs handlers for due jobs.
+///
+/// A job of a kind without a handler is given back uncounted for 5 seconds, so that during a rolling deploy another
+/// worker gets it; this is logged once for each kind. A payload that does not decode, an error and a panic are
+/// failures: the job's retry rule says what follows.
+#[must_use = "a worker does nothing until it runs"]
+pub struct Worker {
+    client: Client,
+    queues: Vec<Arc<str>>,
+    concurrency: usize,
+    lease_ms: Option<u64>,
+    stop_limit: Duration,
+    handlers: Handlers,
+}
+
+impl Worker {
+    /// A worker without handlers.
+    pub fn new(client: &Client) -> Self {
+        Self {
+            client: client.clone(),
+            queues: Vec::new(),
+            concurrency: CONCURRENCY_DEFAULT,
+            lease_ms: None,
+            stop_limit: STOP_LIMIT_DEFAULT,
+            handlers: Handlers::default(),
+        }
+    }
+
+    /// Adds a queue, after those that were added before: at most 64, in strict order. By default the queues of the
+    /// handlers' [`Kind`]s, in the order of the handlers, else `default`.
+    pub fn queue(mut self, queue: impl Into<Arc<str>>) -> Self {
+        self.queues.push(queue.into());
+        self
+    }
+
+    /// How many handlers run at the same time, at least 1; by default 8.
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.concurrency = concurrency.max(1);
+        self
+    }
+
+    /// How long a lease lasts before it is extended, 1 s to 12 h; by default the job's own, its queue's, or 60 s. It is
+    /// extended every third of that: a crash is noticed after a lease at the latest, a cancel after a third of one.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease_ms = Some(millis_up(lease));
+        self
+    }
+
+    /// How long a stop waits for running handlers before it cancels their tokens; by default 30 s.
+    pub fn stop_limit(mut self, limit: Duration) -> Self {
+        self.stop_limit = limit;
+        self
+    }
+
+    /// The handler for the jobs of a typed payload. Any error that can be shown becomes a [`HandlerError`] with `?`.
+    pub fn handler<K, F, R>(mut self, handler: F) -> Self
+    where
+        K: Kind,
+        F: Fn(K, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Handled> + Send + 'static,
+    {
+        self.handlers.typed(handler);
+        self
+    }
+
+    /// The handler for the jobs of a kind, given their bytes.
+    pub fn raw_handler<F, R>(mut self, kind: impl Into<Arc<str>>, handler: F) -> Self
+    where
+        F: Fn(Payload, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Handled> + Send + 'static,
+    {
+        self.handlers.raw(kind.into(), handler);
+        self
+    }
+
+    /// The handler for the jobs of every other kind, given their bytes.
+    pub fn fallback<F, R>(mut self, handler: F) -> Self
+    where
+        F: Fn(Payload, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Handled> + Send + 'static,
+    {
+        self.handlers.fallback(handler);
+        self
+    }
+
+    /// The queues to work on.
+    fn queues(&self) -> Vec<Arc<str>> {
+        if !self.queues.is_empty() {
+            return self.queues.clone();
+        }
+        match self.handlers.queues() {
+            [] => vec![Arc::from(QUEUE_DEFAULT)],
+            queues => queues.iter().copied().map(Arc::from).collect(),
+        }
+    }
+}

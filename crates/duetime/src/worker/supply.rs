@@ -1,0 +1,151 @@
+//! How many jobs to reserve, and when: enough for the free handlers, and a little ahead where handlers are so quick
+//! that they would wait for the next reserve.
+//!
+//! What is reserved ahead is bounded by what was finished in the last moments, and what could not start soon is given
+//! back: a worker that is held up keeps no jobs from others.
+
+use super::backoff::Backoff;
+use duetime_core::Job;
+use duetime_core::limits::RESERVE_JOBS_MAX;
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Jobs are reserved ahead for as long as it takes to finish them at the present pace.
+const AHEAD: Duration = Duration::from_millis(5);
+/// The pace is taken over this long.
+const PACE_SPAN: Duration = Duration::from_millis(5);
+/// A job that has waited so long for a handler, or for the handler's runtime, is given back.
+pub(super) const WAIT_MAX: Duration = Duration::from_millis(100);
+
+#[derive(Default)]
+pub(super) struct Supply {
+    waiting: VecDeque<(Job, Instant)>,
+    pace: Pace,
+    backoff: Backoff,
+    not_before: Option<Instant>,
+}
+
+impl Supply {
+    pub(super) fn add(&mut self, job: Job, now: Instant) {
+        self.waiting.push_back((job, now));
+    }
+
+    pub(super) fn next(&mut self) -> Option<Job> {
+        self.waiting.pop_front().map(|(job, _)| job)
+    }
+
+    pub(super) fn finished(&mut self, count: usize, now: Instant) {
+        self.pace.finished(count, now);
+    }
+
+    /// Jobs that have waited too long for a handler.
+    pub(super) fn overdue(&mut self, now: Instant) -> Vec<Job> {
+        let late = |since: Instant| now.duration_since(since) > WAIT_MAX;
+        let count = self.waiting.iter().take_while(|(_, since)| late(*since)).count();
+        self.waiting.drain(..count).map(|(job, _)| job).collect()
+    }
+
+    /// All jobs that wait for a handler.
+    pub(super) fn drain(&mut self) -> Vec<Job> {
+        self.waiting.drain(..).map(|(job, _)| job).collect()
+    }
+
+    /// How many jobs to reserve now where `free` handlers have nothing to do: 0 for none.
+    pub(super) fn wanted(&mut self, free: usize, now: Instant) -> usize {
+        if self.not_before.is_some_and(|at| now < at) {
+            return 0;
+        }
+        let target = free + self.pace.within(AHEAD, now);
+        let wanted = target.saturating_sub(self.waiting.len()).min(RESERVE_JOBS_MAX);
+        // While some wait, one more is not worth a call.
+        let is_worth_it = self.waiting.is_empty() || wanted * 4 >= target.min(RESERVE_JOBS_MAX);
+        if is_worth_it { wanted } else { 0 }
+    }
+
+    /// When to look again, where that is later than now.
+    pub(super) fn not_before(&self, now: Instant) -> Option<Instant> {
+        self.not_before.filter(|&at| at > now)
+    }
+
+    /// A reserve was answered. Answers whether the one before had failed.
+    pub(super) fn answered(&mut self) -> bool {
+        let had_failed = !self.backoff.is_calm();
+        self.backoff.reset();
+        self.not_before = None;
+        had_failed
+    }
+
+    /// A reserve has failed, after `now`. Answers whether that is news.
+    pub(super) fn failed(&mut self, now: Instant) -> bool {
+        let is_news = self.backoff.is_calm();
+        self.not_before = Some(now + self.backoff.next());
+        is_news
+    }
+}
+
+/// How many jobs are finished in a time.
+#[derive(Default)]
+struct Pace {
+    span_start: Option<Instant>,
+    in_span: usize,
+    per_second: f64,
+}
+
+impl Pace {
+    fn finished(&mut self, count: usize, now: Instant) {
+        let start = *self.span_start.get_or_insert(now);
+        self.in_span += count;
+        let elapsed = now.duration_since(start);
+        if elapsed >= PACE_SPAN {
+            self.per_second = self.in_span as f64 / elapsed.as_secs_f64();
+            (self.span_start, self.in_span) = (Some(now), 0);
+        }
+    }
+
+    fn within(&self, time: Duration, now: Instant) -> usize {
+        let is_fresh = self.span_start.is_some_and(|start| now.duration_since(start) < WAIT_MAX);
+        if is_fresh { (self.per_second * time.as_secs_f64()) as usize } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use duetime_core::{JobId, NewJob};
+
+    fn job(n: u64) -> Job {
+        NewJob::new(*b"1").accept(JobId::from_sequence(n), 1, 10).unwrap()
+    }
+
+    #[test]
+    fn a_slow_worker_reserves_nothing_ahead() {
+        let (mut supply, start) = (Supply::default(), Instant::now());
+        assert_eq!(supply.wanted(8, start), 8);
+        for second in 1..10 {
+            supply.finished(1, start + Duration::from_secs(second));
+        }
+        assert_eq!(supply.wanted(0, start + Duration::from_secs(9)), 0);
+        assert_eq!(supply.wanted(1, start + Duration::from_secs(9)), 1);
+    }
+
+    #[test]
+    fn a_quick_worker_reserves_ahead_as_long_as_it_is_quick() {
+        let (mut supply, start) = (Supply::default(), Instant::now());
+        for millisecond in 0..=10 {
+            supply.finished(100, start + Duration::from_millis(millisecond));
+        }
+        let now = start + Duration::from_millis(10);
+        assert!((450..=600).contains(&supply.wanted(0, now)), "{}", supply.wanted(0, now));
+        assert_eq!(supply.wanted(0, now + Duration::from_secs(1)), 0);
+    }
+
+    #[test]
+    fn what_waits_too_long_is_given_back() {
+        let (mut supply, start) = (Supply::default(), Instant::now());
+        supply.add(job(1), start);
+        supply.add(job(2), start + WAIT_MAX);
+        assert_eq!(supply.overdue(start + WAIT_MAX).len(), 0);
+        assert_eq!(supply.overdue(start + WAIT_MAX + Duration::from_millis(1)), [job(1)]);
+    }
+}

@@ -1,0 +1,210 @@
+//! The client's calls.
+
+use super::{Remind, ended, push, queue};
+use duetime::{
+    Client, Due, KeyUntil, NewJob, OnConflict, Outcome, PushOutcome, Query, QueueSettings, ReserveRequest, Retry,
+    Source, Stage, State, TakeRequest, Target, Window,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn reserve(queue: &Arc<str>, limit: usize) -> ReserveRequest {
+    let from = Source::Queues(vec![queue.clone()]);
+    ReserveRequest { from, limit, lease_ms: None, wait_ms: 0, request_id: None }
+}
+
+pub(crate) async fn a_push_keeps_what_the_builder_says(client: Client) {
+    let queue = queue();
+    let pushed = client
+        .push(Remind { user: 7 })
+        .queue(queue.clone())
+        .delay(Duration::from_secs(3_600))
+        .priority(3)
+        .key("k")
+        .key_until(KeyUntil::Started)
+        .tag("order:1")
+        .tags(["a", "b"])
+        .max_attempts(4)
+        .lease(Duration::from_secs(90))
+        .expires(Duration::from_secs(5))
+        .await
+        .unwrap();
+    assert_eq!((pushed.outcome, pushed.state), (PushOutcome::Created, State::Scheduled));
+    let job = client.get(pushed.id).await.unwrap();
+    assert_eq!((&*job.queue, &*job.kind, &*job.payload), (&*queue, "remind", &br#"{"user":7}"#[..]));
+    assert_eq!((job.due_at, job.priority, job.lease_ms, job.expires_ms), (pushed.due_at, 3, Some(90_000), Some(5_000)));
+    assert_eq!((job.key.as_deref(), job.key_until), (Some("k"), KeyUntil::Started));
+    assert_eq!(job.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), ["order:1", "a", "b"]);
+    assert_eq!(job.retry.as_deref(), Some(&Retry { max_attempts: Some(4), ..Retry::default() }));
+
+    let again = client.push(Remind { user: 8 }).queue(queue.clone()).key("k").await.unwrap();
+    assert_eq!((again.id, again.outcome), (pushed.id, PushOutcome::Kept));
+    let refused = client.push(Remind { user: 8 }).queue(queue).key("k").on_conflict(OnConflict::Reject).await;
+    assert_eq!(refused.unwrap_err().code(), "key_conflict");
+}
+
+pub(crate) async fn a_push_beyond_a_limit_is_refused(client: Client) {
+    let eleven_years = Duration::from_secs(11 * 366 * 86_400);
+    let late = client.push(Remind { user: 7 }).delay(eleven_years).await.unwrap_err();
+    assert_eq!(late.code(), "invalid", "{late}");
+    assert!(!late.is_retryable());
+}
+
+pub(crate) async fn a_batch_is_answered_in_order(client: Client) {
+    let (one, other) = (queue(), queue());
+    let job = |queue: &Arc<str>, user: u64| client.push(Remind { user }).queue(queue.clone()).build().unwrap();
+    let refused = NewJob { tags: vec![Arc::from("")], ..job(&other, 3) };
+    let answers = client.push_all(vec![job(&one, 1), job(&other, 2), refused, job(&one, 4)]).await.unwrap();
+    assert_eq!(answers.len(), 4);
+    for (answer, queue) in answers.iter().zip([Some(&one), Some(&other), None, Some(&one)]) {
+        match queue {
+            Some(queue) => assert_eq!(answer.as_ref().unwrap().queue, *queue),
+            None => assert_eq!(answer.as_ref().unwrap_err().code(), "invalid"),
+        }
+    }
+    assert!(client.push_all(Vec::new()).await.unwrap().is_empty());
+}
+
+pub(crate) async fn bytes_come_back_as_they_were(client: Client) {
+    let queue = queue();
+    for payload in [&b"\0\xff"[..], b"", br#"{"n": 123456789012345678901234567890, "x": 1.0}"#, b"\"text\"", b"null"] {
+        let id = client.push_raw("bytes", payload).queue(queue.clone()).await.unwrap().id;
+        assert_eq!(&*client.get(id).await.unwrap().payload, payload);
+    }
+}
+
+pub(crate) async fn leases_are_settled_once(client: Client) {
+    let queue = queue();
+    for user in 0..3 {
+        push(&client, &queue, user).await;
+    }
+    let handout = client.reserve(reserve(&queue, 10)).await.unwrap();
+    let receipts: Vec<_> = handout.leases.iter().map(|lease| lease.job.receipt()).collect();
+    assert_eq!(receipts.len(), 3);
+    let extended = client.extend(receipts.iter().map(|&receipt| (receipt, Some(5_000))).collect()).await.unwrap();
+    assert!(extended.into_iter().all(|answer| !answer.unwrap().cancel_asked));
+
+    let settled = client.complete(receipts[0], Some(Arc::from(*b"42"))).await.unwrap();
+    assert_eq!(settled.state, State::Succeeded);
+    assert_eq!(ended(&client, receipts[0].id, Stage::Succeeded).await.result.as_deref(), Some(&b"42"[..]));
+    assert_eq!(client.release(receipts[1], Duration::ZERO).await.unwrap().state, State::Ready);
+    let lost = client.settle(vec![(receipts[1], Outcome::Complete { result: None })]).await.unwrap().remove(0);
+    assert_eq!(lost.unwrap_err().code(), "lease_lost");
+    let lost = client.extend(vec![(receipts[1], None)]).await.unwrap().remove(0);
+    assert_eq!(lost.unwrap_err().code(), "lease_lost");
+    let failed =
+        client.fail(receipts[2], duetime::Failure { is_final: true, message: "no".into(), retry_after_ms: None });
+    assert_eq!(failed.await.unwrap().state, State::Failed);
+    let again = client.reserve(reserve(&queue, 10)).await.unwrap();
+    assert_eq!(again.leases.iter().map(|lease| lease.job.attempt).collect::<Vec<_>>(), [1]);
+}
+
+pub(crate) async fn a_reserve_waits_and_is_called_off(client: Client) {
+    let queue = queue();
+    let waiting = ReserveRequest { wait_ms: 20_000, ..reserve(&queue, 1) };
+    {
+        let mut called_off = Box::pin(client.reserve(waiting.clone()));
+        tokio::select! {
+            biased;
+            _ = &mut called_off => panic!("there is nothing to reserve"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    let (handout, id) = tokio::join!(client.reserve(waiting), push(&client, &queue, 1));
+    let lease = &handout.unwrap().leases[0];
+    assert_eq!((lease.job.id, lease.job.attempt, lease.lease_ms), (id, 1, 60_000));
+}
+
+pub(crate) async fn due_jobs_are_seen_and_taken(client: Client) {
+    let queue = queue();
+    let later = client.push(Remind { user: 2 }).queue(queue.clone()).delay(Duration::from_secs(3_600)).await.unwrap();
+    let first = push(&client, &queue, 1).await;
+    let peeked = |window| {
+        let (client, queue) = (client.clone(), queue.clone());
+        async move { client.peek(&queue, window, 10).await.unwrap().iter().map(|job| job.id).collect::<Vec<_>>() }
+    };
+    assert_eq!(peeked(Window::ALL).await, [first, later.id]);
+    assert_eq!(peeked(Window { from: later.due_at, to: u64::MAX }).await, [later.id]);
+    assert_eq!(peeked(Window { from: 0, to: later.due_at - 1 }).await, [first]);
+
+    let take = TakeRequest {
+        from: Source::Queues(vec![queue.clone()]),
+        limit: 10,
+        due_from: None,
+        due_to: None,
+        request_id: None,
+    };
+    let taken = client.take(take.clone()).await.unwrap();
+    assert_eq!(taken.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [first]);
+    assert_eq!(ended(&client, first, Stage::Succeeded).await.message.as_deref(), Some("taken"));
+    let named = TakeRequest { from: Source::Jobs(vec![later.id.into()]), limit: 1, ..take };
+    let refused = client.take(named).await.unwrap();
+    assert!(refused.leases.is_empty());
+    assert_eq!(refused.refused.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [later.id]);
+}
+
+pub(crate) async fn jobs_are_changed_on_their_condition(client: Client) {
+    let queue = queue();
+    let id = push(&client, &queue, 1).await;
+    let job = client.get(id).await.unwrap();
+    let stale = Target { id, version: Some(job.version - 1) };
+    assert_eq!(client.reschedule(stale, Due::After(1_000)).await.unwrap_err().code(), "version_mismatch");
+    assert_eq!(client.cancel(stale).await.unwrap_err().code(), "version_mismatch");
+    let current = Target { id, version: Some(job.version) };
+    let moved = client.reschedule(current, Due::After(3_600_000)).await.unwrap();
+    assert!(moved.due_at > job.due_at && moved.version > job.version);
+    let due = client.run(id).await.unwrap();
+    assert!(due.due_at < moved.due_at);
+    assert_eq!(client.cancel(id).await.unwrap(), duetime::CancelOutcome::Cancelled);
+    assert_eq!(client.cancel(id).await.unwrap(), duetime::CancelOutcome::AlreadyFinished);
+    let again = client.retry(id).await.unwrap();
+    assert_eq!((again.stage, again.attempt), (Stage::Pending, 0));
+    assert_eq!(client.retry(id).await.unwrap_err().code(), "job_live");
+    client.delete(id).await.unwrap();
+    assert_eq!(client.get(id).await.unwrap_err().code(), "not_found");
+    assert_eq!(client.delete(id).await.unwrap_err().code(), "not_found");
+}
+
+pub(crate) async fn jobs_are_found_and_cancelled_by_tag(client: Client) {
+    let queue = queue();
+    let tag: Arc<str> = Arc::from(format!("order {queue}/ä"));
+    for user in 0..5 {
+        let job = client.push(Remind { user }).queue(queue.clone());
+        if user % 2 == 0 {
+            job.tag(tag.clone()).await.unwrap()
+        } else {
+            job.await.unwrap()
+        };
+    }
+    let query = Query { tag: Some(tag.clone()), states: vec![State::Ready, State::Cancelled], ..Query::default() };
+    let (mut found, mut cursor) = (0, None);
+    loop {
+        let page = client.find(&query, cursor.as_deref(), 2).await.unwrap();
+        found += page.jobs.len();
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, 3);
+    let counts = client.cancel_by_tag(tag).await.unwrap();
+    assert_eq!(counts.get("cancelled"), Some(&3), "{counts:?}");
+    assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 2);
+}
+
+pub(crate) async fn queues_are_managed(client: Client) {
+    let queue = queue();
+    push(&client, &queue, 1).await;
+    let settings = QueueSettings { lease_ms: Some(90_000), ..QueueSettings::default() };
+    assert_eq!(client.configure(&queue, settings.clone()).await.unwrap(), settings);
+    assert!(client.pause(&queue).await.unwrap().paused);
+    assert!(client.reserve(reserve(&queue, 1)).await.unwrap().leases.is_empty());
+    assert_eq!(client.resume(&queue).await.unwrap(), settings);
+    let status = client.queue(&queue).await.unwrap();
+    assert_eq!((status.counts.ready, status.tally.pending, &status.settings), (1, 1, &settings));
+    assert!(client.queues().await.unwrap().iter().any(|status| status.queue == queue));
+    assert_eq!(client.purge(&queue).await.unwrap(), 1);
+    assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 0);
+    assert!(client.health().await.unwrap().ready);
+    assert_eq!(client.queue("not a name").await.unwrap_err().code(), "invalid");
+}

@@ -1,0 +1,302 @@
+//! The worker.
+
+use super::{Remind, ended, nothing, push, queue};
+use duetime::{Backoff, CancelOutcome, Client, Context, Handled, HandlerError, Stage, Summary, Worker};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+pub(crate) async fn a_typed_job_is_worked_off(client: Client) {
+    let queue = queue();
+    let id = client.push(Remind { user: 7 }).queue(queue.clone()).tag("t").await.unwrap().id;
+    let (seen, mut saw) = mpsc::unbounded_channel();
+    let worker = Worker::new(&client).queue(queue.clone()).handler(move |job: Remind, context: Context| {
+        let seen = seen.clone();
+        async move {
+            context.set_result(&(job.user * 6))?;
+            seen.send((job, context))?;
+            Ok(())
+        }
+    });
+    let summary = worker.run_once().await.unwrap();
+    assert_eq!(summary, Summary { succeeded: 1, ..Summary::default() });
+    let (job, context) = saw.recv().await.unwrap();
+    assert_eq!(job, Remind { user: 7 });
+    assert_eq!((context.id(), context.attempt(), context.queue(), &**context.kind()), (id, 1, &queue, "remind"));
+    assert_eq!((context.tags().len(), context.epoch()), (1, context.receipt().epoch));
+    assert!(!context.is_cancelled() && context.due_at() > 0);
+    assert_eq!(ended(&client, id, Stage::Succeeded).await.result.as_deref(), Some(&b"42"[..]));
+}
+
+pub(crate) async fn all_that_is_due_is_run_once(client: Client) {
+    let queue = queue();
+    let jobs = (0..500).map(|user| client.push(Remind { user }).queue(queue.clone()).build().unwrap()).collect();
+    client.push_all(jobs).await.unwrap();
+    let later = client.push(Remind { user: 0 }).queue(queue.clone()).delay(SECOND * 60).await.unwrap();
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = runs.clone();
+    let worker = Worker::new(&client).queue(queue).concurrency(16).handler(move |_: Remind, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Ok(()) }
+    });
+    assert_eq!(worker.run_once().await.unwrap().succeeded, 500);
+    assert_eq!(runs.load(Ordering::Relaxed), 500);
+    ended(&client, later.id, Stage::Pending).await;
+}
+
+pub(crate) async fn handlers_are_for_kinds_and_queues_in_order(client: Client) {
+    let (urgent, other) = (queue(), queue());
+    let order = Arc::new(Mutex::new(Vec::new()));
+    for (kind, queue) in [("third", &other), ("first", &urgent), ("fourth", &other), ("second", &urgent)] {
+        client.push_raw(kind, *b"{}").queue(queue.clone()).await.unwrap();
+    }
+    let note = |order: &Arc<Mutex<Vec<String>>>| {
+        let order = order.clone();
+        move |_, context: Context| {
+            order.lock().unwrap().push(context.kind().to_string());
+            async { Ok(()) }
+        }
+    };
+    let worker = Worker::new(&client).queue(urgent).queue(other).concurrency(1);
+    worker.raw_handler("first", note(&order)).fallback(note(&order)).run_once().await.unwrap();
+    assert_eq!(*order.lock().unwrap(), ["first", "second", "third", "fourth"]);
+}
+
+pub(crate) async fn a_panic_is_a_failure(client: Client) {
+    let queue = queue();
+    let id = push(&client, &queue, 7).await;
+    let worker = Worker::new(&client)
+        .queue(queue)
+        .handler(|job: Remind, _| async move { if job.user == 7 { panic!("seven") } else { Ok(()) } });
+    assert_eq!(worker.run_once().await.unwrap().failed, 1);
+    let job = ended(&client, id, Stage::Pending).await;
+    assert_eq!((job.attempt, job.crashes, &*job.errors[0].message), (1, 0, "panicked: seven"));
+}
+
+pub(crate) async fn a_payload_that_does_not_decode_is_a_failure(client: Client) {
+    let queue = queue();
+    let id = client.push_raw("remind", *b"{\"user\":\"seven\"}").queue(queue.clone()).await.unwrap().id;
+    assert_eq!(Worker::new(&client).queue(queue).handler(nothing).run_once().await.unwrap().failed, 1);
+    let job = ended(&client, id, Stage::Pending).await;
+    assert_eq!(job.attempt, 1);
+    assert!(job.errors[0].message.starts_with("the payload does not decode: "), "{}", job.errors[0].message);
+}
+
+pub(crate) async fn errors_say_what_follows(client: Client) {
+    let queue = queue();
+    let ids = [push(&client, &queue, 0).await, push(&client, &queue, 1).await, push(&client, &queue, 2).await];
+    let worker = Worker::new(&client).queue(queue).handler(|job: Remind, _| async move {
+        match job.user {
+            0 => Err(HandlerError::final_("never")),
+            1 => Err(HandlerError::new("later").retry_after(SECOND * 100)),
+            _ => Err(HandlerError::release(SECOND * 100)),
+        }
+    });
+    let summary = worker.run_once().await.unwrap();
+    assert_eq!(summary, Summary { failed: 2, released: 1, ..Summary::default() });
+    let never = ended(&client, ids[0], Stage::Failed).await;
+    assert_eq!(never.message.as_deref(), Some("never"));
+    let later = ended(&client, ids[1], Stage::Pending).await;
+    assert_eq!((later.attempt, later.due_at - later.updated_at), (1, 100_000));
+    let released = ended(&client, ids[2], Stage::Pending).await;
+    assert_eq!((released.attempt, released.due_at - released.updated_at), (0, 100_000));
+}
+
+pub(crate) async fn what_fails_is_tried_again(client: Client) {
+    let queue = queue();
+    let push = client.push(Remind { user: 1 }).queue(queue.clone()).backoff(Backoff::Fixed { delay_ms: 0 });
+    let id = push.max_attempts(3).await.unwrap().id;
+    let worker = Worker::new(&client).queue(queue).handler(|_: Remind, context: Context| async move {
+        if context.attempt() < 3 { Err("not yet")? } else { Ok(()) }
+    });
+    assert_eq!(worker.run_once().await.unwrap(), Summary { succeeded: 1, failed: 2, ..Summary::default() });
+    assert_eq!(ended(&client, id, Stage::Succeeded).await.attempt, 3);
+}
+
+pub(crate) async fn an_unknown_kind_is_given_back(client: Client) {
+    let queue = queue();
+    let id = client.push_raw("unheard-of", *b"{}").queue(queue.clone()).await.unwrap().id;
+    assert_eq!(Worker::new(&client).queue(queue).handler(nothing).run_once().await.unwrap().released, 1);
+    let job = ended(&client, id, Stage::Pending).await;
+    assert_eq!((job.attempt, job.due_at - job.updated_at), (0, 5_000));
+}
+
+/// A handler blocks the only thread of its runtime for three leases, while another worker would have the job.
+pub(crate) async fn a_handler_that_blocks_keeps_its_lease(client: Client) {
+    let queue = queue();
+    let id = push(&client, &queue, 1).await;
+    let runs = Arc::new(AtomicU32::new(0));
+    let (started, starts) = oneshot::channel();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let rival = thread::spawn({
+        let (client, queue, runs) = (client.clone(), queue.clone(), runs.clone());
+        let rival = Worker::new(&client).queue(queue).handler(move |_: Remind, _| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            async { Ok(()) }
+        });
+        move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async move {
+                starts.await.unwrap();
+                rival.run_until(async { stopped.await.unwrap() }).await.unwrap()
+            })
+        }
+    });
+    let started = Mutex::new(Some(started));
+    let counted = runs.clone();
+    let worker = Worker::new(&client).queue(queue).lease(SECOND).handler(move |_: Remind, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        started.lock().unwrap().take().unwrap().send(()).unwrap();
+        async {
+            thread::sleep(SECOND * 3);
+            Ok(())
+        }
+    });
+    let summary = worker.run_once().await.unwrap();
+    stop.send(()).unwrap();
+    assert_eq!(rival.join().unwrap(), Summary::default());
+    assert_eq!((summary.succeeded, runs.load(Ordering::Relaxed)), (1, 1));
+    let job = ended(&client, id, Stage::Succeeded).await;
+    assert_eq!((job.attempt, job.crashes), (1, 0));
+}
+
+/// Of two jobs that a worker has reserved, the first blocks the only thread until another worker has run the second.
+pub(crate) async fn a_job_behind_a_handler_that_blocks_is_given_back(client: Client) {
+    let queue = queue();
+    let ids = [push(&client, &queue, 1).await, push(&client, &queue, 2).await];
+    let (started, starts) = oneshot::channel();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (ran, runs) = std::sync::mpsc::channel();
+    let rival = Worker::new(&client).queue(queue.clone()).handler(move |job: Remind, _| {
+        ran.send(job.user).unwrap();
+        async { Ok(()) }
+    });
+    let rival = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            starts.await.unwrap();
+            rival.run_until(async { stopped.await.unwrap() }).await.unwrap()
+        })
+    });
+    let first = Mutex::new(Some((started, runs)));
+    let worker = Worker::new(&client).queue(queue).concurrency(2).handler(move |job: Remind, _| {
+        let (started, runs) = first.lock().unwrap().take().expect("the second job is not begun here");
+        started.send(()).unwrap();
+        assert_eq!(runs.recv_timeout(SECOND * 30), Ok(3 - job.user));
+        async { Ok(()) }
+    });
+    let summary = worker.run_once().await.unwrap();
+    stop.send(()).unwrap();
+    assert_eq!(summary, Summary { succeeded: 1, released: 1, ..Summary::default() });
+    assert_eq!(rival.join().unwrap(), Summary { succeeded: 1, ..Summary::default() });
+    for id in ids {
+        assert_eq!(ended(&client, id, Stage::Succeeded).await.attempt, 1);
+    }
+}
+
+pub(crate) async fn a_cancel_reaches_the_handler(client: Client) {
+    let queue = queue();
+    let id = push(&client, &queue, 1).await;
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let worker = Worker::new(&client).queue(queue).lease(SECOND).handler(move |_: Remind, context: Context| {
+        started.send(()).unwrap();
+        async move {
+            context.cancellation().cancelled().await;
+            Err("told to stop")?
+        }
+    });
+    let cancel = async {
+        starts.recv().await.unwrap();
+        assert_eq!(client.cancel(id).await.unwrap(), CancelOutcome::CancelRequested);
+    };
+    let (summary, ()) = tokio::join!(worker.run_once(), cancel);
+    assert_eq!(summary.unwrap().failed, 1);
+    ended(&client, id, Stage::Cancelled).await;
+}
+
+pub(crate) async fn a_stop_lets_handlers_finish_and_gives_the_rest_back(client: Client) {
+    let queue = queue();
+    let ids = [push(&client, &queue, 0).await, push(&client, &queue, 1).await, push(&client, &queue, 2).await];
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let passed = gate.clone();
+    let worker = Worker::new(&client).queue(queue.clone()).concurrency(1).handler(move |_: Remind, _| {
+        started.send(()).unwrap();
+        let gate = passed.clone();
+        async move { Ok(gate.acquire().await.map(|permit| permit.forget())?) }
+    });
+    let (stop, stopped) = oneshot::channel::<()>();
+    let finish = async {
+        starts.recv().await.unwrap();
+        stop.send(()).unwrap();
+        // The worker has been told by the time that others are polled again.
+        tokio::task::yield_now().await;
+        gate.add_permits(1);
+    };
+    let (summary, ()) = tokio::join!(worker.run_until(async { stopped.await.unwrap() }), finish);
+    assert_eq!(summary.unwrap().succeeded, 1);
+    ended(&client, ids[0], Stage::Succeeded).await;
+    for id in &ids[1..] {
+        let job = ended(&client, *id, Stage::Pending).await;
+        assert_eq!((job.attempt, job.lease_until), (0, None));
+    }
+}
+
+pub(crate) async fn an_idle_worker_stops_at_once(client: Client) {
+    let worker = Worker::new(&client).queue(queue()).stop_limit(SECOND * 3_600).handler(nothing);
+    let stopped = tokio::time::timeout(SECOND * 30, worker.run_until(tokio::task::yield_now()));
+    assert_eq!(stopped.await.expect("it has nothing to wait for").unwrap(), Summary::default());
+}
+
+pub(crate) async fn a_stop_whose_limit_is_over_cancels_and_then_aborts(client: Client) {
+    let queue = queue();
+    let ids = [push(&client, &queue, 0).await, push(&client, &queue, 1).await];
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let worker = Worker::new(&client).queue(queue).concurrency(2).stop_limit(Duration::ZERO);
+    let worker = worker.handler(move |job: Remind, context: Context| {
+        started.send(()).unwrap();
+        async move {
+            context.cancellation().cancelled().await;
+            if job.user == 0 { Err("told to stop")? } else { std::future::pending::<Handled>().await }
+        }
+    });
+    let stop = async {
+        starts.recv().await.unwrap();
+        starts.recv().await.unwrap();
+    };
+    let summary = worker.run_until(stop).await.unwrap();
+    assert_eq!(summary, Summary { released: 2, ..Summary::default() });
+    for id in ids {
+        let job = ended(&client, id, Stage::Pending).await;
+        assert_eq!((job.attempt, job.lease_until), (0, None));
+    }
+}
+
+pub(crate) async fn a_worker_that_is_dropped_tells_its_handlers(client: Client) {
+    let queue = queue();
+    push(&client, &queue, 0).await;
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let (told, mut tells) = mpsc::unbounded_channel();
+    let worker = Worker::new(&client).queue(queue).handler(move |_: Remind, context: Context| {
+        started.send(()).unwrap();
+        let told = told.clone();
+        async move {
+            context.cancellation().cancelled().await;
+            Ok(told.send(())?)
+        }
+    });
+    tokio::select! {
+        _ = worker.run() => panic!("a worker runs until it is told"),
+        _ = starts.recv() => {}
+    }
+    tells.recv().await.unwrap();
+}
+
+pub(crate) async fn a_malformed_queue_ends_the_worker(client: Client) {
+    let error = Worker::new(&client).queue("not a name").handler(nothing).run().await.unwrap_err();
+    assert_eq!(error.code(), "invalid");
+}

@@ -1,0 +1,46 @@
+//! `duetime backup`.
+
+use super::exit::{Failure, Result};
+use super::output;
+use duetime_store::sqlite;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Copy a store to a new file, also while a server works on it.
+///
+/// The copy holds all that was acknowledged before it began, and can be opened in the store's place. The target must
+/// not exist.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime backup --store duetime.db /backups/duetime-monday.db")]
+pub(crate) struct Args {
+    /// The copy, a file that does not exist yet
+    #[arg(value_name = "FILE")]
+    to: PathBuf,
+    /// The store's file
+    #[arg(long, value_name = "PATH", env = "DUETIME_STORE", default_value = "duetime.db")]
+    store: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Copied {
+    bytes: u64,
+}
+
+pub(crate) async fn run(args: Args) -> Result {
+    if !args.store.exists() {
+        return Err(Failure::error(format!("there is no store at {}", args.store.display()))
+            .hint("name the file that the server was started with: --store PATH"));
+    }
+    let (from, to) = (args.store.clone(), args.to.clone());
+    let copied = tokio::task::spawn_blocking(move || sqlite::backup(&from, &to)).await;
+    copied.map_err(|error| Failure::error(error.to_string()))??;
+    let bytes = std::fs::metadata(&args.to)?.len();
+    if args.json {
+        return output::json(&Copied { bytes });
+    }
+    output::say(format_args!("{bytes} bytes copied to {}", args.to.display()))
+}

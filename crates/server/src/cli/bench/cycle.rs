@@ -1,0 +1,58 @@
+//! `duetime bench cycle`: how many jobs a second go through push, reserve and complete.
+
+use super::drain::Drain;
+use super::feed::{Feed, Plan};
+use super::options::{Shape, Traffic, Where};
+use super::progress::Progress;
+use super::report::Report;
+use super::subject::Subject;
+use crate::cli::exit::Result;
+use std::time::Instant;
+
+/// Push jobs that are due at once, and reserve and complete them meanwhile.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// How many
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 200_000)]
+    jobs: usize,
+    /// Tasks that reserve and complete
+    #[arg(long, value_name = "N", default_value = "2", help_heading = "The traffic")]
+    workers: std::num::NonZero<u16>,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    traffic: Traffic,
+    #[command(flatten)]
+    place: Where,
+}
+
+pub(super) async fn run(args: Args) -> Result {
+    let subject = Subject::open(&args.place).await?;
+    let Args { jobs, workers, shape, traffic, place } = args;
+    let feed = Feed::new(&subject, "bench", shape, traffic);
+    let drain = Drain::new(&subject.client, "bench", traffic.batch, workers.get());
+    let (pushing, working) = (Progress::new("push", jobs), Progress::new("cycle", jobs));
+    pushing.done();
+    let begin = Instant::now();
+    let plan = Plan::spread(jobs, 0, 0);
+    let (fed, drained) = tokio::join!(feed.push(&plan, &pushing), drain.run(jobs, &working));
+    let elapsed = begin.elapsed();
+    working.done();
+    let (fed, drained) = (fed?, drained?);
+    let setting = format!(
+        "{jobs} jobs of {} bytes, {} tags{}; batches of {}, {} pushers, {workers} workers; {} wait",
+        shape.payload,
+        shape.tags,
+        if shape.key { ", a key" } else { "" },
+        traffic.batch,
+        traffic.tasks,
+        place.waiting,
+    );
+    Report::new("cycle", &subject.name, setting)
+        .rate("pushed, run, completed", jobs, elapsed)
+        .timing("each push", &fed.calls)
+        .timing("due to handed out", &drained.lateness)
+        .memory_of(&subject)
+        .show(place.json)?;
+    subject.close().await
+}

@@ -1,0 +1,66 @@
+//! Options that the loads share.
+
+use duetime_core::limits::BATCH_JOBS_MAX;
+use duetime_store::sqlite::Durability;
+use std::path::PathBuf;
+
+/// What is measured.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Where {
+    /// Measure this server
+    #[arg(long, value_name = "URL", help_heading = "What is measured")]
+    pub(super) server: Option<String>,
+    /// Measure the engine in this process on this store, a new file or `memory` [default: a temporary file]
+    #[arg(long, value_name = "PATH", conflicts_with = "server", help_heading = "What is measured")]
+    pub(super) store: Option<PathBuf>,
+    /// When the store has on disk what it answered: `commit`, `interval` or `none`; a server has its own
+    #[arg(long, value_name = "WHEN", default_value = "commit", help_heading = "What is measured")]
+    pub(super) durability: Durability,
+    /// Jobs that wait meanwhile, due within the hour
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "What is measured")]
+    pub(super) waiting: usize,
+    /// The server's process, to read its memory
+    #[arg(long, value_name = "PID", requires = "server", help_heading = "What is measured")]
+    pub(super) server_pid: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What the jobs are.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Shape {
+    /// Bytes of each payload
+    #[arg(long, value_name = "BYTES", default_value_t = 100, help_heading = "The jobs")]
+    pub(super) payload: usize,
+    /// Tags of each job, its own
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=16), help_heading = "The jobs")]
+    pub(super) tags: u8,
+    /// Give each job a key
+    #[arg(long, help_heading = "The jobs")]
+    pub(super) key: bool,
+}
+
+impl Shape {
+    /// Whether all jobs may be the same.
+    pub(super) fn is_uniform(&self) -> bool {
+        self.tags == 0 && !self.key
+    }
+}
+
+/// How jobs are sent.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Traffic {
+    /// Jobs in each push, reserve and settle
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = batch, help_heading = "The traffic")]
+    pub(super) batch: usize,
+    /// Pushes under way at a time: tasks, or connections to a server
+    #[arg(long, visible_alias = "connections", value_name = "N", default_value = "4", help_heading = "The traffic")]
+    pub(super) tasks: std::num::NonZero<u16>,
+}
+
+fn batch(text: &str) -> Result<usize, String> {
+    let batch: usize = text.parse().map_err(|_| "expected a number".to_owned())?;
+    let within = (1..=BATCH_JOBS_MAX).contains(&batch);
+    if within { Ok(batch) } else { Err(format!("expected between 1 and {BATCH_JOBS_MAX}")) }
+}

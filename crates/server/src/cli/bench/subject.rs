@@ -1,0 +1,86 @@
+//! What is measured: a server, or an engine in this process.
+
+use super::feed::{Feed, Plan};
+use super::options::{Shape, Traffic, Where};
+use super::progress::Progress;
+use crate::cli::exit::{Failure, Result};
+use crate::cli::target::MEMORY;
+use duetime::{Client, OpenOptions};
+use duetime_core::limits::{HOUR_MS, MINUTE_MS};
+use std::num::NonZero;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// Queue of the jobs that wait meanwhile.
+const WAITING_QUEUE: &str = "bench-waiting";
+/// When the first of them is due.
+const WAITING_FIRST_MS: u64 = 30 * MINUTE_MS;
+/// How they are pushed.
+const WAITING_TRAFFIC: Traffic = Traffic { batch: 5_000, tasks: NonZero::new(2).expect("not 0") };
+const WAITING_SHAPE: Shape = Shape { payload: 100, tags: 0, key: false };
+
+/// A client, and what is to be said of it.
+pub(super) struct Subject {
+    pub(super) client: Client,
+    /// `host:port` of a server.
+    pub(super) server: Option<String>,
+    /// For the report.
+    pub(super) name: String,
+    /// Whose memory is read.
+    pid: Option<u32>,
+    _folder: Option<TempDir>,
+}
+
+impl Subject {
+    /// Opens it, and has jobs wait in it.
+    pub(super) async fn open(place: &Where) -> Result<Self> {
+        let subject = Self::bare(place).await?;
+        if place.waiting > 0 {
+            let progress = Progress::new("jobs that wait", place.waiting);
+            let plan = Plan::spread(place.waiting, WAITING_FIRST_MS, HOUR_MS - MINUTE_MS);
+            Feed::new(&subject, WAITING_QUEUE, WAITING_SHAPE, WAITING_TRAFFIC).push(&plan, &progress).await?;
+            progress.done();
+        }
+        Ok(subject)
+    }
+
+    async fn bare(place: &Where) -> Result<Self> {
+        if let Some(url) = &place.server {
+            let client = Client::connect(url)?;
+            client.health().await?;
+            let host = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
+            let name = format!("server {url}");
+            return Ok(Self { client, server: Some(host), name, pid: place.server_pid, _folder: None });
+        }
+        let pid = Some(std::process::id());
+        if place.store.as_deref() == Some(Path::new(MEMORY)) {
+            let (client, name) = (Client::memory().await?, "in this process, in memory".to_owned());
+            return Ok(Self { client, server: None, name, pid, _folder: None });
+        }
+        let folder = tempfile::tempdir()?;
+        let path = place.store.clone().unwrap_or_else(|| folder.path().join("bench.db"));
+        if path.exists() {
+            return Err(Failure::usage(format!("{} exists: a load fills a new file", path.display())));
+        }
+        let client = Client::open_with(&path, OpenOptions::default().durability(place.durability)).await?;
+        let name = format!("in this process, SQLite, durability {}", place.durability);
+        Ok(Self { client, server: None, name, pid, _folder: Some(folder) })
+    }
+
+    /// Resident bytes of the process that holds the jobs, where they can be read.
+    pub(super) fn memory_bytes(&self) -> Option<u64> {
+        resident_bytes(self.pid?)
+    }
+
+    pub(super) async fn close(self) -> Result {
+        Ok(self.client.close().await?)
+    }
+}
+
+/// Resident bytes of a process.
+pub(super) fn resident_bytes(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1_024)
+}

@@ -1,0 +1,86 @@
+//! `duetime demo`: a dozen jobs over some seconds, and how late each was.
+
+mod jobs;
+mod show;
+
+use super::exit::{Failure, Result};
+use duetime::{Client, Context, Handled, HandlerError, Worker};
+use jobs::{CANCELLED, FLAKY, JOBS, QUEUE};
+use show::Show;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// The demo has failed if it takes this long.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// Watch a dozen delayed jobs run: needs nothing, leaves nothing.
+///
+/// Pushes jobs due over some seconds into a temporary store, cancels one, runs the others in this process, lets one
+/// fail at first, and prints for each how late it was.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime demo")]
+pub(crate) struct Args {
+    /// Print JSON: a line for each job and one for all
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(args: Args) -> Result {
+    let folder = tempfile::tempdir()?;
+    let client = Client::open(folder.path().join("demo.db")).await?;
+    let result = demo(&client, args.json).await;
+    let closed = client.close().await;
+    result?;
+    Ok(closed?)
+}
+
+async fn demo(client: &Client, json: bool) -> Result {
+    let show = Arc::new(Show::new(json));
+    show.begin()?;
+    let pushed = client.push_all(JOBS.iter().map(jobs::Demo::job).collect()).await?;
+    for (job, pushed) in JOBS.iter().zip(pushed) {
+        let pushed = pushed?;
+        if job.kind == CANCELLED {
+            client.cancel(pushed.id).await?;
+            show.cancelled(job.kind)?;
+        }
+    }
+    let done = CancellationToken::new();
+    let handler = {
+        let (show, done) = (show.clone(), done.clone());
+        move |_, context: Context| {
+            let (show, done) = (show.clone(), done.clone());
+            async move { handle(&show, &context, &done) }
+        }
+    };
+    let worker = Worker::new(client).queue(QUEUE).fallback(handler);
+    let end = async {
+        tokio::select! {
+            () = done.cancelled() => {}
+            () = tokio::time::sleep(TIME_LIMIT) => {}
+            // Where the signal cannot be heard it ends the process, as it would anyway.
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    };
+    worker.run_until(end).await?;
+    show.end()?;
+    let expected = JOBS.iter().filter(|job| job.kind != CANCELLED).count();
+    match show.succeeded() {
+        ran if ran == expected => Ok(()),
+        ran => Err(Failure::error(format!("only {ran} of {expected} jobs ran"))),
+    }
+}
+
+fn handle(show: &Show, context: &Context, done: &CancellationToken) -> Handled {
+    let fails = &**context.kind() == FLAKY && context.attempt() == 1;
+    show.ran(context, !fails).map_err(|failure| HandlerError::new(failure.to_string()))?;
+    if fails {
+        return Err(HandlerError::new("no answer"));
+    }
+    if show.succeeded() == JOBS.iter().filter(|job| job.kind != CANCELLED).count() {
+        done.cancel();
+    }
+    Ok(())
+}

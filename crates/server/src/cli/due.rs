@@ -1,0 +1,23 @@
+//! Options that say when.
+
+use duetime::wire::{Instant, Span};
+use duetime_core::Due;
+
+/// When a job is to run.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct When {
+    /// Due this long from now, such as 250ms, 30s, 15m, 1h30m or 7d
+    #[arg(long, short, value_name = "SPAN")]
+    pub(crate) delay: Option<Span>,
+    /// Due at this instant, such as 2027-01-31T08:00:00Z or 2027-01-31T09:00:00+01:00
+    #[arg(long, value_name = "INSTANT", conflicts_with = "delay")]
+    pub(crate) at: Option<Instant>,
+}
+
+impl When {
+    /// As the engine is told; `None` where nothing was said.
+    pub(crate) fn due(&self) -> Option<Due> {
+        let delay = self.delay.map(|span| Due::After(span.0));
+        delay.or(self.at.map(|instant| Due::At(instant.0)))
+    }
+}

@@ -1,0 +1,131 @@
+//! How a command ends: its exit code, what it says on standard error, and what to do next.
+
+use duetime::Error;
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// It did not work.
+pub(crate) const ERROR: u8 = 1;
+/// The command line is wrong; clap ends with it, too.
+pub(crate) const USAGE: u8 = 2;
+/// It may work later without being changed (`EX_TEMPFAIL` of sysexits.h).
+pub(crate) const TRY_LATER: u8 = 75;
+/// A program is there but cannot be run, as in a shell.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// A program was not found, as in a shell.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// The end of every `--help`.
+pub(crate) const HELP: &str = "Exit codes: 0 done, 1 error, 2 wrong usage, 75 try again later (no server there, the store \
+is held by another process or full); `work` also 126 and 127: its command cannot be run, or is not there.";
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    message: String,
+    hint: Option<String>,
+    is_held: bool,
+}
+
+/// What a command comes to.
+pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// A failure with this exit code.
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None, is_held: false }
+    }
+
+    /// A failure of what was asked.
+    pub(crate) fn error(message: impl Into<String>) -> Self {
+        Self::new(ERROR, message)
+    }
+
+    /// What was asked makes no sense.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message)
+    }
+
+    /// All has been said already.
+    pub(crate) fn quiet(code: u8) -> Self {
+        Self::new(code, String::new())
+    }
+
+    /// What to do next.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Whether another process holds the store.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Tells it on standard error.
+    pub(crate) fn report(&self) -> ExitCode {
+        if !self.message.is_empty() {
+            eprintln!("duetime: {self}");
+        }
+        if let Some(hint) = &self.hint {
+            eprintln!("  {hint}");
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let is_held = error.code() == "store_held";
+        let code = if is_held || error.is_retryable() { TRY_LATER } else { ERROR };
+        let failure = Self { is_held, ..Self::new(code, error.to_string()) };
+        match error {
+            Error::Unreachable { .. } => failure.hint(
+                "start a server with `duetime serve`, name another one with --server URL or DUETIME_SERVER, or work \
+                 straight on a store file with --store PATH",
+            ),
+            Error::OutcomeUnknown { .. } => failure.hint("look with `duetime list` before you repeat it"),
+            Error::Protocol(_) => failure.hint("is this the address of a Duetime server, of this version?"),
+            _ => failure,
+        }
+    }
+}
+
+impl From<duetime_core::Error> for Failure {
+    fn from(error: duetime_core::Error) -> Self {
+        Error::Core(error).into()
+    }
+}
+
+impl From<crate::serve::Error> for Failure {
+    fn from(error: crate::serve::Error) -> Self {
+        match error {
+            crate::serve::Error::Store(error) => error.into(),
+            error => Self::error(error.to_string()),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            // Who reads our output has seen enough, as in `duetime list | head`.
+            io::ErrorKind::BrokenPipe => Self::quiet(0),
+            _ => Self::error(error.to_string()),
+        }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        io::Error::from(error).into()
+    }
+}

@@ -1,0 +1,92 @@
+//! Jobs by id or by filter, for the commands that change many.
+
+use super::exit::{ERROR, Failure, Result};
+use super::filter::Filter;
+use super::output;
+use super::target::Target;
+use duetime::wire::Counts;
+use duetime::{Client, Error};
+use duetime_core::JobId;
+use duetime_core::engine::{BulkAction, BulkCounts};
+use serde::Serialize;
+
+/// Ids, or a filter.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Selected {
+    /// The jobs; or say which by options
+    #[arg(value_name = "ID", conflicts_with_all = ["queue", "state", "tag", "key", "kind", "due_from", "due_to"])]
+    ids: Vec<JobId>,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// What came of one job, in JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    id: JobId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+/// Does `one` to each id, or `action` to all that the filter finds.
+pub(crate) async fn run(
+    selected: &Selected,
+    action: BulkAction,
+    one: impl AsyncFn(&Client, JobId) -> std::result::Result<&'static str, Error>,
+) -> Result {
+    if selected.ids.is_empty() && selected.filter.is_empty() {
+        return Err(Failure::usage("which jobs? Name ids, or choose by --tag, --queue and the like"));
+    }
+    let query = selected.filter.query()?;
+    let json = selected.target.json;
+    selected
+        .target
+        .with(async |client| {
+            if selected.ids.is_empty() {
+                return counts(client.bulk(&query, action).await?, json);
+            }
+            let mut failed = false;
+            for &id in &selected.ids {
+                let answer = one(client, id).await;
+                failed |= answer.is_err();
+                tell(id, answer, json)?;
+            }
+            if failed { Err(Failure::quiet(ERROR)) } else { Ok(()) }
+        })
+        .await
+}
+
+fn tell(id: JobId, answer: std::result::Result<&str, Error>, json: bool) -> Result {
+    match answer {
+        Ok(word) if json => output::json(&Line { id, outcome: Some(word), code: None, detail: None }),
+        Ok(word) => output::say(format_args!("{id} {}", word.replace('_', " "))),
+        // What concerns the connection, and not this job, ends the command.
+        Err(error) if !matches!(error, Error::Core(_)) => Err(error.into()),
+        Err(error) if json => {
+            output::json(&Line { id, outcome: None, code: Some(error.code()), detail: Some(error.to_string()) })
+        }
+        Err(error) => {
+            eprintln!("duetime: {error}");
+            Ok(())
+        }
+    }
+}
+
+fn counts(counts: BulkCounts, json: bool) -> Result {
+    if json {
+        return output::json(&Counts::from(counts));
+    }
+    if counts.values().all(|&count| count == 0) {
+        eprintln!("no such jobs");
+    }
+    for (word, count) in counts {
+        output::say(format_args!("{count} {}", word.replace('_', " ")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! `duetime take`.
+
+use super::exit::{Failure, Result};
+use super::output;
+use super::target::Target;
+use super::time::now;
+use duetime::wire::{Instant, Taken};
+use duetime_core::engine::{From, TakeRequest};
+use duetime_core::limits::TAKE_JOBS_DEFAULT;
+use duetime_core::name;
+use std::sync::Arc;
+
+/// Take due jobs off a queue: each is handed out once and is finished with that.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime take orders --limit 100 --json | jq -c .jobs[].payload")]
+pub(crate) struct Args {
+    /// The queue
+    #[arg(value_name = "QUEUE")]
+    queue: Arc<str>,
+    /// At most so many
+    #[arg(long, short = 'n', value_name = "N", default_value_t = TAKE_JOBS_DEFAULT)]
+    limit: usize,
+    /// Only jobs due from this instant on
+    #[arg(long, value_name = "INSTANT")]
+    due_from: Option<Instant>,
+    /// Only jobs due up to this instant, which has passed
+    #[arg(long, value_name = "INSTANT")]
+    due_to: Option<Instant>,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) async fn run(args: Args) -> Result {
+    name::check_queue(&args.queue)?;
+    let request = TakeRequest {
+        from: From::Queues(vec![args.queue]),
+        limit: args.limit,
+        due_from: args.due_from.map(|instant| instant.0),
+        due_to: args.due_to.map(|instant| instant.0),
+        request_id: None,
+    };
+    args.target
+        .with(async |client| {
+            let handout = client.take(request).await?;
+            if args.target.json {
+                output::json(&Taken::new(&handout, Vec::new(), now()))?;
+            } else if handout.leases.is_empty() {
+                eprintln!("nothing is due there");
+            } else {
+                let jobs: Vec<_> = handout.leases.into_iter().map(|lease| lease.job).collect();
+                output::jobs(&jobs, now())?;
+            }
+            if handout.recorded { Ok(()) } else { Err(unrecorded()) }
+        })
+        .await
+}
+
+fn unrecorded() -> Failure {
+    Failure::error("the jobs were taken, but the store could not be written yet")
+        .hint("if the server stops before it can, they may be handed out again")
+}

@@ -1,0 +1,90 @@
+//! Which jobs a command is about: those of a server, or of a store file.
+
+use super::exit::{Failure, Result};
+use duetime::Client;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where a server listens unless told otherwise.
+const SERVER_DEFAULT: &str = "http://127.0.0.1:7300";
+/// Names the server where no option does.
+const SERVER_ENV: &str = "DUETIME_SERVER";
+/// How often it is looked whether a store is loaded.
+const LOOK: Duration = Duration::from_millis(1);
+/// The store that is no file.
+pub(crate) const MEMORY: &str = "memory";
+
+/// Options that every command has.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Target {
+    /// Ask this server [env: DUETIME_SERVER] [default: http://127.0.0.1:7300]
+    #[arg(long, value_name = "URL", help_heading = "Where the jobs are", display_order = 900)]
+    pub(crate) server: Option<String>,
+    /// Work straight on this store file, which no server may have open
+    #[arg(
+        long,
+        value_name = "PATH",
+        conflicts_with = "server",
+        help_heading = "Where the jobs are",
+        display_order = 901
+    )]
+    pub(crate) store: Option<PathBuf>,
+    /// Print JSON, in the form of the HTTP API
+    #[arg(long, display_order = 902)]
+    pub(crate) json: bool,
+}
+
+impl Target {
+    /// Runs a command on the jobs; a store file must be there.
+    pub(crate) async fn with<T>(&self, command: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
+        if let Some(path) = self.store.as_deref().filter(|path| !path.exists()) {
+            return Err(Failure::error(format!("there is no store at {}", path.display()))
+                .hint("check the path; `duetime push --store PATH` makes a store"));
+        }
+        self.with_new(command).await
+    }
+
+    /// Runs a command on the jobs; a store file is made where there is none.
+    pub(crate) async fn with_new<T>(&self, command: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
+        let client = self.open().await?;
+        let result = command(&client).await;
+        let closed = client.close().await;
+        let value = result?;
+        closed?;
+        Ok(value)
+    }
+
+    /// A client, to be closed.
+    pub(crate) async fn open(&self) -> Result<Client> {
+        match &self.store {
+            Some(path) if path == Path::new(MEMORY) => {
+                Err(Failure::usage("a store in memory would be gone when this command ends")
+                    .hint("start `duetime serve --store memory`, and leave out --store here"))
+            }
+            Some(path) => {
+                let client = Client::open(path).await?;
+                loaded(&client).await?;
+                Ok(client)
+            }
+            None => Ok(Client::connect(&self.address())?),
+        }
+    }
+
+    /// The server's address.
+    pub(crate) fn address(&self) -> String {
+        let named = self.server.clone().or_else(|| std::env::var(SERVER_ENV).ok().filter(|url| !url.is_empty()));
+        named.unwrap_or_else(|| SERVER_DEFAULT.to_owned())
+    }
+}
+
+/// Waits until all that is due soon is known, so that nothing is missed. Where the loading falters, what is known must
+/// do.
+pub(crate) async fn loaded(client: &Client) -> Result {
+    loop {
+        let health = client.health().await?;
+        if health.is_loaded || !health.degraded.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

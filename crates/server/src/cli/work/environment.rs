@@ -1,0 +1,21 @@
+//! What a command finds in its environment.
+
+use duetime::wire::Instant;
+use duetime_core::Job;
+
+/// Names and values for a job's command.
+pub(super) fn of(job: &Job) -> Vec<(&'static str, String)> {
+    let text = |text: &str| text.replace('\0', "\u{fffd}");
+    vec![
+        ("DUETIME_ID", job.id.to_string()),
+        ("DUETIME_QUEUE", text(&job.queue)),
+        ("DUETIME_KIND", text(&job.kind)),
+        ("DUETIME_ATTEMPT", job.attempt.to_string()),
+        ("DUETIME_DUE_AT", Instant(job.due_at).to_string()),
+        ("DUETIME_DUE_AT_MS", job.due_at.to_string()),
+        ("DUETIME_TAGS", text(&job.tags.join("\n"))),
+        ("DUETIME_KEY", text(job.key.as_deref().unwrap_or(""))),
+        ("DUETIME_RECEIPT", job.receipt().to_string()),
+        ("DUETIME_EPOCH", job.epoch.to_string()),
+    ]
+}

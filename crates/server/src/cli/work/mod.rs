@@ -1,0 +1,161 @@
+//! `duetime work`: a worker that runs a command for each job.
+
+mod ending;
+mod environment;
+mod handler;
+mod process;
+mod program;
+mod stop;
+mod tail;
+
+use super::exit::{Failure, Result, TRY_LATER};
+use super::output;
+use super::target::{Target, loaded};
+use duetime::wire::Span;
+use duetime::{Client, Summary, Worker};
+use duetime_core::name;
+use handler::Handler;
+use program::Program;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use stop::Stop;
+
+/// How long running commands may take to finish after the first signal: as long as they like, since a second signal
+/// ends them. A century.
+const STOP_LIMIT: Duration = Duration::from_secs(100 * 365 * 86_400);
+/// How often a held store is tried again.
+const HELD_RETRY: Duration = Duration::from_millis(100);
+
+/// Run a command for each job that is due.
+///
+/// The payload is the command's standard input; DUETIME_ID, _QUEUE, _KIND, _ATTEMPT, _DUE_AT, _DUE_AT_MS, _TAGS (one
+/// per line), _KEY, _RECEIPT and _EPOCH are in its environment. Exit status 0 completes the job, 65 fails it for good,
+/// anything else fails the attempt, with the end of standard error as the message. The lease is extended while the
+/// command runs. It runs in a process group of its own, which is ended (SIGTERM, after 5 s SIGKILL) at the time limit,
+/// when the job is cancelled, and when its lease is lost.
+///
+/// The first SIGTERM or SIGINT lets running commands finish; a second one ends them and gives their jobs back.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime work orders -- ./cancel-order.sh
+  duetime work mails invoices --concurrency 8 --time-limit 10m -- python3 send.py
+  * * * * *  duetime work orders --for 58s -- ./cancel-order.sh       (crontab)
+
+Exit codes: 0 also where jobs failed; 75 nothing was done, try again later; 126 and 127 as in a shell.")]
+pub(crate) struct Args {
+    /// The queues, in strict order
+    #[arg(value_name = "QUEUE", required = true, num_args = 1..)]
+    queues: Vec<Arc<str>>,
+    /// Commands that run at the same time
+    #[arg(long, short, value_name = "N", default_value = "1")]
+    concurrency: NonZero<u16>,
+    /// Run all that is due, then exit
+    #[arg(long, conflicts_with = "span")]
+    once: bool,
+    /// Work for this long, finish what runs, then exit
+    #[arg(long = "for", id = "span", value_name = "SPAN")]
+    span: Option<Span>,
+    /// End a command that runs for longer
+    #[arg(long, value_name = "SPAN")]
+    time_limit: Option<Span>,
+    /// How long a job is leased before the lease is extended; 1s to 12h
+    #[arg(long, value_name = "SPAN")]
+    lease: Option<Span>,
+    /// How long to wait for a store that another process holds; then exit with 75
+    #[arg(long, value_name = "SPAN", default_value = "10s")]
+    wait: Span,
+    /// Keep standard output, up to 1 MiB, as the job's result instead of passing it on
+    #[arg(long)]
+    result: bool,
+    #[command(flatten)]
+    target: Target,
+    /// The command and its arguments, run without a shell
+    #[arg(last = true, required = true, value_name = "CMD ARGS")]
+    command: Vec<OsString>,
+}
+
+pub(crate) async fn run(args: Args) -> Result {
+    for queue in &args.queues {
+        name::check_queue(queue)?;
+    }
+    // Before anything is reserved: a command that is not there must not fail every job.
+    let program = Program::find(&args.command)?;
+    let stop = Stop::on_signals()?;
+    let client = open(&args, &stop).await?;
+    let result = work(&args, &client, program, &stop).await;
+    let closed = client.close().await;
+    let summary = result?;
+    closed?;
+    tell(summary, args.target.json)
+}
+
+async fn work(args: &Args, client: &Client, program: Program, stop: &Stop) -> Result<Summary> {
+    if args.once {
+        // A server that has just started may not know yet all that is due.
+        loaded(client).await?;
+    }
+    let handler = Handler {
+        program,
+        server: args.target.store.is_none().then(|| args.target.address()),
+        time_limit: args.time_limit.map(|span| Duration::from_millis(span.0)),
+        keeps_result: args.result,
+        stop: stop.clone(),
+    };
+    let mut worker = Worker::new(client).concurrency(args.concurrency.get().into()).stop_limit(STOP_LIMIT);
+    for queue in &args.queues {
+        worker = worker.queue(queue.clone());
+    }
+    if let Some(Span(lease_ms)) = args.lease {
+        worker = worker.lease(Duration::from_millis(lease_ms));
+    }
+    let handler = Arc::new(handler);
+    let worker = worker.fallback(move |_, context| {
+        let handler = handler.clone();
+        async move { handler.run(context).await }
+    });
+    let end = stop.asked_within(args.span.map(|span| Duration::from_millis(span.0)));
+    let summary = if args.once { worker.run_once_until(end).await } else { worker.run_until(end).await }
+        .map_err(Failure::from)?;
+    stop.fault().map_or(Ok(summary), Err)
+}
+
+/// Opens the store or server, waiting for a store that is held.
+async fn open(args: &Args, stop: &Stop) -> Result<Client> {
+    let begin = Instant::now();
+    let wait = Duration::from_millis(args.wait.0);
+    loop {
+        let left = wait.saturating_sub(begin.elapsed());
+        match args.target.open().await {
+            Err(failure) if failure.is_held() && !left.is_zero() => {
+                tokio::select! {
+                    () = tokio::time::sleep(HELD_RETRY.min(left)) => {}
+                    () = stop.asked_within(None) => return Err(Failure::quiet(TRY_LATER)),
+                }
+            }
+            opened => return opened,
+        }
+    }
+}
+
+fn tell(summary: Summary, json: bool) -> Result {
+    #[derive(Serialize)]
+    struct Line {
+        succeeded: u64,
+        failed: u64,
+        released: u64,
+        lost: u64,
+    }
+    let Summary { succeeded, failed, released, lost } = summary;
+    if json {
+        return output::json(&Line { succeeded, failed, released, lost });
+    }
+    // Not into a pipe or a file: cron sends a mail for every word.
+    if std::io::stderr().is_terminal() {
+        eprintln!("{succeeded} succeeded, {failed} failed, {released} given back, {lost} lost their lease");
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! One run of a command: its process group, its pipes, its end.
+//!
+//! However the run ends, also where its future is dropped, no process of a run that was ended stays behind. A command
+//! that ends by itself may leave others in the background; they lose their pipes.
+
+use super::program::Program;
+use super::tail::Tail;
+use duetime_core::Payload;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio_util::task::AbortOnDropHandle;
+
+/// Bytes kept of standard error.
+const MESSAGE_BYTES: usize = 4 << 10;
+/// Bytes read from a pipe in one go: what Linux keeps in one.
+const CHUNK_BYTES: usize = 64 << 10;
+/// How long processes have to heed SIGTERM.
+const HEED: Duration = Duration::from_secs(5);
+/// How often it is looked whether they are gone.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long pipes that background processes hold open are read after the command's end.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// A command that runs.
+pub(super) struct Process {
+    child: Child,
+    group: Group,
+    _input: AbortOnDropHandle<()>,
+    errors: Pipe,
+    output: Option<Pipe>,
+}
+
+/// What a command left behind.
+pub(super) struct Ended {
+    /// How it ended.
+    pub(super) status: ExitStatus,
+    /// The end of its standard error.
+    pub(super) message: String,
+    /// Its standard output, where it was kept; `None` also where it was too much.
+    pub(super) output: Option<Vec<u8>>,
+}
+
+impl Process {
+    /// Starts it with the payload as its input. Standard output is kept up to so many bytes, or passed on.
+    pub(super) fn start(
+        program: &Program,
+        environment: Vec<(&'static str, String)>,
+        payload: Payload,
+        output_bytes_max: Option<usize>,
+    ) -> io::Result<Self> {
+        let mut command = Command::new(&program.path);
+        command.arg0(&program.name).args(&program.arguments).envs(environment);
+        command.stdin(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command.stdout(if output_bytes_max.is_some() { Stdio::piped() } else { Stdio::inherit() });
+        let mut child = command.spawn()?;
+        let leader = child.id().and_then(|id| i32::try_from(id).ok()).ok_or(io::ErrorKind::NotFound)?;
+        let group = Group { leader: Pid::from_raw(leader), is_over: false };
+
+        let mut stdin = child.stdin.take();
+        let input = tokio::spawn(async move {
+            // A command need not read its input: then the pipe breaks, and that is all.
+            if let Some(stdin) = &mut stdin {
+                let _ = stdin.write_all(&payload).await;
+            }
+        });
+        let errors = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let output = output_bytes_max.zip(child.stdout.take());
+        Ok(Self {
+            child,
+            group,
+            _input: AbortOnDropHandle::new(input),
+            errors: Pipe::read(errors, Kept::End(Tail::new(MESSAGE_BYTES)), true),
+            output: output.map(|(bytes_max, pipe)| Pipe::read(pipe, Kept::All(Vec::new(), bytes_max), false)),
+        })
+    }
+
+    /// Waits for its end. May be dropped and called again.
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+
+    /// Ends the whole group: SIGTERM, then SIGKILL after 5 s.
+    pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
+        self.group.signal(Signal::SIGTERM);
+        let gone = async {
+            let _ = self.child.wait().await;
+            while self.group.is_there() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        if tokio::time::timeout(HEED, gone).await.is_err() {
+            self.group.signal(Signal::SIGKILL);
+        }
+        self.child.wait().await
+    }
+
+    /// What it left behind, once it has ended.
+    pub(super) async fn ended(mut self, status: ExitStatus) -> Ended {
+        self.group.is_over = true;
+        let message = match self.errors.finish().await {
+            Kept::End(tail) => tail.text(),
+            Kept::All(..) => String::new(),
+        };
+        let output = match self.output {
+            Some(pipe) => match pipe.finish().await {
+                Kept::All(bytes, bytes_max) if bytes.len() <= bytes_max => Some(bytes),
+                _ => None,
+            },
+            None => None,
+        };
+        Ended { status, message, output }
+    }
+}
+
+/// The processes of a run. Dropped before the run is over it kills them.
+struct Group {
+    leader: Pid,
+    is_over: bool,
+}
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        // Where none is left there is nothing to end.
+        let _ = killpg(self.leader, signal);
+    }
+
+    fn is_there(&self) -> bool {
+        killpg(self.leader, None) != Err(Errno::ESRCH)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.signal(Signal::SIGKILL);
+        }
+    }
+}
+
+/// What is kept of a pipe.
+enum Kept {
+    End(Tail),
+    /// All, up to so many bytes: one more says that there was more.
+    All(Vec<u8>, usize),
+}
+
+impl Kept {
+    fn push(&mut self, chunk: &[u8]) {
+        match self {
+            Self::End(tail) => tail.push(chunk),
+            Self::All(bytes, bytes_max) => {
+                let room = (*bytes_max + 1).saturating_sub(bytes.len());
+                bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            }
+        }
+    }
+}
+
+/// A pipe that is read to its end whatever comes, so that nobody waits for us.
+struct Pipe {
+    kept: Arc<Mutex<Kept>>,
+    reader: AbortOnDropHandle<()>,
+}
+
+impl Pipe {
+    /// Reads a pipe; what comes also goes to standard error, if so wanted.
+    fn read(mut pipe: impl AsyncRead + Unpin + Send + 'static, kept: Kept, passes_on: bool) -> Self {
+        let kept = Arc::new(Mutex::new(kept));
+        let shared = kept.clone();
+        let reader = tokio::spawn(async move {
+            let mut chunk = vec![0; CHUNK_BYTES];
+            while let Ok(length @ 1..) = pipe.read(&mut chunk).await {
+                shared.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk[..length]);
+                if passes_on {
+                    // Where nobody reads ours, the command's is kept all the same.
+                    let _ = tokio::io::stderr().write_all(&chunk[..length]).await;
+                }
+            }
+        });
+        Self { kept, reader: AbortOnDropHandle::new(reader) }
+    }
+
+    /// What came until the end, or until a moment after the command's.
+    async fn finish(mut self) -> Kept {
+        let _ = tokio::time::timeout(GRACE, &mut self.reader).await;
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut kept, Kept::All(Vec::new(), 0))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,28 @@
+//! What every request is handled with.
+
+use super::limits::LARGE_BODIES_MAX;
+use duetime_core::Engine;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// What every request is handled with; a cheap handle.
+#[derive(Clone)]
+pub(crate) struct App {
+    /// Does what is asked.
+    pub(crate) engine: Engine,
+    /// Cancelled when the server begins to stop: those who wait for jobs are let go.
+    pub(crate) stopping: CancellationToken,
+    /// One for each large body that may be held.
+    pub(super) large_bodies: Arc<Semaphore>,
+    /// Whether only names of this machine are answered to; see [`guard`](super::guard).
+    pub(super) local_only: bool,
+}
+
+impl App {
+    /// Handles requests with this engine.
+    pub(crate) fn new(engine: Engine, local_only: bool) -> Self {
+        let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES_MAX));
+        Self { engine, stopping: CancellationToken::new(), large_bodies, local_only }
+    }
+}

@@ -1,0 +1,142 @@
+//! Arrays of requests: each element is answered by itself, also one that cannot be read.
+
+use super::problem::Problem;
+use duetime::wire::{Answer, Object};
+use duetime_core::Error;
+use duetime_core::limits::BATCH_JOBS_MAX;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, SeqAccess};
+use serde_json::value::RawValue;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// What an array asks for.
+pub(super) struct Batch<T> {
+    /// What could be read, in order.
+    pub(super) asked: Vec<T>,
+    /// What could not, by its place in the array.
+    refused: Vec<(usize, Problem)>,
+}
+
+impl<T> Batch<T> {
+    /// What could be read, and what puts the answers to it back among the refusals.
+    pub(super) fn split(self) -> (Vec<T>, Merge) {
+        (self.asked, Merge(self.refused))
+    }
+}
+
+/// The refusals of a batch.
+pub(super) struct Merge(Vec<(usize, Problem)>);
+
+impl Merge {
+    /// One answer for each element of the array, in order.
+    pub(super) fn answers<T>(self, answers: impl IntoIterator<Item = Answer<T>>) -> Vec<Answer<T>> {
+        let mut answers: Vec<_> = answers.into_iter().collect();
+        for (place, problem) in self.0 {
+            answers.insert(place, Answer::Problem(Box::new(problem.into())));
+        }
+        answers
+    }
+}
+
+/// Reads an array and makes something of each element, without holding the elements.
+///
+/// # Errors
+/// What is wrong with the array as a whole.
+pub(super) fn read<'a, T, U>(text: &'a str, make: impl Fn(T) -> Result<U, Error>) -> Result<Batch<U>, Problem>
+where
+    T: Deserialize<'a>,
+{
+    match each(text, |Object(element): Object<T>| Ok(make(element)?)) {
+        // An element has the wrong form: find out which, and say so there. Rare, so that it may take two passes.
+        Err(error) if error.is_data() => Ok(each(text, |raw: &RawValue| {
+            let Object(element) = serde_json::from_str::<Object<T>>(raw.get())?;
+            Ok(make(element)?)
+        })?),
+        read => Ok(read?),
+    }
+}
+
+fn each<'a, T, U>(text: &'a str, make: impl Fn(T) -> Result<U, Problem>) -> Result<Batch<U>, serde_json::Error>
+where
+    T: Deserialize<'a>,
+{
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let batch = deserializer.deserialize_seq(Visitor { make, of: PhantomData })?;
+    deserializer.end()?;
+    Ok(batch)
+}
+
+struct Visitor<T, F> {
+    make: F,
+    of: PhantomData<T>,
+}
+
+impl<'de, T, U, F> de::Visitor<'de> for Visitor<T, F>
+where
+    T: Deserialize<'de>,
+    F: Fn(T) -> Result<U, Problem>,
+{
+    type Value = Batch<U>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Batch<U>, A::Error> {
+        let mut batch = Batch { asked: Vec::new(), refused: Vec::new() };
+        while let Some(element) = elements.next_element()? {
+            let place = batch.asked.len() + batch.refused.len();
+            if place == BATCH_JOBS_MAX {
+                return Err(de::Error::custom(format_args!("expected at most {BATCH_JOBS_MAX} elements, got more")));
+            }
+            match (self.make)(element) {
+                Ok(made) => batch.asked.push(made),
+                Err(problem) => batch.refused.push((place, problem)),
+            }
+        }
+        Ok(batch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use duetime::wire::TargetBody;
+
+    fn numbers(text: &str) -> Result<Batch<u64>, Problem> {
+        read(text, |body: TargetBody| match body.id.get() {
+            9 => Err(Error::invalid("id", "not 9", 9)),
+            number => Ok(number),
+        })
+    }
+
+    #[test]
+    fn each_element_is_answered_in_its_place() {
+        let text = r#"[{"id":"9"},{"id":"1"},{"od":1},7,{"id":"2"},{"id":"9"}]"#;
+        let (asked, merge) = numbers(text).unwrap().split();
+        assert_eq!(asked, [1, 2]);
+        let answers = merge.answers(asked.into_iter().map(Answer::Done));
+        let words: Vec<_> = answers
+            .iter()
+            .map(|answer| match answer {
+                Answer::Done(number) => number.to_string(),
+                Answer::Problem(problem) => problem.detail.clone(),
+            })
+            .collect();
+        assert_eq!((&*words[1], &*words[4]), ("1", "2"));
+        assert!(words[0].contains("not 9") && words[5].contains("not 9"));
+        assert!(words[2].contains("unknown field `od`") && words[3].contains("expected an object"), "{words:?}");
+    }
+
+    #[test]
+    fn a_broken_or_endless_array_is_refused_as_a_whole() {
+        let code = |text: &str| numbers(text).err().map(|problem| duetime::wire::Problem::from(problem).code);
+        assert_eq!(code("[]"), None);
+        assert_eq!(code(&format!("[{}7]", "7,".repeat(BATCH_JOBS_MAX - 1))), None);
+        assert_eq!(code(&format!("[{}7]", "7,".repeat(BATCH_JOBS_MAX))).as_deref(), Some("invalid"));
+        for text in ["[", "[{}", r#"[{"id":"1"},]"#, r#"[{"od":"1"}] ["#, "[7,tru]"] {
+            assert_eq!(code(text).as_deref(), Some("malformed_json"), "{text}");
+        }
+    }
+}

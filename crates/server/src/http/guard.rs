@@ -1,0 +1,94 @@
+//! What is refused before any route is looked for, and what holds for every request.
+//!
+//! There is no authentication yet, so a web page that the user merely visits must not reach the server: browsers name
+//! the page's origin, and the name by which they think to have reached us.
+
+use super::app::App;
+use super::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
+use super::problem::{Problem, Refusal};
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Method, Request};
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+/// The only path with parameters.
+const FIND_PATH: &str = "/v1/jobs";
+
+/// Whether the request may go on to its route.
+pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<(), Problem> {
+    let (uri, headers) = (request.uri(), request.headers());
+    let path_bytes = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let bytes = headers.iter().fold(path_bytes, |sum, (name, value)| sum + name.as_str().len() + value.len());
+    if bytes > HEAD_BYTES_MAX || headers.len() > HEADERS_MAX {
+        let expected = format!("expected a head of at most {HEAD_BYTES_MAX} bytes and {HEADERS_MAX} fields");
+        return Err(Refusal::HeadTooLarge.because(format!("{expected}, got {bytes} and {}", headers.len())));
+    }
+    let host = headers.get(HOST).and_then(|value| value.to_str().ok()).or(uri.authority().map(Authority::as_str));
+    if app.local_only && host.is_some_and(|host| !is_local(host)) {
+        let host = host.unwrap_or_default();
+        let detail = format!("expected the host localhost or an address (or --allow-remote), got {host:?}");
+        return Err(Refusal::Host.because(detail));
+    }
+    check_origin(headers, host)?;
+    if let Some(query) = uri.query().filter(|query| !query.is_empty() && uri.path() != FIND_PATH) {
+        let detail = format!("expected no query parameters at {}, got {query:?}", uri.path());
+        return Err(Refusal::Invalid.because(detail));
+    }
+    Ok(())
+}
+
+fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), Problem> {
+    let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
+    let origin = origin.to_str().unwrap_or_default();
+    let of_ours = origin.split_once("://").is_some_and(|(_, authority)| Some(authority) == host);
+    if of_ours {
+        return Ok(());
+    }
+    Err(Refusal::Origin.because(format!("expected no origin, or this server's own, got {origin:?}")))
+}
+
+/// Whether a page cannot have made its own name mean this machine: an address is no name.
+fn is_local(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host();
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+}
+
+/// Runs what handles a request; a panic in it is answered and logged, and ends nothing else.
+pub(super) async fn shield(method: Method, path: String, handle: impl Future<Output = Response>) -> Response {
+    let started = Instant::now();
+    let response = AssertUnwindSafe(handle).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!(%method, path, "a handler panicked");
+        Refusal::Internal.because("the server failed to handle this request; its log says more").into_response()
+    });
+    let status = response.status().as_u16();
+    tracing::debug!(%method, path, status, elapsed_us = started.elapsed().as_micros(), "request");
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_local() {
+        for host in ["localhost", "LocalHost:7300", "127.0.0.1:7300", "[::1]:7300", "192.168.0.7"] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example:7300", "127.0.0.1.evil.example", "", "a b"] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_answered() {
+        let response = shield(Method::GET, "/".to_owned(), async { panic!("a bug") }).await;
+        assert_eq!(response.status().as_u16(), 500);
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+    }
+}

@@ -1,0 +1,58 @@
+//! Reserve and take.
+//!
+//! A reserve that waits ends with its connection: the HTTP library drops the handler once the client has closed it, and
+//! the engine hands nothing to a caller that is gone. A client that shuts down its sending half counts as gone.
+
+use super::app::App;
+use super::body::One;
+use super::problem::Problem;
+use super::reply;
+use super::segment::{Queue, Segment};
+use axum::extract::State;
+use axum::response::Response;
+use duetime::wire::{self, Handout, Reserve, Take, Taken};
+use duetime_core::engine::{self, ReserveRequest};
+use duetime_core::{Error, JobId};
+
+pub(super) async fn reserve(
+    State(app): State<App>,
+    Segment(Queue(queue)): Segment<Queue>,
+    body: One,
+) -> Result<Response, Problem> {
+    let request = body.object::<Reserve>()?.into_request(Some(queue))?;
+    drop(body);
+    hand_out(&app, request).await
+}
+
+pub(super) async fn reserve_anywhere(State(app): State<App>, body: One) -> Result<Response, Problem> {
+    let request = body.object::<Reserve>()?.into_request(None)?;
+    drop(body);
+    hand_out(&app, request).await
+}
+
+async fn hand_out(app: &App, request: ReserveRequest) -> Result<Response, Problem> {
+    let mut handout = tokio::select! {
+        biased;
+        handout = app.engine.reserve(request) => handout?,
+        () = app.stopping.cancelled() => engine::Handout::default(),
+    };
+    let refused = refusals(&mut handout);
+    Ok(reply::ok(&Handout::new(&handout, refused)))
+}
+
+pub(super) async fn take(
+    State(app): State<App>,
+    Segment(Queue(queue)): Segment<Queue>,
+    body: One,
+) -> Result<Response, Problem> {
+    let request = body.object::<Take>()?.into_request(queue)?;
+    drop(body);
+    let mut handout = app.engine.take(request).await?;
+    let refused = refusals(&mut handout);
+    Ok(reply::ok(&Taken::new(&handout, refused, app.engine.now())))
+}
+
+fn refusals(handout: &mut engine::Handout) -> Vec<wire::Problem> {
+    let problem = |(id, error): (JobId, Error)| wire::Problem { id: Some(id), ..Problem::from(error).into() };
+    std::mem::take(&mut handout.refused).into_iter().map(problem).collect()
+}

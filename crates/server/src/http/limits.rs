@@ -1,0 +1,30 @@
+//! The limits of the edge. Those of jobs are the engine's.
+
+use std::time::Duration;
+
+/// Most connections at once; further ones wait to be accepted.
+pub(crate) const CONNECTIONS_MAX: usize = 10_000;
+/// Time to read a head; also how long a connection may idle between requests.
+pub(crate) const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
+/// Time to read a body.
+pub(crate) const BODY_TIME_MAX: Duration = Duration::from_secs(60);
+/// Largest head: its path and the names and values of its header fields.
+pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Most header fields.
+pub(crate) const HEADERS_MAX: usize = 64;
+/// Where a head is cut off without a problem document; also the buffer of a connection.
+pub(crate) const BUFFER_BYTES_MAX: usize = 128 << 10;
+/// Most header fields that are parsed at all.
+pub(crate) const HEADERS_PARSED_MAX: usize = 256;
+/// Largest body of a request about one thing: a result of 1 MiB, in base64, and what stands around it.
+pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
+/// Largest body of a batch: 64 MiB of payloads, in base64, and what stands around them.
+pub(crate) const BATCH_BODY_BYTES_MAX: usize = 96 << 20;
+/// Bodies above [`BODY_BYTES_MAX`] that are held at once; further ones wait.
+pub(crate) const LARGE_BODIES_MAX: usize = 8;
+/// How long a body that is too large is read and thrown away, so that its sender sees the answer.
+pub(crate) const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long running requests may go on once the server is told to stop.
+pub(crate) const STOP_TIME_MAX: Duration = Duration::from_secs(10);
+/// Pause after a connection could not be accepted, for want of file descriptors, say.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,49 @@
+//! Answers in JSON.
+
+use super::app::App;
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, ETAG, HeaderValue};
+use axum::http::{Response as HttpResponse, StatusCode};
+use axum::response::Response;
+use duetime::wire::JobBody;
+use duetime_core::{Error, Job};
+use serde::Serialize;
+
+/// What most answers are shorter than.
+const BYTES_USUAL: usize = 512;
+
+/// 200 with this body.
+pub(super) fn ok(body: &impl Serialize) -> Response {
+    with_status(StatusCode::OK, body)
+}
+
+/// This status with this body.
+pub(super) fn with_status(status: StatusCode, body: &impl Serialize) -> Response {
+    with_type(status, "application/json", body)
+}
+
+/// This status with this body of this media type.
+pub(super) fn with_type(status: StatusCode, media_type: &'static str, body: &impl Serialize) -> Response {
+    let mut bytes = Vec::with_capacity(BYTES_USUAL);
+    serde_json::to_writer(&mut bytes, body).expect("answers have no maps with keys that are no strings");
+    let mut response = HttpResponse::new(Body::from(bytes));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
+/// A job with its version as `ETag`.
+pub(super) fn job(app: &App, job: &Job) -> Response {
+    let mut response = ok(&JobBody::new(job, app.engine.now()));
+    let etag = HeaderValue::try_from(format!("\"{}\"", job.version)).expect("digits are allowed in a header");
+    response.headers_mut().insert(ETAG, etag);
+    response
+}
+
+/// The answer to a batch of one.
+pub(super) fn only<T>(answers: Vec<Result<T, Error>>) -> Result<T, Error> {
+    let mut answers = answers.into_iter();
+    let answer = answers.next().expect("an answer to each");
+    assert!(answers.next().is_none(), "one answer to each");
+    answer
+}

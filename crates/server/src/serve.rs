@@ -1,0 +1,83 @@
+//! `duetime serve`: opens the store, serves it, and stops in good order.
+
+mod args;
+mod banner;
+mod log;
+mod size;
+mod store;
+
+pub(crate) use args::Args;
+
+use crate::http::{self, App};
+use duetime_core::Error as CoreError;
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Why the server cannot serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum Error {
+    /// There is no authentication yet.
+    #[error(
+        "{0} can be reached from other machines, and there is no authentication yet: whoever reaches it can do anything \
+         to your jobs. Listen on 127.0.0.1, or say --allow-remote where the network is closed to others"
+    )]
+    Remote(SocketAddr),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {error}; is another server running there?")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The log cannot be set up.
+    #[error("expected --log-level to be error, warn, info, debug, trace or a filter such as info,hyper=debug: {0}")]
+    LogLevel(String),
+    /// Signals cannot be heard, or nothing can be printed.
+    #[error("the system refuses: {0}")]
+    System(#[from] std::io::Error),
+    /// The store cannot be opened or closed.
+    #[error(transparent)]
+    Store(#[from] CoreError),
+}
+
+/// Serves until the process is told to stop.
+pub(crate) async fn run(args: Args) -> Result<(), Error> {
+    if !args.listen.ip().is_loopback() && !args.allow_remote {
+        return Err(Error::Remote(args.listen));
+    }
+    log::start(&args)?;
+    // Before the store is opened, so that an address in use leaves it alone.
+    let address = args.listen;
+    let listener = TcpListener::bind(address).await.map_err(|error| Error::Listen { address, error })?;
+    let stop = stop_signal()?;
+    let engine = store::open(&args).await?;
+    banner::print(listener.local_addr()?, &args)?;
+    let app = App::new(engine.clone(), !args.allow_remote);
+    http::serve(listener, app, stop).await;
+    engine.stop().await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Is cancelled by SIGTERM and SIGINT. A second one ends the process at once.
+fn stop_signal() -> Result<CancellationToken, Error> {
+    /// As a shell reports a process that a SIGINT ended.
+    const EXIT_INTERRUPTED: i32 = 130;
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let token = CancellationToken::new();
+    let stop = token.clone();
+    tokio::spawn(async move {
+        let mut signalled = async || tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} };
+        signalled().await;
+        tracing::info!("stopping: running requests are finished first; a second signal ends at once");
+        stop.cancel();
+        signalled().await;
+        tracing::warn!("told to stop again: ending at once");
+        std::process::exit(EXIT_INTERRUPTED);
+    });
+    Ok(token)
+}

@@ -1,0 +1,50 @@
+//! What `duetime serve` is told.
+
+use super::size::Size;
+use clap::ValueEnum;
+use duetime_store::sqlite::Durability;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Serve a store over HTTP.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where to listen; with port 0 the system chooses one
+    #[arg(long, value_name = "ADDRESS", env = "DUETIME_LISTEN", default_value = "127.0.0.1:7300")]
+    pub(super) listen: SocketAddr,
+    /// The store's file, made where there is none; or `memory`, gone with the process
+    #[arg(long, value_name = "PATH", env = "DUETIME_STORE", default_value = "duetime.db")]
+    pub(super) store: PathBuf,
+    /// When what was answered is on disk: `commit` before the answer, `interval` at most 50 ms after it, `none` when the
+    /// system writes it
+    #[arg(long, value_name = "WHEN", env = "DUETIME_DURABILITY", default_value = "commit")]
+    pub(super) durability: Durability,
+    /// What is logged: error, warn, info, debug, trace, or a filter such as `info,hyper=debug`
+    #[arg(long, value_name = "LEVEL", env = "DUETIME_LOG_LEVEL", default_value = "info")]
+    pub(super) log_level: String,
+    /// How it is logged, on standard error
+    #[arg(long, value_name = "FORMAT", env = "DUETIME_LOG_FORMAT", default_value = "text")]
+    pub(super) log_format: LogFormat,
+    /// Largest payload of a job, up to 64MiB
+    #[arg(long, value_name = "SIZE", env = "DUETIME_PAYLOAD_MAX", default_value = "1MiB")]
+    pub(super) payload_max: Size,
+    /// Listen also where other machines can reach it. There is no authentication yet
+    #[arg(long, env = "DUETIME_ALLOW_REMOTE")]
+    pub(super) allow_remote: bool,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+impl Args {
+    /// The store's file; `None` for memory.
+    pub(super) fn file(&self) -> Option<&PathBuf> {
+        (self.store.as_os_str() != "memory").then_some(&self.store)
+    }
+}

@@ -1,0 +1,145 @@
+//! Commands for jobs and queues.
+
+use crate::support::{Place, finish};
+
+#[test]
+fn a_job_is_pushed_listed_and_shown() {
+    let place = Place::new();
+    let arguments =
+        ["push", "--queue", "orders", "--delay", "30m", "--tag", "order:7", "--key", "k7", r#"{"order":7}"#];
+    let said = place.ok(&arguments);
+    assert!(said.contains("pushed: queue orders, due in 30 min"), "{said}");
+    assert!(place.ok(&arguments).contains("kept (the key is held)"));
+
+    let table = place.ok(&["list", "--tag", "order:7"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 2, "{table}");
+    assert!(lines[0].contains("ID") && lines[0].contains("STATE") && lines[0].contains("TAGS"));
+    for word in ["orders", "scheduled", "in 30 min", "k7", "order:7", r#"{"order":7}"#] {
+        assert!(lines[1].contains(word), "{word}: {table}");
+    }
+    assert!(!table.contains('\x1b'), "colours only on a terminal");
+
+    let listed = place.json(&["list", "--queue", "orders", "--state", "scheduled"]);
+    assert_eq!(listed["jobs"][0]["payload"]["order"], 7);
+    let id = listed["jobs"][0]["id"].as_str().unwrap().to_owned();
+    let shown = place.ok(&["get", &id]);
+    assert!(shown.contains("state:        scheduled") && shown.contains("(in 30 min)"), "{shown}");
+    assert_eq!(place.job(&id)["tags"][0], "order:7");
+}
+
+#[test]
+fn standard_input_is_a_payload() {
+    let place = Place::new();
+    let ran = finish(place.command(&["push", "-", "--json"]), b"\xff\x00 bytes");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let listed = place.json(&["list"]);
+    assert_eq!(listed["jobs"][0]["payload_base64"], "/wAgYnl0ZXM=");
+}
+
+#[test]
+fn a_list_has_pages() {
+    let place = Place::new();
+    (0..3).for_each(|n| drop(place.push(&["--delay", "1h", &n.to_string()])));
+    let first = place.json(&["list", "--limit", "2"]);
+    assert_eq!(first["jobs"].as_array().unwrap().len(), 2);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let second = place.json(&["list", "--limit", "2", "--cursor", cursor]);
+    assert_eq!(second["jobs"].as_array().unwrap().len(), 1);
+    let ran = place.run(&["list", "--limit", "2"]);
+    assert!(ran.err.contains("--cursor"), "{ran:?}");
+}
+
+#[test]
+fn jobs_are_cancelled_rescheduled_and_retried() {
+    let place = Place::new();
+    let [a, b, c] = ["a", "b", "c"].map(|name| place.push(&["--delay", "1h", "--tag", "t", name]));
+    assert_eq!(place.ok(&["cancel", &a]), format!("{a} cancelled\n"));
+    assert_eq!(place.ok(&["cancel", &a]), format!("{a} already finished\n"));
+    assert!(place.ok(&["reschedule", &b, "--delay", "2h"]).contains("is due in 2 h"));
+    assert_eq!(place.json(&["cancel", "--tag", "t"])["cancelled"], 2);
+    assert_eq!(place.ok(&["retry", &c]), format!("{c} retried\n"));
+    assert_eq!(place.job(&c)["state"], "ready");
+
+    let ran = place.run(&["cancel", "7", &c]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("no job has the id 7") && ran.out.contains(&format!("{c} cancelled")), "{ran:?}");
+    let ran = place.run(&["cancel"]);
+    assert_eq!(ran.code, 2, "an empty selection cancels nothing: {ran:?}");
+}
+
+#[test]
+fn jobs_are_looked_at_and_taken() {
+    let place = Place::new();
+    place.push(&["--queue", "q", "now"]);
+    place.push(&["--queue", "q", "--delay", "1h", "later"]);
+    assert_eq!(place.json(&["peek", "q"])["jobs"].as_array().unwrap().len(), 2);
+    let taken = place.json(&["take", "q"]);
+    assert_eq!(taken["jobs"].as_array().unwrap().len(), 1);
+    assert_eq!(taken["jobs"][0]["state"], "succeeded");
+    assert_eq!(place.json(&["take", "q"])["jobs"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn queues_are_paused_and_purged() {
+    let place = Place::new();
+    place.push(&["--queue", "q", "--delay", "1h", "x"]);
+    place.ok(&["queues", "pause", "q"]);
+    let queues = place.json(&["queues"]);
+    assert_eq!((&queues["queues"][0]["scheduled"], &queues["queues"][0]["paused"]), (&1.into(), &true.into()));
+    assert!(place.ok(&["queues"]).contains("paused"));
+    place.ok(&["queues", "resume", "q"]);
+    assert_eq!(place.json(&["queues", "purge", "q"])["purged"], 1);
+}
+
+#[test]
+fn a_store_is_copied() {
+    let place = Place::new();
+    place.push(&["--delay", "1h", "x"]);
+    place.ok(&["backup", "copy.db"]);
+    let ran = finish(place.bare(&["list", "--store", "copy.db"]), b"");
+    assert!(ran.code == 0 && ran.out.contains("in 60 min"), "{ran:?}");
+    let again = place.run(&["backup", "copy.db"]);
+    assert!(again.code == 1 && again.err.contains("exists"), "{again:?}");
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let place = Place::new();
+    let missing = place.run(&["list"]);
+    assert!(missing.code == 1 && missing.err.contains("there is no store at test.db"), "{missing:?}");
+    // Port 1 of this machine serves nothing.
+    let ran = finish(place.bare(&["list", "--server", "http://127.0.0.1:1"]), b"");
+    assert!(ran.code == 75 && ran.err.contains("duetime serve") && ran.err.contains("--store"), "{ran:?}");
+    assert_eq!(ran.out, "");
+    for wrong in [&["push"][..], &["push", "--delay", "30", "x"], &["list", "--state", "odd"], &["frobnicate"]] {
+        let ran = place.run(wrong);
+        assert!(ran.code == 2 && !ran.err.is_empty(), "{wrong:?}: {ran:?}");
+    }
+    let ran = place.run(&["push", "--queue", "no spaces", "x"]);
+    assert!(ran.code == 1 && ran.err.contains("queue"), "{ran:?}");
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let place = Place::new();
+    let commands = [
+        "push",
+        "list",
+        "get",
+        "cancel",
+        "reschedule",
+        "retry",
+        "queues",
+        "peek",
+        "take",
+        "work",
+        "bench",
+        "backup",
+        "demo",
+    ];
+    for command in commands {
+        let ran = finish(place.bare(&[command, "--help"]), b"");
+        assert!(ran.code == 0 && ran.out.contains("Example"), "{command}: {ran:?}");
+    }
+}

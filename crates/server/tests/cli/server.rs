@@ -1,0 +1,124 @@
+//! Commands against a server.
+
+use crate::support::{Place, Ran, finish, is_running, pid, pid_in, until, wait};
+use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+/// A server on the folder's store, on a port of its own.
+struct Server {
+    place: Place,
+    child: Option<Child>,
+    url: String,
+}
+
+impl Server {
+    fn start() -> Self {
+        let place = Place::new();
+        let mut child = place.command(&["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let url = lines.find_map(|line| Some(line.unwrap().split_once("listening on ")?.1.trim().to_owned()));
+        // Somebody has to read what else it says.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { place, child: Some(child), url: url.expect("the server says where it listens") }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        let mut command = self.place.bare(arguments);
+        command.env("DUETIME_SERVER", &self.url);
+        finish(command, b"")
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let ran = self.run(&[arguments, &["--json"]].concat());
+        assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
+        serde_json::from_str(&ran.out).unwrap()
+    }
+
+    fn push(&self, arguments: &[&str]) -> String {
+        self.json(&[&["push"], arguments].concat())["id"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let Some(child) = self.child.take() else { return };
+        // It may have ended already.
+        let _ = kill(pid(&child), Signal::SIGTERM);
+        if !std::thread::panicking() {
+            assert!(wait(child).success());
+        }
+    }
+}
+
+#[test]
+fn all_commands_work_on_a_server_too() {
+    let server = Server::start();
+    let id = server.push(&["--queue", "orders", "--delay", "30m", "--tag", "order:7", r#"{"order":7}"#]);
+    assert_eq!(server.json(&["get", &id])["payload"]["order"], 7);
+    assert_eq!(server.json(&["list", "--tag", "order:7"])["jobs"][0]["id"], *id);
+    assert_eq!(server.json(&["peek", "orders"])["jobs"][0]["id"], *id);
+    assert_eq!(server.json(&["queues"])["queues"][0]["scheduled"], 1);
+    assert_eq!(server.json(&["reschedule", &id, "--delay", "0s"])["state"], "ready");
+    assert_eq!(server.json(&["take", "orders"])["jobs"][0]["id"], *id);
+    assert_eq!(server.run(&["retry", &id]).out, format!("{id} retried\n"));
+    assert_eq!(server.json(&["cancel", "--tag", "order:7"])["cancelled"], 1);
+    assert_eq!(server.json(&["cancel", &id])["outcome"], "already_finished");
+    let ran = server.run(&["get", "7"]);
+    assert!(ran.code == 1 && ran.err.contains("no job has the id 7"), "{ran:?}");
+}
+
+#[test]
+fn a_cancelled_job_is_ended() {
+    let server = Server::start();
+    let id = server.push(&["x"]);
+    let script = "sleep 1000 & echo $! > grandchild; wait";
+    let mut command = server.place.bare(&["work", "default", "--lease", "1s", "--", "sh", "-c", script]);
+    let worker = command.env("DUETIME_SERVER", &server.url).spawn().unwrap();
+    let grandchild = pid_in(&server.place.path("grandchild"));
+    assert_eq!(server.run(&["cancel", &id]).out, format!("{id} cancel requested\n"));
+    let job = until("the job is cancelled", || {
+        let job = server.json(&["get", &id]);
+        (job["state"] == "cancelled").then_some(job)
+    });
+    assert!(!is_running(grandchild), "{job}");
+    kill(pid(&worker), Signal::SIGTERM).unwrap();
+    assert!(wait(worker).success());
+}
+
+#[test]
+fn a_command_can_push_to_the_same_server() {
+    let server = Server::start();
+    server.push(&["--queue", "first", "x"]);
+    let duetime = env!("CARGO_BIN_EXE_duetime");
+    let script = format!("{duetime} push --queue second \"$DUETIME_ID\"");
+    let ran = server.run(&["work", "first", "--once", "--", "sh", "-c", &script]);
+    assert!(ran.code == 0 && ran.out.contains("pushed: queue second"), "{ran:?}");
+}
+
+#[test]
+fn a_live_store_is_copied_and_not_touched_otherwise() {
+    let server = Server::start();
+    let id = server.push(&["--delay", "1h", "x"]);
+    let ran = server.place.run(&["list"]);
+    assert!(ran.code == 75 && ran.err.contains("held by the process"), "{ran:?}");
+    assert_eq!(server.place.run(&["backup", "copy.db"]).code, 0);
+    let copied = finish(server.place.bare(&["get", &id, "--store", "copy.db"]), b"");
+    assert!(copied.code == 0 && copied.out.contains("scheduled"), "{copied:?}");
+}
+
+#[test]
+fn a_server_is_measured() {
+    let server = Server::start();
+    for load in [
+        &["bench", "push", "-n", "2500", "--key", "--tags", "1"][..],
+        &["bench", "cycle", "-n", "2500"],
+        &["bench", "lateness", "-n", "100", "--rate", "100"],
+    ] {
+        let report = server.json(&[load, &["--server", &server.url]].concat());
+        assert!(report["timings"][0]["count"].as_u64().unwrap() > 0, "{report}");
+    }
+    let report = server.json(&["bench", "restart", "-n", "3000"]);
+    assert_eq!((&report["figures"][2]["name"], &report["figures"][2]["value"]), (&"loaded".into(), &3_000.0.into()));
+}

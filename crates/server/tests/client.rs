@@ -1,0 +1,155 @@
+//! The library's cases on a server process, and what becomes of a worker whose server goes away.
+
+#[path = "../../duetime/tests/cases/mod.rs"]
+mod cases;
+
+use cases::{Remind, ended, push, queue};
+use duetime::{Client, Context, Stage, Summary, Worker};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc};
+
+struct Server {
+    child: Child,
+    _stdout: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Server {
+    fn start(listen: &str, store: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_duetime"));
+        command.env_clear().args(["serve", "--log-level", "error", "--listen", listen, "--store"]).arg(store);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        let address = loop {
+            assert!(stdout.read_line(&mut said).unwrap() > 0, "the server ended: {said}");
+            if let Some(address) = said.lines().find_map(|line| line.trim().strip_prefix("listening on ")) {
+                break address.to_owned();
+            }
+        };
+        Self { child, _stdout: stdout, address }
+    }
+
+    fn memory() -> Self {
+        Self::start("127.0.0.1:0", Path::new("memory"))
+    }
+
+    /// In good order: the leases of the last instant are recorded too.
+    fn stop(mut self) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.address).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+macro_rules! cases {
+    ($($module:ident: $($case:ident)*;)*) => {
+        $($(
+            #[tokio::test]
+            async fn $case() {
+                let server = Server::memory();
+                cases::$module::$case(server.client()).await;
+            }
+        )*)*
+    };
+}
+
+cases! {
+    calls:
+        a_push_keeps_what_the_builder_says
+        a_push_beyond_a_limit_is_refused
+        a_batch_is_answered_in_order
+        bytes_come_back_as_they_were
+        leases_are_settled_once
+        a_reserve_waits_and_is_called_off
+        due_jobs_are_seen_and_taken
+        jobs_are_changed_on_their_condition
+        jobs_are_found_and_cancelled_by_tag
+        queues_are_managed;
+    worker:
+        a_typed_job_is_worked_off
+        all_that_is_due_is_run_once
+        handlers_are_for_kinds_and_queues_in_order
+        a_panic_is_a_failure
+        a_payload_that_does_not_decode_is_a_failure
+        errors_say_what_follows
+        what_fails_is_tried_again
+        an_unknown_kind_is_given_back
+        a_handler_that_blocks_keeps_its_lease
+        a_job_behind_a_handler_that_blocks_is_given_back
+        a_cancel_reaches_the_handler
+        a_stop_lets_handlers_finish_and_gives_the_rest_back
+        an_idle_worker_stops_at_once
+        a_stop_whose_limit_is_over_cancels_and_then_aborts
+        a_worker_that_is_dropped_tells_its_handlers
+        a_malformed_queue_ends_the_worker;
+}
+
+/// The server is stopped while a handler runs, and started again: the handler goes on, its outcome counts, and the
+/// worker takes the next job.
+#[tokio::test]
+async fn a_worker_outlives_its_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("duetime.db");
+    let server = Server::start("127.0.0.1:0", &store);
+    let (address, client, queue) = (server.address.clone(), server.client(), queue());
+    let first = push(&client, &queue, 1).await;
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let gate = Arc::new(Semaphore::new(0));
+    let passed = gate.clone();
+    let worker = Worker::new(&client).queue(queue.clone()).concurrency(1).handler(move |_: Remind, _: Context| {
+        started.send(()).unwrap();
+        let gate = passed.clone();
+        async move { Ok(gate.acquire().await.map(|permit| permit.forget())?) }
+    });
+    let script = async {
+        starts.recv().await.unwrap();
+        server.stop();
+        gate.add_permits(1);
+        let refused = client.push(Remind { user: 2 }).queue(queue.clone()).await.unwrap_err();
+        assert!(refused.is_retryable(), "{refused}");
+        let server = Server::start(address.strip_prefix("http://").unwrap(), &store);
+        let second = push(&client, &queue, 2).await;
+        starts.recv().await.unwrap();
+        gate.add_permits(1);
+        (server, second)
+    };
+    let (done, finish) = tokio::sync::oneshot::channel();
+    let script = async move {
+        let ran = script.await;
+        done.send(()).unwrap();
+        ran
+    };
+    let worked = worker.run_until(async { finish.await.unwrap() });
+    let (summary, (server, second)) = tokio::join!(worked, script);
+    assert_eq!(summary.unwrap(), Summary { succeeded: 2, ..Summary::default() });
+    for id in [first, second] {
+        assert_eq!(ended(&client, id, Stage::Succeeded).await.attempt, 1);
+    }
+    drop(server);
+}
+
+#[tokio::test]
+async fn a_worker_run_once_tells_that_its_server_is_away() {
+    let server = Server::memory();
+    let client = server.client();
+    drop(server);
+    let worker = Worker::new(&client).queue(queue()).stop_limit(Duration::ZERO).handler(cases::nothing);
+    assert_eq!(worker.run_once().await.unwrap_err().code(), "unreachable");
+}

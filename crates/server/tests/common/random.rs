@@ -1,0 +1,31 @@
+//! A small seeded source of random numbers: SplitMix64 (Steele, Lea and Flood, 2014).
+
+use std::ops::Range;
+
+/// Random numbers that a seed repeats.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn any(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// One of a range that is not empty.
+    pub(crate) fn within(&mut self, range: Range<u64>) -> u64 {
+        range.start + self.any() % (range.end - range.start)
+    }
+
+    /// True in so many of a hundred cases.
+    pub(crate) fn percent(&mut self, percent: u64) -> bool {
+        self.within(0..100) < percent
+    }
+}

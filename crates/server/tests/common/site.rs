@@ -1,0 +1,195 @@
+//! A server that comes and goes, and the way to it: who calls waits while it is down, and learns what was answered.
+//!
+//! What a kill may undo is known here too. Leases are written soon after they are granted, without anybody waiting for
+//! that, but in one stream with all else: once a later write has been acknowledged they are in. So the *last instant*
+//! of a kill begins a little before the last acknowledged write was sent, however slow the machine is.
+
+use super::server::Server;
+use duetime::{Client, Error};
+use duetime_core::{Clock, Millis, SystemClock};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// How long before the last acknowledged write a lease must have been granted to be in.
+const LAST_INSTANT_MS: u64 = 100;
+/// When a condition is given up; never reached where all is well.
+const CONDITION_LIMIT: Duration = Duration::from_secs(90);
+/// Ports outside the range from which the system takes those of clients: a client that calls while nobody listens
+/// could else be given the very port that it calls.
+const PORTS: std::ops::Range<u16> = 20_000..30_000;
+
+/// The kill of a generation: of the process after as many kills as there were before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kill {
+    /// A lease of this generation may be forgotten where its holder was told of it after this.
+    pub(crate) instant: Millis,
+    /// When the process was gone.
+    pub(crate) end: Millis,
+}
+
+/// A request, and its answer where that was not lost.
+#[derive(Clone, Debug)]
+pub(crate) struct Exchange<T> {
+    /// Who answered, or did not.
+    pub(crate) generation: usize,
+    /// Before it was sent.
+    pub(crate) sent: Millis,
+    /// The answer, and when it was there.
+    pub(crate) answer: Option<(Millis, T)>,
+}
+
+/// A server process that serves.
+#[derive(Clone)]
+struct Up {
+    generation: usize,
+    client: Client,
+}
+
+pub(crate) struct Site {
+    clock: SystemClock,
+    store: PathBuf,
+    /// Where to listen: port 0 for another one each time.
+    listen: SocketAddr,
+    server: Mutex<Option<Server>>,
+    up: watch::Sender<Option<Up>>,
+    answered: watch::Sender<u64>,
+    /// When the last write was sent that this process acknowledged; at first, when it began to serve.
+    last_write: Mutex<Millis>,
+    kills: Mutex<Vec<Kill>>,
+}
+
+impl Site {
+    /// Serves a store, on another port after each start.
+    pub(crate) fn start(store: &Path) -> Self {
+        Self::listening(store, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    }
+
+    /// Serves a store on one port.
+    pub(crate) fn start_on_a_fixed_port(store: &Path) -> Self {
+        let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+        let from = PORTS.start + u16::try_from(std::process::id() % 10_000).unwrap();
+        let port = (from..PORTS.end).chain(PORTS).find(free).expect("a free port");
+        Self::listening(store, SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+    }
+
+    fn listening(store: &Path, listen: SocketAddr) -> Self {
+        let site = Self {
+            clock: SystemClock::new(),
+            store: store.to_owned(),
+            listen,
+            server: Mutex::default(),
+            up: watch::Sender::new(None),
+            answered: watch::Sender::new(0),
+            last_write: Mutex::default(),
+            kills: Mutex::default(),
+        };
+        site.start_again();
+        site
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        self.clock.wall()
+    }
+
+    pub(crate) fn kills(&self) -> Vec<Kill> {
+        self.kills.lock().unwrap().clone()
+    }
+
+    /// How often the server has been started, less 1.
+    fn generation(&self) -> usize {
+        self.up.borrow().as_ref().expect("it was started").generation
+    }
+
+    /// A client of the server that is up.
+    pub(crate) fn client(&self) -> Client {
+        self.up.borrow().as_ref().expect("it was started").client.clone()
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.listen
+    }
+
+    /// Kills the server.
+    pub(crate) fn kill(&self) {
+        let mut server = self.server.lock().unwrap().take().expect("it runs");
+        server.kill();
+        let instant = self.last_write.lock().unwrap().saturating_sub(LAST_INSTANT_MS);
+        self.kills.lock().unwrap().push(Kill { instant, end: self.now() });
+    }
+
+    /// Starts the server after a kill, and kills it as soon as it has the store open.
+    pub(crate) fn stumble(&self) {
+        let server = Server::begin(&self.store, self.listen);
+        server.wait_for_store(&self.store);
+    }
+
+    /// Starts the server after a kill.
+    pub(crate) fn start_again(&self) {
+        *self.last_write.lock().unwrap() = self.now();
+        let mut server = Server::begin(&self.store, self.listen);
+        let client = Client::connect(&format!("http://{}", server.address())).unwrap();
+        *self.server.lock().unwrap() = Some(server);
+        let generation = self.up.borrow().as_ref().map_or(0, |up| up.generation + 1);
+        self.up.send_replace(Some(Up { generation, client }));
+    }
+
+    /// Waits until so many requests have been answered in all.
+    pub(crate) async fn answered(&self, count: u64) {
+        let mut answered = self.answered.subscribe();
+        let is_there = answered.wait_for(|&answered| answered >= count);
+        timeout(CONDITION_LIMIT, is_there).await.expect("requests are answered").unwrap();
+    }
+
+    /// Waits for the next answer to anybody.
+    pub(crate) async fn any_answer(&self) {
+        self.answered(self.answered_so_far() + 1).await;
+    }
+
+    pub(crate) fn answered_so_far(&self) -> u64 {
+        *self.answered.borrow()
+    }
+
+    /// Calls the server until the request got there; where its reply is lost, waits until there is a server again.
+    /// `has_written` tells from an answer whether the server has written something before it answered.
+    pub(crate) async fn call<T>(
+        &self,
+        has_written: impl Fn(&T) -> bool,
+        request: impl AsyncFn(Client) -> Result<T, Error>,
+    ) -> Exchange<Result<T, Error>> {
+        let mut ups = self.up.subscribe();
+        loop {
+            let up = ups.borrow_and_update().clone().expect("it was started");
+            let sent = self.now();
+            let result = timeout(CONDITION_LIMIT, request(up.client)).await.expect("an answer, or none");
+            let is_unsent = matches!(result, Err(Error::Unreachable { .. }));
+            if !is_unsent && !matches!(result, Err(Error::OutcomeUnknown { .. })) {
+                if result.as_ref().is_ok_and(&has_written) {
+                    self.wrote(up.generation, sent);
+                }
+                self.answered.send_modify(|count| *count += 1);
+                let answer = Some((self.now(), result));
+                return Exchange { generation: up.generation, sent, answer };
+            }
+            let is_next = |next: &Option<Up>| next.as_ref().is_some_and(|next| next.generation > up.generation);
+            let next = timeout(CONDITION_LIMIT, ups.wait_for(is_next)).await;
+            let next = next.unwrap_or_else(|_| panic!("no answer, and no kill: {:?}", result.err()));
+            drop(next.unwrap());
+            if !is_unsent {
+                return Exchange { generation: up.generation, sent, answer: None };
+            }
+        }
+    }
+
+    fn wrote(&self, generation: usize, sent: Millis) {
+        let mut last_write = self.last_write.lock().unwrap();
+        // An answer of a process that is gone says nothing of the one that is there.
+        if generation == self.generation() {
+            *last_write = sent.max(*last_write);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The same for many jobs.
+
+use super::server::Server;
+use serde_json::json;
+
+#[test]
+fn cancelling_by_tag_counts_outcomes() {
+    let server = Server::start();
+    server.push(&json!({"payload": 1, "tags": ["order:1"]}));
+    let receipt = server.receipt();
+    server.push(&json!({"payload": 2, "tags": ["order:1"], "delay": "1h"}));
+    server.push_to("other", &json!({"payload": 3, "tags": ["order:1", "x"], "delay": "1h"}));
+    let bystander = server.push(&json!({"payload": 4, "tags": ["order:2"], "delay": "1h"}));
+    let counts = server.post("/v1/jobs/cancel", &json!({"tag": "order:1"})).ok();
+    assert_eq!(counts, json!({"cancelled": 2, "cancel_requested": 1}));
+    assert_eq!(server.job(&bystander)["state"], "scheduled");
+    assert_eq!(server.call(&format!("/v1/leases/{receipt}/extend")).ok()["cancel_requested"], true);
+}
+
+#[test]
+fn retrying_and_deleting_what_failed() {
+    let server = Server::start();
+    for _ in 0..3 {
+        server.push(&json!({"payload": 1}));
+        let receipt = server.receipt();
+        server.post(&format!("/v1/leases/{receipt}/fail"), &json!({"final": true})).ok();
+    }
+    let selection = json!({"queue": "q", "state": ["failed"]});
+    assert_eq!(server.post("/v1/jobs/retry", &selection).ok(), json!({"retried": 3}));
+    assert_eq!(server.post("/v1/jobs/retry", &selection).ok(), json!({}));
+    assert_eq!(server.post("/v1/jobs/delete", &json!({"queue": "q", "state": "ready"})).ok(), json!({"deleted": 3}));
+    assert_eq!(server.get("/v1/jobs?queue=q").ok()["jobs"], json!([]));
+}
+
+#[test]
+fn an_empty_selection_is_refused() {
+    let server = Server::start();
+    let id = server.push(&json!({"payload": 1, "delay": "1h"}));
+    for verb in ["cancel", "retry", "delete"] {
+        server.post(&format!("/v1/jobs/{verb}"), &json!({})).problem(400, "invalid");
+        server.call(&format!("/v1/jobs/{verb}")).problem(400, "invalid");
+        server.post(&format!("/v1/jobs/{verb}"), &json!({"state": "done"})).problem(400, "invalid");
+    }
+    assert_eq!(server.job(&id)["state"], "scheduled");
+}

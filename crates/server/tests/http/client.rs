@@ -1,0 +1,133 @@
+//! A connection that sends what it is given, and reads replies.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// When a reply is given up; never reached where all is well.
+const REPLY_TIME_MAX: Duration = Duration::from_secs(60);
+
+pub(crate) struct Connection(BufReader<TcpStream>);
+
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Connection {
+    pub(crate) fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(REPLY_TIME_MAX)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.get_mut().write_all(bytes.as_ref()).unwrap();
+    }
+
+    pub(crate) fn shut_down_sending(&mut self) {
+        self.0.get_mut().shutdown(Shutdown::Write).unwrap();
+    }
+
+    pub(crate) fn reply(&mut self) -> Reply {
+        self.reply_without_end().unwrap_or_else(|| panic!("the server closed the connection"))
+    }
+
+    /// A reply, or `None` where the connection ends first.
+    pub(crate) fn reply_without_end(&mut self) -> Option<Reply> {
+        let status = self.line()?;
+        let status = status.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_else(|| panic!("{status}"));
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line().expect("a whole head");
+            if line.is_empty() {
+                break;
+            }
+            let (name, value) = line.split_once(": ").unwrap_or_else(|| panic!("{line}"));
+            headers.push((name.to_ascii_lowercase(), value.to_owned()));
+        }
+        let mut reply = Reply { status, headers, body: String::new() };
+        let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).unwrap();
+        reply.body = String::from_utf8(body).unwrap();
+        Some(reply)
+    }
+
+    /// Whether the server has closed the connection, and sent nothing before.
+    pub(crate) fn is_ended(&mut self) -> bool {
+        match self.0.read(&mut [0]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        match self.0.read_line(&mut line) {
+            Ok(0) => None,
+            Ok(_) => Some(line.trim_end_matches("\r\n").to_owned()),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
+            Err(error) => panic!("no reply: {error}"),
+        }
+    }
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    #[track_caller]
+    pub(crate) fn ok(&self) -> Value {
+        self.expect(200)
+    }
+
+    #[track_caller]
+    pub(crate) fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(self.header("content-type"), Some("application/json"));
+        self.json()
+    }
+
+    /// The problem document, which must be one in every respect.
+    #[track_caller]
+    pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        assert_eq!(self.status, status, "{self:?}");
+        let problem = self.json();
+        check_problem(&problem, status, code);
+        problem
+    }
+}
+
+#[track_caller]
+pub(crate) fn check_problem(problem: &Value, status: u16, code: &str) {
+    assert_eq!(problem["code"], code, "{problem}");
+    assert_eq!(problem["status"], status, "{problem}");
+    assert_eq!(problem["type"], format!("urn:duetime:{code}"), "{problem}");
+    for words in ["title", "detail"] {
+        assert!(problem[words].as_str().is_some_and(|words| !words.is_empty()), "{problem}");
+    }
+}
+
+/// The bytes of a request.
+pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
+    let mut text = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
+    for (name, value) in headers {
+        text += &format!("{name}: {value}\r\n");
+    }
+    if !body.is_empty() {
+        text += &format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    }
+    (text + "\r\n" + body).into_bytes()
+}

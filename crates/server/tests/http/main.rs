@@ -1,0 +1,17 @@
+//! The HTTP API, as raw bytes against the real server process.
+
+mod bulk;
+mod client;
+mod find;
+mod handout;
+mod jobs;
+mod leases;
+mod limits;
+mod poll;
+mod protocol;
+mod push;
+mod queues;
+mod refusals;
+mod server;
+mod start;
+mod stop;

@@ -1,0 +1,140 @@
+//! Pushing.
+
+use super::client::check_problem;
+use super::server::Server;
+use serde_json::json;
+
+#[test]
+fn the_documented_push_is_answered_as_documented() {
+    let server = Server::start();
+    let body = json!({
+        "kind": "order.cancel", "payload": {"order": "202010250100"}, "delay": "30m", "priority": 1024,
+        "key": "cancel-202010250100", "on_conflict": "keep", "key_until": "finished", "tags": ["order:202010250100"],
+        "lease": "60s", "max_attempts": 16,
+        "retry": {"exponential": {"first": "1s", "factor": 2.0, "max": "1h", "jitter": 0.1}}, "expires": "24h",
+    });
+    let reply = server.post("/v1/queues/orders/jobs", &body);
+    let pushed = reply.expect(201);
+    let id = pushed["id"].as_str().unwrap();
+    assert_eq!(reply.header("location"), Some(&*format!("/v1/jobs/{id}")));
+    assert_eq!((&pushed["queue"], &pushed["state"]), (&json!("orders"), &json!("scheduled")));
+    assert_eq!((&pushed["outcome"], pushed.as_object().unwrap().len()), (&json!("created"), 5));
+
+    let job = server.job(id);
+    for field in ["kind", "payload", "priority", "key", "key_until", "tags", "max_attempts", "retry"] {
+        assert_eq!(job[field], body[field], "{field}");
+    }
+    assert_eq!((&job["lease"], &job["expires"]), (&json!("1m"), &json!("1d")));
+    assert_eq!((&job["attempt"], &job["errors"], &job["due_at"]), (&json!(0), &json!([]), &pushed["due_at"]));
+}
+
+#[test]
+fn payloads_come_back_byte_for_byte() {
+    let server = Server::start();
+    for payload in ["123456789012345678901234567890", "1.0", "null", r#"{ "b" : 1,"a":"\u00fc\/" }"#, "\"\\ud800\""] {
+        let body = format!("{{\"payload\":{payload}}}");
+        let pushed = server.send("POST", "/v1/queues/q/jobs", &[], &body).expect(201);
+        let shown = format!("\"payload\":{payload},");
+        let lease = server.send("POST", "/v1/queues/q/reserve", &[], "{}");
+        assert!(lease.body.contains(&shown), "{}", lease.body);
+        let job = server.get(&format!("/v1/jobs/{}", pushed["id"].as_str().unwrap()));
+        assert!(job.body.contains(&shown), "{}", job.body);
+    }
+    for base64 in ["/w==", "", "IDEg"] {
+        let id = server.push(&json!({"payload_base64": base64}));
+        assert_eq!(server.job(&id)["payload_base64"], base64);
+    }
+}
+
+#[test]
+fn keys_differ_in_every_byte() {
+    let server = Server::start();
+    let keys = ["key", "Key", "key ", " key", "kéy"];
+    for key in keys {
+        server.push(&json!({"payload": 1, "key": key}));
+    }
+    for key in keys {
+        let kept = server.post("/v1/queues/q/jobs", &json!({"payload": 2, "key": key})).ok();
+        assert_eq!(kept["outcome"], "kept");
+        assert_eq!(server.job(kept["id"].as_str().unwrap())["key"], key);
+    }
+}
+
+#[test]
+fn a_held_key_keeps_replaces_or_rejects() {
+    let server = Server::start();
+    let id = server.push(&json!({"payload": 1, "key": "k"}));
+    let push = |on_conflict: &str| {
+        server.post("/v1/queues/q/jobs", &json!({"payload": 2, "priority": 7, "key": "k", "on_conflict": on_conflict}))
+    };
+    assert_eq!(push("keep").ok()["id"], id);
+    assert_eq!(server.job(&id)["payload"], 1);
+
+    let problem = push("reject").problem(409, "key_conflict");
+    assert_eq!((&problem["holder"], &problem["key"], &problem["queue"]), (&json!(id), &json!("k"), &json!("q")));
+
+    let replaced = push("replace").ok();
+    assert_eq!((&replaced["id"], &replaced["outcome"]), (&json!(id), &json!("replaced")));
+    let job = server.job(&id);
+    assert_eq!((&job["payload"], &job["priority"]), (&json!(2), &json!(7)));
+
+    let other = server.post("/v1/queues/other/jobs", &json!({"payload": 1, "key": "k", "on_conflict": "reject"}));
+    other.expect(201);
+}
+
+#[test]
+fn an_array_is_answered_one_by_one_in_order() {
+    let server = Server::start();
+    server.push(&json!({"payload": 0, "key": "held"}));
+    let reply = server.post(
+        "/v1/queues/q/jobs",
+        &json!([
+            {"payload": 1},
+            {"paylod": 1},
+            {"payload": 2, "delay": "11 years"},
+            {"payload": 3, "delay": "4018d"},
+            {"payload": 4, "key": "held", "on_conflict": "reject"},
+            {"payload": 5, "key": "held"},
+            7,
+            {"payload": 6, "delay": "1h"},
+        ]),
+    );
+    let answers = reply.ok();
+    let outcomes: Vec<_> = answers.as_array().unwrap().iter().map(|a| a["outcome"].as_str()).collect();
+    assert_eq!(outcomes, [Some("created"), None, None, None, None, Some("kept"), None, Some("created")]);
+    for place in [1, 2, 3, 6] {
+        check_problem(&answers[place], 400, "invalid");
+    }
+    check_problem(&answers[4], 409, "key_conflict");
+    assert!(answers[1]["detail"].as_str().unwrap().contains("`paylod`"));
+    assert_eq!((&answers[0]["state"], &answers[7]["state"]), (&json!("ready"), &json!("scheduled")));
+    assert_eq!(server.post("/v1/queues/q/jobs", &json!([])).ok(), json!([]));
+}
+
+#[test]
+fn a_batch_has_a_limit() {
+    let server = Server::start();
+    let jobs = |count: usize| json!(vec![json!({"payload": 0}); count]);
+    let answers = server.post("/v1/queues/q/jobs", &jobs(10_000)).ok();
+    assert_eq!(answers.as_array().unwrap().len(), 10_000);
+    let problem = server.post("/v1/queues/q/jobs", &jobs(10_001)).problem(400, "invalid");
+    assert!(problem["detail"].as_str().unwrap().contains("10000"), "{problem}");
+    assert_eq!(server.get("/v1/queues/q").ok()["ready"], 10_000);
+}
+
+#[test]
+fn queue_names_are_decoded_and_checked() {
+    let server = Server::start();
+    for (segment, name) in [("a%2Fb", "a/b"), ("a+b", "a+b"), ("a%2bb", "a+b"), ("$(x);_.-", "$(x);_.-")] {
+        let pushed = server.post(&format!("/v1/queues/{segment}/jobs"), &json!({"payload": 1})).expect(201);
+        assert_eq!(pushed["queue"], name);
+        assert_eq!(server.get(&format!("/v1/queues/{segment}")).ok()["queue"], name);
+    }
+    let long = "q".repeat(201);
+    for segment in ["-a", "a%20b", "%C3%BC", "a%00", &long] {
+        let path = format!("/v1/queues/{segment}/jobs");
+        server.post(&path, &json!({"payload": 1})).problem(400, "invalid");
+    }
+    server.post("/v1/queues/%FF/jobs", &json!({"payload": 1})).problem(400, "invalid");
+    server.post("/v1/queues/a/b/jobs", &json!({"payload": 1})).problem(404, "no_route");
+}

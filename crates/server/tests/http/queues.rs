@@ -1,0 +1,87 @@
+//! Queues: statistics and settings; and health.
+
+use super::server::Server;
+use serde_json::{Value, json};
+
+#[test]
+fn settings_are_kept_where_they_are_not_named() {
+    let server = Server::start();
+    let put = |body: Value| server.put("/v1/queues/orders", &body).ok();
+    let set = json!({"retry": {"steps": ["15s", "15s", "30s"]}, "max_attempts": 5, "when_exhausted": {"move": "dead"}});
+    let answer = put(set.clone());
+    assert_eq!(answer, json!({"queue": "orders", "paused": false, "settings": set}));
+    let answer = put(json!({"lease": "5s"}));
+    assert_eq!((&answer["settings"]["lease"], &answer["settings"]["max_attempts"]), (&json!("5s"), &json!(5)));
+    let answer = put(json!({"retry": null, "max_attempts": null, "when_exhausted": null}));
+    assert_eq!(answer["settings"], json!({"lease": "5s"}));
+    assert_eq!(server.get("/v1/queues/orders").ok()["settings"], json!({"lease": "5s"}));
+    for wrong in
+        [json!({"lease": "13h"}), json!({"retry": {"steps": []}}), json!({"rate": {}}), json!({"paused": true})]
+    {
+        server.put("/v1/queues/orders", &wrong).problem(400, "invalid");
+    }
+    server.put("/v1/queues/-orders", &json!({})).problem(400, "invalid");
+
+    server.push_to("orders", &json!({"payload": 1}));
+    let lease = server.call("/v1/queues/orders/reserve").ok();
+    assert_eq!(lease["leases"][0]["lease"], "5s");
+}
+
+#[test]
+fn a_paused_queue_hands_out_nothing() {
+    let server = Server::start();
+    server.push(&json!({"payload": 1}));
+    let paused = server.call("/v1/queues/q/pause").ok();
+    assert_eq!(paused, json!({"queue": "q", "paused": true, "settings": {}}));
+    assert!(server.reserve(1).is_empty());
+    assert_eq!(server.get("/v1/queues/q").ok()["paused"], true);
+    assert_eq!(server.call("/v1/queues/q/resume").ok()["paused"], false);
+    assert_eq!(server.reserve(1).len(), 1);
+}
+
+#[test]
+fn statistics_count_by_state() {
+    let server = Server::start();
+    assert_eq!(server.get("/v1/queues").ok(), json!({"queues": []}));
+    let unknown = server.get("/v1/queues/none").ok();
+    assert_eq!((&unknown["queue"], &unknown["pending"]), (&json!("none"), &json!(0)));
+    for (delay, count) in [("1h", 3), ("0s", 4)] {
+        for _ in 0..count {
+            server.push(&json!({"payload": 1, "delay": delay}));
+        }
+    }
+    server.push_to("another", &json!({"payload": 1}));
+    let receipts: Vec<Value> = server.reserve(2).iter().map(|lease| lease["receipt"].clone()).collect();
+    server.call(&format!("/v1/leases/{}/complete", receipts[0].as_str().unwrap())).ok();
+    let queues = server.get("/v1/queues").ok();
+    let names: Vec<_> = queues["queues"].as_array().unwrap().iter().map(|queue| queue["queue"].clone()).collect();
+    assert_eq!(names, ["another", "q"]);
+    let queue = &queues["queues"][1];
+    assert_eq!(*queue, server.get("/v1/queues/q").ok());
+    for (state, count) in [("scheduled", 3), ("ready", 2), ("running", 1), ("pending", 6), ("succeeded", 1)] {
+        assert_eq!(queue[state], count, "{state}: {queue}");
+    }
+    assert!(queue["oldest_due_at"].is_string());
+}
+
+#[test]
+fn purging_cancels_what_waits() {
+    let server = Server::start();
+    let id = server.push(&json!({"payload": 1}));
+    let receipt = server.receipt();
+    server.push(&json!({"payload": 2}));
+    server.push(&json!({"payload": 3, "delay": "1h"}));
+    let other = server.push_to("other", &json!({"payload": 4}));
+    assert_eq!(server.call("/v1/queues/q/purge").ok(), json!({"purged": 2}));
+    assert_eq!(server.job(&id)["state"], "running");
+    server.call(&format!("/v1/leases/{receipt}/complete")).ok();
+    assert_eq!(server.job(&other)["state"], "ready");
+}
+
+#[test]
+fn health_is_for_the_platform() {
+    let server = Server::start();
+    assert_eq!(server.get("/healthz").ok(), json!({"status": "ok"}));
+    let ready = server.get("/readyz").ok();
+    assert_eq!((&ready["ready"], &ready["degraded"], &ready["backlog"]), (&json!(true), &json!([]), &json!(0)));
+}

@@ -1,0 +1,170 @@
+//! A server process with a store of its own.
+
+use super::client::{Connection, Reply, request};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// When a condition is given up; never reached where all is well.
+const CONDITION_TIME_MAX: Duration = Duration::from_secs(60);
+
+pub(crate) struct Server {
+    child: Child,
+    _stdout: BufReader<ChildStdout>,
+    pub(crate) address: SocketAddr,
+    /// What it said at the start.
+    pub(crate) banner: String,
+    /// Holds the store where it is the server's own.
+    _folder: Option<TempDir>,
+}
+
+/// The command, with nothing from the environment.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_duetime"));
+    command.env_clear().arg("serve").stdin(Stdio::null());
+    command
+}
+
+/// The path of a store in a folder.
+pub(crate) fn store_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("duetime.db")
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_in(&folder);
+        let mut server = Self::on(&store);
+        server._folder = Some(folder);
+        server
+    }
+
+    pub(crate) fn on(store: &Path) -> Self {
+        Self::with(&["--store", store.to_str().unwrap()])
+    }
+
+    pub(crate) fn with(arguments: &[&str]) -> Self {
+        let mut child = command()
+            .args(["--listen", "127.0.0.1:0", "--log-level", "warn"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut banner = String::new();
+        while !banner.contains("\n  stop ") {
+            assert!(stdout.read_line(&mut banner).unwrap() > 0, "the server ended: {banner}");
+        }
+        let address = banner.lines().find_map(|line| line.strip_prefix("  listening on http://")).unwrap();
+        let address = address.parse().unwrap();
+        Self { child, _stdout: stdout, address, banner, _folder: None }
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::open(self.address)
+    }
+
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        let mut connection = self.connect();
+        connection.send(request(method, path, headers, body));
+        connection.reply()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, &[], "")
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
+        self.send("POST", path, &[], &body.to_string())
+    }
+
+    pub(crate) fn put(&self, path: &str, body: &Value) -> Reply {
+        self.send("PUT", path, &[], &body.to_string())
+    }
+
+    /// POST without a body.
+    pub(crate) fn call(&self, path: &str) -> Reply {
+        self.send("POST", path, &[], "")
+    }
+
+    /// Pushes to the queue `q` and answers the id.
+    #[track_caller]
+    pub(crate) fn push(&self, job: &Value) -> String {
+        self.push_to("q", job)
+    }
+
+    #[track_caller]
+    pub(crate) fn push_to(&self, queue: &str, job: &Value) -> String {
+        let pushed = self.post(&format!("/v1/queues/{queue}/jobs"), job).expect(201);
+        pushed["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Leases at most so many jobs of the queue `q`.
+    #[track_caller]
+    pub(crate) fn reserve(&self, limit: usize) -> Vec<Value> {
+        let handout = self.post("/v1/queues/q/reserve", &serde_json::json!({"limit": limit})).ok();
+        handout["leases"].as_array().unwrap().clone()
+    }
+
+    /// Leases the one due job of the queue `q` and answers the receipt.
+    #[track_caller]
+    pub(crate) fn receipt(&self) -> String {
+        let leases = self.reserve(1);
+        leases.first().expect("a due job")["receipt"].as_str().unwrap().to_owned()
+    }
+
+    /// The job as it is shown.
+    #[track_caller]
+    pub(crate) fn job(&self, id: &str) -> Value {
+        self.get(&format!("/v1/jobs/{id}")).ok()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// Stops in good order.
+    pub(crate) fn stop(mut self) {
+        self.signal(Signal::SIGTERM);
+        assert_eq!(self.wait().code(), Some(0));
+    }
+
+    /// Waits until nobody can connect any more.
+    pub(crate) fn wait_until_closed(&self) {
+        eventually(|| std::net::TcpStream::connect(self.address).is_err());
+    }
+
+    /// How many sockets the process has open.
+    pub(crate) fn sockets(&self) -> usize {
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        let links = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Looks until it is so.
+#[track_caller]
+pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + CONDITION_TIME_MAX;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it never became so");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,36 @@
+//! Who ran what, as the handlers and commands themselves wrote it down.
+
+use duetime_core::{Millis, Receipt};
+use std::sync::{Arc, Mutex};
+
+/// A handler or command that was started.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) receipt: Receipt,
+    /// When the worker had it, where that is known: the epoch says when it was handed out.
+    pub(crate) seen_at: Option<Millis>,
+    /// When the lease ended at the earliest.
+    pub(crate) until: Millis,
+    pub(crate) by: &'static str,
+}
+
+impl Run {
+    /// When it was handed out. An epoch is the instant of its lease, unless the job had another in that millisecond.
+    pub(crate) fn started_at(&self) -> Millis {
+        self.receipt.epoch
+    }
+}
+
+/// Shared by handlers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Runs(Arc<Mutex<Vec<Run>>>);
+
+impl Runs {
+    pub(crate) fn add(&self, run: Run) {
+        self.0.lock().unwrap().push(run);
+    }
+
+    pub(crate) fn take(&self) -> Vec<Run> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}

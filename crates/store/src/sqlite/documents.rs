@@ -1,0 +1,70 @@
+//! The registry's documents, and blocks of ids.
+
+use super::fault::Fault;
+use duetime_core::id::block_start;
+use duetime_core::ports::{Document, PutIf};
+use duetime_core::{Error, Millis};
+use rusqlite::{Connection, OptionalExtension, Row};
+use std::ops::Range;
+
+/// Sequences stay below this, so that an id, which has ten bits more, stays below 2^63.
+const SEQUENCE_END: u64 = 1 << 53;
+
+/// One document.
+pub(super) fn document(connection: &Connection, kind: &str, name: &str) -> Result<Option<Document>, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT name, body, version FROM duetime_registry WHERE kind = ?1 AND name = ?2")?;
+    Ok(statement.query_row([kind, name], read).optional()?)
+}
+
+/// All documents of a kind, by name.
+pub(super) fn documents(connection: &Connection, kind: &str) -> Result<Vec<Document>, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT name, body, version FROM duetime_registry WHERE kind = ?1 ORDER BY name")?;
+    let rows = statement.query_map([kind], read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Document> {
+    Ok(Document { name: row.get(0)?, body: row.get(1)?, version: row.get(2)? })
+}
+
+/// Stores a document where the stored one has this version.
+pub(super) fn put_if(
+    connection: &Connection,
+    kind: &str,
+    name: &str,
+    body: &str,
+    version: u64,
+) -> Result<PutIf, Fault> {
+    let stored = document(connection, kind, name)?.map_or(0, |document| document.version);
+    if stored != version {
+        return Ok(PutIf::Mismatch(stored));
+    }
+    let new = version + 1;
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO duetime_registry (kind, name, body, version) VALUES (?1, ?2, ?3, ?4)")?
+        .execute((kind, name, body, new))?;
+    Ok(PutIf::Stored(new))
+}
+
+/// Removes a document, and answers whether there was one.
+pub(super) fn remove(connection: &Connection, kind: &str, name: &str) -> Result<bool, Fault> {
+    let mut statement = connection.prepare_cached("DELETE FROM duetime_registry WHERE kind = ?1 AND name = ?2")?;
+    Ok(statement.execute([kind, name])? > 0)
+}
+
+/// A block of sequences that nobody else gets.
+pub(super) fn allot(connection: &Connection, count: u64, now: Millis) -> Result<Range<u64>, Fault> {
+    let last_end = connection
+        .prepare_cached("SELECT value FROM duetime_meta WHERE name = 'sequence_end'")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    let start = block_start(last_end.unwrap_or(0), now);
+    let end = start.checked_add(count).filter(|&end| end <= SEQUENCE_END);
+    let end = end.ok_or_else(|| Error::invalid("count", "a block of ids below 2^53", count))?;
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO duetime_meta (name, value) VALUES ('sequence_end', ?1)")?
+        .execute([end])?;
+    Ok(start..end)
+}

@@ -1,0 +1,78 @@
+//! What went wrong below, told in the terms of the project with what to do next.
+
+use duetime_core::Error;
+use rusqlite::ErrorCode;
+
+/// An error within a transaction.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// SQLite's.
+    Sql(rusqlite::Error),
+    /// Ours, ready to be answered.
+    Told(Error),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Told(error)
+    }
+}
+
+impl Fault {
+    /// A row that holds what was never written there.
+    pub(super) fn damaged(what: &str, got: impl std::fmt::Display) -> Self {
+        Self::Told(Error::Damaged(format!("{what} is stored as {got}; {}", advice("the file"))))
+    }
+
+    /// What to answer. `store` is how the file is called.
+    pub(super) fn told(self, store: &str) -> Error {
+        match self {
+            Self::Told(error) => error,
+            Self::Sql(error) => told(&error, store),
+        }
+    }
+}
+
+/// What to answer for an error of SQLite.
+pub(super) fn told(error: &rusqlite::Error, store: &str) -> Error {
+    use rusqlite::Error as Sql;
+    match error {
+        Sql::SqliteFailure(failure, _) => match failure.code {
+            ErrorCode::DiskFull => Error::Full(format!("no space is left for {store}")),
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
+                Error::Damaged(format!("{error}; {}", advice(store)))
+            }
+            ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => Error::Unavailable(format!(
+                "{store} cannot be opened for writing ({error}); let this user write to it and to its folder"
+            )),
+            ErrorCode::SystemIoFailure => {
+                Error::Unavailable(format!("reading or writing {store} failed ({error}); look at the disk"))
+            }
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Error::Unavailable(format!(
+                "another program holds a lock in {store} ({error}); end what reads or writes it from outside"
+            )),
+            ErrorCode::TooBig => Error::invalid("payload", "at most 1 GB with its row", "more"),
+            _ => Error::Unavailable(format!("{store}: {error}")),
+        },
+        Sql::ToSqlConversionFailure(_) => Error::invalid("number", "below 2^63", "a larger one"),
+        Sql::FromSqlConversionFailure(..)
+        | Sql::InvalidColumnType(..)
+        | Sql::IntegralValueOutOfRange(..)
+        | Sql::Utf8Error(..) => Error::Damaged(format!("{error}; {}", advice(store))),
+        _ => Error::Unavailable(format!("{store}: {error}")),
+    }
+}
+
+/// What to do with a damaged file.
+pub(super) fn advice(store: &str) -> String {
+    format!(
+        "stop this process, keep a copy of {store} and of what lies beside it, then restore a backup, or salvage with \
+         `sqlite3 FILE .recover`"
+    )
+}

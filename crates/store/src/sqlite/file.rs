@@ -1,0 +1,137 @@
+//! The store's file: what is checked before it is opened, and how connections are set up. Nothing here looks at more
+//! than the head of the file, whatever its size.
+
+use super::durability::Synchronous;
+use super::fault::{self, advice};
+use duetime_core::Error;
+use rusqlite::{Connection, OpenFlags};
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Bytes of a page of a new file. 8192 were not faster (`examples/throughput.rs`) and double what one job costs.
+const PAGE_BYTES: u32 = 4096;
+/// What the writer keeps of the file in memory: 8 MiB. After every commit that has split a page within a tree SQLite
+/// looks through its whole cache, which at 64 MiB doubled the cost of small transactions; the system caches too.
+const WRITER_CACHE_KIB: u32 = 8 << 10;
+/// What each reader keeps of the file in memory.
+const READER_CACHE_KIB: u32 = 4 << 10;
+/// How long to wait for a lock that a program outside holds, such as the `sqlite3` shell.
+pub(super) const BUSY_WAIT: Duration = Duration::from_secs(2);
+/// Length of the WAL file to which SQLite cuts it when it starts over.
+const WAL_BYTES_KEPT: u32 = 64 << 20;
+/// Statements that each connection keeps prepared.
+const STATEMENTS_KEPT: usize = 64;
+
+/// The file's full path, without links, so that one file has one lock.
+pub(super) fn locate(path: &Path) -> Result<PathBuf, Error> {
+    let name = path
+        .file_name()
+        .ok_or_else(|| Error::Unusable(format!("{path:?} names no file: name a file, such as \"duetime.db\"")))?;
+    if path.is_dir() {
+        return Err(Error::Unusable(format!("{path:?} is a folder: name a file in it, such as \"duetime.db\"")));
+    }
+    if let Ok(found) = path.canonicalize() {
+        return Ok(found);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            Error::Unusable(format!("the folder {folder:?} does not exist: create it, or name a file elsewhere"))
+        }
+        _ => Error::Unusable(format!("the folder {folder:?} cannot be entered ({error}): let this user read it")),
+    })?;
+    Ok(folder.join(name))
+}
+
+/// Whether the file, where there is one, begins as an SQLite file does; whether it is as long as its head says SQLite
+/// looks itself. Called before SQLite opens it, which would take a stub for a new file.
+pub(super) fn check_head(path: &Path) -> Result<(), Error> {
+    const HEAD_BYTES: usize = 100;
+    let unreadable = |error: std::io::Error| {
+        Error::Unusable(format!("{path:?} cannot be read ({error}): let this user read and write it"))
+    };
+    let mut file = match fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let bytes = file.metadata().map_err(unreadable)?.len();
+    if bytes == 0 {
+        return Ok(());
+    }
+    let mut head = [0; HEAD_BYTES];
+    let damaged = |what: String| Err(Error::Damaged(format!("{what}; {}", advice(&format!("{path:?}")))));
+    if bytes < HEAD_BYTES as u64 {
+        return damaged(format!("{path:?} is cut off after {bytes} bytes"));
+    }
+    file.read_exact(&mut head).map_err(unreadable)?;
+    if !head.starts_with(b"SQLite format 3\0") {
+        return damaged(format!("{path:?} does not begin like an SQLite file"));
+    }
+    Ok(())
+}
+
+/// The connection that writes. It writes nothing yet.
+pub(super) fn writer(path: &Path, synchronous: Synchronous) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    prepare_writer(&connection, synchronous)?;
+    Ok(connection)
+}
+
+/// The only connection of a store in memory.
+pub(super) fn memory() -> rusqlite::Result<Connection> {
+    let connection = Connection::open_in_memory()?;
+    prepare_writer(&connection, Synchronous::Off)?;
+    Ok(connection)
+}
+
+fn prepare_writer(connection: &Connection, synchronous: Synchronous) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY_WAIT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    connection.execute_batch(&format!(
+        "PRAGMA cache_size = -{WRITER_CACHE_KIB}; PRAGMA journal_size_limit = {WAL_BYTES_KEPT};
+         PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON; {};",
+        synchronous.pragma()
+    ))
+}
+
+/// Gives a file that is new, or known to be ours, its lasting properties, before its first table.
+pub(super) fn found(connection: &Connection, store: &str) -> Result<(), Error> {
+    let told = |error: rusqlite::Error| fault::told(&error, store);
+    let pages: u64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).map_err(told)?;
+    if pages == 0 {
+        connection
+            .execute_batch(&format!("PRAGMA page_size = {PAGE_BYTES}; PRAGMA auto_vacuum = INCREMENTAL;"))
+            .map_err(told)?;
+    }
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(told)?;
+    if mode != "wal" {
+        return Err(Error::Unusable(format!(
+            "{store} cannot keep a write-ahead log (its mode stays {mode}): name a file on a local disk"
+        )));
+    }
+    connection.execute_batch("PRAGMA wal_autocheckpoint = 0").map_err(told)
+}
+
+/// A connection that only reads.
+pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_WAIT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    connection.execute_batch(&format!(
+        "PRAGMA cache_size = -{READER_CACHE_KIB}; PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON;"
+    ))?;
+    Ok(connection)
+}
+
+/// The connection that checkpoints.
+pub(super) fn checkpointer(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = NORMAL;")?;
+    Ok(connection)
+}

@@ -1,0 +1,154 @@
+//! Rows by a selector, in the order of their ids.
+//!
+//! Each selector is one or a few streams of rows, each read along an index in the order of ids, merged here: SQLite
+//! would sort all rows of several states, however many there are. Rows are read only as far as the page needs them.
+
+use super::fault::Fault;
+use super::row::{self, Reader, columns};
+use super::tally;
+use duetime_core::ports::{Find, Found, Selector, Tally};
+use duetime_core::{JobId, Stage, State};
+use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator;
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, params_from_iter};
+use std::sync::Arc;
+
+/// Rows looked at for one page.
+const ROWS_MAX: usize = 10_000;
+/// Bytes of payloads and results after which a page ends.
+pub(super) const PAGE_BYTES_MAX: usize = 16 << 20;
+/// Streams merged at most.
+const STREAMS_MAX: usize = 64;
+
+pub(super) const ALL: &str = concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 ORDER BY id");
+pub(super) const QUEUE: &str =
+    concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND state = ?3 ORDER BY id");
+pub(super) const KEY: &str =
+    concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND job_key = ?3 ORDER BY id");
+pub(super) const TAG: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM duetime_tags t CROSS JOIN duetime_jobs j ON j.id = t.job_id WHERE t.job_id > ?1 AND t.tag = ?2 \
+     ORDER BY t.job_id"
+);
+
+/// A page of rows.
+pub(super) fn find(connection: &Connection, find: &Find) -> Result<Found, Fault> {
+    let after = Value::from(i64::try_from(find.after.map_or(0, JobId::get)).unwrap_or(i64::MAX));
+    let streams = streams(connection, find)?;
+    let mut statements =
+        streams.iter().map(|(sql, _)| connection.prepare_cached(sql)).collect::<Result<Vec<_>, _>>()?;
+    let mut streams = statements
+        .iter_mut()
+        .zip(streams)
+        .map(|(statement, (_, parameters))| {
+            statement.query(params_from_iter(std::iter::once(after.clone()).chain(parameters)))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    // The id at which each stream stands.
+    let mut heads = Vec::with_capacity(streams.len());
+    for stream in &mut streams {
+        heads.push(stream.next()?.map(row::id).transpose()?);
+    }
+
+    let filter = Filter::new(find);
+    let mut reader = Reader::default();
+    let mut found = Found { jobs: Vec::new(), next: None };
+    let (mut seen, mut bytes) = (0, 0);
+    while let Some((at, id)) = earliest(&heads) {
+        if found.jobs.len() >= find.limit || seen >= ROWS_MAX || bytes >= PAGE_BYTES_MAX {
+            return Ok(found);
+        }
+        let stream = &mut streams[at];
+        if let Some(row) = stream.get()
+            && filter.takes(row)?
+        {
+            let job = reader.job(row)?;
+            bytes += job.payload.len() + job.result.as_ref().map_or(0, |result| result.len());
+            found.jobs.push(job);
+        }
+        seen += 1;
+        found.next = Some(id);
+        heads[at] = stream.next()?.map(row::id).transpose()?;
+    }
+    found.next = None;
+    Ok(found)
+}
+
+/// The stream with the lowest id.
+fn earliest(heads: &[Option<JobId>]) -> Option<(usize, JobId)> {
+    heads.iter().enumerate().filter_map(|(at, head)| head.map(|id| (at, id))).min_by_key(|&(_, id)| id)
+}
+
+type Stream = (&'static str, Vec<Value>);
+
+fn streams(connection: &Connection, find: &Find) -> Result<Vec<Stream>, Fault> {
+    let text = |text: &Arc<str>| Value::from(text.to_string());
+    let of_queue = |queue: &Arc<str>, stage: Stage| (QUEUE, vec![text(queue), i64::from(stage.code()).into()]);
+    let stages = stages(&find.states);
+    Ok(match (&find.selector, &find.queue) {
+        (Selector::Queue(queue), _) | (Selector::All, Some(queue)) => {
+            stages.iter().map(|&stage| of_queue(queue, stage)).collect()
+        }
+        (Selector::Key(queue, key), _) => vec![(KEY, vec![text(queue), text(key)])],
+        (Selector::Tag(tag), _) => vec![(TAG, vec![text(tag)])],
+        (Selector::All, None) if find.states.is_empty() => vec![(ALL, Vec::new())],
+        (Selector::All, None) => {
+            let tallies = tally::all(connection)?;
+            let streams: Vec<Stream> = tallies
+                .iter()
+                .flat_map(|(queue, tally)| {
+                    let stages = stages.iter().filter(|&&stage| rows(tally, stage) > 0);
+                    stages.map(|&stage| of_queue(queue, stage))
+                })
+                .take(STREAMS_MAX + 1)
+                .collect();
+            if streams.len() > STREAMS_MAX { vec![(ALL, Vec::new())] } else { streams }
+        }
+    })
+}
+
+fn rows(tally: &Tally, stage: Stage) -> u64 {
+    match stage {
+        Stage::Pending => tally.pending,
+        Stage::Succeeded => tally.succeeded,
+        Stage::Failed => tally.failed,
+        Stage::Cancelled => tally.cancelled,
+    }
+}
+
+/// What is stored of these states; all where none is named.
+fn stages(states: &[State]) -> Vec<Stage> {
+    const ALL: [(Stage, State); 4] = [
+        (Stage::Pending, State::Ready),
+        (Stage::Succeeded, State::Succeeded),
+        (Stage::Failed, State::Failed),
+        (Stage::Cancelled, State::Cancelled),
+    ];
+    let named = |state: State| states.iter().any(|&s| s == state || (s.is_live() && state.is_live()));
+    ALL.into_iter().filter(|&(_, state)| states.is_empty() || named(state)).map(|(stage, _)| stage).collect()
+}
+
+/// What a row must be, beyond what its stream says.
+struct Filter<'a> {
+    find: &'a Find,
+    stages: Vec<Stage>,
+    queue: Option<&'a Arc<str>>,
+}
+
+impl<'a> Filter<'a> {
+    fn new(find: &'a Find) -> Self {
+        Self { find, stages: stages(&find.states), queue: find.queue.as_ref() }
+    }
+
+    fn takes(&self, row: &Row<'_>) -> Result<bool, Fault> {
+        let is = |wanted: Option<&Arc<str>>, column| {
+            Ok::<_, Fault>(wanted.is_none() || row::text(row, column)? == wanted.map(|wanted| &**wanted))
+        };
+        let due_at: u64 = row.get(4)?;
+        Ok(is(self.queue, 1)?
+            && is(self.find.kind.as_ref(), 2)?
+            && self.stages.contains(&row::stage(row.get(3)?)?)
+            && (self.find.due.from..=self.find.due.to).contains(&due_at))
+    }
+}

@@ -1,0 +1,26 @@
+//! Leases, as far as they are noted: so that a restart knows who was running what.
+
+use super::fault::Fault;
+use super::task::Transaction;
+use duetime_core::ports::LeaseNote;
+
+/// Notes leases of pending rows with a lower version.
+pub(super) fn write(transaction: &mut Transaction<'_>, leases: &[LeaseNote]) -> Result<(), Fault> {
+    if leases.is_empty() {
+        return Ok(());
+    }
+    let mut keep = transaction.connection.prepare_cached(
+        "UPDATE duetime_jobs SET version = ?2, epoch = ?3, attempt = ?4, lease_until = ?5, started_at = ?6, \
+         updated_at = max(updated_at, ?6) WHERE id = ?1 AND version < ?2 AND state = 1",
+    )?;
+    let mut free = transaction.connection.prepare_cached(
+        "UPDATE duetime_jobs SET version = ?2, epoch = ?3, attempt = ?4, lease_until = ?5, started_at = ?6, \
+         updated_at = max(updated_at, ?6), live_key = NULL WHERE id = ?1 AND version < ?2 AND state = 1",
+    )?;
+    for lease in leases {
+        let statement = if lease.frees_key { &mut free } else { &mut keep };
+        let LeaseNote { version, epoch, attempt, lease_until, started_at, .. } = *lease;
+        statement.execute((lease.id.get(), version, epoch, attempt, lease_until, started_at))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! The ports: each verb goes to the writer or to a reader.
+
+use super::{Sqlite, documents, edit, end, find, note, prune, read, record, tally};
+use async_trait::async_trait;
+use duetime_core::ports::{
+    Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, PutIf, Recorded, Registry, Retention,
+    Tally,
+};
+use duetime_core::{Error, Job, JobId, Millis};
+use std::ops::Range;
+use std::sync::{Arc, PoisonError};
+
+#[async_trait]
+impl Ledger for Sqlite {
+    async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
+        self.write(1, 0, move |transaction| documents::allot(transaction.connection, count, now)).await
+    }
+
+    async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error> {
+        let bytes = jobs.iter().map(|job| job.payload.len()).sum();
+        self.write(jobs.len(), bytes, move |transaction| record::record(transaction, &jobs, frontier)).await
+    }
+
+    async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error> {
+        self.queue.end_leases(&notes);
+        self.write(notes.len(), 0, move |transaction| note::note(transaction, &notes, frontier)).await
+    }
+
+    fn lease(&self, leases: Vec<LeaseNote>) {
+        self.queue.lease(leases);
+    }
+
+    async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
+        self.read(move |connection| read::pending(connection, until, after, limit)).await
+    }
+
+    async fn leased(&self) -> Result<Vec<Job>, Error> {
+        self.read(read::leased).await
+    }
+
+    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
+        let ids = ids.to_vec();
+        self.read(move |connection| read::get(connection, &ids)).await
+    }
+
+    async fn find(&self, find: Find) -> Result<Found, Error> {
+        self.read(move |connection| find::find(connection, &find)).await
+    }
+
+    async fn edit(&self, edits: Vec<Edit>, now: Millis, frontier: Millis) -> Result<Vec<Edited>, Error> {
+        self.write(edits.len(), 0, move |transaction| edit::edit(transaction, &edits, now, frontier)).await
+    }
+
+    async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
+        self.write(limit, 0, move |transaction| prune::prune(transaction, retention, now, limit)).await
+    }
+
+    async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
+        self.read(tally::all).await
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.queue.close();
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(threads) = threads else { return Ok(()) };
+        let (pool, log) = (self.pool.clone(), self.log.clone());
+        let work = move || end(threads, pool.as_deref(), log.as_deref(), true);
+        tokio::task::spawn_blocking(work)
+            .await
+            .map_err(|error| Error::Unavailable(format!("the store was not closed in order ({error})")))
+    }
+}
+
+#[async_trait]
+impl Registry for Sqlite {
+    async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {
+        let (kind, name) = (kind.to_owned(), name.to_owned());
+        self.read(move |connection| documents::document(connection, &kind, &name)).await
+    }
+
+    async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
+        let kind = kind.to_owned();
+        self.read(move |connection| documents::documents(connection, &kind)).await
+    }
+
+    async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
+        let (kind, name, body) = (kind.to_owned(), name.to_owned(), body.to_owned());
+        self.write(1, body.len(), move |transaction| {
+            documents::put_if(transaction.connection, &kind, &name, &body, version)
+        })
+        .await
+    }
+
+    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
+        let (kind, name) = (kind.to_owned(), name.to_owned());
+        self.write(1, 0, move |transaction| documents::remove(transaction.connection, &kind, &name)).await
+    }
+}

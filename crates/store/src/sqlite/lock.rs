@@ -1,0 +1,49 @@
+//! One process per file: a lock on `<file>.lock`, which holds the owner's process id. The system lets go of it when the
+//! process ends, however it ends; the file itself stays and says nothing.
+
+use duetime_core::Error;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// The right to use a store's file, until dropped.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes it, where no other holder, in this process or another, has it.
+    pub(super) fn take(store: &Path) -> Result<Self, Error> {
+        let path = beside(store, ".lock");
+        let shown = path.display();
+        let unusable = |error: std::io::Error| {
+            Error::Unusable(format!(
+                "cannot write the lock file {shown:?} ({error}): let this user write to its folder"
+            ))
+        };
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(unusable)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                // Who holds it may be between taking the lock and writing its id.
+                let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok()).unwrap_or(0);
+                return Err(Error::Held { path: store.display().to_string(), pid });
+            }
+            Err(TryLockError::Error(error)) => return Err(unusable(error)),
+        }
+        file.set_len(0).and_then(|()| file.rewind()).map_err(unusable)?;
+        writeln!(file, "{}", std::process::id()).map_err(unusable)?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// The path with this at its end.
+pub(super) fn beside(store: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(store);
+    name.push(suffix);
+    PathBuf::from(name)
+}

@@ -1,0 +1,184 @@
+//! The write-ahead log: kept short without stopping the writer, and brought to disk in time.
+//!
+//! Another thread copies the log into the file while the writer goes on ("passive" checkpoints). Only the short rest is
+//! left to the writer, which alone can make the log start over under permanent load. At a hard bound it does so
+//! whatever is left.
+
+use super::fault::{self, Fault};
+use super::file::BUSY_WAIT;
+use super::lock::beside;
+use duetime_core::Error;
+use rusqlite::Connection;
+use std::cell::Cell;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Pages by which the log grows before it is copied again: 16 MiB.
+const PAGES_PER_COPY: u32 = 4_096;
+/// Pages at which the writer lets it start over, once most of it is copied: 64 MiB.
+const PAGES_WANTED: u32 = 4 * PAGES_PER_COPY;
+/// Pages at which it does so whatever is left: 256 MiB.
+const PAGES_MAX: u32 = 16 * PAGES_PER_COPY;
+/// How long written pages stay in the system's memory with `durability = "interval"`: 50 ms with the write itself.
+const SYNC_INTERVAL: Duration = Duration::from_millis(40);
+
+thread_local! {
+    /// Pages in the log, as SQLite told the writer's thread at its last commit.
+    static PAGES: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Has SQLite tell this thread how long the log is.
+pub(super) fn watch(connection: &Connection) {
+    connection.wal_hook(Some(|_, pages| {
+        PAGES.set(u32::try_from(pages).unwrap_or(0));
+        Ok(())
+    }));
+}
+
+/// The log of one file.
+pub(super) struct Log {
+    path: PathBuf,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The log's length when it was last copied, or tried to be.
+    asked_at: u32,
+    /// Whether copying is asked for or under way.
+    is_copying: bool,
+    /// Whether the log has pages that the disk may not have.
+    is_dirty: bool,
+    /// Why they cannot be brought there. It stays: after such an error nobody knows what the disk has.
+    sync_error: Option<String>,
+    is_closed: bool,
+}
+
+impl Log {
+    /// Of this store.
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Whether what was written has come to disk as promised.
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        match &self.state().sync_error {
+            None => Ok(()),
+            Some(error) => Err(Fault::Told(Error::Unavailable(format!(
+                "writing {:?} to disk failed ({error}); look at the disk, then start this process anew",
+                self.path
+            )))),
+        }
+    }
+
+    /// Something was written.
+    pub(super) fn written(&self) {
+        let mut state = self.state();
+        if !state.is_dirty {
+            state.is_dirty = true;
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Keeps the log short. Called by the writer between transactions.
+    pub(super) fn tend(&self, connection: &Connection) {
+        let pages = PAGES.get();
+        let mut state = self.state();
+        if pages < state.asked_at {
+            state.asked_at = 0;
+        }
+        if state.is_copying && pages < PAGES_MAX || pages < state.asked_at + PAGES_PER_COPY {
+            return;
+        }
+        // Where it stands has just been copied to within a step, unless the other thread falls behind.
+        let starts_over = pages >= PAGES_WANTED && state.asked_at > 0 || pages >= PAGES_MAX;
+        state.asked_at = pages;
+        if !starts_over {
+            state.is_copying = true;
+            drop(state);
+            self.changed.notify_all();
+            return;
+        }
+        drop(state);
+        match start_over(connection) {
+            Ok(true) => {
+                PAGES.set(0);
+                self.state().asked_at = 0;
+            }
+            Ok(false) => {}
+            Err(error) => self.warn(&error),
+        }
+    }
+
+    /// Copies the log when asked to, until closed. For a thread of its own.
+    pub(super) fn copy(&self, connection: &Connection) {
+        loop {
+            let mut state = self.state();
+            while !state.is_copying && !state.is_closed {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.is_closed {
+                return;
+            }
+            drop(state);
+            if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+                self.warn(&error);
+            }
+            self.state().is_copying = false;
+        }
+    }
+
+    /// Brings the log to disk at intervals, until closed. For a thread of its own.
+    pub(super) fn sync(&self) {
+        loop {
+            let mut state = self.state();
+            while !state.is_dirty && !state.is_closed {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            let wait = self.changed.wait_timeout_while(state, SYNC_INTERVAL, |state| !state.is_closed);
+            state = wait.unwrap_or_else(PoisonError::into_inner).0;
+            if state.is_closed && !state.is_dirty {
+                return;
+            }
+            state.is_dirty = false;
+            drop(state);
+            let synced = File::open(beside(&self.path, "-wal")).and_then(|log| log.sync_data());
+            if let Err(error) = synced {
+                tracing::error!(store = %self.path.display(), %error, "what was answered may not be on disk");
+                self.state().sync_error.get_or_insert(error.to_string());
+            }
+        }
+    }
+
+    /// Ends both threads.
+    pub(super) fn close(&self) {
+        self.state().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    fn warn(&self, error: &rusqlite::Error) {
+        let error = fault::told(error, &self.path.display().to_string());
+        tracing::warn!(%error, "the write-ahead log could not be copied and grows");
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Copies what is left of the log, and has the next write begin it anew; not where a reader still needs it.
+fn start_over(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.busy_timeout(Duration::ZERO)?;
+    let outcome = connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0));
+    connection.busy_timeout(BUSY_WAIT)?;
+    outcome.map(|busy| busy == 0)
+}
+
+/// Copies all of the log and empties it; for the end.
+pub(super) fn empty(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}

@@ -1,0 +1,240 @@
+//! The SQLite store: a ledger and a registry in one file, or in memory.
+//!
+//! One thread writes; whatever waits for it shares a transaction, and is answered once that is committed. Readers have
+//! connections of their own and see what was answered before they began. One process holds a file at a time.
+//!
+//! It decides nothing about jobs but what the ports ask: rules live in `duetime-core`.
+
+mod backup;
+mod documents;
+mod durability;
+mod edit;
+mod fault;
+mod file;
+mod find;
+mod lease;
+mod ledger;
+mod lock;
+mod log;
+mod note;
+mod pool;
+mod prune;
+mod queue;
+mod read;
+mod record;
+mod row;
+mod schema;
+mod tally;
+mod task;
+mod writer;
+
+pub use durability::Durability;
+
+use self::fault::Fault;
+use self::lock::Lock;
+use self::log::Log;
+use self::pool::Pool;
+use self::queue::Queue;
+use self::task::Transaction;
+use self::writer::Writer;
+use duetime_core::Error;
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// Copies the store in a file, also while another process has it open, to a new file that can be opened in its place.
+///
+/// # Errors
+/// [`Error::Unusable`] where the target exists or cannot be written, or the source is no store; [`Error::Damaged`];
+/// [`Error::Full`].
+pub fn backup(from: &Path, to: &Path) -> Result<(), Error> {
+    let from = file::locate(from)?;
+    file::check_head(&from)?;
+    let store = from.display().to_string();
+    let connection = file::reader(&from).map_err(|error| fault::told(&error, &store))?;
+    backup::backup(&connection, to).map_err(|fault| fault.told(&store))
+}
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// When what was answered is on disk; by default before the answer.
+    pub durability: Durability,
+}
+
+/// A store in a file or in memory. Dropped without [`close`](duetime_core::ports::Ledger::close) it still finishes
+/// what waits; the next to open the file then reads its write-ahead log.
+pub struct Sqlite {
+    queue: Arc<Queue>,
+    /// Of a file; a store in memory is read by its writer.
+    pool: Option<Arc<Pool>>,
+    log: Option<Arc<Log>>,
+    threads: Mutex<Option<Threads>>,
+    store: String,
+}
+
+struct Threads {
+    writer: JoinHandle<Connection>,
+    others: Vec<JoinHandle<()>>,
+    /// Let go of last.
+    _lock: Option<Lock>,
+}
+
+impl Sqlite {
+    /// Opens a file, or makes it where there is none.
+    ///
+    /// # Errors
+    /// [`Error::Held`] while another process, or another store of this one, has it open; [`Error::Unusable`] where it
+    /// can be no store (a folder, another program's file, one of a newer version, not writable); [`Error::Damaged`].
+    /// Whatever is there is left as it is.
+    pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        let path = file::locate(path)?;
+        let lock = Lock::take(&path)?;
+        file::check_head(&path)?;
+        let store = path.display().to_string();
+        let told = |error: rusqlite::Error| fault::told(&error, &store);
+        let mut connection = file::writer(&path, options.durability.synchronous()).map_err(told)?;
+        schema::check(&connection, &store)?;
+        file::found(&connection, &store)?;
+        schema::migrate(&mut connection, &store)?;
+        let copier = file::checkpointer(&path).map_err(told)?;
+        let log = Arc::new(Log::new(&path));
+
+        let mut others = vec![spawn("duetime-copier", {
+            let log = log.clone();
+            move || {
+                log.copy(&copier);
+                keep_log(&copier);
+            }
+        })?];
+        if options.durability == Durability::Interval {
+            let log = log.clone();
+            others.push(spawn("duetime-syncer", move || log.sync())?);
+        }
+        let pool = Some(Arc::new(Pool::new(path)));
+        Self::start(connection, store, options, pool, Some(log), others, Some(lock))
+    }
+
+    /// A store in memory, gone when dropped.
+    ///
+    /// # Errors
+    /// Where the system gives no thread.
+    pub fn memory() -> Result<Self, Error> {
+        let store = "memory".to_owned();
+        let mut connection = file::memory().map_err(|error| fault::told(&error, &store))?;
+        schema::migrate(&mut connection, &store)?;
+        let options = Options { durability: Durability::None };
+        Self::start(connection, store, options, None, None, Vec::new(), None)
+    }
+
+    fn start(
+        connection: Connection,
+        store: String,
+        options: Options,
+        pool: Option<Arc<Pool>>,
+        log: Option<Arc<Log>>,
+        others: Vec<JoinHandle<()>>,
+        lock: Option<Lock>,
+    ) -> Result<Self, Error> {
+        let queue = Arc::new(Queue::new());
+        let writer = spawn("duetime-writer", {
+            let (queue, log, store) = (queue.clone(), log.clone(), store.clone());
+            move || Writer::new(connection, store, options.durability, log).run(&queue)
+        })?;
+        let threads = Mutex::new(Some(Threads { writer, others, _lock: lock }));
+        Ok(Self { queue, pool, log, threads, store })
+    }
+
+    /// Copies the store, as it is now and while it goes on working, to a new file that can be opened in its place.
+    /// While it copies, the write-ahead log grows by what is written.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] where the target exists or cannot be written; [`Error::Full`].
+    pub async fn backup(&self, to: &Path) -> Result<(), Error> {
+        let to: PathBuf = to.to_owned();
+        match &self.pool {
+            Some(_) => self.read(move |connection| backup::backup(connection, &to)).await,
+            None => Err(Error::Unusable("a store in memory has no backup: it is gone with its process".into())),
+        }
+    }
+
+    /// Calls this function in the writer's next transaction. It must do the same when called again.
+    async fn write<T, F>(&self, rows: usize, payload_bytes: usize, function: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Transaction<'_>) -> Result<T, Fault> + Send + 'static,
+    {
+        self.queue.call(rows, payload_bytes, function).await
+    }
+
+    /// Calls this function with a connection that sees all that was answered.
+    async fn read<T, F>(&self, function: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: Fn(&Connection) -> Result<T, Fault> + Send + 'static,
+    {
+        match &self.pool {
+            Some(pool) => pool.call(function).await,
+            None => self.write(1, 0, move |transaction| function(transaction.connection)).await,
+        }
+    }
+}
+
+impl std::fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sqlite").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        self.queue.close();
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(threads) = threads {
+            end(threads, self.pool.as_deref(), self.log.as_deref(), false);
+        }
+    }
+}
+
+/// Waits for the threads of a closed queue, and lets go of the file.
+fn end(threads: Threads, pool: Option<&Pool>, log: Option<&Log>, empties_log: bool) {
+    let connection = threads.writer.join();
+    if let Some(pool) = pool {
+        pool.close();
+    }
+    if let Some(log) = log {
+        log.close();
+    }
+    for thread in threads.others {
+        // A thread that panicked has said so.
+        let _ = thread.join();
+    }
+    let Ok(connection) = connection else { return };
+    if log.is_none() {
+        return;
+    }
+    if empties_log {
+        if let Err(error) = log::empty(&connection) {
+            tracing::warn!(%error, "the write-ahead log could not be emptied; the next start reads it");
+        }
+    } else {
+        keep_log(&connection);
+    }
+}
+
+/// Has a connection close without copying the log, which may take long.
+fn keep_log(connection: &Connection) {
+    if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
+        tracing::debug!(%error, "the write-ahead log will be copied before it is closed");
+    }
+}
+
+fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>, Error> {
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
+    spawned.map_err(|error| Error::Unavailable(format!("the system gives no thread ({error})")))
+}
+
+#[cfg(test)]
+mod plans;

@@ -1,0 +1,179 @@
+//! What became of jobs: the higher version wins.
+
+use super::fault::Fault;
+use super::record::{holder, insert, tag, untag};
+use super::row::{self, list};
+use super::task::Transaction;
+use duetime_core::ports::{Note, bucket};
+use duetime_core::{Job, JobId, Millis, Stage};
+use rusqlite::{Connection, Statement};
+use std::sync::Arc;
+
+/// A pending job has ended: the common case. Indexes on what waits lose it; nothing else of what it does not change is
+/// touched.
+const END: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, attempt = ?6, \
+     crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, cancel_asked = ?12, \
+     message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18 \
+     WHERE id = ?1 AND version < ?2 AND state = 1";
+/// A pending job waits again.
+const AGAIN: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
+     attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
+     cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, bucket = ?19 \
+     WHERE id = ?1 AND version < ?2 AND state = 1";
+/// Any other change.
+const CHANGE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
+     attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
+     cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
+     bucket = ?19 WHERE id = ?1";
+/// Any other change, with payload and tags.
+const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
+     attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
+     cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
+     bucket = ?19, tags = ?20, payload = ?21 WHERE id = ?1";
+
+/// Records what became of jobs.
+pub(super) fn note(transaction: &mut Transaction<'_>, notes: &[Note], frontier: Millis) -> Result<(), Fault> {
+    for note in notes {
+        match note {
+            Note::Changed(job) => {
+                change(transaction, job, frontier)?;
+            }
+            Note::Rewritten(job) => {
+                if let Some(stored) = older(transaction.connection, job.id, job.version)? {
+                    rewrite(transaction, &stored, job, frontier)?;
+                }
+            }
+            Note::Moved(job, copy) => {
+                // Only with the change itself, so that a repeat brings back no copy that has been pruned since.
+                if change(transaction, job, frontier)? {
+                    let live_key = free_key(transaction.connection, copy)?;
+                    insert(transaction, copy, live_key, frontier)?;
+                }
+            }
+            Note::Removed(job) => {
+                if let Some(stored) = older(transaction.connection, job.id, job.version.saturating_add(1))? {
+                    remove(transaction, job.id, &stored)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is stored of a row, as far as a change of it needs.
+pub(super) struct Stored {
+    queue: Arc<str>,
+    stage: Stage,
+    tags: Vec<Arc<str>>,
+}
+
+impl Stored {
+    /// As far as this row tells.
+    pub(super) fn of(job: &Job) -> Self {
+        Self { queue: job.queue.clone(), stage: job.stage, tags: job.tags.to_vec() }
+    }
+}
+
+/// The row, where it has a version below this one.
+fn older(connection: &Connection, id: JobId, version: u64) -> Result<Option<Stored>, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT id, queue, state, tags FROM duetime_jobs WHERE id = ?1 AND version < ?2")?;
+    let mut rows = statement.query((id.get(), version))?;
+    rows.next()?.map(stored).transpose()
+}
+
+/// From the columns id, queue, state, tags.
+pub(super) fn stored(row: &rusqlite::Row<'_>) -> Result<Stored, Fault> {
+    let tags = row::text(row, 3)?.map(serde_json::from_str).transpose();
+    Ok(Stored {
+        queue: row.get(1)?,
+        stage: row::stage(row.get(2)?)?,
+        tags: tags.map_err(|error| Fault::damaged("tags", error))?.unwrap_or_default(),
+    })
+}
+
+/// Changes all but payload and tags, where the stored version is lower; answers whether it was.
+fn change(transaction: &mut Transaction<'_>, job: &Job, frontier: Millis) -> Result<bool, Fault> {
+    let connection = transaction.connection;
+    let live_key = free_key(connection, job)?;
+    let mut statement = connection.prepare_cached(if job.is_pending() { AGAIN } else { END })?;
+    bind(&mut statement, job, live_key, frontier)?;
+    if statement.raw_execute()? == 1 {
+        transaction.tallies.moved(&job.queue, Stage::Pending, job.stage);
+        return Ok(true);
+    }
+    let Some(stored) = older(connection, job.id, job.version)? else { return Ok(false) };
+    let mut statement = connection.prepare_cached(CHANGE)?;
+    bind(&mut statement, job, live_key, frontier)?;
+    statement.raw_execute()?;
+    transaction.tallies.moved(&stored.queue, stored.stage, job.stage);
+    Ok(true)
+}
+
+/// Changes everything of a row.
+pub(super) fn rewrite(
+    transaction: &mut Transaction<'_>,
+    stored: &Stored,
+    job: &Job,
+    frontier: Millis,
+) -> Result<(), Fault> {
+    let connection = transaction.connection;
+    let live_key = free_key(connection, job)?;
+    let mut statement = connection.prepare_cached(REWRITE)?;
+    bind(&mut statement, job, live_key, frontier)?;
+    statement.raw_bind_parameter(20, list(&job.tags)?)?;
+    statement.raw_bind_parameter(21, &*job.payload)?;
+    statement.raw_execute()?;
+    if *stored.tags != *job.tags {
+        untag(connection, job.id, &stored.tags)?;
+        tag(connection, job)?;
+    }
+    transaction.tallies.moved(&stored.queue, stored.stage, job.stage);
+    Ok(())
+}
+
+/// Removes a row.
+pub(super) fn remove(transaction: &mut Transaction<'_>, id: JobId, stored: &Stored) -> Result<(), Fault> {
+    transaction.connection.prepare_cached("DELETE FROM duetime_jobs WHERE id = ?1")?.execute([id.get()])?;
+    untag(transaction.connection, id, &stored.tags)?;
+    transaction.tallies.add(&stored.queue, stored.stage, -1);
+    Ok(())
+}
+
+fn bind(statement: &mut Statement<'_>, job: &Job, live_key: Option<&Arc<str>>, frontier: Millis) -> Result<(), Fault> {
+    statement.raw_bind_parameter(1, job.id.get())?;
+    statement.raw_bind_parameter(2, job.version)?;
+    statement.raw_bind_parameter(3, job.due_at)?;
+    statement.raw_bind_parameter(4, job.first_due_at)?;
+    statement.raw_bind_parameter(5, job.priority)?;
+    statement.raw_bind_parameter(6, job.attempt)?;
+    statement.raw_bind_parameter(7, job.crashes)?;
+    statement.raw_bind_parameter(8, job.epoch)?;
+    statement.raw_bind_parameter(9, job.updated_at)?;
+    statement.raw_bind_parameter(10, job.started_at)?;
+    statement.raw_bind_parameter(11, job.lease_until)?;
+    statement.raw_bind_parameter(12, job.cancel_asked)?;
+    statement.raw_bind_parameter(13, job.message.as_deref())?;
+    statement.raw_bind_parameter(14, list(&job.errors)?)?;
+    statement.raw_bind_parameter(15, job.result.as_deref())?;
+    statement.raw_bind_parameter(16, live_key.map(|key| &**key))?;
+    statement.raw_bind_parameter(17, job.stage.code())?;
+    statement.raw_bind_parameter(18, job.finished_at)?;
+    if statement.parameter_count() > 18 {
+        statement.raw_bind_parameter(19, bucket(job.due_at, frontier))?;
+    }
+    Ok(())
+}
+
+/// The key that the job holds, unless another job has it. That cannot be where the broker and this store agree; where
+/// they do not, a job without its key is better than a lost one.
+fn free_key<'a>(connection: &Connection, job: &'a Job) -> Result<Option<&'a Arc<str>>, Fault> {
+    let Some(key) = job.live_key() else { return Ok(None) };
+    match holder(connection, &job.queue, key)? {
+        Some(holder) if holder != job.id => {
+            tracing::warn!(id = %job.id, %holder, queue = &*job.queue, key = &**key, "a key is held by another job");
+            Ok(None)
+        }
+        _ => Ok(Some(key)),
+    }
+}

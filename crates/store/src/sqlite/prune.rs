@@ -1,0 +1,62 @@
+//! Finished rows past their retention, found by when they ended.
+
+use super::fault::Fault;
+use super::note::{remove, stored};
+use super::row;
+use super::task::Transaction;
+use duetime_core::ports::Retention;
+use duetime_core::{Millis, Stage};
+use rusqlite::Connection;
+
+/// Where so many pages are free, and more than a quarter of the file, some are given back to the system.
+const FREE_PAGES_KEPT: u64 = 4_096;
+/// Pages given back in one transaction.
+const PAGES_PER_STEP: u32 = 256;
+
+pub(super) const FINISHED: &str = "SELECT id, queue, state, tags FROM duetime_jobs \
+     WHERE state = ?1 AND finished_at IS NOT NULL AND finished_at <= ?2 ORDER BY finished_at LIMIT ?3";
+
+/// Removes at most `limit` of them; answers how many it removed.
+pub(super) fn prune(
+    transaction: &mut Transaction<'_>,
+    retention: Retention,
+    now: Millis,
+    limit: usize,
+) -> Result<usize, Fault> {
+    let connection = transaction.connection;
+    let mut removed = 0;
+    for (stage, kept_ms) in [
+        (Stage::Succeeded, retention.succeeded_ms),
+        (Stage::Cancelled, retention.succeeded_ms),
+        (Stage::Failed, retention.failed_ms),
+    ] {
+        let Some(ended_by) = now.checked_sub(kept_ms) else { continue };
+        let mut statement = connection.prepare_cached(FINISHED)?;
+        let mut rows = statement.query((stage.code(), ended_by, limit - removed))?;
+        let mut past = Vec::new();
+        while let Some(row) = rows.next()? {
+            past.push((row::id(row)?, stored(row)?));
+        }
+        drop(rows);
+        for (id, stored) in &past {
+            remove(transaction, *id, stored)?;
+        }
+        removed += past.len();
+    }
+    if removed > 0 {
+        give_back(connection)?;
+    }
+    Ok(removed)
+}
+
+fn give_back(connection: &Connection) -> Result<(), Fault> {
+    let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.get::<_, u64>(0));
+    let free = number("PRAGMA freelist_count")?;
+    if free > FREE_PAGES_KEPT && free > number("PRAGMA page_count")? / 4 {
+        let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES_PER_STEP})"))?;
+        let mut rows = statement.query([])?;
+        // Each step gives back one page.
+        while rows.next()?.is_some() {}
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! What waits for the writer: tasks, bounded by a semaphore that callers wait for, and leases, bounded by dropping.
+
+use super::fault::Fault;
+use super::task::{Call, Task, Transaction};
+use duetime_core::ports::{LeaseNote, Note};
+use duetime_core::{Clock, Error, JobId, Millis, SystemClock};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Semaphore, oneshot};
+
+/// What may wait, in rows and KiB of payload.
+const WEIGHT_MAX: u32 = 128 << 10;
+/// Rows after which a transaction takes no further task.
+const ROWS_PER_TRANSACTION: usize = 4_096;
+/// Leases that wait at most; further ones are dropped, which is harmless.
+const LEASES_MAX: usize = 100_000;
+/// How long the writer waits for as many tasks as it last answered: callers that come back at once then share the
+/// next transaction, and its cost.
+const COMPANY_WAIT: Duration = Duration::from_micros(100);
+/// How long leases wait for their job's end, which saves writing them, in milliseconds.
+const LEASE_WAIT_MS: u64 = 20;
+
+/// The writer's queue.
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    filled: Condvar,
+    room: Arc<Semaphore>,
+    clock: SystemClock,
+}
+
+#[derive(Default)]
+struct Waiting {
+    tasks: VecDeque<Box<dyn Task>>,
+    leases: HashMap<JobId, LeaseNote>,
+    /// Tasks for which it is worth waking the writer: it waits for company (see [`Queue::take`]).
+    wanted: usize,
+    /// Tasks of the last transaction, whose callers may be about to come back.
+    last: usize,
+    /// Since when leases wait.
+    leases_since: Option<Millis>,
+    is_closed: bool,
+}
+
+/// What one transaction is to do.
+#[derive(Default)]
+pub(super) struct Batch {
+    /// In the order in which they came.
+    pub(super) tasks: Vec<Box<dyn Task>>,
+    /// One at most for each job.
+    pub(super) leases: Vec<LeaseNote>,
+}
+
+impl Queue {
+    pub(super) fn new() -> Self {
+        Self {
+            waiting: Mutex::default(),
+            filled: Condvar::new(),
+            room: Arc::new(Semaphore::new(WEIGHT_MAX as usize)),
+            clock: SystemClock::new(),
+        }
+    }
+
+    /// Has the writer call this function, and waits for what it answers once that is committed.
+    pub(super) async fn call<T, F>(&self, rows: usize, payload_bytes: usize, function: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Transaction<'_>) -> Result<T, Fault> + Send + 'static,
+    {
+        let weight =
+            u32::try_from(rows + payload_bytes / 1024).map_or(WEIGHT_MAX, |weight| weight.clamp(1, WEIGHT_MAX));
+        let permit = self.room.clone().acquire_many_owned(weight).await.map_err(|_| Error::Stopping)?;
+        let (reply, answer) = oneshot::channel();
+        self.push(Box::new(Call { function, found: None, reply, rows, _permit: permit }))?;
+        answer
+            .await
+            .unwrap_or_else(|_| Err(Error::Unavailable("its writer has stopped; start this process anew".into())))
+    }
+
+    fn push(&self, task: Box<dyn Task>) -> Result<(), Error> {
+        let mut waiting = self.waiting();
+        if waiting.is_closed {
+            return Err(Error::Stopping);
+        }
+        waiting.tasks.push_back(task);
+        if waiting.tasks.len() == waiting.wanted {
+            drop(waiting);
+            self.filled.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Takes leases, to be written soon.
+    pub(super) fn lease(&self, leases: Vec<LeaseNote>) {
+        let mut waiting = self.waiting();
+        for lease in leases {
+            let has_room = waiting.leases.len() < LEASES_MAX;
+            match waiting.leases.get_mut(&lease.id) {
+                Some(known) if known.version < lease.version => *known = lease,
+                Some(_) => {}
+                None if has_room => {
+                    waiting.leases.insert(lease.id, lease);
+                }
+                None => {}
+            }
+        }
+        if waiting.leases_since.is_none() && !waiting.leases.is_empty() {
+            waiting.leases_since = Some(self.clock.mono());
+            drop(waiting);
+            self.filled.notify_one();
+        }
+    }
+
+    /// Drops the leases that these notes end before they were written.
+    pub(super) fn end_leases(&self, notes: &[Note]) {
+        let mut waiting = self.waiting();
+        if waiting.leases.is_empty() {
+            return;
+        }
+        for job in notes.iter().map(Note::job) {
+            if waiting.leases.get(&job.id).is_some_and(|lease| lease.version < job.version) {
+                waiting.leases.remove(&job.id);
+            }
+        }
+    }
+
+    /// Waits for something to do; `None` when closed and empty.
+    pub(super) fn take(&self) -> Option<Batch> {
+        let mut waiting = self.waiting();
+        let mut has_waited = false;
+        loop {
+            if !has_waited && !waiting.is_closed && !waiting.tasks.is_empty() && waiting.tasks.len() < waiting.last {
+                has_waited = true;
+                waiting.wanted = waiting.last;
+                let wait = self.filled.wait_timeout(waiting, COMPANY_WAIT);
+                waiting = wait.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            let leases_in = waiting.leases_since.map(|since| (since + LEASE_WAIT_MS).saturating_sub(self.clock.mono()));
+            let takes_leases = leases_in == Some(0) || waiting.is_closed;
+            if !waiting.tasks.is_empty() || (takes_leases && !waiting.leases.is_empty()) {
+                waiting.wanted = 0;
+                return Some(waiting.batch(takes_leases));
+            }
+            if waiting.is_closed {
+                return None;
+            }
+            waiting.wanted = 1;
+            waiting = match leases_in.filter(|_| !waiting.leases.is_empty()) {
+                Some(wait_ms) => {
+                    let wait = self.filled.wait_timeout(waiting, Duration::from_millis(wait_ms));
+                    wait.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => {
+                    waiting.leases_since = None;
+                    self.filled.wait(waiting).unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+        }
+    }
+
+    /// Refuses new tasks; those that wait are still done.
+    pub(super) fn close(&self) {
+        self.waiting().is_closed = true;
+        self.room.close();
+        self.filled.notify_all();
+    }
+
+    /// Drops what waits; whoever waits for it gets an error.
+    pub(super) fn abandon(&self) {
+        self.close();
+        let tasks = std::mem::take(&mut self.waiting().tasks);
+        drop(tasks);
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn batch(&mut self, takes_leases: bool) -> Batch {
+        let mut batch = Batch::default();
+        let mut rows = 0;
+        while rows < ROWS_PER_TRANSACTION
+            && let Some(task) = self.tasks.pop_front()
+        {
+            rows += task.rows();
+            batch.tasks.push(task);
+        }
+        self.last = batch.tasks.len();
+        if takes_leases {
+            // The rest follows in the next transaction: `leases_since` stays.
+            let ids: Vec<JobId> = self.leases.keys().copied().take(ROWS_PER_TRANSACTION).collect();
+            batch.leases.extend(ids.iter().filter_map(|id| self.leases.remove(id)));
+            if self.leases.is_empty() {
+                self.leases_since = None;
+            }
+        }
+        batch
+    }
+}

@@ -1,0 +1,71 @@
+//! New jobs.
+
+use super::fault::Fault;
+use super::row;
+use super::task::Transaction;
+use duetime_core::ports::{Recorded, bucket};
+use duetime_core::{Job, JobId, Millis};
+use rusqlite::{Connection, OptionalExtension};
+use std::sync::Arc;
+
+/// Records jobs, each for itself.
+pub(super) fn record(
+    transaction: &mut Transaction<'_>,
+    jobs: &[Job],
+    frontier: Millis,
+) -> Result<Vec<Recorded>, Fault> {
+    jobs.iter().map(|job| insert(transaction, job, job.live_key(), frontier)).collect()
+}
+
+/// Records one job, holding this key.
+pub(super) fn insert(
+    transaction: &mut Transaction<'_>,
+    job: &Job,
+    live_key: Option<&Arc<str>>,
+    frontier: Millis,
+) -> Result<Recorded, Fault> {
+    let connection = transaction.connection;
+    let mut statement = connection.prepare_cached(row::INSERT)?;
+    row::bind(&mut statement, job, bucket(job.due_at, frontier), live_key)?;
+    if statement.raw_execute()? == 0 {
+        return refused(connection, job, live_key);
+    }
+    tag(connection, job)?;
+    transaction.tallies.add(&job.queue, job.stage, 1);
+    Ok(Recorded::Created)
+}
+
+fn refused(connection: &Connection, job: &Job, live_key: Option<&Arc<str>>) -> Result<Recorded, Fault> {
+    let known = connection.prepare_cached("SELECT 1 FROM duetime_jobs WHERE id = ?1")?.exists([job.id.get()])?;
+    if known {
+        return Ok(Recorded::Repeat);
+    }
+    let holder = live_key.map(|key| holder(connection, &job.queue, key)).transpose()?.flatten();
+    holder.map(Recorded::KeyHeld).ok_or_else(|| Fault::damaged("an index of duetime_jobs", "what no row has"))
+}
+
+/// Who holds a key.
+pub(super) fn holder(connection: &Connection, queue: &str, key: &str) -> Result<Option<JobId>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT id FROM duetime_jobs WHERE queue = ?1 AND live_key = ?2")?;
+    statement.query_row([queue, key], |row| Ok(row::id(row))).optional()?.transpose()
+}
+
+/// Files a job under its tags.
+pub(super) fn tag(connection: &Connection, job: &Job) -> Result<(), Fault> {
+    for tag in job.tags.iter() {
+        connection
+            .prepare_cached("INSERT OR IGNORE INTO duetime_tags (tag, job_id) VALUES (?1, ?2)")?
+            .execute((&**tag, job.id.get()))?;
+    }
+    Ok(())
+}
+
+/// Takes a job out of what it is filed under.
+pub(super) fn untag(connection: &Connection, id: JobId, tags: &[Arc<str>]) -> Result<(), Fault> {
+    for tag in tags {
+        connection
+            .prepare_cached("DELETE FROM duetime_tags WHERE tag = ?1 AND job_id = ?2")?
+            .execute((&**tag, id.get()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! A job as a row: which columns, in which order, both ways.
+
+use super::fault::Fault;
+use duetime_core::{Job, JobId, KeyUntil, Payload, Stage};
+use rusqlite::types::ValueRef;
+use rusqlite::{Row, Statement};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// Every column but `bucket`, in the order in which [`Reader::job`] takes them.
+macro_rules! columns {
+    () => {
+        "j.id, j.queue, j.kind, j.state, j.due_at, j.first_due_at, j.priority, j.attempt, j.crashes, j.version, \
+         j.epoch, j.created_at, j.updated_at, j.started_at, j.finished_at, j.lease_until, j.lease_ms, j.expires_ms, \
+         j.cancel_asked, j.key_until, j.job_key, j.retry, j.tags, j.message, j.errors, j.result, j.payload"
+    };
+}
+pub(super) use columns;
+
+/// Inserts a whole row; does nothing where the id or the live key is there.
+pub(super) const INSERT: &str = "INSERT OR IGNORE INTO duetime_jobs (id, queue, kind, state, due_at, first_due_at, \
+     priority, attempt, crashes, version, epoch, created_at, updated_at, started_at, finished_at, lease_until, \
+     lease_ms, expires_ms, cancel_asked, key_until, job_key, retry, tags, message, errors, result, payload, bucket, \
+     live_key) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+     ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
+
+/// Binds a job to [`INSERT`].
+pub(super) fn bind(
+    statement: &mut Statement<'_>,
+    job: &Job,
+    bucket: u64,
+    live_key: Option<&Arc<str>>,
+) -> Result<(), Fault> {
+    statement.raw_bind_parameter(1, job.id.get())?;
+    statement.raw_bind_parameter(2, &*job.queue)?;
+    statement.raw_bind_parameter(3, &*job.kind)?;
+    statement.raw_bind_parameter(4, job.stage.code())?;
+    statement.raw_bind_parameter(5, job.due_at)?;
+    statement.raw_bind_parameter(6, job.first_due_at)?;
+    statement.raw_bind_parameter(7, job.priority)?;
+    statement.raw_bind_parameter(8, job.attempt)?;
+    statement.raw_bind_parameter(9, job.crashes)?;
+    statement.raw_bind_parameter(10, job.version)?;
+    statement.raw_bind_parameter(11, job.epoch)?;
+    statement.raw_bind_parameter(12, job.created_at)?;
+    statement.raw_bind_parameter(13, job.updated_at)?;
+    statement.raw_bind_parameter(14, job.started_at)?;
+    statement.raw_bind_parameter(15, job.finished_at)?;
+    statement.raw_bind_parameter(16, job.lease_until)?;
+    statement.raw_bind_parameter(17, job.lease_ms)?;
+    statement.raw_bind_parameter(18, job.expires_ms)?;
+    statement.raw_bind_parameter(19, job.cancel_asked)?;
+    statement.raw_bind_parameter(20, key_until_code(job.key_until))?;
+    statement.raw_bind_parameter(21, job.key.as_deref())?;
+    statement.raw_bind_parameter(22, job.retry.as_ref().map(json).transpose()?)?;
+    statement.raw_bind_parameter(23, list(&job.tags)?)?;
+    statement.raw_bind_parameter(24, job.message.as_deref())?;
+    statement.raw_bind_parameter(25, list(&job.errors)?)?;
+    statement.raw_bind_parameter(26, job.result.as_deref())?;
+    statement.raw_bind_parameter(27, &*job.payload)?;
+    statement.raw_bind_parameter(28, bucket)?;
+    statement.raw_bind_parameter(29, live_key.map(|key| &**key))?;
+    Ok(())
+}
+
+fn key_until_code(key_until: KeyUntil) -> u8 {
+    match key_until {
+        KeyUntil::Finished => 0,
+        KeyUntil::Started => 1,
+    }
+}
+
+/// JSON, or NULL for an empty list.
+pub(super) fn list<T: Serialize>(items: &[T]) -> Result<Option<String>, Fault> {
+    if items.is_empty() { Ok(None) } else { json(&items).map(Some) }
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String, Fault> {
+    serde_json::to_string(value).map_err(|error| duetime_core::Error::invalid("job", "writable as JSON", error).into())
+}
+
+/// Reads rows of `columns`, sharing what neighbours have in common.
+#[derive(Default)]
+pub(super) struct Reader {
+    queue: Option<Arc<str>>,
+    kind: Option<Arc<str>>,
+    no_tags: Arc<[Arc<str>]>,
+}
+
+impl Reader {
+    /// The job of a row.
+    pub(super) fn job(&mut self, row: &Row<'_>) -> Result<Job, Fault> {
+        Ok(Job {
+            id: id(row)?,
+            queue: shared(&mut self.queue, text(row, 1)?),
+            kind: shared(&mut self.kind, text(row, 2)?),
+            stage: stage(row.get(3)?)?,
+            due_at: row.get(4)?,
+            first_due_at: row.get(5)?,
+            priority: row.get(6)?,
+            attempt: row.get(7)?,
+            crashes: row.get(8)?,
+            version: row.get(9)?,
+            epoch: row.get(10)?,
+            created_at: row.get(11)?,
+            updated_at: row.get(12)?,
+            started_at: row.get(13)?,
+            finished_at: row.get(14)?,
+            lease_until: row.get(15)?,
+            lease_ms: row.get(16)?,
+            expires_ms: row.get(17)?,
+            cancel_asked: row.get(18)?,
+            key_until: match row.get(19)? {
+                0 => KeyUntil::Finished,
+                1 => KeyUntil::Started,
+                other => return Err(Fault::damaged("key_until", other)),
+            },
+            key: text(row, 20)?.map(Arc::from),
+            retry: parsed(text(row, 21)?)?.map(Arc::new),
+            tags: parsed(text(row, 22)?)?.unwrap_or_else(|| self.no_tags.clone()),
+            message: text(row, 23)?.map(Arc::from),
+            errors: parsed(text(row, 24)?)?.unwrap_or_default(),
+            result: bytes(row, 25)?,
+            payload: bytes(row, 26)?.ok_or_else(|| Fault::damaged("payload", "NULL"))?,
+        })
+    }
+}
+
+/// The id in the first column.
+pub(super) fn id(row: &Row<'_>) -> Result<JobId, Fault> {
+    let number: i64 = row.get(0)?;
+    u64::try_from(number).ok().and_then(JobId::new).ok_or_else(|| Fault::damaged("id", number))
+}
+
+/// The stage with this code.
+pub(super) fn stage(code: i64) -> Result<Stage, Fault> {
+    u8::try_from(code).ok().and_then(Stage::from_code).ok_or_else(|| Fault::damaged("state", code))
+}
+
+/// Text, borrowed from the row.
+pub(super) fn text<'a>(row: &'a Row<'_>, column: usize) -> Result<Option<&'a str>, Fault> {
+    row.get_ref(column)?.as_str_or_null().map_err(|error| Fault::damaged("text", error))
+}
+
+fn bytes(row: &Row<'_>, column: usize) -> Result<Option<Payload>, Fault> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        ValueRef::Blob(bytes) | ValueRef::Text(bytes) => Ok(Some(Arc::from(bytes))),
+        other => Err(Fault::damaged("payload", other.data_type())),
+    }
+}
+
+fn parsed<T: DeserializeOwned>(text: Option<&str>) -> Result<Option<T>, Fault> {
+    text.map(serde_json::from_str).transpose().map_err(|error| Fault::damaged("JSON", error))
+}
+
+fn shared(last: &mut Option<Arc<str>>, text: Option<&str>) -> Arc<str> {
+    let text = text.unwrap_or_default();
+    match last {
+        Some(last) if **last == *text => last.clone(),
+        _ => last.insert(Arc::from(text)).clone(),
+    }
+}

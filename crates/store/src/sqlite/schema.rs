@@ -1,0 +1,83 @@
+//! Tables, and how older files come to have them: numbered migrations, each in a transaction of its own, of which the
+//! file remembers the last in `user_version`. A released one is never edited.
+
+use super::fault;
+use duetime_core::Error;
+use rusqlite::{Connection, TransactionBehavior};
+
+/// The migrations; the first is number 1.
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001.sql")];
+
+/// Marks a file as ours (`application_id`): "Duet".
+const APPLICATION_ID: i32 = 0x4475_6574;
+
+/// Whether a file is new or ours, and no newer than this program; answers its schema's number.
+pub(super) fn check(connection: &Connection, store: &str) -> Result<usize, Error> {
+    let told = |error: rusqlite::Error| fault::told(&error, store);
+    let found: usize = number(connection, "PRAGMA user_version").map_err(told)?;
+    let application_id: i32 = number(connection, "PRAGMA application_id").map_err(told)?;
+    let tables: u32 = number(connection, "SELECT count(*) FROM sqlite_schema").map_err(told)?;
+    if application_id != APPLICATION_ID && (tables > 0 || found > 0 || application_id != 0) {
+        return Err(Error::Unusable(format!("{store} holds the tables of another program: name another file")));
+    }
+    if found > MIGRATIONS.len() {
+        return Err(Error::Unusable(format!(
+            "{store} has the schema {found}, newer than this program knows ({}): run the version of Duetime that wrote \
+             it, or a later one",
+            MIGRATIONS.len()
+        )));
+    }
+    Ok(found)
+}
+
+/// Brings a file to the present schema.
+pub(super) fn migrate(connection: &mut Connection, store: &str) -> Result<(), Error> {
+    let told = |error: rusqlite::Error| fault::told(&error, store);
+    let found = check(connection, store)?;
+    for (number, migration) in (1..).zip(MIGRATIONS).skip(found) {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(told)?;
+        transaction.execute_batch(migration).map_err(told)?;
+        transaction
+            .execute_batch(&format!("PRAGMA user_version = {number}; PRAGMA application_id = {APPLICATION_ID};"))
+            .map_err(told)?;
+        transaction.commit().map_err(told)?;
+        tracing::info!(store, number, "migrated");
+    }
+    Ok(())
+}
+
+fn number<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> rusqlite::Result<T> {
+    connection.query_row(sql, [], |row| row.get(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_file_is_refused_and_left_alone() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, "it").unwrap();
+        connection.execute_batch("PRAGMA user_version = 99").unwrap();
+        let error = migrate(&mut connection, "it").unwrap_err();
+        assert_eq!(error.code(), "store_unusable");
+        assert!(error.to_string().contains("newer"), "{error}");
+        assert_eq!(number::<i32>(&connection, "PRAGMA user_version").unwrap(), 99);
+    }
+
+    #[test]
+    fn another_programs_file_is_refused_and_left_alone() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE theirs (a)").unwrap();
+        let error = migrate(&mut connection, "it").unwrap_err();
+        assert_eq!(error.code(), "store_unusable");
+        assert_eq!(number::<i32>(&connection, "SELECT count(*) FROM sqlite_schema").unwrap(), 1);
+    }
+
+    #[test]
+    fn a_second_time_changes_nothing() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, "it").unwrap();
+        migrate(&mut connection, "it").unwrap();
+    }
+}

@@ -1,0 +1,120 @@
+//! The writer: one thread that owns the connection that writes. It takes what waits, runs it in one transaction,
+//! commits, and answers. Where a task of a group fails, the group is rolled back and each task is run by itself, so
+//! that an error reaches only those that it belongs to.
+
+use super::durability::{Durability, Synchronous};
+use super::fault::Fault;
+use super::lease;
+use super::log::Log;
+use super::queue::{Batch, Queue};
+use super::tally;
+use super::task::{Task, Transaction};
+use duetime_core::ports::LeaseNote;
+use rusqlite::Connection;
+use std::sync::Arc;
+
+/// The writer's state.
+pub(super) struct Writer {
+    connection: Connection,
+    store: String,
+    durability: Durability,
+    synchronous: Synchronous,
+    log: Option<Arc<Log>>,
+}
+
+impl Writer {
+    /// Around a connection that [`super::file`] has set up for this durability. `log` is there for a file.
+    pub(super) fn new(connection: Connection, store: String, durability: Durability, log: Option<Arc<Log>>) -> Self {
+        if log.is_some() {
+            super::log::watch(&connection);
+        }
+        Self { connection, store, durability, synchronous: durability.synchronous(), log }
+    }
+
+    /// Works until the queue is closed and empty, then returns the connection.
+    pub(super) fn run(mut self, queue: &Queue) -> Connection {
+        // Whoever waits must hear of it where this thread panics.
+        let _abandon = Abandon(queue);
+        while let Some(batch) = queue.take() {
+            self.group(batch);
+            if let Some(log) = &self.log {
+                log.tend(&self.connection);
+            }
+        }
+        self.connection
+    }
+
+    fn group(&mut self, Batch { mut tasks, leases }: Batch) {
+        let outcome = self.attempt(&mut tasks, &leases);
+        let Err(fault) = outcome else {
+            tasks.into_iter().for_each(|task| task.answer(Ok(())));
+            return;
+        };
+        if tasks.is_empty() {
+            tracing::warn!(error = %fault.told(&self.store), leases = leases.len(), "leases were not noted");
+            return;
+        }
+        tracing::debug!(?fault, tasks = tasks.len(), "a transaction failed; its tasks are run one by one");
+        for mut task in tasks {
+            let outcome = self.attempt(std::slice::from_mut(&mut task), &[]);
+            task.answer(outcome.map_err(|fault| fault.told(&self.store)));
+        }
+        if let Err(fault) = self.attempt(&mut [], &leases) {
+            tracing::warn!(error = %fault.told(&self.store), leases = leases.len(), "leases were not noted");
+        }
+    }
+
+    /// One transaction: all or nothing.
+    fn attempt(&mut self, tasks: &mut [Box<dyn Task>], leases: &[LeaseNote]) -> Result<(), Fault> {
+        // Leases are worth no wait for the disk: ending this process loses nothing that was written.
+        let wanted = if tasks.is_empty() { Synchronous::Off } else { Synchronous::Full };
+        self.set_synchronous(wanted)?;
+        if let Some(log) = &self.log {
+            log.check()?;
+        }
+        let outcome = self.transaction(tasks, leases);
+        if outcome.is_err() && !self.connection.is_autocommit() {
+            self.connection.prepare_cached("ROLLBACK")?.execute([])?;
+        }
+        if outcome.is_ok()
+            && let Some(log) = &self.log
+        {
+            log.written();
+        }
+        outcome
+    }
+
+    fn transaction(&self, tasks: &mut [Box<dyn Task>], leases: &[LeaseNote]) -> Result<(), Fault> {
+        let connection = &self.connection;
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let mut transaction = Transaction { connection, tallies: tally::Changes::default() };
+        for task in tasks {
+            task.run(&mut transaction)?;
+        }
+        lease::write(&mut transaction, leases)?;
+        transaction.tallies.write(connection)?;
+        connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    fn set_synchronous(&mut self, wanted: Synchronous) -> Result<(), Fault> {
+        if self.durability != Durability::Commit || self.log.is_none() {
+            return Ok(());
+        }
+        // A checkpoint on this connection must wait for the disk whatever was written last.
+        let wanted = if wanted == Synchronous::Off { Synchronous::Normal } else { wanted };
+        if wanted != self.synchronous {
+            self.connection.execute_batch(wanted.pragma())?;
+            self.synchronous = wanted;
+        }
+        Ok(())
+    }
+}
+
+struct Abandon<'a>(&'a Queue);
+
+impl Drop for Abandon<'_> {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}

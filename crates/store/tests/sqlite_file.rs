@@ -1,0 +1,357 @@
+//! The SQLite store as a file: opening, holding, damage, a full disk, backups. What a ledger does is in the
+//! conformance suite.
+
+use duetime_core::Error;
+use duetime_core::ports::{Ledger, Note, Recorded, Registry, Selector};
+use duetime_core::testing::ledger_suite::fixture::*;
+use duetime_core::{Job, Stage};
+use duetime_store::sqlite::{Durability, Options, Sqlite};
+use std::fs;
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn open(path: &Path) -> Result<Sqlite, Error> {
+    Sqlite::open(path, Options::default())
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    PathBuf::from(format!("{}{suffix}", path.display()))
+}
+
+/// A closed store with so many jobs.
+async fn filled(path: &Path, jobs: u64) {
+    let store = open(path).unwrap();
+    record(&store, &(1..=jobs).map(job).collect::<Vec<_>>()).await;
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_answered_outlives_a_drop_without_close() {
+    let folder = folder();
+    let path = folder.path().join("duetime.db");
+    for durability in [Durability::Commit, Durability::Interval, Durability::None] {
+        let store = Sqlite::open(&path, Options { durability }).unwrap();
+        let n = durability as u64 + 1;
+        record(&store, &[tagged(n, &["t"])]).await;
+        note(&store, &[ended(&tagged(n, &["t"]), Stage::Succeeded)]).await;
+        store.put_if("queue", &durability.to_string(), "{}", 0).await.unwrap();
+        drop(store);
+        let store = open(&path).unwrap();
+        assert_eq!(found(&store, all(Selector::Tag(text("t")))).await, (1..=n).collect::<Vec<_>>());
+        assert_eq!(store.tallies().await.unwrap()[0].1.succeeded, n);
+        assert_eq!(store.documents("queue").await.unwrap().len() as u64, n);
+    }
+}
+
+#[tokio::test]
+async fn ids_go_on_after_a_restart() {
+    let folder = folder();
+    let path = folder.path().join("duetime.db");
+    let store = open(&path).unwrap();
+    let first = store.allot(1_000, NOW).await.unwrap();
+    drop(store);
+    let second = open(&path).unwrap().allot(1, NOW - 60_000).await.unwrap();
+    assert_eq!(second.start, first.end);
+}
+
+#[tokio::test]
+async fn closing_empties_the_log() {
+    let folder = folder();
+    let path = folder.path().join("duetime.db");
+    let store = open(&path).unwrap();
+    record(&store, &[job(1)]).await;
+    assert!(fs::metadata(beside(&path, "-wal")).unwrap().len() > 0);
+    store.close().await.unwrap();
+    assert!(!beside(&path, "-wal").exists());
+}
+
+#[tokio::test]
+async fn the_log_stays_bounded_under_load() {
+    let folder = folder();
+    let path = folder.path().join("duetime.db");
+    let store = Sqlite::open(&path, Options { durability: Durability::None }).unwrap();
+    let (mut written, mut longest) = (0, 0);
+    for batch in 0..60 {
+        let jobs = (1..=100).map(|n| job_with(batch * 100 + n, |job| job.payload = vec![7; 100_000].into()));
+        let jobs: Vec<Job> = jobs.collect();
+        written += 100 * 100_000;
+        record(&store, &jobs).await;
+        longest = longest.max(fs::metadata(beside(&path, "-wal")).unwrap().len());
+    }
+    // Without a checkpoint it would be longer than what was written; the hard bound is 256 MiB and one transaction.
+    assert!(written > 500_000_000);
+    assert!(longest < 300 << 20, "{longest}");
+}
+
+#[test]
+fn one_file_has_one_holder() {
+    let folder = folder();
+    let path = folder.path().join("duetime.db");
+    let store = open(&path).unwrap();
+    let held = Error::Held { path: path.canonicalize().unwrap().display().to_string(), pid: std::process::id() };
+    assert_eq!(open(&path).unwrap_err(), held);
+    let link = folder.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert_eq!(open(&link).unwrap_err(), held, "also by another name");
+    drop(store);
+    open(&path).unwrap();
+}
+
+/// Run as a child by the test below: holds the store until its input ends.
+#[test]
+#[ignore = "a part of another_process_is_refused_until_the_holder_dies"]
+fn hold() {
+    let store = open(Path::new(&std::env::var("DUETIME_TEST_STORE").unwrap())).unwrap();
+    println!("\nheld");
+    let _ = std::io::stdin().read_line(&mut String::new());
+    drop(store);
+}
+
+#[test]
+fn another_process_is_refused_until_the_holder_dies() {
+    let folder = folder();
+    let path = folder.path().join("duetime.db");
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "hold", "--nocapture"])
+        .env("DUETIME_TEST_STORE", &path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "held"));
+    let error = open(&path).unwrap_err();
+    assert_eq!(error.code(), "store_held");
+    assert!(error.to_string().contains(&format!("process {}", holder.id())), "{error}");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    open(&path).unwrap();
+}
+
+#[test]
+fn what_can_be_no_store_is_refused_with_advice() {
+    let folder = folder();
+    let missing = folder.path().join("no/such/duetime.db");
+    for (path, advice) in [(folder.path(), "name a file"), (&missing, "create it"), (Path::new("/"), "name a file")] {
+        let error = open(path).unwrap_err();
+        assert_eq!(error.code(), "store_unusable", "{path:?}");
+        assert!(error.to_string().contains(advice), "{error}");
+    }
+    assert!(!folder.path().join("no").exists());
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_refused() {
+    // `/proc` refuses new files to anybody, also to root, whom permissions do not stop.
+    let error = open(Path::new("/proc/duetime.db")).unwrap_err();
+    assert_eq!(error.code(), "store_unusable");
+    assert!(error.to_string().contains("let this user write"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_of_a_newer_version_is_refused_and_left_alone() {
+    let folder = folder();
+    let path = folder.path().join("duetime.db");
+    filled(&path, 1).await;
+    // user_version: four bytes at 60 of the head.
+    let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.seek(SeekFrom::Start(60)).unwrap();
+    file.write_all(&99_u32.to_be_bytes()).unwrap();
+    let before = fs::read(&path).unwrap();
+    let error = open(&path).unwrap_err();
+    assert_eq!(error.code(), "store_unusable");
+    assert!(error.to_string().contains("newer"), "{error}");
+    assert!(fs::read(&path).unwrap() == before);
+}
+
+#[test]
+fn another_programs_file_is_refused_and_left_alone() {
+    let folder = folder();
+    let path = folder.path().join("theirs.db");
+    let theirs = rusqlite::Connection::open(&path).unwrap();
+    theirs.execute_batch("CREATE TABLE notes (text)").unwrap();
+    drop(theirs);
+    let before = fs::read(&path).unwrap();
+    let error = open(&path).unwrap_err();
+    assert_eq!(error.code(), "store_unusable");
+    assert!(error.to_string().contains("another program"), "{error}");
+    assert!(fs::read(&path).unwrap() == before);
+    assert!(!beside(&path, "-wal").exists());
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_told_and_left_alone() {
+    let folder = folder();
+    let path = folder.path().join("duetime.db");
+    filled(&path, 1_000).await;
+    let whole = fs::read(&path).unwrap();
+    let mut garbage_head = whole.clone();
+    garbage_head[..100].fill(b'x');
+    let cut = whole[..whole.len() - 5_000].to_vec();
+    let text = b"not a database, but somebody's notes\n".repeat(20);
+    let stub = b"SQLite".to_vec();
+    for damaged in [garbage_head, cut, text, stub] {
+        fs::write(&path, &damaged).unwrap();
+        let error = open(&path).unwrap_err();
+        assert_eq!(error.code(), "store_damaged");
+        assert!(error.to_string().contains("backup"), "{error}");
+        assert!(fs::read(&path).unwrap() == damaged, "it was changed");
+    }
+    fs::write(&path, whole).unwrap();
+    assert_eq!(open(&path).unwrap().tallies().await.unwrap()[0].1.pending, 1_000);
+}
+
+#[tokio::test]
+async fn damage_within_is_told_when_it_is_met() {
+    let folder = folder();
+    let path = folder.path().join("duetime.db");
+    filled(&path, 5_000).await;
+    let mut bytes = fs::read(&path).unwrap();
+    // All pages but those of the schema and of the small tables, which come first.
+    let pages = bytes.len() / 4096;
+    for page in pages / 4..pages {
+        bytes[page * 4096..page * 4096 + 64].fill(0xa5);
+    }
+    fs::write(&path, &bytes).unwrap();
+    let store = open(&path).unwrap();
+    let ids: Vec<_> = (1..=5_000).map(id).collect();
+    let error = store.get(&ids).await.unwrap_err();
+    assert_eq!(error.code(), "store_damaged");
+    let notes = (1..=5_000).map(|n| Note::Changed(ended(&job(n), Stage::Failed))).collect();
+    assert_eq!(store.note(notes, FRONTIER).await.unwrap_err().code(), "store_damaged");
+}
+
+/// A file system of its own, which is full soon.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(size: &str) -> Self {
+        let folder = folder();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
+            .arg(folder.path())
+            .status()
+            .expect("mount runs");
+        assert!(mounted.success(), "this test mounts a small file system and so needs root");
+        Self(folder)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_pushes_and_loses_nothing() {
+    let disk = SmallDisk::mount("3m");
+    let path = disk.0.path().join("duetime.db");
+    let ballast = disk.0.path().join("ballast");
+    let store = Arc::new(open(&path).unwrap());
+    fs::write(&ballast, vec![0; 500_000]).unwrap();
+    let large = |n| job_with(n, |job| job.payload = vec![7; 50_000].into());
+    let mut kept = Vec::new();
+    let error = loop {
+        let n = kept.len() as u64 + 1;
+        match store.record(vec![large(n)], FRONTIER).await {
+            Ok(_) => kept.push(n),
+            Err(error) => break error,
+        }
+        assert!(kept.len() < 100, "3 MB hold no 5 MB");
+    };
+    assert_eq!(error.code(), "store_full");
+    assert!(error.is_retryable() && error.to_string().contains("space"), "{error}");
+    assert!(!kept.is_empty());
+
+    // Together with others, each hears of its own.
+    let many: Vec<_> = (1_000..1_020)
+        .map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move { store.record(vec![large(n)], FRONTIER).await })
+        })
+        .collect();
+    for push in many {
+        match push.await.unwrap() {
+            Err(error) => assert_eq!(error.code(), "store_full"),
+            Ok(_) => panic!("there is no room for another"),
+        }
+    }
+    assert_eq!(found(&*store, all(Selector::All)).await, kept, "reads go on, and nothing is half there");
+    assert_eq!(store.tallies().await.unwrap()[0].1.pending, kept.len() as u64);
+
+    // With room it goes on by itself.
+    fs::remove_file(&ballast).unwrap();
+    record(&*store, &[large(2_000)]).await;
+    drop(store);
+    kept.push(2_000);
+    let store = open(&path).unwrap();
+    assert_eq!(found(&store, all(Selector::All)).await, kept);
+}
+
+#[tokio::test]
+async fn a_live_store_is_copied_whole() {
+    let folder = folder();
+    let store = Arc::new(open(&folder.path().join("duetime.db")).unwrap());
+    record(&*store, &(1..=2_000).map(|n| tagged(n, &["t"])).collect::<Vec<_>>()).await;
+    let pushing = tokio::spawn({
+        let store = store.clone();
+        async move {
+            for n in 2_001..2_200 {
+                record(&*store, &[job(n)]).await;
+            }
+        }
+    });
+    let to = folder.path().join("copy.db");
+    store.backup(&to).await.unwrap();
+    pushing.await.unwrap();
+
+    let error = store.backup(&to).await.unwrap_err();
+    assert_eq!(error.code(), "store_unusable");
+    assert!(error.to_string().contains("exists"), "{error}");
+    let error = store.backup(&folder.path().join("no/copy.db")).await.unwrap_err();
+    assert_eq!(error.code(), "store_unusable");
+
+    let copy = open(&to).unwrap();
+    let rows = found(&copy, all(Selector::All)).await;
+    assert!(rows.len() >= 2_000);
+    assert_eq!(rows, (1..=rows.len() as u64).collect::<Vec<_>>(), "it is one moment");
+    assert_eq!(copy.tallies().await.unwrap()[0].1.pending, rows.len() as u64);
+    assert_eq!(found(&copy, all(Selector::Tag(text("t")))).await.len(), 2_000);
+    assert_eq!(copy.record(vec![job(1)], FRONTIER).await.unwrap(), [Recorded::Repeat]);
+}
+
+#[tokio::test]
+async fn a_read_only_file_is_refused() {
+    let folder = folder();
+    let path = folder.path().join("duetime.db");
+    filled(&path, 1).await;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    // Root may read and write it all the same.
+    if let Err(error) = open(&path) {
+        assert!(matches!(error.code(), "store_unusable" | "store_unavailable"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_push_whose_caller_left_is_recorded_or_not_but_whole() {
+    let folder = folder();
+    let store = Arc::new(open(&folder.path().join("duetime.db")).unwrap());
+    for n in 0..50 {
+        let store = store.clone();
+        let push = tokio::spawn(async move { store.record(vec![job(2 * n + 1), job(2 * n + 2)], FRONTIER).await });
+        tokio::task::yield_now().await;
+        push.abort();
+    }
+    record(&*store, &[job(1_000)]).await;
+    let rows = found(&*store, all(Selector::All)).await;
+    assert!(rows.iter().filter(|&&n| n < 1_000).all(|n| rows.contains(&(n - 1 + n % 2 * 2))), "{rows:?}");
+    assert_eq!(store.tallies().await.unwrap()[0].1.pending, rows.len() as u64);
+}

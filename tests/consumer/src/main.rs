@@ -1,0 +1,17 @@
+//! An application with Duetime's embedded default and sqlx in one build.
+//!
+//! That this links is the test: two crates that bring SQLite must agree on one. It runs too, but promises nothing.
+
+use duetime as _;
+use sqlx::{PgPool, Row, SqlitePool};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), sqlx::Error> {
+    let sqlite = SqlitePool::connect("sqlite::memory:").await?;
+    let row = sqlx::query("SELECT sqlite_version()").fetch_one(&sqlite).await?;
+    println!("SQLite {}", row.try_get::<String, _>(0)?);
+
+    let postgres = PgPool::connect_lazy("postgres://localhost/orders")?;
+    println!("PostgreSQL pool of {} connections, not opened", postgres.size());
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! `cargo xtask lint`: all that is checked without running the product.
+
+use crate::repo::Metadata;
+use crate::report::{Outcome, Report};
+use crate::tidy::Finding;
+use crate::{deps, process, repo, tidy};
+
+/// Runs all checks, the quick ones first; answers whether all passed.
+pub(crate) fn run() -> bool {
+    let mut report = Report::begin();
+    report.step("format", || process::run(process::cargo(["fmt", "--all", "--check"])));
+    report.step("tidy", check_tidy);
+    report.step("dependencies", check_deps);
+    report.step("clippy", clippy);
+    report.step("docs", docs);
+    report.finish("cargo xtask lint")
+}
+
+/// Runs the tidy checks alone.
+pub(crate) fn run_tidy() -> bool {
+    let mut report = Report::begin();
+    report.step("tidy", check_tidy);
+    report.finish("cargo xtask tidy")
+}
+
+/// Runs the dependency checks alone.
+pub(crate) fn run_deps() -> bool {
+    let mut report = Report::begin();
+    report.step("dependencies", check_deps);
+    report.finish("cargo xtask deps")
+}
+
+fn check_tidy() -> Outcome {
+    repo::sources().and_then(|sources| judged(&tidy::check(&sources)?)).into()
+}
+
+fn check_deps() -> Outcome {
+    let findings = || -> Result<_, String> { Ok(deps::check(&Metadata::read()?, &repo::sources()?)) };
+    findings().and_then(|findings| judged(&findings)).into()
+}
+
+fn clippy() -> Result<(), String> {
+    process::run(process::cargo(["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]))
+}
+
+/// Libraries as their users see them, then binaries with what is private: they have nothing else. Two calls, since
+/// the library and the server's binary are both called `duetime` and would write to the same place.
+fn docs() -> Result<(), String> {
+    let common = ["doc", "--workspace", "--no-deps", "--all-features"];
+    doc(&[common.as_slice(), &["--bins", "--document-private-items"]].concat())?;
+    doc(&[common.as_slice(), &["--lib"]].concat())
+}
+
+fn doc(arguments: &[&str]) -> Result<(), String> {
+    let mut command = process::cargo(arguments);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    process::run(command)
+}
+
+/// Prints all findings; one is enough to fail.
+fn judged(findings: &[Finding]) -> Result<(), String> {
+    for finding in findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => Ok(()),
+        1 => Err("1 finding".to_owned()),
+        n => Err(format!("{n} findings")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_finding_fails() {
+        assert!(judged(&[]).is_ok());
+        let finding = Finding { path: "a.rs".into(), line: 3, advice: "do better".into() };
+        assert_eq!(finding.to_string(), "a.rs:3: do better");
+        assert!(judged(&[finding]).is_err());
+    }
+}

@@ -1,0 +1,69 @@
+//! Programs that the tests call and a fresh Debian lacks.
+//!
+//! Looks first and installs only what is missing: with all there, it costs a few lookups and touches no network. What
+//! cargo itself needs (a C compiler and linker) is not listed, since without it nobody gets here.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::process;
+
+struct Needed {
+    program: &'static str,
+    package: &'static str,
+    used_by: &'static str,
+}
+
+const NEEDED: &[Needed] = &[
+    Needed { program: "curl", package: "curl", used_by: "the README's commands" },
+    Needed { program: "jq", package: "jq", used_by: "the README's commands" },
+];
+
+/// Installs with apt what is not on the `PATH`; fails with the command to type where it may not.
+pub(crate) fn install_missing() -> Result<(), String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let missing: Vec<_> = NEEDED.iter().filter(|needed| !is_on(&path, needed.program)).collect();
+    if missing.is_empty() {
+        println!("nothing is missing");
+        return Ok(());
+    }
+    for needed in &missing {
+        println!("{} is missing ({} call it)", needed.program, needed.used_by);
+    }
+    let packages: Vec<_> = missing.iter().map(|needed| needed.package).collect();
+    let by_hand = format!("install by hand: apt-get install {}", packages.join(" "));
+    apt(&["update", "-q"]).map_err(|error| format!("{error}; {by_hand}"))?;
+    let install = [&["install", "-q", "-y", "--no-install-recommends"], packages.as_slice()].concat();
+    apt(&install).map_err(|error| format!("{error}; {by_hand}"))
+}
+
+/// Whether cargo-nextest is there.
+pub(crate) fn has_nextest() -> bool {
+    process::succeeds(process::cargo(["nextest", "--version"]))
+}
+
+fn apt(arguments: &[&str]) -> Result<(), String> {
+    let mut command = Command::new("apt-get");
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    process::run(command)
+}
+
+fn is_on(path: &std::ffi::OsStr, program: &str) -> bool {
+    std::env::split_paths(path).any(|folder| is_file(&folder.join(program)))
+}
+
+fn is_file(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_on_the_path_only() {
+        assert!(is_on("/nonexistent:/bin:/usr/bin".as_ref(), "sh"));
+        assert!(!is_on("/nonexistent".as_ref(), "sh"));
+        assert!(!is_on("/bin:/usr/bin".as_ref(), "no-such-program"));
+    }
+}

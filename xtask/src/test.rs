@@ -1,0 +1,149 @@
+//! `cargo xtask test`: every test there is, on a machine that has only Rust.
+//!
+//! Ends with a line `N passed, N failed`: the tests of the workspace and of its docs, and one more failed for each
+//! failed step that counts no tests.
+
+use std::path::{Path, PathBuf};
+
+use crate::repo::Metadata;
+use crate::report::{Outcome, Report, Tally};
+use crate::{process, repo, setup, sim};
+
+/// Names the server's release binary to tests that run the real thing (the README's commands, the kill test), so that
+/// they try what users get. A test that is run without it takes the binary that cargo built beside it.
+pub(crate) const SERVER_BINARY: &str = "DUETIME_BIN";
+
+const CONSUMER: &str = "tests/consumer/Cargo.toml";
+
+/// Runs all; answers whether all passed.
+pub(crate) fn run(seeds: u64) -> bool {
+    let mut report = Report::begin();
+    let mut metadata = None;
+    report.needed_step("set-up", || {
+        metadata = Some(Metadata::read()?);
+        setup::install_missing()
+    });
+    report.needed_step("release server", build_server);
+    if let Some(metadata) = &metadata {
+        report.step("tests", || workspace_tests(metadata));
+        report.step("doc tests", doc_tests);
+        report.step("consumer", || build_consumer(metadata));
+        report.step("simulation", || sim::simulate(seeds, 0));
+    }
+    let passed = report.finish("cargo xtask test");
+    let Tally { passed: tests, failed } = report.tally();
+    println!("\n{tests} passed, {failed} failed");
+    passed
+}
+
+/// Builds the binary that users get.
+pub(crate) fn build_server() -> Result<(), String> {
+    process::run(process::cargo(["build", "--release", "-p", "duetime-server"]))
+}
+
+/// Where [`build_server`] puts it.
+pub(crate) fn server_binary(metadata: &Metadata) -> PathBuf {
+    metadata.target_directory.join("release/duetime")
+}
+
+fn workspace_tests(metadata: &Metadata) -> Outcome {
+    if setup::has_nextest() {
+        return nextest(metadata);
+    }
+    println!(
+        "notice: cargo-nextest is not installed (https://nexte.st); `cargo test` runs the same tests, slower and without time limits"
+    );
+    let mut command =
+        process::cargo(["test", "--workspace", "--all-features", "--no-fail-fast", "--lib", "--bins", "--tests"]);
+    command.env(SERVER_BINARY, server_binary(metadata));
+    libtest(command)
+}
+
+/// Counts from the JUnit file, so that nextest keeps the terminal for itself.
+fn nextest(metadata: &Metadata) -> Outcome {
+    let junit = metadata.target_directory.join("nextest/default/junit.xml");
+    let result = forget(&junit).and_then(|()| {
+        let mut command = process::cargo(["nextest", "run", "--workspace", "--all-features"]);
+        command.env(SERVER_BINARY, server_binary(metadata));
+        process::run(command)
+    });
+    let tally = std::fs::read_to_string(&junit).ok().as_deref().and_then(junit_tally);
+    match (tally, result) {
+        (None, Ok(())) => Err(format!("expected nextest's counts in {}, found none", junit.display())).into(),
+        (tally, result) => Outcome { tally: tally.unwrap_or_default(), result },
+    }
+}
+
+/// Removes the counts of an earlier run, lest a build that fails now shows them.
+fn forget(junit: &Path) -> Result<(), String> {
+    match std::fs::remove_file(junit) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("cannot remove {}: {error}", junit.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn doc_tests() -> Outcome {
+    libtest(process::cargo(["test", "--workspace", "--all-features", "--no-fail-fast", "--doc"]))
+}
+
+/// Runs what reports as Rust's own test harness does.
+fn libtest(command: std::process::Command) -> Outcome {
+    let mut tally = Tally::default();
+    let result = process::run_watched(command, |line| tally += libtest_tally(line).unwrap_or_default());
+    Outcome { tally, result }
+}
+
+/// Builds an application that uses our library beside sqlx, as its own workspace, and runs it.
+fn build_consumer(metadata: &Metadata) -> Result<(), String> {
+    let lock = repo::root().join(CONSUMER).with_file_name("Cargo.lock");
+    let mut command = process::cargo(["run", "--locked", "--manifest-path", CONSUMER]);
+    command.env("CARGO_TARGET_DIR", metadata.target_directory.join("consumer"));
+    process::run(command).map_err(|error| {
+        format!("{error}; if {} is out of date: cargo update --workspace --manifest-path {CONSUMER}", lock.display())
+    })
+}
+
+/// Reads `<testsuites ... tests="12" failures="1" errors="0" ...>`.
+fn junit_tally(xml: &str) -> Option<Tally> {
+    let element = xml.split_once("<testsuites ")?.1.split_once('>')?.0;
+    let count = |name: &str| -> Option<u64> {
+        let value = element.split_once(&format!("{name}=\""))?.1.split_once('"')?.0;
+        value.parse().ok()
+    };
+    let failed = count("failures")? + count("errors")?;
+    Some(Tally { passed: count("tests")?.checked_sub(failed)?, failed })
+}
+
+/// Reads `test result: ok. 12 passed; 0 failed; ...`.
+fn libtest_tally(line: &str) -> Option<Tally> {
+    let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
+    let (passed, rest) = counts.split_once(" passed; ")?;
+    let (failed, _) = rest.split_once(" failed")?;
+    Some(Tally { passed: passed.parse().ok()?, failed: failed.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nextest_counts_are_read() {
+        let xml = r#"<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="nextest-run" tests="12" failures="2" errors="1" uuid="0" time="0.5">
+    <testsuite name="xtask" tests="12" disabled="0" errors="0" failures="0">"#;
+        assert_eq!(junit_tally(xml), Some(Tally { passed: 9, failed: 3 }));
+        assert_eq!(junit_tally("<testsuites name=\"\">"), None);
+        assert_eq!(junit_tally(""), None);
+    }
+
+    #[test]
+    fn libtest_counts_are_read() {
+        let ok = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.10s";
+        assert_eq!(libtest_tally(ok), Some(Tally { passed: 3, failed: 0 }));
+        let failed = "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out";
+        assert_eq!(libtest_tally(failed), Some(Tally { passed: 3, failed: 2 }));
+        assert_eq!(libtest_tally("test tests::a ... ok"), None);
+    }
+}

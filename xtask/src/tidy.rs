@@ -1,0 +1,66 @@
+//! Rules of the house that no compiler knows: arrows between crates, banned calls, file length, names that stay
+//! private.
+//!
+//! Each check is a function from text to findings. They read text, not syntax: comments and strings are blanked first
+//! (`mask.rs`), which suffices for the code that people write; it does not see through macros or renamed imports.
+
+mod arrows;
+mod calls;
+mod length;
+mod mask;
+mod mentions;
+
+use std::fmt;
+
+pub(crate) use self::mask::Masked;
+use crate::repo::Source;
+
+/// Something to mend.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    pub(crate) path: String,
+    /// Counted from 1; 0 where it is about the whole file.
+    pub(crate) line: usize,
+    /// What is wrong, and what to do.
+    pub(crate) advice: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path, self.advice),
+            line => write!(f, "{}:{line}: {}", self.path, self.advice),
+        }
+    }
+}
+
+/// All findings, in order of files and lines.
+pub(crate) fn check(sources: &[Source]) -> Result<Vec<Finding>, String> {
+    let list = |path: &str| {
+        let source = sources.iter().find(|source| source.path == path);
+        source.map(|source| source.text.as_str()).ok_or_else(|| format!("expected the list {path}, found no such file"))
+    };
+    let mut findings = arrows::check(sources);
+    findings.extend(calls::check(sources, list(calls::ALLOWED)?));
+    findings.extend(length::check(sources, list(length::ALLOWED)?));
+    findings.extend(mentions::check(sources));
+    findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
+    Ok(findings)
+}
+
+/// Whether the file is Rust.
+fn is_rust(source: &Source) -> bool {
+    source.path.ends_with(".rs")
+}
+
+/// Line numbers and words of a list file: a line each, words between spaces, `#` begins a comment line.
+fn list_rows(list: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
+    let rows = list.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    let rows = rows.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    rows.map(|(number, line)| (number, line.split_whitespace().collect()))
+}
+
+#[cfg(test)]
+fn source(path: &str, text: &str) -> Source {
+    Source { path: path.into(), text: text.into() }
+}

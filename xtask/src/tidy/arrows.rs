@@ -1,0 +1,222 @@
+//! Who may depend on whom: between our crates, from the core outwards, and between the folders of the store.
+//!
+//! The compiler forbids circles and no more; these are the arrows of ARCHITECTURE.md. Dependencies of tests count as
+//! well: a test that needs another crate of ours belongs there.
+
+use std::collections::BTreeSet;
+
+use super::mask::is_word_byte;
+use super::{Finding, Masked, is_rust};
+use crate::repo::Source;
+
+/// Manifest, and the crates of ours that it may name.
+const ARROWS: &[(&str, &[&str])] = &[
+    // The core names itself to switch its feature `testing` on in its own tests.
+    ("crates/core/Cargo.toml", &["duetime-core"]),
+    ("crates/store/Cargo.toml", &["duetime-core"]),
+    ("crates/duetime/Cargo.toml", &["duetime-core", "duetime-store"]),
+    ("crates/server/Cargo.toml", &["duetime", "duetime-core", "duetime-store"]),
+    ("xtask/Cargo.toml", &[]),
+];
+
+const OURS: &[&str] = &["duetime", "duetime-core", "duetime-store", "duetime-server", "duetime-bench", "xtask"];
+
+/// Crates that speak SQL, HTTP or to a socket: the core knows none of it. A `-` or `_` and more may follow.
+const OUTSIDE: &[&str] = &[
+    "axum",
+    "deadpool",
+    "diesel",
+    "http",
+    "hyper",
+    "libsqlite3",
+    "mysql",
+    "postgres",
+    "redis",
+    "reqwest",
+    "rusqlite",
+    "rustls",
+    "sea-orm",
+    "socket2",
+    "sqlx",
+    "tiberius",
+    "tokio-postgres",
+    "tokio-rustls",
+    "tonic",
+    "tower-http",
+    "tungstenite",
+    "ureq",
+];
+
+/// Modules with sockets, by path.
+const SOCKETS: &[&str] = &["std::net", "tokio::net", "std::os::unix::net"];
+
+const STORE: &str = "crates/store/src/";
+
+/// All arrows that should not be there.
+pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
+    let manifests = sources.iter().filter(|source| source.path.ends_with("Cargo.toml"));
+    let mut findings: Vec<_> = manifests.flat_map(manifest).collect();
+    let core = sources.iter().filter(|source| is_rust(source) && source.path.starts_with("crates/core/src/"));
+    findings.extend(core.flat_map(sockets));
+    let folders = store_folders(sources);
+    let store = sources.iter().filter(|source| is_rust(source) && source.path.starts_with(STORE));
+    findings.extend(store.flat_map(|source| siblings(source, &folders)));
+    findings
+}
+
+fn manifest(source: &Source) -> Vec<Finding> {
+    let Some((_, allowed)) = ARROWS.iter().find(|(path, _)| *path == source.path) else { return Vec::new() };
+    let is_core = source.path.starts_with("crates/core/");
+    let advice = |name: &str| {
+        if OURS.contains(&name) && !allowed.contains(&name) {
+            let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+            return Some(format!(
+                "expected of our crates only {allowed} here, got `{name}`: move the code to where the arrow allows it"
+            ));
+        }
+        let is_outside = is_core && OUTSIDE.iter().any(|outside| is_or_extends(name, outside));
+        is_outside.then(|| format!("the core knows no SQL, sockets or HTTP, got `{name}`: put this behind a port"))
+    };
+    let finding =
+        |(line, name): (usize, &str)| Some(Finding { path: source.path.clone(), line, advice: advice(name)? });
+    dependencies(&source.text).into_iter().filter_map(finding).collect()
+}
+
+fn is_or_extends(name: &str, stem: &str) -> bool {
+    name.strip_prefix(stem).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
+}
+
+/// Line numbers and names of all dependencies in a manifest, renamed ones by their real names too.
+fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut in_table = false;
+    for (index, line) in manifest.lines().enumerate() {
+        let line = line.trim();
+        if let Some(header) = line.strip_prefix('[').and_then(|line| line.split_once(']')).map(|(header, _)| header) {
+            let (table, entry) = header.rsplit_once('.').unwrap_or(("", header));
+            in_table = entry.ends_with("dependencies");
+            if table.ends_with("dependencies") {
+                found.push((index + 1, entry));
+            }
+        } else if in_table
+            && !line.starts_with('#')
+            && let Some((key, _)) = line.split_once('=')
+        {
+            let key = key.trim();
+            found.push((index + 1, key.split_once('.').map_or(key, |(name, _)| name).trim_matches('"')));
+        }
+        let renamed = line.split_once("package = \"").and_then(|(_, rest)| rest.split_once('"'));
+        found.extend(renamed.map(|(name, _)| (index + 1, name)));
+    }
+    found
+}
+
+fn sockets(source: &Source) -> Vec<Finding> {
+    let masked = Masked::new(&source.text);
+    let places = SOCKETS.iter().flat_map(|path| masked.words(path).map(move |at| (at, path)));
+    let finding = |(at, path): (usize, &&str)| Finding {
+        path: source.path.clone(),
+        line: masked.line(at),
+        advice: format!("the core knows no sockets, got `{path}`: put this behind a port"),
+    };
+    places.map(finding).collect()
+}
+
+/// Names of the folders right under the store's sources.
+fn store_folders(sources: &[Source]) -> BTreeSet<&str> {
+    let inside = sources.iter().filter_map(|source| source.path.strip_prefix(STORE));
+    inside.filter_map(|path| path.split_once('/')).map(|(folder, _)| folder).collect()
+}
+
+/// Paths in a folder of the store that lead into another folder.
+fn siblings(source: &Source, folders: &BTreeSet<&str>) -> Vec<Finding> {
+    let own = source.path.strip_prefix(STORE).and_then(|path| path.split_once('/')).map(|(folder, _)| folder);
+    // What stands beside the folders may name them all: it is where they are offered.
+    let Some(own) = own else { return Vec::new() };
+    let masked = Masked::new(&source.text);
+    let others = folders.iter().filter(|folder| **folder != own);
+    let places = others.flat_map(|other| masked.words(other).map(move |at| (at, other)));
+    let reaching = places.filter(|(at, _)| comes_from_above(&masked.text()[..*at]));
+    let finding = |(at, other): (usize, &&str)| Finding {
+        path: source.path.clone(),
+        line: masked.line(at),
+        advice: format!("`{own}` reaches into `{other}`: move what both need beside the folders, or to the core"),
+    };
+    reaching.map(finding).collect()
+}
+
+/// Whether what precedes a name makes it a path from the crate or from a parent module, braces included.
+fn comes_from_above(before: &str) -> bool {
+    let Some(path) = before.strip_suffix("::") else { return in_braces_from_above(before) };
+    let start = path.bytes().rposition(|byte| !is_word_byte(byte)).map_or(0, |at| at + 1);
+    matches!(&path[start..], "crate" | "super")
+}
+
+/// As in `crate::{a, b::{c, d}, <here>`.
+fn in_braces_from_above(before: &str) -> bool {
+    let statement = before.rfind(';').map_or(before, |at| &before[at + 1..]);
+    let mut depth = 0_usize;
+    for (at, byte) in statement.bytes().enumerate().rev() {
+        match byte {
+            b'}' => depth += 1,
+            b'{' if depth == 0 => return statement[..at].ends_with("crate::") || statement[..at].ends_with("super::"),
+            b'{' => depth -= 1,
+            _ => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source;
+    use super::*;
+
+    fn lines(sources: &[Source]) -> Vec<usize> {
+        let mut lines: Vec<_> = check(sources).iter().map(|finding| finding.line).collect();
+        lines.sort_unstable();
+        lines
+    }
+
+    #[test]
+    fn a_crate_may_depend_only_along_the_arrows() {
+        let text = "[package]\nname = \"x\"\n[dependencies]\nduetime-core.workspace = true\nduetime-store = { path = \"../store\" }\n";
+        assert_eq!(lines(&[source("crates/core/Cargo.toml", text)]), [5]);
+        assert_eq!(lines(&[source("crates/store/Cargo.toml", text)]), [5]);
+        assert_eq!(lines(&[source("crates/duetime/Cargo.toml", text)]), [0_usize; 0]);
+        assert_eq!(lines(&[source("xtask/Cargo.toml", text)]), [4, 5]);
+    }
+
+    #[test]
+    fn every_form_of_a_dependency_counts() {
+        let text = "[dev-dependencies]\nduetime = \"1\"\n[target.'cfg(unix)'.dependencies]\na = { package = \"duetime-server\" }\n\
+                    [dependencies.duetime-store]\npath = \"x\"\n[features]\nduetime-bench = []\n";
+        assert_eq!(lines(&[source("crates/store/Cargo.toml", text)]), [2, 4, 5]);
+    }
+
+    #[test]
+    fn the_core_depends_on_nothing_outside() {
+        let text = "[dependencies]\nrusqlite = \"1\"\nhyper-util.workspace = true\nhttpdate = \"1\"\nserde = \"1\"\n";
+        assert_eq!(lines(&[source("crates/core/Cargo.toml", text)]), [2, 3]);
+        assert_eq!(lines(&[source("crates/store/Cargo.toml", text)]), [0_usize; 0]);
+    }
+
+    #[test]
+    fn the_core_opens_no_sockets() {
+        let text = "use tokio::net::TcpStream;\n// std::net\nuse std::{fmt, net};\nuse std::net::IpAddr;\n";
+        assert_eq!(lines(&[source("crates/core/src/a.rs", text)]), [1, 4]);
+        assert_eq!(lines(&[source("crates/server/src/a.rs", text)]), [0_usize; 0]);
+    }
+
+    #[test]
+    fn folders_of_the_store_do_not_import_each_other() {
+        let text = "use crate::sqlite::A;\nuse super::super::redis::B;\nuse crate::{\n    error,\n    redis::C,\n};\n\
+                    fn a() { crate::redis::d() }\nlet redis = 1;\nuse redis::Client;\nuse crate::{a::{b}, error};\nlet redis = redis;\n";
+        let sources = [
+            source("crates/store/src/sqlite/a.rs", text),
+            source("crates/store/src/redis/mod.rs", ""),
+            source("crates/store/src/lib.rs", "pub use crate::redis::C; pub use crate::sqlite::A;"),
+        ];
+        assert_eq!(lines(&sources), [2, 5, 7]);
+    }
+}
