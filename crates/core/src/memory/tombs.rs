@@ -71,10 +71,10 @@ impl Tombs {
         self.set(id, tomb, mono);
     }
 
-    /// The ledger has answered an edit, and has the job in this version. A version that was forgotten before is no such
-    /// answer, but its repeat.
+    /// The ledger has answered an edit, and has the job in this version; 0 where it changed nothing. A version that was
+    /// forgotten before is no such answer, but its repeat.
     pub(super) fn resolve(&mut self, id: JobId, version: u64, mono: Millis) {
-        let is_answer = |old: &Tomb| old.unseen > 0 && (version > old.version || old.version == 0);
+        let is_answer = |old: &Tomb| old.unseen > 0 && (version > old.version || version == 0 || old.version == 0);
         if let Some(&old) = self.get(id, mono).filter(|&old| is_answer(old)) {
             let tomb = Tomb { version: old.version.max(version), unseen: old.unseen - 1, ..old };
             let until = if tomb.unseen > 0 { tomb.until } else { mono + TOMB_MS };

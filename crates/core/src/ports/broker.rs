@@ -74,7 +74,8 @@ pub trait Broker: Send + Sync {
 
     /// The ledger has these jobs in these versions: drops their notes up to there, and with them those of the jobs that
     /// wait for an instant from `frontier` on. The tombstone of an edit that did not know the job lets versions from
-    /// this one on pass; where there were several such edits, once each has been answered.
+    /// this one on pass; where there were several such edits, once each has been answered. Version 0 answers an edit that
+    /// changed nothing.
     async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<(), Error>;
 
     /// How many notes have not been forgotten.

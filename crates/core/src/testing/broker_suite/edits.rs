@@ -174,6 +174,19 @@ pub async fn a_tombstone_is_lifted_to_the_version_noted(s: Subject) {
     assert_eq!(s.handed_out(10).await, [id(1)]);
 }
 
+/// Nothing changed: what may be put is what might have been before.
+pub async fn an_edit_that_changed_nothing_lifts_its_tombstone(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let running = s.one().await;
+    let ended = s.settled(running.receipt(), success()).await.notes.remove(0).job().clone();
+    s.forget(id(1), ended.version).await;
+    assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
+    s.forget(id(1), 0).await;
+    assert_eq!(s.put(&[job(1)]).await, [Put::Buried], "its end stands");
+    let retried = Job { stage: Stage::Pending, version: ended.version + 1, finished_at: None, ..ended };
+    s.hold(&[retried]).await;
+}
+
 /// The second one may still be on its way to the ledger when the first has been answered.
 pub async fn a_tombstone_of_two_edits_is_lifted_by_the_second(s: Subject) {
     assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);

@@ -173,7 +173,8 @@ macro_rules! broker_suite {
                 a_finished_job_is_unfit a_deleted_job_is_gone a_removed_job_is_not_edited_behind_its_note
                 a_late_job_is_expired_by_hand an_unknown_job_gets_a_tombstone a_tombstone_is_lifted_to_the_version_noted
                 a_retried_job_is_cancelled_unseen a_tombstone_lapses
-                a_tombstone_of_two_edits_is_lifted_by_the_second a_tombstone_stands_when_the_ledger_has_answered
+                a_tombstone_of_two_edits_is_lifted_by_the_second
+                an_edit_that_changed_nothing_lifts_its_tombstone a_tombstone_stands_when_the_ledger_has_answered
             }
             keys {
                 a_key_has_one_holder a_key_is_free_when_its_job_ends a_key_may_be_free_once_its_job_started

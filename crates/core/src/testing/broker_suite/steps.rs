@@ -148,11 +148,14 @@ pub async fn counts_follow_a_clock_set_back(s: Subject) {
 
 /// A job that was found late, and is not since the clock was set back, waits as any other.
 pub async fn what_was_late_is_due_again(s: Subject) {
-    s.hold(&[Job { expires_ms: Some(1_000), ..job(1) }]).await;
+    let until = |n, expires_ms| Job { expires_ms: Some(expires_ms), ..job(n) };
+    s.hold(&[until(1, 1_000), until(2, 600_000)]).await;
     s.clock.step(HOUR);
-    assert_eq!(s.handed_out(1).await, []);
-    s.clock.step(-HOUR - 1);
-    assert_eq!(s.handed_out(1).await, [], "nor is it early");
+    assert_eq!(s.handed_out(2).await, []);
+    s.clock.step(300_000 - HOUR);
+    assert_eq!(s.handed_out(2).await, [id(2)]);
+    s.clock.step(-300_001);
+    assert_eq!(s.handed_out(2).await, [], "nor is it early");
     s.pass(1);
-    assert_eq!(s.handed_out(1).await, [id(1)]);
+    assert_eq!(s.handed_out(2).await, [id(1)]);
 }

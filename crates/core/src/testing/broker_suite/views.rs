@@ -94,7 +94,8 @@ pub async fn a_listing_goes_by_due_time(s: Subject) {
 pub async fn a_listing_is_paged(s: Subject) {
     let many = 25_000;
     let at = |n: u64| T0 - 1_000 + n * 31 % 2_000;
-    for batch in (1..=many).map(|n| due(n, at(n))).collect::<Vec<_>>().chunks(BATCH_JOBS_MAX) {
+    let jobs = (1..=many).map(|n| Job { priority: (n % 4) as u32, ..due(n, at(n)) });
+    for batch in jobs.collect::<Vec<_>>().chunks(BATCH_JOBS_MAX) {
         s.hold(batch).await;
     }
     assert_eq!(s.handed_out(1_000).await.len(), 1_000);
