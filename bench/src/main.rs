@@ -1,2 +1,134 @@
-//! Being written.
-fn main() {}
+//! Runs the measurements of `bench/RESULTS.md` and prints its tables, in Markdown:
+//!
+//! ```sh
+//! cargo build --release && cargo run --release -p duetime-bench
+//! ```
+//!
+//! Each row is a run of `duetime bench`; the median of three by its first figure is shown. `DUETIME_BIN` names another
+//! binary, `DUETIME_BENCH_ROWS` only the rows whose name contains it.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+/// Runs of each row.
+const RUNS: usize = 3;
+
+/// A row: its name, whether it is measured over HTTP, and what `duetime bench` is told.
+const ROWS: [(&str, bool, &str); 17] = [
+    ("push, batches of 1,000", false, "push --jobs 1000000"),
+    ("push, one by one, 64 tasks", false, "push --jobs 200000 --batch 1 --tasks 64"),
+    ("push, batches of 1,000: key, 2 tags, 1 KiB", false, "push --jobs 200000 --key --tags 2 --payload 1024"),
+    ("push, batches of 1,000, HTTP", true, "push --jobs 1000000 --tasks 4"),
+    ("push, one by one, 64 connections, HTTP", true, "push --jobs 200000 --batch 1 --tasks 64"),
+    ("push, batches of 1,000, HTTP: key, 2 tags, 1 KiB", true, "push --jobs 200000 --key --tags 2 --payload 1024"),
+    ("cycle, batches of 1,000", false, "cycle --jobs 500000"),
+    ("cycle, one by one, 64 tasks", false, "cycle --jobs 100000 --batch 1 --tasks 64"),
+    ("cycle, batches of 1,000: key, 2 tags, 1 KiB", false, "cycle --jobs 200000 --key --tags 2 --payload 1024"),
+    ("cycle, batches of 1,000, HTTP", true, "cycle --jobs 300000"),
+    ("lateness, 2,000 due/s, none wait", false, "lateness --rate 2000 --jobs 20000"),
+    ("lateness, 2,000 due/s, 1 M wait", false, "lateness --rate 2000 --jobs 20000 --waiting 1000000"),
+    ("lateness, 2,000 due/s, 1 M wait, HTTP", true, "lateness --rate 2000 --jobs 20000 --waiting 1000000"),
+    ("burst of 100 k", false, "burst --jobs 100000"),
+    ("burst of 1 M", false, "burst --jobs 1000000 --seconds 20"),
+    ("restart, 1 M pending within the hour", false, "restart --jobs 1000000"),
+    ("restart, 10 M pending over 30 days", false, "restart --jobs 10000000 --within 30d"),
+];
+
+fn main() -> ExitCode {
+    let binary = std::env::var_os("DUETIME_BIN").map_or_else(|| PathBuf::from("target/release/duetime"), PathBuf::from);
+    if !binary.exists() {
+        eprintln!("expected the binary {}; run `cargo build --release` first", binary.display());
+        return ExitCode::FAILURE;
+    }
+    let wanted = std::env::var("DUETIME_BENCH_ROWS").unwrap_or_default();
+    println!("| load | command | figures | times (p50 / p99 / p99.9 / max, ms) | memory |");
+    println!("|---|---|---|---|---|");
+    for (name, over_http, load) in ROWS.iter().filter(|(name, ..)| name.contains(&wanted)) {
+        eprintln!("{name} …");
+        let mut runs: Vec<Value> = (0..RUNS).filter_map(|_| run(&binary, load, *over_http)).collect();
+        runs.sort_by(|a, b| first_figure(a).total_cmp(&first_figure(b)));
+        match runs.get(runs.len() / 2) {
+            Some(median) => println!("| {name} | `bench {load}` | {}", cells(median)),
+            None => println!("| {name} | `bench {load}` | failed | | |"),
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// One run; `None` where it failed, which it has said on standard error.
+fn run(binary: &Path, load: &str, over_http: bool) -> Option<Value> {
+    let server = over_http.then(|| Server::start(binary));
+    let mut command = Command::new(binary);
+    command.arg("bench").args(load.split(' ')).arg("--json").stdin(Stdio::null()).stderr(Stdio::inherit());
+    if let Some(server) = &server {
+        command.args(["--server", &server.url, "--server-pid", &server.child.id().to_string()]);
+    }
+    let output = command.output().expect("the binary starts");
+    serde_json::from_slice(&output.stdout).ok()
+}
+
+fn first_figure(report: &Value) -> f64 {
+    let figure = report["figures"][0]["value"].as_f64();
+    figure.or(report["timings"][0]["p99_us"].as_f64()).unwrap_or(0.0)
+}
+
+fn cells(report: &Value) -> String {
+    let list = |key: &str| report[key].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let figures: Vec<String> = list("figures")
+        .iter()
+        .map(|figure| {
+            format!(
+                "{} {:.1} {}",
+                text(&figure["name"]),
+                figure["value"].as_f64().unwrap_or(0.0),
+                text(&figure["unit"])
+            )
+        })
+        .collect();
+    let ms = |timing: &Value, key: &str| timing[key].as_f64().unwrap_or(0.0) / 1_000.0;
+    let times: Vec<String> = list("timings")
+        .iter()
+        .map(|timing| {
+            let [p50, p99, p999, max] = ["p50_us", "p99_us", "p999_us", "max_us"].map(|key| ms(timing, key));
+            format!("{}: {p50:.1} / {p99:.1} / {p999:.1} / {max:.1}", text(&timing["name"]))
+        })
+        .collect();
+    let memory = report["memory_bytes"].as_f64().unwrap_or(0.0) / f64::from(1 << 20);
+    format!("{} | {} | {memory:.0} MiB |", figures.join("; "), times.join("; "))
+}
+
+/// A server on a store of its own, stopped when dropped.
+struct Server {
+    child: Child,
+    url: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(binary: &Path) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let mut child = Command::new(binary)
+            .args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--store"])
+            .arg(folder.path().join("bench.db"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        let url = lines.map_while(Result::ok).find_map(|line| {
+            let start = line.find("http://127.0.0.1:")?;
+            Some(line[start..].split_whitespace().next()?.trim_end_matches(['.', ',']).to_owned())
+        });
+        Self { child, url: url.expect("the server says where to reach it"), _folder: folder }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // What was measured is over; nothing of the store is kept.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -55,7 +55,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let listener = TcpListener::bind(address).await.map_err(|error| Error::Listen { address, error })?;
     let stop = stop_signal()?;
     let engine = store::open(&args).await?;
-    banner::print(listener.local_addr()?, &args)?;
+    banner::print(listener.local_addr()?, &args);
     let app = App::new(engine.clone(), !args.allow_remote);
     http::serve(listener, app, stop).await;
     engine.stop().await?;

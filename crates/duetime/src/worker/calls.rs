@@ -116,8 +116,10 @@ impl Dispatcher {
         }
         self.calls.extending = true;
         let client = self.calls.client.clone();
+        // The length is named: a broker that was started anew no longer knows with which one a lease began.
+        let leases = receipts.iter().map(|&receipt| (receipt, self.held.lease_ms(receipt))).collect();
         self.calls.tasks.spawn(async move {
-            let result = client.extend(receipts.iter().map(|&receipt| (receipt, None)).collect()).await;
+            let result = client.extend(leases).await;
             Answer::Extended(receipts, now, result)
         });
     }

@@ -1,6 +1,10 @@
 //! The leases that the worker holds, from reserve until the outcome is answered, and when each is to be extended.
 
+<<<<<<< HEAD
 use super::context::Context;
+=======
+use crate::push::millis_up;
+>>>>>>> kill
 use duetime_core::{Job, Receipt};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -89,6 +93,11 @@ impl Held {
                 *receipt
             })
             .collect()
+    }
+
+    /// The length that a lease began with.
+    pub(super) fn lease_ms(&self, receipt: Receipt) -> Option<u64> {
+        self.leases.get(&receipt).map(|lease| millis_up(lease.length))
     }
 
     pub(super) fn extended(&mut self, receipt: Receipt, asked_at: Instant, cancel_asked: bool) {

@@ -1,13 +1,18 @@
 //! What is said at the start: where to reach the server, what the store is, what it could lose, how to stop.
 
-use super::Error;
 use super::args::Args;
 use duetime_store::sqlite::Durability;
 use std::io::Write;
 use std::net::SocketAddr;
 
-/// Says it on standard output.
-pub(super) fn print(address: SocketAddr, args: &Args) -> Result<(), Error> {
+/// Says it on standard output. That nobody reads it is no reason not to serve.
+pub(super) fn print(address: SocketAddr, args: &Args) {
+    if let Err(error) = try_print(address, args) {
+        tracing::warn!(%error, "standard output is closed; listening on http://{address}");
+    }
+}
+
+fn try_print(address: SocketAddr, args: &Args) -> std::io::Result<()> {
     let (store, loss) = match (args.file(), args.durability) {
         (None, _) => ("memory".to_owned(), "everything, when this process ends"),
         (Some(path), durability) => (format!("{} (SQLite, durability {durability})", path.display()), loss(durability)),
@@ -21,8 +26,7 @@ pub(super) fn print(address: SocketAddr, args: &Args) -> Result<(), Error> {
     writeln!(out, "  store        {store}")?;
     writeln!(out, "  could lose   {loss}")?;
     writeln!(out, "  stop         Ctrl-C, or SIGTERM to process {}", std::process::id())?;
-    out.flush()?;
-    Ok(())
+    out.flush()
 }
 
 fn loss(durability: Durability) -> &'static str {

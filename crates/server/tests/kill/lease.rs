@@ -1,9 +1,10 @@
 //! Leases that outlive a kill.
 
 use crate::common::Site;
-use duetime::{Client, Error, Failure, Outcome, ReserveRequest, Settlement, Source};
-use duetime_core::{Error as CoreError, Receipt, State};
+use duetime::{Client, Error, Failure, HandlerError, Outcome, ReserveRequest, Settlement, Source, Worker};
+use duetime_core::{Error as CoreError, JobId, Millis, Receipt, State};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// How long a lease takes to be recorded at most, unless the writer is busy; see `Site`.
 const RECORDED_MS: u64 = 100;
@@ -74,4 +75,42 @@ async fn an_end_that_is_told_again_after_a_kill_is_answered_as_before() {
     assert!(is_lost(client.fail(completed, failure()).await));
     assert!(is_lost(client.release(completed, Duration::ZERO).await));
     assert!(is_lost(client.complete(stale, None).await));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_extends_by_the_length_that_the_lease_began_with_after_a_kill_too() {
+    const LEASE_MS: u64 = 1_500;
+    let folder = tempfile::tempdir().unwrap();
+    let site = Site::start_on_a_fixed_port(&folder.path().join("duetime.db"));
+    let client = site.client();
+    let id = client.push_raw("job", *b"1").await.unwrap().id;
+    let worker = Worker::new(&client).lease(Duration::from_millis(LEASE_MS));
+    let worker = worker.fallback(|_, context| async move {
+        context.cancellation().cancelled().await;
+        Err(HandlerError::final_("stopped"))
+    });
+    let (stop, told) = oneshot::channel::<()>();
+    let running = tokio::spawn(worker.stop_limit(Duration::ZERO).run_until(async { drop(told.await) }));
+
+    let started_at = lease_end(&site, id, 0).await - LEASE_MS;
+    let long_after = lease_end(&site, id, started_at + 2 * LEASE_MS).await;
+    site.kill();
+    site.start_again();
+    let end = lease_end(&site, id, long_after).await;
+    assert!(end <= site.now() + LEASE_MS, "the lease ends in {} ms", end - site.now());
+    drop(stop);
+    running.await.unwrap().unwrap();
+}
+
+/// Waits until a job's lease ends later than this.
+async fn lease_end(site: &Site, id: JobId, after: Millis) -> Millis {
+    loop {
+        let job = site.client().get(id).await.unwrap();
+        if let Some(end) = job.lease_until.filter(|&end| end > after) {
+            return end;
+        }
+        assert!(job.is_pending(), "it lost its lease: {job:?}");
+        let nothing = ReserveRequest { from: Source::Queues(vec!["other".into()]), wait_ms: 50, ..one() };
+        site.client().reserve(nothing).await.unwrap();
+    }
 }

@@ -65,7 +65,7 @@ impl Shop {
     }
 
     pub(crate) fn is_to_be_cancelled(order: u64) -> bool {
-        order % CANCELLED_OF == 0
+        order.is_multiple_of(CANCELLED_OF)
     }
 
     /// Pushes a share of the orders, in the order of their due times, and cancels those that are to be.

@@ -65,11 +65,10 @@ impl Verdict {
         let has_run = runs.iter().any(|run| run.receipt == record.receipt());
         self.check(has_run, || format!("the order {order} did not run under the lease that {record:?} ended with"));
         for pair in runs.windows(2) {
+            let what = format!("order {order}: {:?}, then {:?}", pair[0], pair[1]);
             match why_again(&pair[0], &pair[1], kills) {
-                Some(because) => {
-                    self.repeated.push(format!("order {order}: {:?}, then {:?}: {because}", pair[0], pair[1]))
-                }
-                None => self.wrong.push(format!("the order {order}: {:?} lived, and {:?}", pair[0], pair[1])),
+                Some(because) => self.repeated.push(format!("{what}: {because}")),
+                None => self.wrong.push(format!("{what}, while the first one lived")),
             }
         }
     }
