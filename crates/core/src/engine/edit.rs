@@ -132,34 +132,35 @@ impl Engine {
 
     /// Makes edits of jobs that the broker does not hold.
     async fn edit_ledger(&self, edits: Vec<Edit>) -> Answers<Edited> {
-        let ids: Vec<JobId> = edits.iter().map(|edit| edit.id).collect();
+        let removes = |edit: &Edit| matches!(edit.change, Change::Delete);
+        let targets: Vec<(JobId, bool)> = edits.iter().map(|edit| (edit.id, removes(edit))).collect();
         let now = self.now();
         match self.ledger.edit(edits, now, self.frontier.get()).await {
             Ok(edited) => {
-                self.settle_tombs(&ids, &edited, now).await;
+                self.settle_tombs(&targets, &edited, now).await;
                 edited.into_iter().map(Ok).collect()
             }
-            Err(error) => {
-                // What the broker refuses meanwhile is read anew until its tombstone has crumbled.
-                std::iter::repeat_with(|| Err(error.clone())).take(ids.len()).collect()
-            }
+            // What the broker refuses meanwhile is read anew until its tombstone has crumbled.
+            Err(error) => std::iter::repeat_with(|| Err(error.clone())).take(targets.len()).collect(),
         }
     }
 
     /// Tells the broker what became of jobs that it did not know, and puts those that are due soon.
-    async fn settle_tombs(&self, ids: &[JobId], edited: &[Edited], now: Millis) {
-        let known = |(id, edited): (&JobId, &Edited)| match edited {
-            Edited::Changed(job) | Edited::Mismatch(job) | Edited::Running(job) | Edited::CancelAsked(job) => {
-                (*id, job.version)
-            }
-            _ => (*id, 0),
-        };
-        let versions: Vec<(JobId, u64)> = ids.iter().zip(edited).map(known).collect();
-        let changed = |edited: &Edited| match edited {
-            Edited::Changed(job) => Some(job.clone()),
-            _ => None,
-        };
-        let jobs = edited.iter().filter_map(changed).collect();
+    async fn settle_tombs(&self, targets: &[(JobId, bool)], edited: &[Edited], now: Millis) {
+        let mut versions = Vec::with_capacity(targets.len());
+        let mut jobs = Vec::new();
+        for (&(id, removes), edited) in targets.iter().zip(edited) {
+            versions.push(match edited {
+                // It is answered as it was: no reading of that is to be put any more.
+                Edited::Changed(job) if removes => (id, job.version + 1),
+                Edited::Changed(job) => {
+                    jobs.push(job.clone());
+                    (id, job.version)
+                }
+                Edited::Mismatch(job) | Edited::Running(job) | Edited::CancelAsked(job) => (id, job.version),
+                Edited::Unfit { .. } | Edited::KeyHeld(..) | Edited::Unknown => (id, 0),
+            });
+        }
         let told = self.broker.forget(&versions, Millis::MAX).await;
         if let Err(error) = told.and(self.hold(jobs, now).await) {
             tracing::warn!(%error, "a job that was edited in the ledger is not in the broker yet");

@@ -91,6 +91,8 @@ async fn a_deleted_job_leaves_nothing_and_a_running_one_stays() {
         assert_eq!(bench.engine.job(pushed.id).await.unwrap_err(), Error::NotFound(pushed.id));
     }
     assert!(bench.ledger.jobs().is_empty());
+    pass(Duration::from_millis(FAR_MS + 1)).await;
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
     let pushed = bench.push(job()).await;
     let lease = bench.lease().await;
     assert_eq!(bench.engine.delete(vec![pushed.id.into()]).await, [Err(Error::Running(pushed.id))]);
@@ -150,4 +152,15 @@ async fn pages_show_every_job_once() {
         assert_eq!((count, seen.len()), (95, 95));
     }
     assert_eq!(bench.engine.find(&Query::default(), Some("x"), 10).await.unwrap_err().code(), "invalid");
+}
+
+/// A process that has just begun knows the job only from its ledger, and must not put what it has just deleted there.
+#[tokio::test(start_paused = true)]
+async fn a_job_deleted_before_it_was_loaded_does_not_run() {
+    let bench = Bench::new().await;
+    let pushed = bench.push(NewJob { due: Due::After(60_000), ..job() }).await;
+    let bench = Bench::over(bench.ledger, bench.clock).await;
+    bench.engine.delete(vec![pushed.id.into()]).await.pop().unwrap().unwrap();
+    pass(Duration::from_secs(61)).await;
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
 }

@@ -1,10 +1,7 @@
 //! The leases that the worker holds, from reserve until the outcome is answered, and when each is to be extended.
 
-<<<<<<< HEAD
 use super::context::Context;
-=======
 use crate::push::millis_up;
->>>>>>> kill
 use duetime_core::{Job, Receipt};
 use std::collections::HashMap;
 use std::time::Duration;
