@@ -1,6 +1,7 @@
 //! Who ran what, as the handlers and commands themselves wrote it down.
 
 use duetime_core::{Millis, Receipt};
+use std::fmt;
 use std::sync::{Arc, Mutex};
 
 /// A handler or command that was started.
@@ -18,6 +19,12 @@ impl Run {
     /// When it was handed out. An epoch is the instant of its lease, unless the job had another in that millisecond.
     pub(crate) fn started_at(&self) -> Millis {
         self.receipt.epoch
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {}", self.receipt, self.by)
     }
 }
 

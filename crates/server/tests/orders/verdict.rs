@@ -14,7 +14,7 @@ pub(crate) struct Verdict {
     by_worker: BTreeMap<&'static str, u64>,
     counts: BTreeMap<&'static str, u64>,
     late_ms: Vec<Millis>,
-    last_run: Millis,
+    span_ms: Millis,
 }
 
 impl Verdict {
@@ -55,7 +55,7 @@ impl Verdict {
         for run in runs {
             let is_early = run.started_at() < due_at || run.seen_at.is_some_and(|at| at < due_at);
             self.check(!is_early, || format!("the order {order}, due at {due_at}: {run:?} was early"));
-            self.last_run = self.last_run.max(run.started_at());
+            self.span_ms = self.span_ms.max(run.started_at().saturating_sub(shop.due_at(0)));
         }
         if self.is_cancelled(shop, order, record, runs) {
             return;
@@ -65,7 +65,7 @@ impl Verdict {
         let has_run = runs.iter().any(|run| run.receipt == record.receipt());
         self.check(has_run, || format!("the order {order} did not run under the lease that {record:?} ended with"));
         for pair in runs.windows(2) {
-            let what = format!("order {order}: {:?}, then {:?}", pair[0], pair[1]);
+            let what = format!("order {order}: {}, then {}", pair[0], pair[1]);
             match why_again(&pair[0], &pair[1], kills) {
                 Some(because) => self.repeated.push(format!("{what}: {because}")),
                 None => self.wrong.push(format!("{what}, while the first one lived")),
@@ -100,13 +100,13 @@ impl Verdict {
 }
 
 /// Why a job could be handed out again.
-fn why_again(earlier: &Run, later: &Run, kills: &[Kill]) -> Option<&'static str> {
+fn why_again(earlier: &Run, later: &Run, kills: &[Kill]) -> Option<String> {
     if later.started_at() >= earlier.until {
-        return Some("the lease had ended");
+        return Some("the lease had ended".to_owned());
     }
     let kill = kills.iter().find(|kill| earlier.started_at() <= kill.end && kill.end <= later.started_at())?;
-    (kill.instant < earlier.seen_at.unwrap_or(earlier.started_at()))
-        .then_some("leased in the last instant before a kill")
+    let is_last = kill.instant < earlier.seen_at.unwrap_or(earlier.started_at());
+    is_last.then(|| format!("leased {} ms before the server was gone", kill.end - earlier.started_at()))
 }
 
 impl fmt::Display for Verdict {
@@ -120,6 +120,7 @@ impl fmt::Display for Verdict {
         }
         let at = |percent: usize| self.late_ms.get(self.late_ms.len() * percent / 100).copied().unwrap_or(0);
         let max = self.late_ms.last().copied().unwrap_or(0);
-        write!(f, "late by {} ms (half), {} ms (99 of 100), {max} ms (all)", at(50), at(99))
+        writeln!(f, "late by {} ms (half), {} ms (99 of 100), {max} ms (all)", at(50), at(99))?;
+        write!(f, "{:>8} ms from the first due time to the last hand-out", self.span_ms)
     }
 }
