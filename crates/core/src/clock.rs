@@ -14,6 +14,11 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn wall(&self) -> Millis;
     /// The monotonic clock. Its zero is arbitrary.
     fn mono(&self) -> Millis;
+    /// How long until the wall clock reads this, as finely as it can tell: [`wall`](Self::wall) has lost up to a
+    /// millisecond.
+    fn until(&self, at: Millis) -> Duration {
+        Duration::from_millis(at.saturating_sub(self.wall()))
+    }
 }
 
 /// The machine's clocks.
@@ -42,6 +47,11 @@ impl Clock for SystemClock {
 
     fn mono(&self) -> Millis {
         millis(self.start.elapsed())
+    }
+
+    fn until(&self, at: Millis) -> Duration {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Duration::from_millis(at).saturating_sub(now)
     }
 }
 

@@ -104,23 +104,21 @@ fn one_file_has_one_holder() {
     open(&path).unwrap();
 }
 
-/// Run as a child by the test below: holds the store until its input ends.
-#[test]
-#[ignore = "a part of another_process_is_refused_until_the_holder_dies"]
-fn hold() {
-    let store = open(Path::new(&std::env::var("DUETIME_TEST_STORE").unwrap())).unwrap();
-    println!("\nheld");
-    let _ = std::io::stdin().read_line(&mut String::new());
-    drop(store);
-}
-
+/// The other process is this test again, told which store to hold until its input ends.
 #[test]
 fn another_process_is_refused_until_the_holder_dies() {
+    const STORE: &str = "DUETIME_TEST_STORE";
+    if let Some(path) = std::env::var_os(STORE) {
+        let store = open(Path::new(&path)).unwrap();
+        println!("\nheld");
+        let _ = std::io::stdin().read_line(&mut String::new());
+        return drop(store);
+    }
     let folder = folder();
     let path = folder.path().join("duetime.db");
     let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "hold", "--nocapture"])
-        .env("DUETIME_TEST_STORE", &path)
+        .args(["--exact", "another_process_is_refused_until_the_holder_dies", "--nocapture"])
+        .env(STORE, &path)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -127,7 +127,10 @@ impl Engine {
             Err(error) => return vec![Err(error); count],
         };
         if self.broker.is_volatile() {
-            let ids: Vec<JobId> = receipts.iter().map(|receipt| receipt.id).collect();
+            // What is in the outbox is on its way already; noted twice, the note there would be taken for known.
+            let is_new = |extended: &Extended| matches!(extended, Extended::Until { is_noted: false, .. });
+            let new = receipts.iter().zip(&extended).filter(|(_, extended)| is_new(extended));
+            let ids: Vec<JobId> = new.map(|(receipt, _)| receipt.id).collect();
             let jobs = self.broker.get(&ids).await.unwrap_or_default();
             let running = jobs.iter().flatten().filter(|job| job.lease_until.is_some());
             self.ledger.lease(running.map(LeaseNote::of).collect());

@@ -93,21 +93,21 @@ impl Waiting {
             let changed = self.alarm_changed.notified();
             match self.ring_due(broker.now()) {
                 None => changed.await,
-                Some(left_ms) => {
-                    let sleep = tokio::time::sleep(Duration::from_millis(left_ms).min(LOOK_AGAIN));
+                Some(next_at) => {
+                    let sleep = tokio::time::sleep(broker.until(next_at).min(LOOK_AGAIN));
                     tokio::select! { () = changed => {} () = sleep => {} }
                 }
             }
         }
     }
 
-    /// Rings what is due, and answers in how many milliseconds the next one is.
-    fn ring_due(&self, now: Millis) -> Option<u64> {
+    /// Rings what is due, and answers when the next one is.
+    fn ring_due(&self, now: Millis) -> Option<Millis> {
         let mut due = Vec::new();
         let mut alarm = self.alarm();
-        let left_ms = loop {
+        let next_at = loop {
             match alarm.by_time.first() {
-                Some(&(at, _)) if at > now => break Some(at - now),
+                Some(&(at, _)) if at > now => break Some(at),
                 None => break None,
                 Some(_) => {
                     let (_, queue) = alarm.by_time.pop_first().expect("it was just seen");
@@ -118,7 +118,7 @@ impl Waiting {
         };
         drop(alarm);
         due.iter().for_each(|queue| self.ring(queue));
-        left_ms
+        next_at
     }
 
     fn bells(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Bell>> {

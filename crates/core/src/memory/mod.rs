@@ -32,6 +32,7 @@ use crate::rules::Decision;
 use async_trait::async_trait;
 use held::{Held, Now};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 /// Live jobs in memory.
 pub struct Memory {
@@ -92,6 +93,10 @@ impl Memory {
 impl Broker for Memory {
     fn now(&self) -> Millis {
         self.clock.wall()
+    }
+
+    fn until(&self, at: Millis) -> Duration {
+        self.clock.until(at)
     }
 
     fn is_volatile(&self) -> bool {

@@ -24,12 +24,13 @@ impl Held {
         run.lease_until = now.wall + lease_ms;
         run.updated_at = now.wall;
         live.version = next_number(live.version, now.wall);
-        let extended = Extended::Until { lease_until: run.lease_until, version: live.version, cancel_asked };
-        if self.outbox.get(receipt.id).is_some() {
+        let (lease_until, version) = (run.lease_until, live.version);
+        let is_noted = self.outbox.get(receipt.id).is_some();
+        if is_noted {
             let job = self.live.get(receipt.id).expect("it was found above").unpack(receipt.id);
             self.note_lease(&job, now);
         }
-        extended
+        Extended::Until { lease_until, version, cancel_asked, is_noted }
     }
 
     pub(super) fn settle(&mut self, receipt: Receipt, decision: Decision, now: Now, settled: &mut Settled) {

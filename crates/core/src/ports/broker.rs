@@ -9,6 +9,7 @@ use crate::job::{Job, State};
 use crate::rules::Decision;
 use async_trait::async_trait;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Told by a broker that something may be due in a queue sooner than it last said.
 pub type Wake = Arc<dyn Fn(&Arc<str>) + Send + Sync>;
@@ -30,6 +31,11 @@ pub type Wake = Arc<dyn Fn(&Arc<str>) + Send + Sync>;
 pub trait Broker: Send + Sync {
     /// The broker's clock.
     fn now(&self) -> Millis;
+
+    /// How long until the broker's clock reads this, as finely as it can tell.
+    fn until(&self, at: Millis) -> Duration {
+        Duration::from_millis(at.saturating_sub(self.now()))
+    }
 
     /// Whether it forgets everything when this process ends, so that leases must be noted in the ledger.
     fn is_volatile(&self) -> bool;
@@ -198,6 +204,8 @@ pub enum Extended {
         version: u64,
         /// Whether the worker is asked to stop.
         cancel_asked: bool,
+        /// Whether the outbox has a note of the job, which says this, too.
+        is_noted: bool,
     },
     /// The lease has ended.
     Lost,

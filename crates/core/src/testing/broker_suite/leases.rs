@@ -93,7 +93,7 @@ pub async fn an_extension_moves_the_end(s: Subject) {
     s.hold(&[job(1)]).await;
     let job = s.one().await;
     s.pass(50_000);
-    let Extended::Until { lease_until, version, cancel_asked } = s.extend(job.receipt(), Some(30_000)).await else {
+    let Extended::Until { lease_until, version, cancel_asked, .. } = s.extend(job.receipt(), Some(30_000)).await else {
         panic!("the lease lives");
     };
     assert_eq!((lease_until, cancel_asked), (s.now() + 30_000, false));

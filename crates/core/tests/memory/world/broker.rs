@@ -198,7 +198,8 @@ impl World {
         rules::touch(&mut truth.job, now);
         truth.job.lease_until = Some(now + lease_ms);
         let Job { version, cancel_asked, .. } = truth.job;
-        assert_eq!(extended, Extended::Until { lease_until: now + lease_ms, version, cancel_asked });
+        let is_noted = truth.noted.is_some();
+        assert_eq!(extended, Extended::Until { lease_until: now + lease_ms, version, cancel_asked, is_noted });
         if truth.noted.is_some() {
             let note = self.broker.outcomes(Outcomes::Of(receipt.id)).await.unwrap().pop().unwrap();
             self.noted(receipt.id, note);
