@@ -5,7 +5,7 @@ use duetime_core::Error;
 use duetime_core::ports::{Ledger, Note, Recorded, Registry, Selector};
 use duetime_core::testing::ledger_suite::fixture::*;
 use duetime_core::{Job, Stage};
-use duetime_store::sqlite::{Durability, Options, Sqlite};
+use duetime_store::sqlite::{self, Durability, Options, Sqlite};
 use std::fs;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -324,6 +324,26 @@ async fn a_live_store_is_copied_whole() {
     assert_eq!(copy.tallies().await.unwrap()[0].1.pending, rows.len() as u64);
     assert_eq!(found(&copy, all(Selector::Tag(text("t")))).await.len(), 2_000);
     assert_eq!(copy.record(vec![job(1)], FRONTIER).await.unwrap(), [Recorded::Repeat]);
+}
+
+#[tokio::test]
+async fn a_file_is_copied_past_its_holder() {
+    let folder = folder();
+    let path = folder.path().join("duetime.db");
+    let store = open(&path).unwrap();
+    record(&store, &[job(1)]).await;
+    sqlite::backup(&path, &folder.path().join("copy.db")).unwrap();
+    assert_eq!(open(&path).unwrap_err().code(), "store_held", "the holder still holds it");
+    record(&store, &[job(2)]).await;
+    assert_eq!(found(&open(&folder.path().join("copy.db")).unwrap(), all(Selector::All)).await, [1]);
+
+    fs::write(folder.path().join("empty"), b"").unwrap();
+    for (from, code) in [("empty", "store_unusable"), ("missing", "store_unavailable")] {
+        let error = sqlite::backup(&folder.path().join(from), &folder.path().join("other.db")).unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+        assert!(!folder.path().join("other.db").exists());
+        assert!(!folder.path().join("missing").exists());
+    }
 }
 
 #[tokio::test]

@@ -14,10 +14,9 @@ pub(super) fn backup(connection: &Connection, to: &Path) -> Result<(), Fault> {
         std::io::ErrorKind::AlreadyExists => Error::Unusable(format!("{shown} exists: name a new file")),
         _ => Error::Unusable(format!("{shown} cannot be written ({error}): name a file in a folder that can be")),
     })?;
-    copy(connection, to).map_err(|error| {
+    copy(connection, to).inspect_err(|_| {
         // Whether or not this works, the first error is the one to tell.
         let _ = fs::remove_file(to);
-        error
     })
 }
 

@@ -5,9 +5,8 @@ use super::note::{Stored, remove, rewrite};
 use super::read;
 use super::record::holder;
 use super::task::Transaction;
-use duetime_core::ports::{Change, Edit, Edited, Update};
-use duetime_core::rules::after_expiry;
-use duetime_core::{Job, Millis, Stage, id::next_number};
+use duetime_core::ports::{Change, Edit, Edited};
+use duetime_core::{Millis, rules};
 
 /// Makes the changes, in order.
 pub(super) fn edit(
@@ -20,79 +19,28 @@ pub(super) fn edit(
 }
 
 fn one(transaction: &mut Transaction<'_>, edit: &Edit, now: Millis, frontier: Millis) -> Result<Edited, Fault> {
-    let Some(mut job) = read::one(transaction.connection, edit.id)? else { return Ok(Edited::Unknown) };
-    if edit.version.is_some_and(|version| version != job.version) {
-        return Ok(Edited::Mismatch(job));
-    }
-    let stored = Stored::of(&job);
+    let Some(row) = read::one(transaction.connection, edit.id)? else { return Ok(Edited::Unknown) };
+    let stored = Stored::of(&row);
+    let mut job = row.clone();
     job.lease_until = None;
-    if matches!(edit.change, Change::Delete) {
-        remove(transaction, job.id, &stored)?;
-        return Ok(Edited::Changed(job));
-    }
-    let fits = match edit.change {
-        Change::Retry => !job.is_pending(),
-        Change::Expire => job.start_by().is_some_and(|start_by| start_by <= now),
-        _ => job.is_pending(),
-    };
-    if !fits {
-        return Ok(Edited::Unfit { id: job.id, state: job.state(now) });
-    }
-    match &edit.change {
-        Change::Delete => unreachable!("it was made above"),
-        Change::Cancel { message } => {
-            job.message = message.clone().or(job.message);
-            end(&mut job, Stage::Cancelled, now);
+    let edited = rules::edit(&mut job, edit.version, &edit.change, now);
+    match (&edit.change, &edited) {
+        (Change::Delete, Edited::Changed(_)) => {
+            remove(transaction, job.id, &stored)?;
+            return Ok(Edited::Changed(row));
         }
-        Change::Expire => {
-            let finish = after_expiry(&job);
-            job.message = finish.message.or(job.message);
-            end(&mut job, finish.stage, now);
+        (_, Edited::Mismatch(_)) => return Ok(Edited::Mismatch(row)),
+        (Change::Retry, Edited::Changed(_)) => {
+            if let Some(key) = job.live_key()
+                && let Some(holder) = holder(transaction.connection, &job.queue, key)?
+            {
+                return Ok(Edited::KeyHeld(holder, job.queue.clone(), key.clone()));
+            }
         }
-        Change::Update(update) => renew(&mut job, update),
-        Change::Retry => restart(&mut job, now),
+        _ => {}
     }
-    if let (Change::Retry, Some(key)) = (&edit.change, job.live_key())
-        && let Some(holder) = holder(transaction.connection, &job.queue, key)?.filter(|&holder| holder != job.id)
-    {
-        return Ok(Edited::KeyHeld(holder, job.queue.clone(), key.clone()));
+    if matches!(edited, Edited::Changed(_)) {
+        rewrite(transaction, &stored, &job, frontier)?;
     }
-    job.version = next_number(job.version, now);
-    job.updated_at = now;
-    rewrite(transaction, &stored, &job, frontier)?;
-    Ok(Edited::Changed(job))
-}
-
-fn end(job: &mut Job, stage: Stage, now: Millis) {
-    job.stage = stage;
-    job.finished_at = Some(now);
-}
-
-fn renew(job: &mut Job, update: &Update) {
-    if let Some(due_at) = update.due_at {
-        job.due_at = due_at;
-        job.first_due_at = due_at;
-    }
-    if let Some(priority) = update.priority {
-        job.priority = priority;
-    }
-    if let Some(payload) = &update.payload {
-        job.payload = payload.clone();
-    }
-    if let Some(tags) = &update.tags {
-        job.tags = tags.clone();
-    }
-}
-
-fn restart(job: &mut Job, now: Millis) {
-    job.stage = Stage::Pending;
-    job.attempt = 0;
-    job.crashes = 0;
-    job.due_at = now;
-    job.first_due_at = now;
-    job.cancel_asked = false;
-    job.result = None;
-    job.finished_at = None;
-    // It has not been handed out in its new life, so that it holds its key again.
-    job.started_at = None;
+    Ok(edited)
 }

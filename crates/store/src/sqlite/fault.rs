@@ -10,6 +10,8 @@ pub(super) enum Fault {
     Sql(rusqlite::Error),
     /// Ours, ready to be answered.
     Told(Error),
+    /// A statement for many rows met one that it could not take: each is to be tried by itself.
+    Careful,
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -34,6 +36,7 @@ impl Fault {
     pub(super) fn told(self, store: &str) -> Error {
         match self {
             Self::Told(error) => error,
+            Self::Careful => Error::Unavailable(format!("{store}: a row was refused without a reason")),
             Self::Sql(error) => told(&error, store),
         }
     }

@@ -17,6 +17,7 @@ mod ledger;
 mod lock;
 mod log;
 mod note;
+mod plain;
 mod pool;
 mod prune;
 mod queue;
@@ -51,9 +52,12 @@ use std::thread::{self, JoinHandle};
 /// [`Error::Full`].
 pub fn backup(from: &Path, to: &Path) -> Result<(), Error> {
     let from = file::locate(from)?;
-    file::check_head(&from)?;
     let store = from.display().to_string();
+    // Only SQLite opens the file: closing it by any other way would end the locks of a store that this process has on it.
     let connection = file::reader(&from).map_err(|error| fault::told(&error, &store))?;
+    if schema::check(&connection, &store)? == 0 {
+        return Err(Error::Unusable(format!("{store} is no store: name the file that the server works on")));
+    }
     backup::backup(&connection, to).map_err(|fault| fault.told(&store))
 }
 

@@ -1,6 +1,7 @@
 //! Rows by id, running rows, and pending rows in the order of their filing.
 
 use super::fault::Fault;
+use super::find::PAGE_BYTES_MAX;
 use super::row::{Reader, columns};
 use duetime_core::ports::{BUCKET_MS, Cursor, Page};
 use duetime_core::{Job, JobId, Millis};
@@ -53,7 +54,8 @@ pub(super) fn leased(connection: &Connection) -> Result<Vec<Job>, Fault> {
     Ok(jobs)
 }
 
-/// A page of pending rows without a lease. It looks at `limit` rows, so it may be short.
+/// A page of pending rows without a lease. It looks at `limit` rows, and at no more payload than a
+/// page may have, so it may be short.
 pub(super) fn pending(
     connection: &Connection,
     until: Millis,
@@ -65,23 +67,24 @@ pub(super) fn pending(
     let last_bucket = i64::try_from(last_ms / BUCKET_MS).unwrap_or(i64::MAX);
     let after = after.unwrap_or(Cursor { bucket: -1, id: 0 });
     let mut reader = Reader::default();
-    let mut seen = 0;
+    let (mut seen, mut bytes) = (0, 0);
+    let mut is_full = false;
     // The rest of the bucket where the last page ended, then the buckets behind it.
     for (sql, high) in [(PENDING_IN, i64::try_from(after.id).unwrap_or(i64::MAX)), (PENDING_BEHIND, last_bucket)] {
         let mut statement = connection.prepare_cached(sql)?;
         let mut rows = statement.query((after.bucket, high))?;
-        while seen < limit
-            && let Some(row) = rows.next()?
-        {
+        while !is_full && let Some(row) = rows.next()? {
             let job = reader.job(row)?;
             seen += 1;
             page.next = Some(Cursor { bucket: row.get(BUCKET_COLUMN)?, id: job.id.get() });
             if job.lease_until.is_none() {
+                bytes += job.payload.len();
                 page.jobs.push(job);
             }
+            is_full = seen >= limit || bytes >= PAGE_BYTES_MAX;
         }
     }
-    if seen < limit {
+    if !is_full {
         page.next = None;
     }
     Ok(page)

@@ -1,6 +1,7 @@
 //! New jobs.
 
 use super::fault::Fault;
+use super::plain;
 use super::row;
 use super::task::Transaction;
 use duetime_core::ports::{Recorded, bucket};
@@ -14,7 +15,18 @@ pub(super) fn record(
     jobs: &[Job],
     frontier: Millis,
 ) -> Result<Vec<Recorded>, Fault> {
-    jobs.iter().map(|job| insert(transaction, job, job.live_key(), frontier)).collect()
+    let mut recorded = Vec::with_capacity(jobs.len());
+    let mut rest = jobs;
+    while let Some(job) = rest.first() {
+        let plain = if transaction.is_careful { 0 } else { plain::insert(transaction, rest, frontier)? };
+        if plain == 0 {
+            recorded.push(insert(transaction, job, job.live_key(), frontier)?);
+        } else {
+            recorded.resize(recorded.len() + plain, Recorded::Created);
+        }
+        rest = &rest[plain.max(1)..];
+    }
+    Ok(recorded)
 }
 
 /// Records one job, holding this key.

@@ -12,6 +12,8 @@ pub(super) struct Transaction<'a> {
     pub(super) connection: &'a Connection,
     /// What becomes of the tallies.
     pub(super) tallies: tally::Changes,
+    /// Whether every row is written by itself, which tells apart what a statement for many cannot.
+    pub(super) is_careful: bool,
 }
 
 /// What the writer does for somebody. It may run more than once, each time in a transaction that begins where the

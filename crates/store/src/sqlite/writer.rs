@@ -45,7 +45,7 @@ impl Writer {
     }
 
     fn group(&mut self, Batch { mut tasks, leases }: Batch) {
-        let outcome = self.attempt(&mut tasks, &leases);
+        let outcome = self.attempt(&mut tasks, &leases, false);
         let Err(fault) = outcome else {
             tasks.into_iter().for_each(|task| task.answer(Ok(())));
             return;
@@ -56,23 +56,22 @@ impl Writer {
         }
         tracing::debug!(?fault, tasks = tasks.len(), "a transaction failed; its tasks are run one by one");
         for mut task in tasks {
-            let outcome = self.attempt(std::slice::from_mut(&mut task), &[]);
+            let outcome = self.attempt(std::slice::from_mut(&mut task), &[], true);
             task.answer(outcome.map_err(|fault| fault.told(&self.store)));
         }
-        if let Err(fault) = self.attempt(&mut [], &leases) {
+        if let Err(fault) = self.attempt(&mut [], &leases, true) {
             tracing::warn!(error = %fault.told(&self.store), leases = leases.len(), "leases were not noted");
         }
     }
 
     /// One transaction: all or nothing.
-    fn attempt(&mut self, tasks: &mut [Box<dyn Task>], leases: &[LeaseNote]) -> Result<(), Fault> {
+    fn attempt(&mut self, tasks: &mut [Box<dyn Task>], leases: &[LeaseNote], is_careful: bool) -> Result<(), Fault> {
         // Leases are worth no wait for the disk: ending this process loses nothing that was written.
-        let wanted = if tasks.is_empty() { Synchronous::Off } else { Synchronous::Full };
-        self.set_synchronous(wanted)?;
+        self.set_synchronous(if tasks.is_empty() { Synchronous::Normal } else { Synchronous::Full })?;
         if let Some(log) = &self.log {
             log.check()?;
         }
-        let outcome = self.transaction(tasks, leases);
+        let outcome = self.transaction(tasks, leases, is_careful);
         if outcome.is_err() && !self.connection.is_autocommit() {
             self.connection.prepare_cached("ROLLBACK")?.execute([])?;
         }
@@ -84,10 +83,10 @@ impl Writer {
         outcome
     }
 
-    fn transaction(&self, tasks: &mut [Box<dyn Task>], leases: &[LeaseNote]) -> Result<(), Fault> {
+    fn transaction(&self, tasks: &mut [Box<dyn Task>], leases: &[LeaseNote], is_careful: bool) -> Result<(), Fault> {
         let connection = &self.connection;
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let mut transaction = Transaction { connection, tallies: tally::Changes::default() };
+        let mut transaction = Transaction { connection, tallies: tally::Changes::default(), is_careful };
         for task in tasks {
             task.run(&mut transaction)?;
         }
@@ -98,12 +97,7 @@ impl Writer {
     }
 
     fn set_synchronous(&mut self, wanted: Synchronous) -> Result<(), Fault> {
-        if self.durability != Durability::Commit || self.log.is_none() {
-            return Ok(());
-        }
-        // A checkpoint on this connection must wait for the disk whatever was written last.
-        let wanted = if wanted == Synchronous::Off { Synchronous::Normal } else { wanted };
-        if wanted != self.synchronous {
+        if self.durability == Durability::Commit && wanted != self.synchronous {
             self.connection.execute_batch(wanted.pragma())?;
             self.synchronous = wanted;
         }

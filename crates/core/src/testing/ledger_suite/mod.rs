@@ -61,7 +61,7 @@ macro_rules! ledger_suite {
             ]
             pending: [
                 near_rows_come_first_then_by_bucket, rows_beyond_are_left_out, pages_cover_all_once,
-                leased_and_finished_rows_are_left_out, tags_and_keys_are_read, a_row_that_waits_again_is_refiled,
+                leased_and_finished_rows_are_left_out, large_payloads_make_short_pages, tags_and_keys_are_read, a_row_that_waits_again_is_refiled,
             ]
             prune: [
                 only_what_is_past_its_retention, at_most_the_limit, tags_go_too, late_finishers_among_early_ids,
@@ -69,7 +69,7 @@ macro_rules! ledger_suite {
             record: [
                 blocks_of_ids_never_overlap, a_job_comes_back_as_it_was, extreme_values_come_back, a_repeat_is_told_and_changes_nothing,
                 a_held_key_names_its_holder, a_key_is_held_within_a_batch, keys_of_other_queues_are_free,
-                a_repeat_within_a_batch, numbers_beyond_63_bits_are_refused, a_bad_batch_hurts_no_other,
+                a_repeat_within_a_batch, every_kind_of_job_in_bulk, numbers_beyond_63_bits_are_refused, a_bad_batch_hurts_no_other,
                 an_empty_batch, many_at_once, concurrent_keys_have_one_winner,
             ]
             registry: [

@@ -54,6 +54,15 @@ pub async fn pages_cover_all_once(subject: Subject) {
     assert_eq!(second.jobs.iter().map(|job| number(job.id)).collect::<Vec<_>>(), (12..=21).collect::<Vec<_>>());
 }
 
+/// A page may be short of its limit where payloads are large; the pages together have all.
+pub async fn large_payloads_make_short_pages(subject: Subject) {
+    let ledger = &*subject.ledger;
+    for n in 1..=24 {
+        record(ledger, &[job_with(n, |job| job.payload = vec![n as u8; 1 << 20].into())]).await;
+    }
+    assert_eq!(pending(ledger, FRONTIER, 1_000).await, (1..=24).collect::<Vec<_>>());
+}
+
 /// They wait for nothing.
 pub async fn leased_and_finished_rows_are_left_out(subject: Subject) {
     let ledger = &*subject.ledger;

@@ -99,6 +99,39 @@ pub async fn keys_of_other_queues_are_free(subject: Subject) {
     record(&*subject.ledger, &[keyed(1, "k"), other]).await;
 }
 
+/// Each field that most jobs leave at its default, in batches of jobs that are alike but for it.
+pub async fn every_kind_of_job_in_bulk(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let kinds: [fn(&mut crate::Job); 18] = [
+        |_| {},
+        |job| job.lease_ms = Some(5_000),
+        |job| job.expires_ms = Some(7),
+        |job| job.priority = 0,
+        |job| job.first_due_at -= 1,
+        |job| job.updated_at += 1,
+        |job| job.attempt = 1,
+        |job| job.crashes = 1,
+        |job| job.epoch = 9,
+        |job| job.cancel_asked = true,
+        |job| job.key_until = KeyUntil::Started,
+        |job| job.key = Some(text(&format!("k{}", job.id))),
+        |job| job.tags = [text("t")].into(),
+        |job| job.retry = Some(Arc::default()),
+        |job| job.message = Some(text("m")),
+        |job| job.result = Some(Arc::from(b"r".as_slice())),
+        |job| job.started_at = Some(NOW - 1),
+        |job| job.kind = text(&format!("kind {}", job.id.get() % 2_048)),
+    ];
+    let jobs: Vec<crate::Job> =
+        (0..).zip(kinds).flat_map(|(n, set)| (1..=70).map(move |m| job_with(n * 70 + m, set))).collect();
+    record(ledger, &jobs).await;
+    let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
+    for (row, job) in ledger.get(&ids).await.unwrap().into_iter().zip(jobs) {
+        assert_eq!(row, Some(job));
+    }
+    assert_eq!(ledger.tallies().await.unwrap()[0].1.pending, 18 * 70);
+}
+
 /// The same id twice in a batch.
 pub async fn a_repeat_within_a_batch(subject: Subject) {
     let recorded = subject.ledger.record(vec![job(1), job(2), job(1)], FRONTIER).await.unwrap();

@@ -1,0 +1,120 @@
+//! Many plain new jobs in one statement: the common case of a push. Plain are jobs without key, tags and past, that
+//! have queue, kind and instant in common. A job
+//! took 2.2 µs of CPU in place of 3.3 with 16 to 64 rows in a statement.
+
+use super::fault::Fault;
+use super::task::Transaction;
+use duetime_core::ports::bucket;
+use duetime_core::{Job, Millis};
+use std::fmt::Write;
+use std::sync::LazyLock;
+
+/// Rows of one statement.
+const ROWS: usize = 32;
+/// Parameters that all rows share: queue, kind, created_at.
+const SHARED: usize = 3;
+/// Parameters of each row: id, bucket, due_at, priority, version, lease_ms, expires_ms, payload.
+const OWN: usize = 8;
+
+static INSERT: LazyLock<String> = LazyLock::new(|| {
+    let mut sql = String::from(
+        "INSERT OR IGNORE INTO duetime_jobs (id, queue, kind, bucket, due_at, first_due_at, priority, version, \
+         created_at, updated_at, lease_ms, expires_ms, payload) VALUES ",
+    );
+    for row in 0..ROWS {
+        let own = |n: usize| SHARED + row * OWN + n;
+        let comma = if row == 0 { "" } else { ", " };
+        let [id, bucket, due_at, priority, version, lease_ms, expires_ms, payload] = [1, 2, 3, 4, 5, 6, 7, 8].map(own);
+        write!(
+            sql,
+            "{comma}(?{id}, ?1, ?2, ?{bucket}, ?{due_at}, ?{due_at}, ?{priority}, ?{version}, ?3, ?3, ?{lease_ms}, \
+             ?{expires_ms}, ?{payload})"
+        )
+        .expect("text takes all");
+    }
+    sql
+});
+
+/// Inserts as many of the first jobs as go together; answers how many.
+///
+/// # Errors
+/// [`Fault::Careful`] where one of their ids is there already.
+pub(super) fn insert(transaction: &mut Transaction<'_>, jobs: &[Job], frontier: Millis) -> Result<usize, Fault> {
+    let Some(first) = jobs.first() else { return Ok(0) };
+    let count = jobs.iter().take_while(|job| is_plain(job) && is_like(job, first)).count();
+    let count = count - count % ROWS;
+    if count == 0 {
+        return Ok(0);
+    }
+    let mut statement = transaction.connection.prepare_cached(&INSERT)?;
+    statement.raw_bind_parameter(1, &*first.queue)?;
+    statement.raw_bind_parameter(2, &*first.kind)?;
+    statement.raw_bind_parameter(3, first.created_at)?;
+    for rows in jobs[..count].chunks_exact(ROWS) {
+        for (at, job) in rows.iter().enumerate() {
+            let own = SHARED + at * OWN;
+            statement.raw_bind_parameter(own + 1, job.id.get())?;
+            statement.raw_bind_parameter(own + 2, bucket(job.due_at, frontier))?;
+            statement.raw_bind_parameter(own + 3, job.due_at)?;
+            statement.raw_bind_parameter(own + 4, job.priority)?;
+            statement.raw_bind_parameter(own + 5, job.version)?;
+            statement.raw_bind_parameter(own + 6, job.lease_ms)?;
+            statement.raw_bind_parameter(own + 7, job.expires_ms)?;
+            statement.raw_bind_parameter(own + 8, &*job.payload)?;
+        }
+        if statement.raw_execute()? != ROWS {
+            return Err(Fault::Careful);
+        }
+    }
+    transaction.tallies.add(&first.queue, first.stage, i64::try_from(count).unwrap_or(i64::MAX));
+    Ok(count)
+}
+
+/// Whether all that a plain row leaves out is as the table's defaults have it.
+fn is_plain(job: &Job) -> bool {
+    // Named one by one, so that a new field is not forgotten here.
+    let Job {
+        id: _,
+        queue: _,
+        kind: _,
+        payload: _,
+        stage,
+        due_at,
+        first_due_at,
+        priority: _,
+        attempt,
+        crashes,
+        retry,
+        lease_ms: _,
+        expires_ms: _,
+        key,
+        key_until,
+        tags,
+        message,
+        errors,
+        result,
+        version: _,
+        epoch,
+        lease_until,
+        cancel_asked,
+        created_at,
+        updated_at,
+        started_at,
+        finished_at,
+    } = job;
+    *stage == duetime_core::Stage::Pending
+        && (due_at, created_at) == (first_due_at, updated_at)
+        && (*attempt, *crashes, *epoch, *cancel_asked) == (0, 0, 0, false)
+        && *key_until == duetime_core::KeyUntil::Finished
+        && key.is_none()
+        && tags.is_empty()
+        && errors.is_empty()
+        && retry.is_none()
+        && message.is_none()
+        && result.is_none()
+        && [lease_until, started_at, finished_at].iter().all(|instant| instant.is_none())
+}
+
+fn is_like(job: &Job, first: &Job) -> bool {
+    job.created_at == first.created_at && job.queue == first.queue && job.kind == first.kind
+}
