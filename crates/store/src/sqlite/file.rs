@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes of a page of a new file. 8192 were not faster (`examples/throughput.rs`) and double what one job costs.
+/// Bytes of a page of a new file. 8192 were not faster (`examples/store_throughput.rs`) and double what one job costs.
 const PAGE_BYTES: u32 = 4096;
 /// What the writer keeps of the file in memory: 8 MiB. After every commit that has split a page within a tree SQLite
 /// looks through its whole cache, which at 64 MiB doubled the cost of small transactions; the system caches too.

@@ -1,6 +1,6 @@
 //! Measures the SQLite store through its ports: rows per second, alone and in groups.
 //!
-//! `cargo run --release -p duetime-store --example throughput -- [FOLDER] [commit|interval|none] [rich]`
+//! `cargo run --release -p duetime-store --example store_throughput -- [FOLDER] [commit|interval|none] [rich]`
 //! Other processes slow the rows per second; the writer's CPU time a row says what they could be.
 //! With `rich` each job has a key, two tags and 1 KiB of payload. Uses and leaves behind `FOLDER/throughput.db`.
 
