@@ -6,7 +6,7 @@ use super::row::{self, list};
 use super::task::Transaction;
 use duetime_core::ports::{Note, bucket};
 use duetime_core::{Job, JobId, Millis, Stage};
-use rusqlite::{Connection, Statement};
+use rusqlite::{CachedStatement, Connection, Statement};
 use std::sync::Arc;
 
 /// A pending job has ended: the common case. Indexes on what waits lose it; nothing else of what it does not change is
@@ -33,10 +33,12 @@ const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_
 
 /// Records what became of jobs.
 pub(super) fn note(transaction: &mut Transaction<'_>, notes: &[Note], frontier: Millis) -> Result<(), Fault> {
+    let connection = transaction.connection;
+    let mut pending = OfPending { end: connection.prepare_cached(END)?, again: connection.prepare_cached(AGAIN)? };
     for note in notes {
         match note {
             Note::Changed(job) => {
-                change(transaction, job, frontier)?;
+                change(transaction, &mut pending, job, frontier)?;
             }
             Note::Rewritten(job) => {
                 if let Some(stored) = older(transaction.connection, job.id, job.version)? {
@@ -45,7 +47,7 @@ pub(super) fn note(transaction: &mut Transaction<'_>, notes: &[Note], frontier: 
             }
             Note::Moved(job, copy) => {
                 // Only with the change itself, so that a repeat brings back no copy that has been pruned since.
-                if change(transaction, job, frontier)? {
+                if change(transaction, &mut pending, job, frontier)? {
                     let live_key = free_key(transaction.connection, copy)?;
                     insert(transaction, copy, live_key, frontier)?;
                 }
@@ -58,6 +60,12 @@ pub(super) fn note(transaction: &mut Transaction<'_>, notes: &[Note], frontier: 
         }
     }
     Ok(())
+}
+
+/// The statements for pending rows, kept over many.
+struct OfPending<'a> {
+    end: CachedStatement<'a>,
+    again: CachedStatement<'a>,
 }
 
 /// What is stored of a row, as far as a change of it needs.
@@ -93,18 +101,23 @@ pub(super) fn stored(row: &rusqlite::Row<'_>) -> Result<Stored, Fault> {
 }
 
 /// Changes all but payload and tags, where the stored version is lower; answers whether it was.
-fn change(transaction: &mut Transaction<'_>, job: &Job, frontier: Millis) -> Result<bool, Fault> {
+fn change(
+    transaction: &mut Transaction<'_>,
+    pending: &mut OfPending<'_>,
+    job: &Job,
+    frontier: Millis,
+) -> Result<bool, Fault> {
     let connection = transaction.connection;
     let live_key = free_key(connection, job)?;
-    let mut statement = connection.prepare_cached(if job.is_pending() { AGAIN } else { END })?;
-    bind(&mut statement, job, live_key, frontier)?;
+    let statement = if job.is_pending() { &mut pending.again } else { &mut pending.end };
+    bind(statement, job, live_key, job.is_pending().then_some(frontier))?;
     if statement.raw_execute()? == 1 {
         transaction.tallies.moved(&job.queue, Stage::Pending, job.stage);
         return Ok(true);
     }
     let Some(stored) = older(connection, job.id, job.version)? else { return Ok(false) };
     let mut statement = connection.prepare_cached(CHANGE)?;
-    bind(&mut statement, job, live_key, frontier)?;
+    bind(&mut statement, job, live_key, Some(frontier))?;
     statement.raw_execute()?;
     transaction.tallies.moved(&stored.queue, stored.stage, job.stage);
     Ok(true)
@@ -120,7 +133,7 @@ pub(super) fn rewrite(
     let connection = transaction.connection;
     let live_key = free_key(connection, job)?;
     let mut statement = connection.prepare_cached(REWRITE)?;
-    bind(&mut statement, job, live_key, frontier)?;
+    bind(&mut statement, job, live_key, Some(frontier))?;
     statement.raw_bind_parameter(20, list(&job.tags)?)?;
     statement.raw_bind_parameter(21, &*job.payload)?;
     statement.raw_execute()?;
@@ -140,7 +153,13 @@ pub(super) fn remove(transaction: &mut Transaction<'_>, id: JobId, stored: &Stor
     Ok(())
 }
 
-fn bind(statement: &mut Statement<'_>, job: &Job, live_key: Option<&Arc<str>>, frontier: Millis) -> Result<(), Fault> {
+/// Binds all but payload and tags; the bucket where a frontier is given.
+fn bind(
+    statement: &mut Statement<'_>,
+    job: &Job,
+    live_key: Option<&Arc<str>>,
+    frontier: Option<Millis>,
+) -> Result<(), Fault> {
     statement.raw_bind_parameter(1, job.id.get())?;
     statement.raw_bind_parameter(2, job.version)?;
     statement.raw_bind_parameter(3, job.due_at)?;
@@ -159,7 +178,7 @@ fn bind(statement: &mut Statement<'_>, job: &Job, live_key: Option<&Arc<str>>, f
     statement.raw_bind_parameter(16, live_key.map(|key| &**key))?;
     statement.raw_bind_parameter(17, job.stage.code())?;
     statement.raw_bind_parameter(18, job.finished_at)?;
-    if statement.parameter_count() > 18 {
+    if let Some(frontier) = frontier {
         statement.raw_bind_parameter(19, bucket(job.due_at, frontier))?;
     }
     Ok(())

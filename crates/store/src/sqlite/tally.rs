@@ -11,16 +11,29 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct Changes {
     queues: HashMap<Arc<str>, [i64; 4]>,
+    /// The queue that rows are just about: neighbours mostly have it in common.
+    last: Option<(Arc<str>, [i64; 4])>,
 }
 
 impl Changes {
     /// So many rows more (or fewer) of a queue in this stage.
     pub(super) fn add(&mut self, queue: &Arc<str>, stage: Stage, rows: i64) {
-        let tally = match self.queues.get_mut(queue) {
-            Some(tally) => tally,
-            None => self.queues.entry(queue.clone()).or_default(),
-        };
-        tally[place(stage)] += rows;
+        match &mut self.last {
+            Some((last, tally)) if last == queue => tally[place(stage)] += rows,
+            _ => {
+                self.settle();
+                let mut tally = [0; 4];
+                tally[place(stage)] = rows;
+                self.last = Some((queue.clone(), tally));
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        if let Some((queue, changes)) = self.last.take() {
+            let tally = self.queues.entry(queue).or_default();
+            tally.iter_mut().zip(changes).for_each(|(rows, change)| *rows += change);
+        }
     }
 
     /// A row went from one stage to another.
@@ -32,7 +45,8 @@ impl Changes {
     }
 
     /// Writes them.
-    pub(super) fn write(self, connection: &Connection) -> Result<(), Fault> {
+    pub(super) fn write(mut self, connection: &Connection) -> Result<(), Fault> {
+        self.settle();
         for (queue, [pending, succeeded, failed, cancelled]) in self.queues {
             if [pending, succeeded, failed, cancelled] == [0; 4] {
                 continue;
