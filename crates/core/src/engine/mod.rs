@@ -4,8 +4,8 @@
 //! recorded but not put would sleep until the next start. Only a reserve is not: dropped while it waits, it has
 //! leased nothing.
 //!
-//! In the background it loads what enters the horizon ([`load`]), takes back jobs whose lease is over
-//! ([`settle`]), records outcomes that were left over ([`record`]), wakes reserves ([`wait`]) and prunes.
+//! In the background it loads what enters the horizon (`load`), takes back jobs whose lease is over
+//! (`settle`), records outcomes that were left over (`record`), wakes reserves (`wait`) and prunes.
 //!
 //! It deliberately does not run business code, parse or render.
 

@@ -23,7 +23,7 @@ pub type Wake = Arc<dyn Fn(&Arc<str>) + Send + Sync>;
 ///   forgotten. Of one job only the latest note is kept. Leases, begun or extended, leave one only where the job has
 ///   one there already. A verb answers its notes as they stand in the outbox; a repeat answers those that still do.
 /// - A job that ended here is not put again in a version below its end, up to twice
-///   [`READ_AGE_MS_MAX`](Self::READ_AGE_MS_MAX) after its note was forgotten. Nor is one that [`forget`](Self::forget)
+///   `READ_AGE_MS_MAX` after its note was forgotten. Nor is one that [`forget`](Self::forget)
 ///   let go, in a version below that. An edit that does not know the job leaves a tombstone: no version is put until
 ///   `forget` answers it, or it lapses (no sooner than after twice that time).
 /// - No verb touches an unbounded number of jobs in one atomic step.
