@@ -8,7 +8,6 @@ use duetime_core::{Job, Stage};
 use duetime_store::sqlite::{self, Durability, Options, Sqlite};
 use std::fs;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -347,15 +346,21 @@ async fn a_file_is_copied_past_its_holder() {
 }
 
 #[tokio::test]
-async fn a_read_only_file_is_refused() {
-    let folder = folder();
-    let path = folder.path().join("duetime.db");
+async fn a_read_only_folder_is_refused_and_loses_nothing() {
+    let disk = SmallDisk::mount("8m");
+    let path = disk.0.path().join("duetime.db");
     filled(&path, 1).await;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-    // Root may read and write it all the same.
-    if let Err(error) = open(&path) {
-        assert!(matches!(error.code(), "store_unusable" | "store_unavailable"), "{error}");
-    }
+    let remount = |mode: &str| {
+        let options = format!("remount,{mode}");
+        let remounted = Command::new("mount").args(["-o", &options]).arg(disk.0.path()).status();
+        assert!(remounted.expect("mount runs").success());
+    };
+    remount("ro");
+    let error = open(&path).unwrap_err();
+    assert!(matches!(error.code(), "store_unusable" | "store_unavailable"), "{error}");
+    remount("rw");
+    let store = open(&path).unwrap();
+    assert_eq!(found(&store, all(Selector::All)).await, [1]);
 }
 
 #[tokio::test]
