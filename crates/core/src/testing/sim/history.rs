@@ -30,8 +30,8 @@ struct Known {
     span: Option<Span>,
     version: u64,
     epoch: u64,
-    /// It was changed in a way that a crash made forgotten, and the clock was set back.
-    set_back: bool,
+    /// A crash made a lease of it forgotten that was not noted.
+    is_forgotten: bool,
 }
 
 /// A lease as its holder sees it.
@@ -65,7 +65,7 @@ impl History {
             span: None,
             version: job.version,
             epoch: job.epoch,
-            set_back: false,
+            is_forgotten: false,
             pushed: job,
         };
         self.jobs.entry(known.pushed.id).or_insert(known);
@@ -81,7 +81,7 @@ impl History {
                 let is_noted = row.is_some_and(|row| row.epoch == span.epoch && row.lease_until.is_some());
                 is_noted && span.began.wall_steps == at.wall_steps
             });
-            known.set_back = row.is_none_or(|row| row.version < known.version) && at.wall_steps > 0;
+            known.is_forgotten |= row.is_none_or(|row| row.version < known.version);
         }
     }
 
@@ -118,14 +118,14 @@ impl History {
                 wrong.push(format!("after it had ended as {ended:?}"));
             }
             // A lease that was not noted before a crash can have had a later number, where the clock was set back.
-            let is_explained = known.set_back;
+            let is_explained = known.is_forgotten && at.wall_steps > 0;
             if !is_explained && (job.epoch <= known.epoch || job.version <= known.version) {
                 wrong.push(format!("with an epoch or version not above {} and {}", known.epoch, known.version));
             }
             if let Some(span) = known.span.filter(|span| span.until > at.mono) {
                 wrong.push(format!("while the lease {} lives", span.epoch));
             }
-            known.set_back = false;
+            known.is_forgotten = false;
             (known.epoch, known.version) = (job.epoch, job.version);
             known.span = Some(Span { epoch: job.epoch, began: at, until: at.mono + lease.lease_ms });
         }
