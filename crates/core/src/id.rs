@@ -11,6 +11,8 @@ use std::str::FromStr;
 
 /// Bits of an id below its sequence: the partition of the broker that holds the job; 0 in memory.
 const PARTITION_BITS: u32 = 10;
+/// Most partitions that a broker may have.
+pub const PARTITIONS_MAX: u16 = 1 << PARTITION_BITS;
 
 /// A job's id: a positive 63-bit integer. In JSON a decimal string, since many readers lose integers above 2^53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +33,20 @@ impl JobId {
     /// Beyond the year 2255, where sequences leave 53 bits.
     pub fn from_sequence(sequence: u64) -> Self {
         Self::new(sequence << PARTITION_BITS).expect("a sequence is positive and below 2^53")
+    }
+
+    /// The id of a sequence, in this partition.
+    ///
+    /// # Panics
+    /// As [`from_sequence`](Self::from_sequence), and for a partition from 1024 on.
+    pub fn in_partition(sequence: u64, partition: u16) -> Self {
+        assert!(partition < PARTITIONS_MAX, "a partition is below {PARTITIONS_MAX}, not {partition}");
+        Self(Self::from_sequence(sequence).0 | u64::from(partition))
+    }
+
+    /// The partition of the broker that holds the job.
+    pub fn partition(self) -> u16 {
+        (self.0 % u64::from(PARTITIONS_MAX)) as u16
     }
 
     /// The number.

@@ -1,6 +1,9 @@
 //! Where Duetime keeps jobs.
 //!
+//! - [`redis`]: live jobs of many processes, with or without a ledger beside it (feature `redis`).
 //! - [`sqlite`]: a ledger in a file, or in memory (feature `sqlite`).
 
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

@@ -17,14 +17,14 @@ use std::str::FromStr;
 const LEDGER_PAGES: usize = 10;
 
 /// Where a page begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Cursor {
     /// In due order, after this place in the broker.
     Near(Option<(Millis, JobId)>),
-    /// By id, beyond the frontier as it was.
-    Far(Millis, Option<JobId>),
-    /// By id.
-    Id(Option<JobId>),
+    /// In the ledger's order, beyond the frontier as it was, after this place.
+    Far(Millis, Option<String>),
+    /// In the ledger's order, after this place.
+    All(Option<String>),
 }
 
 impl Engine {
@@ -47,12 +47,12 @@ impl Engine {
         check(query, limit)?;
         // Until all that is due soon is in the broker, the ledger knows more.
         let is_near = query.is_waiting() && self.status.progress().1;
-        let first = if is_near { Cursor::Near(None) } else { Cursor::Id(None) };
+        let first = if is_near { Cursor::Near(None) } else { Cursor::All(None) };
         let cursor = cursor.map_or(Ok(first), str::parse)?;
         let mut listed = Listed::default();
         let next = match cursor {
             Cursor::Near(after) => self.find_near(query, after, limit, &mut listed.jobs).await?,
-            Cursor::Far(..) | Cursor::Id(_) => Some(cursor),
+            cursor => Some(cursor),
         };
         let left = limit - listed.jobs.len();
         let next = match next {
@@ -60,10 +60,10 @@ impl Engine {
                 let mut far = query.clone();
                 far.due_from = Some(query.window().from.max(frontier));
                 let next = self.find_rows(&far, after, left, &mut listed.jobs).await?;
-                next.map(|id| Cursor::Far(frontier, Some(id)))
+                next.map(|place| Cursor::Far(frontier, Some(place)))
             }
-            Some(Cursor::Id(after)) if left > 0 => {
-                self.find_rows(query, after, left, &mut listed.jobs).await?.map(|id| Cursor::Id(Some(id)))
+            Some(Cursor::All(after)) if left > 0 => {
+                self.find_rows(query, after, left, &mut listed.jobs).await?.map(|place| Cursor::All(Some(place)))
             }
             next => next,
         };
@@ -71,7 +71,7 @@ impl Engine {
         Ok(listed)
     }
 
-    /// Waiting jobs of a queue that the broker holds; always answers where to go on.
+    /// Waiting jobs of a queue that the broker holds; answers where to go on.
     async fn find_near(
         &self,
         query: &Query,
@@ -85,22 +85,23 @@ impl Engine {
         let listing = Listing { queue, states, window: query.window(), after, limit };
         let jobs = self.broker.list(listing).await?;
         let next = match jobs.last() {
-            Some(last) if jobs.len() == limit => Cursor::Near(Some((last.due_at, last.id))),
-            _ => Cursor::Far(frontier, None),
+            Some(last) if jobs.len() == limit => Some(Cursor::Near(Some((last.due_at, last.id)))),
+            _ if self.ledger.is_broker() => None,
+            _ => Some(Cursor::Far(frontier, None)),
         };
         let now = self.now();
         found.extend(jobs.into_iter().filter(|job| query.fits(job, now)));
-        Ok(Some(next))
+        Ok(next)
     }
 
-    /// Rows of the ledger, with what the broker knows better, in the order of ids; answers after which id to go on.
+    /// Rows of the ledger, with what the broker knows better, in the ledger's order; answers where to go on.
     pub(super) async fn find_rows(
         &self,
         query: &Query,
-        mut after: Option<JobId>,
+        mut after: Option<String>,
         limit: usize,
         found: &mut Vec<Job>,
-    ) -> Result<Option<JobId>, Error> {
+    ) -> Result<Option<String>, Error> {
         let end = found.len() + limit;
         for _ in 0..LEDGER_PAGES {
             let window = query.window();
@@ -200,14 +201,14 @@ pub(super) fn check_query(query: &Query) -> Result<(), Error> {
 
 impl std::fmt::Display for Cursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let number = |id: &Option<JobId>| id.map_or(0, JobId::get);
+        let place = |place: &Option<String>| place.clone().unwrap_or_default();
         match self {
             Self::Near(after) => {
                 let (due_at, id) = after.map_or((0, 0), |(due_at, id)| (due_at, id.get()));
                 write!(f, "n-{due_at}-{id}")
             }
-            Self::Far(frontier, after) => write!(f, "f-{frontier}-{}", number(after)),
-            Self::Id(after) => write!(f, "i-0-{}", number(after)),
+            Self::Far(frontier, after) => write!(f, "f-{frontier}-{}", place(after)),
+            Self::All(after) => write!(f, "a-0-{}", place(after)),
         }
     }
 }
@@ -217,15 +218,18 @@ impl FromStr for Cursor {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let wrong = || Error::invalid("cursor", "a `next_cursor`, as it was answered", text);
-        let mut parts = text.split('-');
+        let mut parts = text.splitn(3, '-');
         let mut part = || parts.next().ok_or_else(wrong);
         let (form, first, second) = (part()?, part()?, part()?);
         let first: u64 = first.parse().map_err(|_| wrong())?;
-        let id = JobId::new(second.parse().map_err(|_| wrong())?);
-        match (form, parts.next()) {
-            ("n", None) => Ok(Self::Near(id.map(|id| (first, id)))),
-            ("f", None) => Ok(Self::Far(first, id)),
-            ("i", None) => Ok(Self::Id(id)),
+        let place = Some(second.to_owned()).filter(|place| !place.is_empty());
+        match form {
+            "n" => {
+                let number = second.parse().map_err(|_| wrong())?;
+                Ok(Self::Near(JobId::new(number).map(|id| (first, id))))
+            }
+            "f" => Ok(Self::Far(first, place)),
+            "a" if first == 0 => Ok(Self::All(place)),
             _ => Err(wrong()),
         }
     }

@@ -16,13 +16,13 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// As many ids, rising.
-    pub(super) async fn next(&self, count: usize, ledger: &dyn Ledger, now: Millis) -> Result<Vec<JobId>, Error> {
+    /// An id in each of these partitions, rising.
+    pub(super) async fn next(&self, partitions: &[u16], ledger: &dyn Ledger, now: Millis) -> Result<Vec<JobId>, Error> {
         let mut block = self.block.lock().await;
-        let mut ids = Vec::with_capacity(count);
-        while ids.len() < count {
+        let mut ids = Vec::with_capacity(partitions.len());
+        while let Some(&partition) = partitions.get(ids.len()) {
             match block.next() {
-                Some(sequence) => ids.push(JobId::from_sequence(sequence)),
+                Some(sequence) => ids.push(JobId::in_partition(sequence, partition)),
                 None => *block = ledger.allot(BLOCK, now).await?,
             }
         }

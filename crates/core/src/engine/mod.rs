@@ -93,7 +93,10 @@ impl Engine {
         };
         let engine = Self { parts: Arc::new(parts) };
         let waiting = engine.waiting.clone();
-        engine.broker.watch(Arc::new(move |queue| waiting.ring(queue)));
+        engine.broker.watch(Arc::new(move |queue| match queue {
+            Some(queue) => waiting.ring(queue),
+            None => waiting.ring_all(),
+        }));
         engine.load_settings().await?;
         engine.restore_leases().await?;
         engine.frontier.advance(engine.now().saturating_add(options.horizon_ms)).await;

@@ -24,7 +24,8 @@ impl Engine {
 
     async fn push_batch(&self, new: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
         let now = self.now();
-        let ids = self.ids.next(new.len(), self.ledger.as_ref(), now).await?;
+        let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
+        let ids = self.ids.next(&partitions, self.ledger.as_ref(), now).await?;
         let accept = |(new, id): (&NewJob, JobId)| new.accept(id, now, self.options.payload_bytes_max);
         let accepted: Answers<Job> = new.iter().zip(ids).map(accept).collect();
         let to_record: Vec<Job> = accepted.iter().flatten().cloned().collect();

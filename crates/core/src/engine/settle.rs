@@ -5,7 +5,7 @@ use super::{Answers, Engine, Extension, Outcome, Settlement};
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, Stage, State, check_lease};
-use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
+use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
 use crate::ports::{Change, Edit, Extended, LeaseNote};
 use crate::retry::{Retry, WhenExhausted};
 use crate::rules::{self, Decision, Failure, Finish};
@@ -108,8 +108,11 @@ impl Engine {
 
     /// An id for the copy that a rule makes which moves.
     async fn copy_id(&self, retry: &Retry) -> Result<Option<JobId>, Error> {
-        match retry.when_exhausted {
-            Some(WhenExhausted::Move(_)) => Ok(self.ids.next(1, self.ledger.as_ref(), self.now()).await?.pop()),
+        match &retry.when_exhausted {
+            Some(WhenExhausted::Move(queue)) => {
+                let partition = self.broker.partition(queue);
+                Ok(self.ids.next(&[partition], self.ledger.as_ref(), self.now()).await?.pop())
+            }
             _ => Ok(None),
         }
     }
@@ -144,9 +147,11 @@ impl Engine {
 
     /// Takes jobs back whose lease is over, and ends those that were not started in time, for ever.
     pub(super) async fn reap(&self) {
+        // Of a broker of many processes, another may begin a lease at any time: none ends sooner than the shortest.
+        let idle = if self.broker.is_volatile() { LOOK_AGAIN } else { Duration::from_millis(LEASE_MS_MIN) };
         loop {
             let next = match self.reap_once().await {
-                Ok(next_ms) => next_ms.map_or(LOOK_AGAIN, Duration::from_millis).min(LOOK_AGAIN),
+                Ok(next_ms) => next_ms.map_or(idle, Duration::from_millis).min(idle),
                 Err(error) => {
                     tracing::error!(%error, "could not take back jobs whose lease is over");
                     LOOK_AGAIN

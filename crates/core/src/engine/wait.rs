@@ -46,6 +46,11 @@ impl Waiting {
         }
     }
 
+    /// Wakes the first who waits at each queue.
+    pub(super) fn ring_all(&self) {
+        self.bells().values().for_each(|bell| bell.notify.notify_one());
+    }
+
     /// Sits down at these queues.
     pub(super) fn sit<'a>(&'a self, queues: &'a [Arc<str>]) -> Seats<'a> {
         let mut bells = self.bells();

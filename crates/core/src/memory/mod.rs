@@ -55,7 +55,7 @@ impl Memory {
         let to_wake = std::mem::take(&mut held.to_wake);
         drop(held);
         if let Some(wake) = self.wake.get() {
-            to_wake.iter().for_each(|queue| wake(queue));
+            to_wake.iter().for_each(|queue| wake(Some(queue)));
         }
         answer
     }

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Told by a broker that something may be due in a queue sooner than it last said.
-pub type Wake = Arc<dyn Fn(&Arc<str>) + Send + Sync>;
+/// Told by a broker that something may be due in a queue sooner than it last said; `None`: in any queue.
+pub type Wake = Arc<dyn Fn(Option<&Arc<str>>) + Send + Sync>;
 
 /// Holds live jobs.
 ///
@@ -39,6 +39,11 @@ pub trait Broker: Send + Sync {
 
     /// Whether it forgets everything when this process ends, so that leases must be noted in the ledger.
     fn is_volatile(&self) -> bool;
+
+    /// The partition in which it holds a queue's jobs: their ids must name it.
+    fn partition(&self, _queue: &str) -> u16 {
+        0
+    }
 
     /// Whom to tell when something may be due sooner than was last said. Called once, before anything else.
     fn watch(&self, wake: Wake);
@@ -227,7 +232,8 @@ pub struct Expired {
     pub crashed: Vec<Job>,
     /// Waiting jobs that were not started in time.
     pub unstarted: Vec<Job>,
-    /// In how many milliseconds the next one may run out; 0 where there are more now, `None` where nothing can.
+    /// In how many milliseconds the next one may run out, of those that are known now; 0 where there are more now, `None`
+    /// where nothing can.
     pub next_ms: Option<u64>,
 }
 

@@ -28,6 +28,12 @@ pub fn bucket(due_at: Millis, frontier: Millis) -> u64 {
 /// - A verb that fails has changed nothing.
 #[async_trait]
 pub trait Ledger: Send + Sync {
+    /// Whether it is one store with the broker. Then recording a job puts it into the broker, too, which holds all
+    /// pending jobs and notes nothing but copies that go to other queues.
+    fn is_broker(&self) -> bool {
+        false
+    }
+
     /// A block of `count` sequences for ids that never was and never will be allotted to another.
     async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error>;
 
@@ -50,7 +56,7 @@ pub trait Ledger: Send + Sync {
     /// The rows of these jobs.
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error>;
 
-    /// Rows by one selector, in the order of their ids.
+    /// Rows by one selector, page by page.
     async fn find(&self, find: Find) -> Result<Found, Error>;
 
     /// Changes rows that the broker does not hold.
@@ -177,19 +183,33 @@ pub struct Find {
     pub kind: Option<Arc<str>>,
     /// Only jobs due in this range, inclusive.
     pub due: Window,
-    /// Only jobs with a greater id.
-    pub after: Option<JobId>,
+    /// Those after the page that answered this; opaque but to the ledger.
+    pub after: Option<String>,
     /// At most so many.
     pub limit: usize,
+}
+
+impl Find {
+    /// Where to go on, for a ledger that answers rows in the order of their ids.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where it is no id.
+    pub fn after_id(&self) -> Result<Option<JobId>, Error> {
+        let parse = |text: &String| {
+            text.parse().map_err(|_| Error::invalid("cursor", "a `next_cursor`, as it was answered", text))
+        };
+        self.after.as_ref().map(parse).transpose()
+    }
 }
 
 /// A page of found rows.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The rows, in the order of their ids.
+    /// The rows: of a ledger beside a broker in the order of their ids.
     pub jobs: Vec<Job>,
-    /// Continue after this id; `None` at the end. A page may be short, or empty, and still have a next one.
-    pub next: Option<JobId>,
+    /// Where to go on; `None` at the end. A page may be short, or empty, and still have a next one. Letters, digits and
+    /// `.;+/$_()-` only.
+    pub next: Option<String>,
 }
 
 /// How long finished jobs are kept.

@@ -198,6 +198,7 @@ impl Ledger for ModelLedger {
     }
 
     async fn find(&self, find: Find) -> Result<Found, Error> {
+        let after = find.after_id()?;
         drop(self.there()?);
         let fits = |job: &Job| {
             let selected = match &find.selector {
@@ -217,11 +218,11 @@ impl Ledger for ModelLedger {
                 && (find.states.is_empty() || stages.into_iter().any(|stage| stage == job.stage))
                 && find.kind.as_ref().is_none_or(|kind| *kind == job.kind)
                 && (find.due.from..=find.due.to).contains(&job.due_at)
-                && find.after.is_none_or(|after| job.id > after)
+                && after.is_none_or(|after| job.id > after)
         };
         let mut jobs: Vec<Job> = self.jobs().into_iter().filter(fits).collect();
         jobs.truncate(find.limit);
-        let next = if jobs.len() == find.limit { jobs.last().map(|job| job.id) } else { None };
+        let next = if jobs.len() == find.limit { jobs.last().map(|job| job.id.to_string()) } else { None };
         Ok(Found { jobs, next })
     }
 

@@ -265,7 +265,7 @@ impl Run {
 fn fresh(clock: &Arc<ManualClock>, woken: &Arc<Mutex<Vec<Arc<str>>>>) -> Arc<dyn Broker> {
     let broker = Memory::new(clock.clone());
     let woken = woken.clone();
-    broker.watch(Arc::new(move |queue| woken.lock().unwrap().push(queue.clone())));
+    broker.watch(Arc::new(move |queue| woken.lock().unwrap().extend(queue.cloned())));
     Arc::new(broker)
 }
 

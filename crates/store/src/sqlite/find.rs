@@ -33,8 +33,8 @@ pub(super) const TAG: &str = concat!(
 );
 
 /// A page of rows.
-pub(super) fn find(connection: &Connection, find: &Find) -> Result<Found, Fault> {
-    let after = Value::from(i64::try_from(find.after.map_or(0, JobId::get)).unwrap_or(i64::MAX));
+pub(super) fn find(connection: &Connection, find: &Find, after: Option<JobId>) -> Result<Found, Fault> {
+    let after = Value::from(i64::try_from(after.map_or(0, JobId::get)).unwrap_or(i64::MAX));
     let streams = streams(connection, find)?;
     let mut statements =
         streams.iter().map(|(sql, _)| connection.prepare_cached(sql)).collect::<Result<Vec<_>, _>>()?;
@@ -68,7 +68,7 @@ pub(super) fn find(connection: &Connection, find: &Find) -> Result<Found, Fault>
             found.jobs.push(job);
         }
         seen += 1;
-        found.next = Some(id);
+        found.next = Some(id.to_string());
         heads[at] = stream.next()?.map(row::id).transpose()?;
     }
     found.next = None;

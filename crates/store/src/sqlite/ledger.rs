@@ -44,7 +44,8 @@ impl Ledger for Sqlite {
     }
 
     async fn find(&self, find: Find) -> Result<Found, Error> {
-        self.read(move |connection| find::find(connection, &find)).await
+        let after = find.after_id()?;
+        self.read(move |connection| find::find(connection, &find, after)).await
     }
 
     async fn edit(&self, edits: Vec<Edit>, now: Millis, frontier: Millis) -> Result<Vec<Edited>, Error> {

@@ -48,8 +48,8 @@ impl Subject {
         let woken = Arc::new(Mutex::new(Vec::new()));
         let wake = Arc::new(Notify::new());
         let (told, signal) = (woken.clone(), wake.clone());
-        broker.watch(Arc::new(move |queue: &Arc<str>| {
-            told.lock().expect("no case panics with it").push(queue.clone());
+        broker.watch(Arc::new(move |queue: Option<&Arc<str>>| {
+            told.lock().expect("no case panics with it").extend(queue.cloned());
             signal.notify_one();
         }));
         Self { broker, clock, woken, wake }

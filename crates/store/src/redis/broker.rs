@@ -1,0 +1,225 @@
+//! The port's verbs, and looking without touching.
+
+use super::jobs::bytes;
+use super::{Parts, Redis, scripts};
+use async_trait::async_trait;
+use duetime_core::ports::{
+    Broker, Counts, Edit, Edited, Expired, Extended, Listing, Note, Outcomes, Put, Reserve, Reserved, Settled, Tally,
+    Wake, Window,
+};
+use duetime_core::rules::Decision;
+use duetime_core::{Error, Job, JobId, Millis, Receipt, State};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Running jobs of a partition that a listing looks at.
+const RUNNING_MAX: usize = 100_000;
+
+/// A place in a sorted set.
+pub(super) type Place = (Millis, JobId);
+
+#[async_trait]
+impl Broker for Redis {
+    fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    fn until(&self, at: Millis) -> Duration {
+        self.waker.call();
+        self.clock.until(at) + self.waker.handicap()
+    }
+
+    fn is_volatile(&self) -> bool {
+        false
+    }
+
+    fn partition(&self, queue: &str) -> u16 {
+        self.keys.partition_of(queue)
+    }
+
+    fn watch(&self, wake: Wake) {
+        self.waker.watch(wake);
+    }
+
+    async fn put(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<Put>, Error> {
+        assert!(jobs.iter().all(Job::is_pending), "expected jobs that have not ended");
+        Ok(self.put_jobs(jobs, read_at).await?.into_iter().map(|(put, _)| put).collect())
+    }
+
+    async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        self.reserve_jobs(reserve).await
+    }
+
+    async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Vec<Extended>, Error> {
+        self.extend_leases(leases).await
+    }
+
+    async fn settle(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error> {
+        self.settle_jobs(decisions).await
+    }
+
+    async fn expired(&self, limit: usize) -> Result<Expired, Error> {
+        self.expired_jobs(limit).await
+    }
+
+    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
+        self.edit_live(edits).await
+    }
+
+    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
+        let records = self.records(ids).await?.into_iter();
+        let is_known = |record: &super::codec::Record| !record.removed && (!self.options.is_ledger || record.is_live());
+        Ok(records.map(|record| record.filter(is_known).map(|record| record.job)).collect())
+    }
+
+    async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error> {
+        self.list_jobs(&listing).await
+    }
+
+    async fn counts(&self, queues: Option<&[Arc<str>]>) -> Result<Vec<(Arc<str>, Counts)>, Error> {
+        let queues = match queues {
+            Some(queues) => queues.to_vec(),
+            None => self.queue_names().await?,
+        };
+        Ok(self.count(queues).await?.into_iter().map(|(queue, counts, _)| (queue, counts)).collect())
+    }
+
+    async fn pause(&self, queue: &Arc<str>, paused: bool) -> Result<(), Error> {
+        let arguments = |text: &mut super::Text| {
+            text.push(queue.as_bytes());
+            text.flag(paused);
+        };
+        self.run(self.keys.partition_of(queue), &scripts::PAUSE, &[], arguments).await.map(drop)
+    }
+
+    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+        self.outcomes_which(which).await
+    }
+
+    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<(), Error> {
+        self.forget_notes(noted, frontier).await
+    }
+
+    fn backlog(&self) -> usize {
+        self.backlogs().values().map(|&count| count as usize).sum()
+    }
+}
+
+impl Parts {
+    /// One page of a sorted set in the order of scores, then ids.
+    pub(super) async fn page(
+        &self,
+        partition: u16,
+        which: &str,
+        queue: &str,
+        window: Window,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Place>, Error> {
+        let arguments = |text: &mut super::Text| {
+            text.push(which.as_bytes());
+            text.number(after.map_or(window.from, |(at, _)| at));
+            text.number(window.to);
+            text.push(after.map(|(_, id)| bytes(id)).as_ref().map_or(&[], |id| id));
+            text.number(limit as u64);
+        };
+        let mut rows = self.run(partition, &scripts::LIST, &[queue], arguments).await?.list()?;
+        let mut places = Vec::with_capacity(rows.len() / 2);
+        while rows.len() > 0 {
+            let id = rows.id()?;
+            places.push((rows.score()?, id));
+        }
+        places.sort_unstable();
+        places.truncate(limit);
+        Ok(places)
+    }
+
+    async fn list_jobs(&self, listing: &Listing) -> Result<Vec<Job>, Error> {
+        let Listing { queue, states, window, after, limit } = listing;
+        let partition = self.keys.partition_of(queue);
+        let after = after.filter(|&(at, _)| at >= window.from);
+        let now = self.clock.now();
+        let wants = |state| states.contains(&state);
+        let mut jobs = Vec::new();
+        if wants(State::Scheduled) || wants(State::Ready) {
+            let mut part = *window;
+            if !wants(State::Ready) {
+                part.from = part.from.max(now + 1);
+            }
+            if !wants(State::Scheduled) {
+                part.to = part.to.min(now);
+            }
+            let after = after.filter(|&(at, _)| at >= part.from);
+            let places = self.page(partition, "due", queue, part, after, *limit).await?;
+            jobs.extend(self.at(&places).await?.into_iter().filter(|job| job.lease_until.is_none()));
+        }
+        if wants(State::Running) {
+            let is_next = |job: &Job| after.is_none_or(|after| (job.due_at, job.id) > after);
+            let is_in = |job: &Job| (window.from..=window.to).contains(&job.due_at) && job.queue == *queue;
+            let mut last = None;
+            for _ in 0..RUNNING_MAX.div_ceil(duetime_core::limits::STEP_JOBS_MAX) {
+                let step = duetime_core::limits::STEP_JOBS_MAX;
+                let places = self.page(partition, "running", queue, Window::ALL, last, step).await?;
+                jobs.extend(self.at(&places).await?.into_iter().filter(|job| is_next(job) && is_in(job)));
+                last = places.last().copied();
+                if places.len() < step {
+                    break;
+                }
+            }
+        }
+        jobs.sort_unstable_by_key(|job| (job.due_at, job.id));
+        jobs.dedup_by_key(|job| job.id);
+        jobs.truncate(*limit);
+        jobs.retain(|job| states.contains(&job.state(now)));
+        Ok(jobs)
+    }
+
+    async fn at(&self, places: &[Place]) -> Result<Vec<Job>, Error> {
+        let ids: Vec<JobId> = places.iter().map(|&(_, id)| id).collect();
+        let records = self.records(&ids).await?.into_iter().flatten();
+        Ok(records.filter(|record| record.is_live()).map(|record| record.job).collect())
+    }
+
+    /// The names of all queues, in order.
+    pub(super) async fn queue_names(&self) -> Result<Vec<Arc<str>>, Error> {
+        let mut names = Vec::new();
+        for partition in 0..self.keys.partitions() {
+            names.extend(self.queues_of(partition).await?);
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The names of a partition's queues, in order.
+    pub(super) async fn queues_of(&self, partition: u16) -> Result<Vec<Arc<str>>, Error> {
+        let mut reply = self.run(partition, &scripts::QUEUES, &[], |_| {}).await?.list()?;
+        let mut names: Vec<Arc<str>> = Vec::with_capacity(reply.len());
+        while reply.len() > 0 {
+            names.push(reply.text()?.into());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    pub(super) async fn count(&self, queues: Vec<Arc<str>>) -> Result<Vec<(Arc<str>, Counts, Tally)>, Error> {
+        let mut counted = vec![(Counts::default(), Tally::default()); queues.len()];
+        for (partition, chosen) in super::jobs::groups(queues.iter().map(|queue| self.keys.partition_of(queue))) {
+            let names: Vec<&str> = chosen.iter().map(|&i| queues[i].as_ref()).collect();
+            let arguments = |text: &mut super::Text| names.iter().for_each(|name| text.push(name.as_bytes()));
+            let mut answers = self.run(partition, &scripts::COUNTS, &names, arguments).await?.list()?;
+            for &i in &chosen {
+                let mut answer = answers.list()?;
+                let mut number = || answer.number().map(|number| u64::try_from(number).unwrap_or(0));
+                let (scheduled, ready, running) = (number()?, number()?, number()?);
+                let oldest_due = answer.optional()?;
+                let mut number = || answer.number().map(|number| u64::try_from(number).unwrap_or(0));
+                let paused = number()? != 0;
+                let counts = Counts { scheduled, ready, running, oldest_due, paused };
+                let pending = scheduled + ready + running;
+                let tally = Tally { pending, succeeded: number()?, failed: number()?, cancelled: number()? };
+                counted[i] = (counts, tally);
+            }
+        }
+        Ok(queues.into_iter().zip(counted).map(|(queue, (counts, tally))| (queue, counts, tally)).collect())
+    }
+}

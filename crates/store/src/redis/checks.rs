@@ -1,0 +1,150 @@
+//! Whether a server is fit, and what this set-up can lose.
+
+use super::link::Link;
+use super::url::Address;
+use duetime_core::Error;
+use redis::Value;
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The oldest Redis that will do: `ZRANGE` and `SET` as used here, and scripts that may ask for the time.
+const VERSION_MIN: (u32, u32) = (6, 2);
+/// How far the clocks of this machine and of Redis may lie apart before that is said.
+const CLOCK_APART_S: u64 = 5;
+
+/// What a server says of itself.
+struct Info(HashMap<String, String>);
+
+impl Info {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+/// Refuses what cannot serve, and answers what is to be said.
+pub(super) async fn check(link: &Link) -> Result<Vec<String>, Error> {
+    let info = info(link).await?;
+    check_version(info.get("redis_version").unwrap_or_default())?;
+    let mut warnings = vec![what_can_be_lost(link, &info)];
+    match info.get("maxmemory_policy") {
+        Some("noeviction") | None => {}
+        Some(policy) => warnings.push(format!(
+            "maxmemory-policy is {policy}: Redis may throw jobs away when memory runs short; set it to noeviction"
+        )),
+    }
+    if info.get("role") == Some("slave") {
+        return Err(Error::Unusable(
+            "this Redis is a read-only replica: name its master, or use redis+sentinel://".into(),
+        ));
+    }
+    if let Some(apart) = clocks_apart(link).await?.filter(|&apart| apart > CLOCK_APART_S) {
+        warnings.push(format!(
+            "the clock of Redis and that of this machine lie {apart} s apart: due times go by that of Redis; set both by NTP"
+        ));
+    }
+    Ok(warnings)
+}
+
+fn what_can_be_lost(link: &Link, info: &Info) -> String {
+    let fails_over =
+        link.is_cluster() || link.is_sentinel() || info.get("connected_slaves").is_some_and(|count| count != "0");
+    let alone = match (info.get("aof_enabled"), info.get("aof_fsync")) {
+        (Some("1"), Some("always")) => "nothing when Redis stops (appendfsync always)",
+        (Some("1"), _) => "up to a second of changes when its machine stops (AOF, as long as appendfsync is everysec)",
+        _ => "everything since its last snapshot when Redis stops: set appendonly yes, or put a ledger beside it",
+    };
+    let over = if fails_over {
+        "; and at a failover what the master had acknowledged and not yet passed on, usually less than a second"
+    } else {
+        ""
+    };
+    format!("this set-up can lose {alone}{over}")
+}
+
+fn check_version(version: &str) -> Result<(), Error> {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let found = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    if found >= VERSION_MIN {
+        return Ok(());
+    }
+    let (major, minor) = VERSION_MIN;
+    Err(Error::Unusable(format!("Redis {major}.{minor} or later, or Valkey, is needed; this is Redis {version}")))
+}
+
+/// What `INFO` says, of some node where there are several.
+async fn info(link: &Link) -> Result<Info, Error> {
+    let mut said = HashMap::new();
+    let mut answers = vec![link.query(&redis::cmd("INFO")).await?];
+    while let Some(answer) = answers.pop() {
+        match answer {
+            Value::BulkString(bytes) => read(&String::from_utf8_lossy(&bytes), &mut said),
+            Value::VerbatimString { text, .. } | Value::SimpleString(text) => read(&text, &mut said),
+            Value::Map(nodes) => answers.extend(nodes.into_iter().map(|(_, info)| info)),
+            Value::Array(nodes) => answers.extend(nodes),
+            _ => {}
+        }
+    }
+    // That is where the policy stands that `INFO` does not say.
+    let mut command = redis::cmd("CONFIG");
+    command.arg("GET").arg("appendfsync");
+    if let Ok(Value::Map(pairs)) = link.query(&command).await
+        && let Some((_, Value::BulkString(policy))) = pairs.into_iter().next()
+    {
+        said.insert("aof_fsync".into(), String::from_utf8_lossy(&policy).into_owned());
+    }
+    Ok(Info(said))
+}
+
+fn read(text: &str, said: &mut HashMap<String, String>) {
+    for line in text.lines() {
+        if let Some((name, value)) = line.split_once(':') {
+            // A replica among the nodes of a Cluster says nothing of the masters.
+            if name != "role" || value == "master" || !said.contains_key(name) {
+                said.insert(name.to_owned(), value.trim().to_owned());
+            }
+        }
+    }
+}
+
+async fn clocks_apart(link: &Link) -> Result<Option<u64>, Error> {
+    let mut reply = super::Reply::new(link.query(&redis::cmd("TIME")).await?)?;
+    let theirs = u64::try_from(reply.number()?).unwrap_or(0);
+    let ours = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs());
+    Ok(ours.map(|ours| ours.abs_diff(theirs)))
+}
+
+/// How many partitions the namespace has; a new one gets what the URL says, or what is usual.
+pub(super) async fn partitions(link: &Link, address: &Address) -> Result<u16, Error> {
+    let key = super::keys::Keys::new(&address.namespace, 0).own("partitions");
+    let wanted = address.partitions.unwrap_or_else(|| address.partitions_default());
+    let mut set = redis::cmd("SET");
+    set.arg(&key).arg(wanted).arg("NX");
+    link.query(&set).await?;
+    let mut get = redis::cmd("GET");
+    get.arg(&key);
+    let found = u16::try_from(super::reply::number(&link.query(&get).await?)?).unwrap_or(0);
+    match address.partitions {
+        Some(wanted) if wanted != found => Err(Error::Unusable(format!(
+            "the namespace {:?} has {found} partitions, which were fixed when it was made; the address asks for {wanted}",
+            address.namespace
+        ))),
+        _ if (1..=1_024).contains(&found) => Ok(found),
+        _ => Err(Error::Damaged(format!("the namespace {:?} has {found} partitions", address.namespace))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_server_is_refused_by_its_version() {
+        for fit in ["6.2.0", "7.0.15", "8.0.1", "10.1"] {
+            check_version(fit).unwrap();
+        }
+        for old in ["6.0.16", "5.0.7", "", "x"] {
+            let error = check_version(old).unwrap_err().to_string();
+            assert!(error.contains("6.2") && error.contains(old), "{error}");
+        }
+    }
+}

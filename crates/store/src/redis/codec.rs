@@ -1,0 +1,256 @@
+//! How a job is kept: a *body* with what seldom changes, written once, and a *meta* with what changes, written from the
+//! first change on. Scripts read the beginnings of both, and nothing of what follows; `lua/prelude.lua` says the same of
+//! these beginnings.
+//!
+//! Numbers are big-endian, of 6 bytes where they are instants, versions or epochs.
+
+use super::bytes::{Reader, Writer};
+use duetime_core::job::{AttemptError, KeyUntil};
+use duetime_core::retry::Retry;
+use duetime_core::{Error, Job, JobId, Stage};
+use std::sync::Arc;
+
+const CANCEL_ASKED: u16 = 1;
+const HOLDS_KEY: u16 = 2;
+const REWRITTEN: u16 = 8;
+const REMOVED: u16 = 16;
+const TAGGED: u16 = 32;
+const HAS_RESULT: u16 = 64;
+const EXPIRES: u16 = 128;
+const TAKEN: u16 = 256;
+const UNTIL_STARTED: u16 = 512;
+
+const CREATED_DIFFERS: u8 = 1;
+const FIRST_DUE_DIFFERS: u8 = 2;
+const HAS_EXPIRES: u8 = 4;
+const HAS_RETRY: u8 = 8;
+
+/// The message of a taken job.
+const TAKEN_MESSAGE: &str = "taken";
+
+/// A job as it is kept.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) job: Job,
+    /// The length of the last lease, in milliseconds.
+    pub(super) lease_ms: u64,
+    /// Whether payload, tags or priority changed since the ledger knew them.
+    pub(super) rewritten: bool,
+    /// Whether it is only kept so that its removal can be noted.
+    pub(super) removed: bool,
+}
+
+impl Record {
+    pub(super) fn new(job: Job) -> Self {
+        let left_ms = |until: u64| until.saturating_sub(job.started_at.unwrap_or(until));
+        let lease_ms = job.lease_until.map_or(0, left_ms);
+        Self { job, lease_ms, rewritten: false, removed: false }
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        self.job.is_pending() && !self.removed
+    }
+
+    /// Whether its body says it all.
+    fn is_fresh(&self) -> bool {
+        let job = &self.job;
+        job.is_pending()
+            && (job.epoch, job.attempt, job.crashes) == (0, 0, 0)
+            && (job.lease_until, job.started_at, job.finished_at) == (None, None, None)
+            && job.updated_at == job.version
+            && job.message.is_none()
+            && job.errors.is_empty()
+            && job.result.is_none()
+            && !(job.cancel_asked || self.rewritten || self.removed)
+    }
+
+    fn flags(&self) -> u16 {
+        let job = &self.job;
+        let flag = |set: bool, flag: u16| if set { flag } else { 0 };
+        flag(job.cancel_asked, CANCEL_ASKED)
+            | flag(job.live_key().is_some() && !self.removed, HOLDS_KEY)
+            | flag(self.rewritten, REWRITTEN)
+            | flag(self.removed, REMOVED)
+            | flag(!job.tags.is_empty(), TAGGED)
+            | flag(job.result.is_some(), HAS_RESULT)
+            | flag(job.expires_ms.is_some(), EXPIRES)
+            | flag(job.key_until == KeyUntil::Started, UNTIL_STARTED)
+    }
+
+    pub(super) fn body(&self) -> Vec<u8> {
+        let job = &self.job;
+        let mut body = Writer::with_capacity(job.payload.len() + 64);
+        body.instant(job.version);
+        body.instant(job.due_at);
+        body.u32(job.lease_ms.unwrap_or(0) as u32);
+        body.u32(job.priority);
+        body.u16(self.flags() & (HOLDS_KEY | TAGGED | EXPIRES | UNTIL_STARTED));
+        body.short(&job.queue);
+        body.short(job.key.as_deref().unwrap_or_default());
+        body.u8(job.tags.len() as u8);
+        job.tags.iter().for_each(|tag| body.short(tag));
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        let retry = job.retry.as_ref().map(|retry| serde_json::to_vec(retry).expect("a rule has only string keys"));
+        body.u8(flag(job.created_at != job.version, CREATED_DIFFERS)
+            | flag(job.first_due_at != job.due_at, FIRST_DUE_DIFFERS)
+            | flag(job.expires_ms.is_some(), HAS_EXPIRES)
+            | flag(retry.is_some(), HAS_RETRY));
+        body.short(&job.kind);
+        if job.created_at != job.version {
+            body.instant(job.created_at);
+        }
+        if job.first_due_at != job.due_at {
+            body.instant(job.first_due_at);
+        }
+        if let Some(expires_ms) = job.expires_ms {
+            body.instant(expires_ms);
+        }
+        if let Some(retry) = retry {
+            body.long(&retry);
+        }
+        body.rest(&job.payload)
+    }
+
+    /// Nothing where the body says it all.
+    pub(super) fn meta(&self) -> Vec<u8> {
+        if self.is_fresh() { Vec::new() } else { self.full_meta() }
+    }
+
+    pub(super) fn full_meta(&self) -> Vec<u8> {
+        let job = &self.job;
+        let mut meta = Writer::with_capacity(128);
+        meta.instant(job.version);
+        meta.instant(job.epoch);
+        meta.instant(job.lease_until.unwrap_or(0));
+        meta.instant(job.started_at.unwrap_or(0));
+        meta.instant(job.updated_at);
+        meta.instant(job.finished_at.unwrap_or(0));
+        meta.instant(job.due_at);
+        meta.u32(job.attempt);
+        meta.u32(self.lease_ms as u32);
+        meta.u16(self.flags());
+        meta.u8(job.stage.code());
+        meta.short(&job.queue);
+        meta.short(job.key.as_deref().unwrap_or_default());
+        meta.u32(job.crashes);
+        meta.instant(job.first_due_at);
+        meta.u8(u8::from(job.message.is_some()));
+        meta.long(job.message.as_deref().unwrap_or_default().as_bytes());
+        meta.u8(job.errors.len() as u8);
+        for error in &job.errors {
+            meta.u32(error.attempt);
+            meta.instant(error.at);
+            meta.u8(u8::from(error.crashed));
+            meta.long(error.message.as_bytes());
+        }
+        meta.rest(&[])
+    }
+}
+
+/// Reads jobs, sharing the names that follow each other.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    queue: Option<Arc<str>>,
+    kind: Option<Arc<str>>,
+}
+
+impl Decoder {
+    /// A job from its body and, where it has one, its meta; the result comes after a first byte that says that there is
+    /// one.
+    pub(super) fn record(&mut self, id: JobId, body: &[u8], meta: &[u8], result: &[u8]) -> Result<Record, Error> {
+        self.read(id, body, meta, result)
+            .ok_or_else(|| Error::Damaged(format!("the job {id} in Redis does not read back")))
+    }
+
+    fn read(&mut self, id: JobId, body: &[u8], meta: &[u8], result: &[u8]) -> Option<Record> {
+        let mut body = Reader::new(body);
+        let (version, due_at, lease_ms, priority, body_flags) =
+            (body.instant()?, body.instant()?, body.u32()?, body.u32()?, body.u16()?);
+        let queue = shared(&mut self.queue, body.short()?);
+        let key = Some(body.short()?).filter(|key| !key.is_empty()).map(Arc::from);
+        let tags: Option<Vec<Arc<str>>> = (0..body.u8()?).map(|_| body.short().map(Arc::from)).collect();
+        let options = body.u8()?;
+        let kind = shared(&mut self.kind, body.short()?);
+        let mut optional = |flag: u8, other: u64| if options & flag == 0 { Some(other) } else { body.instant() };
+        let created_at = optional(CREATED_DIFFERS, version)?;
+        let first_due_at = optional(FIRST_DUE_DIFFERS, due_at)?;
+        let expires_ms = optional(HAS_EXPIRES, 0)?;
+        let retry: Option<Retry> = match options & HAS_RETRY {
+            0 => None,
+            _ => Some(serde_json::from_slice(body.long()?).ok()?),
+        };
+        let until_started = body_flags & UNTIL_STARTED != 0;
+        let mut record = Record::new(Job {
+            id,
+            queue,
+            kind,
+            payload: Arc::from(body.rest()),
+            stage: Stage::Pending,
+            due_at,
+            first_due_at,
+            priority,
+            attempt: 0,
+            crashes: 0,
+            retry: retry.map(Arc::new),
+            lease_ms: Some(u64::from(lease_ms)).filter(|&ms| ms > 0),
+            expires_ms: Some(expires_ms).filter(|_| options & HAS_EXPIRES != 0),
+            key,
+            key_until: if until_started { KeyUntil::Started } else { KeyUntil::Finished },
+            tags: tags.filter(|tags| !tags.is_empty()).map_or_else(Arc::default, Arc::from),
+            message: None,
+            errors: Vec::new(),
+            result: None,
+            version,
+            epoch: 0,
+            lease_until: None,
+            cancel_asked: false,
+            created_at,
+            updated_at: version,
+            started_at: None,
+            finished_at: None,
+        });
+        if !meta.is_empty() {
+            read_meta(&mut record, &mut Reader::new(meta))?;
+        }
+        record.job.result = result.split_first().map(|(_, result)| Arc::from(result));
+        Some(record)
+    }
+}
+
+fn read_meta(record: &mut Record, meta: &mut Reader<'_>) -> Option<()> {
+    let job = &mut record.job;
+    let some = |at: u64| Some(at).filter(|&at| at > 0);
+    (job.version, job.epoch) = (meta.instant()?, meta.instant()?);
+    (job.lease_until, job.started_at) = (some(meta.instant()?), some(meta.instant()?));
+    (job.updated_at, job.finished_at) = (meta.instant()?, some(meta.instant()?));
+    (job.due_at, job.attempt) = (meta.instant()?, meta.u32()?);
+    record.lease_ms = u64::from(meta.u32()?);
+    let flags = meta.u16()?;
+    job.stage = Stage::from_code(meta.u8()?)?;
+    job.cancel_asked = flags & CANCEL_ASKED != 0;
+    record.rewritten = flags & REWRITTEN != 0;
+    record.removed = flags & REMOVED != 0;
+    // They stand in the body, too.
+    (meta.short()?, meta.short()?);
+    if !meta.is_empty() {
+        (job.crashes, job.first_due_at) = (meta.u32()?, meta.instant()?);
+        let has_message = meta.u8()? != 0;
+        let message = meta.text()?;
+        job.message = has_message.then(|| Arc::from(message));
+        for _ in 0..meta.u8()? {
+            let (attempt, at, crashed) = (meta.u32()?, meta.instant()?, meta.u8()? != 0);
+            job.errors.push(AttemptError { attempt, at, crashed, message: Arc::from(meta.text()?) });
+        }
+    }
+    if flags & TAKEN != 0 {
+        job.message = Some(Arc::from(TAKEN_MESSAGE));
+    }
+    Some(())
+}
+
+fn shared(last: &mut Option<Arc<str>>, name: &str) -> Arc<str> {
+    match last {
+        Some(last) if **last == *name => last.clone(),
+        _ => last.insert(Arc::from(name)).clone(),
+    }
+}

@@ -1,0 +1,85 @@
+//! What can go wrong between us and Redis, and what to do then.
+
+use duetime_core::Error;
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+use std::time::Duration;
+
+/// What may help after an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// The server does not know the script.
+    SendSource,
+    /// Asking again after a pause, on the same connection.
+    Wait,
+    /// Asking again on a new connection: this one is broken, or leads to the wrong server.
+    Reconnect,
+    /// Nothing.
+    None,
+}
+
+/// The answer of a script to a stamp that is not that of the partition.
+const STAMP: &str = "STAMP";
+
+pub(super) fn is_stamp(error: &Error) -> bool {
+    matches!(error, Error::Unavailable(text) if text.starts_with(STAMP))
+}
+
+pub(super) fn timed_out(after: Duration) -> RedisError {
+    std::io::Error::new(std::io::ErrorKind::TimedOut, format!("no answer within {} s", after.as_secs())).into()
+}
+
+pub(super) fn remedy(error: &RedisError) -> Remedy {
+    if error.is_io_error() || error.is_connection_dropped() || error.is_timeout() {
+        return Remedy::Reconnect;
+    }
+    match error.kind() {
+        ErrorKind::Server(ServerErrorKind::NoScript) => Remedy::SendSource,
+        ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::TryAgain) => Remedy::Wait,
+        ErrorKind::Server(
+            ServerErrorKind::ReadOnly
+            | ServerErrorKind::MasterDown
+            | ServerErrorKind::ClusterDown
+            | ServerErrorKind::Moved
+            | ServerErrorKind::Ask,
+        )
+        | ErrorKind::ClusterConnectionNotFound
+        | ErrorKind::MasterNameNotFoundBySentinel
+        | ErrorKind::Parse => Remedy::Reconnect,
+        _ => match code(error) {
+            "BUSY" => Remedy::Wait,
+            // Redis 6.2 wraps what a command within a script answers.
+            _ if error.to_string().contains("READONLY") => Remedy::Reconnect,
+            _ => Remedy::None,
+        },
+    }
+}
+
+/// The error as the engine knows it.
+pub(super) fn told(error: &RedisError) -> Error {
+    let text = error.to_string();
+    let says = |word: &str| code(error) == word || text.contains(word);
+    if code(error) == STAMP {
+        Error::Unavailable(format!("{STAMP}: Redis was emptied or replaced"))
+    } else if says("OOM") {
+        Error::Full("Redis has reached its maxmemory: raise it, or let workers catch up".into())
+    } else if says("MISCONF") {
+        Error::Full(format!("Redis cannot write to its disk: {text}"))
+    } else if matches!(error.kind(), ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask)) {
+        Error::Unavailable(format!(
+            "this Redis is part of a Cluster whose slots are moving, or is named as a single server: for a Cluster use \
+             redis+cluster:// ({text})"
+        ))
+    } else if matches!(error.kind(), ErrorKind::AuthenticationFailed) || says("NOAUTH") || says("WRONGPASS") {
+        Error::Unusable(format!("Redis refuses this user or password: {text}"))
+    } else if says("NOPERM") {
+        Error::Unusable(format!("this user may not do in Redis what is needed: {text}"))
+    } else if remedy(error) == Remedy::None {
+        Error::Damaged(format!("Redis answers {text}"))
+    } else {
+        Error::Unavailable(format!("Redis: {text}"))
+    }
+}
+
+fn code(error: &RedisError) -> &str {
+    error.code().unwrap_or_default()
+}

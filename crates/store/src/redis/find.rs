@@ -1,0 +1,254 @@
+//! Finding jobs where Redis is its own ledger: along what is indexed, page by page, and never by a scan.
+//!
+//! A walk goes from partition to partition, and in each through what waits (queue by queue), what runs, what has ended
+//! and what has failed: in the order of a job's life, so that one which moves on meanwhile is not missed.
+
+use super::Parts;
+use super::broker::Place;
+use super::jobs::bytes;
+use duetime_core::limits::{PAGE_JOBS_MAX, TAG_BYTES_MAX};
+use duetime_core::ports::{Find, Found, Selector, Window};
+use duetime_core::{Error, Job, JobId, State};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Parts of a walk that one page looks at where they are empty.
+const STOPS_MAX: usize = 64;
+
+/// What a walk goes through in a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Zone {
+    Key,
+    Tag,
+    Waiting,
+    Running,
+    Ended,
+    Dead,
+}
+
+const ZONES: [(Zone, char); 6] = [
+    (Zone::Key, 'k'),
+    (Zone::Tag, 't'),
+    (Zone::Waiting, 'w'),
+    (Zone::Running, 'r'),
+    (Zone::Ended, 'e'),
+    (Zone::Dead, 'd'),
+];
+
+/// Where a walk stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stop {
+    partition: u16,
+    zone: Zone,
+    after: Option<Place>,
+    /// Of what waits: which queue.
+    queue: Option<Arc<str>>,
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let zone = ZONES.iter().find(|(zone, _)| *zone == self.zone).map_or('?', |&(_, letter)| letter);
+        let (score, id) = self.after.map_or((0, 0), |(score, id)| (score, id.get()));
+        write!(f, "{};{zone};{score};{id};{}", self.partition, self.queue.as_deref().unwrap_or_default())
+    }
+}
+
+impl FromStr for Stop {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let read = || {
+            let mut parts = text.splitn(5, ';');
+            let partition = parts.next()?.parse().ok()?;
+            let letter = parts.next()?;
+            let &(zone, _) = ZONES.iter().find(|(_, known)| letter == known.to_string())?;
+            let (score, id) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+            let queue = parts.next().filter(|queue| !queue.is_empty()).map(Arc::from);
+            Some(Self { partition, zone, after: JobId::new(id).map(|id| (score, id)), queue })
+        };
+        read().ok_or_else(|| Error::invalid("cursor", "a `next_cursor`, as it was answered", text))
+    }
+}
+
+impl Parts {
+    pub(super) async fn find_page(&self, find: &Find) -> Result<Found, Error> {
+        let mut at = match &find.after {
+            Some(text) => Some(text.parse::<Stop>()?),
+            None => self.first_stop(find).await?,
+        };
+        let mut jobs = Vec::new();
+        for _ in 0..STOPS_MAX {
+            let Some(stop) = at else { break };
+            if stop.partition >= self.keys.partitions() {
+                return Err(Error::invalid("cursor", "a `next_cursor`, as it was answered", &stop));
+            }
+            let limit = find.limit.clamp(1, PAGE_JOBS_MAX);
+            let places = self.places(find, &stop, limit).await?;
+            let ids: Vec<JobId> = places.iter().map(|&(_, id)| id).collect();
+            let records = self.records(&ids).await?.into_iter().flatten();
+            jobs.extend(records.map(|record| record.job).filter(|job| fits(find, job)));
+            at = match places.last() {
+                Some(&last) if places.len() >= limit => Some(Stop { after: Some(last), ..stop }),
+                _ => self.next_stop(find, &stop).await?,
+            };
+            if !jobs.is_empty() {
+                break;
+            }
+        }
+        Ok(Found { jobs, next: at.map(|stop| stop.to_string()) })
+    }
+
+    async fn places(&self, find: &Find, stop: &Stop, limit: usize) -> Result<Vec<Place>, Error> {
+        let page = |which, queue, window| self.page(stop.partition, which, queue, window, stop.after, limit);
+        let queue: &str = stop.queue.as_deref().unwrap_or_default();
+        match stop.zone {
+            Zone::Waiting => page("due", queue, find.due).await,
+            Zone::Running => page("running", queue, Window::ALL).await,
+            Zone::Ended => page("ended", queue, Window::ALL).await,
+            Zone::Dead => page("dead", queue, Window::ALL).await,
+            Zone::Tag => self.tagged(find, stop, limit).await,
+            Zone::Key => self.key_holder(find).await,
+        }
+    }
+
+    async fn tagged(&self, find: &Find, stop: &Stop, limit: usize) -> Result<Vec<Place>, Error> {
+        let Selector::Tag(tag) = &find.selector else { return Ok(Vec::new()) };
+        let length = u8::try_from(tag.len().min(TAG_BYTES_MAX)).unwrap_or(u8::MAX);
+        let prefix = [&[length], tag.as_bytes()].concat();
+        let arguments = |text: &mut super::Text| {
+            text.push(b"tags");
+            text.push(&prefix);
+            text.push(b"");
+            text.push(stop.after.map(|(_, id)| bytes(id)).as_ref().map_or(&[], |id| id));
+            text.number(limit as u64);
+        };
+        let mut rows = self.run(stop.partition, &super::scripts::LIST, &[""], arguments).await?.list()?;
+        let mut places = Vec::with_capacity(rows.len() / 2);
+        while rows.len() > 0 {
+            let id = rows.id()?;
+            places.push((rows.score()?, id));
+        }
+        Ok(places)
+    }
+
+    async fn key_holder(&self, find: &Find) -> Result<Vec<Place>, Error> {
+        let Selector::Key(queue, key) = &find.selector else { return Ok(Vec::new()) };
+        let mut command = redis::cmd("HGET");
+        let field = format!("{queue}\0{key}");
+        command.arg(self.keys.of(self.keys.partition_of(queue), "keys")).arg(field);
+        match self.link.query(&command).await? {
+            redis::Value::BulkString(id) => Ok(super::reply::id(&id).map(|id| vec![(0, id)])?),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    async fn first_stop(&self, find: &Find) -> Result<Option<Stop>, Error> {
+        let queue = match &find.selector {
+            Selector::Queue(queue) | Selector::Key(queue, _) => Some(queue),
+            Selector::Tag(_) | Selector::All => find.queue.as_ref(),
+        };
+        let partition = queue.map_or(0, |queue| self.keys.partition_of(queue));
+        self.enter(find, partition, queue.is_none()).await
+    }
+
+    /// The first stop in this partition, or in one after it.
+    async fn enter(&self, find: &Find, first: u16, goes_on: bool) -> Result<Option<Stop>, Error> {
+        let last = if goes_on { self.keys.partitions() - 1 } else { first };
+        for partition in first..=last {
+            for zone in zones(find) {
+                if let Some(stop) = self.begin(find, partition, zone).await? {
+                    return Ok(Some(stop));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn begin(&self, find: &Find, partition: u16, zone: Zone) -> Result<Option<Stop>, Error> {
+        let queue = match (zone, &find.selector, &find.queue) {
+            (Zone::Waiting, Selector::Queue(queue), _) | (Zone::Waiting, _, Some(queue)) => Some(queue.clone()),
+            (Zone::Waiting, ..) => match self.queues_of(partition).await?.into_iter().next() {
+                Some(queue) => Some(queue),
+                None => return Ok(None),
+            },
+            _ => None,
+        };
+        Ok(Some(Stop { partition, zone, after: None, queue }))
+    }
+
+    async fn next_stop(&self, find: &Find, stop: &Stop) -> Result<Option<Stop>, Error> {
+        let is_one_queue = find.queue.is_some() || matches!(find.selector, Selector::Queue(_) | Selector::Key(..));
+        if stop.zone == Zone::Waiting && !is_one_queue {
+            let queues = self.queues_of(stop.partition).await?;
+            if let Some(next) = queues.into_iter().find(|queue| Some(queue) > stop.queue.as_ref()) {
+                return Ok(Some(Stop { after: None, queue: Some(next), ..stop.clone() }));
+            }
+        }
+        for zone in zones(find).into_iter().filter(|zone| *zone > stop.zone) {
+            if let Some(next) = self.begin(find, stop.partition, zone).await? {
+                return Ok(Some(next));
+            }
+        }
+        if is_one_queue || stop.partition + 1 >= self.keys.partitions() {
+            return Ok(None);
+        }
+        self.enter(find, stop.partition + 1, true).await
+    }
+}
+
+/// What a question goes through, in order.
+fn zones(find: &Find) -> Vec<Zone> {
+    let wants = |wanted: &[State]| find.states.is_empty() || find.states.iter().any(|state| wanted.contains(state));
+    let is_live = wants(&[State::Scheduled, State::Ready, State::Running]);
+    let mut zones = Vec::new();
+    match find.selector {
+        Selector::Tag(_) => return vec![Zone::Tag],
+        Selector::Key(..) if is_live => zones.push(Zone::Key),
+        Selector::Key(..) => {}
+        _ if is_live => zones.extend([Zone::Waiting, Zone::Running]),
+        _ => {}
+    }
+    if wants(&[State::Succeeded, State::Cancelled]) {
+        zones.push(Zone::Ended);
+    }
+    if wants(&[State::Failed]) {
+        zones.push(Zone::Dead);
+    }
+    zones
+}
+
+fn fits(find: &Find, job: &Job) -> bool {
+    let selected = match &find.selector {
+        Selector::All => true,
+        Selector::Queue(queue) => *queue == job.queue,
+        Selector::Key(queue, key) => *queue == job.queue && job.key.as_ref() == Some(key),
+        Selector::Tag(tag) => job.tags.contains(tag),
+    };
+    let is_in_states = || match job.stage.end_state() {
+        Some(state) => find.states.contains(&state),
+        None => find.states.iter().any(|state| state.is_live()),
+    };
+    selected
+        && (find.states.is_empty() || is_in_states())
+        && find.queue.as_ref().is_none_or(|queue| *queue == job.queue)
+        && find.kind.as_ref().is_none_or(|kind| *kind == job.kind)
+        && (find.due.from..=find.due.to).contains(&job.due_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_reads_back() {
+        let after = JobId::new(77).map(|id| (1_800_000_000_000, id));
+        for queue in [None, Some(Arc::from("a;b-c/$_()"))] {
+            let stop = Stop { partition: 3, zone: Zone::Waiting, after, queue };
+            assert_eq!(stop.to_string().parse::<Stop>().unwrap(), stop);
+        }
+        for wrong in ["", "3", "3;x;0;0;", "a;w;0;0;", "3;w;0"] {
+            assert!(wrong.parse::<Stop>().is_err(), "{wrong}");
+        }
+    }
+}

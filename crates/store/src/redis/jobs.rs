@@ -1,0 +1,46 @@
+//! Reading jobs, and sorting requests by partition.
+
+use super::codec::Record;
+use super::{Parts, scripts};
+use duetime_core::limits::STEP_JOBS_MAX;
+use duetime_core::{Error, JobId};
+use std::collections::BTreeMap;
+
+/// The partition in which a job is kept.
+pub(super) fn place(parts: &Parts, id: JobId) -> u16 {
+    id.partition() % parts.keys.partitions()
+}
+
+/// Positions by partition, each in groups that one script may touch.
+pub(super) fn groups(partitions: impl Iterator<Item = u16>) -> Vec<(u16, Vec<usize>)> {
+    let mut by_partition: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    for (position, partition) in partitions.enumerate() {
+        by_partition.entry(partition).or_default().push(position);
+    }
+    let mut groups = Vec::new();
+    for (partition, positions) in by_partition {
+        groups.extend(positions.chunks(STEP_JOBS_MAX).map(|chunk| (partition, chunk.to_vec())));
+    }
+    groups
+}
+
+/// The bytes of an id, as members and fields name it.
+pub(super) fn bytes(id: JobId) -> [u8; 8] {
+    id.get().to_be_bytes()
+}
+
+impl Parts {
+    /// What is kept of these jobs, live or not.
+    pub(super) async fn records(&self, ids: &[JobId]) -> Result<Vec<Option<Record>>, Error> {
+        let mut found = Vec::new();
+        found.resize_with(ids.len(), || None);
+        for (partition, positions) in groups(ids.iter().map(|&id| place(self, id))) {
+            let arguments = |text: &mut super::Text| positions.iter().for_each(|&i| text.push(&bytes(ids[i])));
+            let mut reply = self.run(partition, &scripts::GET, &[], arguments).await?;
+            for (position, (_, record)) in positions.iter().zip(reply.list()?.records()?) {
+                found[*position] = record;
+            }
+        }
+        Ok(found)
+    }
+}

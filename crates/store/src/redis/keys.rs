@@ -1,0 +1,103 @@
+//! Names of keys. All of a partition's share a hash tag, so that they lie in one slot of a Cluster.
+
+use super::call::Text;
+
+/// What every partition has, in the order in which the scripts expect it.
+const OF_PARTITION: [&str; 17] = [
+    "stamp",
+    "body",
+    "meta",
+    "result",
+    "keys",
+    "tags",
+    "running",
+    "expiring",
+    "ended",
+    "dead",
+    "outbox",
+    "moved",
+    "tombs",
+    "tomb-times",
+    "counters",
+    "queues",
+    "paused",
+];
+/// What every queue has, in the order in which the scripts expect it.
+const OF_QUEUE: [&str; 4] = ["due", "pdue", "pwait", "pready"];
+
+/// The names in one namespace.
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    namespace: String,
+    /// Of each partition those that every script names, packed.
+    partitions: Vec<Text>,
+}
+
+impl Keys {
+    pub(super) fn new(namespace: &str, partitions: u16) -> Self {
+        let mut keys = Self { namespace: namespace.to_owned(), partitions: Vec::new() };
+        for partition in 0..partitions {
+            let mut names = Text::default();
+            OF_PARTITION.iter().for_each(|name| names.push(keys.of(partition, name).as_bytes()));
+            keys.partitions.push(names);
+        }
+        keys
+    }
+
+    pub(super) fn partitions(&self) -> u16 {
+        self.partitions.len() as u16
+    }
+
+    /// One of a partition's keys.
+    pub(super) fn of(&self, partition: u16, name: &str) -> String {
+        format!("{{duetime:{}:{partition}}}:{name}", self.namespace)
+    }
+
+    /// One of the namespace's own keys.
+    pub(super) fn own(&self, name: &str) -> String {
+        format!("{{duetime:{}}}:{name}", self.namespace)
+    }
+
+    /// The channel on which all nodes are told that something is due sooner.
+    pub(super) fn channel(&self) -> String {
+        format!("duetime:{}:wake", self.namespace)
+    }
+
+    /// The channel on which waiters for locks are told to look again.
+    pub(super) fn lock_channel(&self) -> String {
+        format!("duetime:{}:locks", self.namespace)
+    }
+
+    /// The keys of a partition, a request's, and those of some of its queues.
+    pub(super) fn script(&self, partition: u16, request: &str, queues: &[&str]) -> Text {
+        let mut keys = self.partitions[usize::from(partition)].clone();
+        keys.push(self.of(partition, &format!("request:{request}")).as_bytes());
+        for queue in queues {
+            OF_QUEUE.iter().for_each(|name| keys.push(self.of(partition, &format!("{name}:{queue}")).as_bytes()));
+        }
+        keys
+    }
+
+    /// In which partition a queue lives: FNV-1a (Fowler, Noll and Vo) of its name. It must never change.
+    pub(super) fn partition_of(&self, queue: &str) -> u16 {
+        let hash = queue
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+        // The high bits are the better mixed ones.
+        ((hash >> 32) % u64::from(self.partitions())) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_keeps_its_partition() {
+        let keys = Keys::new("n", 256);
+        let found: Vec<u16> = ["default", "orders", "mail"].map(|queue| keys.partition_of(queue)).to_vec();
+        assert_eq!(found, [keys.partition_of("default"), keys.partition_of("orders"), keys.partition_of("mail")]);
+        let used: std::collections::BTreeSet<u16> = (0..2_000).map(|n| keys.partition_of(&format!("q{n}"))).collect();
+        assert!(used.len() > 250, "{} of 256", used.len());
+    }
+}

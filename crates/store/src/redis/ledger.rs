@@ -1,0 +1,108 @@
+//! Redis as its own ledger: recording a job puts it where it is handed out, and what has ended stays for a while.
+
+use super::{Parts, Redis, call, scripts};
+use async_trait::async_trait;
+use duetime_core::ports::{
+    Cursor, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, Put, Recorded, Retention, Tally,
+};
+use duetime_core::{Error, Job, JobId, Millis};
+use redis::Value;
+use std::ops::Range;
+use std::sync::Arc;
+
+#[async_trait]
+impl Ledger for Redis {
+    fn is_broker(&self) -> bool {
+        true
+    }
+
+    async fn allot(&self, count: u64, _now: Millis) -> Result<Range<u64>, Error> {
+        self.allot_block(count).await
+    }
+
+    async fn record(&self, jobs: Vec<Job>, _frontier: Millis) -> Result<Vec<Recorded>, Error> {
+        let now = self.clock.now();
+        let recorded = |(put, is_new): (Put, bool)| match put {
+            Put::KeyHeld(holder) => Recorded::KeyHeld(holder),
+            _ if is_new => Recorded::Created,
+            _ => Recorded::Repeat,
+        };
+        Ok(self.put_jobs(jobs, now).await?.into_iter().map(recorded).collect())
+    }
+
+    /// Only copies that go to other queues come here: all else is where it belongs already.
+    async fn note(&self, notes: Vec<Note>, _frontier: Millis) -> Result<(), Error> {
+        let copies = notes.into_iter().filter_map(|note| match note {
+            Note::Moved(_, copy) => Some(*copy),
+            _ => None,
+        });
+        self.put_jobs(copies.collect(), self.clock.now()).await.map(drop)
+    }
+
+    fn lease(&self, _leases: Vec<LeaseNote>) {}
+
+    async fn pending(&self, _until: Millis, _after: Option<Cursor>, _limit: usize) -> Result<Page, Error> {
+        Ok(Page { jobs: Vec::new(), next: None })
+    }
+
+    async fn leased(&self) -> Result<Vec<Job>, Error> {
+        Ok(Vec::new())
+    }
+
+    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
+        Ok(self.records(ids).await?.into_iter().map(|record| record.map(|record| record.job)).collect())
+    }
+
+    async fn find(&self, find: Find) -> Result<Found, Error> {
+        self.find_page(&find).await
+    }
+
+    async fn edit(&self, edits: Vec<Edit>, _now: Millis, _frontier: Millis) -> Result<Vec<Edited>, Error> {
+        let mut edited = Vec::with_capacity(edits.len());
+        for edit in edits {
+            edited.push(self.edit_one(&edit, true, &mut Vec::new()).await?);
+        }
+        Ok(edited)
+    }
+
+    async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
+        let mut pruned = 0;
+        for partition in self.used() {
+            let arguments = |text: &mut super::Text| {
+                text.number(now.saturating_sub(retention.succeeded_ms));
+                text.number(now.saturating_sub(retention.failed_ms));
+                text.number((limit - pruned) as u64);
+            };
+            pruned += self.run(partition, &scripts::PRUNE, &[], arguments).await?.number()? as usize;
+            if pruned >= limit {
+                break;
+            }
+        }
+        Ok(pruned)
+    }
+
+    async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
+        let queues = self.queue_names().await?;
+        Ok(self.count(queues).await?.into_iter().map(|(queue, _, tally)| (queue, tally)).collect())
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Parts {
+    async fn allot_block(&self, count: u64) -> Result<Range<u64>, Error> {
+        let mut call =
+            super::Call { script: &scripts::ALLOT, keys: call::Text::default(), arguments: call::Text::default() };
+        call.keys.push(self.keys.own("ids").as_bytes());
+        call.arguments.number(count);
+        match self.clock.given() {
+            Some(now) => call.arguments.number(now),
+            None => call.arguments.push(b""),
+        }
+        let start: Value = self.link.call(&call).await?;
+        let start = u64::try_from(super::reply::number(&start)?).unwrap_or(0);
+        Ok(start..start + count)
+    }
+}

@@ -1,0 +1,237 @@
+//! The connection for commands: one for all, made anew when it breaks, with a time-out on every call and our own way of
+//! trying again. What is sent through it may be carried out twice where a reply is lost: each script is made for that.
+
+use super::call::Call;
+use super::fault::{self, Remedy};
+use super::url::{Address, Shape};
+use duetime_core::Error;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
+use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, RedisResult, Value};
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long one call may take before its connection is given up.
+const ANSWER_MAX: Duration = Duration::from_secs(3);
+/// How long a connection may take to be made.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// How long a call is tried again before it fails: longer than a failover takes.
+const PATIENCE: Duration = Duration::from_secs(12);
+/// Between tries: from, up to.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
+
+/// A connection to whatever stands there.
+#[derive(Clone)]
+enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Connection {
+    async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
+        match self {
+            Self::Single(connection) => connection.req_packed_command(command).await,
+            Self::Cluster(connection) => connection.req_packed_command(command).await,
+        }
+    }
+}
+
+/// How to connect.
+enum Target {
+    Single(Client),
+    Sentinel(tokio::sync::Mutex<SentinelClient>),
+    Cluster { commands: ClusterClient, nodes: Vec<Client> },
+}
+
+/// The connection, and which one it is.
+#[derive(Default)]
+struct Current {
+    number: u64,
+    connection: Option<Connection>,
+}
+
+pub(super) struct Link {
+    target: Target,
+    current: Mutex<Current>,
+    connecting: tokio::sync::Mutex<()>,
+}
+
+impl Link {
+    /// # Errors
+    /// [`Error::Invalid`] where the address cannot be right.
+    pub(super) fn new(address: &Address) -> Result<Self, Error> {
+        let wrong = |error: RedisError| Error::invalid("broker", "an address of Redis", error);
+        let target = match &address.shape {
+            Shape::Single(info) => Target::Single(Client::open(info.clone()).map_err(wrong)?),
+            Shape::Sentinel { sentinels, master, redis, tls } => {
+                Target::Sentinel(tokio::sync::Mutex::new(sentinel(sentinels, master, redis, *tls).map_err(wrong)?))
+            }
+            Shape::Cluster(nodes) => {
+                // Its own retries are known to carry commands out twice, and to hang: ours stand above.
+                let commands = ClusterClient::builder(nodes.clone())
+                    .retries(0)
+                    .connection_timeout(CONNECT_MAX)
+                    .response_timeout(ANSWER_MAX)
+                    .tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
+                let nodes: RedisResult<Vec<Client>> = nodes.iter().map(|node| Client::open(node.clone())).collect();
+                Target::Cluster { commands: commands.build().map_err(wrong)?, nodes: nodes.map_err(wrong)? }
+            }
+        };
+        Ok(Self { target, current: Mutex::default(), connecting: tokio::sync::Mutex::default() })
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self.target, Target::Cluster { .. })
+    }
+
+    pub(super) fn is_sentinel(&self) -> bool {
+        matches!(self.target, Target::Sentinel(_))
+    }
+
+    /// Carries a script out.
+    pub(super) async fn call(&self, call: &Call) -> Result<Value, Error> {
+        let (by_hash, mut by_source) = (call.command(false), None);
+        self.retried(call.script.name(), |needs_source| {
+            if needs_source { by_source.get_or_insert_with(|| call.command(true)).clone() } else { by_hash.clone() }
+        })
+        .await
+    }
+
+    /// Carries a command out.
+    pub(super) async fn query(&self, command: &Cmd) -> Result<Value, Error> {
+        self.retried("a command", |_| command.clone()).await
+    }
+
+    async fn retried(&self, what: &str, mut command: impl FnMut(bool) -> Cmd) -> Result<Value, Error> {
+        let end = Instant::now() + PATIENCE;
+        let mut pause = PAUSE.0;
+        let mut needs_source = false;
+        loop {
+            let (number, answer) = self.attempt(&command(needs_source)).await;
+            let error = match answer {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            match fault::remedy(&error) {
+                Remedy::SendSource if !needs_source => {
+                    needs_source = true;
+                    continue;
+                }
+                Remedy::Reconnect => self.give_up(number),
+                Remedy::Wait | Remedy::SendSource => {}
+                Remedy::None => return Err(fault::told(&error)),
+            }
+            tracing::debug!(%error, what, "Redis is asked again");
+            if Instant::now() + pause >= end {
+                return Err(fault::told(&error));
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+
+    async fn attempt(&self, command: &Cmd) -> (u64, RedisResult<Value>) {
+        let (number, mut connection) = match self.connection().await {
+            Ok(connected) => connected,
+            Err(error) => return (0, Err(error)),
+        };
+        let answer = match tokio::time::timeout(ANSWER_MAX, connection.send(command)).await {
+            Ok(answer) => answer.and_then(Value::extract_error),
+            Err(_) => Err(fault::timed_out(ANSWER_MAX)),
+        };
+        (number, answer)
+    }
+
+    /// Lets go of a broken connection, where it is still the current one.
+    fn give_up(&self, number: u64) {
+        let mut current = self.current();
+        if current.number == number {
+            current.connection = None;
+        }
+    }
+
+    async fn connection(&self) -> RedisResult<(u64, Connection)> {
+        if let Some(connected) = self.connected() {
+            return Ok(connected);
+        }
+        let _one_at_a_time = self.connecting.lock().await;
+        if let Some(connected) = self.connected() {
+            return Ok(connected);
+        }
+        let connection = match tokio::time::timeout(CONNECT_MAX, self.connect()).await {
+            Ok(connection) => connection?,
+            Err(_) => return Err(fault::timed_out(CONNECT_MAX)),
+        };
+        let mut current = self.current();
+        current.number += 1;
+        current.connection = Some(connection.clone());
+        Ok((current.number, connection))
+    }
+
+    fn connected(&self) -> Option<(u64, Connection)> {
+        let current = self.current();
+        Some((current.number, current.connection.clone()?))
+    }
+
+    fn current(&self) -> std::sync::MutexGuard<'_, Current> {
+        self.current.lock().expect("no panic under this lock")
+    }
+
+    async fn connect(&self) -> RedisResult<Connection> {
+        let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(Some(CONNECT_MAX));
+        Ok(match &self.target {
+            Target::Single(client) => {
+                Connection::Single(client.get_multiplexed_async_connection_with_config(&config).await?)
+            }
+            Target::Sentinel(client) => {
+                let connection = client.lock().await.get_async_connection_with_config(&config).await?;
+                Connection::Single(connection)
+            }
+            Target::Cluster { commands, .. } => Connection::Cluster(commands.get_async_connection().await?),
+        })
+    }
+
+    /// A connection of its own to one server that hears what is published: `turn` says which of several.
+    pub(super) async fn listener(
+        &self,
+        config: &AsyncConnectionConfig,
+        turn: usize,
+    ) -> RedisResult<MultiplexedConnection> {
+        match &self.target {
+            Target::Single(client) => client.get_multiplexed_async_connection_with_config(config).await,
+            Target::Sentinel(client) => client.lock().await.get_async_connection_with_config(config).await,
+            Target::Cluster { nodes, .. } => {
+                nodes[turn % nodes.len()].get_multiplexed_async_connection_with_config(config).await
+            }
+        }
+    }
+}
+
+fn sentinel(
+    sentinels: &[redis::ConnectionAddr],
+    master: &str,
+    redis: &redis::RedisConnectionInfo,
+    tls: bool,
+) -> RedisResult<SentinelClient> {
+    let tcp = || redis::io::tcp::TcpSettings::default().set_nodelay(true);
+    let mut builder = SentinelClientBuilder::new(sentinels.to_vec(), master, SentinelServerType::Master)?
+        .set_client_to_redis_db(redis.db())
+        .set_client_to_redis_protocol(redis::ProtocolVersion::RESP3)
+        .set_client_to_redis_tcp_settings(tcp())
+        .set_client_to_sentinel_tcp_settings(tcp());
+    if let Some(username) = redis.username() {
+        builder = builder.set_client_to_redis_username(username);
+    }
+    if let Some(password) = redis.password() {
+        builder = builder.set_client_to_redis_password(password);
+    }
+    if tls {
+        builder = builder
+            .set_client_to_redis_tls_mode(redis::TlsMode::Secure)
+            .set_client_to_sentinel_tls_mode(redis::TlsMode::Secure);
+    }
+    builder.build()
+}

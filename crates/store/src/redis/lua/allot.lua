@@ -1,0 +1,9 @@
+-- A block of sequences. KEYS[1]: where the last one ended; ARGV[1]: how many; [2]: the clock, '' for that of Redis.
+local now = tonumber(ARGV[2])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local start = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now * 1024)
+redis.call('SET', KEYS[1], string.format('%.0f', start + tonumber(ARGV[1])))
+return string.format('%.0f', start)

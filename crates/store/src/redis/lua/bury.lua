@@ -1,0 +1,14 @@
+-- Jobs that were edited and are not known here: no reading of them is put until the ledger has answered. ARGV from [5]: ids.
+local UNSEEN_MS = 60000
+local TOMB = '>I6I6BI4I6'
+for i = 5, #ARGV do
+  local id, version, epoch, stage, unseen = ARGV[i], 0, 0, 0, 0
+  local tomb = redis.call('HGET', TOMBS, id)
+  if tomb then
+    local old_version, old_epoch, old_stage, old_unseen, ends = struct.unpack(TOMB, tomb)
+    if ends > now then version, epoch, stage, unseen = old_version, old_epoch, old_stage, old_unseen end
+  end
+  redis.call('HSET', TOMBS, id, struct.pack(TOMB, version, epoch, stage, unseen + 1, now + UNSEEN_MS))
+  redis.call('ZADD', TOMB_TIMES, now + UNSEEN_MS, id)
+end
+return { micros }

@@ -1,0 +1,75 @@
+-- Changes jobs under the version that was read. ARGV[5]: how many finished jobs are kept; [6]: how many dead ones; then for
+-- each job 13 values:
+--   id, number of its queue, version, new meta, new body ('' as it was), what becomes of it (waits, runs, ended, gone), the new
+--   due time, until when it must start (0: for ever), whether it is to be noted, result ('' none), the copy that it leaves in
+--   another queue ('' none), the priority that it had and has.
+-- Answers for each 1, or 0 where it has another version, or the holder of its key; and which first jobs are sooner.
+redis.call('ZREM', RUNNING, '')
+
+local kept, kept_dead = tonumber(ARGV[5]), tonumber(ARGV[6])
+local answers, ended, dead = {}, 0, 0
+
+local function unlist(n, id, h, priority)
+  if h.stage ~= PENDING then
+    if redis.call('ZREM', h.stage == FAILED and DEAD or ENDED, id) == 1 then count(h.queue, STAGE_COUNTER[h.stage], -1) end
+  elseif h.lease_until > 0 then
+    redis.call('ZREM', RUNNING, id)
+    count(h.queue, 'r', -1)
+  else
+    if not leave(n, id, h.due, priority) then count(h.queue, 'l', -1) end
+    redis.call('ZREM', EXPIRING, id)
+  end
+end
+
+local function change(i)
+  local id, n, version, meta, new_body, fate = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3],
+    ARGV[i + 4], ARGV[i + 5]
+  local due_at, start_by, is_noted, result, moved = tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7]), ARGV[i + 8] == '1',
+    ARGV[i + 9], ARGV[i + 10]
+  local priority_was, priority = tonumber(ARGV[i + 11]), tonumber(ARGV[i + 12])
+  local old_meta = redis.call('HGET', META, id)
+  if old_meta == meta then return 1 end
+  local body = redis.call('HGET', BODY, id)
+  if not body then return 0 end
+  local old, new = head(body, old_meta), head(nil, meta)
+  if old.version ~= version or has(old.flags, REMOVED) then return 0 end
+  if has(new.flags, HOLDS_KEY) and not has(old.flags, HOLDS_KEY) then
+    local field = new.queue .. '\0' .. new.key
+    local holder = redis.call('HGET', HOLDERS, field)
+    if holder and holder ~= id then return holder end
+    redis.call('HSET', HOLDERS, field, id)
+  elseif has(old.flags, HOLDS_KEY) and not has(new.flags, HOLDS_KEY) then
+    free_key(id, old.queue, old.key)
+  end
+  local before = head_due(n)
+  if fate ~= 'runs' or old.lease_until == 0 then unlist(n, id, old, priority_was) end
+  if new_body ~= '' then
+    if has(old.flags, TAGGED) then untag(id, body) end
+    if has(new.flags, TAGGED) then tag(id, new_body) end
+    redis.call('HSET', BODY, id, new_body)
+  end
+  if has(old.flags, HAS_RESULT) then redis.call('HDEL', RESULT, id) end
+  if result ~= '' then redis.call('HSET', RESULT, id, string.sub(result, 2)) end
+  if fate == 'gone' and OWN then
+    erase({ id }, { meta })
+  else
+    redis.call('HSET', META, id, meta)
+  end
+  if fate == 'waits' then
+    enter(n, id, due_at, priority)
+    if start_by > 0 then redis.call('ZADD', EXPIRING, start_by, id) end
+    wake_if_sooner(new.queue, before, due_at)
+  elseif fate == 'ended' and OWN then
+    redis.call('ZADD', new.stage == FAILED and DEAD or ENDED, now, id)
+    count(new.queue, STAGE_COUNTER[new.stage], 1)
+    if new.stage == FAILED then dead = dead + 1 else ended = ended + 1 end
+  end
+  if moved ~= '' then redis.call('HSET', MOVED, id, moved) end
+  if is_noted or moved ~= '' then redis.call('ZADD', OUTBOX, now, id) end
+  return 1
+end
+
+for i = 7, #ARGV, 13 do table.insert(answers, change(i)) end
+if ended > 0 then trim(ENDED, kept, 10000, ended) end
+if dead > 0 then trim(DEAD, kept_dead, 10000, dead) end
+return { micros, answers, redis.call('ZCARD', OUTBOX) }

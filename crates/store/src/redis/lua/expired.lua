@@ -1,0 +1,29 @@
+-- What has run out. ARGV[5]: how many at most. Who is told of a lease that is over has a second to settle it.
+local AGAIN_MS = 1000
+local limit = tonumber(ARGV[5])
+local crashed = redis.call('ZRANGEBYSCORE', RUNNING, '-inf', now, 'LIMIT', 0, limit)
+local unstarted = redis.call('ZRANGEBYSCORE', EXPIRING, '-inf', now, 'LIMIT', 0, limit)
+local function jobs(ids)
+  local found, bodies, metas = {}, fetch(BODY, ids), fetch(META, ids)
+  for i, id in ipairs(ids) do
+    if bodies[i] then
+      table.insert(found, id)
+      table.insert(found, bodies[i])
+      table.insert(found, metas[i] or '')
+      table.insert(found, '')
+    end
+  end
+  return found
+end
+local is_all = #crashed < limit and #unstarted < limit
+local put_off = {}
+for _, id in ipairs(crashed) do
+  table.insert(put_off, now + AGAIN_MS)
+  table.insert(put_off, id)
+end
+if #put_off > 0 then many('ZADD', RUNNING, put_off) end
+local next_at = low(RUNNING)
+local start_by = redis.call('ZRANGEBYSCORE', EXPIRING, '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+if start_by and (not next_at or tonumber(start_by) < next_at) then next_at = tonumber(start_by) end
+local next_ms = is_all and (next_at and math.max(next_at - now, 0) or -1) or 0
+return { micros, jobs(crashed), jobs(unstarted), next_ms, redis.call('ZCARD', OUTBOX) }

@@ -1,0 +1,69 @@
+-- The ledger has jobs in these versions. ARGV[5]: the frontier; [6]: how many queues; then for each job its id, version, and the
+-- number of its queue, 0 where it is not known here.
+local TOMB_MS = 10000
+local frontier = tonumber(ARGV[5])
+local TOMB = '>I6I6BI4I6'
+
+local lapsed = redis.call('ZRANGEBYSCORE', TOMB_TIMES, '-inf', now, 'LIMIT', 0, 3 * (#ARGV - 6) / 3 + 10)
+if #lapsed > 0 then
+  many('ZREM', TOMB_TIMES, lapsed)
+  many('HDEL', TOMBS, lapsed)
+end
+
+local function bury(id, version, epoch, stage)
+  local tomb = redis.call('HGET', TOMBS, id)
+  local unseen, ends = 0, now + TOMB_MS
+  if tomb then
+    local _, old_epoch, old_stage, old_unseen, old_until = struct.unpack(TOMB, tomb)
+    if old_until > now then
+      unseen, ends = old_unseen, math.max(ends, old_until)
+      if stage == 0 then epoch, stage = old_epoch, old_stage end
+    end
+  end
+  redis.call('HSET', TOMBS, id, struct.pack(TOMB, version, epoch, stage, unseen, ends))
+  redis.call('ZADD', TOMB_TIMES, ends, id)
+end
+
+-- An edit that did not find the job is answered.
+local function answer(id, version)
+  local tomb = redis.call('HGET', TOMBS, id)
+  if not tomb then return end
+  local old, epoch, stage, unseen, ends = struct.unpack(TOMB, tomb)
+  if ends <= now or unseen == 0 or not (version > old or version == 0 or old == 0) then return end
+  unseen = unseen - 1
+  if unseen == 0 then ends = now + TOMB_MS end
+  redis.call('HSET', TOMBS, id, struct.pack(TOMB, math.max(old, version), epoch, stage, unseen, ends))
+  redis.call('ZADD', TOMB_TIMES, ends, id)
+end
+
+for i = 7, #ARGV, 3 do
+  local id, version, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+  if OWN then
+    redis.call('HDEL', MOVED, id)
+    redis.call('ZREM', OUTBOX, id)
+  else
+    answer(id, version)
+    local body, meta = redis.call('HGET', BODY, id), redis.call('HGET', META, id)
+    local h = body and head(body, meta)
+    if h and h.version <= version then
+      local was_noted = redis.call('ZREM', OUTBOX, id) == 1
+      if was_noted then redis.call('HDEL', MOVED, id) end
+      if h.stage ~= PENDING or has(h.flags, REMOVED) then
+        if has(h.flags, TAGGED) then untag(id, body) end
+        erase({ id }, {})
+        bury(id, h.version, h.epoch, h.stage)
+      elseif h.version == version and h.lease_until == 0 and h.due >= frontier and n > 0 then
+        leave(n, id, h.due, (struct.unpack('>I4', body, BODY_PRIORITY)))
+        redis.call('ZREM', EXPIRING, id)
+        if has(h.flags, HOLDS_KEY) then free_key(id, h.queue, h.key) end
+        if has(h.flags, TAGGED) then untag(id, body) end
+        erase({ id }, {})
+        bury(id, version, 0, 0)
+      elseif has(h.flags, REWRITTEN) then
+        h.flags = without(h.flags, REWRITTEN)
+        redis.call('HSET', META, id, packed(h))
+      end
+    end
+  end
+end
+return { micros, redis.call('ZCARD', OUTBOX) }

@@ -1,0 +1,45 @@
+-- Ids of a sorted set's page, in its order, with scores. ARGV[5]: which (due, running, ended, dead, tags); [6]: the least score,
+-- or tag; [7]: the greatest; [8]: after this id, '' for none, which has the least score; [9]: how many.
+local which, least, greatest, after_id, limit = ARGV[5], ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[9])
+
+-- A page of one sorted set. Members of equal score are in the order of their bytes, and ids come first in them; where the page
+-- begins among these is found by the rank of a member that is there for the time of the question.
+local function page(key, filler)
+  if after_id == '' then
+    return redis.call('ZRANGEBYSCORE', key, least, greatest, 'WITHSCORES', 'LIMIT', 0, limit)
+  end
+  local mark = after_id .. filler
+  local was = redis.call('ZSCORE', key, mark)
+  redis.call('ZADD', key, least, mark)
+  local rank = redis.call('ZRANK', key, mark)
+  local rows = redis.call('ZRANGE', key, rank + 1, rank + limit, 'WITHSCORES')
+  if was then redis.call('ZADD', key, was, mark) else redis.call('ZREM', key, mark) end
+  local found = {}
+  for i = 1, #rows, 2 do
+    if tonumber(rows[i + 1]) > tonumber(greatest) then break end
+    table.insert(found, rows[i])
+    table.insert(found, rows[i + 1])
+  end
+  return found
+end
+
+if which == 'due' then
+  local due, pdue = queue_keys(1)
+  local rows, ranked = page(due, ''), {}
+  if redis.call('EXISTS', pdue) == 1 then ranked = page(pdue, '\255\255\255\255\255') end
+  for i = 1, #ranked, 2 do
+    table.insert(rows, string.sub(ranked[i], 1, 8))
+    table.insert(rows, ranked[i + 1])
+  end
+  return { micros, rows }
+end
+if which == 'tags' then
+  local start = after_id == '' and '[' .. least or '(' .. least .. after_id
+  local rows = {}
+  for _, member in ipairs(redis.call('ZRANGEBYLEX', TAGS, start, '[' .. least .. string.rep('\255', 9), 'LIMIT', 0, limit)) do
+    table.insert(rows, string.sub(member, #least + 1))
+    table.insert(rows, '0')
+  end
+  return { micros, rows }
+end
+return { micros, page(({ running = RUNNING, ended = ENDED, dead = DEAD })[which], '') }

@@ -1,0 +1,16 @@
+-- Notes that are not forgotten. ARGV[5]: how many at most; [6]: of what age in ms; [7]: of which job, '' for the oldest.
+local ids
+if ARGV[7] ~= '' then
+  ids = redis.call('ZSCORE', OUTBOX, ARGV[7]) and { ARGV[7] } or {}
+else
+  ids = redis.call('ZRANGEBYSCORE', OUTBOX, '-inf', now - tonumber(ARGV[6]), 'LIMIT', 0, tonumber(ARGV[5]))
+end
+local bodies, metas, results, moved, found = fetch(BODY, ids), fetch(META, ids), fetch(RESULT, ids), fetch(MOVED, ids), {}
+for i, id in ipairs(ids) do
+  table.insert(found, id)
+  table.insert(found, bodies[i] or '')
+  table.insert(found, metas[i] or '')
+  table.insert(found, results[i] and '=' .. results[i] or '')
+  table.insert(found, moved[i] or '')
+end
+return { micros, found, redis.call('ZCARD', OUTBOX) }

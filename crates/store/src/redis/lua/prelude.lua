@@ -1,0 +1,187 @@
+-- What all scripts share. KEYS: those of the partition, always in this order; from KEYS[19] on four for each queue.
+-- ARGV: the stamp, the clock ('' for that of Redis), whether the broker is its own ledger, the channel for wakes.
+local STAMP, BODY, META, RESULT, HOLDERS, TAGS, RUNNING, EXPIRING, ENDED, DEAD, OUTBOX, MOVED, TOMBS, TOMB_TIMES, COUNTERS,
+  QUEUES, PAUSED, REQUEST = unpack(KEYS, 1, 18)
+local OWN, CHANNEL = ARGV[3] == '1', ARGV[4]
+
+if redis.call('GET', STAMP) ~= ARGV[1] then return redis.error_reply('STAMP the partition was emptied or replaced') end
+
+local micros = 0
+if ARGV[2] == '' then
+  local time = redis.call('TIME')
+  micros = time[1] * 1000000 + time[2]
+else
+  micros = tonumber(ARGV[2]) * 1000
+end
+local now = math.floor(micros / 1000)
+
+-- The beginning of a meta: version, epoch, lease_until, started_at, updated_at, finished_at, due_at, attempt, lease_ms,
+-- flags, stage; then queue and key. What follows is opaque here.
+local HEAD, HEAD_FLAGS, HEAD_NEXT = '>I6I6I6I6I6I6I6I4I4I2B', 51, 54
+-- The beginning of a body: first version, first due_at, own lease_ms, priority, flags; then queue, key and tags.
+local BODY_HEAD = '>I6I6I4I4I2Bc0Bc0'
+local BODY_LEASE, BODY_PRIORITY, BODY_FLAGS = 13, 17, 21
+local CANCEL_ASKED, HOLDS_KEY, REWRITTEN, REMOVED, TAGGED, HAS_RESULT, EXPIRES, TAKEN, UNTIL_STARTED =
+  1, 2, 8, 16, 32, 64, 128, 256, 512
+local PENDING, SUCCEEDED, FAILED, CANCELLED = 1, 10, 20, 30
+local DEFAULT_PRIORITY = 1024
+
+local has = function(flags, flag) return bit.band(flags, flag) ~= 0 end
+local without = function(flags, flag) return bit.band(flags, bit.bnot(flag)) end
+local after = function(last) return math.max(last + 1, now) end
+
+-- Variadic calls in slices: Lua unpacks no more than some thousand values at once.
+local function many(command, key, values)
+  for i = 1, #values, 4000 do
+    redis.call(command, key, unpack(values, i, math.min(i + 3999, #values)))
+  end
+end
+
+local function fetch(key, ids)
+  if #ids == 0 then return {} end
+  return redis.call('HMGET', key, unpack(ids))
+end
+
+-- A job's head from its meta or, before its first change, from its body.
+local function head(body, meta)
+  local h = {}
+  if meta then
+    h.version, h.epoch, h.lease_until, h.started, h.updated, h.finished, h.due, h.attempt, h.lease_ms, h.flags, h.stage,
+      h.queue, h.key = struct.unpack(HEAD .. 'Bc0Bc0', meta)
+    h.tail = string.sub(meta, HEAD_NEXT)
+  else
+    local flags, _
+    h.version, h.due, _, _, flags, h.queue, h.key = struct.unpack(BODY_HEAD, body)
+    h.epoch, h.lease_until, h.started, h.updated, h.finished, h.attempt, h.lease_ms = 0, 0, 0, h.version, 0, 0, 0
+    h.flags, h.stage = flags, PENDING
+    h.tail = struct.pack('Bc0Bc0', #h.queue, h.queue, #h.key, h.key)
+  end
+  return h
+end
+
+local function packed(h)
+  return struct.pack(HEAD, h.version, h.epoch, h.lease_until, h.started, h.updated, h.finished, h.due, h.attempt, h.lease_ms,
+    h.flags, h.stage) .. h.tail
+end
+
+local function count(queue, what, by)
+  if by ~= 0 then redis.call('HINCRBY', COUNTERS, queue .. ':' .. what, by) end
+end
+
+local STAGE_COUNTER = { [SUCCEEDED] = 's', [FAILED] = 'f', [CANCELLED] = 'c' }
+
+local function free_key(id, queue, key)
+  local field = queue .. '\0' .. key
+  if redis.call('HGET', HOLDERS, field) == id then redis.call('HDEL', HOLDERS, field) end
+end
+
+local function tags_of(body)
+  local tags = {}
+  local _, _, _, _, _, _, _, next = struct.unpack(BODY_HEAD, body)
+  local n, at = struct.unpack('B', body, next)
+  for i = 1, n do
+    tags[i], at = struct.unpack('Bc0', body, at)
+  end
+  return tags
+end
+
+local function tag_member(tag, id) return string.char(#tag) .. tag .. id end
+
+local function tag(id, body)
+  for _, name in ipairs(tags_of(body)) do redis.call('ZADD', TAGS, 0, tag_member(name, id)) end
+end
+
+local function untag(id, body)
+  for _, name in ipairs(tags_of(body)) do redis.call('ZREM', TAGS, tag_member(name, id)) end
+end
+
+-- Removes all that is kept of jobs that are in no queue; their tags, where their metas are given.
+local function erase(ids, metas)
+  local tagged = {}
+  for i, id in ipairs(ids) do
+    local meta = metas[i]
+    if meta and has(struct.unpack('>I2', meta, HEAD_FLAGS), TAGGED) then table.insert(tagged, id) end
+  end
+  for i, body in ipairs(fetch(BODY, tagged)) do
+    if body then untag(tagged[i], body) end
+  end
+  if #ids > 0 then
+    many('HDEL', BODY, ids)
+    many('HDEL', META, ids)
+    many('HDEL', RESULT, ids)
+  end
+end
+
+-- Erases finished jobs of one kind: the oldest, as said.
+local function prune(index, ids)
+  if #ids == 0 then return end
+  local metas = fetch(META, ids)
+  many('ZREM', index, ids)
+  for i in ipairs(ids) do
+    if metas[i] then
+      local h = head(nil, metas[i])
+      count(h.queue, STAGE_COUNTER[h.stage], -1)
+    end
+  end
+  erase(ids, metas)
+end
+
+-- Keeps a finished index within its bound; the youngest stay for a while, since a request about them may be repeated.
+local function trim(index, bound, spared_ms, least)
+  local excess = redis.call('ZCARD', index) - bound
+  if excess <= 0 then return end
+  local most = math.min(excess, least * 2 + 10, 1000)
+  prune(index, redis.call('ZRANGEBYSCORE', index, '-inf', now - spared_ms, 'LIMIT', 0, most))
+end
+
+-- The four sorted sets of the n-th queue: by due time; of other priorities all, those not yet ready, and the ready ones.
+local function queue_keys(n)
+  local first = 19 + (n - 1) * 4
+  return KEYS[first], KEYS[first + 1], KEYS[first + 2], KEYS[first + 3]
+end
+
+local function low(key)
+  local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  return first[2] and tonumber(first[2])
+end
+
+-- When the first job of a queue is due.
+local function head_due(n)
+  local due, pdue = queue_keys(n)
+  local a, b = low(due), low(pdue)
+  if a and b then return math.min(a, b) end
+  return a or b
+end
+
+local function pack_priority(priority) return struct.pack('>I4', priority) end
+
+-- Enters a waiting job into its queue.
+local function enter(n, id, due_at, priority)
+  local due, pdue, pwait, pready = queue_keys(n)
+  if priority == DEFAULT_PRIORITY then
+    redis.call('ZADD', due, due_at, id)
+    return
+  end
+  local member = id .. pack_priority(priority)
+  redis.call('ZADD', pdue, due_at, member)
+  if due_at <= now then
+    redis.call('ZADD', pready, priority, struct.pack('>I8', due_at) .. id)
+  else
+    redis.call('ZADD', pwait, due_at, member)
+  end
+end
+
+-- Takes a waiting job out of its queue; answers whether it was there.
+local function leave(n, id, due_at, priority)
+  local due, pdue, pwait, pready = queue_keys(n)
+  if priority == DEFAULT_PRIORITY then return redis.call('ZREM', due, id) == 1 end
+  local member = id .. pack_priority(priority)
+  redis.call('ZREM', pwait, member)
+  redis.call('ZREM', pready, struct.pack('>I8', due_at) .. id)
+  return redis.call('ZREM', pdue, member) == 1
+end
+
+-- Tells all nodes where the first job of a queue is due sooner than it was.
+local function wake_if_sooner(queue, before, first)
+  if first and (not before or first < before) then redis.call('PUBLISH', CHANNEL, queue) end
+end

@@ -1,0 +1,8 @@
+-- Drops finished jobs past their retention. ARGV[5]: when those that succeeded must have ended; [6]: failed ones; [7]: at most.
+local limit, pruned = tonumber(ARGV[7]), 0
+for index, before in pairs({ [ENDED] = ARGV[5], [DEAD] = ARGV[6] }) do
+  local ids = redis.call('ZRANGEBYSCORE', index, '-inf', before, 'LIMIT', 0, limit - pruned)
+  prune(index, ids)
+  pruned = pruned + #ids
+end
+return { micros, pruned }

@@ -1,0 +1,105 @@
+-- Holds jobs. ARGV[5]: when they were read; [6]: how many queues, then their names; then for each job nine values.
+local read_at, queues = tonumber(ARGV[5]), tonumber(ARGV[6])
+local at = 7 + queues
+local answers = {}
+-- A client's notion of our clock runs ahead by up to a round trip.
+local is_stale = not OWN and (now - read_at > 5000 or read_at - now > 1000)
+local before, first = {}, {}
+for n = 1, queues do before[n] = head_due(n) end
+
+local ids = {}
+for i = at, #ARGV, 9 do table.insert(ids, ARGV[i + 1]) end
+local bodies, metas = {}, {}
+do
+  local found, found_metas = fetch(BODY, ids), fetch(META, ids)
+  for i, id in ipairs(ids) do bodies[id], metas[id] = found[i], found_metas[i] end
+end
+
+local new_bodies, due_adds, held = {}, {}, {}
+for n = 1, queues do due_adds[n] = {} end
+
+local function put(i)
+  local n, id, version, due_at, priority = tonumber(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]),
+    tonumber(ARGV[i + 4])
+  local lease_until, start_by, body, meta = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), ARGV[i + 7], ARGV[i + 8]
+  if is_stale then return 2 end
+  local old_body = bodies[id]
+  local old = old_body and head(old_body, metas[id])
+  if old then
+    if OWN then return 0 end
+    if old.stage == PENDING and not has(old.flags, REMOVED) then
+      if old.version >= version or old.lease_until > 0 then return 0 end
+    elseif old.version > version then
+      return 1
+    end
+  elseif not OWN then
+    local tomb = redis.call('HGET', TOMBS, id)
+    if tomb then
+      local tomb_version, _, _, unseen, tomb_until = struct.unpack('>I6I6BI4I6', tomb)
+      if tomb_until > now and (unseen > 0 or tomb_version > version) then return 1 end
+    end
+  end
+  local fresh = head(body, meta ~= '' and meta)
+  if has(fresh.flags, HOLDS_KEY) then
+    local field = fresh.queue .. '\0' .. fresh.key
+    local holder = redis.call('HGET', HOLDERS, field)
+    if holder and holder ~= id then return holder end
+    redis.call('HSET', HOLDERS, field, id)
+  end
+  if old then
+    -- A newer reading of a job that waits; or of one that had ended, and was retried.
+    if old.stage == PENDING and not has(old.flags, REMOVED) then
+      if not leave(n, id, old.due, (struct.unpack('>I4', old_body, BODY_PRIORITY))) then count(old.queue, 'l', -1) end
+    end
+    if has(old.flags, HOLDS_KEY) and not has(fresh.flags, HOLDS_KEY) then free_key(id, old.queue, old.key) end
+    if has(old.flags, TAGGED) then untag(id, old_body) end
+    redis.call('ZREM', EXPIRING, id)
+    redis.call('HDEL', META, id)
+    redis.call('HDEL', RESULT, id)
+  end
+  if has(fresh.flags, TAGGED) then tag(id, body) end
+  if start_by > 0 then redis.call('ZADD', EXPIRING, start_by, id) end
+  table.insert(new_bodies, id)
+  table.insert(new_bodies, body)
+  if meta ~= '' then redis.call('HSET', META, id, meta) end
+  bodies[id], metas[id] = body, meta ~= '' and meta or false
+  if lease_until > 0 then
+    redis.call('ZADD', RUNNING, lease_until, id)
+    count(fresh.queue, 'r', 1)
+  else
+    if priority == DEFAULT_PRIORITY and not held[id] then
+      table.insert(due_adds[n], due_at)
+      table.insert(due_adds[n], id)
+    else
+      enter(n, id, due_at, priority)
+    end
+    if not first[n] or due_at < first[n] then first[n] = due_at end
+  end
+  return 3
+end
+
+for i = at, #ARGV, 9 do
+  local id = ARGV[i + 1]
+  if held[id] then
+    -- Twice in one batch: the first must be there.
+    many('HSET', BODY, new_bodies)
+    new_bodies = {}
+    for n = 1, queues do
+      if #due_adds[n] > 0 then many('ZADD', queue_keys(n), due_adds[n]) end
+      due_adds[n] = {}
+    end
+  end
+  local answer = put(i)
+  if answer == 3 then held[id] = true end
+  table.insert(answers, answer)
+end
+if #new_bodies > 0 then many('HSET', BODY, new_bodies) end
+for n = 1, queues do
+  if #due_adds[n] > 0 then many('ZADD', queue_keys(n), due_adds[n]) end
+  if first[n] then
+    local queue = ARGV[6 + n]
+    redis.call('SADD', QUEUES, queue)
+    wake_if_sooner(queue, before[n], first[n])
+  end
+end
+return { micros, answers }

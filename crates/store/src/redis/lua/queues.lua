@@ -1,0 +1,2 @@
+-- The names of queues.
+return { micros, redis.call('SMEMBERS', QUEUES) }

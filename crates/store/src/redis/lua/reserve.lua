@@ -1,0 +1,222 @@
+-- Leases due jobs. ARGV[5]: how many at most; [6], [7]: due from and to; [8]: whether to finish them at once; [9]: the lease
+-- in ms, 0 for each job's own; [10]: the request, '' for none; [11]: how many finished jobs are kept;
+-- [12]: the default lease; [13]: how many queues, then for each its name and lease in ms; then named jobs, if it is for
+-- those: id and version, the queue's number.
+local limit, from, to, takes, lease_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1',
+  tonumber(ARGV[9])
+local request, default_ms, queues = ARGV[10], tonumber(ARGV[12]), tonumber(ARGV[13])
+local named_at = 14 + 2 * queues
+local STEP, ROUNDS = 1000, 10
+to = math.min(to, now)
+
+-- A removing write comes first: then the rest may run when memory is full.
+redis.call('ZREM', RUNNING, '')
+
+local leases, noted = {}, {}
+
+if request ~= '' then
+  local got = redis.call('GET', REQUEST)
+  got = got and cmsgpack.unpack(got)
+  if got and got[1] == request and got[2] > now then
+    if got[3] then
+      -- A take: as it was, with what is still to be recorded.
+      for i = 1, #got[3], 3 do
+        if not OWN and redis.call('ZSCORE', OUTBOX, got[3][i]) then table.insert(noted, got[3][i]) end
+      end
+      return { micros, got[3], noted, '', 0, redis.call('ZCARD', OUTBOX) }
+    end
+    local ids = {}
+    for i = 1, #got[4], 2 do table.insert(ids, got[4][i]) end
+    local bodies, metas = fetch(BODY, ids), fetch(META, ids)
+    for i, id in ipairs(ids) do
+      local meta = metas[i]
+      local h = meta and head(nil, meta)
+      if h and h.stage == PENDING and h.lease_until > 0 and struct.pack('>I6', h.epoch) == got[4][2 * i] then
+        table.insert(leases, id)
+        table.insert(leases, bodies[i])
+        table.insert(leases, meta)
+      end
+    end
+    return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX) }
+  end
+end
+
+local new_metas, running, receipts, ended, started = {}, {}, {}, {}, {}
+-- Those to be taken out of the sorted set of the queue at hand.
+local gone = {}
+
+local function leave_all(n)
+  if #gone > 0 then many('ZREM', queue_keys(n), gone) end
+  gone = {}
+end
+
+local function lease(n, id, body, meta)
+  local h = head(body, meta)
+  local own_ms, priority = struct.unpack('>I4I4', body, BODY_LEASE)
+  local length = lease_ms
+  if length == 0 then length = own_ms end
+  if length == 0 then length = tonumber(ARGV[13 + 2 * n]) end
+  if length == 0 then length = default_ms end
+  if priority == DEFAULT_PRIORITY then table.insert(gone, id) else leave(n, id, h.due, priority) end
+  if has(h.flags, EXPIRES) then redis.call('ZREM', EXPIRING, id) end
+  if has(h.flags, HOLDS_KEY) and (takes or has(h.flags, UNTIL_STARTED)) then
+    free_key(id, h.queue, h.key)
+    h.flags = without(h.flags, HOLDS_KEY)
+  end
+  h.version, h.epoch, h.started, h.updated = after(h.version), after(h.epoch), now, now
+  h.attempt = math.min(h.attempt + 1, 4294967295)
+  h.lease_ms = length
+  if takes then
+    h.version = after(h.version)
+    h.stage, h.finished, h.lease_until, h.flags = SUCCEEDED, now, 0, bit.bor(h.flags, TAKEN)
+    table.insert(ended, now)
+    table.insert(ended, id)
+  else
+    h.lease_until = now + length
+    table.insert(running, h.lease_until)
+    table.insert(running, id)
+  end
+  started[h.queue] = (started[h.queue] or 0) + 1
+  local new_meta = packed(h)
+  table.insert(new_metas, id)
+  table.insert(new_metas, new_meta)
+  table.insert(receipts, id)
+  table.insert(receipts, struct.pack('>I6', h.epoch))
+  table.insert(leases, id)
+  table.insert(leases, body)
+  table.insert(leases, new_meta)
+end
+
+-- One that may not start any more waits only for its end.
+local function put_off_late(n, id, body)
+  if not has(struct.unpack('>I2', body, BODY_FLAGS), EXPIRES) then return false end
+  local start_by = redis.call('ZSCORE', EXPIRING, id)
+  if not start_by or tonumber(start_by) > now then return false end
+  local h = head(body, redis.call('HGET', META, id))
+  leave(n, id, h.due, (struct.unpack('>I4', body, BODY_PRIORITY)))
+  count(h.queue, 'l', 1)
+  return true
+end
+
+local function is_full() return #leases >= limit * 3 end
+
+local function lease_some(n, ids)
+  local bodies, metas = fetch(BODY, ids), fetch(META, ids)
+  for i, id in ipairs(ids) do
+    if is_full() then return end
+    if bodies[i] and not put_off_late(n, id, bodies[i]) then lease(n, id, bodies[i], metas[i]) end
+  end
+end
+
+-- The ready ones of other priorities within a range of them.
+local function lease_ranked(n, least, most)
+  local _, _, _, pready = queue_keys(n)
+  local offset = 0
+  for _ = 1, ROUNDS do
+    local members = redis.call('ZRANGEBYSCORE', pready, least, most, 'LIMIT', offset, STEP)
+    local ids = {}
+    for _, member in ipairs(members) do
+      local due_at = struct.unpack('>I8', member)
+      if due_at >= from and due_at <= to then
+        table.insert(ids, string.sub(member, 9))
+        if #ids >= limit - #leases / 3 then break end
+      end
+    end
+    local before = redis.call('ZCARD', pready)
+    lease_some(n, ids)
+    if is_full() or #members < STEP then return end
+    offset = offset + #members - (before - redis.call('ZCARD', pready))
+  end
+end
+
+local function lease_default(n)
+  local due = queue_keys(n)
+  for _ = 1, ROUNDS do
+    local wanted = limit - #leases / 3
+    local ids = redis.call('ZRANGEBYSCORE', due, from, to, 'LIMIT', 0, wanted)
+    lease_some(n, ids)
+    leave_all(n)
+    if is_full() or #ids < wanted then return end
+  end
+end
+
+-- Sorts what has become ready by priority; answers whether that is all.
+local function sort_ready(n)
+  local _, _, pwait, pready = queue_keys(n)
+  local members = redis.call('ZRANGEBYSCORE', pwait, '-inf', now, 'WITHSCORES', 'LIMIT', 0, STEP)
+  for i = 1, #members, 2 do
+    local id, priority = string.sub(members[i], 1, 8), struct.unpack('>I4', members[i], 9)
+    redis.call('ZADD', pready, priority, struct.pack('>I8', tonumber(members[i + 1])) .. id)
+    redis.call('ZREM', pwait, members[i])
+  end
+  return #members < 2 * STEP
+end
+
+local next_at, is_to_repeat = nil, 0
+
+local function reserve_queue(n)
+  local _, pdue = queue_keys(n)
+  local ranked = redis.call('EXISTS', pdue) == 1
+  if ranked then
+    if not sort_ready(n) then return false end
+    lease_ranked(n, '-inf', '(' .. DEFAULT_PRIORITY)
+  end
+  if not is_full() then lease_default(n) end
+  if ranked and not is_full() then lease_ranked(n, '(' .. DEFAULT_PRIORITY, '+inf') end
+  return true
+end
+
+if named_at <= #ARGV then
+  for i = named_at, #ARGV, 3 do
+    local id, version, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+    local body, meta = redis.call('HGET', BODY, id), redis.call('HGET', META, id)
+    local h = body and head(body, meta)
+    if h and h.stage == PENDING and h.lease_until == 0 and h.version == version and h.due >= from and h.due <= to
+      and not has(h.flags, REMOVED) and redis.call('SISMEMBER', PAUSED, h.queue) == 0 and not put_off_late(n, id, body) then
+      lease(n, id, body, meta)
+      leave_all(n)
+    end
+  end
+else
+  for n = 1, queues do
+    if redis.call('SISMEMBER', PAUSED, ARGV[12 + 2 * n]) == 0 then
+      if not is_full() and not reserve_queue(n) then
+        -- Until all are sorted in, the most urgent is not known.
+        next_at, is_to_repeat = now, 1
+        break
+      end
+      local due = head_due(n)
+      if due and (not next_at or due < next_at) then next_at = due end
+    end
+  end
+end
+
+if #leases > 0 then
+  many('HSET', META, new_metas)
+  if takes then
+    if OWN then
+      many('ZADD', ENDED, ended)
+      for queue, n in pairs(started) do count(queue, 's', n) end
+      trim(ENDED, tonumber(ARGV[11]), 10000, #leases / 3)
+    else
+      many('ZADD', OUTBOX, ended)
+    end
+    for i = 1, #receipts, 2 do table.insert(noted, receipts[i]) end
+  else
+    many('ZADD', RUNNING, running)
+    for queue, n in pairs(started) do count(queue, 'r', n) end
+    if not OWN and redis.call('EXISTS', OUTBOX) == 1 then
+      for i = 1, #receipts, 2 do
+        if redis.call('ZSCORE', OUTBOX, receipts[i]) then
+          redis.call('ZADD', OUTBOX, now, receipts[i])
+          table.insert(noted, receipts[i])
+        end
+      end
+    end
+  end
+  if request ~= '' then
+    local got = takes and { request, now + 60000, leases } or { request, now + 60000, false, receipts }
+    redis.call('SET', REQUEST, cmsgpack.pack(got), 'PX', 60000)
+  end
+end
+return { micros, leases, noted, next_at and string.format('%.0f', next_at) or '', is_to_repeat, OWN and 0 or redis.call('ZCARD', OUTBOX) }

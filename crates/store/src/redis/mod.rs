@@ -1,0 +1,256 @@
+//! Live jobs in Redis or Valkey, for any number of processes.
+//!
+//! Each transition of a batch of jobs is one script, so it happens whole or not at all; each can be sent again after a
+//! lost reply. Decisions are made elsewhere: the scripts carry them out under the version or the epoch that was read.
+//!
+//! Without a ledger beside it, Redis is its own: what has ended is kept within bounds of age and number, and jobs are
+//! found by what is indexed.
+
+mod broker;
+mod bytes;
+mod call;
+mod checks;
+mod clock;
+mod codec;
+mod edit;
+mod fault;
+mod find;
+mod jobs;
+mod keys;
+mod ledger;
+mod link;
+mod outbox;
+mod put;
+mod registry;
+mod reply;
+mod requests;
+mod reserve;
+mod scripts;
+mod settle;
+mod url;
+mod wake;
+
+use call::{Call, Text};
+use clock::RedisClock;
+use duetime_core::{Clock, Error};
+use keys::Keys;
+use link::Link;
+use redis::Value;
+use reply::Reply;
+use requests::Requests;
+use scripts::Script;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use wake::{Channels, Waker};
+
+/// The format of what is kept; another one is refused.
+const FORMAT: u64 = 1;
+
+/// How Redis is used.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether it is its own ledger: keeps what has ended, judges keys, allots ids.
+    pub is_ledger: bool,
+    /// How many jobs that succeeded or were cancelled are kept, of each partition; by default 100,000.
+    pub ended_max: usize,
+    /// How many that failed; by default 100,000.
+    pub dead_max: usize,
+    /// A clock in place of that of Redis, for tests.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { is_ledger: true, ended_max: 100_000, dead_max: 100_000, clock: None }
+    }
+}
+
+/// A broker in Redis, and where that is wanted a ledger: a cheap handle, to be cloned.
+#[derive(Clone)]
+pub struct Redis {
+    parts: Arc<Parts>,
+}
+
+impl Deref for Redis {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+/// Public only so that the handle can lend its parts to its own modules.
+pub struct Parts {
+    link: Arc<Link>,
+    keys: Keys,
+    clock: RedisClock,
+    options: Options,
+    /// What marks each partition's memory: another stamp, another memory.
+    stamps: Mutex<BTreeMap<u16, Arc<[u8]>>>,
+    /// Partitions that this process has had to do with.
+    used: Mutex<BTreeSet<u16>>,
+    /// Notes that were not forgotten, by partition, as last seen.
+    backlog: Mutex<BTreeMap<u16, u64>>,
+    requests: Requests,
+    waker: Arc<Waker>,
+    listener: JoinHandle<()>,
+    warnings: Vec<String>,
+}
+
+impl Redis {
+    /// Connects, looks whether the server is fit, and listens.
+    ///
+    /// The URL is `redis://[user:password@]host[:port][/db][?namespace=name]`, `rediss://` for TLS,
+    /// `redis+sentinel://host:port,…/master[/db]` or `redis+cluster://host:port,…`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a URL that cannot be right; [`Error::Unavailable`] where Redis does not answer;
+    /// [`Error::Unusable`] where it is too old, refuses the password, or holds another format.
+    pub async fn connect(url: &str, options: Options) -> Result<Self, Error> {
+        // Where another provider was installed before, that one serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let address = url::Address::parse(url)?;
+        let link = Arc::new(Link::new(&address)?);
+        let warnings = checks::check(&link).await?;
+        let partitions = checks::partitions(&link, &address).await?;
+        let keys = Keys::new(&address.namespace, partitions);
+        let waker = Arc::new(Waker::default());
+        let (begun, has_begun) = oneshot::channel();
+        let channels = Channels { queues: keys.channel(), locks: keys.lock_channel() };
+        let listener = tokio::spawn(wake::listen(link.clone(), channels, waker.clone(), begun));
+        let parts = Parts {
+            link,
+            keys,
+            clock: RedisClock::new(options.clock.clone()),
+            options,
+            stamps: Mutex::default(),
+            used: Mutex::default(),
+            backlog: Mutex::default(),
+            requests: Requests::new(),
+            waker,
+            listener,
+            warnings,
+        };
+        let redis = Self { parts: Arc::new(parts) };
+        redis.read_clock().await?;
+        // It goes on trying where this is over first.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(5), has_begun).await;
+        Ok(redis)
+    }
+}
+
+impl Parts {
+    /// What is to be said at the start: what this set-up can lose, and what should be set otherwise.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    async fn read_clock(&self) -> Result<(), Error> {
+        let sent = self.clock.mark();
+        let mut reply = Reply::new(self.link.query(&redis::cmd("TIME")).await?)?;
+        let micros = reply.number()? * 1_000_000 + reply.number()?;
+        self.clock.read(micros, sent, self.clock.mark());
+        Ok(())
+    }
+
+    /// Carries a script out in a partition, and answers what it answered after the clock.
+    async fn run(
+        &self,
+        partition: u16,
+        script: &'static Script,
+        queues: &[&str],
+        arguments: impl Fn(&mut Text) + Send + Sync,
+    ) -> Result<Reply, Error> {
+        self.run_request(partition, script, "", queues, arguments).await
+    }
+
+    /// The same, for a request that is remembered.
+    async fn run_request(
+        &self,
+        partition: u16,
+        script: &'static Script,
+        request: &str,
+        queues: &[&str],
+        arguments: impl Fn(&mut Text) + Send + Sync,
+    ) -> Result<Reply, Error> {
+        loop {
+            let stamp = self.stamp(partition).await?;
+            let mut call =
+                Call { script, keys: self.keys.script(partition, request, queues), arguments: Text::default() };
+            call.arguments.push(&stamp);
+            match self.clock.given() {
+                Some(now) => call.arguments.number(now),
+                None => call.arguments.push(b""),
+            }
+            call.arguments.flag(self.options.is_ledger);
+            call.arguments.push(self.keys.channel().as_bytes());
+            arguments(&mut call.arguments);
+            let sent = self.clock.mark();
+            match self.link.call(&call).await {
+                Ok(value) => {
+                    let mut reply = Reply::new(value)?;
+                    self.clock.read(reply.number()?, sent, self.clock.mark());
+                    return Ok(reply);
+                }
+                Err(error) if fault::is_stamp(&error) => self.forget_stamp(partition, &stamp),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn stamp(&self, partition: u16) -> Result<Arc<[u8]>, Error> {
+        let known = self.stamps().get(&partition).cloned();
+        if let Some(stamp) = known {
+            return Ok(stamp);
+        }
+        let mut call = Call { script: &scripts::STAMP, keys: Text::default(), arguments: Text::default() };
+        call.keys.push(self.keys.of(partition, "stamp").as_bytes());
+        call.arguments.push(format!("{FORMAT} {}", self.requests.unique()).as_bytes());
+        let stamp: Arc<[u8]> = match self.link.call(&call).await? {
+            Value::BulkString(stamp) => stamp.into(),
+            other => return Err(Error::Damaged(format!("a partition's stamp is {other:?}"))),
+        };
+        let format = stamp.split(|&byte| byte == b' ').next().and_then(|format| std::str::from_utf8(format).ok());
+        if format.and_then(|format| format.parse().ok()) != Some(FORMAT) {
+            return Err(Error::Unusable(format!(
+                "this namespace holds jobs of format {}, and this version knows {FORMAT}: use the version that wrote \
+                 them, or another namespace",
+                format.unwrap_or("?")
+            )));
+        }
+        self.stamps().insert(partition, stamp.clone());
+        self.used.lock().expect("no panic under this lock").insert(partition);
+        Ok(stamp)
+    }
+
+    fn forget_stamp(&self, partition: u16, stamp: &[u8]) {
+        let mut stamps = self.stamps();
+        if stamps.get(&partition).is_some_and(|known| **known == *stamp) {
+            tracing::warn!(partition, "Redis was emptied or replaced: what it held is gone");
+            stamps.remove(&partition);
+        }
+    }
+
+    fn stamps(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, Arc<[u8]>>> {
+        self.stamps.lock().expect("no panic under this lock")
+    }
+
+    fn used(&self) -> Vec<u16> {
+        self.used.lock().expect("no panic under this lock").iter().copied().collect()
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+impl std::fmt::Debug for Redis {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Redis").field("keys", &self.keys.own("")).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,119 @@
+//! What a ledger does not know yet. Where Redis is its own ledger, these are only copies on their way to other queues.
+
+use super::codec::{Decoder, Record};
+use super::jobs::{bytes, groups, place};
+use super::settle::note;
+use super::{Parts, Reply, scripts};
+use duetime_core::ports::{Note, Outcomes};
+use duetime_core::{Error, JobId, Millis};
+
+impl Parts {
+    pub(super) async fn outcomes_which(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+        let (limit, age_ms) = match which {
+            Outcomes::Of(id) => return self.outcomes_of(id).await,
+            Outcomes::Oldest { limit, age_ms } => (limit, age_ms),
+        };
+        let mut notes = Vec::new();
+        for partition in self.used() {
+            // The look for what has run out counts them every second.
+            let is_known_empty = self.backlogs().get(&partition) == Some(&0);
+            if is_known_empty && self.options.is_ledger {
+                continue;
+            }
+            let left = limit.saturating_sub(notes.len());
+            if left == 0 {
+                break;
+            }
+            let arguments = |text: &mut super::Text| {
+                text.number(left as u64);
+                text.number(age_ms);
+                text.push(b"");
+            };
+            let mut reply = self.run(partition, &scripts::OUTCOMES, &[], arguments).await?;
+            notes.extend(read(reply.list()?)?);
+            self.note_backlog(partition, reply.number()? as u64);
+        }
+        Ok(notes)
+    }
+
+    pub(super) async fn outcomes_of(&self, id: JobId) -> Result<Vec<Note>, Error> {
+        let arguments = |text: &mut super::Text| {
+            text.number(1);
+            text.number(0);
+            text.push(&bytes(id));
+        };
+        let mut reply = self.run(place(self, id), &scripts::OUTCOMES, &[], arguments).await?;
+        read(reply.list()?)
+    }
+
+    pub(super) async fn forget_notes(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<(), Error> {
+        // A job that goes with its note is taken out of its queue, so that must be known.
+        let queues = if frontier == Millis::MAX || self.options.is_ledger {
+            vec![None; noted.len()]
+        } else {
+            let records = self.records(&noted.iter().map(|&(id, _)| id).collect::<Vec<_>>()).await?;
+            records.into_iter().map(|record| record.map(|record| record.job.queue)).collect()
+        };
+        for (partition, chosen) in groups(noted.iter().map(|&(id, _)| place(self, id))) {
+            let mut names: Vec<&str> = chosen.iter().filter_map(|&i| queues[i].as_deref()).collect();
+            names.sort_unstable();
+            names.dedup();
+            let arguments = |text: &mut super::Text| {
+                text.number(frontier);
+                text.number(names.len() as u64);
+                for &i in &chosen {
+                    let (id, version) = noted[i];
+                    text.push(&bytes(id));
+                    text.number(version);
+                    let number = queues[i].as_deref().and_then(|queue| names.binary_search(&queue).ok());
+                    text.number(number.map_or(0, |number| number as u64 + 1));
+                }
+            };
+            let mut reply = self.run(partition, &scripts::FORGET, &names, arguments).await?;
+            self.note_backlog(partition, reply.number()? as u64);
+        }
+        Ok(())
+    }
+
+    pub(super) fn note_backlog(&self, partition: u16, count: u64) {
+        self.backlogs().insert(partition, count);
+    }
+
+    pub(super) fn backlogs(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeMap<u16, u64>> {
+        self.backlog.lock().expect("no panic under this lock")
+    }
+}
+
+fn read(mut reply: Reply) -> Result<Vec<Note>, Error> {
+    let mut decoder = Decoder::default();
+    let mut notes = Vec::new();
+    while reply.len() > 0 {
+        let (id, body, meta, result, moved) =
+            (reply.id()?, reply.bytes()?, reply.bytes()?, reply.bytes()?, reply.bytes()?);
+        if body.is_empty() {
+            continue;
+        }
+        let record = decoder.record(id, &body, &meta, &result)?;
+        notes.push(match unpacked(&moved)? {
+            Some(successor) => Note::Moved(record.job, Box::new(successor.job)),
+            None => note(record),
+        });
+    }
+    Ok(notes)
+}
+
+/// A job from the one value that it was packed in.
+fn unpacked(bytes: &[u8]) -> Result<Option<Record>, Error> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let damaged = || Error::Damaged("a job on its way to another queue does not read back".into());
+    let read = || {
+        let (id, rest) = bytes.split_first_chunk::<8>()?;
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let (body, meta) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        Some((JobId::new(u64::from_be_bytes(*id))?, body, meta))
+    };
+    let (id, body, meta) = read().ok_or_else(damaged)?;
+    Decoder::default().record(id, body, meta, &[]).map(Some)
+}

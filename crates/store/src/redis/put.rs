@@ -1,0 +1,93 @@
+//! What enters.
+
+use super::codec::Record;
+use super::jobs::{bytes, groups, place};
+use super::{Parts, scripts};
+use duetime_core::ports::Put;
+use duetime_core::{Error, Job, Millis};
+
+/// Bytes of jobs in one call: larger ones would hold others up.
+const CALL_BYTES_MAX: usize = 4 << 20;
+
+/// A job, packed.
+struct Packed {
+    body: Vec<u8>,
+    meta: Vec<u8>,
+}
+
+impl Parts {
+    /// Holds jobs, or where it is its own ledger records them; `true` for one that is new.
+    pub(super) async fn put_jobs(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<(Put, bool)>, Error> {
+        let mut answers = vec![(Put::Held, false); jobs.len()];
+        let records: Vec<Record> = jobs.into_iter().map(Record::new).collect();
+        for (partition, positions) in groups(records.iter().map(|record| place(self, record.job.id))) {
+            let mut positions = positions.as_slice();
+            while !positions.is_empty() {
+                let mut packed = Vec::new();
+                let mut size = 0;
+                for &position in positions {
+                    if size > CALL_BYTES_MAX {
+                        break;
+                    }
+                    let record = &records[position];
+                    let job = Packed { body: record.body(), meta: record.meta() };
+                    size += job.body.len() + job.meta.len();
+                    packed.push(job);
+                }
+                let (now, later) = positions.split_at(packed.len());
+                self.put_some(partition, &records, now, &packed, read_at, &mut answers).await?;
+                positions = later;
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn put_some(
+        &self,
+        partition: u16,
+        records: &[Record],
+        positions: &[usize],
+        packed: &[Packed],
+        read_at: Millis,
+        answers: &mut [(Put, bool)],
+    ) -> Result<(), Error> {
+        let mut queues: Vec<&str> = Vec::new();
+        let mut numbers = Vec::with_capacity(positions.len());
+        for &position in positions {
+            let queue: &str = &records[position].job.queue;
+            let known = queues.iter().rposition(|known| *known == queue);
+            numbers.push(known.unwrap_or_else(|| {
+                queues.push(queue);
+                queues.len() - 1
+            }));
+        }
+        let arguments = |text: &mut super::Text| {
+            text.number(read_at);
+            text.number(queues.len() as u64);
+            queues.iter().for_each(|queue| text.push(queue.as_bytes()));
+            for ((&position, packed), number) in positions.iter().zip(packed).zip(&numbers) {
+                let job = &records[position].job;
+                text.number(*number as u64 + 1);
+                text.push(&bytes(job.id));
+                text.number(job.version);
+                text.number(job.due_at);
+                text.number(u64::from(job.priority));
+                text.number(job.lease_until.unwrap_or(0));
+                text.number(job.start_by().unwrap_or(0));
+                text.push(&packed.body);
+                text.push(&packed.meta);
+            }
+        };
+        let mut reply = self.run(partition, &scripts::PUT, &queues, arguments).await?.list()?;
+        for &position in positions {
+            answers[position] = match reply.number_or_id()? {
+                Ok(0) => (Put::Held, false),
+                Ok(1) => (Put::Buried, false),
+                Ok(2) => (Put::Stale, false),
+                Ok(_) => (Put::Held, true),
+                Err(holder) => (Put::KeyHeld(holder), false),
+            };
+        }
+        Ok(())
+    }
+}

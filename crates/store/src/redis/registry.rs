@@ -1,0 +1,71 @@
+//! Small documents: of each kind a hash, with `<version> <body>` by name.
+
+use super::call::Text;
+use super::{Call, Redis, Reply, scripts};
+use async_trait::async_trait;
+use duetime_core::Error;
+use duetime_core::ports::{Document, PutIf, Registry};
+use redis::Value;
+
+impl Redis {
+    fn documents_key(&self, kind: &str) -> String {
+        self.keys.own(&format!("documents:{kind}"))
+    }
+}
+
+#[async_trait]
+impl Registry for Redis {
+    async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.documents_key(kind)).arg(name);
+        match self.link.query(&command).await? {
+            Value::Nil => Ok(None),
+            Value::BulkString(stored) => read(name, &stored).map(Some),
+            other => Err(Error::Damaged(format!("the {kind} {name:?} is {other:?}"))),
+        }
+    }
+
+    async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.documents_key(kind));
+        let pairs = match self.link.query(&command).await? {
+            Value::Map(pairs) => pairs,
+            other => return Err(Error::Damaged(format!("documents of the kind {kind} are {other:?}"))),
+        };
+        let mut documents = Vec::with_capacity(pairs.len());
+        for pair in pairs {
+            let (Value::BulkString(name), Value::BulkString(stored)) = pair else {
+                return Err(Error::Damaged(format!("a {kind} is not text")));
+            };
+            documents.push(read(&String::from_utf8_lossy(&name), &stored)?);
+        }
+        documents.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(documents)
+    }
+
+    async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
+        let mut call = Call { script: &scripts::DOCUMENT, keys: Text::default(), arguments: Text::default() };
+        call.keys.push(self.documents_key(kind).as_bytes());
+        call.arguments.push(name.as_bytes());
+        call.arguments.number(version);
+        call.arguments.push(body.as_bytes());
+        let mut reply = Reply::new(self.link.call(&call).await?)?;
+        let (stored, is_ours) = (reply.number()? as u64, reply.number()? != 0);
+        Ok(if is_ours { PutIf::Stored(stored) } else { PutIf::Mismatch(stored) })
+    }
+
+    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
+        let mut command = redis::cmd("HDEL");
+        command.arg(self.documents_key(kind)).arg(name);
+        Ok(super::reply::number(&self.link.query(&command).await?)? > 0)
+    }
+}
+
+fn read(name: &str, stored: &[u8]) -> Result<Document, Error> {
+    let text = std::str::from_utf8(stored).ok();
+    let parts = text.and_then(|text| text.split_once(' '));
+    let document = parts.and_then(|(version, body)| {
+        Some(Document { name: name.to_owned(), body: body.to_owned(), version: version.parse().ok()? })
+    });
+    document.ok_or_else(|| Error::Damaged(format!("the document {name:?} in Redis does not read back")))
+}

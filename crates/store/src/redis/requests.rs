@@ -1,0 +1,59 @@
+//! Names for requests, so that a repeat after a lost reply gets the same answer.
+//!
+//! A request that brings no name of its own gets a place of this process, which is used again once the request is
+//! answered: what is remembered in Redis stays as small as the number of requests at once.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Debug)]
+pub(super) struct Requests {
+    process: String,
+    last: AtomicU64,
+    places: Mutex<Places>,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    free: Vec<u32>,
+    count: u32,
+}
+
+/// A request under way: where it is remembered, and its name there.
+#[derive(Debug)]
+pub(super) struct Request<'a> {
+    requests: &'a Requests,
+    place: u32,
+    pub(super) key: String,
+    pub(super) name: String,
+}
+
+impl Requests {
+    pub(super) fn new() -> Self {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).expect("the system gives random numbers");
+        let process = format!("{:016x}", u64::from_le_bytes(random));
+        Self { process, last: AtomicU64::new(0), places: Mutex::default() }
+    }
+
+    /// A name that nobody else has.
+    pub(super) fn unique(&self) -> String {
+        format!("{}.{}", self.process, self.last.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(super) fn begin(&self) -> Request<'_> {
+        let mut places = self.places.lock().expect("no panic under this lock");
+        let place = places.free.pop().unwrap_or_else(|| {
+            places.count += 1;
+            places.count
+        });
+        drop(places);
+        Request { requests: self, place, key: format!("{}.{place}", self.process), name: self.unique() }
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        self.requests.places.lock().expect("no panic under this lock").free.push(self.place);
+    }
+}

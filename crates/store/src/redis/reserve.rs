@@ -1,0 +1,204 @@
+//! Handing out.
+
+use super::codec::Decoder;
+use super::jobs::{bytes, place};
+use super::{Parts, Redis, scripts};
+use duetime_core::limits::LEASE_MS_DEFAULT;
+use duetime_core::ports::{Edited, Lease, Named, Note, Reserve, Reserved, Source};
+use duetime_core::rules::{self, Decision};
+use duetime_core::{Error, JobId, Receipt};
+use std::collections::HashSet;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// A named job that may be handed out: its version, and the number of its queue among those of the call.
+type Candidate = (JobId, u64, usize);
+
+impl Redis {
+    /// Carried through even where the caller goes away, who then has leased nothing.
+    pub(super) async fn reserve_jobs(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        let (sender, receiver) = oneshot::channel();
+        let redis = self.clone();
+        let takes = reserve.take;
+        tokio::spawn(async move {
+            let reserved = redis.reserve_from(reserve).await;
+            if let Err(Ok(reserved)) = sender.send(reserved)
+                && !takes
+            {
+                redis.give_back(reserved).await;
+            }
+        });
+        match receiver.await {
+            Ok(reserved) => reserved,
+            // The runtime is going down, and this caller with it.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    async fn give_back(&self, reserved: Reserved) {
+        let now = self.clock.now();
+        let release = |lease: &Lease| (lease.job.receipt(), rules::after_release(&lease.job, 0, now));
+        let decisions: Vec<(Receipt, Decision)> = reserved.leases.iter().map(release).collect();
+        if let Err(error) = self.settle_jobs(decisions).await {
+            tracing::warn!(%error, "jobs whose worker went away come back only when their leases end");
+        }
+    }
+
+    async fn reserve_from(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        match &reserve.source {
+            Source::Queues(queues) => self.reserve_queues(queues, &reserve).await,
+            Source::Named(named) => self.reserve_named(named, &reserve).await,
+        }
+    }
+}
+
+impl Parts {
+    /// Queue after queue; those that follow each other in one partition together.
+    async fn reserve_queues(&self, queues: &[Arc<str>], reserve: &Reserve) -> Result<Reserved, Error> {
+        let mut reserved = Reserved::default();
+        let mut rest = queues;
+        while let Some(first) = rest.first() {
+            let partition = self.keys.partition_of(first);
+            let count = rest.iter().take_while(|queue| self.keys.partition_of(queue) == partition).count();
+            let (together, later) = rest.split_at(count);
+            let left = reserve.limit - reserved.leases.len();
+            self.reserve_partition(partition, together, left, &[], reserve, &mut reserved).await?;
+            rest = later;
+            if left == 0 {
+                break;
+            }
+        }
+        self.waker.looked(!reserved.leases.is_empty());
+        Ok(reserved)
+    }
+
+    async fn reserve_partition(
+        &self,
+        partition: u16,
+        queues: &[Arc<str>],
+        limit: usize,
+        candidates: &[Candidate],
+        reserve: &Reserve,
+        reserved: &mut Reserved,
+    ) -> Result<(), Error> {
+        let names: Vec<&str> = queues.iter().map(AsRef::as_ref).collect();
+        let own = self.requests.begin();
+        // A name from outside holds for this partition and part of the request.
+        let (key, name) = match &reserve.request_id {
+            Some(id) => (format!("id:{id}"), format!("{id}:{}", names.first().unwrap_or(&""))),
+            None => (own.key.clone(), own.name.clone()),
+        };
+        let arguments = |text: &mut super::Text| {
+            text.number(limit as u64);
+            text.number(reserve.window.from);
+            text.number(reserve.window.to);
+            text.flag(reserve.take);
+            text.number(reserve.lease_ms.unwrap_or(0));
+            text.push(name.as_bytes());
+            text.number(self.options.ended_max as u64);
+            text.number(LEASE_MS_DEFAULT);
+            text.number(names.len() as u64);
+            for queue in &names {
+                text.push(queue.as_bytes());
+                let of_queue = reserve.queue_lease_ms.iter().find(|(name, _)| **name == **queue);
+                text.number(of_queue.map_or(0, |&(_, ms)| ms));
+            }
+            for (id, version, queue) in candidates {
+                text.push(&bytes(*id));
+                text.number(*version);
+                text.number(*queue as u64 + 1);
+            }
+        };
+        loop {
+            let mut reply = self.run_request(partition, &scripts::RESERVE, &key, &names, arguments).await?;
+            let (mut leases, mut noted) = (reply.list()?, reply.list()?);
+            let (next_at, is_to_repeat) = (reply.optional()?, reply.number()? != 0);
+            if !self.options.is_ledger {
+                self.note_backlog(partition, reply.number()? as u64);
+            }
+            let mut ids = HashSet::new();
+            while noted.len() > 0 {
+                ids.insert(noted.id()?);
+            }
+            let mut decoder = Decoder::default();
+            let is_none = leases.len() == 0;
+            while leases.len() > 0 {
+                let (id, body, meta) = (leases.id()?, leases.bytes()?, leases.bytes()?);
+                let record = decoder.record(id, &body, &meta, &[])?;
+                if !self.options.is_ledger && ids.contains(&id) {
+                    let job = record.job.clone();
+                    reserved.notes.push(if record.rewritten { Note::Rewritten(job) } else { Note::Changed(job) });
+                }
+                reserved.leases.push(Lease { job: record.job, lease_ms: record.lease_ms });
+            }
+            if is_to_repeat && is_none {
+                continue;
+            }
+            reserved.next_at = [reserved.next_at, next_at].into_iter().flatten().min();
+            return Ok(());
+        }
+    }
+
+    async fn reserve_named(&self, named: &[Named], reserve: &Reserve) -> Result<Reserved, Error> {
+        let mut reserved = Reserved::default();
+        if reserve.request_id.is_some() {
+            self.repeat_named(named, reserve, &mut reserved).await?;
+            if !reserved.leases.is_empty() {
+                return Ok(reserved);
+            }
+        }
+        for &Named { id, version } in named {
+            let record = self.records(&[id]).await?.pop().flatten();
+            let Some(record) = record else {
+                reserved.refused.push((id, Edited::Unknown));
+                continue;
+            };
+            let (is_live, job) = (record.is_live(), record.job);
+            let now = self.clock.now();
+            let is_due = job.due_at <= now && (reserve.window.from..=reserve.window.to).contains(&job.due_at);
+            let queue = job.queue.clone();
+            let refused = if !is_live {
+                Some(ended(&job))
+            } else if version.is_some_and(|version| version != job.version) {
+                Some(Edited::Mismatch(job.clone()))
+            } else if job.lease_until.is_some() {
+                Some(Edited::Running(job.clone()))
+            } else if !is_due || job.start_by().is_some_and(|by| by <= now) {
+                Some(Edited::Unfit { id, state: job.state(now) })
+            } else {
+                None
+            };
+            if let Some(refused) = refused {
+                reserved.refused.push((id, refused));
+            } else if reserved.leases.len() < reserve.limit {
+                let before = reserved.leases.len();
+                let candidates = [(id, job.version, 0)];
+                self.reserve_partition(place(self, id), &[queue], 1, &candidates, reserve, &mut reserved).await?;
+                if reserved.leases.len() == before {
+                    // Paused; or another was faster.
+                    let state = job.state(self.clock.now());
+                    reserved.refused.push((id, Edited::Unfit { id, state }));
+                }
+            }
+        }
+        reserved.next_at = None;
+        Ok(reserved)
+    }
+
+    /// What an earlier request of this name got.
+    async fn repeat_named(&self, named: &[Named], reserve: &Reserve, reserved: &mut Reserved) -> Result<(), Error> {
+        let records = self.records(&named.iter().map(|named| named.id).collect::<Vec<_>>()).await?;
+        for record in records.into_iter().flatten() {
+            let (id, queue) = (record.job.id, record.job.queue);
+            // No job has version 0: it finds only what is remembered.
+            self.reserve_partition(place(self, id), &[queue], 1, &[(id, 0, 0)], reserve, reserved).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The answer for a job that has ended here: one that is removed counts as ended.
+pub(super) fn ended(job: &duetime_core::Job) -> Edited {
+    let state = job.stage.end_state().unwrap_or(duetime_core::State::Cancelled);
+    Edited::Unfit { id: job.id, state }
+}

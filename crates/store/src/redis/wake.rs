@@ -1,0 +1,161 @@
+//! Being told that something is due sooner: a connection that listens, and looks after itself.
+//!
+//! A subscription can die silently, so it is asked for a sign of life every few seconds, and whenever it was made anew
+//! everybody who waits looks again.
+//!
+//! Of many idle nodes that are told of one job, one gets it. A node that lost waits a little longer than the others the
+//! next time, and one that won does not.
+
+use super::link::Link;
+use duetime_core::ports::Wake;
+use redis::{AsyncConnectionConfig, PushInfo, PushKind, RedisResult, Value};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::sync::oneshot;
+
+/// How often the subscription must give a sign of life, and how fast.
+const PING_EVERY: Duration = Duration::from_secs(5);
+const PONG_WITHIN: Duration = Duration::from_secs(2);
+/// Between attempts to subscribe.
+const PAUSE: Duration = Duration::from_millis(100);
+/// What each race that was lost in a row adds to the wait, and how many count.
+const LOSS: Duration = Duration::from_micros(300);
+const LOSSES_MAX: u32 = 10;
+
+/// Whom to tell, and how the last races went.
+#[derive(Default)]
+pub(super) struct Waker {
+    queues: OnceLock<Wake>,
+    locks: OnceLock<Arc<dyn Fn(Option<&str>) + Send + Sync>>,
+    called: AtomicU32,
+    losses: AtomicU32,
+}
+
+impl Waker {
+    pub(super) fn watch(&self, wake: Wake) {
+        assert!(self.queues.set(wake).is_ok(), "a broker is watched by one engine");
+    }
+
+    pub(super) fn watch_locks(&self, wake: Arc<dyn Fn(Option<&str>) + Send + Sync>) {
+        assert!(self.locks.set(wake).is_ok(), "locks are watched by one engine");
+    }
+
+    /// What a node that lost the last races waits before it looks.
+    pub(super) fn handicap(&self) -> Duration {
+        LOSS * self.losses.load(Ordering::Relaxed)
+    }
+
+    /// A look that was asked for found something, or not.
+    pub(super) fn looked(&self, found: bool) {
+        if found {
+            self.losses.store(0, Ordering::Relaxed);
+        } else if self.called.swap(0, Ordering::Relaxed) > 0 {
+            let losses = self.losses.load(Ordering::Relaxed);
+            self.losses.store((losses + 1).min(LOSSES_MAX), Ordering::Relaxed);
+        }
+    }
+
+    /// A race begins: something is due.
+    pub(super) fn call(&self) {
+        self.called.store(1, Ordering::Relaxed);
+    }
+
+    fn wake(&self, queue: Option<&Arc<str>>) {
+        if let Some(wake) = self.queues.get() {
+            wake(queue);
+        }
+    }
+
+    fn wake_lock(&self, name: Option<&str>) {
+        if let Some(wake) = self.locks.get() {
+            wake(name);
+        }
+    }
+}
+
+/// The channels that are listened to.
+#[derive(Clone, Debug)]
+pub(super) struct Channels {
+    pub(super) queues: String,
+    pub(super) locks: String,
+}
+
+/// Listens for ever; says when it has begun.
+pub(super) async fn listen(link: Arc<Link>, channels: Channels, waker: Arc<Waker>, begun: oneshot::Sender<()>) {
+    let mut begun = Some(begun);
+    for turn in 0.. {
+        let (sender, mut messages) = mpsc::unbounded_channel();
+        let config = AsyncConnectionConfig::new()
+            .set_push_sender(sender)
+            .set_response_timeout(Some(PONG_WITHIN))
+            .set_connection_timeout(Some(PONG_WITHIN));
+        let subscribed = async {
+            let mut connection = link.listener(&config, turn).await?;
+            connection.subscribe(&channels.queues).await?;
+            connection.subscribe(&channels.locks).await?;
+            RedisResult::Ok(connection)
+        };
+        match subscribed.await {
+            Ok(mut connection) => {
+                if let Some(begun) = begun.take() {
+                    // Nobody waits for it where the caller has gone away.
+                    let _ = begun.send(());
+                }
+                waker.wake(None);
+                waker.wake_lock(None);
+                hear(&mut connection, &mut messages, &channels, &waker).await;
+            }
+            Err(error) => tracing::debug!(%error, "could not subscribe to what Redis publishes"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Passes on what is heard until the connection is no more.
+async fn hear(
+    connection: &mut redis::aio::MultiplexedConnection,
+    messages: &mut UnboundedReceiver<PushInfo>,
+    channels: &Channels,
+    waker: &Arc<Waker>,
+) {
+    let mut next_ping = tokio::time::Instant::now() + PING_EVERY;
+    loop {
+        tokio::select! {
+            message = messages.recv() => match message {
+                Some(PushInfo { kind: PushKind::Message, data }) => tell(&data, channels, waker),
+                Some(PushInfo { kind: PushKind::Disconnection, .. }) | None => return,
+                Some(_) => {}
+            },
+            () = tokio::time::sleep_until(next_ping) => {
+                let pong: RedisResult<Value> = redis::cmd("PING").query_async(connection).await;
+                if pong.is_err() {
+                    return;
+                }
+                next_ping = tokio::time::Instant::now() + PING_EVERY;
+            }
+        }
+    }
+}
+
+/// A message is its channel, and the name of a queue or lock.
+fn tell(data: &[Value], channels: &Channels, waker: &Arc<Waker>) {
+    let [Value::BulkString(channel), Value::BulkString(name)] = data else { return };
+    let Ok(name) = std::str::from_utf8(name) else { return };
+    if channel == channels.locks.as_bytes() {
+        waker.wake_lock(Some(name));
+    } else if channel == channels.queues.as_bytes() {
+        waker.call();
+        let (handicap, queue) = (waker.handicap(), Arc::from(name));
+        if handicap.is_zero() {
+            waker.wake(Some(&queue));
+        } else {
+            let waker = waker.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(handicap).await;
+                waker.wake(Some(&queue));
+            });
+        }
+    }
+}
