@@ -1,0 +1,45 @@
+//! Private servers for tests: a Redis, a cluster, a master with sentinels; on free ports of 127.0.0.1, in folders of
+//! their own, and gone with the test, even with one that is killed.
+//!
+//! Nothing here uses a server that somebody else started: what Debian runs on port 6379 is not touched. All calls
+//! block, as befits the set-up of a test, and panic where a server does not do as told.
+//!
+//! ```no_run
+//! let server = duetime_store::testing::RedisServer::start();
+//! assert_eq!(server.command(&["SET", "key", "value"]), "OK");
+//! ```
+
+mod port;
+mod process;
+mod redis_cluster;
+mod redis_sentinel;
+mod redis_server;
+mod resp;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub use redis_cluster::RedisCluster;
+pub use redis_sentinel::RedisSentinel;
+pub use redis_server::{RedisServer, shared_redis};
+
+/// How long a server has to start, or to answer.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// How long servers have to agree on something; on a loaded machine elections are held again.
+const AGREED_LIMIT: Duration = Duration::from_secs(30);
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Looks until there is something to see; panics with what was expected when the limit is over.
+fn until<T>(expected: &str, limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(Instant::now() < end, "expected {expected} within {limit:?}");
+        thread::sleep(PAUSE);
+    }
+}

@@ -1,0 +1,90 @@
+//! A server's process, which never outlives ours.
+//!
+//! `setpriv` has the kernel kill it when its parent ends, also by SIGKILL. The parent is not the process but the
+//! *thread* that spawned it, and a test's thread ends long before a shared server may: so all are spawned by one
+//! thread that ends with the process.
+
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc;
+use std::thread;
+
+/// A process; killed when it is dropped.
+#[derive(Debug)]
+pub(super) struct Process(Child);
+
+impl Process {
+    /// Starts `program` in `folder`; what it prints is appended to the file `log`.
+    ///
+    /// # Panics
+    ///
+    /// If the program is not on the `PATH`.
+    pub(super) fn start(program: &str, arguments: &[String], folder: &Path, log: &Path) -> Self {
+        let is_there = |program: &str| {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+        };
+        assert!(is_there(program), "expected `{program}` on the PATH: cargo xtask setup, or apt-get install {program}");
+        // Other systems than Linux have none; there a server outlives a test that is killed.
+        let mut command = if is_there("setpriv") {
+            let mut command = Command::new("setpriv");
+            command.args(["--pdeathsig", "KILL", program]);
+            command
+        } else {
+            Command::new(program)
+        };
+        let log = OpenOptions::new().create(true).append(true).open(log).expect("a log file");
+        command.args(arguments).current_dir(folder).stdin(Stdio::null());
+        command.stdout(log.try_clone().expect("the log file again")).stderr(log);
+        Self(spawn(command).unwrap_or_else(|error| panic!("cannot start {program}: {error}")))
+    }
+
+    /// How it ended, where it did.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().expect("the state of a child")
+    }
+
+    /// Sends a signal, unless the process has ended.
+    pub(super) fn signal(&mut self, signal: Signal) {
+        if self.ended().is_none() {
+            let id = i32::try_from(self.0.id()).expect("a process id");
+            signal::kill(Pid::from_raw(id), signal).expect("a signal to a child");
+        }
+    }
+
+    /// Waits until it has ended.
+    pub(super) fn wait(&mut self) {
+        self.0.wait().expect("the end of a child");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Spawns from the thread that stays.
+fn spawn(command: Command) -> io::Result<Child> {
+    type Order = (Command, mpsc::SyncSender<io::Result<Child>>);
+    static SPAWNER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (sender, orders) = mpsc::channel::<Order>();
+        thread::spawn(move || {
+            for (mut command, answer) in orders {
+                // Who ordered waits for the answer.
+                let _ = answer.send(command.spawn());
+            }
+        });
+        sender
+    });
+    let (answer, child) = mpsc::sync_channel(1);
+    spawner.send((command, answer)).expect("the spawning thread");
+    child.recv().expect("the spawning thread")
+}

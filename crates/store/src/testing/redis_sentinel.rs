@@ -1,0 +1,135 @@
+//! A private Redis master with replicas, watched by sentinels.
+
+use super::port::Port;
+use super::{AGREED_LIMIT, RedisServer, until};
+
+/// The name by which the sentinels know the master.
+const NAME: &str = "mymaster";
+const REPLICAS: usize = 2;
+const SENTINELS: usize = 3;
+
+/// One master, two replicas, three sentinels of which two must agree. A dead master is missed after half a second, and
+/// replaced within three.
+#[derive(Debug)]
+pub struct RedisSentinel {
+    servers: Vec<RedisServer>,
+    sentinels: Vec<RedisServer>,
+}
+
+impl RedisSentinel {
+    /// Starts all and waits until the replicas follow, and the sentinels know of them and of each other.
+    pub fn start() -> Self {
+        let diskless = ["--repl-diskless-sync-delay", "0"];
+        let master = RedisServer::begin(&diskless);
+        let port = master.port().to_string();
+        let replica = ["--replicaof", "127.0.0.1", &port];
+        let arguments = [diskless.as_slice(), &replica].concat();
+        let replicas = (0..REPLICAS).map(|_| RedisServer::begin(&arguments));
+        let begun: Vec<_> = std::iter::once(master).chain(replicas).collect();
+        let servers: Vec<_> = begun.into_iter().map(RedisServer::ready).collect();
+        let synced =
+            |replica: &RedisServer| replica.command(&["INFO", "replication"]).contains("master_link_status:up");
+        until("each replica to follow its master", AGREED_LIMIT, || servers[1..].iter().all(synced).then_some(()));
+        let begun = watch(&servers);
+        let sentinels: Vec<_> = begun.into_iter().map(RedisServer::ready).collect();
+        let watched = Self { servers, sentinels };
+        until("the sentinels to see all", AGREED_LIMIT, || watched.sentinels.iter().all(sees_all).then_some(()));
+        watched
+    }
+
+    /// What a client connects to: `redis+sentinel://127.0.0.1:S1,…/mymaster/0`.
+    pub fn url(&self) -> String {
+        let addresses: Vec<_> = self.sentinels.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        format!("redis+sentinel://{}/{NAME}/0", addresses.join(","))
+    }
+
+    /// The server that it began with as the master, then the replicas.
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// As [`RedisSentinel::servers`], to be killed, frozen and started again.
+    pub fn servers_mut(&mut self) -> &mut [RedisServer] {
+        &mut self.servers
+    }
+
+    /// The sentinels.
+    pub fn sentinels(&self) -> &[RedisServer] {
+        &self.sentinels
+    }
+
+    /// As [`RedisSentinel::sentinels`], to be killed, frozen and started again.
+    pub fn sentinels_mut(&mut self) -> &mut [RedisServer] {
+        &mut self.sentinels
+    }
+
+    /// The port of the master, as the first living sentinel says.
+    pub fn master_port(&self) -> u16 {
+        self.sentinels.iter().find_map(master_of).expect("a living sentinel")
+    }
+
+    /// SIGKILL for the master; answers its port.
+    pub fn kill_master(&mut self) -> u16 {
+        let port = self.master_port();
+        self.servers.iter_mut().find(|server| server.port() == port).expect("a master of ours").kill();
+        port
+    }
+
+    /// Waits until all living sentinels name another master than `old`, and it is one; answers its port.
+    pub fn wait_for_failover(&self, old: u16) -> u16 {
+        until("another master", AGREED_LIMIT, || {
+            let new = self.master_port();
+            let agreed = self.sentinels.iter().filter_map(master_of).all(|port| port == new && port != old);
+            let server = self.servers.iter().find(|server| server.port() == new).filter(|_| agreed)?;
+            server.try_command(&["ROLE"]).is_ok_and(|role| role.starts_with("master")).then_some(new)
+        })
+    }
+}
+
+/// Starts sentinels that know from the start what they would else learn from rumours that go round every two seconds.
+fn watch(servers: &[RedisServer]) -> Vec<RedisServer> {
+    let ports: Vec<_> = (0..SENTINELS).map(|_| Port::free()).collect();
+    let numbers: Vec<_> = ports.iter().map(Port::number).collect();
+    let id = |port: u16| format!("{port:040x}");
+    let configure = |own: u16| {
+        let mut conf = format!("port {own}\nbind 127.0.0.1\nsentinel myid {}\n", id(own));
+        let master = servers[0].port();
+        conf += &format!("sentinel monitor {NAME} 127.0.0.1 {master} 2\n");
+        conf += &format!("sentinel down-after-milliseconds {NAME} 500\nsentinel failover-timeout {NAME} 2000\n");
+        for replica in &servers[1..] {
+            conf += &format!("sentinel known-replica {NAME} 127.0.0.1 {}\n", replica.port());
+        }
+        for other in numbers.iter().filter(|&&port| port != own) {
+            conf += &format!("sentinel known-sentinel {NAME} 127.0.0.1 {other} {}\n", id(*other));
+        }
+        conf
+    };
+    let launch = |port: Port| {
+        let conf = configure(port.number());
+        RedisServer::launch("redis-sentinel", port, &conf, &[])
+    };
+    ports.into_iter().map(launch).collect()
+}
+
+/// Whether a sentinel is connected with all that it watches, and with the others.
+fn sees_all(sentinel: &RedisServer) -> bool {
+    let flags = |what: &str| -> Vec<String> {
+        let reply = sentinel.command(&["SENTINEL", what, NAME]);
+        let mut lines = reply.lines();
+        let mut flags = Vec::new();
+        while lines.any(|line| line == "flags") {
+            flags.extend(lines.next().map(str::to_owned));
+        }
+        flags
+    };
+    let connected = sentinel.command(&["SENTINEL", "REPLICAS", NAME]).matches("master-link-status\nok").count();
+    flags("MASTER") == ["master"]
+        && flags("REPLICAS") == ["slave"; REPLICAS]
+        && connected == REPLICAS
+        && flags("SENTINELS") == ["sentinel"; SENTINELS - 1]
+}
+
+fn master_of(sentinel: &RedisServer) -> Option<u16> {
+    let reply = sentinel.try_command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]).ok()?;
+    reply.lines().nth(1)?.parse().ok()
+}
