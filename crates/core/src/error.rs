@@ -62,6 +62,24 @@ pub enum Error {
     /// The job is waiting or running, so there is nothing to retry.
     #[error("the job {0} is live: only a finished one can be retried")]
     Live(JobId),
+    /// Another owner holds the lock.
+    #[error("the lock {name:?} is held for another {expires_in_ms} ms unless its holder renews or releases it")]
+    LockHeld {
+        /// The lock.
+        name: Arc<str>,
+        /// How long it is held unless it is renewed or released.
+        expires_in_ms: u64,
+    },
+    /// The owner does not hold the lock under this fence, or no longer. Nothing was changed.
+    #[error("the lock {name:?} is not held by {owner:?} under the fence {fence}: it expired, was released or taken")]
+    LockLost {
+        /// The lock.
+        name: Arc<str>,
+        /// Who asked.
+        owner: Arc<str>,
+        /// Under which fence.
+        fence: u64,
+    },
     /// The store has no room. Nothing was acknowledged; try again once there is.
     #[error("the store is full: {0}; make room and try again")]
     Full(String),
@@ -112,6 +130,8 @@ impl Error {
             Self::NotDue(_) => "not_due",
             Self::HeldBack(_) => "held_back",
             Self::Live(_) => "job_live",
+            Self::LockHeld { .. } => "lock_held",
+            Self::LockLost { .. } => "lock_lost",
             Self::Full(_) => "store_full",
             Self::Unavailable(_) => "store_unavailable",
             Self::Damaged(_) => "store_damaged",
@@ -124,6 +144,6 @@ impl Error {
 
     /// Whether the same request may succeed later without being changed.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Full(_) | Self::Unavailable(_) | Self::Stopping | Self::Backlog(_))
+        matches!(self, Self::LockHeld { .. } | Self::Full(_) | Self::Unavailable(_) | Self::Stopping | Self::Backlog(_))
     }
 }

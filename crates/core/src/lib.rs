@@ -17,6 +17,7 @@ pub mod retry;
 pub mod rules;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod turns;
 pub mod wheel;
 
 pub use clock::{Clock, Millis, SystemClock};

@@ -41,7 +41,29 @@ pub const RESERVE_JOBS_MAX: usize = 1_000;
 pub const RESERVE_QUEUES_MAX: usize = 64;
 /// What a take hands out where no limit is given.
 pub const TAKE_JOBS_DEFAULT: usize = 10;
-/// Longest wait of a reserve: 60 s.
+/// Longest lock name.
+pub const LOCK_NAME_BYTES_MAX: usize = 255;
+/// Longest owner of a lock.
+pub const LOCK_OWNER_BYTES_MAX: usize = 255;
+/// Shortest time to live of a lock: 100 ms.
+pub const LOCK_TTL_MS_MIN: u64 = 100;
+/// Longest time to live of a lock: 24 h.
+pub const LOCK_TTL_MS_MAX: u64 = DAY_MS;
+/// The time to live of a lock where nobody names one: 15 s.
+pub const LOCK_TTL_MS_DEFAULT: u64 = 15 * SECOND_MS;
+/// How long a ticket in the line for a lock lives unless it is refreshed: 3 s.
+pub const LOCK_TICKET_MS: u64 = 3 * SECOND_MS;
+/// When a waiter is to refresh its ticket at the latest: every second.
+pub const LOCK_REFRESH_MS: u64 = LOCK_TICKET_MS / 3;
+/// Most tickets in the line for one lock. Who comes later waits too, but without a place.
+pub const LOCK_TICKETS_MAX: usize = 1_000;
+/// How long a grant that ended unreleased is counted as lost by a release of all: 60 s.
+pub const LOCK_LOST_KEPT_MS: u64 = MINUTE_MS;
+/// Most locks one page shows.
+pub const PAGE_LOCKS_MAX: usize = 1_000;
+/// What a page of locks shows where no limit is given.
+pub const PAGE_LOCKS_DEFAULT: usize = 100;
+/// Longest wait of a reserve, and of one request for a lock: 60 s.
 pub const WAIT_MS_MAX: u64 = 60 * SECOND_MS;
 /// Longest message of an outcome: 64 KiB.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 10;

@@ -1,7 +1,9 @@
-//! Checks of queue names, kinds, keys and tags. All of them compare byte by byte.
+//! Checks of queue names, kinds, keys, tags and locks. All of them compare byte by byte.
 
 use crate::error::Error;
-use crate::limits::{KEY_BYTES_MAX, KIND_BYTES_MAX, QUEUE_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX};
+use crate::limits::{
+    KEY_BYTES_MAX, KIND_BYTES_MAX, LOCK_NAME_BYTES_MAX, LOCK_OWNER_BYTES_MAX, QUEUE_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX,
+};
 use std::sync::Arc;
 
 /// The queue where none is named.
@@ -44,6 +46,22 @@ pub fn check_key(key: &str) -> Result<(), Error> {
 /// [`Error::Invalid`].
 pub fn check_tag(tag: &str) -> Result<(), Error> {
     length("tag", tag, TAG_BYTES_MAX)
+}
+
+/// A lock's name: 1 to 255 bytes.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_lock(name: &str) -> Result<(), Error> {
+    length("lock", name, LOCK_NAME_BYTES_MAX)
+}
+
+/// An owner of locks: 1 to 255 bytes.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_owner(owner: &str) -> Result<(), Error> {
+    length("owner", owner, LOCK_OWNER_BYTES_MAX)
 }
 
 /// A job's tags: at most 16, no tag twice.

@@ -15,6 +15,7 @@ mod find;
 mod handout;
 mod ids;
 mod load;
+mod locks;
 mod parts;
 mod push;
 mod queues;
@@ -29,7 +30,8 @@ pub use request::*;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
-use crate::ports::{Broker, Ledger, Registry};
+use crate::ports::{Broker, Ledger, Locks, Registry};
+use crate::turns::Turns;
 use parts::Parts;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -39,6 +41,9 @@ use tokio_util::task::TaskTracker;
 
 /// How often finished jobs past their retention are looked for.
 const PRUNE_EVERY: Duration = Duration::from_secs(10);
+
+/// How often what has ended is let go of: locks, and places in line for them.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// One answer for each thing that was asked, in order.
 pub type Answers<T> = Vec<Result<T, Error>>;
@@ -52,6 +57,8 @@ pub struct Stores {
     pub ledger: Arc<dyn Ledger>,
     /// Queue settings.
     pub registry: Arc<dyn Registry>,
+    /// Locks.
+    pub locks: Arc<dyn Locks>,
 }
 
 /// A running engine: a cheap handle, to be cloned.
@@ -75,11 +82,12 @@ impl Engine {
     /// # Errors
     /// Where the ledger or the registry cannot be read.
     pub async fn start(stores: Stores, options: Options) -> Result<Self, Error> {
-        let Stores { broker, ledger, registry } = stores;
+        let Stores { broker, ledger, registry, locks } = stores;
         let parts = Parts {
             broker,
             ledger,
             registry,
+            locks,
             options,
             ids: ids::Ids::default(),
             frontier: load::Frontier::default(),
@@ -87,6 +95,8 @@ impl Engine {
             settings: queues::Settings::default(),
             configuring: tokio::sync::Mutex::default(),
             waiting: Arc::default(),
+            bells: Arc::default(),
+            asking: Turns::default(),
             status: status::Status::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
@@ -97,6 +107,8 @@ impl Engine {
             Some(queue) => waiting.ring(queue),
             None => waiting.ring_all(),
         }));
+        let bells = engine.bells.clone();
+        engine.locks.start(Arc::new(move |name, owner| bells.ring(name, owner))).await?;
         engine.load_settings().await?;
         engine.restore_leases().await?;
         engine.frontier.advance(engine.now().saturating_add(options.horizon_ms)).await;
@@ -104,6 +116,7 @@ impl Engine {
         engine.in_background(|engine| async move { engine.reap().await });
         engine.in_background(|engine| async move { engine.drain().await });
         engine.in_background(|engine| async move { engine.prune().await });
+        engine.in_background(|engine| async move { engine.sweep_locks().await });
         engine.in_background(|engine| async move { engine.waiting.keep(engine.broker.as_ref()).await });
         Ok(engine)
     }
@@ -163,6 +176,16 @@ impl Engine {
         }
         let backlog = self.broker.backlog();
         if backlog < self.options.backlog_max { Ok(()) } else { Err(Error::Backlog(backlog)) }
+    }
+
+    /// Lets go of locks that have ended, for ever.
+    async fn sweep_locks(&self) {
+        loop {
+            tokio::time::sleep(SWEEP_EVERY).await;
+            if let Err(error) = self.locks.sweep().await {
+                tracing::warn!(%error, "could not let go of locks that have ended");
+            }
+        }
     }
 
     /// Removes finished jobs past their retention, for ever.

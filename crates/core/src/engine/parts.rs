@@ -1,8 +1,9 @@
 //! What an engine is made of.
 
-use super::{Options, ids, load, queues, status, wait};
+use super::{Options, ids, load, locks, queues, status, wait};
 use crate::id::JobId;
-use crate::ports::{Broker, Ledger, Registry};
+use crate::ports::{Broker, Ledger, Locks, Registry};
+use crate::turns::Turns;
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -12,6 +13,7 @@ pub struct Parts {
     pub(super) broker: Arc<dyn Broker>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) registry: Arc<dyn Registry>,
+    pub(super) locks: Arc<dyn Locks>,
     pub(super) options: Options,
     pub(super) ids: ids::Ids,
     pub(super) frontier: load::Frontier,
@@ -20,6 +22,10 @@ pub struct Parts {
     pub(super) settings: queues::Settings,
     pub(super) configuring: tokio::sync::Mutex<()>,
     pub(super) waiting: Arc<wait::Waiting>,
+    /// Who waits for a lock.
+    pub(super) bells: Arc<locks::Bells>,
+    /// One question at a time by each owner for a lock.
+    pub(super) asking: Turns<locks::Claim>,
     pub(super) status: status::Status,
     pub(super) tasks: TaskTracker,
     pub(super) stopping: CancellationToken,

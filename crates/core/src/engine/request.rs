@@ -4,7 +4,7 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Due, Job, Payload, State};
-use crate::ports::{Counts, Lease, Retention, Tally, Window};
+use crate::ports::{Counts, Holding, Lease, Retention, Tally, Window};
 use crate::retry::Retry;
 use crate::rules::Failure;
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,30 @@ pub enum PushOutcome {
     Kept,
     /// The key was held; the holder has the new values.
     Replaced,
+}
+
+/// A question for a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockRequest {
+    /// The lock: 1 to 255 bytes.
+    pub name: Arc<str>,
+    /// For whom: 1 to 255 bytes, unique to one holder.
+    pub owner: Arc<str>,
+    /// How long it is held unless it is renewed: 100 ms to 24 h.
+    pub ttl_ms: u64,
+    /// How long to wait for it: at most 60 s.
+    pub wait_ms: u64,
+    /// Whether the place in line outlives the wait for a moment, for another request that goes on waiting.
+    pub keep_place: bool,
+}
+
+/// A page of locks that are held.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockList {
+    /// By name.
+    pub locks: Vec<Holding>,
+    /// Where the next page begins; `None` at the end.
+    pub next_cursor: Option<String>,
 }
 
 /// From where jobs are handed out.

@@ -12,6 +12,7 @@ mod edit;
 mod held;
 mod list;
 mod live;
+mod locks;
 mod names;
 mod outbox;
 mod queue;
@@ -29,6 +30,8 @@ use crate::ports::{
     Broker, Counts, Edit, Edited, Expired, Extended, Listing, Note, Outcomes, Put, Reserve, Reserved, Settled, Wake,
 };
 use crate::rules::Decision;
+pub use locks::Locks;
+
 use async_trait::async_trait;
 use held::{Held, Now};
 use std::sync::{Arc, Mutex, OnceLock};

@@ -3,12 +3,14 @@
 //! - [`Broker`] holds the live jobs that are due soon, and says who runs what.
 //! - [`Ledger`] remembers every job.
 //! - [`Registry`] keeps small documents, such as queue settings.
+//! - [`Locks`] says who holds which lock, and who waits for it.
 //!
 //! The broker is the authority for what it holds, the ledger for the rest.
 
 mod broker;
 mod edit;
 mod ledger;
+mod locks;
 mod registry;
 
 pub use broker::{
@@ -19,4 +21,5 @@ pub use edit::{Change, Edit, Edited, Update};
 pub use ledger::{
     BUCKET_MS, Cursor, Find, Found, LeaseNote, Ledger, Note, Page, Recorded, Retention, Selector, Tally, bucket,
 };
+pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
 pub use registry::{Document, PutIf, Registry};

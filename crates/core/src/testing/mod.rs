@@ -4,6 +4,7 @@ pub mod broker_suite;
 pub mod clock;
 pub mod fixtures;
 pub mod ledger_suite;
+pub mod locks_suite;
 pub mod model_ledger;
 pub mod random;
 pub mod sim;

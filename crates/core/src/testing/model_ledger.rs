@@ -281,7 +281,7 @@ impl Registry for ModelLedger {
     }
 
     async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
-        let mut rows = self.rows();
+        let mut rows = self.there()?;
         let known = rows.documents.entry((kind.to_owned(), name.to_owned())).or_default();
         if known.1 != version {
             return Ok(PutIf::Mismatch(known.1));
@@ -291,6 +291,6 @@ impl Registry for ModelLedger {
     }
 
     async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
-        Ok(self.rows().documents.remove(&(kind.to_owned(), name.to_owned())).is_some())
+        Ok(self.there()?.documents.remove(&(kind.to_owned(), name.to_owned())).is_some())
     }
 }

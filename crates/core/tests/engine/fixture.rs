@@ -1,6 +1,7 @@
 //! An engine to try things on.
 
 use duetime_core::engine::{From, Handout, Options, Outcome, QueueStatus, ReserveRequest, Stores};
+use duetime_core::memory::Locks;
 use duetime_core::ports::Lease;
 use duetime_core::testing::{ModelLedger, TokioClock};
 use duetime_core::{Engine, Error, Job, JobId, Memory, NewJob, State};
@@ -25,6 +26,7 @@ impl Bench {
             broker: Arc::new(Memory::new(clock.clone())),
             ledger: Arc::new(ledger.clone()),
             registry: Arc::new(ledger.clone()),
+            locks: Arc::new(Locks::new(clock.clone(), Arc::new(ledger.clone()))),
         };
         let engine = Engine::start(stores, Options::default()).await.unwrap();
         Self { engine, ledger, clock }

@@ -6,5 +6,6 @@ mod fixture;
 mod handouts;
 mod keys;
 mod limits;
+mod locks;
 mod restarts;
 mod simulation;

@@ -4,7 +4,7 @@ use super::embedded::Embedded;
 use super::{Backend, Client};
 use crate::error::Error;
 use duetime_core::engine::{Options, Stores};
-use duetime_core::memory::Memory;
+use duetime_core::memory::{Locks, Memory};
 use duetime_core::{Error as CoreError, SystemClock};
 use duetime_store::sqlite::{self, Durability, Sqlite};
 use std::path::{Path, PathBuf};
@@ -80,6 +80,8 @@ fn stores(path: Option<&Path>, durability: Durability) -> Result<Stores, CoreErr
         Some(path) => Sqlite::open(path, sqlite::Options { durability })?,
         None => Sqlite::memory()?,
     });
-    let broker = Arc::new(Memory::new(Arc::new(SystemClock::new())));
-    Ok(Stores { broker, ledger: sqlite.clone(), registry: sqlite })
+    let clock = Arc::new(SystemClock::new());
+    let broker = Arc::new(Memory::new(clock.clone()));
+    let locks = Arc::new(Locks::new(clock, sqlite.clone()));
+    Ok(Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks })
 }

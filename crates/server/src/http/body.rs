@@ -125,7 +125,8 @@ async fn too_large(
 mod tests {
     use super::*;
     use duetime_core::engine::{Options, Stores};
-    use duetime_core::{Engine, Memory, SystemClock};
+    use duetime_core::memory::{Locks, Memory};
+    use duetime_core::{Engine, SystemClock};
     use duetime_store::sqlite::Sqlite;
     use futures_util::stream;
     use std::sync::Arc;
@@ -133,8 +134,10 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_does_not_come_is_given_up() {
         let sqlite = Arc::new(Sqlite::memory().unwrap());
-        let broker = Arc::new(Memory::new(Arc::new(SystemClock::new())));
-        let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite };
+        let clock = Arc::new(SystemClock::new());
+        let broker = Arc::new(Memory::new(clock.clone()));
+        let locks = Arc::new(Locks::new(clock, sqlite.clone()));
+        let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks };
         let app = App::new(Engine::start(stores, Options::default()).await.unwrap(), true);
         tokio::time::pause();
         let body = axum::body::Body::from_stream(stream::pending::<Result<&[u8], std::io::Error>>());

@@ -2,7 +2,8 @@
 
 use super::args::Args;
 use duetime_core::engine::{Options, Stores};
-use duetime_core::{Engine, Error, Memory, SystemClock};
+use duetime_core::memory::{Locks, Memory};
+use duetime_core::{Engine, Error, SystemClock};
 use duetime_store::sqlite::{self, Sqlite};
 use std::sync::Arc;
 
@@ -14,7 +15,9 @@ pub(super) async fn open(args: &Args) -> Result<Engine, Error> {
         None => Sqlite::memory(),
     });
     let sqlite = Arc::new(sqlite.await.map_err(|error| Error::Unavailable(error.to_string()))??);
-    let broker = Arc::new(Memory::new(Arc::new(SystemClock::new())));
-    let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite };
+    let clock = Arc::new(SystemClock::new());
+    let broker = Arc::new(Memory::new(clock.clone()));
+    let locks = Arc::new(Locks::new(clock, sqlite.clone()));
+    let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks };
     Engine::start(stores, Options { payload_bytes_max: args.payload_max.0, ..Options::default() }).await
 }

@@ -8,7 +8,7 @@ mod history;
 
 use crate::engine::{Engine, Options, Stores};
 use crate::limits::MINUTE_MS;
-use crate::memory::Memory;
+use crate::memory::{Locks, Memory};
 use crate::testing::tokio_clock::{Past, TokioClock};
 use crate::testing::{ModelLedger, Random};
 use actors::Actor;
@@ -76,6 +76,7 @@ impl World {
             broker: Arc::new(MortalBroker { memory: Memory::new(clock.clone()), chaos: chaos.clone() }),
             ledger: Arc::new(MortalLedger { model: self.ledger.clone(), chaos: chaos.clone() }),
             registry: Arc::new(self.ledger.clone()),
+            locks: Arc::new(Locks::new(clock.clone(), Arc::new(self.ledger.clone()))),
         };
         let options = Options { horizon_ms: 20 * MINUTE_MS, ..Options::default() };
         let engine = tokio::select! {

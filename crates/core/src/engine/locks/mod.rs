@@ -1,0 +1,219 @@
+//! Locks: acquire with a wait, renew, release, look.
+//!
+//! Who waits sleeps until the store says to look again, or until it is the first in line. Whoever stops waiting gives
+//! up its place, also where its future is dropped; and a grant that nobody is there to take is released again.
+
+mod bells;
+
+pub(super) use bells::{Bells, Claim};
+
+use super::{Engine, LockList, LockRequest};
+use crate::error::Error;
+use crate::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN, PAGE_LOCKS_MAX, WAIT_MS_MAX};
+use crate::name::{check_lock, check_owner};
+use crate::ports::{Acquire, Acquired, Grant, Holding, Released};
+use crate::turns::Turn;
+use bells::Seat;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+impl Engine {
+    /// Acquires a lock, waiting for it where it is held: first come, first served. The owner who holds it already gets
+    /// the same fence again, and the time to live anew. Dropped while it waits, it has acquired nothing.
+    ///
+    /// # Errors
+    /// [`Error::LockHeld`] where it could not be had within the wait; [`Error::Invalid`] beyond a limit;
+    /// [`Error::Stopping`].
+    pub async fn acquire(&self, request: LockRequest) -> Result<Grant, Error> {
+        self.check_open()?;
+        check_claim(&request.name, &request.owner)?;
+        check_ttl(request.ttl_ms)?;
+        if request.wait_ms > WAIT_MS_MAX {
+            let got = format!("{} ms", request.wait_ms);
+            return Err(Error::invalid("wait", format!("at most {WAIT_MS_MAX} ms"), got));
+        }
+        let LockRequest { name, owner, ttl_ms, wait_ms, keep_place } = request;
+        let end = Instant::now() + Duration::from_millis(wait_ms);
+        let mut place = Place { engine: self, seat: None };
+        loop {
+            let is_last = Instant::now() >= end;
+            let waiting = !is_last || keep_place;
+            if waiting && place.seat.is_none() {
+                place.seat = Some(self.bells.sit((owner.clone(), name.clone())));
+            }
+            // To be heard from before the look on: what comes between the two is not missed.
+            let ring = place.seat.as_ref().map(Seat::listen);
+            let acquire = Acquire { name: name.clone(), owner: owner.clone(), ttl_ms, waiting };
+            let (expires_in_ms, again_in_ms) = match self.ask(acquire).await? {
+                Acquired::Granted { grant, .. } => {
+                    place.leave();
+                    return Ok(grant);
+                }
+                Acquired::Held { expires_in_ms, again_in_ms } => (expires_in_ms, again_in_ms),
+            };
+            if is_last {
+                place.leave();
+                return Err(Error::LockHeld { name, expires_in_ms });
+            }
+            let again = Instant::now() + Duration::from_millis(again_in_ms);
+            tokio::select! {
+                () = async { if let Some(ring) = ring { ring.await } } => {}
+                () = tokio::time::sleep_until(again.min(end)) => {}
+                () = self.stopping.cancelled() => return Err(Error::Stopping),
+            }
+        }
+    }
+
+    /// Asks once. Carried through even where the caller goes away.
+    async fn ask(&self, acquire: Acquire) -> Result<Acquired, Error> {
+        let engine = self.clone();
+        let answered = self.carry(async move {
+            let turn = engine.asking.take((acquire.owner.clone(), acquire.name.clone())).await;
+            let answer = engine.locks.acquire(acquire.clone()).await?;
+            Ok::<_, Error>(Answered { answer: Some(answer), acquire, engine, turn: Some(turn) })
+        });
+        Ok(answered.await?.heard())
+    }
+
+    /// Gives a lock this time to live from now on.
+    ///
+    /// # Errors
+    /// [`Error::LockLost`] where it is not held by this owner under this fence, or no longer; [`Error::Invalid`].
+    pub async fn renew(&self, name: &str, owner: &str, fence: u64, ttl_ms: u64) -> Result<Grant, Error> {
+        self.check_open()?;
+        check_claim(name, owner)?;
+        check_ttl(ttl_ms)?;
+        let (engine, name, owner) = (self.clone(), Arc::from(name), Arc::from(owner));
+        self.carry(async move {
+            let renewed = engine.locks.renew(&name, &owner, fence, ttl_ms).await?;
+            renewed.ok_or(Error::LockLost { name, owner, fence })
+        })
+        .await
+    }
+
+    /// Frees a lock.
+    ///
+    /// # Errors
+    /// As [`renew`](Self::renew).
+    pub async fn release_lock(&self, name: &str, owner: &str, fence: u64) -> Result<(), Error> {
+        self.check_open()?;
+        check_claim(name, owner)?;
+        let (engine, name, owner) = (self.clone(), Arc::from(name), Arc::from(owner));
+        self.carry(async move {
+            let is_released = engine.locks.release(&name, &owner, fence).await?;
+            if is_released { Ok(()) } else { Err(Error::LockLost { name, owner, fence }) }
+        })
+        .await
+    }
+
+    /// Frees all locks of an owner; answers how many, and how many it had lost within the last minute.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn release_all(&self, owner: &str) -> Result<Released, Error> {
+        self.check_open()?;
+        check_owner(owner)?;
+        let (engine, owner) = (self.clone(), Arc::from(owner));
+        self.carry(async move { engine.locks.release_all(&owner).await }).await
+    }
+
+    /// Who holds a lock; `None` where nobody does.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn inspect(&self, name: &str) -> Result<Option<Holding>, Error> {
+        check_lock(name)?;
+        self.locks.inspect(&Arc::from(name)).await
+    }
+
+    /// A page of the locks that are held, by name. `limit` is 1 to 1000; a page may be short, and still have a next.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn list_locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
+        if !(1..=PAGE_LOCKS_MAX).contains(&limit) {
+            return Err(Error::invalid("limit", format!("between 1 and {PAGE_LOCKS_MAX}"), limit));
+        }
+        let after = match cursor {
+            Some(name) => {
+                check_lock(name).map_err(|_| Error::invalid("cursor", "one that a page has answered", name))?;
+                Some(Arc::from(name))
+            }
+            None => None,
+        };
+        let page = self.locks.list(after.as_ref(), limit).await?;
+        Ok(LockList { locks: page.locks, next_cursor: page.next.map(|name| name.to_string()) })
+    }
+}
+
+fn check_claim(name: &str, owner: &str) -> Result<(), Error> {
+    check_lock(name)?;
+    check_owner(owner)
+}
+
+fn check_ttl(ttl_ms: u64) -> Result<(), Error> {
+    if (LOCK_TTL_MS_MIN..=LOCK_TTL_MS_MAX).contains(&ttl_ms) {
+        return Ok(());
+    }
+    Err(Error::invalid("ttl", "between 100 ms and 24 h", format!("{ttl_ms} ms")))
+}
+
+/// A place in line, given up when it is dropped.
+struct Place<'a> {
+    engine: &'a Engine,
+    seat: Option<Seat>,
+}
+
+impl Place<'_> {
+    /// There is nothing to give up.
+    fn leave(&mut self) {
+        self.seat = None;
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let Some(seat) = self.seat.take() else { return };
+        let engine = self.engine.clone();
+        self.engine.tasks.spawn(async move {
+            let (owner, name) = seat.claim();
+            // After what is still being asked for this owner, which would take a new ticket.
+            let _turn = engine.asking.take((owner.clone(), name.clone())).await;
+            if !seat.is_shared()
+                && let Err(error) = engine.locks.abandon(name, owner).await
+            {
+                tracing::debug!(%error, "a place in line was not given up; it lapses");
+            }
+        });
+    }
+}
+
+/// An answer on its way to who asked. Where nobody hears it, a new grant is released, before the same owner's next
+/// question is answered.
+struct Answered {
+    answer: Option<Acquired>,
+    acquire: Acquire,
+    engine: Engine,
+    turn: Option<Turn<Claim>>,
+}
+
+impl Answered {
+    fn heard(mut self) -> Acquired {
+        self.answer.take().expect("it is heard once")
+    }
+}
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        let Some(Acquired::Granted { grant, is_new: true }) = self.answer else { return };
+        let (engine, turn) = (self.engine.clone(), self.turn.take());
+        let Acquire { name, owner, .. } = self.acquire.clone();
+        self.engine.tasks.spawn(async move {
+            if let Err(error) = engine.locks.release(&name, &owner, grant.fence).await {
+                tracing::debug!(%error, "a lock that nobody took was not released; it expires");
+            }
+            drop(turn);
+        });
+    }
+}

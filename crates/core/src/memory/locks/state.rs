@@ -1,0 +1,221 @@
+//! Who holds which lock, and who waits: decided here, under one lock, without waiting for anything.
+
+use super::record::Written;
+use crate::clock::Millis;
+use crate::id::next_number;
+use crate::limits::{LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX, STEP_JOBS_MAX};
+use crate::memory::held::Now;
+use crate::ports::{Acquire, Acquired, Grant, Holding, LockPage};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// An owner and a lock's name.
+pub(super) type Claim = (Arc<str>, Arc<str>);
+
+/// All locks.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// By name; none that is neither held nor waited for stays.
+    pub(super) locks: BTreeMap<Arc<str>, Lock>,
+    /// By owner and name: what is held, and what ended unreleased a moment ago.
+    pub(super) grants: BTreeMap<Claim, Given>,
+    /// No fence above this has been given.
+    pub(super) last_fence: u64,
+    /// The lock, and who is first in its line.
+    pub(super) to_wake: Vec<(Arc<str>, Arc<str>)>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Lock {
+    /// To whom it was granted last. Its time may be over.
+    pub(super) holder: Option<Arc<str>>,
+    line: VecDeque<Ticket>,
+}
+
+#[derive(Debug)]
+struct Ticket {
+    owner: Arc<str>,
+    /// By the monotonic clock, as all ends here.
+    ends: Millis,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given {
+    pub(super) fence: u64,
+    pub(super) ttl_ms: u64,
+    pub(super) ends: Millis,
+}
+
+/// What a question for a lock comes to.
+pub(super) enum Asked {
+    /// It may be granted under this fence.
+    Free { fence: u64 },
+    /// The owner has it.
+    Holds { fence: u64, ttl_ms: u64 },
+    /// Not now.
+    Held(Acquired),
+}
+
+impl State {
+    pub(super) fn len(&self) -> usize {
+        self.locks.len().max(self.grants.len())
+    }
+
+    pub(super) fn knows(&self, name: &Arc<str>) -> bool {
+        self.locks.contains_key(name)
+    }
+
+    /// A grant of an earlier process begins anew.
+    pub(super) fn restore(&mut self, name: Arc<str>, written: Written, now: Now) {
+        let Written { owner, fence, ttl_ms } = written;
+        self.locks.entry(name.clone()).or_default().holder = Some(owner.clone());
+        self.grants.insert((owner, name), Given { fence, ttl_ms, ends: now.mono + ttl_ms });
+    }
+
+    /// The holder whose time is not over, and what it was given.
+    fn live(&self, name: &Arc<str>, now: Now) -> Option<(&Arc<str>, Given)> {
+        let owner = self.locks.get(name)?.holder.as_ref()?;
+        let given = *self.grants.get(&(owner.clone(), name.clone()))?;
+        (given.ends > now.mono).then_some((owner, given))
+    }
+
+    /// The time to live, where this owner holds it under this fence.
+    pub(super) fn held_by(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, now: Now) -> Option<u64> {
+        let (holder, given) = self.live(name, now)?;
+        (holder == owner && given.fence == fence).then_some(given.ttl_ms)
+    }
+
+    /// Takes, refreshes or drops the ticket too. Nothing is granted yet.
+    pub(super) fn ask(&mut self, acquire: &Acquire, now: Now) -> Asked {
+        let Acquire { name, owner, waiting, .. } = acquire;
+        let held_ms = match self.live(name, now) {
+            Some((holder, given)) if holder == owner => {
+                return Asked::Holds { fence: given.fence, ttl_ms: given.ttl_ms };
+            }
+            Some((_, given)) => given.ends - now.mono,
+            None => 0,
+        };
+        let lock = self.locks.entry(name.clone()).or_default();
+        let first = lock.first();
+        lock.line.retain(|ticket| ticket.ends > now.mono);
+        let place = lock.line.iter().position(|ticket| ticket.owner == *owner);
+        if held_ms == 0 && (lock.line.is_empty() || place == Some(0)) {
+            self.last_fence = next_number(self.last_fence, now.wall);
+            return Asked::Free { fence: self.last_fence };
+        }
+        let ends = now.mono + LOCK_TICKET_MS;
+        let place = match (place, *waiting) {
+            (Some(place), true) => {
+                lock.line[place].ends = ends;
+                place
+            }
+            (Some(place), false) => {
+                lock.line.remove(place);
+                place
+            }
+            (None, _) => {
+                let place = lock.line.len();
+                if *waiting && place < LOCK_TICKETS_MAX {
+                    lock.line.push_back(Ticket { owner: owner.clone(), ends });
+                }
+                place
+            }
+        };
+        let ahead_ms = lock.line.iter().take(place).map(|ticket| ticket.ends - now.mono).max().unwrap_or(0);
+        self.moved(name, first.as_ref(), Some(owner));
+        let expires_in_ms = if held_ms > 0 { held_ms } else { ahead_ms.max(1) };
+        let again_in_ms = held_ms.max(ahead_ms).clamp(1, LOCK_REFRESH_MS);
+        Asked::Held(Acquired::Held { expires_in_ms, again_in_ms })
+    }
+
+    /// Makes the owner the holder, or goes on with it, from now on.
+    pub(super) fn grant(&mut self, acquire: &Acquire, fence: u64, now: Now) -> Grant {
+        let Acquire { name, owner, ttl_ms, .. } = acquire;
+        let lock = self.locks.entry(name.clone()).or_default();
+        let first = lock.first();
+        lock.holder = Some(owner.clone());
+        lock.line.retain(|ticket| ticket.owner != *owner);
+        self.grants.insert((owner.clone(), name.clone()), Given { fence, ttl_ms: *ttl_ms, ends: now.mono + ttl_ms });
+        self.moved(name, first.as_ref(), Some(owner));
+        Grant { fence, expires_at: now.wall.saturating_add(*ttl_ms) }
+    }
+
+    /// Frees a lock that the owner holds.
+    pub(super) fn release(&mut self, name: &Arc<str>, owner: &Arc<str>, now: Now) {
+        self.grants.remove(&(owner.clone(), name.clone()));
+        let Some(lock) = self.locks.get_mut(name) else { return };
+        lock.holder = None;
+        lock.line.retain(|ticket| ticket.ends > now.mono);
+        self.moved(name, None, None);
+    }
+
+    pub(super) fn abandon(&mut self, name: &Arc<str>, owner: &Arc<str>, now: Now) {
+        let Some(lock) = self.locks.get_mut(name) else { return };
+        let first = lock.first();
+        lock.line.retain(|ticket| ticket.ends > now.mono && ticket.owner != *owner);
+        self.moved(name, first.as_ref(), None);
+    }
+
+    /// Drops tickets that have lapsed.
+    pub(super) fn let_lapse(&mut self, name: &Arc<str>, now: Now) {
+        let Some(lock) = self.locks.get_mut(name) else { return };
+        let first = lock.first();
+        lock.line.retain(|ticket| ticket.ends > now.mono);
+        self.moved(name, first.as_ref(), None);
+    }
+
+    /// Has the first in line woken where it was another one before, unless it is the one who asks; forgets a lock that
+    /// is nobody's.
+    fn moved(&mut self, name: &Arc<str>, before: Option<&Arc<str>>, asks: Option<&Arc<str>>) {
+        let Some(lock) = self.locks.get(name) else { return };
+        match lock.first() {
+            Some(first) if before != Some(&first) && asks != Some(&first) => self.to_wake.push((name.clone(), first)),
+            None if lock.holder.is_none() => drop(self.locks.remove(name)),
+            _ => {}
+        }
+    }
+
+    /// Grants of an owner, after this lock, in a step.
+    pub(super) fn grants_of(&self, owner: &Arc<str>, after: Option<&Arc<str>>) -> Vec<(Arc<str>, u64)> {
+        let from = after.map_or(Bound::Included((owner.clone(), Arc::from(""))), |after| {
+            Bound::Excluded((owner.clone(), after.clone()))
+        });
+        let of_owner = self.grants.range((from, Bound::Unbounded)).take_while(|((of, _), _)| of == owner);
+        of_owner.take(STEP_JOBS_MAX).map(|((_, name), given)| (name.clone(), given.fence)).collect()
+    }
+
+    /// Forgets a grant that has ended, and answers whether there was one.
+    pub(super) fn forget_lost(&mut self, name: &Arc<str>, owner: &Arc<str>, fence: u64, now: Now) -> bool {
+        let claim = (owner.clone(), name.clone());
+        let is_lost = self.grants.get(&claim).is_some_and(|given| given.fence == fence && given.ends <= now.mono);
+        if is_lost {
+            self.grants.remove(&claim);
+        }
+        is_lost
+    }
+
+    pub(super) fn holding(&self, name: &Arc<str>, now: Now) -> Option<Holding> {
+        let (owner, given) = self.live(name, now)?;
+        let grant = Grant { fence: given.fence, expires_at: now.wall.saturating_add(given.ends - now.mono) };
+        Some(Holding { name: name.clone(), owner: owner.clone(), grant })
+    }
+
+    pub(super) fn page(&self, after: Option<&Arc<str>>, limit: usize, now: Now) -> LockPage {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let names: Vec<&Arc<str>> =
+            self.locks.range::<Arc<str>, _>((from, Bound::Unbounded)).map(|(name, _)| name).take(limit).collect();
+        let next = if names.len() == limit { names.last().map(|&name| name.clone()) } else { None };
+        LockPage { locks: names.into_iter().filter_map(|name| self.holding(name, now)).collect(), next }
+    }
+}
+
+impl Lock {
+    pub(super) fn is_idle(&self) -> bool {
+        self.holder.is_none() && self.line.is_empty()
+    }
+
+    fn first(&self) -> Option<Arc<str>> {
+        self.line.front().map(|ticket| ticket.owner.clone())
+    }
+}

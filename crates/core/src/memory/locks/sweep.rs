@@ -1,0 +1,99 @@
+//! Letting go of what has ended.
+
+use super::state::{Claim, State};
+use super::{Locks, Now};
+use crate::error::Error;
+use crate::limits::{LOCK_LOST_KEPT_MS, STEP_JOBS_MAX};
+use std::ops::Bound;
+use std::sync::Arc;
+
+impl Locks {
+    /// Looks at every lock and grant, in steps.
+    pub(super) async fn sweep_all(&self) -> Result<(), Error> {
+        let mut after = None;
+        while let Some(last) = self.with(|state, now| state.sweep_lines(after.as_ref(), now)) {
+            after = Some(last);
+            tokio::task::yield_now().await;
+        }
+        let mut after = None;
+        loop {
+            let step = self.with(|state, now| state.sweep_grants(after.as_ref(), now));
+            for (owner, name) in step.ended {
+                self.free(&owner, &name).await?;
+            }
+            if step.last.is_none() {
+                return Ok(());
+            }
+            after = step.last;
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Takes a lock whose holder's time is over out of the registry, lest a restart gives it back.
+    async fn free(&self, owner: &Arc<str>, name: &Arc<str>) -> Result<(), Error> {
+        let _turn = self.turns.take(name.clone()).await;
+        if self.with(|state, now| state.is_over(owner, name, now)) {
+            self.record.remove(name).await?;
+            self.with(|state, _| state.freed(name));
+        }
+        Ok(())
+    }
+}
+
+/// What a step over the grants found.
+struct Step {
+    /// Holders whose time is over.
+    ended: Vec<Claim>,
+    /// Where to go on.
+    last: Option<Claim>,
+}
+
+impl State {
+    /// Drops tickets that have lapsed, and answers where to go on.
+    fn sweep_lines(&mut self, after: Option<&Arc<str>>, now: Now) -> Option<Arc<str>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let step = self.locks.range::<Arc<str>, _>((from, Bound::Unbounded)).take(STEP_JOBS_MAX);
+        let names: Vec<Arc<str>> = step.map(|(name, _)| name.clone()).collect();
+        names.iter().for_each(|name| self.let_lapse(name, now));
+        if names.len() == STEP_JOBS_MAX { names.last().cloned() } else { None }
+    }
+
+    /// Finds holders whose time is over, and forgets those of whom that need not be known any longer.
+    fn sweep_grants(&mut self, after: Option<&Claim>, now: Now) -> Step {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let step = self.grants.range::<Claim, _>((from, Bound::Unbounded)).take(STEP_JOBS_MAX);
+        let (mut count, mut last, mut over) = (0, None, Vec::new());
+        for (claim, given) in step {
+            count += 1;
+            last = Some(claim.clone());
+            if given.ends <= now.mono {
+                over.push((claim.clone(), given.ends));
+            }
+        }
+        let mut ended = Vec::new();
+        for (claim, ends) in over {
+            if self.locks.get(&claim.1).is_some_and(|lock| lock.holder.as_ref() == Some(&claim.0)) {
+                ended.push(claim);
+            } else if ends.saturating_add(LOCK_LOST_KEPT_MS) <= now.mono {
+                self.grants.remove(&claim);
+            }
+        }
+        Step { ended, last: last.filter(|_| count == STEP_JOBS_MAX) }
+    }
+
+    /// Whether this owner was the last holder, and its time is over.
+    fn is_over(&self, owner: &Arc<str>, name: &Arc<str>, now: Now) -> bool {
+        let holds = self.locks.get(name).is_some_and(|lock| lock.holder.as_ref() == Some(owner));
+        let given = self.grants.get(&(owner.clone(), name.clone()));
+        holds && given.is_none_or(|given| given.ends <= now.mono)
+    }
+
+    /// The lock is nobody's. What its holder was given stays to be counted as lost.
+    fn freed(&mut self, name: &Arc<str>) {
+        let Some(lock) = self.locks.get_mut(name) else { return };
+        lock.holder = None;
+        if lock.is_idle() {
+            self.locks.remove(name);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Looking at locks.
+
+use super::{LOCK, Subject, TTL_MS, granted};
+use crate::ports::Holding;
+
+/// With what is left of its time.
+pub async fn a_lock_is_seen_as_it_is(s: Subject) {
+    assert_eq!(s.inspect(LOCK).await, None);
+    let grant = s.acquire("a").await;
+    s.pass(5_000);
+    let holding = Holding { name: LOCK.into(), owner: "a".into(), grant };
+    assert_eq!(s.inspect(LOCK).await, Some(holding));
+    s.wait("b").await;
+    s.release("a", grant.fence).await;
+    assert_eq!(s.inspect(LOCK).await, None);
+}
+
+async fn hold(s: &Subject, names: &[&str]) {
+    for name in names {
+        granted(s.ask_for(name, "a", TTL_MS, false).await);
+    }
+}
+
+async fn names(s: &Subject, limit: usize) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut after = None;
+    loop {
+        let page = s.list(after.as_deref(), limit).await;
+        assert!(page.locks.len() <= limit);
+        names.extend(page.locks.iter().map(|holding| holding.name.to_string()));
+        match page.next {
+            Some(next) => after = Some(next.to_string()),
+            None => return names,
+        }
+    }
+}
+
+/// Byte by byte; what is only waited for, or has ended, is left out.
+pub async fn a_listing_goes_by_name(s: Subject) {
+    hold(&s, &["over"]).await;
+    s.pass(TTL_MS);
+    hold(&s, &["b", "a", "B", "ä", "a "]).await;
+    let page = s.list(None, 1_000).await;
+    let names: Vec<&str> = page.locks.iter().map(|holding| &*holding.name).collect();
+    assert_eq!((names, page.next), (vec!["B", "a", "a ", "b", "ä"], None));
+    assert!(page.locks.iter().all(|holding| &*holding.owner == "a" && holding.grant.expires_at == s.now() + TTL_MS));
+}
+
+/// In pages of any size.
+pub async fn a_listing_is_paged(s: Subject) {
+    let all: Vec<String> = (0..25).map(|n| format!("lock-{n:02}")).collect();
+    hold(&s, &all.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    for limit in [1, 7, 25, 26] {
+        assert_eq!(names(&s, limit).await, all);
+    }
+}
+
+/// What is held and waited for stays.
+pub async fn a_sweep_changes_nothing_that_counts(s: Subject) {
+    hold(&s, &["over"]).await;
+    s.pass(TTL_MS);
+    let grant = s.acquire("a").await;
+    s.wait("b").await;
+    s.wait("c").await;
+    s.locks.sweep().await.expect("sweep");
+    assert_eq!(names(&s, 10).await, [LOCK]);
+    s.release("a", grant.fence).await;
+    s.locks.sweep().await.expect("sweep");
+    s.wait("c").await;
+    granted(s.ask("b", true).await);
+    granted(s.ask_for("over", "b", TTL_MS, false).await);
+}
