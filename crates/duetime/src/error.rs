@@ -77,7 +77,7 @@ impl Error {
 }
 
 /// Answers of the engine as answers of a client.
-#[cfg(feature = "embedded")]
+#[cfg(feature = "engine")]
 pub(crate) fn answers<T>(answers: duetime_core::engine::Answers<T>) -> Answers<T> {
     answers.into_iter().map(|answer| answer.map_err(Error::from)).collect()
 }

@@ -13,7 +13,7 @@
 //!
 //! # #[tokio::main]
 //! # pub async fn run() -> Result<(), duetime::Error> {
-//! let client = Client::memory().await?; // or Client::open("jobs.db"), or Client::connect("http://127.0.0.1:7300")
+//! let client = Client::memory().await?; // or Client::open("jobs.db"), or Client::connect("http://127.0.0.1:7300").await?
 //! client.push(Remind { user: 7 }).delay(Duration::from_millis(5)).key("remind-7").await?;
 //! let remind = |job: Remind, _: Context| async move { Ok(println!("user {}: it is time", job.user)) };
 //! Worker::new(&client).handler(remind).run_for(Duration::from_millis(50)).await?; // or run()

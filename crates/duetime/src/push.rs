@@ -150,7 +150,7 @@ impl From<wire::Pushed> for Pushed {
     }
 }
 
-#[cfg(feature = "embedded")]
+#[cfg(feature = "engine")]
 impl Pushed {
     /// A push as it stands at `now`.
     pub(crate) fn at(pushed: duetime_core::engine::Pushed, now: Millis) -> Self {

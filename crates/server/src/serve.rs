@@ -54,8 +54,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let address = args.listen;
     let listener = TcpListener::bind(address).await.map_err(|error| Error::Listen { address, error })?;
     let stop = stop_signal()?;
-    let engine = store::open(&args).await?;
-    banner::print(listener.local_addr()?, &args);
+    let opened = store::open(&args).await?;
+    banner::print(listener.local_addr()?, &args, &opened);
+    let engine = opened.engine;
     let app = App::new(engine.clone(), !args.allow_remote);
     http::serve(listener, app, stop).await;
     engine.stop().await?;

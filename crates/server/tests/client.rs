@@ -47,7 +47,7 @@ impl Server {
     }
 
     fn client(&self) -> Client {
-        Client::connect(&self.address).unwrap()
+        Client::connect(&self.address).await.unwrap()
     }
 }
 

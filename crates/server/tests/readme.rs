@@ -88,7 +88,7 @@ fn its_commands_work_as_they_stand() {
 #[expect(clippy::unit_arg, reason = "the program is to be short")]
 async fn example() -> Result<(), duetime::Error> {
     use std::time::Duration;
-    let client = duetime::Client::open("jobs.db").await?; // or Client::connect("http://127.0.0.1:7300")
+    let client = duetime::Client::open("jobs.db").await?; // or Client::connect("http://127.0.0.1:7300").await?
     client.push_raw("greet", *b"hello").delay(Duration::from_secs(2)).await?;
     let worker = duetime::Worker::new(&client).raw_handler("greet", async |payload, _| Ok(println!("{payload:?}")));
     worker.run_for(Duration::from_secs(5)).await?;

@@ -117,6 +117,9 @@ impl Engine {
         engine.in_background(|engine| async move { engine.drain().await });
         engine.in_background(|engine| async move { engine.prune().await });
         engine.in_background(|engine| async move { engine.sweep_locks().await });
+        if !engine.broker.is_volatile() {
+            engine.in_background(|engine| async move { engine.refresh_settings().await });
+        }
         engine.in_background(|engine| async move { engine.waiting.keep(engine.broker.as_ref()).await });
         Ok(engine)
     }

@@ -7,9 +7,12 @@ use crate::name;
 use crate::ports::{PutIf, Registry};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 /// The registry's kind of document for a queue's settings.
 const KIND: &str = "queue";
+/// How often what other processes set is looked at.
+const REFRESH_EVERY: Duration = Duration::from_millis(900);
 
 /// The settings of all queues that have some.
 #[derive(Debug, Default)]
@@ -47,6 +50,26 @@ impl Engine {
             self.broker.pause(&queue, settings.paused).await?;
             self.settings.set(queue, settings);
         }
+        Ok(())
+    }
+
+    /// Takes over what other processes set, for ever.
+    pub(super) async fn refresh_settings(&self) {
+        loop {
+            tokio::time::sleep(REFRESH_EVERY).await;
+            if let Err(error) = self.read_settings().await {
+                tracing::warn!(%error, "the settings of queues could not be read: those known before hold");
+            }
+        }
+    }
+
+    async fn read_settings(&self) -> Result<(), Error> {
+        let mut known = HashMap::new();
+        for document in self.registry.documents(KIND).await? {
+            let settings = parse(&document.name, &document.body)?;
+            known.insert(Arc::from(document.name.as_str()), Arc::new(settings));
+        }
+        *self.settings.known.write().expect("no panic under this lock") = known;
         Ok(())
     }
 

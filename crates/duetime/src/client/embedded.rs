@@ -29,10 +29,10 @@ struct Inner {
 }
 
 impl Embedded {
-    /// Starts an engine on the stores that `open` makes; `open` may block.
+    /// Starts an engine on the stores that `open` makes, on the engine's runtime.
     pub(super) async fn start<F>(open: F, options: engine::Options) -> Result<Self, Error>
     where
-        F: FnOnce() -> Result<Stores, CoreError> + Send + 'static,
+        F: Future<Output = Result<Stores, CoreError>> + Send + 'static,
     {
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -40,10 +40,7 @@ impl Embedded {
             .enable_all()
             .build()
             .map_err(|error| CoreError::Unavailable(format!("no thread for the engine: {error}")))?;
-        let started = runtime.spawn(async move {
-            let stores = tokio::task::spawn_blocking(open).await.map_err(|_| CoreError::Stopping)??;
-            Engine::start(stores, options).await
-        });
+        let started = runtime.spawn(async move { Engine::start(open.await?, options).await });
         match ended(started.await) {
             Ok(Ok(engine)) => Ok(Self(Arc::new(Inner { engine, runtime: Some(runtime) }))),
             Ok(Err(error)) | Err(error) => {

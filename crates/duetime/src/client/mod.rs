@@ -1,12 +1,14 @@
 //! The client: the same calls on a store in this process and on a server.
 
-#[cfg(feature = "embedded")]
+#[cfg(feature = "engine")]
 mod embedded;
 mod leases;
 mod manage;
 #[cfg(feature = "embedded")]
 mod open;
 mod pushes;
+#[cfg(feature = "redis")]
+mod redis;
 mod remote;
 
 #[cfg(feature = "embedded")]
@@ -14,14 +16,14 @@ pub use open::OpenOptions;
 pub use remote::ConnectOptions;
 
 use crate::error::Error;
-#[cfg(feature = "embedded")]
+#[cfg(feature = "engine")]
 use embedded::Embedded;
 use remote::Remote;
 use std::fmt;
 
-/// A handle on jobs: of a store that this process has opened, or of a server. Cheap to clone; clones share everything.
+/// A handle on jobs: of a store that this process has opened or shares with others, or of a server. Cheap to clone; clones share everything.
 ///
-/// The engine of an embedded store runs on threads of its own, so that handlers which block theirs do not hold it up.
+/// An engine in this process runs on threads of its own, so that handlers which block theirs do not hold it up.
 /// When the last clone is dropped it stops in the background; [`close`](Self::close) waits for that.
 #[derive(Clone)]
 pub struct Client {
@@ -31,7 +33,7 @@ pub struct Client {
 /// Where the calls go.
 #[derive(Clone)]
 enum Backend {
-    #[cfg(feature = "embedded")]
+    #[cfg(feature = "engine")]
     Embedded(Embedded),
     Remote(Remote),
 }
@@ -40,7 +42,7 @@ enum Backend {
 macro_rules! forward {
     ($client:ident.$call:ident($($argument:expr),*)) => {
         match &$client.backend {
-            #[cfg(feature = "embedded")]
+            #[cfg(feature = "engine")]
             $crate::client::Backend::Embedded(embedded) => embedded.$call($($argument),*).await,
             $crate::client::Backend::Remote(remote) => remote.$call($($argument),*).await,
         }
@@ -49,26 +51,35 @@ macro_rules! forward {
 use forward;
 
 impl Client {
-    /// A client of the server at `http://host:port`. Nothing is sent yet.
+    /// A client of what is at this address:
+    ///
+    /// - `http://host:port`: a server. Nothing is sent yet.
+    /// - `redis://[user:password@]host[:port][/db][?namespace=name]`, `rediss://` for TLS,
+    ///   `redis+sentinel://host:port,…/master[/db]`, `redis+cluster://host:port,…` (feature `redis`): jobs in Redis, which
+    ///   this process shares with all others that name the same namespace. Its engine runs here.
     ///
     /// # Errors
-    /// [`Error::Address`].
-    pub fn connect(address: &str) -> Result<Self, Error> {
-        Self::connect_with(address, ConnectOptions::default())
+    /// [`Error::Address`]; where Redis does not answer or cannot serve.
+    pub async fn connect(address: &str) -> Result<Self, Error> {
+        Self::connect_with(address, ConnectOptions::default()).await
     }
 
-    /// A client of the server at `http://host:port`.
+    /// As [`connect`](Self::connect), with options.
     ///
     /// # Errors
-    /// [`Error::Address`].
-    pub fn connect_with(address: &str, options: ConnectOptions) -> Result<Self, Error> {
+    /// As [`connect`](Self::connect).
+    pub async fn connect_with(address: &str, options: ConnectOptions) -> Result<Self, Error> {
+        #[cfg(feature = "redis")]
+        if address.starts_with("redis") {
+            return Ok(Self { backend: Backend::Embedded(redis::start(address, options).await?) });
+        }
         Ok(Self { backend: Backend::Remote(Remote::new(address, options)?) })
     }
 
     /// The same, for use on another runtime: connections belong to the runtime that made them.
     pub(crate) fn detached(&self) -> Self {
         match &self.backend {
-            #[cfg(feature = "embedded")]
+            #[cfg(feature = "engine")]
             Backend::Embedded(_) => self.clone(),
             Backend::Remote(remote) => Self { backend: Backend::Remote(remote.detached()) },
         }
@@ -92,8 +103,8 @@ impl Client {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.backend {
-            #[cfg(feature = "embedded")]
-            Backend::Embedded(_) => f.write_str("Client(embedded)"),
+            #[cfg(feature = "engine")]
+            Backend::Embedded(_) => f.write_str("Client(engine)"),
             Backend::Remote(remote) => write!(f, "Client({})", remote.address()),
         }
     }

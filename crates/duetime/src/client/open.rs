@@ -7,7 +7,7 @@ use duetime_core::engine::{Options, Stores};
 use duetime_core::memory::{Locks, Memory};
 use duetime_core::{Error as CoreError, SystemClock};
 use duetime_store::sqlite::{self, Durability, Sqlite};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How a store is opened.
@@ -52,7 +52,7 @@ impl Client {
     /// As [`open`](Self::open).
     pub async fn open_with(path: impl Into<PathBuf>, options: OpenOptions) -> Result<Self, Error> {
         let path = path.into();
-        let open = move || stores(Some(&path), options.durability);
+        let open = stores(Some(path), options.durability);
         Ok(Self { backend: Backend::Embedded(Embedded::start(open, options.engine).await?) })
     }
 
@@ -69,17 +69,18 @@ impl Client {
     /// # Errors
     /// As [`memory`](Self::memory).
     pub async fn memory_with(options: Options) -> Result<Self, Error> {
-        let open = || stores(None, Durability::None);
+        let open = stores(None, Durability::None);
         Ok(Self { backend: Backend::Embedded(Embedded::start(open, options).await?) })
     }
 }
 
 /// The wheel beside SQLite.
-fn stores(path: Option<&Path>, durability: Durability) -> Result<Stores, CoreError> {
-    let sqlite = Arc::new(match path {
-        Some(path) => Sqlite::open(path, sqlite::Options { durability })?,
-        None => Sqlite::memory()?,
+async fn stores(path: Option<PathBuf>, durability: Durability) -> Result<Stores, CoreError> {
+    let open = tokio::task::spawn_blocking(move || match path {
+        Some(path) => Sqlite::open(&path, sqlite::Options { durability }),
+        None => Sqlite::memory(),
     });
+    let sqlite = Arc::new(open.await.map_err(|_| CoreError::Stopping)??);
     let clock = Arc::new(SystemClock::new());
     let broker = Arc::new(Memory::new(clock.clone()));
     let locks = Arc::new(Locks::new(clock, sqlite.clone()));

@@ -66,7 +66,7 @@ impl Target {
                 loaded(&client).await?;
                 Ok(client)
             }
-            None => Ok(Client::connect(&self.address())?),
+            None => Ok(Client::connect(&self.address()).await?),
         }
     }
 

@@ -15,6 +15,10 @@ pub(crate) struct Args {
     /// The store's file, made where there is none; or `memory`, gone with the process
     #[arg(long, value_name = "PATH", env = "DUETIME_STORE", default_value = "duetime.db")]
     pub(super) store: PathBuf,
+    /// Jobs in Redis, shared with other servers, in place of a file: redis://[user:password@]host[:port][/db][?namespace=name],
+    /// rediss:// for TLS, redis+sentinel://host:port,…/master[/db], redis+cluster://host:port,…
+    #[arg(long, value_name = "URL", env = "DUETIME_BROKER", hide_env_values = true, conflicts_with_all = ["store", "durability"])]
+    pub(super) broker: Option<String>,
     /// When what was answered is on disk: `commit` before the answer, `interval` at most 50 ms after it, `none` when the
     /// system writes it
     #[arg(long, value_name = "WHEN", env = "DUETIME_DURABILITY", default_value = "commit")]

@@ -1,15 +1,38 @@
-//! The stores that an engine is started on: the wheel beside SQLite.
+//! The stores that an engine is started on: the wheel beside SQLite, or Redis.
 
 use super::args::Args;
 use duetime_core::engine::{Options, Stores};
 use duetime_core::memory::{Locks, Memory};
 use duetime_core::{Engine, Error, SystemClock};
-use duetime_store::sqlite::{self, Sqlite};
+use duetime_store::redis::{self, Redis};
+use duetime_store::sqlite::{self, Durability, Sqlite};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+/// An engine that runs, and what is to be said of where it keeps things.
+pub(super) struct Opened {
+    pub(super) engine: Engine,
+    /// What the store is.
+    pub(super) store: String,
+    /// What it could lose, and when.
+    pub(super) loss: String,
+}
+
 /// Opens the store and starts an engine on it.
-pub(super) async fn open(args: &Args) -> Result<Engine, Error> {
-    let (path, durability) = (args.file().cloned(), args.durability);
+pub(super) async fn open(args: &Args) -> Result<Opened, Error> {
+    let options = Options { payload_bytes_max: args.payload_max.0, ..Options::default() };
+    let (stores, store, loss) = match &args.broker {
+        Some(url) => shared(url).await?,
+        None => own(args.file().cloned(), args.durability).await?,
+    };
+    Ok(Opened { engine: Engine::start(stores, options).await?, store, loss })
+}
+
+async fn own(path: Option<PathBuf>, durability: Durability) -> Result<(Stores, String, String), Error> {
+    let (store, loss) = match &path {
+        None => ("memory".to_owned(), "everything, when this process ends"),
+        Some(path) => (format!("{} (SQLite, durability {durability})", path.display()), loss(durability)),
+    };
     let sqlite = tokio::task::spawn_blocking(move || match path {
         Some(path) => Sqlite::open(&path, sqlite::Options { durability }),
         None => Sqlite::memory(),
@@ -18,6 +41,20 @@ pub(super) async fn open(args: &Args) -> Result<Engine, Error> {
     let clock = Arc::new(SystemClock::new());
     let broker = Arc::new(Memory::new(clock.clone()));
     let locks = Arc::new(Locks::new(clock, sqlite.clone()));
-    let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks };
-    Engine::start(stores, Options { payload_bytes_max: args.payload_max.0, ..Options::default() }).await
+    Ok((Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks }, store, loss.to_owned()))
+}
+
+async fn shared(url: &str) -> Result<(Stores, String, String), Error> {
+    let redis = Redis::connect(url, redis::Options::default()).await?;
+    redis.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    let (store, loss) = (redis.to_string(), redis.loss().to_owned());
+    Ok((redis.stores(), store, loss))
+}
+
+fn loss(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Commit => "nothing that was acknowledged, as far as the disk keeps what it was told to sync",
+        Durability::Interval => "what was acknowledged in the last 50 ms, in a power failure; nothing in a crash",
+        Durability::None => "the whole file, in a power failure; nothing in a crash of this process",
+    }
 }

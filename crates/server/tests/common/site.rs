@@ -132,7 +132,7 @@ impl Site {
     pub(crate) fn start_again(&self) {
         *self.last_write.lock().unwrap() = self.now();
         let mut server = Server::begin(&self.store, self.listen);
-        let client = Client::connect(&format!("http://{}", server.address())).unwrap();
+        let client = Client::connect(&format!("http://{}", server.address())).await.unwrap();
         *self.server.lock().unwrap() = Some(server);
         let generation = self.up.borrow().as_ref().map_or(0, |up| up.generation + 1);
         self.up.send_replace(Some(Up { generation, client }));

@@ -75,7 +75,7 @@ pub(crate) struct RustWorker {
 
 impl RustWorker {
     pub(crate) fn start(site: &Site, runs: &Runs) -> Self {
-        let client = Client::connect(&format!("http://{}", site.address())).unwrap();
+        let client = Client::connect(&format!("http://{}", site.address())).await.unwrap();
         let (stop, told) = oneshot::channel::<()>();
         let runs = runs.clone();
         let worker = Worker::new(&client).queue(QUEUE).concurrency(CONCURRENCY).lease(LEASE);

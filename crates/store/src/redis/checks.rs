@@ -12,6 +12,14 @@ const VERSION_MIN: (u32, u32) = (6, 2);
 /// How far the clocks of this machine and of Redis may lie apart before that is said.
 const CLOCK_APART_S: u64 = 5;
 
+/// What is to be said of a server that is fit.
+#[derive(Clone, Debug)]
+pub(super) struct Fitness {
+    pub(super) warnings: Vec<String>,
+    pub(super) loss: String,
+    pub(super) version: String,
+}
+
 /// What a server says of itself.
 struct Info(HashMap<String, String>);
 
@@ -22,10 +30,14 @@ impl Info {
 }
 
 /// Refuses what cannot serve, and answers what is to be said.
-pub(super) async fn check(link: &Link) -> Result<Vec<String>, Error> {
+pub(super) async fn check(link: &Link) -> Result<Fitness, Error> {
     let info = info(link).await?;
     check_version(info.get("redis_version").unwrap_or_default())?;
-    let mut warnings = vec![what_can_be_lost(link, &info)];
+    let mut warnings = Vec::new();
+    let is_kept = info.get("aof_enabled") == Some("1");
+    if !is_kept {
+        warnings.push("Redis keeps no AOF: what it holds is gone when it stops; set appendonly yes".to_owned());
+    }
     match info.get("maxmemory_policy") {
         Some("noeviction") | None => {}
         Some(policy) => warnings.push(format!(
@@ -42,7 +54,8 @@ pub(super) async fn check(link: &Link) -> Result<Vec<String>, Error> {
             "the clock of Redis and that of this machine lie {apart} s apart: due times go by that of Redis; set both by NTP"
         ));
     }
-    Ok(warnings)
+    let version = info.get("redis_version").unwrap_or_default().to_owned();
+    Ok(Fitness { warnings, loss: what_can_be_lost(link, &info), version })
 }
 
 fn what_can_be_lost(link: &Link, info: &Info) -> String {
@@ -51,14 +64,14 @@ fn what_can_be_lost(link: &Link, info: &Info) -> String {
     let alone = match (info.get("aof_enabled"), info.get("aof_fsync")) {
         (Some("1"), Some("always")) => "nothing when Redis stops (appendfsync always)",
         (Some("1"), _) => "up to a second of changes when its machine stops (AOF, as long as appendfsync is everysec)",
-        _ => "everything since its last snapshot when Redis stops: set appendonly yes, or put a ledger beside it",
+        _ => "everything since its last snapshot, when Redis stops",
     };
     let over = if fails_over {
         "; and at a failover what the master had acknowledged and not yet passed on, usually less than a second"
     } else {
         ""
     };
-    format!("this set-up can lose {alone}{over}")
+    format!("{alone}{over}")
 }
 
 fn check_version(version: &str) -> Result<(), Error> {

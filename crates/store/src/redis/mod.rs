@@ -32,7 +32,9 @@ mod wake;
 
 use call::{Call, Text};
 use clock::RedisClock;
-use duetime_core::{Clock, Error};
+use duetime_core::engine::Stores;
+use duetime_core::memory::Locks;
+use duetime_core::{Clock, Error, SystemClock};
 use keys::Keys;
 use link::Link;
 use redis::Value;
@@ -97,7 +99,9 @@ pub struct Parts {
     requests: Requests,
     waker: Arc<Waker>,
     listener: JoinHandle<()>,
-    warnings: Vec<String>,
+    fitness: checks::Fitness,
+    /// The address, without user and password.
+    place: String,
 }
 
 impl Redis {
@@ -114,7 +118,7 @@ impl Redis {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let address = url::Address::parse(url)?;
         let link = Arc::new(Link::new(&address)?);
-        let warnings = checks::check(&link).await?;
+        let fitness = checks::check(&link).await?;
         let partitions = checks::partitions(&link, &address).await?;
         let keys = Keys::new(&address.namespace, partitions);
         let waker = Arc::new(Waker::default());
@@ -132,7 +136,8 @@ impl Redis {
             requests: Requests::new(),
             waker,
             listener,
-            warnings,
+            fitness,
+            place: url::masked(url),
         };
         let redis = Self { parts: Arc::new(parts) };
         redis.read_clock().await?;
@@ -142,10 +147,24 @@ impl Redis {
     }
 }
 
+impl Redis {
+    /// All that an engine needs, where Redis is its own ledger.
+    pub fn stores(self) -> Stores {
+        let redis = Arc::new(self);
+        let locks = Arc::new(Locks::new(Arc::new(SystemClock::new()), redis.clone()));
+        Stores { broker: redis.clone(), ledger: redis.clone(), registry: redis, locks }
+    }
+}
+
 impl Parts {
-    /// What is to be said at the start: what this set-up can lose, and what should be set otherwise.
+    /// What should be set otherwise.
     pub fn warnings(&self) -> &[String] {
-        &self.warnings
+        &self.fitness.warnings
+    }
+
+    /// What this set-up can lose, and when.
+    pub fn loss(&self) -> &str {
+        &self.fitness.loss
     }
 
     async fn read_clock(&self) -> Result<(), Error> {
@@ -246,6 +265,13 @@ impl Parts {
 impl Drop for Parts {
     fn drop(&mut self) {
         self.listener.abort();
+    }
+}
+
+/// What it is and where, without user and password.
+impl std::fmt::Display for Redis {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (Redis {}, {} partitions)", self.place, self.fitness.version, self.keys.partitions())
     }
 }
 

@@ -7,8 +7,8 @@ use crate::push::Pushed;
 use crate::request_id;
 use crate::wire;
 use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Listed, Outcome, Patch, Query,
-    QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest, Target,
+    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Listed, Options, Outcome, Patch,
+    Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest, Target,
 };
 use duetime_core::ports::Lease;
 use duetime_core::{Job, JobId, NewJob, OnConflict, Receipt, name};
@@ -25,18 +25,20 @@ const TIME_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 /// Leases extended at a time.
 const EXTENDS_MAX: usize = 16;
 
-/// How a server is spoken to.
+/// How a server, or a Redis, is spoken to.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectOptions {
-    /// How long a call may take, beside the wait that a reserve asks for; by default 30 s. Then the call answers
+    /// How long a call to a server may take, beside the wait that a reserve asks for; by default 30 s. Then the call answers
     /// [`Error::OutcomeUnknown`].
     pub time_limit: Duration,
+    /// How the engine is set up, where it runs in this process: limits and retention.
+    pub engine: Options,
 }
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        Self { time_limit: TIME_LIMIT_DEFAULT }
+        Self { time_limit: TIME_LIMIT_DEFAULT, engine: Options::default() }
     }
 }
 

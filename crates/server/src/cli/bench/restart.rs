@@ -48,7 +48,7 @@ pub(super) async fn run(args: Args) -> Result {
     let begin = Instant::now();
     let mut server = start(&path)?;
     let address = address(&mut server).await?;
-    let client = Client::connect(&address)?;
+    let client = Client::connect(&address).await?;
     let mut serving = None;
     let loaded = loop {
         if begin.elapsed() > TIME_LIMIT {

@@ -46,7 +46,7 @@ impl Subject {
 
     async fn bare(place: &Where) -> Result<Self> {
         if let Some(url) = &place.server {
-            let client = Client::connect(url)?;
+            let client = Client::connect(url).await?;
             client.health().await?;
             let host = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
             let name = format!("server {url}");
