@@ -53,6 +53,18 @@ enum Chore {
         #[arg(long, default_value_t = sim::KILL_ROUNDS, value_name = "N")]
         rounds: u32,
     },
+    /// Kill workers, servers and Redis itself under load, and account for every job
+    Chaos {
+        /// How many jobs; a half and a third of them where masters die, and where Redis is started again
+        #[arg(long, default_value_t = sim::CHAOS_JOBS, value_name = "N")]
+        jobs: u64,
+        /// Over how many seconds, in the same parts
+        #[arg(long, default_value_t = sim::CHAOS_SECONDS, value_name = "N")]
+        seconds: u64,
+        /// The seed of a run, to repeat its choices
+        #[arg(long, value_name = "SEED")]
+        seed: Option<u64>,
+    },
     /// Install the programs that the tests need, where they are missing
     Setup,
 }
@@ -65,6 +77,7 @@ fn main() -> ExitCode {
         Chore::Deps => lint::run_deps(),
         Chore::Sim { seeds, from } => shown(&sim::simulate(seeds, from)),
         Chore::Kill { rounds } => shown(&sim::kill(rounds)),
+        Chore::Chaos { jobs, seconds, seed } => shown(&sim::chaos(jobs, seconds, seed)),
         Chore::Setup => shown(&setup::install_missing()),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }

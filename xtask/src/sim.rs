@@ -1,7 +1,10 @@
-//! The two chores that look for lost jobs: the seeded simulation of the engine, and the real server under SIGKILL.
+//! The chores that look for lost jobs: the seeded simulation of the engine, the real server under SIGKILL, and many
+//! processes on one Redis in trouble.
 //!
-//! Both live with what they test (`crates/core/examples/sim.rs`, `crates/server/tests/kill/`); here they are only
-//! called.
+//! They live with what they test (`crates/core/examples/sim.rs`, `crates/server/tests/kill/`,
+//! `crates/server/tests/redis_chaos/`); here they are only called.
+
+use std::process::Command;
 
 use crate::repo::Metadata;
 use crate::{process, setup, test};
@@ -11,6 +14,11 @@ pub(crate) const SEEDS_IN_TEST: u64 = 2_000;
 
 /// Rounds of `cargo xtask kill` where none are asked for; `cargo xtask test` leaves the number to the test itself.
 pub(crate) const KILL_ROUNDS: u32 = 200;
+
+/// Jobs of `cargo xtask chaos` and the time over which they are due, where nothing else is asked for; `cargo xtask test`
+/// leaves both to the test itself.
+pub(crate) const CHAOS_JOBS: u64 = 200_000;
+pub(crate) const CHAOS_SECONDS: u64 = 60;
 
 /// Runs the simulation for the seeds `from`, `from + 1`, ... `from + seeds - 1`.
 pub(crate) fn simulate(seeds: u64, from: u64) -> Result<(), String> {
@@ -22,24 +30,35 @@ pub(crate) fn simulate(seeds: u64, from: u64) -> Result<(), String> {
 
 /// Runs the kill test with `rounds` rounds against the release binary, showing its progress.
 pub(crate) fn kill(rounds: u32) -> Result<(), String> {
+    let mut command = long_test("kill", &[])?;
+    command.env("DUETIME_KILL_ROUNDS", rounds.to_string());
+    process::run(command)
+}
+
+/// Runs the chaos test with so many jobs over so many seconds, showing its progress. The workers are the test's own
+/// program, so that is built for release, too.
+pub(crate) fn chaos(jobs: u64, seconds: u64, seed: Option<u64>) -> Result<(), String> {
+    setup::install_missing()?;
+    let mut command = long_test("redis_chaos", &["--release"])?;
+    command.env("DUETIME_CHAOS_JOBS", jobs.to_string()).env("DUETIME_CHAOS_SECONDS", seconds.to_string());
+    if let Some(seed) = seed {
+        command.env("DUETIME_CHAOS_SEED", seed.to_string());
+    }
+    process::run(command)
+}
+
+/// A test of the server's release binary that takes as long as it likes.
+fn long_test(name: &str, arguments: &[&str]) -> Result<Command, String> {
     let metadata = Metadata::read()?;
     test::build_server()?;
+    let which = ["-p", "duetime-server", "--test", name];
     // The profile `long` (`.config/nextest.toml`) lets a test run for as long as it likes.
     let mut command = if setup::has_nextest() {
-        process::cargo([
-            "nextest",
-            "run",
-            "--profile",
-            "long",
-            "--no-capture",
-            "-p",
-            "duetime-server",
-            "--test",
-            "kill",
-        ])
+        let nextest = ["nextest", "run", "--profile", "long", "--no-capture"];
+        process::cargo(nextest.iter().chain(&which).chain(arguments))
     } else {
-        process::cargo(["test", "-p", "duetime-server", "--test", "kill", "--", "--nocapture"])
+        process::cargo(["test"].iter().chain(&which).chain(arguments).chain(&["--", "--nocapture", "--test-threads=1"]))
     };
-    command.env("DUETIME_KILL_ROUNDS", rounds.to_string()).env(test::SERVER_BINARY, test::server_binary(&metadata));
-    process::run(command)
+    command.env(test::SERVER_BINARY, test::server_binary(&metadata));
+    Ok(command)
 }

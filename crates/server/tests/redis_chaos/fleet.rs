@@ -4,7 +4,7 @@ use crate::common::binary;
 use crate::worker::Orders;
 use duetime_core::{Clock as _, Millis, SystemClock};
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use tempfile::TempDir;
@@ -77,10 +77,6 @@ impl Fleet {
 
     pub(crate) fn now(&self) -> Millis {
         self.clock.wall()
-    }
-
-    pub(crate) fn redis(&self) -> &str {
-        &self.redis
     }
 
     pub(crate) fn server_urls(&self) -> Vec<String> {
@@ -164,9 +160,5 @@ impl Fleet {
     /// Ends all processes and keeps what they wrote.
     pub(crate) fn keep(self) -> PathBuf {
         self.folder.keep()
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
     }
 }

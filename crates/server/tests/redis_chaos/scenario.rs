@@ -3,7 +3,7 @@
 use crate::common::Random;
 use crate::fleet::Fleet;
 use crate::history::{self, Held, Leases, Line};
-use crate::pushes::{self, Acknowledged};
+use crate::pushes;
 use crate::verdict::Verdict;
 use duetime::{Client, Job, JobId, Query};
 use futures_util::future::join3;
@@ -28,6 +28,9 @@ pub(crate) struct Plan {
     pub(crate) jobs: u64,
     pub(crate) seconds: u64,
     pub(crate) seed: u64,
+    /// Whether a new master may forget what the old one had acknowledged. Sentinels on a loaded machine may replace the
+    /// new one, too, so that says nothing of when.
+    pub(crate) forgets: bool,
 }
 
 impl Plan {
@@ -41,6 +44,7 @@ impl Plan {
             jobs: number("DUETIME_CHAOS_JOBS").unwrap_or(JOBS_DEFAULT) / part,
             seconds: number("DUETIME_CHAOS_SECONDS").unwrap_or(SECONDS_DEFAULT) / part,
             seed: number("DUETIME_CHAOS_SEED").unwrap_or_else(|| u64::from(std::process::id())),
+            forgets: false,
         }
     }
 
@@ -54,9 +58,9 @@ impl Plan {
     }
 }
 
-/// Runs a plan on this Redis, with this trouble; what the trouble answers lives to the end.
-pub(crate) async fn run<T>(url: &str, plan: &Plan, trouble: impl AsyncFnOnce(&Fleet) -> T) -> Verdict {
-    let Plan { jobs, seconds, seed } = *plan;
+/// Runs a plan on this Redis, with this trouble, and answers what it comes to, and what the trouble answers.
+pub(crate) async fn run<T>(url: &str, plan: &Plan, trouble: impl AsyncFnOnce(&Fleet) -> T) -> (Verdict, T) {
+    let Plan { jobs, seconds, seed, forgets } = *plan;
     println!("{jobs} jobs over {seconds} s with DUETIME_CHAOS_SEED={seed}");
     let fleet = Fleet::start(url, plan.limit());
     let (mut random, direct) = (Random::new(seed), [url.to_owned()]);
@@ -81,25 +85,15 @@ pub(crate) async fn run<T>(url: &str, plan: &Plan, trouble: impl AsyncFnOnce(&Fl
             }
         }
     };
-    let (acknowledged, _servers) = tokio::select! { done = all => done, () = progress => unreachable!() };
+    let (acknowledged, servers) = tokio::select! { done = all => done, () = progress => unreachable!() };
     let records = records(&client).await;
     let (leases, wrong) = leases(&fleet);
-    verdict(fleet, &acknowledged, &records, &leases, wrong)
-}
-
-fn verdict(
-    fleet: Fleet,
-    acknowledged: &Acknowledged,
-    records: &BTreeMap<JobId, Job>,
-    leases: &Leases,
-    wrong: Vec<String>,
-) -> Verdict {
-    let verdict = Verdict::of(acknowledged, records, leases, &fleet.outages(), fleet.kills(), wrong);
+    let verdict = Verdict::of(&acknowledged, &records, &leases, &fleet.outages(), fleet.kills(), forgets, wrong);
     println!("{verdict}");
     if !verdict.wrong.is_empty() {
         println!("histories and logs are kept in {:?}", fleet.keep());
     }
-    verdict
+    (verdict, servers)
 }
 
 /// How many jobs are live, and how many are done.
