@@ -46,7 +46,7 @@ pub(super) fn remedy(error: &RedisError) -> Remedy {
         | ErrorKind::MasterNameNotFoundBySentinel
         | ErrorKind::Parse => Remedy::Reconnect,
         _ => match code(error) {
-            "BUSY" => Remedy::Wait,
+            "BUSY" | "NOREPLICAS" => Remedy::Wait,
             // Redis 6.2 wraps what a command within a script answers.
             _ if error.to_string().contains("READONLY") => Remedy::Reconnect,
             _ => Remedy::None,

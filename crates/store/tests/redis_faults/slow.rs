@@ -4,6 +4,7 @@ use crate::subject::{Subject, errors, until};
 use duetime_core::State;
 use duetime_core::testing::fixtures::success;
 use duetime_store::testing::RedisServer;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::thread;
 use std::time::Duration;
 
@@ -63,10 +64,8 @@ async fn calls_outlast_a_script_of_another() {
     let s = Subject::connect(&server.url()).await;
     s.push([1]).await.unwrap();
     let endless = thread::spawn({
-        let url = server.url();
-        let port: u16 = url.rsplit_once(':').and_then(|(_, rest)| rest.strip_suffix("/0")).unwrap().parse().unwrap();
+        let port = server.port();
         move || {
-            use std::io::{Read as _, Write as _};
             let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
             stream.write_all(b"EVAL \"while true do end\" 0\r\n").unwrap();
             let mut answer = [0; 100];
@@ -97,6 +96,46 @@ async fn calls_outlast_a_script_of_another() {
     assert!(endless.join().unwrap().starts_with("-ERR"));
     assert_eq!(reserve.await.unwrap().unwrap().len(), 1);
     assert!(errors(&server, "BUSY") > pings + looks, "the call was told, too");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_wait_for_enough_replicas() {
+    let server = RedisServer::start();
+    let s = Subject::connect(&server.url()).await;
+    s.push([1]).await.unwrap();
+    server.command(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let push = tokio::spawn({
+        let s = s.clone();
+        async move { s.push([2]).await }
+    });
+    until("the push to be refused, and made again", || errors(&server, "NOREPLICAS") >= 2).await;
+    assert!(!push.is_finished());
+    server.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    push.await.unwrap().unwrap();
+    assert_eq!(s.reserve(10).await.unwrap().len(), 2);
+}
+
+/// How many connections a server has refused, asked on one that it has.
+fn refused(stream: &mut std::net::TcpStream) -> u64 {
+    stream.write_all(b"INFO stats\r\n").unwrap();
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let count = lines.find_map(|line| line.strip_prefix("rejected_connections:").map(str::to_owned));
+    // The rest of the answer, which ends with an empty line.
+    let _ = lines.take_while(|line| !line.is_empty()).count();
+    count.expect("a count").parse().expect("a number")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_with_too_many_clients_is_asked_again() {
+    let server = RedisServer::with(&["--maxclients", "4"]);
+    let stream = |_| std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let mut streams: Vec<_> = (0..4).map(stream).collect();
+    let url = server.url();
+    let connect = tokio::spawn(async move { Subject::connect(&url).await });
+    until("two attempts to be refused", || refused(&mut streams[0]) >= 2).await;
+    assert!(!connect.is_finished());
+    drop(streams);
+    connect.await.unwrap().push([1]).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
