@@ -63,7 +63,7 @@ impl Broker for Redis {
     }
 
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
-        self.edit_live(edits).await
+        self.edit_jobs(&edits, false).await
     }
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {

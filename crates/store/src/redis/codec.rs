@@ -64,6 +64,21 @@ impl Record {
             && !(job.cancel_asked || self.rewritten || self.removed)
     }
 
+    /// As one value: id, length of the body, body, meta.
+    pub(super) fn packed(&self) -> Vec<u8> {
+        let body = self.body();
+        let length = u32::try_from(body.len()).expect("payloads are limited to 64 MiB");
+        [&self.job.id.get().to_be_bytes()[..], &length.to_be_bytes(), &body, &self.full_meta()].concat()
+    }
+
+    /// What that value was made of; `None` where it does not read back.
+    pub(super) fn unpacked(bytes: &[u8]) -> Option<Self> {
+        let (id, rest) = bytes.split_first_chunk::<8>()?;
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let (body, meta) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        Decoder::default().read(JobId::new(u64::from_be_bytes(*id))?, body, meta, &[])
+    }
+
     fn flags(&self) -> u16 {
         let job = &self.job;
         let flag = |set: bool, flag: u16| if set { flag } else { 0 };

@@ -9,6 +9,7 @@
 mod broker;
 mod bytes;
 mod call;
+mod change;
 mod checks;
 mod clock;
 mod codec;
