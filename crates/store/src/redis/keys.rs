@@ -78,13 +78,15 @@ impl Keys {
         keys
     }
 
-    /// In which partition a queue lives: FNV-1a (Fowler, Noll and Vo) of its name. It must never change.
+    /// In which partition a queue lives: FNV-1a (Fowler, Noll and Vo) of its name, mixed by the finalizer of SplitMix64
+    /// (Steele, Lea and Flood, 2014). It must never change.
     pub(super) fn partition_of(&self, queue: &str) -> u16 {
         let hash = queue
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-        // The high bits are the better mixed ones.
-        ((hash >> 32) % u64::from(self.partitions())) as u16
+        let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((hash ^ (hash >> 31)) % u64::from(self.partitions())) as u16
     }
 }
 

@@ -36,7 +36,7 @@ impl Parts {
                 for &i in &chosen {
                     let (_, receipt, result) = &plain[i];
                     text.push(&bytes(receipt.id));
-                    text.number(receipt.epoch);
+                    text.push(&receipt.epoch.to_be_bytes()[2..]);
                     text.push(&result.as_ref().map(|result| [b"=", &**result].concat()).unwrap_or_default());
                 }
             };
@@ -112,7 +112,7 @@ impl Parts {
         let arguments = |text: &mut super::Text| {
             text.number(0);
             text.push(&bytes(receipt.id));
-            text.number(receipt.epoch);
+            text.push(&receipt.epoch.to_be_bytes()[2..]);
             text.push(b"");
         };
         let mut reply = self.run(place(self, receipt.id), &scripts::SETTLE, &[], arguments).await?;
