@@ -4,7 +4,15 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::request_id;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::time::sleep;
+use tracing::debug;
+
+/// When to release what was granted to nobody, each after the one before: the request that was called off may still be on
+/// its way, and be read after the first release.
+const PAUSES: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(2)];
 
 /// Dropped before it has come to an end, it has whatever was granted released: also where the answer was lost. Only
 /// where the owner is its own: another one may hold more.
@@ -46,8 +54,15 @@ impl Drop for Attempt {
         }
         let (client, owner) = (self.client.for_keeper(), self.owner.clone());
         self.keeper.spawn(async move {
-            if let Err(error) = client.release_all(&owner).await {
-                tracing::debug!(%error, "a lock that nobody waits for any longer may be held until it expires");
+            for pause in PAUSES {
+                sleep(pause).await;
+                match client.release_all(&owner).await {
+                    Ok(done) if done.released > 0 => return,
+                    Ok(_) => {}
+                    Err(error) => {
+                        debug!(%error, "a lock that nobody waits for any longer may be held until it expires");
+                    }
+                }
             }
         });
     }
