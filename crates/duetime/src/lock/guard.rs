@@ -61,8 +61,8 @@ impl Guard {
     /// Is cancelled as soon as the lock may be lost: when the store says so, and at the latest when the time to live has
     /// passed since the last renewal that was answered was *sent*, whether or not the store can be reached. That is a
     /// hundredth earlier than the store counts it, for clocks that do not run alike.
-    pub fn lost(&self) -> CancellationToken {
-        self.lost.clone()
+    pub fn lost(&self) -> &CancellationToken {
+        &self.lost
     }
 
     /// Releases it, and waits until that is done.

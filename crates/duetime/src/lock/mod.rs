@@ -30,9 +30,10 @@ const RENEW_PART: u32 = 3;
 ///
 /// ```
 /// # #[cfg(feature = "embedded")]
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), duetime::Error> {
+/// # mod example {
 /// # use std::time::Duration;
+/// # #[tokio::main]
+/// # pub async fn run() -> Result<(), duetime::Error> {
 /// let client = duetime::Client::memory().await?;
 /// let lock = client.lock("stock-42").ttl(Duration::from_secs(10));
 /// if let Some(guard) = lock.try_acquire().await? {
@@ -45,8 +46,10 @@ const RENEW_PART: u32 = 3;
 /// }
 /// # Ok(())
 /// # }
-/// # #[cfg(not(feature = "embedded"))]
-/// # fn main() {}
+/// # }
+/// # #[cfg(feature = "embedded")]
+/// # example::run()?;
+/// # Ok::<(), duetime::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a lock is not acquired yet"]

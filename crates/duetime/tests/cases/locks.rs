@@ -45,7 +45,7 @@ pub(crate) async fn a_lock_has_one_holder(client: Client) {
 pub(crate) async fn a_guard_renews_itself(client: Client) {
     let lock = lock(&client).ttl(SHORT);
     let guard = held(&lock).await;
-    let (begin, lost) = (Instant::now(), guard.lost());
+    let (begin, lost) = (Instant::now(), guard.lost().clone());
     assert!(is_held(&lock.acquire(SHORT * 4).await.unwrap_err()), "it waits in vain");
     assert!(begin.elapsed() >= SHORT * 4);
     assert!(guard.is_held().await.unwrap() && !lost.is_cancelled());

@@ -30,8 +30,8 @@ use std::time::Duration;
   In the crontabs of five machines, for one of them to do it (held a while, since their clocks differ):
   0 3 * * *  duetime lock nightly --server http://queue:7300 -- sh -c './report.sh; sleep 20'
 
-Exit codes: the command's own, 128 + n where signal n ended it; 69 the lock is held, also after --wait (said only to a
-terminal); 70 it was lost; 75 try again later; 126 and 127 as in a shell.")]
+Exit codes: the command's own, 128 + n where signal n ended it; 69 the lock is held, also after --wait; 70 it was lost;
+75 try again later; 126 and 127 as in a shell. That it is held is said only to a terminal.")]
 pub(crate) struct Args {
     /// The lock: 1 to 255 bytes
     #[arg(value_name = "NAME")]
