@@ -19,6 +19,7 @@ mod jobs;
 mod keys;
 mod ledger;
 mod link;
+mod locks;
 mod outbox;
 mod put;
 mod registry;
@@ -41,6 +42,7 @@ use requests::Requests;
 use scripts::Script;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -95,6 +97,8 @@ pub struct Parts {
     /// Notes that were not forgotten, by partition, as last seen.
     backlog: Mutex<BTreeMap<u16, u64>>,
     requests: Requests,
+    /// The greatest fence that was given to this process.
+    last_fence: AtomicU64,
     waker: Arc<Waker>,
     listener: JoinHandle<()>,
     warnings: Vec<String>,
@@ -130,6 +134,7 @@ impl Redis {
             used: Mutex::default(),
             backlog: Mutex::default(),
             requests: Requests::new(),
+            last_fence: AtomicU64::new(0),
             waker,
             listener,
             warnings,
