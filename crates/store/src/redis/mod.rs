@@ -70,7 +70,7 @@ impl Default for Options {
     }
 }
 
-/// A broker in Redis, and where that is wanted a ledger: a cheap handle, to be cloned.
+/// A broker, a registry and locks in Redis, and where that is wanted a ledger: a cheap handle, to be cloned.
 #[derive(Clone)]
 pub struct Redis {
     parts: Arc<Parts>,

@@ -6,15 +6,13 @@ local claim = sized(owner) .. name
 local holder, fence, ends, given = held(name)
 
 local before = remembered(request)
-if before then
-  if holder == owner and fence == before[2] then return { micros, fence, ends, before[3] } end
-  return { micros, 0, 1, 1 }
-end
+if before and (holder ~= owner or fence ~= before[2]) then return { micros, 0, 1, 1 } end
 
 if holder == owner then
+  local is_new = before and before[3] or 0
   grant(claim, fence, now + ttl, ttl)
-  remember(request, fence, 0)
-  return { micros, fence, now + ttl, 0 }
+  remember(request, fence, is_new)
+  return { micros, fence, now + ttl, is_new }
 end
 
 local _, was_first = front(name)
