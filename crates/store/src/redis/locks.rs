@@ -1,8 +1,10 @@
 //! Locks of all processes of a namespace. All lie in one slot of a Cluster, in a few keys that every script names.
 //!
 //! What is remembered of a request lets it be sent again after a lost reply: it is answered as it was, and not carried
-//! out again where that comes late. The fences grow over all that Redis knows, what this process knows, and the time, so
-//! that they grow on where Redis was emptied.
+//! out again where that comes late.
+//!
+//! The fences grow over all that Redis knows, what this process was given, and the time in milliseconds. So they grow on
+//! where Redis was emptied; but not over those that other processes were given faster than one each millisecond.
 //!
 //! Grants, tickets and lost grants stay until they are swept; a request is forgotten after a minute.
 
@@ -15,7 +17,10 @@ use duetime_core::Error;
 use duetime_core::ports::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+/// How long nothing is granted where Redis was emptied: until its clock is past whatever fence it gave.
+const FENCE_PAUSE: Duration = Duration::from_millis(2);
 /// Most locks that one script releases or lets go of.
 const STEP_LOCKS: u64 = 100;
 
@@ -39,6 +44,25 @@ impl Redis {
         let mut reply = Reply::new(self.link.call(&call).await?)?;
         self.clock.read(reply.number()?, sent, self.clock.mark());
         Ok(reply)
+    }
+
+    /// Asks for a lock; `None` where Redis was emptied a moment ago.
+    async fn ask(&self, acquire: &Acquire) -> Result<Option<Acquired>, Error> {
+        let request = self.requests.begin();
+        let asked = self.run_locks(&scripts::LOCK_ACQUIRE, Some(&request), |arguments| {
+            push_claim(arguments, &acquire.name, &acquire.owner);
+            arguments.number(acquire.ttl_ms);
+            arguments.flag(acquire.waiting);
+            arguments.number(request.number);
+            arguments.number(self.last_fence.load(Ordering::Relaxed));
+        });
+        let mut reply = asked.await?;
+        let (fence, first, second) = (unsigned(&mut reply)?, unsigned(&mut reply)?, unsigned(&mut reply)?);
+        if fence == 0 {
+            return Ok((second > 0).then_some(Acquired::Held { expires_in_ms: first, again_in_ms: second }));
+        }
+        self.last_fence.fetch_max(fence, Ordering::Relaxed);
+        Ok(Some(Acquired::Granted { grant: grant(fence, first), is_new: second != 0 }))
     }
 
     async fn held_locks(&self, from: &[u8], to: &[u8], limit: usize) -> Result<LockPage, Error> {
@@ -69,21 +93,12 @@ impl Locks for Redis {
     }
 
     async fn acquire(&self, acquire: Acquire) -> Result<Acquired, Error> {
-        let request = self.requests.begin();
-        let asked = self.run_locks(&scripts::LOCK_ACQUIRE, Some(&request), |arguments| {
-            push_claim(arguments, &acquire.name, &acquire.owner);
-            arguments.number(acquire.ttl_ms);
-            arguments.flag(acquire.waiting);
-            arguments.number(request.number);
-            arguments.number(self.last_fence.load(Ordering::Relaxed));
-        });
-        let mut reply = asked.await?;
-        let (fence, first, second) = (unsigned(&mut reply)?, unsigned(&mut reply)?, unsigned(&mut reply)?);
-        if fence == 0 {
-            return Ok(Acquired::Held { expires_in_ms: first, again_in_ms: second });
+        loop {
+            if let Some(acquired) = self.ask(&acquire).await? {
+                return Ok(acquired);
+            }
+            tokio::time::sleep(FENCE_PAUSE).await;
         }
-        self.last_fence.fetch_max(fence, Ordering::Relaxed);
-        Ok(Acquired::Granted { grant: grant(fence, first), is_new: second != 0 })
     }
 
     async fn abandon(&self, name: &Arc<str>, owner: &Arc<str>) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 -- Grants a lock, or has its owner wait. ARGV[3]: the lock; [4]: its owner; [5]: the time to live; [6]: whether it waits;
 -- [7]: the request's number; [8]: a fence that was given. Answers fence, end and whether that is new; or 0, when the lock
--- may be had, and when to ask again, both in ms from now.
+-- may be had, and when to ask again, both in ms from now: at no time where the last fence is not known, for it may have
+-- been given in this very millisecond.
 local name, owner, ttl, waits, request = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1', tonumber(ARGV[7])
 local claim = sized(owner) .. name
 local holder, fence, ends, given = held(name)
@@ -18,7 +19,12 @@ end
 local _, was_first = front(name)
 local is_first = first(name)
 if not holder and (not is_first or is_first == owner) then
-  fence = math.max(tonumber(redis.call('GET', FENCE) or 0) + 1, tonumber(ARGV[8]) + 1, now)
+  local last = redis.call('GET', FENCE)
+  if not last then
+    redis.call('SET', FENCE, string.format('%.0f', now))
+    return { micros, 0, 0, 0 }
+  end
+  fence = math.max(tonumber(last) + 1, tonumber(ARGV[8]) + 1, now)
   redis.call('SET', FENCE, string.format('%.0f', fence))
   redis.call('HSET', HOLDERS, name, owner)
   redis.call('ZADD', NAMES, 0, name)
