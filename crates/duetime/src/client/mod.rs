@@ -89,7 +89,7 @@ impl Client {
     /// The same, for the thread that keeps locks: all clones share its connections.
     pub(crate) fn for_keeper(&self) -> Self {
         match &self.backend {
-            #[cfg(feature = "embedded")]
+            #[cfg(feature = "engine")]
             Backend::Embedded(_) => self.clone(),
             Backend::Remote(remote) => Self { backend: Backend::Remote(remote.for_keeper()) },
         }

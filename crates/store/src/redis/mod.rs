@@ -20,6 +20,7 @@ mod jobs;
 mod keys;
 mod ledger;
 mod link;
+mod locks;
 mod outbox;
 mod put;
 mod registry;
@@ -34,8 +35,7 @@ mod wake;
 use call::{Call, Text};
 use clock::RedisClock;
 use duetime_core::engine::Stores;
-use duetime_core::memory::Locks;
-use duetime_core::{Clock, Error, SystemClock};
+use duetime_core::{Clock, Error};
 use keys::Keys;
 use link::Link;
 use redis::Value;
@@ -44,6 +44,7 @@ use requests::Requests;
 use scripts::Script;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -71,7 +72,7 @@ impl Default for Options {
     }
 }
 
-/// A broker in Redis, and where that is wanted a ledger: a cheap handle, to be cloned.
+/// A broker, a registry and locks in Redis, and where that is wanted a ledger: a cheap handle, to be cloned.
 #[derive(Clone)]
 pub struct Redis {
     parts: Arc<Parts>,
@@ -98,6 +99,8 @@ pub struct Parts {
     /// Notes that were not forgotten, by partition, as last seen.
     backlog: Mutex<BTreeMap<u16, u64>>,
     requests: Requests,
+    /// The greatest fence that was given to this process.
+    last_fence: AtomicU64,
     waker: Arc<Waker>,
     listener: JoinHandle<()>,
     fitness: checks::Fitness,
@@ -135,6 +138,7 @@ impl Redis {
             used: Mutex::default(),
             backlog: Mutex::default(),
             requests: Requests::new(),
+            last_fence: AtomicU64::new(0),
             waker,
             listener,
             fitness,
@@ -152,8 +156,7 @@ impl Redis {
     /// All that an engine needs, where Redis is its own ledger.
     pub fn stores(self) -> Stores {
         let redis = Arc::new(self);
-        let locks = Arc::new(Locks::new(Arc::new(SystemClock::new()), redis.clone()));
-        Stores { broker: redis.clone(), ledger: redis.clone(), registry: redis, locks }
+        Stores { broker: redis.clone(), ledger: redis.clone(), registry: redis.clone(), locks: redis }
     }
 }
 

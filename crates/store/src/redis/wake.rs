@@ -7,7 +7,7 @@
 //! next time, and one that won does not.
 
 use super::link::Link;
-use duetime_core::ports::Wake;
+use duetime_core::ports::{TurnWake, Wake};
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, RedisResult, Value};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,7 @@ const LOSSES_MAX: u32 = 10;
 #[derive(Default)]
 pub(super) struct Waker {
     queues: OnceLock<Wake>,
-    locks: OnceLock<Arc<dyn Fn(Option<&str>) + Send + Sync>>,
+    locks: OnceLock<TurnWake>,
     called: AtomicU32,
     losses: AtomicU32,
 }
@@ -38,7 +38,7 @@ impl Waker {
         assert!(self.queues.set(wake).is_ok(), "a broker is watched by one engine");
     }
 
-    pub(super) fn watch_locks(&self, wake: Arc<dyn Fn(Option<&str>) + Send + Sync>) {
+    pub(super) fn watch_locks(&self, wake: TurnWake) {
         assert!(self.locks.set(wake).is_ok(), "locks are watched by one engine");
     }
 
@@ -68,9 +68,9 @@ impl Waker {
         }
     }
 
-    fn wake_lock(&self, name: Option<&str>) {
+    fn wake_lock(&self, name: &str, owner: &str) {
         if let Some(wake) = self.locks.get() {
-            wake(name);
+            wake(&Arc::from(name), &Arc::from(owner));
         }
     }
 }
@@ -103,8 +103,8 @@ pub(super) async fn listen(link: Arc<Link>, channels: Channels, waker: Arc<Waker
                     // Nobody waits for it where the caller has gone away.
                     let _ = begun.send(());
                 }
+                // Who waits for a lock asks again by itself, at least every second.
                 waker.wake(None);
-                waker.wake_lock(None);
                 hear(&mut connection, &mut messages, &channels, &waker).await;
             }
             Err(error) => tracing::debug!(%error, "could not subscribe to what Redis publishes"),
@@ -139,13 +139,15 @@ async fn hear(
     }
 }
 
-/// A message is its channel, and the name of a queue or lock.
+/// A message is its channel, and the name of a queue, or a lock and an owner.
 fn tell(data: &[Value], channels: &Channels, waker: &Arc<Waker>) {
-    let [Value::BulkString(channel), Value::BulkString(name)] = data else { return };
-    let Ok(name) = std::str::from_utf8(name) else { return };
+    let [Value::BulkString(channel), Value::BulkString(message)] = data else { return };
     if channel == channels.locks.as_bytes() {
-        waker.wake_lock(Some(name));
+        if let Some((name, owner)) = turn(message) {
+            waker.wake_lock(name, owner);
+        }
     } else if channel == channels.queues.as_bytes() {
+        let Ok(name) = std::str::from_utf8(message) else { return };
         waker.call();
         let (handicap, queue) = (waker.handicap(), Arc::from(name));
         if handicap.is_zero() {
@@ -157,5 +159,26 @@ fn tell(data: &[Value], channels: &Channels, waker: &Arc<Waker>) {
                 waker.wake(Some(&queue));
             });
         }
+    }
+}
+
+/// A lock's name, after a byte that says how long it is, and the owner who is the first in its line.
+fn turn(message: &[u8]) -> Option<(&str, &str)> {
+    let (&length, rest) = message.split_first()?;
+    let (name, owner) = rest.split_at_checked(length.into())?;
+    Some((std::str::from_utf8(name).ok()?, std::str::from_utf8(owner).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_a_name_and_an_owner() {
+        assert_eq!(turn(b"\x02a\0b"), Some(("a\0", "b")));
+        let (name, owner) = ("n".repeat(255), "ö".repeat(100));
+        let message = [&[255], name.as_bytes(), owner.as_bytes()].concat();
+        assert_eq!(turn(&message), Some((name.as_str(), owner.as_str())));
+        assert_eq!([turn(b""), turn(b"\x02a"), turn(b"\x01\xffb")], [None; 3]);
     }
 }
