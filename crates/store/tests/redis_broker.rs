@@ -7,10 +7,9 @@ use duetime_store::testing::shared_redis;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Each in a namespace of its own.
 async fn broker(clock: Arc<ManualClock>) -> Arc<dyn Broker> {
     static LAST: AtomicU32 = AtomicU32::new(0);
-    let url = format!("{}?namespace=t{}", shared_redis().url(), LAST.fetch_add(1, Ordering::Relaxed));
+    let url = format!("{}?namespace=case{}", shared_redis().url(), LAST.fetch_add(1, Ordering::Relaxed));
     let options = Options { is_ledger: false, clock: Some(clock), ..Options::default() };
     Arc::new(Redis::connect(&url, options).await.expect("connected"))
 }

@@ -7,6 +7,7 @@
 use super::server::Server;
 use duetime::{Client, Error};
 use duetime_core::{Clock, Millis, SystemClock};
+use futures_util::FutureExt as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -132,7 +133,8 @@ impl Site {
     pub(crate) fn start_again(&self) {
         *self.last_write.lock().unwrap() = self.now();
         let mut server = Server::begin(&self.store, self.listen);
-        let client = Client::connect(&format!("http://{}", server.address())).await.unwrap();
+        let connecting = Client::connect(&format!("http://{}", server.address())).now_or_never();
+        let client = connecting.expect("nothing is sent yet").unwrap();
         *self.server.lock().unwrap() = Some(server);
         let generation = self.up.borrow().as_ref().map_or(0, |up| up.generation + 1);
         self.up.send_replace(Some(Up { generation, client }));

@@ -5,6 +5,7 @@ use crate::runs::{Run, Runs};
 use crate::shop::QUEUE;
 use duetime::{Client, Summary, Worker};
 use duetime_core::{Clock, Receipt, SystemClock};
+use futures_util::FutureExt as _;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::File;
@@ -75,7 +76,8 @@ pub(crate) struct RustWorker {
 
 impl RustWorker {
     pub(crate) fn start(site: &Site, runs: &Runs) -> Self {
-        let client = Client::connect(&format!("http://{}", site.address())).await.unwrap();
+        let connecting = Client::connect(&format!("http://{}", site.address())).now_or_never();
+        let client = connecting.expect("nothing is sent yet").unwrap();
         let (stop, told) = oneshot::channel::<()>();
         let runs = runs.clone();
         let worker = Worker::new(&client).queue(QUEUE).concurrency(CONCURRENCY).lease(LEASE);

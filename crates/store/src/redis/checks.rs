@@ -44,6 +44,10 @@ pub(super) async fn check(link: &Link) -> Result<Fitness, Error> {
             "maxmemory-policy is {policy}: Redis may throw jobs away when memory runs short; set it to noeviction"
         )),
     }
+    if info.get("cluster_enabled") == Some("1") && !link.is_cluster() {
+        // It would serve what happens to lie in its own slots.
+        return Err(Error::Unusable("this Redis is a node of a Cluster: name it as redis+cluster://".into()));
+    }
     if info.get("role") == Some("slave") {
         return Err(Error::Unusable(
             "this Redis is a read-only replica: name its master, or use redis+sentinel://".into(),
@@ -63,6 +67,9 @@ fn what_can_be_lost(link: &Link, info: &Info) -> String {
         link.is_cluster() || link.is_sentinel() || info.get("connected_slaves").is_some_and(|count| count != "0");
     let alone = match (info.get("aof_enabled"), info.get("aof_fsync")) {
         (Some("1"), Some("always")) => "nothing when Redis stops (appendfsync always)",
+        (Some("1"), Some("no")) => {
+            "what its system has not written yet, often half a minute, when its machine stops (appendfsync no)"
+        }
         (Some("1"), _) => "up to a second of changes when its machine stops (AOF, as long as appendfsync is everysec)",
         _ => "everything since its last snapshot, when Redis stops",
     };
@@ -130,12 +137,17 @@ async fn clocks_apart(link: &Link) -> Result<Option<u64>, Error> {
 pub(super) async fn partitions(link: &Link, address: &Address) -> Result<u16, Error> {
     let key = super::keys::Keys::new(&address.namespace, 0).own("partitions");
     let wanted = address.partitions.unwrap_or_else(|| address.partitions_default());
-    let mut set = redis::cmd("SET");
-    set.arg(&key).arg(wanted).arg("NX");
-    link.query(&set).await?;
     let mut get = redis::cmd("GET");
     get.arg(&key);
-    let found = u16::try_from(super::reply::number(&link.query(&get).await?)?).unwrap_or(0);
+    let mut found = link.query(&get).await?;
+    if found == Value::Nil {
+        // Only then: a Redis that is full takes no `SET`, and must be connected to all the same.
+        let mut set = redis::cmd("SET");
+        set.arg(&key).arg(wanted).arg("NX");
+        link.query(&set).await?;
+        found = link.query(&get).await?;
+    }
+    let found = u16::try_from(super::reply::number(&found)?).unwrap_or(0);
     match address.partitions {
         Some(wanted) if wanted != found => Err(Error::Unusable(format!(
             "the namespace {:?} has {found} partitions, which were fixed when it was made; the address asks for {wanted}",

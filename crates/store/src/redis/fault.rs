@@ -69,6 +69,8 @@ pub(super) fn told(error: &RedisError) -> Error {
             "this Redis is part of a Cluster whose slots are moving, or is named as a single server: for a Cluster use \
              redis+cluster:// ({text})"
         ))
+    } else if error.kind() == ErrorKind::RESP3NotSupported {
+        Error::Unusable("Redis 6.2 or later, or Valkey, is needed; this one does not even know HELLO".into())
     } else if matches!(error.kind(), ErrorKind::AuthenticationFailed) || says("NOAUTH") || says("WRONGPASS") {
         Error::Unusable(format!("Redis refuses this user or password: {text}"))
     } else if says("NOPERM") {

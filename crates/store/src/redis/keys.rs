@@ -92,15 +92,15 @@ impl Keys {
         keys
     }
 
-    /// In which partition a queue lives: FNV-1a (Fowler, Noll and Vo) of its name, mixed by the finalizer of SplitMix64
-    /// (Steele, Lea and Flood, 2014). It must never change.
+    /// In which partition a queue lives: FNV-1a (Fowler, Noll and Vo) of its name, and the last step of MurmurHash3
+    /// (Appleby) since names that differ in their last bytes alone differ in few bits before it. It must never change.
     pub(super) fn partition_of(&self, queue: &str) -> u16 {
         let hash = queue
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-        let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((hash ^ (hash >> 31)) % u64::from(self.partitions())) as u16
+        let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        ((hash ^ (hash >> 33)) % u64::from(self.partitions())) as u16
     }
 }
 
@@ -111,9 +111,17 @@ mod tests {
     #[test]
     fn a_queue_keeps_its_partition() {
         let keys = Keys::new("n", 256);
-        let found: Vec<u16> = ["default", "orders", "mail"].map(|queue| keys.partition_of(queue)).to_vec();
-        assert_eq!(found, [keys.partition_of("default"), keys.partition_of("orders"), keys.partition_of("mail")]);
-        let used: std::collections::BTreeSet<u16> = (0..2_000).map(|n| keys.partition_of(&format!("q{n}"))).collect();
-        assert!(used.len() > 250, "{} of 256", used.len());
+        assert_eq!(["default", "orders", "mail"].map(|queue| keys.partition_of(queue)), [173, 185, 202]);
+    }
+
+    #[test]
+    fn queues_that_are_numbered_spread_over_the_partitions() {
+        let keys = Keys::new("n", 256);
+        let used = |count: u32| {
+            let partitions = (0..count).map(|n| keys.partition_of(&format!("queue-{n}")));
+            partitions.collect::<std::collections::BTreeSet<u16>>().len()
+        };
+        assert!(used(20) >= 17, "20 queues in {} partitions", used(20));
+        assert!(used(2_000) > 250, "2,000 queues in {} partitions", used(2_000));
     }
 }

@@ -161,10 +161,16 @@ fn ids(leases: Vec<Lease>) -> Vec<JobId> {
 }
 
 /// Makes a test of each case, on brokers that this async function makes: `async fn(Arc<ManualClock>) -> Arc<dyn Broker>`.
+///
+/// With `broker_cases_in_one:` before the function it makes one test of all, `every_case`, for brokers that are dear to
+/// set up: where each test has a process of its own, only one test can share what it has set up.
 #[macro_export]
 macro_rules! broker_suite {
     ($make:path) => {
-        $crate::broker_cases! { $make =>
+        $crate::broker_suite! { broker_cases: $make }
+    };
+    ($cases:ident: $make:path) => {
+        $crate::$cases! { $make =>
             burst { a_burst_keeps_its_order_and_lets_others_through }
             edits {
                 a_waiting_job_is_cancelled a_running_job_is_asked_to_stop a_running_job_is_not_updated
@@ -262,5 +268,23 @@ macro_rules! broker_cases {
                 }
             )*
         })*
+    };
+}
+
+/// Makes one test of all named cases, which prints each before it runs.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! broker_cases_in_one {
+    ($make:path => $($module:ident { $($case:ident)* })*) => {
+        #[tokio::test]
+        async fn every_case() {
+            $($(
+                println!(concat!(stringify!($module), "::", stringify!($case)));
+                let clock = ::std::sync::Arc::new($crate::testing::ManualClock::new());
+                let broker = $make(clock.clone()).await;
+                let subject = $crate::testing::broker_suite::Subject::new(broker, clock);
+                ::std::boxed::Box::pin($crate::testing::broker_suite::$module::$case(subject)).await;
+            )*)*
+        }
     };
 }

@@ -1,0 +1,117 @@
+//! Machines whose clocks are wrong, beside one Redis: its clock alone says when a job is due, and when a lease ends.
+
+use duetime::{Client, Job, ReserveRequest, Source};
+use duetime_store::testing::RedisServer;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const DELAY_MS: u64 = 2_000;
+const DELAY: &str = "2s";
+const LEASE_MS: u64 = 1_500;
+/// How late something may be on a loaded machine; far less than the clocks are wrong.
+const LATE_MS_MAX: u64 = 20_000;
+const QUEUE: &str = "q";
+
+/// A program whose clock is wrong by as much as `faketime` is told, such as `+10m`.
+fn with_clock(wrong: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("faketime");
+    // It waits for the program: both end together.
+    command.args(["-m", "--exclude-monotonic", "-f", wrong, env!("CARGO_BIN_EXE_duetime")]).args(arguments);
+    command.env_remove("DUETIME_SERVER").process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
+/// A server with a wrong clock.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(wrong: &str, redis: &RedisServer) -> Self {
+        let arguments = ["serve", "--log-level", "warn", "--listen", "127.0.0.1:0", "--broker", &redis.url()];
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let mut command = with_clock(wrong, &arguments);
+        command.stderr(log.reopen().unwrap());
+        let mut child = command.spawn().expect("faketime: cargo xtask setup");
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let url = lines.filter_map(|line| Some(line.trim().strip_prefix("listening on ")?.to_owned())).next();
+        let server = Self { child, url: url.expect("the server begins to listen") };
+        let said = std::fs::read_to_string(log.path()).unwrap();
+        assert!(["599", "600", "601"].iter().any(|apart| said.contains(&format!("lie {apart} s apart"))), "{said}");
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let group = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        let _ = killpg(group, Signal::SIGKILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// The clock of Redis, in milliseconds.
+fn now(redis: &RedisServer) -> u64 {
+    let time = redis.command(&["TIME"]);
+    let mut parts = time.lines().map(|part| part.parse::<u64>().unwrap());
+    parts.next().unwrap() * 1_000 + parts.next().unwrap() / 1_000
+}
+
+/// Waits for the next job, and says between which instants of Redis it was handed out.
+async fn next(client: &Client, redis: &RedisServer) -> (Job, u64) {
+    let from = Source::Queues(vec![QUEUE.into()]);
+    let request = ReserveRequest { from, limit: 1, lease_ms: Some(LEASE_MS), wait_ms: 60_000, request_id: None };
+    let job = client.reserve(request).await.unwrap().leases.remove(0).job;
+    (job, now(redis))
+}
+
+fn is_between(what: &str, least: u64, at: u64, most: u64) {
+    assert!((least..=most).contains(&at), "{what}: {least} <= {at} <= {most}");
+}
+
+async fn the_clock_of_redis_decides(wrong: &str) {
+    let redis = RedisServer::start();
+    let server = Server::start(wrong, &redis);
+    let (remote, right) = (Client::connect(&server.url).await.unwrap(), Client::connect(&redis.url()).await.unwrap());
+
+    // Pushed through the server, and by a command that goes to Redis by itself; handed out by the server and here.
+    for by_command in [false, true] {
+        let before = now(&redis);
+        if by_command {
+            let arguments = ["push", "--queue", QUEUE, "--delay", DELAY, "--server", &redis.url(), "1"];
+            let output = with_clock(wrong, &arguments).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        } else {
+            remote.push_raw("k", *b"1").queue(QUEUE).delay(Duration::from_millis(DELAY_MS)).await.unwrap();
+        }
+        let after = now(&redis);
+        let giver = if by_command { &right } else { &remote };
+        let (job, handed_out) = next(giver, &redis).await;
+        is_between("due", before + DELAY_MS, job.due_at, after + DELAY_MS);
+        is_between("handed out", job.due_at, job.started_at.unwrap(), handed_out);
+        is_between("handed out", job.due_at, handed_out, job.due_at + LATE_MS_MAX);
+        // Nobody settles it: the other one gets it when the lease is over, and not before.
+        let taker = if by_command { &remote } else { &right };
+        let lease_until = job.lease_until.unwrap();
+        is_between("the lease's end", job.started_at.unwrap() + LEASE_MS, lease_until, handed_out + LEASE_MS);
+        let (again, _) = next(taker, &redis).await;
+        assert_eq!((again.id, again.attempt), (job.id, 2));
+        is_between("handed out again", lease_until, again.started_at.unwrap(), lease_until + LATE_MS_MAX);
+        taker.complete(again.receipt(), None).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_ahead_makes_nothing_early() {
+    the_clock_of_redis_decides("+10m").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_behind_makes_nothing_late() {
+    the_clock_of_redis_decides("-10m").await;
+}

@@ -1,0 +1,106 @@
+//! Connections that break.
+
+use crate::subject::{Subject, until};
+use duetime_core::ports::{Broker as _, Recorded};
+use duetime_core::testing::fixtures::{QUEUE, id, success};
+use duetime_core::{Error, JobId, State};
+use duetime_store::testing::RedisServer;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+const TASKS: u64 = 8;
+const JOBS: u64 = 5_000;
+const BATCH: u64 = 5;
+const KILL_EVERY: Duration = Duration::from_millis(20);
+
+/// How often each job was handed out, and each was completed.
+#[derive(Default)]
+struct Seen {
+    leases: Mutex<BTreeMap<JobId, u32>>,
+    ends: Mutex<BTreeMap<JobId, u32>>,
+    ended: AtomicU64,
+}
+
+/// Pushes its share, and works off whatever there is.
+async fn work(s: Subject, numbers: std::ops::Range<u64>, seen: Arc<Seen>) -> Result<(), Error> {
+    let mut numbers = numbers.step_by(BATCH as usize);
+    while seen.ended.load(Ordering::Relaxed) < JOBS {
+        if let Some(first) = numbers.next() {
+            let recorded = s.push(first..first + BATCH).await?;
+            assert_eq!(recorded.len() as u64, BATCH);
+            assert!(recorded.iter().all(|recorded| !matches!(recorded, Recorded::KeyHeld(_))));
+        }
+        let jobs = s.reserve(BATCH as usize).await?;
+        for job in &jobs {
+            *seen.leases.lock().unwrap().entry(job.id).or_default() += 1;
+        }
+        let decisions = jobs.iter().map(|job| (job.receipt(), success())).collect();
+        let states = s.redis.settle(decisions).await?.states;
+        for (job, state) in jobs.iter().zip(states) {
+            assert_eq!(state, Some(State::Succeeded), "{}", job.receipt());
+            *seen.ends.lock().unwrap().entry(job.id).or_default() += 1;
+            seen.ended.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_or_done_twice_over_lost_connections() {
+    let server = RedisServer::start();
+    let s = Subject::connect(&server.url()).await;
+    let seen = Arc::new(Seen::default());
+    let is_over = AtomicBool::new(false);
+    let (mut ticks, mut kills) = (tokio::time::interval(KILL_EVERY), 0_u32);
+    let killing = async {
+        while !is_over.load(Ordering::Relaxed) {
+            ticks.tick().await;
+            kills += server.command(&["CLIENT", "KILL", "TYPE", "normal"]).parse::<u32>().unwrap();
+        }
+    };
+    let working = async {
+        let mut tasks = JoinSet::new();
+        for task in 0..TASKS {
+            let (from, to) = (1 + task * JOBS / TASKS, 1 + (task + 1) * JOBS / TASKS);
+            tasks.spawn(work(s.clone(), from..to, seen.clone()));
+        }
+        while let Some(worked) = tasks.join_next().await {
+            worked.unwrap().unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    };
+    futures_util::future::join(killing, working).await;
+    println!("{kills} connections were cut");
+    assert!(kills >= 10, "{kills} connections were cut");
+    let once: BTreeMap<JobId, u32> = (1..=JOBS).map(|n| (id(n), 1)).collect();
+    assert_eq!(*seen.leases.lock().unwrap(), once, "each was handed out once");
+    assert_eq!(*seen.ends.lock().unwrap(), once, "each was completed once");
+    assert_eq!(s.counts().await, (0, 0, JOBS));
+    assert_eq!(server.command(&["ZCARD", "{duetime:default:0}:running"]), "0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_subscription_is_made_anew() {
+    let server = RedisServer::start();
+    let (s, other) = (Subject::connect(&server.url()).await, Subject::connect(&server.url()).await);
+    let told = Arc::new(AtomicU64::new(0));
+    let all = Arc::new(AtomicU64::new(0));
+    s.redis.watch(Arc::new({
+        let (told, all) = (told.clone(), all.clone());
+        move |queue: Option<&Arc<str>>| {
+            let count = if queue.is_some_and(|queue| **queue == *QUEUE) { &told } else { &all };
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }));
+    for n in 1..=3 {
+        let before = (told.load(Ordering::Relaxed), all.load(Ordering::Relaxed));
+        assert_ne!(server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]), "0");
+        until("everybody to look again", || all.load(Ordering::Relaxed) > before.1).await;
+        other.push([n]).await.unwrap();
+        until("to be told of the queue", || told.load(Ordering::Relaxed) > before.0).await;
+        assert_eq!(s.reserve(10).await.unwrap().len(), 1);
+    }
+}

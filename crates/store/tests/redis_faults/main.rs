@@ -1,0 +1,11 @@
+//! What can go wrong between us and a Redis, each on a private server: what a caller is told, what waits, and that
+//! nothing is lost or done twice.
+
+mod access;
+mod cluster;
+mod connections;
+mod fitness;
+mod memory;
+mod slow;
+mod subject;
+mod swapped;

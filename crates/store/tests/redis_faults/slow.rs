@@ -1,0 +1,135 @@
+//! Servers that do not answer for a while, or not with what was asked for.
+
+use crate::subject::{Subject, errors, until};
+use duetime_core::State;
+use duetime_core::testing::fixtures::success;
+use duetime_store::testing::RedisServer;
+use std::thread;
+use std::time::Duration;
+
+/// Longer than a call waits for its answer, so that all are sent again.
+const FROZEN: Duration = Duration::from_millis(3_500);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_outlast_a_frozen_server() {
+    let mut server = RedisServer::start();
+    let s = Subject::connect(&server.url()).await;
+    s.push(1..=10).await.unwrap();
+    let held = s.reserve(5).await.unwrap();
+    server.freeze();
+    let push = tokio::spawn({
+        let s = s.clone();
+        async move { s.push(11..=20).await }
+    });
+    let reserve = tokio::spawn({
+        let s = s.clone();
+        async move { s.reserve(5).await }
+    });
+    let complete = tokio::spawn({
+        let (s, receipt) = (s.clone(), held[0].receipt());
+        async move { s.settle(receipt, success()).await }
+    });
+    // Frozen for so long: that is what is tested.
+    tokio::time::timeout(FROZEN, std::future::pending::<()>()).await.unwrap_err();
+    assert!(!push.is_finished() && !reserve.is_finished() && !complete.is_finished());
+    server.thaw();
+    push.await.unwrap().unwrap();
+    assert_eq!(complete.await.unwrap().unwrap(), Some(State::Succeeded));
+    let mut ids: Vec<_> = reserve.await.unwrap().unwrap().iter().chain(&held).map(|job| job.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 10, "each was handed out once");
+    assert_eq!(s.counts().await, (10, 9, 1));
+}
+
+#[tokio::test]
+async fn a_server_that_forgets_its_scripts_is_told_them_again() {
+    let server = RedisServer::start();
+    let s = Subject::connect(&server.url()).await;
+    for n in 1..=3 {
+        server.command(&["SCRIPT", "FLUSH"]);
+        s.push([n]).await.unwrap();
+        server.command(&["SCRIPT", "FLUSH"]);
+        let job = s.one().await;
+        server.command(&["SCRIPT", "FLUSH"]);
+        assert_eq!(s.settle(job.receipt(), success()).await.unwrap(), Some(State::Succeeded));
+    }
+    assert!(errors(&server, "NOSCRIPT") >= 9);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_outlast_a_script_of_another() {
+    let server = RedisServer::with(&["--lua-time-limit", "5"]);
+    let s = Subject::connect(&server.url()).await;
+    s.push([1]).await.unwrap();
+    let endless = thread::spawn({
+        let url = server.url();
+        let port: u16 = url.rsplit_once(':').and_then(|(_, rest)| rest.strip_suffix("/0")).unwrap().parse().unwrap();
+        move || {
+            use std::io::{Read as _, Write as _};
+            let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.write_all(b"EVAL \"while true do end\" 0\r\n").unwrap();
+            let mut answer = [0; 100];
+            let count = stream.read(&mut answer).unwrap();
+            String::from_utf8_lossy(&answer[..count]).into_owned()
+        }
+    });
+    let mut pings = 0;
+    until("the server to be busy", || {
+        pings += 1;
+        server.try_command(&["PING"]).is_err_and(|error| error.starts_with("BUSY"))
+    })
+    .await;
+    let reserve = tokio::spawn({
+        let s = s.clone();
+        async move { s.reserve(1).await }
+    });
+    // Enough looks that the call was answered as well.
+    let mut looks = 0;
+    until("some time to pass", || {
+        looks += 1;
+        server.try_command(&["PING"]).unwrap_err();
+        looks >= 40
+    })
+    .await;
+    assert!(!reserve.is_finished());
+    server.command(&["SCRIPT", "KILL"]);
+    assert!(endless.join().unwrap().starts_with("-ERR"));
+    assert_eq!(reserve.await.unwrap().unwrap().len(), 1);
+    assert!(errors(&server, "BUSY") > pings + looks, "the call was told, too");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_outlast_a_server_that_loads() {
+    // A millisecond for each key; what is asked meanwhile is answered.
+    let slowly = ["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"];
+    let mut server = RedisServer::with(&slowly);
+    let s = Subject::connect(&server.url()).await;
+    s.push(1..=10).await.unwrap();
+    server.command(&["EVAL", "for i = 1, 1500 do redis.call('SET', 'filler' .. i, string.rep('x', 100)) end", "0"]);
+    server.command(&["SAVE"]);
+    server.kill();
+    let restart = tokio::task::spawn_blocking(move || {
+        server.start_again();
+        server
+    });
+    let jobs = s.reserve(10).await.unwrap();
+    assert_eq!(jobs.len(), 10);
+    let server = restart.await.unwrap();
+    assert!(errors(&server, "LOADING") > 0, "it was asked while it loaded");
+    assert_eq!(s.settle(jobs[0].receipt(), success()).await.unwrap(), Some(State::Succeeded));
+}
+
+/// By a paused clock, which runs on wherever nothing else is to be done.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stays_away_is_not_available() {
+    let mut server = RedisServer::start();
+    tokio::time::resume();
+    let s = Subject::connect(&server.url()).await;
+    s.push([1]).await.unwrap();
+    server.kill();
+    tokio::time::pause();
+    let error = s.push([2]).await.unwrap_err();
+    assert_eq!(error.code(), "store_unavailable", "{error}");
+    assert!(error.is_retryable());
+}

@@ -1,0 +1,70 @@
+//! A server that is demoted, emptied or replaced under us.
+
+use crate::subject::{Subject, errors, until};
+use duetime_core::State;
+use duetime_core::ports::Extended;
+use duetime_core::testing::fixtures::success;
+use duetime_store::testing::RedisServer;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_wait_until_a_demoted_master_is_one_again() {
+    let server = RedisServer::start();
+    let s = Subject::connect(&server.url()).await;
+    s.push(1..=10).await.unwrap();
+    let held = s.reserve(5).await.unwrap();
+    // Nobody is there to be followed, so that it keeps what it has.
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    let push = tokio::spawn({
+        let s = s.clone();
+        async move { s.push(11..=20).await }
+    });
+    let reserve = tokio::spawn({
+        let s = s.clone();
+        async move { s.reserve(5).await }
+    });
+    let complete = tokio::spawn({
+        let (s, receipt) = (s.clone(), held[0].receipt());
+        async move { s.settle(receipt, success()).await }
+    });
+    until("all calls to be refused, and made again", || errors(&server, "READONLY") >= 6).await;
+    assert!(!push.is_finished() && !reserve.is_finished() && !complete.is_finished());
+    server.command(&["REPLICAOF", "NO", "ONE"]);
+    push.await.unwrap().unwrap();
+    assert_eq!(complete.await.unwrap().unwrap(), Some(State::Succeeded));
+    assert_eq!(reserve.await.unwrap().unwrap().len(), 5);
+    assert_eq!(s.counts().await, (10, 9, 1));
+}
+
+#[tokio::test]
+async fn a_receipt_from_before_a_flush_is_refused() {
+    let server = RedisServer::start();
+    let s = Subject::connect(&server.url()).await;
+    s.push([1]).await.unwrap();
+    let old = s.one().await;
+    server.command(&["FLUSHALL"]);
+    assert_eq!(s.settle(old.receipt(), success()).await.unwrap(), None);
+    assert_eq!(s.extend(old.receipt()).await.unwrap(), Extended::Lost);
+    s.push([1]).await.unwrap();
+    let new = s.one().await;
+    assert_eq!(new.id, old.id);
+    assert!(new.epoch > old.epoch, "{} after {}", new.epoch, old.epoch);
+    assert_eq!(s.settle(old.receipt(), success()).await.unwrap(), None);
+    assert_eq!(s.settle(new.receipt(), success()).await.unwrap(), Some(State::Succeeded));
+}
+
+/// What marks the memory is another one, though all keys are as a new server has them.
+#[tokio::test]
+async fn a_server_that_comes_back_empty_is_used_anew() {
+    let mut server = RedisServer::start();
+    let s = Subject::connect(&server.url()).await;
+    s.push(1..=3).await.unwrap();
+    let old = s.one().await;
+    server.restart();
+    assert_eq!(s.settle(old.receipt(), success()).await.unwrap(), None);
+    s.push([4]).await.unwrap();
+    assert_eq!(s.one().await.id, duetime_core::testing::fixtures::id(4));
+    // Another process finds the same.
+    let other = Subject::connect(&server.url()).await;
+    other.push([5]).await.unwrap();
+    assert_eq!(s.counts().await, (1, 1, 0));
+}
