@@ -29,6 +29,8 @@
 //!   answered.
 //! - A [`Worker`] runs handlers for what is due, keeps their leases, and stops gracefully. Handlers may block: leases
 //!   are kept on another thread.
+//! - A [`Lock`] is held by one of many, on whatever machine; its [guard](lock::Guard) renews it and tells when it may
+//!   be lost.
 //! - An [`Error`] says whether the call may be repeated.
 //!
 //! # Features
@@ -37,6 +39,7 @@
 mod client;
 mod error;
 mod kind;
+pub mod lock;
 mod push;
 mod request_id;
 #[doc(hidden)]
@@ -50,15 +53,16 @@ pub use client::{Client, ConnectOptions};
 pub use duetime_store::sqlite::Durability;
 pub use error::{Answers, Error};
 pub use kind::Kind;
+pub use lock::Lock;
 pub use push::{Push, Pushed};
 pub use worker::{Context, Handled, HandlerError, Summary, Worker};
 
 pub use duetime_core as core;
 pub use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Listed, Outcome, Patch,
-    PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest, Target,
+    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Listed, LockList, Outcome,
+    Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest, Target,
 };
-pub use duetime_core::ports::{Lease, Window};
+pub use duetime_core::ports::{Holding, Lease, Released, Window};
 pub use duetime_core::rules::Failure;
 pub use duetime_core::{
     AttemptError, Backoff, Due, Job, JobId, KeyUntil, Millis, NewJob, OnConflict, Payload, Receipt, Retry, Stage,

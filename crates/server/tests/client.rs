@@ -82,6 +82,16 @@ cases! {
         jobs_are_changed_on_their_condition
         jobs_are_found_and_cancelled_by_tag
         queues_are_managed;
+    locks:
+        a_lock_has_one_holder
+        a_guard_renews_itself
+        a_guard_that_is_dropped_releases
+        those_who_wait_come_in_order
+        one_who_goes_away_leaves_nothing
+        a_lost_lock_is_told
+        an_owner_gets_its_lock_again
+        a_caller_that_blocks_keeps_its_lock
+        a_lock_beyond_a_limit_is_refused;
     worker:
         a_typed_job_is_worked_off
         all_that_is_due_is_run_once
@@ -152,4 +162,47 @@ async fn a_worker_run_once_tells_that_its_server_is_away() {
     drop(server);
     let worker = Worker::new(&client).queue(queue()).stop_limit(Duration::ZERO).handler(cases::nothing);
     assert_eq!(worker.run_once().await.unwrap_err().code(), "unreachable");
+}
+
+/// The server is gone: the guard tells so once its time to live is over, counted from the last renewal.
+#[tokio::test]
+async fn a_lock_whose_server_is_gone_is_lost_in_time() {
+    let server = Server::memory();
+    let ttl = Duration::from_secs(1);
+    let guard = server.client().lock("l").ttl(ttl).try_acquire().await.unwrap().unwrap();
+    let lost = guard.lost();
+    drop(server);
+    let begin = std::time::Instant::now();
+    lost.cancelled().await;
+    assert!(begin.elapsed() < ttl, "the last renewal was sent before the server went");
+    assert!(guard.is_held().await.is_err());
+    assert_eq!(guard.release().await.unwrap_err().code(), "unreachable");
+}
+
+#[tokio::test]
+async fn a_lock_outlives_its_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("duetime.db");
+    let server = Server::start("127.0.0.1:0", &store);
+    let (address, client) = (server.address.clone(), server.client());
+    let lock = client.lock("l");
+    let guard = lock.try_acquire().await.unwrap().unwrap();
+    server.stop();
+    let _server = Server::start(address.strip_prefix("http://").unwrap(), &store);
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    assert!(guard.is_held().await.unwrap());
+    let fence = guard.fence();
+    guard.release().await.unwrap();
+    assert!(lock.try_acquire().await.unwrap().unwrap().fence() > fence);
+}
+
+#[tokio::test]
+async fn a_waiter_whose_server_stops_is_told() {
+    let server = Server::memory();
+    let lock = server.client().lock("l");
+    let _guard = lock.try_acquire().await.unwrap().unwrap();
+    let waiting = lock.acquire(Duration::from_secs(600));
+    let (waited, ()) = tokio::join!(waiting, async { server.stop() });
+    let error = waited.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
 }

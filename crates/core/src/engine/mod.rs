@@ -1,8 +1,8 @@
 //! The engine: all rules, between the edges above and the stores below.
 //!
 //! A request that has begun is carried through in a task of its own, even where its caller goes away: a job that is
-//! recorded but not put would sleep until the next start. Only a reserve is not: dropped while it waits, it has
-//! leased nothing.
+//! recorded but not put would sleep until the next start. Only a reserve and the wait for a lock are not:
+//! dropped while they wait, they have leased or acquired nothing.
 //!
 //! In the background it loads what enters the horizon (`load`), takes back jobs whose lease is over
 //! (`settle`), records outcomes that were left over (`record`), wakes reserves (`wait`) and prunes.

@@ -29,7 +29,7 @@ pub type TurnWake = Arc<dyn Fn(&Arc<str>, &Arc<str>) + Send + Sync>;
 #[async_trait]
 pub trait Locks: Send + Sync {
     /// Begins: reads what an earlier process left, and from now on tells the first in a line whenever it becomes that,
-    /// or its lock is released. (That a lock *expires* nobody is told: [`Acquired::Held`] says when to look.) A wake
+    /// or its lock is released or ends sooner than it did. (That a lock *expires* nobody is told: [`Acquired::Held`] says when to look.) A wake
     /// may be lost, come late or in vain. Called once, before anything else.
     async fn start(&self, wake: TurnWake) -> Result<(), Error>;
 
@@ -79,7 +79,7 @@ pub struct Acquire {
 }
 
 /// What came of the question.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acquired {
     /// The owner holds it.
     Granted {
@@ -93,8 +93,9 @@ pub enum Acquired {
         /// How long until the holder's time is over, in milliseconds; where nobody holds it, until the last of those
         /// ahead in line loses its ticket. At least 1.
         expires_in_ms: u64,
-        /// When to ask again at the latest, in milliseconds from now: to refresh the ticket, or since the lock may be
-        /// had then without anybody being told. At least 1.
+        /// When to ask again at the latest, in milliseconds from now: when the holder's time is over and all tickets
+        /// ahead have lapsed, since nobody is told of that; but within
+        /// [`LOCK_REFRESH_MS`](crate::limits::LOCK_REFRESH_MS), to refresh the ticket. At least 1.
         again_in_ms: u64,
     },
 }

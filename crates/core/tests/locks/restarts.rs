@@ -120,3 +120,16 @@ async fn what_cannot_be_recorded_is_not_granted() {
     store.registry.set_away(false);
     acquire(&locks, "l", "b").await;
 }
+
+#[tokio::test]
+async fn the_end_is_shown_by_the_wall_clock_as_it_stands() {
+    let store = Store::new();
+    let locks = store.start().await;
+    let grant = acquire(&locks, "l", "a").await;
+    let shown = async || locks.inspect(&"l".into()).await.unwrap().unwrap().grant.expires_at;
+    store.clock.advance(5_000);
+    store.clock.step(1);
+    assert_eq!(shown().await, grant.expires_at, "each clock is read to the millisecond only");
+    store.clock.step(3_600_000);
+    assert_eq!(shown().await, grant.expires_at + 3_600_001);
+}

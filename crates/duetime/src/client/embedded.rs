@@ -7,9 +7,10 @@ use super::pushes::only;
 use crate::error::{Answers, Error, answers};
 use crate::push::Pushed;
 use duetime_core::engine::{
-    self, BulkAction, BulkCounts, CancelOutcome, Extension, Handout, Health, Listed, Outcome, Patch, Query,
-    QueueSettings, QueueStatus, ReserveRequest, Settlement, Stores, TakeRequest, Target,
+    self, BulkAction, BulkCounts, CancelOutcome, Extension, Handout, Health, Listed, LockList, LockRequest, Outcome,
+    Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, Stores, TakeRequest, Target,
 };
+use duetime_core::ports::{Grant, Holding, Released};
 use duetime_core::{Engine, Error as CoreError, Job, JobId, NewJob, Receipt};
 use std::sync::Arc;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -124,6 +125,44 @@ impl Embedded {
     pub(super) async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
         let query = query.clone();
         Ok(self.call(|engine| async move { engine.bulk(&query, action).await }).await??)
+    }
+
+    pub(super) async fn acquire_lock(&self, request: LockRequest) -> Result<Grant, Error> {
+        let engine = self.0.engine.clone();
+        let acquire = self.runtime().spawn(async move { engine.acquire(request).await });
+        // Where the caller goes away the wait ends.
+        Ok(ended(AbortOnDropHandle::new(acquire).await)??)
+    }
+
+    pub(super) async fn renew_lock(
+        &self,
+        name: &Arc<str>,
+        owner: &Arc<str>,
+        fence: u64,
+        ttl_ms: u64,
+    ) -> Result<Grant, Error> {
+        let (name, owner) = (name.clone(), owner.clone());
+        Ok(self.call(move |engine| async move { engine.renew(&name, &owner, fence, ttl_ms).await }).await??)
+    }
+
+    pub(super) async fn release_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<(), Error> {
+        let (name, owner) = (name.clone(), owner.clone());
+        Ok(self.call(move |engine| async move { engine.release_lock(&name, &owner, fence).await }).await??)
+    }
+
+    pub(super) async fn release_all(&self, owner: &str) -> Result<Released, Error> {
+        let owner = owner.to_owned();
+        Ok(self.call(|engine| async move { engine.release_all(&owner).await }).await??)
+    }
+
+    pub(super) async fn inspect_lock(&self, name: &str) -> Result<Option<Holding>, Error> {
+        let name = name.to_owned();
+        Ok(self.call(|engine| async move { engine.inspect(&name).await }).await??)
+    }
+
+    pub(super) async fn locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
+        let cursor = cursor.map(str::to_owned);
+        Ok(self.call(move |engine| async move { engine.list_locks(cursor.as_deref(), limit).await }).await??)
     }
 
     pub(super) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {

@@ -3,6 +3,7 @@
 #[cfg(feature = "engine")]
 mod embedded;
 mod leases;
+mod locks;
 mod manage;
 #[cfg(feature = "embedded")]
 mod open;
@@ -82,6 +83,15 @@ impl Client {
             #[cfg(feature = "engine")]
             Backend::Embedded(_) => self.clone(),
             Backend::Remote(remote) => Self { backend: Backend::Remote(remote.detached()) },
+        }
+    }
+
+    /// The same, for the thread that keeps locks: all clones share its connections.
+    pub(crate) fn for_keeper(&self) -> Self {
+        match &self.backend {
+            #[cfg(feature = "engine")]
+            Backend::Embedded(_) => self.clone(),
+            Backend::Remote(remote) => Self { backend: Backend::Remote(remote.for_keeper()) },
         }
     }
 

@@ -1,6 +1,6 @@
 //! Errors as RFC 9457 problem documents.
 
-use super::Text;
+use super::{Span, Text};
 use duetime_core::{Error, JobId, Receipt, State};
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,18 @@ pub struct Problem {
     /// Outcomes that wait to be recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<usize>,
+    /// The lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock: Option<Text>,
+    /// Who asked for the lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Text>,
+    /// What the lock was to be held under.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fence: Option<u64>,
+    /// How long the lock is held unless its holder renews or releases it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_in: Option<Span>,
     /// What the store said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -95,6 +107,15 @@ impl Problem {
                 problem.id = Some(*id);
                 problem.state = Some(*state);
             }
+            Error::LockHeld { name, expires_in_ms } => {
+                problem.lock = Some(Text(name.clone()));
+                problem.expires_in = Some(Span(*expires_in_ms));
+            }
+            Error::LockLost { name, owner, fence } => {
+                problem.lock = Some(Text(name.clone()));
+                problem.owner = Some(Text(owner.clone()));
+                problem.fence = Some(*fence);
+            }
             Error::Full(reason) | Error::Unavailable(reason) | Error::Damaged(reason) => {
                 problem.reason = Some(reason.clone());
             }
@@ -124,6 +145,10 @@ impl Problem {
             "not_due" => Error::NotDue(self.id?),
             "held_back" => Error::HeldBack(self.id?),
             "job_live" => Error::Live(self.id?),
+            "lock_held" => Error::LockHeld { name: self.lock.clone()?.0, expires_in_ms: self.expires_in?.0 },
+            "lock_lost" => {
+                Error::LockLost { name: self.lock.clone()?.0, owner: self.owner.clone()?.0, fence: self.fence? }
+            }
             "store_full" => Error::Full(reason()),
             "store_unavailable" => Error::Unavailable(reason()),
             "store_damaged" => Error::Damaged(reason()),
@@ -136,7 +161,7 @@ impl Problem {
 
 /// The engine's names of what it checks; any other is `request`.
 fn field(name: &str) -> &'static str {
-    const FIELDS: [&str; 39] = [
+    const FIELDS: [&str; 43] = [
         "backoff",
         "batch",
         "complete",
@@ -147,17 +172,20 @@ fn field(name: &str) -> &'static str {
         "due_to",
         "expires",
         "fail",
+        "fence",
         "id",
         "jobs",
         "key",
         "kind",
         "lease",
         "limit",
+        "lock",
         "max_age",
         "max_attempts",
         "max_crashes",
         "message",
         "on_conflict",
+        "owner",
         "payload",
         "priority",
         "query",
@@ -176,6 +204,7 @@ fn field(name: &str) -> &'static str {
         "retry_after",
         "tag",
         "tags",
+        "ttl",
     ];
     FIELDS.into_iter().chain(["state", "wait", "when_exhausted"]).find(|known| *known == name).unwrap_or("request")
 }

@@ -176,7 +176,7 @@ impl FromStr for Find {
     }
 }
 
-fn once<T>(what: &'static str, place: &mut Option<T>, value: T) -> Result<(), Error> {
+pub(super) fn once<T>(what: &'static str, place: &mut Option<T>, value: T) -> Result<(), Error> {
     match place.replace(value) {
         None => Ok(()),
         Some(_) => Err(Error::invalid(what, "given once", "several")),
@@ -211,7 +211,8 @@ impl fmt::Display for Find {
     }
 }
 
-/// A queue's name as a segment of a path. It has no spaces, so that the encoding of forms serves.
+/// A name as a segment of a path.
 pub fn path_segment(name: &str) -> String {
-    form_urlencoded::byte_serialize(name.as_bytes()).collect()
+    // Forms are encoded so, but for spaces; a plus sign comes as `%2B`.
+    form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20")
 }

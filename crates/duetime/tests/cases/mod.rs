@@ -2,6 +2,7 @@
 //! Each case has its own queue, so that they can share a server.
 
 pub(crate) mod calls;
+pub(crate) mod locks;
 pub(crate) mod worker;
 
 use duetime::{Client, Context, Handled, Job, JobId, Kind, Stage};

@@ -9,6 +9,10 @@ use std::process::ExitCode;
 pub(crate) const ERROR: u8 = 1;
 /// The command line is wrong; clap ends with it, too.
 pub(crate) const USAGE: u8 = 2;
+/// A lock is held by somebody else (`EX_UNAVAILABLE` of sysexits.h).
+pub(crate) const LOCK_HELD: u8 = 69;
+/// A lock was lost while its command ran (`EX_SOFTWARE` of sysexits.h).
+pub(crate) const LOCK_LOST: u8 = 70;
 /// It may work later without being changed (`EX_TEMPFAIL` of sysexits.h).
 pub(crate) const TRY_LATER: u8 = 75;
 /// A program is there but cannot be run, as in a shell.
@@ -18,7 +22,8 @@ pub(crate) const NOT_FOUND: u8 = 127;
 
 /// The end of every `--help`.
 pub(crate) const HELP: &str = "Exit codes: 0 done, 1 error, 2 wrong usage, 75 try again later (no server there, the store \
-is held by another process or full); `work` also 126 and 127: its command cannot be run, or is not there.";
+is held by another process or full); `work` and `lock` also 126 and 127: the command cannot be run, or is not there; `lock` also 69 the lock is held, 70 it \
+was lost, and whatever its command exits with.";
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]

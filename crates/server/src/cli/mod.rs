@@ -8,10 +8,13 @@ mod due;
 mod exit;
 mod filter;
 mod get;
+mod group;
 mod list;
+mod lock;
 mod many;
 mod output;
 mod peek;
+mod program;
 mod push;
 mod queues;
 mod reschedule;
@@ -48,6 +51,7 @@ enum Command {
     Peek(peek::Args),
     Take(take::Args),
     Work(work::Args),
+    Lock(lock::Args),
     Demo(demo::Args),
     Bench(bench::Args),
     Backup(backup::Args),
@@ -89,6 +93,7 @@ async fn run(command: Command) -> exit::Result {
         Command::Peek(args) => peek::run(args).await,
         Command::Take(args) => take::run(args).await,
         Command::Work(args) => work::run(args).await,
+        Command::Lock(args) => lock::run(args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Bench(args) => bench::run(args).await,
         Command::Backup(args) => backup::run(args).await,

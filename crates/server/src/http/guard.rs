@@ -15,8 +15,15 @@ use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
-/// The only path with parameters.
-const FIND_PATH: &str = "/v1/jobs";
+/// Whether what the path names takes query parameters; what it names checks them.
+fn takes_query(method: &Method, path: &str) -> bool {
+    let deletes = method == Method::DELETE;
+    match path {
+        "/v1/jobs" => true,
+        "/v1/locks" => deletes || method == Method::GET,
+        path => deletes && path.starts_with("/v1/locks/"),
+    }
+}
 
 /// Whether the request may go on to its route.
 pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<(), Problem> {
@@ -34,7 +41,7 @@ pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<(), Problem> {
         return Err(Refusal::Host.because(detail));
     }
     check_origin(headers, host)?;
-    if let Some(query) = uri.query().filter(|query| !query.is_empty() && uri.path() != FIND_PATH) {
+    if let Some(query) = uri.query().filter(|query| !query.is_empty() && !takes_query(request.method(), uri.path())) {
         let detail = format!("expected no query parameters at {}, got {query:?}", uri.path());
         return Err(Refusal::Invalid.because(detail));
     }

@@ -16,6 +16,7 @@ mod job;
 mod leases;
 mod limits;
 mod listen;
+mod locks;
 mod problem;
 mod push;
 mod queues;

@@ -23,6 +23,8 @@ fn rendering(error: &Error) -> (StatusCode, &'static str) {
         Error::NotDue(_) => (StatusCode::CONFLICT, "The job is not due"),
         Error::HeldBack(_) => (StatusCode::CONFLICT, "The job is held back"),
         Error::Live(_) => (StatusCode::CONFLICT, "The job has not ended"),
+        Error::LockHeld { .. } => (StatusCode::LOCKED, "The lock is held"),
+        Error::LockLost { .. } => (StatusCode::CONFLICT, "The lock is lost"),
         Error::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "The store is full"),
         Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "The store is not available"),
         Error::Damaged(_) => (StatusCode::INTERNAL_SERVER_ERROR, "The store is damaged"),

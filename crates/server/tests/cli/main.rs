@@ -3,6 +3,7 @@
 mod bench;
 mod demo;
 mod jobs;
+mod lock;
 mod server;
 mod support;
 mod work;

@@ -7,14 +7,14 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
 /// A server on the folder's store, on a port of its own.
-struct Server {
-    place: Place,
-    child: Option<Child>,
-    url: String,
+pub(crate) struct Server {
+    pub(crate) place: Place,
+    pub(crate) child: Option<Child>,
+    pub(crate) url: String,
 }
 
 impl Server {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let place = Place::new();
         let mut child = place.command(&["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -24,7 +24,7 @@ impl Server {
         Self { place, child: Some(child), url: url.expect("the server says where it listens") }
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         let mut command = self.place.bare(arguments);
         command.env("DUETIME_SERVER", &self.url);
         finish(command, b"")

@@ -7,6 +7,7 @@ mod handout;
 mod jobs;
 mod leases;
 mod limits;
+mod locks;
 mod poll;
 mod protocol;
 mod push;

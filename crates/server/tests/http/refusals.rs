@@ -14,6 +14,7 @@ fn unknown_fields_are_refused_everywhere() {
         ("POST", "/v1/reserve".to_owned()),
         ("POST", "/v1/queues/q/take".to_owned()),
         ("PUT", "/v1/queues/q".to_owned()),
+        ("PUT", "/v1/locks/l".to_owned()),
         ("POST", "/v1/queues/q/pause".to_owned()),
         ("POST", "/v1/queues/q/resume".to_owned()),
         ("POST", "/v1/queues/q/purge".to_owned()),

@@ -25,7 +25,7 @@ impl Broker for Redis {
     }
 
     fn until(&self, at: Millis) -> Duration {
-        self.waker.call();
+        self.waker.expect(at);
         self.clock.until(at) + self.waker.handicap()
     }
 
@@ -63,7 +63,7 @@ impl Broker for Redis {
     }
 
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
-        self.edit_live(edits).await
+        self.edit_jobs(&edits, false).await
     }
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {

@@ -6,6 +6,8 @@
 
 use super::bytes::{Reader, Writer};
 use duetime_core::job::{AttemptError, KeyUntil};
+use duetime_core::limits::PRIORITY_DEFAULT;
+use duetime_core::name::KIND_DEFAULT;
 use duetime_core::retry::Retry;
 use duetime_core::{Error, Job, JobId, Stage};
 use std::sync::Arc;
@@ -20,10 +22,13 @@ const EXPIRES: u16 = 128;
 const TAKEN: u16 = 256;
 const UNTIL_STARTED: u16 = 512;
 
-const CREATED_DIFFERS: u8 = 1;
-const FIRST_DUE_DIFFERS: u8 = 2;
-const HAS_EXPIRES: u8 = 4;
-const HAS_RETRY: u8 = 8;
+/// Of bodies only.
+const HAS_LEASE: u16 = 1_024;
+const HAS_PRIORITY: u16 = 2_048;
+const HAS_KEY: u16 = 4_096;
+const CREATED_DIFFERS: u16 = 8_192;
+const FIRST_DUE_DIFFERS: u16 = 16_384;
+const HAS_RETRY: u16 = 32_768;
 
 /// The message of a taken job.
 const TAKEN_MESSAGE: &str = "taken";
@@ -64,6 +69,21 @@ impl Record {
             && !(job.cancel_asked || self.rewritten || self.removed)
     }
 
+    /// As one value: id, length of the body, body, meta.
+    pub(super) fn packed(&self) -> Vec<u8> {
+        let body = self.body();
+        let length = u32::try_from(body.len()).expect("payloads are limited to 64 MiB");
+        [&self.job.id.get().to_be_bytes()[..], &length.to_be_bytes(), &body, &self.full_meta()].concat()
+    }
+
+    /// What that value was made of; `None` where it does not read back.
+    pub(super) fn unpacked(bytes: &[u8]) -> Option<Self> {
+        let (id, rest) = bytes.split_first_chunk::<8>()?;
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let (body, meta) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        Decoder::default().read(JobId::new(u64::from_be_bytes(*id))?, body, meta, &[])
+    }
+
     fn flags(&self) -> u16 {
         let job = &self.job;
         let flag = |set: bool, flag: u16| if set { flag } else { 0 };
@@ -77,36 +97,41 @@ impl Record {
             | flag(job.key_until == KeyUntil::Started, UNTIL_STARTED)
     }
 
+    /// What seldom changes: what has its usual value takes no room.
     pub(super) fn body(&self) -> Vec<u8> {
         let job = &self.job;
+        let flag = |set: bool, flag: u16| if set { flag } else { 0 };
+        let flags = (self.flags() & (HOLDS_KEY | TAGGED | EXPIRES | UNTIL_STARTED))
+            | flag(job.lease_ms.is_some(), HAS_LEASE)
+            | flag(job.priority != PRIORITY_DEFAULT, HAS_PRIORITY)
+            | flag(job.key.is_some(), HAS_KEY)
+            | flag(job.created_at != job.version, CREATED_DIFFERS)
+            | flag(job.first_due_at != job.due_at, FIRST_DUE_DIFFERS)
+            | flag(job.retry.is_some(), HAS_RETRY);
         let mut body = Writer::with_capacity(job.payload.len() + 64);
         body.instant(job.version);
         body.instant(job.due_at);
-        body.u32(job.lease_ms.unwrap_or(0) as u32);
-        body.u32(job.priority);
-        body.u16(self.flags() & (HOLDS_KEY | TAGGED | EXPIRES | UNTIL_STARTED));
+        body.u16(flags);
         body.short(&job.queue);
-        body.short(job.key.as_deref().unwrap_or_default());
-        body.u8(job.tags.len() as u8);
-        job.tags.iter().for_each(|tag| body.short(tag));
-        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
-        let retry = job.retry.as_ref().map(|retry| serde_json::to_vec(retry).expect("a rule has only string keys"));
-        body.u8(flag(job.created_at != job.version, CREATED_DIFFERS)
-            | flag(job.first_due_at != job.due_at, FIRST_DUE_DIFFERS)
-            | flag(job.expires_ms.is_some(), HAS_EXPIRES)
-            | flag(retry.is_some(), HAS_RETRY));
-        body.short(&job.kind);
-        if job.created_at != job.version {
+        job.lease_ms.iter().for_each(|&ms| body.u32(ms as u32));
+        if flags & HAS_PRIORITY != 0 {
+            body.u32(job.priority);
+        }
+        job.key.iter().for_each(|key| body.short(key));
+        if flags & TAGGED != 0 {
+            body.u8(job.tags.len() as u8);
+            job.tags.iter().for_each(|tag| body.short(tag));
+        }
+        body.short(if *job.kind == *KIND_DEFAULT { "" } else { &job.kind });
+        if flags & CREATED_DIFFERS != 0 {
             body.instant(job.created_at);
         }
-        if job.first_due_at != job.due_at {
+        if flags & FIRST_DUE_DIFFERS != 0 {
             body.instant(job.first_due_at);
         }
-        if let Some(expires_ms) = job.expires_ms {
-            body.instant(expires_ms);
-        }
-        if let Some(retry) = retry {
-            body.long(&retry);
+        job.expires_ms.iter().for_each(|&ms| body.instant(ms));
+        if let Some(retry) = &job.retry {
+            body.long(&serde_json::to_vec(retry).expect("a rule has only string keys"));
         }
         body.rest(&job.payload)
     }
@@ -164,22 +189,22 @@ impl Decoder {
 
     fn read(&mut self, id: JobId, body: &[u8], meta: &[u8], result: &[u8]) -> Option<Record> {
         let mut body = Reader::new(body);
-        let (version, due_at, lease_ms, priority, body_flags) =
-            (body.instant()?, body.instant()?, body.u32()?, body.u32()?, body.u16()?);
+        let (version, due_at, flags) = (body.instant()?, body.instant()?, body.u16()?);
         let queue = shared(&mut self.queue, body.short()?);
-        let key = Some(body.short()?).filter(|key| !key.is_empty()).map(Arc::from);
-        let tags: Option<Vec<Arc<str>>> = (0..body.u8()?).map(|_| body.short().map(Arc::from)).collect();
-        let options = body.u8()?;
-        let kind = shared(&mut self.kind, body.short()?);
-        let mut optional = |flag: u8, other: u64| if options & flag == 0 { Some(other) } else { body.instant() };
-        let created_at = optional(CREATED_DIFFERS, version)?;
-        let first_due_at = optional(FIRST_DUE_DIFFERS, due_at)?;
-        let expires_ms = optional(HAS_EXPIRES, 0)?;
-        let retry: Option<Retry> = match options & HAS_RETRY {
-            0 => None,
-            _ => Some(serde_json::from_slice(body.long()?).ok()?),
-        };
-        let until_started = body_flags & UNTIL_STARTED != 0;
+        let says = |flag: u16| flags & flag != 0;
+        let lease_ms = if says(HAS_LEASE) { Some(u64::from(body.u32()?)) } else { None };
+        let priority = if says(HAS_PRIORITY) { body.u32()? } else { PRIORITY_DEFAULT };
+        let key = if says(HAS_KEY) { Some(Arc::from(body.short()?)) } else { None };
+        let count = if says(TAGGED) { body.u8()? } else { 0 };
+        let tags: Option<Vec<Arc<str>>> = (0..count).map(|_| body.short().map(Arc::from)).collect();
+        let kind = body.short()?;
+        let kind = shared(&mut self.kind, if kind.is_empty() { KIND_DEFAULT } else { kind });
+        let created_at = if says(CREATED_DIFFERS) { body.instant()? } else { version };
+        let first_due_at = if says(FIRST_DUE_DIFFERS) { body.instant()? } else { due_at };
+        let expires_ms = if says(EXPIRES) { Some(body.instant()?) } else { None };
+        let retry: Option<Retry> =
+            if says(HAS_RETRY) { Some(serde_json::from_slice(body.long()?).ok()?) } else { None };
+        let tags = tags?;
         let mut record = Record::new(Job {
             id,
             queue,
@@ -192,11 +217,11 @@ impl Decoder {
             attempt: 0,
             crashes: 0,
             retry: retry.map(Arc::new),
-            lease_ms: Some(u64::from(lease_ms)).filter(|&ms| ms > 0),
-            expires_ms: Some(expires_ms).filter(|_| options & HAS_EXPIRES != 0),
+            lease_ms,
+            expires_ms,
             key,
-            key_until: if until_started { KeyUntil::Started } else { KeyUntil::Finished },
-            tags: tags.filter(|tags| !tags.is_empty()).map_or_else(Arc::default, Arc::from),
+            key_until: if says(UNTIL_STARTED) { KeyUntil::Started } else { KeyUntil::Finished },
+            tags: if tags.is_empty() { Arc::default() } else { Arc::from(tags) },
             message: None,
             errors: Vec::new(),
             result: None,

@@ -22,6 +22,8 @@ const OF_PARTITION: [&str; 17] = [
     "queues",
     "paused",
 ];
+/// What the locks of a namespace have, in the order in which the scripts expect it.
+const OF_LOCKS: [&str; 9] = ["fence", "holders", "names", "grants", "owned", "ends", "line", "tickets", "lapses"];
 /// What every queue has, in the order in which the scripts expect it.
 const OF_QUEUE: [&str; 4] = ["due", "pdue", "pwait", "pready"];
 
@@ -31,11 +33,16 @@ pub(super) struct Keys {
     namespace: String,
     /// Of each partition those that every script names, packed.
     partitions: Vec<Text>,
+    /// Those that every script for locks names, packed.
+    locks: Text,
 }
 
 impl Keys {
     pub(super) fn new(namespace: &str, partitions: u16) -> Self {
-        let mut keys = Self { namespace: namespace.to_owned(), partitions: Vec::new() };
+        let mut keys = Self { namespace: namespace.to_owned(), partitions: Vec::new(), locks: Text::default() };
+        let mut locks = Text::default();
+        OF_LOCKS.iter().for_each(|name| locks.push(keys.own(&format!("lock:{name}")).as_bytes()));
+        keys.locks = locks;
         for partition in 0..partitions {
             let mut names = Text::default();
             OF_PARTITION.iter().for_each(|name| names.push(keys.of(partition, name).as_bytes()));
@@ -75,6 +82,13 @@ impl Keys {
         for queue in queues {
             OF_QUEUE.iter().for_each(|name| keys.push(self.of(partition, &format!("{name}:{queue}")).as_bytes()));
         }
+        keys
+    }
+
+    /// The keys of all locks, and a request's.
+    pub(super) fn locks(&self, request: &str) -> Text {
+        let mut keys = self.locks.clone();
+        keys.push(self.own(&format!("lock:request:{request}")).as_bytes());
         keys
     }
 

@@ -58,11 +58,7 @@ impl Ledger for Redis {
     }
 
     async fn edit(&self, edits: Vec<Edit>, _now: Millis, _frontier: Millis) -> Result<Vec<Edited>, Error> {
-        let mut edited = Vec::with_capacity(edits.len());
-        for edit in edits {
-            edited.push(self.edit_one(&edit, true, &mut Vec::new()).await?);
-        }
-        Ok(edited)
+        Ok(self.edit_jobs(&edits, true).await?.0)
     }
 
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {

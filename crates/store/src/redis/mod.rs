@@ -9,6 +9,7 @@
 mod broker;
 mod bytes;
 mod call;
+mod change;
 mod checks;
 mod clock;
 mod codec;
@@ -19,6 +20,7 @@ mod jobs;
 mod keys;
 mod ledger;
 mod link;
+mod locks;
 mod outbox;
 mod put;
 mod registry;
@@ -33,8 +35,7 @@ mod wake;
 use call::{Call, Text};
 use clock::RedisClock;
 use duetime_core::engine::Stores;
-use duetime_core::memory::Locks;
-use duetime_core::{Clock, Error, SystemClock};
+use duetime_core::{Clock, Error};
 use keys::Keys;
 use link::Link;
 use redis::Value;
@@ -43,6 +44,7 @@ use requests::Requests;
 use scripts::Script;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -70,7 +72,7 @@ impl Default for Options {
     }
 }
 
-/// A broker in Redis, and where that is wanted a ledger: a cheap handle, to be cloned.
+/// A broker, a registry and locks in Redis, and where that is wanted a ledger: a cheap handle, to be cloned.
 #[derive(Clone)]
 pub struct Redis {
     parts: Arc<Parts>,
@@ -94,9 +96,13 @@ pub struct Parts {
     stamps: Mutex<BTreeMap<u16, Arc<[u8]>>>,
     /// Partitions that this process has had to do with.
     used: Mutex<BTreeSet<u16>>,
+    /// How often it was looked for what has run out.
+    looks: AtomicU64,
     /// Notes that were not forgotten, by partition, as last seen.
     backlog: Mutex<BTreeMap<u16, u64>>,
     requests: Requests,
+    /// The greatest fence that was given to this process.
+    last_fence: AtomicU64,
     waker: Arc<Waker>,
     listener: JoinHandle<()>,
     fitness: checks::Fitness,
@@ -132,8 +138,10 @@ impl Redis {
             options,
             stamps: Mutex::default(),
             used: Mutex::default(),
+            looks: AtomicU64::new(0),
             backlog: Mutex::default(),
             requests: Requests::new(),
+            last_fence: AtomicU64::new(0),
             waker,
             listener,
             fitness,
@@ -151,8 +159,7 @@ impl Redis {
     /// All that an engine needs, where Redis is its own ledger.
     pub fn stores(self) -> Stores {
         let redis = Arc::new(self);
-        let locks = Arc::new(Locks::new(Arc::new(SystemClock::new()), redis.clone()));
-        Stores { broker: redis.clone(), ledger: redis.clone(), registry: redis, locks }
+        Stores { broker: redis.clone(), ledger: redis.clone(), registry: redis.clone(), locks: redis }
     }
 }
 
@@ -241,7 +248,6 @@ impl Parts {
             )));
         }
         self.stamps().insert(partition, stamp.clone());
-        self.used.lock().expect("no panic under this lock").insert(partition);
         Ok(stamp)
     }
 
@@ -255,6 +261,11 @@ impl Parts {
 
     fn stamps(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, Arc<[u8]>>> {
         self.stamps.lock().expect("no panic under this lock")
+    }
+
+    /// This process has to do with the partition: it looks there for what has run out.
+    fn uses(&self, partition: u16) {
+        self.used.lock().expect("no panic under this lock").insert(partition);
     }
 
     fn used(&self) -> Vec<u16> {

@@ -94,26 +94,14 @@ fn read(mut reply: Reply) -> Result<Vec<Note>, Error> {
             continue;
         }
         let record = decoder.record(id, &body, &meta, &result)?;
-        notes.push(match unpacked(&moved)? {
-            Some(successor) => Note::Moved(record.job, Box::new(successor.job)),
-            None => note(record),
+        notes.push(if moved.is_empty() {
+            note(record)
+        } else {
+            let copy = Record::unpacked(&moved).ok_or_else(|| {
+                Error::Damaged(format!("the copy that the job {id} leaves in another queue does not read back"))
+            })?;
+            Note::Moved(record.job, Box::new(copy.job))
         });
     }
     Ok(notes)
-}
-
-/// A job from the one value that it was packed in.
-fn unpacked(bytes: &[u8]) -> Result<Option<Record>, Error> {
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    let damaged = || Error::Damaged("a job on its way to another queue does not read back".into());
-    let read = || {
-        let (id, rest) = bytes.split_first_chunk::<8>()?;
-        let (length, rest) = rest.split_first_chunk::<4>()?;
-        let (body, meta) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-        Some((JobId::new(u64::from_be_bytes(*id))?, body, meta))
-    };
-    let (id, body, meta) = read().ok_or_else(damaged)?;
-    Decoder::default().record(id, body, meta, &[]).map(Some)
 }

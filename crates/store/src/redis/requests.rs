@@ -24,6 +24,8 @@ struct Places {
 pub(super) struct Request<'a> {
     requests: &'a Requests,
     place: u32,
+    /// Greater than that of any earlier request in the same place.
+    pub(super) number: u64,
     pub(super) key: String,
     pub(super) name: String,
 }
@@ -38,7 +40,15 @@ impl Requests {
 
     /// A name that nobody else has.
     pub(super) fn unique(&self) -> String {
-        format!("{}.{}", self.process, self.last.fetch_add(1, Ordering::Relaxed))
+        self.name(self.next())
+    }
+
+    fn next(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn name(&self, number: u64) -> String {
+        format!("{}.{number}", self.process)
     }
 
     pub(super) fn begin(&self) -> Request<'_> {
@@ -48,7 +58,9 @@ impl Requests {
             places.count
         });
         drop(places);
-        Request { requests: self, place, key: format!("{}.{place}", self.process), name: self.unique() }
+        let number = self.next();
+        let key = format!("{}.{place}", self.process);
+        Request { requests: self, place, number, key, name: self.name(number) }
     }
 }
 

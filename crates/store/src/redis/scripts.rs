@@ -1,5 +1,6 @@
 //! The scripts: one for each transition, each made of what all share and of its own part.
 
+use duetime_core::limits::{LOCK_LOST_KEPT_MS, LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX};
 use std::sync::LazyLock;
 
 /// A Lua script.
@@ -57,6 +58,27 @@ scripts! { include_str!("lua/prelude.lua") =>
     QUEUES "queues"
     RESERVE "reserve"
     SETTLE "settle"
+}
+
+/// How long the answer to a request for a lock is remembered: longer than it is asked again.
+const LOCK_REQUEST_MS: u64 = 60_000;
+
+fn locks_prelude() -> String {
+    format!(
+        "local REQUEST_MS, TICKET_MS, REFRESH_MS, TICKETS_MAX, LOST_KEPT_MS = {LOCK_REQUEST_MS}, {LOCK_TICKET_MS}, \
+         {LOCK_REFRESH_MS}, {LOCK_TICKETS_MAX}, {LOCK_LOST_KEPT_MS}\n{}",
+        include_str!("lua/lock.lua")
+    )
+}
+
+scripts! { locks_prelude().as_str() =>
+    LOCK_ABANDON "lock_abandon"
+    LOCK_ACQUIRE "lock_acquire"
+    LOCK_LIST "lock_list"
+    LOCK_RELEASE "lock_release"
+    LOCK_RELEASE_ALL "lock_release_all"
+    LOCK_RENEW "lock_renew"
+    LOCK_SWEEP "lock_sweep"
 }
 
 scripts! { "" =>

@@ -1,14 +1,28 @@
 //! Leases: extended, settled, run out.
 
+use super::change::{Came, Step};
 use super::codec::Record;
 use super::jobs::{bytes, groups, place};
 use super::{Parts, scripts};
 use duetime_core::ports::{Expired, Extended, Note, Settled};
 use duetime_core::rules::{self, Decision, Finish};
-use duetime_core::{Error, Receipt, Stage, State};
+use duetime_core::{Error, JobId, Receipt, Stage, State};
+use std::sync::atomic::Ordering;
 
-/// How often a change is tried that another one comes in between of.
-pub(super) const TRIES: usize = 10;
+/// Of so many looks for what has run out, one goes to all partitions: about every two minutes.
+const LOOKS_AT_ALL: u64 = 120;
+
+/// What a settle finds.
+enum End {
+    /// The lease is over.
+    Lost,
+    /// Nothing is kept of the job but perhaps a tombstone.
+    Forgotten,
+    /// The same was settled before.
+    Before(State),
+    /// It is carried out; what is to be noted.
+    Now(State, Option<Note>),
+}
 
 impl Parts {
     pub(super) async fn settle_jobs(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error> {
@@ -26,7 +40,7 @@ impl Parts {
                 for &i in &chosen {
                     let (_, receipt, result) = &plain[i];
                     text.push(&bytes(receipt.id));
-                    text.number(receipt.epoch);
+                    text.push(&receipt.epoch.to_be_bytes()[2..]);
                     text.push(&result.as_ref().map(|result| [b"=", &**result].concat()).unwrap_or_default());
                 }
             };
@@ -43,57 +57,57 @@ impl Parts {
                 self.note_backlog(partition, reply.number()? as u64);
             }
         }
-        for (position, receipt, decision) in others {
-            settled.states[position] = self.decide(receipt, &decision, &mut settled.notes).await?;
-        }
+        self.decide_others(&others, &mut settled).await?;
         Ok(settled)
     }
 
-    /// Carries one decision out, under the version that is read.
-    async fn decide(
-        &self,
-        receipt: Receipt,
-        decision: &Decision,
-        notes: &mut Vec<Note>,
-    ) -> Result<Option<State>, Error> {
-        for _ in 0..TRIES {
-            let Some(record) = self.records(&[receipt.id]).await?.pop().flatten() else {
-                return self.buried_end(receipt, decision).await;
-            };
-            let now = self.clock.now();
-            let holds = record.is_live() && record.job.lease_until.is_some() && record.job.receipt() == receipt;
-            if !holds {
-                let Decision::Finish(finish) = decision else { return Ok(None) };
-                let is_this = record.job.receipt() == receipt && record.job.stage == finish.stage;
-                let is_dropped = record.removed && record.job.receipt() == receipt;
-                if !is_this && !is_dropped {
-                    return Ok(None);
-                }
-                if !self.options.is_ledger {
-                    notes.extend(self.outcomes_of(receipt.id).await?);
-                }
-                return Ok(finish.stage.end_state());
+    /// Carries out what needs a look at the job.
+    async fn decide_others(&self, others: &[(usize, Receipt, Decision)], settled: &mut Settled) -> Result<(), Error> {
+        let ids: Vec<JobId> = others.iter().map(|(_, receipt, _)| receipt.id).collect();
+        let now = self.clock.now();
+        let decide = |i: usize, record: Option<&Record>| {
+            let (_, receipt, decision) = &others[i];
+            let Some(record) = record else { return Step::Answer(End::Forgotten) };
+            if record.job.receipt() != *receipt || record.job.is_pending() && record.job.lease_until.is_none() {
+                return Step::Answer(End::Lost);
             }
-            let (mut changed, drops, successor) = match decision {
-                Decision::Finish(Finish { drop, successor, .. }) => (record.clone(), *drop, successor.as_deref()),
-                Decision::Again(_) => (record.clone(), false, None),
+            let (drops, copy) = match decision {
+                Decision::Finish(Finish { drop, successor, .. }) => (*drop, successor.clone().filter(|_| !drop)),
+                Decision::Again(_) => (false, None),
             };
+            if !record.is_live() {
+                let is_this = matches!(decision, Decision::Finish(finish) if finish.stage == record.job.stage);
+                let state = record.job.stage.end_state().filter(|_| is_this);
+                return Step::Answer(state.map_or(End::Lost, End::Before));
+            }
+            let mut changed = record.clone();
             rules::apply(&mut changed.job, decision.clone(), now);
             changed.removed = drops;
-            let successor = successor.filter(|_| !drops);
-            if self.change(&record, &mut changed, successor).await? == super::edit::Made::Changed {
-                if !self.options.is_ledger {
-                    notes.push(match successor {
-                        Some(successor) => Note::Moved(changed.job.clone(), Box::new(successor.clone())),
-                        None => note(changed.clone()),
-                    });
-                } else if let Some(successor) = successor {
-                    notes.push(Note::Moved(changed.job.clone(), Box::new(successor.clone())));
+            let state = changed.job.state(now);
+            let noted = match &copy {
+                Some(copy) => Some(Note::Moved(changed.job.clone(), copy.clone())),
+                None => (!self.options.is_ledger).then(|| note(changed.clone())),
+            };
+            Step::Write(Box::new(changed), copy, End::Now(state, noted))
+        };
+        let came = self.change(&ids, decide).await?;
+        for ((position, receipt, decision), came) in others.iter().zip(came) {
+            // Whoever holds a lease holds its key already, or has none.
+            let Came::Of(end) = came else { continue };
+            settled.states[*position] = match end {
+                End::Lost => None,
+                End::Forgotten => self.buried_end(*receipt, decision).await?,
+                End::Now(state, noted) => {
+                    settled.notes.extend(noted);
+                    Some(state)
                 }
-                return Ok(Some(changed.job.state(now)));
-            }
+                End::Before(state) => {
+                    settled.notes.extend(self.outcomes_of(receipt.id).await?);
+                    Some(state)
+                }
+            };
         }
-        Err(Error::Unavailable(format!("the job {} is changed by others all the time", receipt.id)))
+        Ok(())
     }
 
     /// The end of a job of which only a tombstone is left.
@@ -102,7 +116,7 @@ impl Parts {
         let arguments = |text: &mut super::Text| {
             text.number(0);
             text.push(&bytes(receipt.id));
-            text.number(receipt.epoch);
+            text.push(&receipt.epoch.to_be_bytes()[2..]);
             text.push(b"");
         };
         let mut reply = self.run(place(self, receipt.id), &scripts::SETTLE, &[], arguments).await?;
@@ -138,7 +152,10 @@ impl Parts {
     pub(super) async fn expired_jobs(&self, limit: usize) -> Result<Expired, Error> {
         let mut expired = Expired::default();
         let mut next_ms: Option<u64> = None;
-        for partition in self.used() {
+        // Now and then also in those that only others had to do with, who may be gone.
+        let looks_at_all = self.looks.fetch_add(1, Ordering::Relaxed) % LOOKS_AT_ALL == 0;
+        let partitions = if looks_at_all { (0..self.keys.partitions()).collect() } else { self.used() };
+        for partition in partitions {
             let arguments = |text: &mut super::Text| text.number(limit as u64);
             let mut reply = self.run(partition, &scripts::EXPIRED, &[], arguments).await?;
             let live = |record: Record| Some(record.job).filter(|job| job.is_pending());

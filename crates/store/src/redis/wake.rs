@@ -7,9 +7,10 @@
 //! next time, and one that won does not.
 
 use super::link::Link;
-use duetime_core::ports::Wake;
+use duetime_core::Millis;
+use duetime_core::ports::{TurnWake, Wake};
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, RedisResult, Value};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
@@ -28,8 +29,9 @@ const LOSSES_MAX: u32 = 10;
 #[derive(Default)]
 pub(super) struct Waker {
     queues: OnceLock<Wake>,
-    locks: OnceLock<Arc<dyn Fn(Option<&str>) + Send + Sync>>,
-    called: AtomicU32,
+    locks: OnceLock<TurnWake>,
+    /// When something was to be due, by the clock of Redis; 0 where nothing is expected.
+    expected_at: AtomicU64,
     losses: AtomicU32,
 }
 
@@ -38,7 +40,7 @@ impl Waker {
         assert!(self.queues.set(wake).is_ok(), "a broker is watched by one engine");
     }
 
-    pub(super) fn watch_locks(&self, wake: Arc<dyn Fn(Option<&str>) + Send + Sync>) {
+    pub(super) fn watch_locks(&self, wake: TurnWake) {
         assert!(self.locks.set(wake).is_ok(), "locks are watched by one engine");
     }
 
@@ -47,19 +49,22 @@ impl Waker {
         LOSS * self.losses.load(Ordering::Relaxed)
     }
 
-    /// A look that was asked for found something, or not.
-    pub(super) fn looked(&self, found: bool) {
+    /// Somebody looked at this instant, and found something or not. Where something was to be due by then, others were
+    /// faster.
+    pub(super) fn looked(&self, found: bool, at: Millis) {
+        let expected_at = self.expected_at.load(Ordering::Relaxed);
         if found {
             self.losses.store(0, Ordering::Relaxed);
-        } else if self.called.swap(0, Ordering::Relaxed) > 0 {
+        } else if expected_at > 0 && expected_at <= at {
+            self.expected_at.store(0, Ordering::Relaxed);
             let losses = self.losses.load(Ordering::Relaxed);
             self.losses.store((losses + 1).min(LOSSES_MAX), Ordering::Relaxed);
         }
     }
 
-    /// A race begins: something is due.
-    pub(super) fn call(&self) {
-        self.called.store(1, Ordering::Relaxed);
+    /// Something is to be due then, and all nodes know it.
+    pub(super) fn expect(&self, at: Millis) {
+        self.expected_at.store(at, Ordering::Relaxed);
     }
 
     fn wake(&self, queue: Option<&Arc<str>>) {
@@ -68,9 +73,9 @@ impl Waker {
         }
     }
 
-    fn wake_lock(&self, name: Option<&str>) {
+    fn wake_lock(&self, name: &str, owner: &str) {
         if let Some(wake) = self.locks.get() {
-            wake(name);
+            wake(&Arc::from(name), &Arc::from(owner));
         }
     }
 }
@@ -103,8 +108,8 @@ pub(super) async fn listen(link: Arc<Link>, channels: Channels, waker: Arc<Waker
                     // Nobody waits for it where the caller has gone away.
                     let _ = begun.send(());
                 }
+                // Who waits for a lock asks again by itself, at least every second.
                 waker.wake(None);
-                waker.wake_lock(None);
                 hear(&mut connection, &mut messages, &channels, &waker).await;
             }
             Err(error) => tracing::debug!(%error, "could not subscribe to what Redis publishes"),
@@ -139,14 +144,17 @@ async fn hear(
     }
 }
 
-/// A message is its channel, and the name of a queue or lock.
+/// A message is its channel, and the name of a queue, or a lock and an owner.
 fn tell(data: &[Value], channels: &Channels, waker: &Arc<Waker>) {
-    let [Value::BulkString(channel), Value::BulkString(name)] = data else { return };
-    let Ok(name) = std::str::from_utf8(name) else { return };
+    let [Value::BulkString(channel), Value::BulkString(message)] = data else { return };
     if channel == channels.locks.as_bytes() {
-        waker.wake_lock(Some(name));
+        if let Some((name, owner)) = turn(message) {
+            waker.wake_lock(name, owner);
+        }
     } else if channel == channels.queues.as_bytes() {
-        waker.call();
+        let Ok(name) = std::str::from_utf8(message) else { return };
+        // At once, that is.
+        waker.expect(1);
         let (handicap, queue) = (waker.handicap(), Arc::from(name));
         if handicap.is_zero() {
             waker.wake(Some(&queue));
@@ -157,5 +165,26 @@ fn tell(data: &[Value], channels: &Channels, waker: &Arc<Waker>) {
                 waker.wake(Some(&queue));
             });
         }
+    }
+}
+
+/// A lock's name, after a byte that says how long it is, and the owner who is the first in its line.
+fn turn(message: &[u8]) -> Option<(&str, &str)> {
+    let (&length, rest) = message.split_first()?;
+    let (name, owner) = rest.split_at_checked(length.into())?;
+    Some((std::str::from_utf8(name).ok()?, std::str::from_utf8(owner).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_a_name_and_an_owner() {
+        assert_eq!(turn(b"\x02a\0b"), Some(("a\0", "b")));
+        let (name, owner) = ("n".repeat(255), "ö".repeat(100));
+        let message = [&[255], name.as_bytes(), owner.as_bytes()].concat();
+        assert_eq!(turn(&message), Some((name.as_str(), owner.as_str())));
+        assert_eq!([turn(b""), turn(b"\x02a"), turn(b"\x01\xffb")], [None; 3]);
     }
 }

@@ -45,6 +45,21 @@ pub(super) struct Given {
     pub(super) fence: u64,
     pub(super) ttl_ms: u64,
     pub(super) ends: Millis,
+    /// The end by the wall clock, as that stood then.
+    expires_at: Millis,
+}
+
+impl Given {
+    fn new(fence: u64, ttl_ms: u64, now: Now) -> Self {
+        Self { fence, ttl_ms, ends: now.mono + ttl_ms, expires_at: now.wall.saturating_add(ttl_ms) }
+    }
+
+    /// The end by the wall clock as it stands now. Where that was not set, the same each time: each clock is read to
+    /// the millisecond only.
+    fn shown_end(&self, now: Now) -> Millis {
+        let expires_at = now.wall.saturating_add(self.ends - now.mono);
+        if expires_at.abs_diff(self.expires_at) <= 2 { self.expires_at } else { expires_at }
+    }
 }
 
 /// What a question for a lock comes to.
@@ -70,7 +85,7 @@ impl State {
     pub(super) fn restore(&mut self, name: Arc<str>, written: Written, now: Now) {
         let Written { owner, fence, ttl_ms } = written;
         self.locks.entry(name.clone()).or_default().holder = Some(owner.clone());
-        self.grants.insert((owner, name), Given { fence, ttl_ms, ends: now.mono + ttl_ms });
+        self.grants.insert((owner, name), Given::new(fence, ttl_ms, now));
     }
 
     /// The holder whose time is not over, and what it was given.
@@ -136,9 +151,12 @@ impl State {
         let first = lock.first();
         lock.holder = Some(owner.clone());
         lock.line.retain(|ticket| ticket.owner != *owner);
-        self.grants.insert((owner.clone(), name.clone()), Given { fence, ttl_ms: *ttl_ms, ends: now.mono + ttl_ms });
-        self.moved(name, first.as_ref(), Some(owner));
-        Grant { fence, expires_at: now.wall.saturating_add(*ttl_ms) }
+        let given = Given::new(fence, *ttl_ms, now);
+        let before = self.grants.insert((owner.clone(), name.clone()), given);
+        // Who is first in line counts on the end that it was told.
+        let is_nearer = before.is_some_and(|before| before.fence == fence && before.ends > given.ends);
+        self.moved(name, first.as_ref().filter(|_| !is_nearer), Some(owner));
+        Grant { fence, expires_at: given.expires_at }
     }
 
     /// Frees a lock that the owner holds.
@@ -197,7 +215,7 @@ impl State {
 
     pub(super) fn holding(&self, name: &Arc<str>, now: Now) -> Option<Holding> {
         let (owner, given) = self.live(name, now)?;
-        let grant = Grant { fence: given.fence, expires_at: now.wall.saturating_add(given.ends - now.mono) };
+        let grant = Grant { fence: given.fence, expires_at: given.shown_end(now) };
         Some(Holding { name: name.clone(), owner: owner.clone(), grant })
     }
 

@@ -176,7 +176,7 @@ macro_rules! locks_suite {
             }
             wakes {
                 a_release_is_told an_abandoned_place_is_told_to_the_next a_grant_is_told_to_the_next
-                releasing_all_is_told
+                releasing_all_is_told an_end_that_comes_nearer_is_told
             }
         }
     };

@@ -7,7 +7,7 @@ use crate::ports::Holding;
 pub async fn a_lock_is_seen_as_it_is(s: Subject) {
     assert_eq!(s.inspect(LOCK).await, None);
     let grant = s.acquire("a").await;
-    s.pass(5_000);
+    s.pass(5_001);
     let holding = Holding { name: LOCK.into(), owner: "a".into(), grant };
     assert_eq!(s.inspect(LOCK).await, Some(holding));
     s.wait("b").await;

@@ -53,3 +53,12 @@ pub async fn releasing_all_is_told(s: Subject) {
     s.told("x", "waits for x").await;
     granted(s.ask_for("y", "waits for y", TTL_MS, true).await);
 }
+
+/// It would look too late.
+pub async fn an_end_that_comes_nearer_is_told(s: Subject) {
+    let grant = s.acquire("a").await;
+    s.wait("b").await;
+    s.renew("a", grant.fence, 100).await.expect("it is held");
+    s.told(LOCK, "b").await;
+    assert_eq!(s.wait("b").await, (100, 100));
+}

@@ -1,5 +1,6 @@
 //! A server, by its HTTP API. Answers become what an engine in this process would have answered.
 
+mod locks;
 mod transport;
 
 use crate::error::{Answers, Error};
@@ -15,7 +16,7 @@ use duetime_core::{Job, JobId, NewJob, OnConflict, Receipt, name};
 use futures_util::{StreamExt, stream};
 use hyper::Method;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use transport::{Call, Transport, of_problem};
 use wire::path_segment;
@@ -44,19 +45,32 @@ impl Default for ConnectOptions {
 
 /// A server.
 #[derive(Clone)]
-pub(super) struct Remote(Arc<Transport>);
+pub(super) struct Remote {
+    transport: Arc<Transport>,
+    /// For the thread that keeps locks.
+    kept: Arc<OnceLock<Remote>>,
+}
 
 impl Remote {
     pub(super) fn new(address: &str, options: ConnectOptions) -> Result<Self, Error> {
-        Ok(Self(Arc::new(Transport::new(address, options)?)))
+        Ok(Self::over(Transport::new(address, options)?))
+    }
+
+    fn over(transport: Transport) -> Self {
+        Self { transport: Arc::new(transport), kept: Arc::default() }
     }
 
     pub(super) fn detached(&self) -> Self {
-        Self(Arc::new(self.0.detached()))
+        Self::over(self.transport.detached())
+    }
+
+    /// The same detached one for all clones.
+    pub(super) fn for_keeper(&self) -> Self {
+        self.kept.get_or_init(|| self.detached()).clone()
     }
 
     pub(super) fn address(&self) -> &str {
-        self.0.address()
+        self.transport.address()
     }
 
     /// One request for each queue: it stands in the path.
@@ -89,14 +103,14 @@ impl Remote {
             Err(error) => return Ok(jobs.iter().map(|_| Err(error.clone())).collect()),
         };
         let call = Call::post(path);
-        let reply = self.0.send(call.json(&bodies)?.repeats(jobs.iter().all(is_safe))).await?;
+        let reply = self.transport.send(call.json(&bodies)?.repeats(jobs.iter().all(is_safe))).await?;
         each(reply.read::<Vec<wire::Answer<wire::Pushed>>>()?, jobs.len(), Pushed::from)
     }
 
     pub(super) async fn reserve(&self, mut request: ReserveRequest) -> Result<Handout, Error> {
         request.request_id.get_or_insert_with(request_id::next);
         let call = Call::post("/v1/reserve").json(&wire::Reserve::from(&request))?;
-        let reply = self.0.send(call.wait_ms(request.wait_ms).repeats(true)).await?;
+        let reply = self.transport.send(call.wait_ms(request.wait_ms).repeats(true)).await?;
         let handout: wire::Handout<'_> = reply.read()?;
         Ok(Handout {
             leases: handout.leases.into_iter().map(Lease::try_from).collect::<Result<_, _>>()?,
@@ -134,7 +148,7 @@ impl Remote {
     async fn take_from(&self, queue: &str, mut request: TakeRequest) -> Result<Handout, Error> {
         request.request_id.get_or_insert_with(request_id::next);
         let call = Call::post(format!("{}/take", queue_path(queue)?));
-        let reply = self.0.send(call.json(&wire::Take::from(&request))?.repeats(true)).await?;
+        let reply = self.transport.send(call.json(&wire::Take::from(&request))?.repeats(true)).await?;
         let taken: wire::Taken<'_> = reply.read()?;
         let lease = |body| Ok::<_, Error>(Lease { job: Job::try_from(body)?, lease_ms: 0 });
         Ok(Handout {
@@ -147,7 +161,7 @@ impl Remote {
 
     pub(super) async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Result<Answers<Settlement>, Error> {
         let bodies: Vec<_> = outcomes.iter().map(|(receipt, outcome)| wire::Settle::new(*receipt, outcome)).collect();
-        let reply = self.0.send(Call::post("/v1/settle").json(&bodies)?.repeats(true)).await?;
+        let reply = self.transport.send(Call::post("/v1/settle").json(&bodies)?.repeats(true)).await?;
         each(reply.read::<Vec<wire::Answer<wire::Settled>>>()?, outcomes.len(), Settlement::from)
     }
 
@@ -155,7 +169,7 @@ impl Remote {
         let extends = leases.into_iter().map(|(receipt, lease_ms)| async move {
             let body = wire::Extend { lease: lease_ms.map(wire::Span) };
             let call = Call::post(format!("/v1/leases/{receipt}/extend")).json(&body)?.repeats(true);
-            let reply = self.0.send(call).await?;
+            let reply = self.transport.send(call).await?;
             Ok(Extension::from(reply.read::<wire::Extended>()?))
         });
         Ok(stream::iter(extends).buffered(EXTENDS_MAX).collect().await)
@@ -166,19 +180,19 @@ impl Remote {
     }
 
     async fn shown(&self, call: Call) -> Result<Job, Error> {
-        let reply = self.0.send(call).await?;
+        let reply = self.transport.send(call).await?;
         Ok(Job::try_from(reply.read::<wire::JobBody<'_>>()?)?)
     }
 
     pub(super) async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
         let find = wire::Find { query: query.clone(), cursor: cursor.map(str::to_owned), limit: Some(limit) };
-        let reply = self.0.send(Call::get(format!("/v1/jobs?{find}"))).await?;
+        let reply = self.transport.send(Call::get(format!("/v1/jobs?{find}"))).await?;
         Ok(Listed::try_from(reply.read::<wire::Page<'_>>()?)?)
     }
 
     pub(super) async fn cancel(&self, target: Target) -> Result<CancelOutcome, Error> {
         let call = Call::post(format!("/v1/jobs/{}/cancel", target.id)).version(target.version);
-        Ok(self.0.send(call).await?.read::<wire::Cancelled>()?.outcome)
+        Ok(self.transport.send(call).await?.read::<wire::Cancelled>()?.outcome)
     }
 
     pub(super) async fn update(&self, target: Target, patch: Patch) -> Result<Job, Error> {
@@ -196,7 +210,7 @@ impl Remote {
 
     pub(super) async fn delete(&self, target: Target) -> Result<(), Error> {
         let call = Call::new(Method::DELETE, format!("/v1/jobs/{}", target.id)).version(target.version);
-        self.0.send(call).await?.done()
+        self.transport.send(call).await?.done()
     }
 
     pub(super) async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
@@ -206,16 +220,16 @@ impl Remote {
             BulkAction::Delete => "delete",
         };
         let call = Call::post(format!("/v1/jobs/{verb}")).json(&wire::Selection::from(query))?;
-        Ok(self.0.send(call).await?.read::<wire::Counts<'_>>()?.into())
+        Ok(self.transport.send(call).await?.read::<wire::Counts<'_>>()?.into())
     }
 
     pub(super) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
-        let queues: wire::Queues = self.0.send(Call::get("/v1/queues")).await?.read()?;
+        let queues: wire::Queues = self.transport.send(Call::get("/v1/queues")).await?.read()?;
         Ok(queues.queues.into_iter().map(QueueStatus::from).collect())
     }
 
     pub(super) async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
-        Ok(self.0.send(Call::get(queue_path(queue)?)).await?.read::<wire::Queue>()?.into())
+        Ok(self.transport.send(Call::get(queue_path(queue)?)).await?.read::<wire::Queue>()?.into())
     }
 
     pub(super) async fn pause(&self, queue: &str, paused: bool) -> Result<QueueSettings, Error> {
@@ -224,12 +238,12 @@ impl Remote {
     }
 
     async fn configured(&self, call: Call) -> Result<QueueSettings, Error> {
-        Ok(self.0.send(call.repeats(true)).await?.read::<wire::Configured>()?.into())
+        Ok(self.transport.send(call.repeats(true)).await?.read::<wire::Configured>()?.into())
     }
 
     pub(super) async fn purge(&self, queue: &str) -> Result<u64, Error> {
         let call = Call::post(format!("{}/purge", queue_path(queue)?));
-        Ok(self.0.send(call).await?.read::<wire::Purged>()?.purged)
+        Ok(self.transport.send(call).await?.read::<wire::Purged>()?.purged)
     }
 
     pub(super) async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
@@ -239,7 +253,7 @@ impl Remote {
     }
 
     pub(super) async fn health(&self) -> Result<Health, Error> {
-        Ok(self.0.send(Call::get("/readyz")).await?.read_any::<wire::Health>()?.into())
+        Ok(self.transport.send(Call::get("/readyz")).await?.read_any::<wire::Health>()?.into())
     }
 
     #[expect(clippy::unused_async, reason = "the same form as for an embedded store")]

@@ -3,8 +3,8 @@
 use super::ending::{self, Cause};
 use super::environment;
 use super::process::Process;
-use super::program::Program;
 use super::stop::Stop;
+use crate::cli::program::Program;
 use duetime::{Context, Handled, HandlerError};
 use duetime_core::limits::RESULT_BYTES_MAX;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Handler {
             Ok(process) => process,
             Err(error) => {
                 // No job can be run: none is to fail for it.
-                self.stop.fail(self.program.not_started(&error));
+                self.stop.fail(self.program.not_started(&error, "its job was given back"));
                 return Err(HandlerError::release(Duration::ZERO));
             }
         };

@@ -50,10 +50,11 @@ for i = 7, #ARGV, 3 do
       if was_noted then redis.call('HDEL', MOVED, id) end
       if h.stage ~= PENDING or has(h.flags, REMOVED) then
         if has(h.flags, TAGGED) then untag(id, body) end
+        redis.call('HDEL', RESULT, id)
         erase({ id }, {})
         bury(id, h.version, h.epoch, h.stage)
       elseif h.version == version and h.lease_until == 0 and h.due >= frontier and n > 0 then
-        leave(n, id, h.due, (struct.unpack('>I4', body, BODY_PRIORITY)))
+        leave(n, id, h.due, priority_of(body))
         redis.call('ZREM', EXPIRING, id)
         if has(h.flags, HOLDS_KEY) then free_key(id, h.queue, h.key) end
         if has(h.flags, TAGGED) then untag(id, body) end

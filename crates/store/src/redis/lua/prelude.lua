@@ -18,13 +18,19 @@ local now = math.floor(micros / 1000)
 -- The beginning of a meta: version, epoch, lease_until, started_at, updated_at, finished_at, due_at, attempt, lease_ms,
 -- flags, stage; then queue and key. What follows is opaque here.
 local HEAD, HEAD_FLAGS, HEAD_NEXT = '>I6I6I6I6I6I6I6I4I4I2B', 51, 54
--- The beginning of a body: first version, first due_at, own lease_ms, priority, flags; then queue, key and tags.
-local BODY_HEAD = '>I6I6I4I4I2Bc0Bc0'
-local BODY_LEASE, BODY_PRIORITY, BODY_FLAGS = 13, 17, 21
+-- The beginning of a body: first version, first due_at, flags, queue; then, where the flags say so, the job's own lease_ms,
+-- its priority, its key, its tags.
+local BODY_HEAD, BODY_FLAGS = '>I6I6I2Bc0', 13
 local CANCEL_ASKED, HOLDS_KEY, REWRITTEN, REMOVED, TAGGED, HAS_RESULT, EXPIRES, TAKEN, UNTIL_STARTED =
   1, 2, 8, 16, 32, 64, 128, 256, 512
+-- Of bodies only.
+local HAS_LEASE, HAS_PRIORITY, HAS_KEY, META_FLAGS = 1024, 2048, 4096, 1023
 local PENDING, SUCCEEDED, FAILED, CANCELLED = 1, 10, 20, 30
 local DEFAULT_PRIORITY = 1024
+-- An instant as it is packed, and as a score: Lua's own way of writing numbers is slow.
+local function six(number) return struct.pack('>I6', number) end
+local function text(number) return string.format('%.0f', number) end
+local NOW6, ZERO6, NOW_TEXT = six(now), six(0), text(now)
 
 local has = function(flags, flag) return bit.band(flags, flag) ~= 0 end
 local without = function(flags, flag) return bit.band(flags, bit.bnot(flag)) end
@@ -42,6 +48,21 @@ local function fetch(key, ids)
   return redis.call('HMGET', key, unpack(ids))
 end
 
+-- The rest of a body's beginning: own lease_ms (0: none), priority, key, and where the tags begin.
+local function body_rest(body)
+  local _, _, flags, _, at = struct.unpack(BODY_HEAD, body)
+  local lease_ms, priority, key = 0, DEFAULT_PRIORITY, ''
+  if has(flags, HAS_LEASE) then lease_ms, at = struct.unpack('>I4', body, at) end
+  if has(flags, HAS_PRIORITY) then priority, at = struct.unpack('>I4', body, at) end
+  if has(flags, HAS_KEY) then key, at = struct.unpack('Bc0', body, at) end
+  return lease_ms, priority, key, at
+end
+
+local function priority_of(body)
+  local _, priority = body_rest(body)
+  return priority
+end
+
 -- A job's head from its meta or, before its first change, from its body.
 local function head(body, meta)
   local h = {}
@@ -51,9 +72,10 @@ local function head(body, meta)
     h.tail = string.sub(meta, HEAD_NEXT)
   else
     local flags, _
-    h.version, h.due, _, _, flags, h.queue, h.key = struct.unpack(BODY_HEAD, body)
+    h.version, h.due, flags, h.queue = struct.unpack(BODY_HEAD, body)
+    _, _, h.key = body_rest(body)
     h.epoch, h.lease_until, h.started, h.updated, h.finished, h.attempt, h.lease_ms = 0, 0, 0, h.version, 0, 0, 0
-    h.flags, h.stage = flags, PENDING
+    h.flags, h.stage = bit.band(flags, META_FLAGS), PENDING
     h.tail = struct.pack('Bc0Bc0', #h.queue, h.queue, #h.key, h.key)
   end
   return h
@@ -77,8 +99,9 @@ end
 
 local function tags_of(body)
   local tags = {}
-  local _, _, _, _, _, _, _, next = struct.unpack(BODY_HEAD, body)
-  local n, at = struct.unpack('B', body, next)
+  if not has(struct.unpack('>I2', body, BODY_FLAGS), TAGGED) then return tags end
+  local _, _, _, start = body_rest(body)
+  local n, at = struct.unpack('B', body, start)
   for i = 1, n do
     tags[i], at = struct.unpack('Bc0', body, at)
   end
@@ -95,12 +118,13 @@ local function untag(id, body)
   for _, name in ipairs(tags_of(body)) do redis.call('ZREM', TAGS, tag_member(name, id)) end
 end
 
--- Removes all that is kept of jobs that are in no queue; their tags, where their metas are given.
+-- Removes all that is kept of jobs that are in no queue: their tags and results, as their metas say.
 local function erase(ids, metas)
-  local tagged = {}
+  local tagged, with_result = {}, {}
   for i, id in ipairs(ids) do
-    local meta = metas[i]
-    if meta and has(struct.unpack('>I2', meta, HEAD_FLAGS), TAGGED) then table.insert(tagged, id) end
+    local flags = metas[i] and struct.unpack('>I2', metas[i], HEAD_FLAGS) or 0
+    if flags ~= 0 and has(flags, TAGGED) then table.insert(tagged, id) end
+    if flags ~= 0 and has(flags, HAS_RESULT) then table.insert(with_result, id) end
   end
   for i, body in ipairs(fetch(BODY, tagged)) do
     if body then untag(tagged[i], body) end
@@ -108,8 +132,8 @@ local function erase(ids, metas)
   if #ids > 0 then
     many('HDEL', BODY, ids)
     many('HDEL', META, ids)
-    many('HDEL', RESULT, ids)
   end
+  if #with_result > 0 then many('HDEL', RESULT, with_result) end
 end
 
 -- Erases finished jobs of one kind: the oldest, as said.
@@ -117,12 +141,15 @@ local function prune(index, ids)
   if #ids == 0 then return end
   local metas = fetch(META, ids)
   many('ZREM', index, ids)
-  for i in ipairs(ids) do
+  local counts = {}
+  for i = 1, #ids do
     if metas[i] then
-      local h = head(nil, metas[i])
-      count(h.queue, STAGE_COUNTER[h.stage], -1)
+      local stage, queue = struct.unpack('BBc0', metas[i], HEAD_NEXT - 1)
+      local what = queue .. ':' .. STAGE_COUNTER[stage]
+      counts[what] = (counts[what] or 0) + 1
     end
   end
+  for what, n in pairs(counts) do redis.call('HINCRBY', COUNTERS, what, -n) end
   erase(ids, metas)
 end
 

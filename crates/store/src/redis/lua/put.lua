@@ -8,15 +8,24 @@ local before, first = {}, {}
 for n = 1, queues do before[n] = head_due(n) end
 
 local ids = {}
-for i = at, #ARGV, 9 do table.insert(ids, ARGV[i + 1]) end
+for i = at, #ARGV, 9 do ids[#ids + 1] = ARGV[i + 1] end
 local bodies, metas = {}, {}
 do
-  local found, found_metas = fetch(BODY, ids), fetch(META, ids)
-  for i, id in ipairs(ids) do bodies[id], metas[id] = found[i], found_metas[i] end
+  local known = {}
+  for i, body in ipairs(fetch(BODY, ids)) do
+    if body then
+      bodies[ids[i]] = body
+      known[#known + 1] = ids[i]
+    end
+  end
+  for i, meta in ipairs(fetch(META, known)) do metas[known[i]] = meta end
 end
 
 local new_bodies, due_adds, held = {}, {}, {}
-for n = 1, queues do due_adds[n] = {} end
+local body_count, due_counts = 0, {}
+for n = 1, queues do due_adds[n], due_counts[n] = {}, 0 end
+
+local PLAIN = { flags = 0 }
 
 local function put(i)
   local n, id, version, due_at, priority = tonumber(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]),
@@ -39,7 +48,8 @@ local function put(i)
       if tomb_until > now and (unseen > 0 or tomb_version > version) then return 1 end
     end
   end
-  local fresh = head(body, meta ~= '' and meta)
+  local is_plain = meta == '' and not old and struct.unpack('>I2', body, BODY_FLAGS) == 0
+  local fresh = is_plain and PLAIN or head(body, meta ~= '' and meta)
   if has(fresh.flags, HOLDS_KEY) then
     local field = fresh.queue .. '\0' .. fresh.key
     local holder = redis.call('HGET', HOLDERS, field)
@@ -49,7 +59,7 @@ local function put(i)
   if old then
     -- A newer reading of a job that waits; or of one that had ended, and was retried.
     if old.stage == PENDING and not has(old.flags, REMOVED) then
-      if not leave(n, id, old.due, (struct.unpack('>I4', old_body, BODY_PRIORITY))) then count(old.queue, 'l', -1) end
+      if not leave(n, id, old.due, priority_of(old_body)) then count(old.queue, 'l', -1) end
     end
     if has(old.flags, HOLDS_KEY) and not has(fresh.flags, HOLDS_KEY) then free_key(id, old.queue, old.key) end
     if has(old.flags, TAGGED) then untag(id, old_body) end
@@ -59,8 +69,8 @@ local function put(i)
   end
   if has(fresh.flags, TAGGED) then tag(id, body) end
   if start_by > 0 then redis.call('ZADD', EXPIRING, start_by, id) end
-  table.insert(new_bodies, id)
-  table.insert(new_bodies, body)
+  new_bodies[body_count + 1], new_bodies[body_count + 2] = id, body
+  body_count = body_count + 2
   if meta ~= '' then redis.call('HSET', META, id, meta) end
   bodies[id], metas[id] = body, meta ~= '' and meta or false
   if lease_until > 0 then
@@ -68,8 +78,9 @@ local function put(i)
     count(fresh.queue, 'r', 1)
   else
     if priority == DEFAULT_PRIORITY and not held[id] then
-      table.insert(due_adds[n], due_at)
-      table.insert(due_adds[n], id)
+      local adds, n_adds = due_adds[n], due_counts[n]
+      adds[n_adds + 1], adds[n_adds + 2] = ARGV[i + 3], id
+      due_counts[n] = n_adds + 2
     else
       enter(n, id, due_at, priority)
     end
@@ -82,16 +93,16 @@ for i = at, #ARGV, 9 do
   local id = ARGV[i + 1]
   if held[id] then
     -- Twice in one batch: the first must be there.
-    many('HSET', BODY, new_bodies)
-    new_bodies = {}
+    if body_count > 0 then many('HSET', BODY, new_bodies) end
+    new_bodies, body_count = {}, 0
     for n = 1, queues do
       if #due_adds[n] > 0 then many('ZADD', queue_keys(n), due_adds[n]) end
-      due_adds[n] = {}
+      due_adds[n], due_counts[n] = {}, 0
     end
   end
   local answer = put(i)
   if answer == 3 then held[id] = true end
-  table.insert(answers, answer)
+  answers[#answers + 1] = answer
 end
 if #new_bodies > 0 then many('HSET', BODY, new_bodies) end
 for n = 1, queues do

@@ -50,14 +50,55 @@ local function leave_all(n)
   gone = {}
 end
 
+local lease_count, meta_count = 0, 0
+
+-- Of all that is begun now only a few things differ; they are put together from parts that are packed once.
+local templates = {}
+local function template(n)
+  if not templates[n] then
+    local queue, length = ARGV[12 + 2 * n], lease_ms
+    if length == 0 then length = tonumber(ARGV[13 + 2 * n]) end
+    if length == 0 then length = default_ms end
+    local lease_until = now + length
+    templates[n] = {
+      queue = queue,
+      lease_until = text(lease_until),
+      first = NOW6 .. NOW6 .. six(lease_until) .. NOW6 .. NOW6 .. ZERO6,
+      last = struct.pack('>I4I4I2B', 1, length, 0, PENDING) .. struct.pack('Bc0B', #queue, queue, 0),
+    }
+  end
+  return templates[n]
+end
+
+local function hand_out(id, body, new_meta, epoch)
+  new_metas[meta_count + 1], new_metas[meta_count + 2] = id, new_meta
+  receipts[meta_count + 1], receipts[meta_count + 2] = id, epoch
+  meta_count = meta_count + 2
+  leases[lease_count + 1], leases[lease_count + 2], leases[lease_count + 3] = id, body, new_meta
+  lease_count = lease_count + 3
+end
+
+-- One that has never been touched and says nothing in particular.
+local function lease_plain(n, id, body)
+  local version, flags = struct.unpack('>I6', body), struct.unpack('>I2', body, BODY_FLAGS)
+  if flags ~= 0 or version >= now then return false end
+  local new = template(n)
+  gone[#gone + 1] = id
+  running[meta_count + 1], running[meta_count + 2] = new.lease_until, id
+  started[new.queue] = (started[new.queue] or 0) + 1
+  hand_out(id, body, new.first .. string.sub(body, 7, 12) .. new.last, NOW6)
+  return true
+end
+
 local function lease(n, id, body, meta)
+  if not meta and not takes and lease_plain(n, id, body) then return end
   local h = head(body, meta)
-  local own_ms, priority = struct.unpack('>I4I4', body, BODY_LEASE)
+  local own_ms, priority = body_rest(body)
   local length = lease_ms
   if length == 0 then length = own_ms end
   if length == 0 then length = tonumber(ARGV[13 + 2 * n]) end
   if length == 0 then length = default_ms end
-  if priority == DEFAULT_PRIORITY then table.insert(gone, id) else leave(n, id, h.due, priority) end
+  if priority == DEFAULT_PRIORITY then gone[#gone + 1] = id else leave(n, id, h.due, priority) end
   if has(h.flags, EXPIRES) then redis.call('ZREM', EXPIRING, id) end
   if has(h.flags, HOLDS_KEY) and (takes or has(h.flags, UNTIL_STARTED)) then
     free_key(id, h.queue, h.key)
@@ -69,36 +110,29 @@ local function lease(n, id, body, meta)
   if takes then
     h.version = after(h.version)
     h.stage, h.finished, h.lease_until, h.flags = SUCCEEDED, now, 0, bit.bor(h.flags, TAKEN)
-    table.insert(ended, now)
+    table.insert(ended, NOW_TEXT)
     table.insert(ended, id)
   else
     h.lease_until = now + length
-    table.insert(running, h.lease_until)
-    table.insert(running, id)
+    running[meta_count + 1], running[meta_count + 2] = text(h.lease_until), id
   end
   started[h.queue] = (started[h.queue] or 0) + 1
-  local new_meta = packed(h)
-  table.insert(new_metas, id)
-  table.insert(new_metas, new_meta)
-  table.insert(receipts, id)
-  table.insert(receipts, struct.pack('>I6', h.epoch))
-  table.insert(leases, id)
-  table.insert(leases, body)
-  table.insert(leases, new_meta)
+  hand_out(id, body, packed(h), six(h.epoch))
 end
 
 -- One that may not start any more waits only for its end.
 local function put_off_late(n, id, body)
-  if not has(struct.unpack('>I2', body, BODY_FLAGS), EXPIRES) then return false end
+  local flags = struct.unpack('>I2', body, BODY_FLAGS)
+  if flags == 0 or not has(flags, EXPIRES) then return false end
   local start_by = redis.call('ZSCORE', EXPIRING, id)
   if not start_by or tonumber(start_by) > now then return false end
   local h = head(body, redis.call('HGET', META, id))
-  leave(n, id, h.due, (struct.unpack('>I4', body, BODY_PRIORITY)))
+  leave(n, id, h.due, priority_of(body))
   count(h.queue, 'l', 1)
   return true
 end
 
-local function is_full() return #leases >= limit * 3 end
+local function is_full() return lease_count >= limit * 3 end
 
 local function lease_some(n, ids)
   local bodies, metas = fetch(BODY, ids), fetch(META, ids)
@@ -119,7 +153,7 @@ local function lease_ranked(n, least, most)
       local due_at = struct.unpack('>I8', member)
       if due_at >= from and due_at <= to then
         table.insert(ids, string.sub(member, 9))
-        if #ids >= limit - #leases / 3 then break end
+        if #ids >= limit - lease_count / 3 then break end
       end
     end
     local before = redis.call('ZCARD', pready)
@@ -132,7 +166,7 @@ end
 local function lease_default(n)
   local due = queue_keys(n)
   for _ = 1, ROUNDS do
-    local wanted = limit - #leases / 3
+    local wanted = limit - lease_count / 3
     local ids = redis.call('ZRANGEBYSCORE', due, from, to, 'LIMIT', 0, wanted)
     lease_some(n, ids)
     leave_all(n)
@@ -191,13 +225,13 @@ else
   end
 end
 
-if #leases > 0 then
+if lease_count > 0 then
   many('HSET', META, new_metas)
   if takes then
     if OWN then
       many('ZADD', ENDED, ended)
       for queue, n in pairs(started) do count(queue, 's', n) end
-      trim(ENDED, tonumber(ARGV[11]), 10000, #leases / 3)
+      trim(ENDED, tonumber(ARGV[11]), 10000, lease_count / 3)
     else
       many('ZADD', OUTBOX, ended)
     end

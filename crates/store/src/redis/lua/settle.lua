@@ -3,20 +3,46 @@
 redis.call('ZREM', RUNNING, '')
 
 local kept, ids = tonumber(ARGV[5]), {}
-for i = 6, #ARGV, 3 do table.insert(ids, ARGV[i]) end
+for i = 6, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
 local metas = fetch(META, ids)
 local answers, noted, done, new_metas, gone, ended, by_queue = {}, {}, {}, {}, {}, {}, {}
 
+local count_of_done = 0
+local function finish(id, epoch, queue, new_meta)
+  local at = count_of_done * 2
+  new_metas[at + 1], new_metas[at + 2] = id, new_meta
+  ended[at + 1], ended[at + 2] = NOW_TEXT, id
+  count_of_done = count_of_done + 1
+  gone[count_of_done] = id
+  by_queue[queue] = (by_queue[queue] or 0) + 1
+  done[id] = epoch
+  if not OWN then table.insert(noted, id) end
+end
+
+-- One that says nothing in particular: flags 0, pending and leased under this epoch.
+local PLAIN = struct.pack('>I2B', 0, PENDING)
+local function finish_plain(id, epoch, meta)
+  if string.sub(meta, 7, 12) ~= epoch or string.sub(meta, HEAD_FLAGS, HEAD_FLAGS + 2) ~= PLAIN then return false end
+  if string.sub(meta, 13, 18) == ZERO6 or struct.unpack('>I6', meta) >= now then return false end
+  local queue = struct.unpack('Bc0', meta, HEAD_NEXT)
+  finish(id, epoch, queue, NOW6 .. epoch .. ZERO6 .. string.sub(meta, 19, 24) .. NOW6 .. NOW6 .. string.sub(meta, 37, 52)
+    .. string.char(SUCCEEDED) .. string.sub(meta, HEAD_NEXT))
+  return true
+end
+
 for i = 6, #ARGV, 3 do
-  local id, epoch, result = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
-  local h = metas[(i - 3) / 3] and head(nil, metas[(i - 3) / 3])
+  local id, epoch, result = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local meta = metas[(i - 3) / 3]
+  local is_done = done[id] == epoch or (result == '' and meta and not done[id] and finish_plain(id, epoch, meta))
+  local h = not is_done and meta and head(nil, meta)
+  local is_this = h and six(h.epoch) == epoch
   local answer = 0
-  if done[id] == epoch then
+  if is_done then
     answer = SUCCEEDED
-  elseif h and h.epoch == epoch and h.stage ~= PENDING then
+  elseif is_this and h.stage ~= PENDING then
     answer = h.stage
     if not OWN then table.insert(noted, id) end
-  elseif h and h.epoch == epoch and h.lease_until > 0 then
+  elseif is_this and h.lease_until > 0 and not done[id] then
     if has(h.flags, HOLDS_KEY) then
       free_key(id, h.queue, h.key)
       h.flags = without(h.flags, HOLDS_KEY)
@@ -26,23 +52,16 @@ for i = 6, #ARGV, 3 do
       h.flags = bit.bor(h.flags, HAS_RESULT)
     end
     h.version, h.updated, h.finished, h.lease_until, h.stage = after(h.version), now, now, 0, SUCCEEDED
-    table.insert(new_metas, id)
-    table.insert(new_metas, packed(h))
-    table.insert(gone, id)
-    table.insert(ended, now)
-    table.insert(ended, id)
-    by_queue[h.queue] = (by_queue[h.queue] or 0) + 1
-    done[id] = epoch
+    finish(id, epoch, h.queue, packed(h))
     answer = SUCCEEDED
-    if not OWN then table.insert(noted, id) end
   elseif not OWN and not h then
     local tomb = redis.call('HGET', TOMBS, id)
     if tomb then
       local _, tomb_epoch, tomb_stage, _, tomb_until = struct.unpack('>I6I6BI4I6', tomb)
-      if tomb_until > now and tomb_epoch == epoch then answer = tomb_stage end
+      if tomb_until > now and six(tomb_epoch) == epoch then answer = tomb_stage end
     end
   end
-  table.insert(answers, answer)
+  answers[#answers + 1] = answer
 end
 
 if #gone > 0 then

@@ -3,12 +3,10 @@
 //! However the run ends, also where its future is dropped, no process of a run that was ended stays behind. A command
 //! that ends by itself may leave others in the background; they lose their pipes.
 
-use super::program::Program;
 use super::tail::Tail;
+use crate::cli::group::Group;
+use crate::cli::program::Program;
 use duetime_core::Payload;
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,8 +21,6 @@ const MESSAGE_BYTES: usize = 4 << 10;
 const CHUNK_BYTES: usize = 64 << 10;
 /// How long processes have to heed SIGTERM.
 const HEED: Duration = Duration::from_secs(5);
-/// How often it is looked whether they are gone.
-const LOOK: Duration = Duration::from_millis(20);
 /// How long pipes that background processes hold open are read after the command's end.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -60,8 +56,7 @@ impl Process {
         command.stdin(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         command.stdout(if output_bytes_max.is_some() { Stdio::piped() } else { Stdio::inherit() });
         let mut child = command.spawn()?;
-        let leader = child.id().and_then(|id| i32::try_from(id).ok()).ok_or(io::ErrorKind::NotFound)?;
-        let group = Group { leader: Pid::from_raw(leader), is_over: false };
+        let group = Group::of(&child)?;
 
         let mut stdin = child.stdin.take();
         let input = tokio::spawn(async move {
@@ -88,22 +83,12 @@ impl Process {
 
     /// Ends the whole group: SIGTERM, then SIGKILL after 5 s.
     pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
-        self.group.signal(Signal::SIGTERM);
-        let gone = async {
-            let _ = self.child.wait().await;
-            while self.group.is_there() {
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        if tokio::time::timeout(HEED, gone).await.is_err() {
-            self.group.signal(Signal::SIGKILL);
-        }
-        self.child.wait().await
+        self.group.end(&mut self.child, HEED).await
     }
 
     /// What it left behind, once it has ended.
     pub(super) async fn ended(mut self, status: ExitStatus) -> Ended {
-        self.group.is_over = true;
+        self.group.over();
         let message = match self.errors.finish().await {
             Kept::End(tail) => tail.text(),
             Kept::All(..) => String::new(),
@@ -116,31 +101,6 @@ impl Process {
             None => None,
         };
         Ended { status, message, output }
-    }
-}
-
-/// The processes of a run. Dropped before the run is over it kills them.
-struct Group {
-    leader: Pid,
-    is_over: bool,
-}
-
-impl Group {
-    fn signal(&self, signal: Signal) {
-        // Where none is left there is nothing to end.
-        let _ = killpg(self.leader, signal);
-    }
-
-    fn is_there(&self) -> bool {
-        killpg(self.leader, None) != Err(Errno::ESRCH)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.signal(Signal::SIGKILL);
-        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Runs of real commands.
 
 use super::*;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Instant;

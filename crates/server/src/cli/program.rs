@@ -1,6 +1,6 @@
-//! The command that runs jobs, found before the first one.
+//! The program that a command runs, found before anything is done.
 
-use crate::cli::exit::{Failure, NOT_EXECUTABLE, NOT_FOUND, Result, TRY_LATER, USAGE};
+use super::exit::{Failure, NOT_EXECUTABLE, NOT_FOUND, Result, TRY_LATER, USAGE};
 use nix::unistd::{AccessFlags, access};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -27,14 +27,14 @@ impl Program {
         Ok(Self { name: name.clone(), path, arguments: arguments.to_vec() })
     }
 
-    /// Why it could not be started.
-    pub(super) fn not_started(&self, error: &io::Error) -> Failure {
+    /// Why it could not be started, and what was done about it.
+    pub(super) fn not_started(&self, error: &io::Error, done: &str) -> Failure {
         let code = match error.kind() {
             io::ErrorKind::NotFound => NOT_FOUND,
             io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => TRY_LATER,
             _ => NOT_EXECUTABLE,
         };
-        Failure::new(code, format!("{:?} cannot be started: {error}; its job was given back", self.path))
+        Failure::new(code, format!("{:?} cannot be started: {error}; {done}", self.path))
     }
 }
 
@@ -52,9 +52,9 @@ fn find_in(name: &OsStr, folders: &OsStr) -> Result<PathBuf> {
     }
     Err(match files.first() {
         Some(file) => Failure::new(NOT_EXECUTABLE, format!("{} is not executable", file.display()))
-            .hint("make it so with `chmod +x`, or name its interpreter before it; nothing was reserved"),
+            .hint("make it so with `chmod +x`, or name its interpreter before it; nothing was done"),
         None => Failure::new(NOT_FOUND, format!("the command {} was not found", name.display()))
-            .hint("check the name, PATH and the folder you are in; nothing was reserved"),
+            .hint("check the name, PATH and the folder you are in; nothing was done"),
     })
 }
 

@@ -1,0 +1,57 @@
+//! Locks: who holds them, and all of an owner. [`Lock`] acquires them.
+
+use super::{Client, forward};
+use crate::error::Error;
+use crate::lock::Lock;
+use duetime_core::engine::{LockList, LockRequest};
+use duetime_core::ports::{Grant, Holding, Released};
+use std::sync::Arc;
+
+impl Client {
+    /// A lock, not acquired yet. Its name has 1 to 255 bytes.
+    pub fn lock(&self, name: impl Into<Arc<str>>) -> Lock {
+        Lock::new(self, name.into())
+    }
+
+    /// Who holds a lock; `None` where nobody does.
+    ///
+    /// # Errors
+    /// Where the name is malformed.
+    pub async fn inspect_lock(&self, name: &str) -> Result<Option<Holding>, Error> {
+        forward!(self.inspect_lock(name))
+    }
+
+    /// A page of the locks that are held, by name, 1 to 1000 of them; `cursor` is what the page before answered.
+    ///
+    /// # Errors
+    /// Beyond a limit.
+    pub async fn locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
+        forward!(self.locks(cursor, limit))
+    }
+
+    /// Releases all locks of an owner; answers how many, and how many it had lost within the last minute.
+    ///
+    /// # Errors
+    /// Where the owner is malformed.
+    pub async fn release_all(&self, owner: &str) -> Result<Released, Error> {
+        forward!(self.release_all(owner))
+    }
+
+    pub(crate) async fn acquire_lock(&self, request: LockRequest) -> Result<Grant, Error> {
+        forward!(self.acquire_lock(request))
+    }
+
+    pub(crate) async fn renew_lock(
+        &self,
+        name: &Arc<str>,
+        owner: &Arc<str>,
+        fence: u64,
+        ttl_ms: u64,
+    ) -> Result<Grant, Error> {
+        forward!(self.renew_lock(name, owner, fence, ttl_ms))
+    }
+
+    pub(crate) async fn release_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<(), Error> {
+        forward!(self.release_lock(name, owner, fence))
+    }
+}

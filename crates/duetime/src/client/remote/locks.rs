@@ -1,0 +1,60 @@
+//! Locks of a server.
+
+use super::Remote;
+use super::transport::Call;
+use crate::error::Error;
+use crate::wire;
+use crate::wire::{LockBody, LockGranted, LockPage, LockQuery, LocksReleased, path_segment};
+use duetime_core::engine::{LockList, LockRequest};
+use duetime_core::name::{check_lock, check_owner};
+use duetime_core::ports::{Grant, Holding, Released};
+use hyper::Method;
+use std::sync::Arc;
+
+impl Remote {
+    pub(crate) async fn acquire_lock(&self, request: LockRequest) -> Result<Grant, Error> {
+        let call = Call::new(Method::PUT, lock_path(&request.name)?).json(&wire::Lock::from(&request))?;
+        let reply = self.transport.send(call.wait_ms(request.wait_ms).repeats(true)).await?;
+        Ok(reply.read::<LockGranted>()?.into())
+    }
+
+    pub(crate) async fn renew_lock(
+        &self,
+        name: &Arc<str>,
+        owner: &Arc<str>,
+        fence: u64,
+        ttl_ms: u64,
+    ) -> Result<Grant, Error> {
+        let call = Call::new(Method::PUT, lock_path(name)?).json(&wire::Lock::renewal(owner, fence, ttl_ms))?;
+        Ok(self.transport.send(call.repeats(true)).await?.read::<LockGranted>()?.into())
+    }
+
+    pub(crate) async fn release_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<(), Error> {
+        check_owner(owner)?;
+        let query = LockQuery { owner: Some(owner.clone()), fence: Some(fence), ..LockQuery::default() };
+        let call = Call::new(Method::DELETE, format!("{}?{query}", lock_path(name)?));
+        self.transport.send(call.repeats(true)).await?.done()
+    }
+
+    pub(crate) async fn release_all(&self, owner: &str) -> Result<Released, Error> {
+        check_owner(owner)?;
+        let query = LockQuery { owner: Some(Arc::from(owner)), ..LockQuery::default() };
+        let call = Call::new(Method::DELETE, format!("/v1/locks?{query}"));
+        Ok(self.transport.send(call).await?.read::<LocksReleased>()?.into())
+    }
+
+    pub(crate) async fn inspect_lock(&self, name: &str) -> Result<Option<Holding>, Error> {
+        Ok(self.transport.send(Call::get(lock_path(name)?)).await?.read::<LockBody>()?.holding())
+    }
+
+    pub(crate) async fn locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
+        let query = LockQuery { cursor: cursor.map(str::to_owned), limit: Some(limit), ..LockQuery::default() };
+        Ok(self.transport.send(Call::get(format!("/v1/locks?{query}"))).await?.read::<LockPage>()?.into())
+    }
+}
+
+/// Checked here, since a name that is none may lead to another path.
+fn lock_path(name: &str) -> Result<String, Error> {
+    check_lock(name)?;
+    Ok(format!("/v1/locks/{}", path_segment(name)))
+}

@@ -1,0 +1,69 @@
+//! An attempt to acquire a lock, which leaves nothing behind where it comes to nothing.
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::request_id;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+use tracing::debug;
+
+/// When to release what was granted to nobody, each after the one before: the request that was called off may still be on
+/// its way, and be read after the first release.
+const PAUSES: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(2)];
+
+/// Dropped before it has come to an end, it has whatever was granted released: also where the answer was lost. Only
+/// where the owner is its own: another one may hold more.
+pub(super) struct Attempt {
+    client: Client,
+    keeper: Handle,
+    owner: Arc<str>,
+    is_open: bool,
+}
+
+impl Attempt {
+    pub(super) fn new(client: &Client, keeper: &Handle, owner: Option<Arc<str>>) -> Self {
+        let is_open = owner.is_none();
+        let owner = owner.unwrap_or_else(request_id::next);
+        Self { client: client.clone(), keeper: keeper.clone(), owner, is_open }
+    }
+
+    pub(super) fn owner(&self) -> &Arc<str> {
+        &self.owner
+    }
+
+    /// Somebody else looks after the lock now.
+    pub(super) fn claimed(mut self) -> Arc<str> {
+        self.is_open = false;
+        self.owner.clone()
+    }
+
+    /// It came to nothing.
+    pub(super) fn failed(mut self, error: Error) -> Error {
+        self.is_open &= matches!(error, Error::OutcomeUnknown { .. });
+        error
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.is_open {
+            return;
+        }
+        let (client, owner) = (self.client.for_keeper(), self.owner.clone());
+        self.keeper.spawn(async move {
+            for pause in PAUSES {
+                sleep(pause).await;
+                match client.release_all(&owner).await {
+                    Ok(done) if done.released > 0 => return,
+                    Ok(_) => {}
+                    Err(error) => {
+                        debug!(%error, "a lock that nobody waits for any longer may be held until it expires");
+                    }
+                }
+            }
+        });
+    }
+}

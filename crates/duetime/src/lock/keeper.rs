@@ -1,0 +1,99 @@
+//! The keeper: renews the locks that this process holds, on a thread of its own.
+//!
+//! The thread begins with the first lock and goes on until the process ends. What it does for one lock never waits for
+//! another.
+
+use super::RENEW_PART;
+use crate::client::Client;
+use crate::error::Error;
+use crate::push::millis_up;
+use duetime_core::Error as CoreError;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::time::{sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+/// Clocks of two machines may run apart by a hundredth,
+const DRIFT_PART: u32 = 100;
+/// and are read in milliseconds.
+const DRIFT_LEAST: Duration = Duration::from_millis(2);
+/// A renewal that was not answered is tried again after this part of the time to live.
+const RETRY_PART: u32 = 12;
+
+/// What is held, and how it is held.
+pub(super) struct Held {
+    pub(super) name: Arc<str>,
+    pub(super) owner: Arc<str>,
+    pub(super) fence: u64,
+    pub(super) ttl: Duration,
+    /// Before the acquire was sent.
+    pub(super) sent: Instant,
+}
+
+/// The runtime of the keeper's thread.
+pub(super) fn handle() -> Result<Handle, Error> {
+    static KEEPER: Mutex<Option<Handle>> = Mutex::new(None);
+    let mut keeper = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(handle) = &*keeper {
+        return Ok(handle.clone());
+    }
+    let no_thread = |error| CoreError::Unavailable(format!("no thread to keep locks: {error}"));
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
+    let handle = runtime.handle().clone();
+    let work = move || runtime.block_on(std::future::pending::<()>());
+    std::thread::Builder::new().name("duetime-locks".to_owned()).spawn(work).map_err(no_thread)?;
+    Ok(keeper.insert(handle).clone())
+}
+
+/// Renews a lock until its guard is gone, and then releases it; or until it may be lost.
+pub(super) async fn keep(
+    client: Client,
+    held: Held,
+    lost: CancellationToken,
+    mut stopped: oneshot::Receiver<oneshot::Sender<Result<(), Error>>>,
+) {
+    let told = tokio::select! {
+        told = &mut stopped => told,
+        () = renew(&client, &held) => {
+            lost.cancel();
+            warn!(lock = %held.name, fence = held.fence, "a lock may be lost");
+            stopped.await
+        }
+    };
+    // Also where it may be lost: then others need not wait until it has expired.
+    let released = client.release_lock(&held.name, &held.owner, held.fence).await;
+    if let Err(error) = &released {
+        debug!(lock = %held.name, %error, "a lock was not released");
+    }
+    if let Ok(told) = told {
+        // Whoever asked may have gone.
+        let _ = told.send(released);
+    }
+}
+
+/// Ready when the lock may be lost.
+async fn renew(client: &Client, held: &Held) {
+    let ttl = held.ttl;
+    let certain = ttl.saturating_sub(ttl / DRIFT_PART + DRIFT_LEAST);
+    let mut end = held.sent + certain;
+    let mut next = held.sent + ttl / RENEW_PART;
+    loop {
+        sleep_until(next.min(end).into()).await;
+        let sent = Instant::now();
+        if sent >= end {
+            return;
+        }
+        let renewal = client.renew_lock(&held.name, &held.owner, held.fence, millis_up(ttl));
+        match timeout_at(end.into(), renewal).await {
+            Ok(Ok(_)) => (end, next) = (sent + certain, sent + ttl / RENEW_PART),
+            Ok(Err(Error::Core(CoreError::LockLost { .. }))) | Err(_) => return,
+            Ok(Err(error)) => {
+                debug!(lock = %held.name, %error, "a lock was not renewed yet");
+                next = Instant::now() + ttl / RETRY_PART;
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Locks: acquire, renew, release, look.
+
+use super::select::once;
+use super::{Instant, Span, Text};
+use duetime_core::engine::{LockList, LockRequest};
+use duetime_core::limits::LOCK_TTL_MS_DEFAULT;
+use duetime_core::ports::{self, Grant, Holding};
+use duetime_core::{Error, Millis};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Acquires a lock; with a fence, renews it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lock {
+    /// For whom; unique to one holder.
+    pub owner: Text,
+    /// How long it is held unless it is renewed; by default 15 s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Span>,
+    /// How long to wait for it; by default not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Span>,
+    /// Whether the place in line outlives the wait for a moment, for a request that goes on waiting.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_place: bool,
+    /// What it is held under.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fence: Option<u64>,
+}
+
+/// What a [`Lock`] asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LockAsked {
+    /// To have it.
+    Acquire(LockRequest),
+    /// To have it for longer.
+    Renew {
+        /// Who holds it.
+        owner: Arc<str>,
+        /// Under which fence.
+        fence: u64,
+        /// For how long from now.
+        ttl_ms: u64,
+    },
+}
+
+impl Lock {
+    /// What is asked for of the lock with this name.
+    ///
+    /// # Errors
+    /// Where it renews and would wait.
+    pub fn into_asked(self, name: Arc<str>) -> Result<LockAsked, Error> {
+        let ttl_ms = self.ttl.map_or(LOCK_TTL_MS_DEFAULT, |span| span.0);
+        let owner = self.owner.0;
+        match self.fence {
+            Some(_) if self.wait.is_some() || self.keep_place => {
+                Err(Error::invalid("fence", "alone: a renewal does not wait", "with `wait` or `keep_place`"))
+            }
+            Some(fence) => Ok(LockAsked::Renew { owner, fence, ttl_ms }),
+            None => {
+                let wait_ms = self.wait.map_or(0, |span| span.0);
+                Ok(LockAsked::Acquire(LockRequest { name, owner, ttl_ms, wait_ms, keep_place: self.keep_place }))
+            }
+        }
+    }
+
+    /// The body of a renewal.
+    pub fn renewal(owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Self {
+        let (owner, ttl) = (Text(owner.clone()), Some(Span(ttl_ms)));
+        Self { owner, ttl, wait: None, keep_place: false, fence: Some(fence) }
+    }
+}
+
+impl From<&LockRequest> for Lock {
+    fn from(request: &LockRequest) -> Self {
+        Self {
+            owner: Text(request.owner.clone()),
+            ttl: Some(Span(request.ttl_ms)),
+            wait: Some(Span(request.wait_ms)).filter(|wait| wait.0 > 0),
+            keep_place: request.keep_place,
+            fence: None,
+        }
+    }
+}
+
+/// A lock that is held now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockGranted {
+    /// Grows with every grant.
+    pub fence: u64,
+    /// When it ends unless it is renewed.
+    pub expires_at: Instant,
+}
+
+impl From<Grant> for LockGranted {
+    fn from(grant: Grant) -> Self {
+        Self { fence: grant.fence, expires_at: Instant(grant.expires_at) }
+    }
+}
+
+impl From<LockGranted> for Grant {
+    fn from(granted: LockGranted) -> Self {
+        Self { fence: granted.fence, expires_at: granted.expires_at.0 }
+    }
+}
+
+/// A lock as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockBody {
+    /// Its name.
+    pub name: Text,
+    /// Whether anybody holds it; only then there is more.
+    pub held: bool,
+    /// Who.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Text>,
+    /// Under which fence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fence: Option<u64>,
+    /// When it ends unless it is renewed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Instant>,
+}
+
+impl LockBody {
+    /// One that nobody holds.
+    pub fn free(name: Arc<str>) -> Self {
+        Self { name: Text(name), held: false, owner: None, fence: None, expires_at: None }
+    }
+
+    /// Who holds it, as far as it says so.
+    pub fn holding(self) -> Option<Holding> {
+        let expires_at: Millis = self.expires_at?.0;
+        let grant = Grant { fence: self.fence?, expires_at };
+        Some(Holding { name: self.name.0, owner: self.owner?.0, grant }).filter(|_| self.held)
+    }
+}
+
+impl From<&Holding> for LockBody {
+    fn from(holding: &Holding) -> Self {
+        Self {
+            name: Text(holding.name.clone()),
+            held: true,
+            owner: Some(Text(holding.owner.clone())),
+            fence: Some(holding.grant.fence),
+            expires_at: Some(Instant(holding.grant.expires_at)),
+        }
+    }
+}
+
+/// A page of locks that are held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockPage {
+    /// By name.
+    pub locks: Vec<LockBody>,
+    /// Where the next page begins.
+    pub next_cursor: Option<String>,
+}
+
+impl From<LockList> for LockPage {
+    fn from(list: LockList) -> Self {
+        Self { locks: list.locks.iter().map(LockBody::from).collect(), next_cursor: list.next_cursor }
+    }
+}
+
+impl From<LockPage> for LockList {
+    fn from(page: LockPage) -> Self {
+        let locks = page.locks.into_iter().filter_map(LockBody::holding).collect();
+        Self { locks, next_cursor: page.next_cursor }
+    }
+}
+
+/// What came of releasing all locks of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocksReleased {
+    /// So many are free now.
+    pub released: u64,
+    /// So many others had ended before.
+    pub lost: u64,
+}
+
+impl From<ports::Released> for LocksReleased {
+    fn from(ports::Released { released, lost }: ports::Released) -> Self {
+        Self { released, lost }
+    }
+}
+
+impl From<LocksReleased> for ports::Released {
+    fn from(LocksReleased { released, lost }: LocksReleased) -> Self {
+        Self { released, lost }
+    }
+}
+
+/// What stands behind `?` where locks are concerned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockQuery {
+    /// Of whom.
+    pub owner: Option<Arc<str>>,
+    /// Under which fence.
+    pub fence: Option<u64>,
+    /// Where the page begins.
+    pub cursor: Option<String>,
+    /// At most so many.
+    pub limit: Option<usize>,
+}
+
+impl LockQuery {
+    /// Reads a query string that has none but these parameters.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn read(text: &str, allowed: &[&str]) -> Result<Self, Error> {
+        let mut query = Self::default();
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            match &*name {
+                _ if !allowed.contains(&&*name) => {
+                    let expected = format!("one of `{}`", allowed.join("`, `"));
+                    return Err(Error::invalid("query parameter", expected, format!("`{name}`")));
+                }
+                "owner" => once("owner", &mut query.owner, Arc::from(value))?,
+                "fence" => once("fence", &mut query.fence, number("fence", &value)?)?,
+                "cursor" => once("cursor", &mut query.cursor, value.into_owned())?,
+                "limit" => once("limit", &mut query.limit, number("limit", &value)?)?,
+                _ => {}
+            }
+        }
+        Ok(query)
+    }
+
+    /// The owner, which must be named.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn owner(&self) -> Result<&Arc<str>, Error> {
+        self.owner.as_ref().ok_or_else(|| Error::invalid("owner", "given as ?owner=…", "nothing"))
+    }
+
+    /// The fence, which must be named.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn fence(&self) -> Result<u64, Error> {
+        self.fence.ok_or_else(|| Error::invalid("fence", "given as ?owner=…&fence=…", "nothing"))
+    }
+}
+
+fn number<T: FromStr>(what: &'static str, text: &str) -> Result<T, Error> {
+    let is_number = text.bytes().all(|b| b.is_ascii_digit());
+    let number = is_number.then(|| text.parse().ok()).flatten();
+    number.ok_or_else(|| Error::invalid(what, "a number", format!("{text:?}")))
+}
+
+impl fmt::Display for LockQuery {
+    /// Writes the query string.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = form_urlencoded::Serializer::new(String::new());
+        let fence = self.fence.map(|fence| fence.to_string());
+        let limit = self.limit.map(|limit| limit.to_string());
+        let values = [
+            ("owner", self.owner.as_deref()),
+            ("fence", fence.as_deref()),
+            ("cursor", self.cursor.as_deref()),
+            ("limit", limit.as_deref()),
+        ];
+        values.into_iter().for_each(|(name, value)| {
+            if let Some(value) = value {
+                text.append_pair(name, value);
+            }
+        });
+        f.write_str(&text.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Problem;
+    use super::*;
+
+    fn asked(text: &str) -> Result<LockAsked, Error> {
+        serde_json::from_str::<Lock>(text).unwrap().into_asked("l".into())
+    }
+
+    #[test]
+    fn a_lock_is_asked_for_or_renewed() {
+        let request = LockRequest {
+            name: "l".into(),
+            owner: "worker-7-a81f".into(),
+            ttl_ms: 15_000,
+            wait_ms: 5_000,
+            keep_place: false,
+        };
+        let text = r#"{"owner":"worker-7-a81f","ttl":"15s","wait":"5s"}"#;
+        assert_eq!(asked(text).unwrap(), LockAsked::Acquire(request.clone()));
+        assert_eq!(serde_json::to_string(&Lock::from(&request)).unwrap(), text);
+        let least = LockRequest { wait_ms: 0, ..request };
+        assert_eq!(asked(r#"{"owner":"worker-7-a81f"}"#).unwrap(), LockAsked::Acquire(least));
+        let renewal = Lock::renewal(&"o".into(), 7, 100);
+        let text = r#"{"owner":"o","ttl":"100ms","fence":7}"#;
+        assert_eq!(serde_json::to_string(&renewal).unwrap(), text);
+        assert_eq!(asked(text).unwrap(), LockAsked::Renew { owner: "o".into(), fence: 7, ttl_ms: 100 });
+        assert_eq!(asked(r#"{"owner":"o","fence":7,"wait":"1s"}"#).unwrap_err().code(), "invalid");
+        for wrong in [r#"{"owner":"o","time":"1s"}"#, "{}", r#"{"owner":"o","ttl":15}"#, r#"{"owner":"o","fence":-1}"#]
+        {
+            assert!(serde_json::from_str::<Lock>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn errors_read_back_from_their_problems() {
+        for error in [
+            Error::LockHeld { name: "l".into(), expires_in_ms: 3_200 },
+            Error::LockLost { name: "l".into(), owner: "o".into(), fence: 7 },
+            Error::invalid("ttl", "between 100 ms and 24 h", "99 ms"),
+        ] {
+            let text = serde_json::to_string(&Problem::of(&error, 423, "a title")).unwrap();
+            assert_eq!(serde_json::from_str::<Problem>(&text).unwrap().error(), Some(error));
+        }
+    }
+
+    #[test]
+    fn query_strings_read_and_print() {
+        let query = LockQuery { owner: Some("a b&ü".into()), fence: Some(7), ..LockQuery::default() };
+        let text = query.to_string();
+        assert_eq!(text, "owner=a+b%26%C3%BC&fence=7");
+        assert_eq!(LockQuery::read(&text, &["owner", "fence"]).unwrap(), query);
+        for wrong in ["fence=x", "fence=+7", "fence=", "owner=a&owner=b", "limit=1", "x"] {
+            assert_eq!(LockQuery::read(wrong, &["owner", "fence"]).unwrap_err().code(), "invalid", "{wrong}");
+        }
+    }
+}

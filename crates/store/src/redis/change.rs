@@ -1,0 +1,143 @@
+//! Changing jobs: read, decided by the rules, and written where the version is still the one that was read. What another
+//! change comes in between of is read again.
+
+use super::codec::Record;
+use super::jobs::{bytes, groups, place};
+use super::{Parts, Text, scripts};
+use duetime_core::{Error, Job, JobId, Stage};
+use std::collections::HashSet;
+
+/// How often a change is tried that others come in between of.
+const ROUNDS: usize = 20;
+
+/// What is to be done about a job that was read.
+pub(super) enum Step<T> {
+    /// Nothing.
+    Answer(T),
+    /// It is to be written so, perhaps with a copy that it leaves in another queue.
+    Write(Box<Record>, Option<Box<Job>>, T),
+}
+
+/// What came of it.
+pub(super) enum Came<T> {
+    Of(T),
+    /// Another job holds the key that it would hold.
+    KeyHeld(JobId, Box<Record>),
+}
+
+/// What came of writing a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Made {
+    Changed,
+    /// The job has changed since it was read.
+    Mismatch,
+    KeyHeld(JobId),
+}
+
+/// A job as it was and as it is to be.
+struct Write {
+    was: Record,
+    now: Record,
+    copy: Option<Box<Job>>,
+}
+
+impl Parts {
+    /// Decides about each of these jobs, one after the other where one is named twice, and answers what came of it.
+    pub(super) async fn change<T>(
+        &self,
+        ids: &[JobId],
+        decide: impl Fn(usize, Option<&Record>) -> Step<T>,
+    ) -> Result<Vec<Came<T>>, Error> {
+        let mut came: Vec<Option<Came<T>>> = ids.iter().map(|_| None).collect();
+        let mut left: Vec<usize> = (0..ids.len()).collect();
+        for _ in 0..ROUNDS + ids.len() {
+            if left.is_empty() {
+                break;
+            }
+            let mut named = HashSet::new();
+            let (round, mut later): (Vec<usize>, Vec<usize>) = left.iter().partition(|&&i| named.insert(ids[i]));
+            let read = self.records(&round.iter().map(|&i| ids[i]).collect::<Vec<_>>()).await?;
+            let (mut writes, mut answers) = (Vec::new(), Vec::new());
+            for (i, record) in round.into_iter().zip(read) {
+                match (decide(i, record.as_ref()), record) {
+                    (Step::Write(now, copy, answer), Some(was)) => {
+                        writes.push(Write { was, now: *now, copy });
+                        answers.push((i, answer));
+                    }
+                    (Step::Answer(answer) | Step::Write(_, _, answer), _) => came[i] = Some(Came::Of(answer)),
+                }
+            }
+            let made = self.write(&mut writes).await?;
+            for (((i, answer), made), write) in answers.into_iter().zip(made).zip(writes) {
+                match made {
+                    Made::Changed => came[i] = Some(Came::Of(answer)),
+                    Made::KeyHeld(holder) => came[i] = Some(Came::KeyHeld(holder, Box::new(write.was))),
+                    Made::Mismatch => later.push(i),
+                }
+            }
+            left = later;
+        }
+        let all: Option<Vec<Came<T>>> = came.into_iter().collect();
+        all.ok_or_else(|| Error::Unavailable("jobs are changed by others all the time".into()))
+    }
+
+    async fn write(&self, writes: &mut [Write]) -> Result<Vec<Made>, Error> {
+        let mut made = vec![Made::Mismatch; writes.len()];
+        if self.options.is_ledger {
+            writes.iter_mut().for_each(|write| write.now.rewritten = false);
+        }
+        for (partition, chosen) in groups(writes.iter().map(|write| place(self, write.now.job.id))) {
+            let mut queues: Vec<&str> = chosen.iter().map(|&i| writes[i].now.job.queue.as_ref()).collect();
+            queues.sort_unstable();
+            queues.dedup();
+            let arguments = |text: &mut Text| {
+                text.number(self.options.ended_max as u64);
+                text.number(self.options.dead_max as u64);
+                for &i in &chosen {
+                    let number = queues.binary_search(&writes[i].now.job.queue.as_ref()).unwrap_or(0);
+                    self.describe(&writes[i], number, text);
+                }
+            };
+            let mut reply = self.run(partition, &scripts::CHANGE, &queues, arguments).await?;
+            let mut answers = reply.list()?;
+            for i in chosen {
+                made[i] = match answers.number_or_id()? {
+                    Ok(1) => Made::Changed,
+                    Ok(_) => Made::Mismatch,
+                    Err(holder) => Made::KeyHeld(holder),
+                };
+            }
+            self.note_backlog(partition, reply.number()? as u64);
+        }
+        Ok(made)
+    }
+
+    /// The 13 values that the script expects of a job.
+    fn describe(&self, write: &Write, queue: usize, text: &mut Text) {
+        let (old, new) = (&write.was.job, &write.now.job);
+        let is_new_body = old.payload != new.payload || old.tags != new.tags || old.priority != new.priority;
+        text.push(&bytes(new.id));
+        text.number(queue as u64 + 1);
+        text.number(old.version);
+        text.push(&write.now.full_meta());
+        text.push(&if is_new_body { write.now.body() } else { Vec::new() });
+        text.push(fate(&write.now).as_bytes());
+        text.number(new.due_at);
+        text.number(new.start_by().unwrap_or(0));
+        text.flag(!self.options.is_ledger);
+        text.push(&new.result.as_ref().map(|result| [b"=", &**result].concat()).unwrap_or_default());
+        text.push(&write.copy.as_ref().map(|copy| Record::new(copy.as_ref().clone()).packed()).unwrap_or_default());
+        text.number(u64::from(old.priority));
+        text.number(u64::from(new.priority));
+    }
+}
+
+/// What becomes of a job, in the script's word.
+fn fate(record: &Record) -> &'static str {
+    match record.job.stage {
+        _ if record.removed => "gone",
+        Stage::Pending if record.job.lease_until.is_some() => "runs",
+        Stage::Pending => "waits",
+        _ => "ended",
+    }
+}

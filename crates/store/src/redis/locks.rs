@@ -1,0 +1,178 @@
+//! Locks of all processes of a namespace. All lie in one slot of a Cluster, in a few keys that every script names.
+//!
+//! What is remembered of a request lets it be sent again after a lost reply: it is answered as it was, and not carried
+//! out again where that comes late.
+//!
+//! The fences grow over all that Redis knows, what this process was given, and the time in milliseconds. So they grow on
+//! where Redis was emptied; but not over those that other processes were given faster than one each millisecond.
+//!
+//! Grants, tickets and lost grants stay until they are swept; a request is forgotten after a minute.
+
+use super::call::Text;
+use super::requests::Request;
+use super::scripts::{self, Script};
+use super::{Call, Redis, Reply};
+use async_trait::async_trait;
+use duetime_core::Error;
+use duetime_core::ports::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long nothing is granted where Redis was emptied: until its clock is past whatever fence it gave.
+const FENCE_PAUSE: Duration = Duration::from_millis(2);
+/// Most locks that one script releases or lets go of.
+const STEP_LOCKS: u64 = 100;
+
+impl Redis {
+    /// Carries a script for locks out, and answers what it answered after the clock.
+    async fn run_locks(
+        &self,
+        script: &'static Script,
+        request: Option<&Request<'_>>,
+        arguments: impl FnOnce(&mut Text) + Send,
+    ) -> Result<Reply, Error> {
+        let keys = self.keys.locks(request.map_or("", |request| &request.key));
+        let mut call = Call { script, keys, arguments: Text::default() };
+        match self.clock.given() {
+            Some(now) => call.arguments.number(now),
+            None => call.arguments.push(b""),
+        }
+        call.arguments.push(self.keys.lock_channel().as_bytes());
+        arguments(&mut call.arguments);
+        let sent = self.clock.mark();
+        let mut reply = Reply::new(self.link.call(&call).await?)?;
+        self.clock.read(reply.number()?, sent, self.clock.mark());
+        Ok(reply)
+    }
+
+    /// Asks for a lock; `None` where Redis was emptied a moment ago.
+    async fn ask(&self, acquire: &Acquire) -> Result<Option<Acquired>, Error> {
+        let request = self.requests.begin();
+        let asked = self.run_locks(&scripts::LOCK_ACQUIRE, Some(&request), |arguments| {
+            push_claim(arguments, &acquire.name, &acquire.owner);
+            arguments.number(acquire.ttl_ms);
+            arguments.flag(acquire.waiting);
+            arguments.number(request.number);
+            arguments.number(self.last_fence.load(Ordering::Relaxed));
+        });
+        let mut reply = asked.await?;
+        let (fence, first, second) = (unsigned(&mut reply)?, unsigned(&mut reply)?, unsigned(&mut reply)?);
+        if fence == 0 {
+            return Ok((second > 0).then_some(Acquired::Held { expires_in_ms: first, again_in_ms: second }));
+        }
+        self.last_fence.fetch_max(fence, Ordering::Relaxed);
+        Ok(Some(Acquired::Granted { grant: grant(fence, first), is_new: second != 0 }))
+    }
+
+    async fn held_locks(&self, from: &[u8], to: &[u8], limit: usize) -> Result<LockPage, Error> {
+        let asked = self.run_locks(&scripts::LOCK_LIST, None, |arguments| {
+            arguments.push(from);
+            arguments.push(to);
+            arguments.number(limit as u64);
+        });
+        let mut reply = asked.await?;
+        let next = reply.text()?;
+        let mut page = LockPage { locks: Vec::with_capacity(reply.len() / 4), next: None };
+        if !next.is_empty() {
+            page.next = Some(next.into());
+        }
+        while reply.len() > 0 {
+            let (name, owner) = (reply.text()?.into(), reply.text()?.into());
+            page.locks.push(Holding { name, owner, grant: grant(unsigned(&mut reply)?, unsigned(&mut reply)?) });
+        }
+        Ok(page)
+    }
+}
+
+#[async_trait]
+impl Locks for Redis {
+    async fn start(&self, wake: TurnWake) -> Result<(), Error> {
+        self.waker.watch_locks(wake);
+        Ok(())
+    }
+
+    async fn acquire(&self, acquire: Acquire) -> Result<Acquired, Error> {
+        loop {
+            if let Some(acquired) = self.ask(&acquire).await? {
+                return Ok(acquired);
+            }
+            tokio::time::sleep(FENCE_PAUSE).await;
+        }
+    }
+
+    async fn abandon(&self, name: &Arc<str>, owner: &Arc<str>) -> Result<(), Error> {
+        self.run_locks(&scripts::LOCK_ABANDON, None, |arguments| push_claim(arguments, name, owner)).await.map(drop)
+    }
+
+    async fn renew(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Option<Grant>, Error> {
+        let asked = self.run_locks(&scripts::LOCK_RENEW, None, |arguments| {
+            push_claim(arguments, name, owner);
+            arguments.number(fence);
+            arguments.number(ttl_ms);
+        });
+        let ends = unsigned(&mut asked.await?)?;
+        Ok((ends != 0).then(|| grant(fence, ends)))
+    }
+
+    async fn release(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<bool, Error> {
+        let request = self.requests.begin();
+        let asked = self.run_locks(&scripts::LOCK_RELEASE, Some(&request), |arguments| {
+            push_claim(arguments, name, owner);
+            arguments.number(fence);
+            arguments.number(request.number);
+        });
+        Ok(unsigned(&mut asked.await?)? != 0)
+    }
+
+    async fn release_all(&self, owner: &Arc<str>) -> Result<Released, Error> {
+        let mut all = Released::default();
+        loop {
+            let request = self.requests.begin();
+            let asked = self.run_locks(&scripts::LOCK_RELEASE_ALL, Some(&request), |arguments| {
+                arguments.push(owner.as_bytes());
+                arguments.number(STEP_LOCKS);
+                arguments.number(request.number);
+            });
+            let mut reply = asked.await?;
+            all.released += unsigned(&mut reply)?;
+            all.lost += unsigned(&mut reply)?;
+            if unsigned(&mut reply)? == 0 {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn inspect(&self, name: &Arc<str>) -> Result<Option<Holding>, Error> {
+        let name = [b"[", name.as_bytes()].concat();
+        Ok(self.held_locks(&name, &name, 1).await?.locks.pop())
+    }
+
+    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockPage, Error> {
+        let from = after.map_or_else(|| b"-".to_vec(), |after| [b"(", after.as_bytes()].concat());
+        self.held_locks(&from, b"+", limit).await
+    }
+
+    async fn sweep(&self) -> Result<(), Error> {
+        loop {
+            let swept = self.run_locks(&scripts::LOCK_SWEEP, None, |arguments| arguments.number(STEP_LOCKS));
+            if unsigned(&mut swept.await?)? == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn push_claim(arguments: &mut Text, name: &str, owner: &str) {
+    arguments.push(name.as_bytes());
+    arguments.push(owner.as_bytes());
+}
+
+fn grant(fence: u64, expires_at: u64) -> Grant {
+    Grant { fence, expires_at }
+}
+
+fn unsigned(reply: &mut Reply) -> Result<u64, Error> {
+    let number = reply.number()?;
+    u64::try_from(number).map_err(|_| Error::Damaged(format!("Redis answered {number} for a lock")))
+}

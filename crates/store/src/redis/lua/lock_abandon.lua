@@ -1,0 +1,6 @@
+-- Gives a ticket up. ARGV[3]: the lock; [4]: the owner.
+local name, owner = ARGV[3], ARGV[4]
+local _, was_first = front(name)
+leave(name, owner)
+tell(name, was_first, owner)
+return { micros }

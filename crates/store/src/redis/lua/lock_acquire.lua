@@ -1,0 +1,74 @@
+-- Grants a lock, or has its owner wait. ARGV[3]: the lock; [4]: its owner; [5]: the time to live; [6]: whether it waits;
+-- [7]: the request's number; [8]: a fence that was given. Answers fence, end and whether that is new; or 0, when the lock
+-- may be had, and when to ask again, both in ms from now: at no time where the last fence is not known, for it may have
+-- been given in this very millisecond.
+local name, owner, ttl, waits, request = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1', tonumber(ARGV[7])
+local claim = sized(owner) .. name
+local holder, fence, ends, given = held(name)
+
+local before = remembered(request)
+if before and (holder ~= owner or fence ~= before[2]) then return { micros, 0, 1, 1 } end
+
+if holder == owner then
+  local is_new = before and before[3] or 0
+  grant(claim, fence, now + ttl, ttl)
+  if now + ttl < ends then tell(name, nil, owner) end
+  remember(request, fence, is_new)
+  return { micros, fence, now + ttl, is_new }
+end
+
+local _, was_first = front(name)
+local is_first = first(name)
+if not holder and (not is_first or is_first == owner) then
+  local last = redis.call('GET', FENCE)
+  if not last then
+    redis.call('SET', FENCE, string.format('%.0f', now))
+    return { micros, 0, 0, 0 }
+  end
+  fence = math.max(tonumber(last) + 1, tonumber(ARGV[8]) + 1, now)
+  redis.call('SET', FENCE, string.format('%.0f', fence))
+  redis.call('HSET', HOLDERS, name, owner)
+  redis.call('ZADD', NAMES, 0, name)
+  redis.call('ZADD', OWNED, 0, claim)
+  grant(claim, fence, now + ttl, ttl)
+  leave(name, owner)
+  tell(name, was_first, owner)
+  remember(request, fence, 1)
+  return { micros, fence, now + ttl, 1 }
+end
+
+-- Where the clock was set back, the end that was read is the end from now on.
+if holder and ends == now + given then grant(sized(holder) .. name, fence, ends, given) end
+
+local prefix = sized(name)
+local least, most = starting(prefix)
+local order = order_of(name, owner)
+local ahead = order and '(' .. prefix .. order or most
+if order and not waits then
+  leave(name, owner)
+elseif order then
+  redis.call('ZADD', LAPSES, now + TICKET_MS, prefix .. owner)
+elseif waits then
+  local count = redis.call('ZLEXCOUNT', LINE, least, most)
+  if count < TICKETS_MAX then
+    local last = redis.call('ZREVRANGEBYLEX', LINE, most, least, 'LIMIT', 0, 1)[1]
+    order = struct.pack(ORDER, last and struct.unpack(ORDER, last, #prefix + 1) + 1 or 1)
+    ahead = '(' .. prefix .. order
+    redis.call('ZADD', LINE, 0, prefix .. order .. owner)
+    redis.call('HSET', TICKETS, prefix .. owner, order)
+    redis.call('ZADD', LAPSES, now + TICKET_MS, prefix .. owner)
+  end
+end
+tell(name, was_first, owner)
+remember(request, 0, 0)
+
+-- How long the last of those ahead keeps its ticket: that counts only where the lock is soon to be had.
+local held_ms, ahead_ms = holder and ends - now or 0, 0
+if held_ms < REFRESH_MS then
+  local tickets = redis.call('ZRANGEBYLEX', LINE, least, ahead)
+  for i, place in ipairs(tickets) do tickets[i] = prefix .. string.sub(place, #prefix + ORDER_BYTES + 1) end
+  local lapses = #tickets > 0 and redis.call('ZMSCORE', LAPSES, unpack(tickets)) or {}
+  for _, at in ipairs(lapses) do ahead_ms = math.max(ahead_ms, math.min(tonumber(at or 0) - now, TICKET_MS)) end
+end
+local expires_ms = holder and held_ms or math.max(ahead_ms, 1)
+return { micros, 0, expires_ms, math.max(1, math.min(math.max(held_ms, ahead_ms), REFRESH_MS)) }

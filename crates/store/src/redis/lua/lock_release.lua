@@ -1,0 +1,16 @@
+-- Frees a lock. ARGV[3]: the lock; [4]: its owner; [5]: the fence; [6]: the request's number. Answers whether it was
+-- held so.
+local name, owner, request = ARGV[3], ARGV[4], tonumber(ARGV[6])
+
+-- A removing write comes first: then the rest may run when memory is full.
+redis.call('ZREM', LINE, '')
+
+local before = remembered(request)
+if before then return { micros, before[2] or 0 } end
+local holder, fence = held(name)
+if holder ~= owner or fence ~= tonumber(ARGV[5]) then return { micros, 0 } end
+vacate(name)
+forget(sized(owner) .. name)
+tell(name)
+remember(request, 1)
+return { micros, 1 }

@@ -1,0 +1,13 @@
+-- Gives a lock its time to live from now on. ARGV[3]: the lock; [4]: its owner; [5]: the fence; [6]: the time to live.
+-- Answers its end, 0 where it is not held so.
+local name, owner, ttl = ARGV[3], ARGV[4], tonumber(ARGV[6])
+
+-- A removing write comes first: then the rest may run when memory is full.
+redis.call('ZREM', LINE, '')
+
+local holder, fence, ends = held(name)
+if holder ~= owner or fence ~= tonumber(ARGV[5]) then return { micros, 0 } end
+grant(sized(owner) .. name, fence, now + ttl, ttl)
+-- Who is first in line counts on the end that it was told.
+if now + ttl < ends then tell(name, nil, owner) end
+return { micros, now + ttl }

@@ -1,0 +1,292 @@
+//! Redis as its own ledger.
+
+use duetime_core::job::{Job, NewJob, Stage, State};
+use duetime_core::limits::DAY_MS;
+use duetime_core::ports::{
+    Broker, Change, Edit, Edited, Find, Ledger, Note, PutIf, Recorded, Registry, Retention, Selector, Update, Window,
+};
+use duetime_core::retry::{Retry, WhenExhausted};
+use duetime_core::rules::{self, Decision, Failure, Finish};
+use duetime_core::testing::ManualClock;
+use duetime_core::testing::fixtures::{QUEUE, T0, cancel, due, id, job, reserve, success};
+use duetime_core::{Clock, JobId};
+use duetime_store::redis::{Options, Redis};
+use duetime_store::testing::shared_redis;
+use std::sync::Arc;
+
+struct Bench {
+    redis: Redis,
+    clock: Arc<ManualClock>,
+}
+
+impl Bench {
+    async fn new(name: &str) -> Self {
+        Self::with(name, Options::default()).await
+    }
+
+    async fn with(name: &str, options: Options) -> Self {
+        let clock = Arc::new(ManualClock::new());
+        let options = Options { clock: Some(clock.clone()), ..options };
+        let url = format!("{}?namespace={name}", shared_redis().url());
+        Self { redis: Redis::connect(&url, options).await.unwrap(), clock }
+    }
+
+    async fn record(&self, jobs: &[Job]) -> Vec<Recorded> {
+        self.redis.record(jobs.to_vec(), 0).await.unwrap()
+    }
+
+    async fn one(&self) -> Job {
+        self.redis.reserve(reserve(QUEUE, 1)).await.unwrap().leases.remove(0).job
+    }
+
+    async fn complete_one(&self) -> Job {
+        let job = self.one().await;
+        let settled = self.redis.settle(vec![(job.receipt(), success())]).await.unwrap();
+        assert_eq!(settled.states, [Some(State::Succeeded)]);
+        assert!(settled.notes.is_empty());
+        job
+    }
+
+    async fn row(&self, n: u64) -> Option<Job> {
+        self.redis.get_row(id(n)).await
+    }
+
+    async fn found(&self, find: Find) -> Vec<u64> {
+        let (mut find, mut ids) = (find, Vec::new());
+        loop {
+            let found = self.redis.find(find.clone()).await.unwrap();
+            assert!(found.jobs.len() <= find.limit);
+            ids.extend(found.jobs.iter().map(|job| job.id.get() >> 10));
+            match found.next {
+                Some(next) => find.after = Some(next),
+                None => return ids,
+            }
+        }
+    }
+}
+
+trait Row {
+    async fn get_row(&self, id: JobId) -> Option<Job>;
+}
+
+impl Row for Redis {
+    async fn get_row(&self, id: JobId) -> Option<Job> {
+        Ledger::get(self, &[id]).await.unwrap().remove(0)
+    }
+}
+
+fn all(selector: Selector) -> Find {
+    Find { selector, queue: None, states: Vec::new(), kind: None, due: Window::ALL, after: None, limit: 3 }
+}
+
+#[tokio::test]
+async fn a_push_is_recorded_once_and_handed_out() {
+    let bench = Bench::new("push").await;
+    assert_eq!(bench.record(&[job(1), due(2, T0 + 500)]).await, [Recorded::Created; 2]);
+    assert_eq!(bench.record(&[job(1)]).await, [Recorded::Repeat]);
+    let done = bench.complete_one().await;
+    assert_eq!(bench.record(&[job(1)]).await, [Recorded::Repeat], "a push that is sent again raises nobody");
+    assert!(bench.redis.reserve(reserve(QUEUE, 1)).await.unwrap().leases.is_empty());
+    let row = bench.row(1).await.unwrap();
+    assert_eq!((row.stage, row.epoch, row.attempt), (Stage::Succeeded, done.epoch, 1));
+    assert_eq!(row.finished_at, Some(T0));
+}
+
+#[tokio::test]
+async fn keys_are_judged() {
+    let bench = Bench::new("keys").await;
+    let keyed = |n| Job { key: Some("k".into()), ..job(n) };
+    assert_eq!(bench.record(&[keyed(1), keyed(2)]).await, [Recorded::Created, Recorded::KeyHeld(id(1))]);
+    bench.complete_one().await;
+    assert_eq!(bench.record(&[keyed(2)]).await, [Recorded::Created]);
+    let edited = bench.redis.edit_in_ledger(id(1), Change::Retry).await;
+    assert_eq!(edited, Edited::KeyHeld(id(2), QUEUE.into(), "k".into()));
+    bench.complete_one().await;
+    let edited = bench.redis.edit_in_ledger(id(1), Change::Retry).await;
+    assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
+    assert_eq!(bench.record(&[keyed(3)]).await, [Recorded::KeyHeld(id(1))]);
+    assert_eq!(bench.one().await.id, id(1));
+}
+
+trait EditInLedger {
+    async fn edit_in_ledger(&self, id: JobId, change: Change) -> Edited;
+}
+
+impl EditInLedger for Redis {
+    async fn edit_in_ledger(&self, id: JobId, change: Change) -> Edited {
+        let edit = Edit { id, version: None, change };
+        Ledger::edit(self, vec![edit], T0, 0).await.unwrap().remove(0)
+    }
+}
+
+#[tokio::test]
+async fn what_has_ended_is_kept_within_bounds() {
+    let bench = Bench::with("bounds", Options { ended_max: 5, dead_max: 2, ..Options::default() }).await;
+    bench.record(&(1..=20).map(job).collect::<Vec<_>>()).await;
+    for _ in 0..8 {
+        bench.complete_one().await;
+    }
+    assert!(bench.row(1).await.is_some(), "the youngest stay, so that a repeat is answered");
+    bench.clock.advance(20_000);
+    for _ in 0..3 {
+        bench.complete_one().await;
+    }
+    let (_, tally) = bench.redis.tallies().await.unwrap().remove(0);
+    assert_eq!((tally.pending, tally.succeeded), (9, 5));
+    assert!(bench.row(6).await.is_none() && bench.row(7).await.is_some());
+    for _ in 0..4 {
+        let job = bench.one().await;
+        let failed = Decision::Finish(Finish::new(Stage::Failed));
+        bench.redis.settle(vec![(job.receipt(), failed)]).await.unwrap();
+        bench.clock.advance(20_000);
+    }
+    assert_eq!(bench.redis.tallies().await.unwrap()[0].1.failed, 2);
+    assert_eq!(bench.redis.prune(Retention::default(), bench.clock.wall(), 1_000).await.unwrap(), 0);
+    bench.clock.advance(DAY_MS);
+    assert_eq!(bench.redis.prune(Retention::default(), bench.clock.wall(), 1_000).await.unwrap(), 5);
+    let tally = bench.redis.tallies().await.unwrap()[0].1;
+    assert_eq!((tally.pending, tally.succeeded, tally.failed), (5, 0, 2));
+}
+
+#[tokio::test]
+async fn dead_letters_are_retried_and_deleted() {
+    let bench = Bench::new("dead").await;
+    bench.record(&[job(1), job(2)]).await;
+    for _ in 0..2 {
+        let job = bench.one().await;
+        let failure = Failure { message: "no".into(), is_final: true, retry_after_ms: None };
+        let decision = rules::after_failure(&job, &Retry::default(), &failure, T0, None);
+        assert_eq!(bench.redis.settle(vec![(job.receipt(), decision)]).await.unwrap().states, [Some(State::Failed)]);
+    }
+    let unfit =
+        Broker::edit(&bench.redis, vec![Edit { id: id(1), version: None, change: Change::Retry }]).await.unwrap();
+    assert_eq!(unfit.0, [Edited::Unfit { id: id(1), state: State::Failed }]);
+    assert!(matches!(bench.redis.edit_in_ledger(id(1), Change::Retry).await, Edited::Changed(_)));
+    assert!(matches!(bench.redis.edit_in_ledger(id(2), Change::Delete).await, Edited::Changed(_)));
+    assert_eq!(bench.redis.edit_in_ledger(id(2), Change::Delete).await, Edited::Unknown);
+    let retried = bench.one().await;
+    assert_eq!((retried.id, retried.attempt, retried.errors.len()), (id(1), 1, 1));
+    let counted = bench.redis.tallies().await.unwrap();
+    assert_eq!((counted[0].1.pending, counted[0].1.failed), (1, 0));
+}
+
+#[tokio::test]
+async fn results_and_messages_come_back() {
+    let bench = Bench::new("results").await;
+    bench.record(&[job(1), job(2)]).await;
+    let (first, second) = (bench.one().await, bench.one().await);
+    let with =
+        |result: &[u8]| Decision::Finish(Finish { result: Some(result.into()), ..Finish::new(Stage::Succeeded) });
+    let settled = vec![(first.receipt(), with(b"\0\xff")), (second.receipt(), with(b""))];
+    bench.redis.settle(settled).await.unwrap();
+    assert_eq!(bench.row(1).await.unwrap().result.as_deref(), Some(&b"\0\xff"[..]));
+    assert_eq!(bench.row(2).await.unwrap().result.as_deref(), Some(&b""[..]));
+}
+
+#[tokio::test]
+async fn a_copy_goes_to_another_queue_though_its_sender_dies() {
+    let bench = Bench::new("moves").await;
+    bench.record(&[job(1)]).await;
+    let running = bench.one().await;
+    let retry = Retry { when_exhausted: Some(WhenExhausted::Move("dead".into())), ..Retry::default() };
+    let failure = Failure { message: "no".into(), is_final: true, retry_after_ms: None };
+    let decision = rules::after_failure(&running, &retry, &failure, T0, Some(id(9)));
+    let settled = bench.redis.settle(vec![(running.receipt(), decision)]).await.unwrap();
+    assert!(matches!(&settled.notes[..], [Note::Moved(..)]));
+    // The sender dies here; another node finds what it left.
+    let left = duetime_core::ports::Outcomes::Oldest { limit: 10, age_ms: 0 };
+    let notes = bench.redis.outcomes(left).await.unwrap();
+    assert_eq!(notes.len(), 1);
+    for _ in 0..2 {
+        bench.redis.note(notes.clone(), 0).await.unwrap();
+    }
+    bench.redis.forget(&[(id(1), notes[0].job().version)], u64::MAX).await.unwrap();
+    assert!(bench.redis.outcomes(left).await.unwrap().is_empty());
+    let moved = bench.redis.reserve(reserve("dead", 10)).await.unwrap().leases;
+    assert_eq!(moved.len(), 1);
+    assert_eq!(moved[0].job.id, id(9));
+    assert_eq!(bench.row(1).await.unwrap().stage, Stage::Failed);
+}
+
+#[tokio::test]
+async fn jobs_are_found_by_what_is_indexed() {
+    let bench = Bench::new("find").await;
+    let elsewhere = Job { queue: "other".into(), tags: ["t".into()].into(), ..job(4) };
+    let urgent = Job { priority: 1, kind: "mail".into(), ..due(5, T0 + 9_000) };
+    let tagged = |n| Job { tags: ["t".into(), "u".into()].into(), key: Some(format!("k{n}").into()), ..job(n) };
+    bench.record(&[tagged(1), job(2), tagged(3), elsewhere, urgent, due(6, T0 + 9_000)]).await;
+    bench.complete_one().await;
+    bench.one().await;
+    bench.redis.edit_in_ledger(id(3), cancel()).await;
+    assert_eq!(bench.found(all(Selector::All)).await, [5, 6, 4, 2, 1, 3]);
+    assert_eq!(bench.found(all(Selector::Queue(QUEUE.into()))).await, [5, 6, 2, 1, 3]);
+    assert_eq!(bench.found(all(Selector::Tag("t".into()))).await, [1, 3, 4]);
+    assert_eq!(bench.found(all(Selector::Tag("u".into()))).await, [1, 3]);
+    assert_eq!(bench.found(Find { limit: 1, ..all(Selector::Tag("t".into())) }).await, [1, 3, 4]);
+    assert_eq!(bench.found(Find { queue: Some("other".into()), ..all(Selector::Tag("t".into())) }).await, [4]);
+    assert_eq!(bench.found(all(Selector::Key(QUEUE.into(), "k1".into()))).await, [1]);
+    let cancelled = Find { states: vec![State::Cancelled], ..all(Selector::All) };
+    assert_eq!(bench.found(cancelled).await, [3]);
+    assert_eq!(bench.found(Find { kind: Some("mail".into()), ..all(Selector::All) }).await, [5]);
+    assert_eq!(bench.found(all(Selector::Tag("none".into()))).await, [0; 0]);
+    let update = Change::Update(Update { tags: Some(["v".into()].into()), ..Update::default() });
+    bench.redis.edit_in_ledger(id(4), update).await;
+    assert_eq!(bench.found(all(Selector::Tag("t".into()))).await, [1, 3]);
+    assert_eq!(bench.found(all(Selector::Tag("v".into()))).await, [4]);
+    let wrong = Find { after: Some("nonsense".into()), ..all(Selector::All) };
+    assert!(bench.redis.find(wrong).await.is_err());
+}
+
+/// Pages of any size make the whole, also where many are due at one instant.
+#[tokio::test]
+async fn pages_make_the_whole() {
+    let bench = Bench::new("pages").await;
+    let jobs: Vec<Job> = (1..=500).map(|n| Job { priority: 1_023 + (n % 2) as u32, ..due(n, T0 + n / 300) }).collect();
+    bench.record(&jobs).await;
+    for limit in [1, 7, 250, 1_000] {
+        let mut found = bench.found(Find { limit, ..all(Selector::Queue(QUEUE.into())) }).await;
+        found.sort_unstable();
+        assert_eq!(found, (1..=500).collect::<Vec<_>>(), "pages of {limit}");
+    }
+}
+
+#[tokio::test]
+async fn blocks_of_ids_never_meet() {
+    let bench = Bench::new("ids").await;
+    let first = bench.redis.allot(1_000, T0).await.unwrap();
+    let second = bench.redis.allot(1_000, T0).await.unwrap();
+    assert!(first.start >= T0 << 10 && second.start >= first.end, "{first:?} {second:?}");
+    bench.clock.step(-3_600_000);
+    assert!(bench.redis.allot(1, T0).await.unwrap().start >= second.end);
+}
+
+#[tokio::test]
+async fn documents_are_stored_on_their_condition() {
+    let bench = Bench::new("documents").await;
+    let put = async |version, body: &str| bench.redis.put_if("queue", "q", body, version).await.unwrap();
+    assert_eq!(bench.redis.document("queue", "q").await.unwrap(), None);
+    assert_eq!(put(1, "{}").await, PutIf::Mismatch(0));
+    assert_eq!(put(0, "{} 1").await, PutIf::Stored(1));
+    assert_eq!(put(0, "{} 1").await, PutIf::Stored(1), "sent again after its reply was lost");
+    assert_eq!(put(0, "{} 2").await, PutIf::Mismatch(1));
+    assert_eq!(put(1, "{} 2").await, PutIf::Stored(2));
+    let document = bench.redis.document("queue", "q").await.unwrap().unwrap();
+    assert_eq!((document.version, document.body.as_str()), (2, "{} 2"));
+    assert_eq!(bench.redis.documents("queue").await.unwrap(), [document]);
+    assert!(bench.redis.remove("queue", "q").await.unwrap());
+    assert!(!bench.redis.remove("queue", "q").await.unwrap());
+}
+
+/// Payloads are opaque: bytes, numbers beyond 2^53, empty lists.
+#[tokio::test]
+async fn a_payload_comes_back_byte_for_byte() {
+    let bench = Bench::new("bytes").await;
+    let payloads: [&[u8]; 4] = [b"", b"\0\xff\r\n", b"[9007199254740993, 1.0, [], {}]", &[7; 300_000]];
+    for (n, payload) in (1..).zip(payloads) {
+        let new = NewJob { queue: QUEUE.into(), ..NewJob::new(payload) };
+        bench.record(&[new.accept(id(n), T0, 1 << 20).unwrap()]).await;
+    }
+    for payload in payloads {
+        assert_eq!(&*bench.one().await.payload, payload);
+    }
+}
