@@ -30,16 +30,18 @@ pub(crate) fn simulate(seeds: u64, from: u64) -> Result<(), String> {
 
 /// Runs the kill test with `rounds` rounds against the release binary, showing its progress.
 pub(crate) fn kill(rounds: u32) -> Result<(), String> {
-    let mut command = long_test("kill", &[])?;
-    command.env("DUETIME_KILL_ROUNDS", rounds.to_string());
+    let metadata = Metadata::read()?;
+    test::build_server()?;
+    let mut command = long_test("kill", &[]);
+    command.env("DUETIME_KILL_ROUNDS", rounds.to_string()).env(test::SERVER_BINARY, test::server_binary(&metadata));
     process::run(command)
 }
 
 /// Runs the chaos test with so many jobs over so many seconds, showing its progress. The workers are the test's own
-/// program, so that is built for release, too.
+/// program, so that is built for release, and the server with it.
 pub(crate) fn chaos(jobs: u64, seconds: u64, seed: Option<u64>) -> Result<(), String> {
     setup::install_missing()?;
-    let mut command = long_test("redis_chaos", &["--release"])?;
+    let mut command = long_test("redis_chaos", &["--release"]);
     command.env("DUETIME_CHAOS_JOBS", jobs.to_string()).env("DUETIME_CHAOS_SECONDS", seconds.to_string());
     if let Some(seed) = seed {
         command.env("DUETIME_CHAOS_SEED", seed.to_string());
@@ -47,18 +49,13 @@ pub(crate) fn chaos(jobs: u64, seconds: u64, seed: Option<u64>) -> Result<(), St
     process::run(command)
 }
 
-/// A test of the server's release binary that takes as long as it likes.
-fn long_test(name: &str, arguments: &[&str]) -> Result<Command, String> {
-    let metadata = Metadata::read()?;
-    test::build_server()?;
-    let which = ["-p", "duetime-server", "--test", name];
-    // The profile `long` (`.config/nextest.toml`) lets a test run for as long as it likes.
-    let mut command = if setup::has_nextest() {
-        let nextest = ["nextest", "run", "--profile", "long", "--no-capture"];
-        process::cargo(nextest.iter().chain(&which).chain(arguments))
+/// One of the server's tests, for as long as it likes, with its output shown.
+fn long_test(name: &str, arguments: &[&str]) -> Command {
+    let which = [&["-p", "duetime-server", "--test", name], arguments].concat();
+    // The profile `long` (`.config/nextest.toml`) has no time limits.
+    if setup::has_nextest() {
+        process::cargo(["nextest", "run", "--profile", "long", "--no-capture"].iter().chain(&which))
     } else {
-        process::cargo(["test"].iter().chain(&which).chain(arguments).chain(&["--", "--nocapture", "--test-threads=1"]))
-    };
-    command.env(test::SERVER_BINARY, test::server_binary(&metadata));
-    Ok(command)
+        process::cargo(["test"].iter().chain(&which).chain(&["--", "--nocapture", "--test-threads=1"]))
+    }
 }

@@ -18,7 +18,8 @@ use tokio::time::Instant;
 const ANSWER_MAX: Duration = Duration::from_secs(3);
 /// How long a connection may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// How long a call is tried again before it fails: longer than a failover takes.
+/// How long a call is tried again before it fails: longer than a failover takes, and with its last attempt shorter than
+/// the scripts keep what has just ended (`SPARED_MS`).
 const PATIENCE: Duration = Duration::from_secs(12);
 /// Between tries: from, up to.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));

@@ -70,6 +70,6 @@ local function change(i)
 end
 
 for i = 7, #ARGV, 13 do table.insert(answers, change(i)) end
-if ended > 0 then trim(ENDED, kept, 10000, ended) end
-if dead > 0 then trim(DEAD, kept_dead, 10000, dead) end
+if ended > 0 then trim(ENDED, kept, ended) end
+if dead > 0 then trim(DEAD, kept_dead, dead) end
 return { micros, answers, redis.call('ZCARD', OUTBOX) }

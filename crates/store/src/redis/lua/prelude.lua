@@ -153,12 +153,15 @@ local function prune(index, ids)
   erase(ids, metas)
 end
 
--- Keeps a finished index within its bound; the youngest stay for a while, since a request about them may be repeated.
-local function trim(index, bound, spared_ms, least)
+-- The youngest of what has ended stay so long: longer than a call is repeated, which must find what its first attempt did.
+local SPARED_MS = 20000
+
+-- Keeps a finished index within its bound, but for the youngest.
+local function trim(index, bound, least)
   local excess = redis.call('ZCARD', index) - bound
   if excess <= 0 then return end
   local most = math.min(excess, least * 2 + 10, 1000)
-  prune(index, redis.call('ZRANGEBYSCORE', index, '-inf', now - spared_ms, 'LIMIT', 0, most))
+  prune(index, redis.call('ZRANGEBYSCORE', index, '-inf', now - SPARED_MS, 'LIMIT', 0, most))
 end
 
 -- The four sorted sets of the n-th queue: by due time; of other priorities all, those not yet ready, and the ready ones.

@@ -231,7 +231,7 @@ if lease_count > 0 then
     if OWN then
       many('ZADD', ENDED, ended)
       for queue, n in pairs(started) do count(queue, 's', n) end
-      trim(ENDED, tonumber(ARGV[11]), 10000, lease_count / 3)
+      trim(ENDED, tonumber(ARGV[11]), lease_count / 3)
     else
       many('ZADD', OUTBOX, ended)
     end

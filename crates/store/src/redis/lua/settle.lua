@@ -72,7 +72,7 @@ if #gone > 0 then
     count(queue, 'r', -n)
     if OWN then count(queue, 's', n) end
   end
-  if OWN then trim(ENDED, kept, 10000, #gone) end
+  if OWN then trim(ENDED, kept, #gone) end
 end
 
 local notes = {}
