@@ -25,7 +25,7 @@ impl Broker for Redis {
     }
 
     fn until(&self, at: Millis) -> Duration {
-        self.waker.call();
+        self.waker.expect(at);
         self.clock.until(at) + self.waker.handicap()
     }
 

@@ -96,6 +96,8 @@ pub struct Parts {
     stamps: Mutex<BTreeMap<u16, Arc<[u8]>>>,
     /// Partitions that this process has had to do with.
     used: Mutex<BTreeSet<u16>>,
+    /// How often it was looked for what has run out.
+    looks: AtomicU64,
     /// Notes that were not forgotten, by partition, as last seen.
     backlog: Mutex<BTreeMap<u16, u64>>,
     requests: Requests,
@@ -136,6 +138,7 @@ impl Redis {
             options,
             stamps: Mutex::default(),
             used: Mutex::default(),
+            looks: AtomicU64::new(0),
             backlog: Mutex::default(),
             requests: Requests::new(),
             last_fence: AtomicU64::new(0),
@@ -245,7 +248,6 @@ impl Parts {
             )));
         }
         self.stamps().insert(partition, stamp.clone());
-        self.used.lock().expect("no panic under this lock").insert(partition);
         Ok(stamp)
     }
 
@@ -259,6 +261,11 @@ impl Parts {
 
     fn stamps(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, Arc<[u8]>>> {
         self.stamps.lock().expect("no panic under this lock")
+    }
+
+    /// This process has to do with the partition: it looks there for what has run out.
+    fn uses(&self, partition: u16) {
+        self.used.lock().expect("no panic under this lock").insert(partition);
     }
 
     fn used(&self) -> Vec<u16> {

@@ -51,6 +51,7 @@ impl Parts {
         read_at: Millis,
         answers: &mut [(Put, bool)],
     ) -> Result<(), Error> {
+        self.uses(partition);
         let mut queues: Vec<&str> = Vec::new();
         let mut numbers = Vec::with_capacity(positions.len());
         for &position in positions {

@@ -68,7 +68,7 @@ impl Parts {
                 break;
             }
         }
-        self.waker.looked(!reserved.leases.is_empty());
+        self.waker.looked(!reserved.leases.is_empty(), self.clock.now());
         Ok(reserved)
     }
 
@@ -81,6 +81,7 @@ impl Parts {
         reserve: &Reserve,
         reserved: &mut Reserved,
     ) -> Result<(), Error> {
+        self.uses(partition);
         let names: Vec<&str> = queues.iter().map(AsRef::as_ref).collect();
         let own = self.requests.begin();
         // A name from outside holds for this partition and part of the request.

@@ -7,6 +7,10 @@ use super::{Parts, scripts};
 use duetime_core::ports::{Expired, Extended, Note, Settled};
 use duetime_core::rules::{self, Decision, Finish};
 use duetime_core::{Error, JobId, Receipt, Stage, State};
+use std::sync::atomic::Ordering;
+
+/// Of so many looks for what has run out, one goes to all partitions: about every two minutes.
+const LOOKS_AT_ALL: u64 = 120;
 
 /// What a settle finds.
 enum End {
@@ -148,7 +152,10 @@ impl Parts {
     pub(super) async fn expired_jobs(&self, limit: usize) -> Result<Expired, Error> {
         let mut expired = Expired::default();
         let mut next_ms: Option<u64> = None;
-        for partition in self.used() {
+        // Now and then also in those that only others had to do with, who may be gone.
+        let looks_at_all = self.looks.fetch_add(1, Ordering::Relaxed) % LOOKS_AT_ALL == 0;
+        let partitions = if looks_at_all { (0..self.keys.partitions()).collect() } else { self.used() };
+        for partition in partitions {
             let arguments = |text: &mut super::Text| text.number(limit as u64);
             let mut reply = self.run(partition, &scripts::EXPIRED, &[], arguments).await?;
             let live = |record: Record| Some(record.job).filter(|job| job.is_pending());

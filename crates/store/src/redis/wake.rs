@@ -7,9 +7,10 @@
 //! next time, and one that won does not.
 
 use super::link::Link;
+use duetime_core::Millis;
 use duetime_core::ports::{TurnWake, Wake};
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, RedisResult, Value};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
@@ -29,7 +30,8 @@ const LOSSES_MAX: u32 = 10;
 pub(super) struct Waker {
     queues: OnceLock<Wake>,
     locks: OnceLock<TurnWake>,
-    called: AtomicU32,
+    /// When something was to be due, by the clock of Redis; 0 where nothing is expected.
+    expected_at: AtomicU64,
     losses: AtomicU32,
 }
 
@@ -47,19 +49,22 @@ impl Waker {
         LOSS * self.losses.load(Ordering::Relaxed)
     }
 
-    /// A look that was asked for found something, or not.
-    pub(super) fn looked(&self, found: bool) {
+    /// Somebody looked at this instant, and found something or not. Where something was to be due by then, others were
+    /// faster.
+    pub(super) fn looked(&self, found: bool, at: Millis) {
+        let expected_at = self.expected_at.load(Ordering::Relaxed);
         if found {
             self.losses.store(0, Ordering::Relaxed);
-        } else if self.called.swap(0, Ordering::Relaxed) > 0 {
+        } else if expected_at > 0 && expected_at <= at {
+            self.expected_at.store(0, Ordering::Relaxed);
             let losses = self.losses.load(Ordering::Relaxed);
             self.losses.store((losses + 1).min(LOSSES_MAX), Ordering::Relaxed);
         }
     }
 
-    /// A race begins: something is due.
-    pub(super) fn call(&self) {
-        self.called.store(1, Ordering::Relaxed);
+    /// Something is to be due then, and all nodes know it.
+    pub(super) fn expect(&self, at: Millis) {
+        self.expected_at.store(at, Ordering::Relaxed);
     }
 
     fn wake(&self, queue: Option<&Arc<str>>) {
@@ -148,7 +153,8 @@ fn tell(data: &[Value], channels: &Channels, waker: &Arc<Waker>) {
         }
     } else if channel == channels.queues.as_bytes() {
         let Ok(name) = std::str::from_utf8(message) else { return };
-        waker.call();
+        // At once, that is.
+        waker.expect(1);
         let (handicap, queue) = (waker.handicap(), Arc::from(name));
         if handicap.is_zero() {
             waker.wake(Some(&queue));

@@ -4,6 +4,8 @@ if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local start = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now * 1024)
+-- Where Redis was emptied, blocks that were allotted just before may reach beyond now.
+local last = redis.call('GET', KEYS[1])
+local start = last and math.max(tonumber(last), now * 1024) or (now + 10000) * 1024
 redis.call('SET', KEYS[1], string.format('%.0f', start + tonumber(ARGV[1])))
 return string.format('%.0f', start)

@@ -12,6 +12,7 @@ if before and (holder ~= owner or fence ~= before[2]) then return { micros, 0, 1
 if holder == owner then
   local is_new = before and before[3] or 0
   grant(claim, fence, now + ttl, ttl)
+  if now + ttl < ends then tell(name, nil, owner) end
   remember(request, fence, is_new)
   return { micros, fence, now + ttl, is_new }
 end

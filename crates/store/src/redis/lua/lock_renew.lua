@@ -5,7 +5,9 @@ local name, owner, ttl = ARGV[3], ARGV[4], tonumber(ARGV[6])
 -- A removing write comes first: then the rest may run when memory is full.
 redis.call('ZREM', LINE, '')
 
-local holder, fence = held(name)
+local holder, fence, ends = held(name)
 if holder ~= owner or fence ~= tonumber(ARGV[5]) then return { micros, 0 } end
 grant(sized(owner) .. name, fence, now + ttl, ttl)
+-- Who is first in line counts on the end that it was told.
+if now + ttl < ends then tell(name, nil, owner) end
 return { micros, now + ttl }
