@@ -28,6 +28,8 @@ const PROCESSES: usize = 4;
 const TASKS: usize = 64;
 /// How long a buyer stands in line for the lock.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What a sale takes between looking at the stock and writing it.
+const PACKING: Duration = Duration::from_millis(2);
 /// How long a buyer has to pay.
 const PAY_WITHIN: Duration = Duration::from_secs(30 * 60);
 const QUEUE: &str = "phones";
@@ -152,6 +154,8 @@ impl Shop {
             let guard = self.client.lock("phone").acquire(PATIENCE).await?;
             let fence = guard.fence();
             let (left, _) = self.stock.read()?;
+            // Two who did this at once would both sell the same phone.
+            tokio::time::sleep(PACKING).await;
             let is_sold = left > 0 && self.stock.write(left - 1, fence)?;
             // Where the lock was lost meanwhile, the fence has decided.
             drop(guard.release().await);
