@@ -18,6 +18,7 @@ struct Needed {
 }
 
 const NEEDED: &[Needed] = &[
+    Needed { program: "openssl", package: "openssl", used_by: "the tests of TLS" },
     Needed { program: "curl", package: "curl", used_by: "the README's commands" },
     Needed { program: "faketime", package: "faketime", used_by: "tests of a server whose clock jumps" },
     Needed { program: "jq", package: "jq", used_by: "the README's commands" },

@@ -3,7 +3,8 @@
 use duetime_core::job::{Job, NewJob, Stage, State};
 use duetime_core::limits::DAY_MS;
 use duetime_core::ports::{
-    Broker, Change, Edit, Edited, Find, Ledger, Note, PutIf, Recorded, Registry, Retention, Selector, Update, Window,
+    Broker, Change, Edit, Edited, Find, Ledger, Note, PutIf, Recorded, Registry, Reserve, Retention, Selector, Update,
+    Window,
 };
 use duetime_core::retry::{Retry, WhenExhausted};
 use duetime_core::rules::{self, Decision, Failure, Finish};
@@ -291,4 +292,46 @@ async fn a_payload_comes_back_byte_for_byte() {
     for payload in payloads {
         assert_eq!(&*bench.one().await.payload, payload);
     }
+}
+
+/// Whatever is asked for at once, Redis is held up by some MiB at most, and nothing is left out.
+#[tokio::test]
+async fn large_jobs_come_in_parts() {
+    let bench = Bench::new("large").await;
+    let payload: Arc<[u8]> = vec![7; 1 << 20].into();
+    let jobs: Vec<Job> = (1..=60).map(|n| Job { payload: payload.clone(), ..job(n) }).collect();
+    assert_eq!(bench.record(&jobs).await, [Recorded::Created; 60]);
+    let mut found = bench.found(Find { limit: 1_000, ..all(Selector::Queue(QUEUE.into())) }).await;
+    found.sort_unstable();
+    assert_eq!(found, (1..=60).collect::<Vec<_>>());
+    let rows = Ledger::get(&bench.redis, &(1..=60).map(id).collect::<Vec<_>>()).await.unwrap();
+    assert!(rows.iter().all(|row| row.as_ref().is_some_and(|job| job.payload.len() == 1 << 20)));
+    let mut seen = Vec::new();
+    while seen.len() < 60 {
+        let reserved = bench.redis.reserve(Reserve { take: seen.len() > 20, ..reserve(QUEUE, 1_000) }).await.unwrap();
+        assert!((1..60).contains(&reserved.leases.len()), "{} at once", reserved.leases.len());
+        seen.extend(reserved.leases.iter().map(|lease| lease.job.id.get() >> 10));
+        assert_eq!(reserved.next_at, (seen.len() < 60).then_some(T0));
+    }
+    assert_eq!(seen, (1..=60).collect::<Vec<_>>());
+}
+
+/// Also where what was taken is too large to be remembered whole.
+#[tokio::test]
+async fn a_large_take_is_repeated() {
+    let bench = Bench::new("takes").await;
+    let payload: Arc<[u8]> = vec![7; 1 << 20].into();
+    bench.record(&(1..=3).map(|n| Job { payload: payload.clone(), ..job(n) }).collect::<Vec<_>>()).await;
+    let take = Reserve { take: true, request_id: Some("r".into()), ..reserve(QUEUE, 2) };
+    let first = bench.redis.reserve(take.clone()).await.unwrap();
+    let again = bench.redis.reserve(take).await.unwrap();
+    let jobs = |reserved: &duetime_core::ports::Reserved| {
+        reserved
+            .leases
+            .iter()
+            .map(|lease| (lease.job.id, lease.job.stage, lease.job.message.clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(jobs(&first), jobs(&again));
+    assert_eq!(jobs(&first), [1, 2].map(|n| (id(n), Stage::Succeeded, Some("taken".into()))));
 }

@@ -4,6 +4,7 @@ mod bench;
 mod demo;
 mod jobs;
 mod lock;
+mod redis;
 mod server;
 mod support;
 mod work;

@@ -29,6 +29,9 @@ pub(super) fn timed_out(after: Duration) -> RedisError {
 }
 
 pub(super) fn remedy(error: &RedisError) -> Remedy {
+    if is_about_certificates(error) {
+        return Remedy::None;
+    }
     if error.is_io_error() || error.is_connection_dropped() || error.is_timeout() {
         return Remedy::Reconnect;
     }
@@ -57,6 +60,11 @@ pub(super) fn remedy(error: &RedisError) -> Remedy {
 /// The error as the engine knows it.
 pub(super) fn told(error: &RedisError) -> Error {
     let text = error.to_string();
+    if is_about_certificates(error) {
+        return Error::Unusable(format!(
+            "the certificate of Redis is not one that this machine trusts, or is for another name: {text}"
+        ));
+    }
     let says = |word: &str| code(error) == word || text.contains(word);
     if code(error) == STAMP {
         Error::Unavailable(format!("{STAMP}: Redis was emptied or replaced"))
@@ -80,6 +88,10 @@ pub(super) fn told(error: &RedisError) -> Error {
     } else {
         Error::Unavailable(format!("Redis: {text}"))
     }
+}
+
+fn is_about_certificates(error: &RedisError) -> bool {
+    error.is_io_error() && error.to_string().contains("certificate")
 }
 
 fn code(error: &RedisError) -> &str {

@@ -15,6 +15,9 @@ use std::sync::Arc;
 
 /// Parts of a walk that one page looks at where they are empty.
 const STOPS_MAX: usize = 64;
+/// Jobs read at a time, and bytes of payloads and results after which a page ends.
+const CHUNK: usize = 100;
+const PAGE_BYTES_MAX: usize = 16 << 20;
 
 /// What a walk goes through in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,11 +88,23 @@ impl Parts {
             }
             let limit = find.limit.clamp(1, PAGE_JOBS_MAX);
             let places = self.places(find, &stop, limit).await?;
-            let ids: Vec<JobId> = places.iter().map(|&(_, id)| id).collect();
-            let records = self.records(&ids).await?.into_iter().flatten();
-            jobs.extend(records.map(|record| record.job).filter(|job| fits(find, job)));
-            at = match places.last() {
-                Some(&last) if places.len() >= limit => Some(Stop { after: Some(last), ..stop }),
+            let (mut looked_at, mut bytes) = (0, 0);
+            for chunk in places.chunks(CHUNK) {
+                let ids: Vec<JobId> = chunk.iter().map(|&(_, id)| id).collect();
+                let found = self.records(&ids).await?.into_iter().flatten().map(|record| record.job);
+                for job in found.filter(|job| fits(find, job)) {
+                    bytes += job.payload.len() + job.result.as_ref().map_or(0, |result| result.len());
+                    jobs.push(job);
+                }
+                looked_at += chunk.len();
+                if bytes > PAGE_BYTES_MAX {
+                    break;
+                }
+            }
+            at = match places[..looked_at].last() {
+                Some(&last) if looked_at < places.len() || places.len() >= limit => {
+                    Some(Stop { after: Some(last), ..stop })
+                }
                 _ => self.next_stop(find, &stop).await?,
             };
             if !jobs.is_empty() {

@@ -35,10 +35,16 @@ impl Parts {
         let mut found = Vec::new();
         found.resize_with(ids.len(), || None);
         for (partition, positions) in groups(ids.iter().map(|&id| place(self, id))) {
-            let arguments = |text: &mut super::Text| positions.iter().for_each(|&i| text.push(&bytes(ids[i])));
-            let mut reply = self.run(partition, &scripts::GET, &[], arguments).await?;
-            for (position, (_, record)) in positions.iter().zip(reply.list()?.records()?) {
-                found[*position] = record;
+            let mut left = positions.as_slice();
+            while !left.is_empty() {
+                let arguments = |text: &mut super::Text| left.iter().for_each(|&i| text.push(&bytes(ids[i])));
+                let mut reply = self.run(partition, &scripts::GET, &[], arguments).await?;
+                let records = reply.list()?.records()?;
+                let (read, rest) = left.split_at(records.len());
+                for (position, (_, record)) in read.iter().zip(records) {
+                    found[*position] = record;
+                }
+                left = rest;
             }
         }
         Ok(found)

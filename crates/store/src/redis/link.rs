@@ -20,6 +20,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(3);
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// How long a call is tried again before it fails: longer than a failover takes.
 const PATIENCE: Duration = Duration::from_secs(12);
+/// The same until the first answer: an address that is wrong is to be told soon.
+const PATIENCE_FIRST: Duration = Duration::from_secs(3);
 /// Between tries: from, up to.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
 
@@ -51,6 +53,7 @@ enum Target {
 struct Current {
     number: u64,
     connection: Option<Connection>,
+    has_answered: bool,
 }
 
 pub(super) struct Link {
@@ -106,13 +109,19 @@ impl Link {
     }
 
     async fn retried(&self, what: &str, mut command: impl FnMut(bool) -> Cmd) -> Result<Value, Error> {
-        let end = Instant::now() + PATIENCE;
+        let has_answered = self.current().has_answered;
+        let end = Instant::now() + if has_answered { PATIENCE } else { PATIENCE_FIRST };
         let mut pause = PAUSE.0;
         let mut needs_source = false;
         loop {
             let (number, answer) = self.attempt(&command(needs_source)).await;
             let error = match answer {
-                Ok(value) => return Ok(value),
+                Ok(value) => {
+                    if !has_answered {
+                        self.current().has_answered = true;
+                    }
+                    return Ok(value);
+                }
                 Err(error) => error,
             };
             match fault::remedy(&error) {

@@ -282,7 +282,9 @@ impl Drop for Parts {
 /// What it is and where, without user and password.
 impl std::fmt::Display for Redis {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} (Redis {}, {} partitions)", self.place, self.fitness.version, self.keys.partitions())
+        let partitions = self.keys.partitions();
+        let plural = if partitions == 1 { "" } else { "s" };
+        write!(f, "{} (Redis {}, {partitions} partition{plural})", self.place, self.fitness.version)
     }
 }
 

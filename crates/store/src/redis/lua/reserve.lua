@@ -7,6 +7,9 @@ local limit, from, to, takes, lease_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), t
 local request, default_ms, queues = ARGV[10], tonumber(ARGV[12]), tonumber(ARGV[13])
 local named_at = 14 + 2 * queues
 local STEP, ROUNDS = 1000, 10
+-- Bodies are read so many at a time, and no more of them where they are large.
+local SLICE, BYTES_MAX, WHOLE_BYTES_MAX = 50, 16777216, 1048576
+local bytes = 0
 to = math.min(to, now)
 
 -- A removing write comes first: then the rest may run when memory is full.
@@ -31,7 +34,8 @@ if request ~= '' then
     for i, id in ipairs(ids) do
       local meta = metas[i]
       local h = meta and head(nil, meta)
-      if h and h.stage == PENDING and h.lease_until > 0 and struct.pack('>I6', h.epoch) == got[4][2 * i] then
+      if h and (takes or h.stage == PENDING and h.lease_until > 0) and six(h.epoch) == got[4][2 * i] then
+        if takes and not OWN and redis.call('ZSCORE', OUTBOX, id) then table.insert(noted, id) end
         table.insert(leases, id)
         table.insert(leases, bodies[i])
         table.insert(leases, meta)
@@ -76,6 +80,7 @@ local function hand_out(id, body, new_meta, epoch)
   meta_count = meta_count + 2
   leases[lease_count + 1], leases[lease_count + 2], leases[lease_count + 3] = id, body, new_meta
   lease_count = lease_count + 3
+  bytes = bytes + #body
 end
 
 -- One that has never been touched and says nothing in particular.
@@ -132,13 +137,17 @@ local function put_off_late(n, id, body)
   return true
 end
 
-local function is_full() return lease_count >= limit * 3 end
+local function is_full() return lease_count >= limit * 3 or bytes > BYTES_MAX end
 
 local function lease_some(n, ids)
-  local bodies, metas = fetch(BODY, ids), fetch(META, ids)
-  for i, id in ipairs(ids) do
-    if is_full() then return end
-    if bodies[i] and not put_off_late(n, id, bodies[i]) then lease(n, id, bodies[i], metas[i]) end
+  for first = 1, #ids, SLICE do
+    local slice = {}
+    for i = first, math.min(first + SLICE - 1, #ids) do slice[#slice + 1] = ids[i] end
+    local bodies, metas = fetch(BODY, slice), fetch(META, slice)
+    for i, id in ipairs(slice) do
+      if is_full() then return end
+      if bodies[i] and not put_off_late(n, id, bodies[i]) then lease(n, id, bodies[i], metas[i]) end
+    end
   end
 end
 
@@ -249,7 +258,9 @@ if lease_count > 0 then
     end
   end
   if request ~= '' then
-    local got = takes and { request, now + 60000, leases } or { request, now + 60000, false, receipts }
+    -- Taken jobs are remembered whole as far as they are small: their records may go before the request is forgotten.
+    local whole = takes and bytes <= WHOLE_BYTES_MAX and leases
+    local got = { request, now + 60000, whole, receipts }
     redis.call('SET', REQUEST, cmsgpack.pack(got), 'PX', 60000)
   end
 end
