@@ -53,6 +53,10 @@ fn workspace_tests(metadata: &Metadata) -> Outcome {
     println!(
         "notice: cargo-nextest is not installed (https://nexte.st); `cargo test` runs the same tests, slower and without time limits"
     );
+    // Tests run examples, which cargo builds along only where it is not told what to test.
+    if let Err(error) = process::run(process::cargo(["build", "--workspace", "--all-features", "--examples"])) {
+        return Err(error).into();
+    }
     let mut command =
         process::cargo(["test", "--workspace", "--all-features", "--no-fail-fast", "--lib", "--bins", "--tests"]);
     command.env(SERVER_BINARY, server_binary(metadata));

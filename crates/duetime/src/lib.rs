@@ -25,8 +25,8 @@
 //! # Ok::<(), duetime::Error>(())
 //! ```
 //!
-//! - A [`Client`] is a store in this process or a server, with the same calls on both. A push is recorded once it is
-//!   answered.
+//! - A [`Client`] is a store in this process, a Redis that it shares with others, or a server, with the same calls on
+//!   all. A push is recorded once it is answered.
 //! - A [`Worker`] runs handlers for what is due, keeps their leases, and stops gracefully. Handlers may block: leases
 //!   are kept on another thread.
 //! - A [`Lock`] is held by one of many, on whatever machine; its [guard](lock::Guard) renews it and tells when it may
@@ -34,7 +34,12 @@
 //! - An [`Error`] says whether the call may be repeated.
 //!
 //! # Features
-//! - `embedded` (default): jobs in a SQLite file inside the process. Without it only servers can be used.
+//! - `embedded` (default): jobs in a SQLite file inside the process.
+//! - `redis`: jobs and locks in Redis 6.2 or later, or Valkey, shared by all processes that
+//!   [connect](Client::connect) to the same `redis://` address. A push is as safe as Redis keeps it: set
+//!   `appendonly yes` and `maxmemory-policy noeviction`. What had better be set is logged at the start.
+//!
+//! Without either only servers can be used.
 
 mod client;
 mod error;

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 /// A peer that reads a request, sends this, and closes; and how many requests it has read.
 async fn peer(reply: &'static str) -> (Client, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::connect(&format!("http://{}", listener.local_addr().await.unwrap())).unwrap();
+    let client = Client::connect(&format!("http://{}", listener.local_addr().unwrap())).await.unwrap();
     let requests = Arc::new(AtomicUsize::new(0));
     let counted = requests.clone();
     tokio::spawn(async move {
@@ -34,7 +34,7 @@ fn reserve() -> ReserveRequest {
 #[tokio::test]
 async fn what_was_never_sent_is_told_apart() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::connect(&format!("http://{}", listener.local_addr().await.unwrap())).unwrap();
+    let client = Client::connect(&format!("http://{}", listener.local_addr().unwrap())).await.unwrap();
     drop(listener);
     let error = client.push_raw("k", *b"1").await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
@@ -80,7 +80,7 @@ async fn no_call_takes_for_ever() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut options = ConnectOptions::default();
     options.time_limit = Duration::from_secs(3);
-    let client = Client::connect_with(&format!("http://{}", listener.local_addr().await.unwrap()), options).unwrap();
+    let client = Client::connect_with(&format!("http://{}", listener.local_addr().unwrap()), options).await.unwrap();
     let start = tokio::time::Instant::now();
     let error = client.reserve(ReserveRequest { wait_ms: 5_000, ..reserve() }).await.unwrap_err();
     assert_eq!(error.code(), "outcome_unknown", "{error}");

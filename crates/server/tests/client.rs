@@ -46,7 +46,7 @@ impl Server {
         assert!(self.child.wait().unwrap().success());
     }
 
-    fn client(&self) -> Client {
+    async fn client(&self) -> Client {
         Client::connect(&self.address).await.unwrap()
     }
 }
@@ -64,7 +64,7 @@ macro_rules! cases {
             #[tokio::test]
             async fn $case() {
                 let server = Server::memory();
-                cases::$module::$case(server.client()).await;
+                cases::$module::$case(server.client().await).await;
             }
         )*)*
     };
@@ -118,7 +118,7 @@ async fn a_worker_outlives_its_server() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("duetime.db");
     let server = Server::start("127.0.0.1:0", &store);
-    let (address, client, queue) = (server.address.clone(), server.client(), queue());
+    let (address, client, queue) = (server.address.clone(), server.client().await, queue());
     let first = push(&client, &queue, 1).await;
     let (started, mut starts) = mpsc::unbounded_channel();
     let gate = Arc::new(Semaphore::new(0));
@@ -158,7 +158,7 @@ async fn a_worker_outlives_its_server() {
 #[tokio::test]
 async fn a_worker_run_once_tells_that_its_server_is_away() {
     let server = Server::memory();
-    let client = server.client();
+    let client = server.client().await;
     drop(server);
     let worker = Worker::new(&client).queue(queue()).stop_limit(Duration::ZERO).handler(cases::nothing);
     assert_eq!(worker.run_once().await.unwrap_err().code(), "unreachable");
@@ -169,7 +169,7 @@ async fn a_worker_run_once_tells_that_its_server_is_away() {
 async fn a_lock_whose_server_is_gone_is_lost_in_time() {
     let server = Server::memory();
     let ttl = Duration::from_secs(1);
-    let guard = server.client().lock("l").ttl(ttl).try_acquire().await.unwrap().unwrap();
+    let guard = server.client().await.lock("l").ttl(ttl).try_acquire().await.unwrap().unwrap();
     let lost = guard.lost();
     drop(server);
     let begin = std::time::Instant::now();
@@ -184,7 +184,7 @@ async fn a_lock_outlives_its_server() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("duetime.db");
     let server = Server::start("127.0.0.1:0", &store);
-    let (address, client) = (server.address.clone(), server.client());
+    let (address, client) = (server.address.clone(), server.client().await);
     let lock = client.lock("l");
     let guard = lock.try_acquire().await.unwrap().unwrap();
     server.stop();
@@ -199,7 +199,7 @@ async fn a_lock_outlives_its_server() {
 #[tokio::test]
 async fn a_waiter_whose_server_stops_is_told() {
     let server = Server::memory();
-    let lock = server.client().lock("l");
+    let lock = server.client().await.lock("l");
     let _guard = lock.try_acquire().await.unwrap().unwrap();
     let waiting = lock.acquire(Duration::from_secs(600));
     let (waited, ()) = tokio::join!(waiting, async { server.stop() });

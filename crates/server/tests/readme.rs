@@ -1,9 +1,11 @@
 //! The README's commands, run as they stand.
 //!
 //! In place of the clone there is a folder with the built binary at `target/release/duetime`, and a `cargo` that runs
-//! it for `cargo run --release --`. The port is another one: by `DUETIME_LISTEN` and `DUETIME_SERVER`, and in the text
-//! for `curl`. Nothing else differs. `cargo xtask test` is what runs this test.
+//! it for `cargo run --release --`. The ports are others: by `DUETIME_LISTEN` and `DUETIME_SERVER`, and in the text for
+//! `curl` and Redis, which is a private one. Nothing else differs. `cargo xtask test` is what runs this test; the examples
+//! that are named have one of their own.
 
+use duetime_store::testing::RedisServer;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fs;
@@ -18,6 +20,10 @@ const README: &str = include_str!("../../../README.md");
 const ADDRESS: &str = "127.0.0.1:7300";
 const SERVE: &str = "cargo run --release -- serve";
 const TEST: &str = "cargo xtask test";
+const SERVE_REDIS: &str = "duetime serve --broker redis://127.0.0.1:6379";
+/// Where the README's Redis listens.
+const REDIS: &str = "redis://127.0.0.1:6379";
+const EXAMPLES: &str = "cargo run -p duetime --features redis --example";
 
 /// The README's blocks in a language.
 fn blocks(language: &str) -> Vec<String> {
@@ -49,6 +55,20 @@ fn shell(folder: &Path, script: &str, address: &str) -> Command {
 /// Ends with the test, however that ends.
 struct Server(Child);
 
+impl Server {
+    /// Starts it with this command, and waits until it says where it listens.
+    fn start(folder: &Path, script: &str) -> (Self, String) {
+        let server = shell(folder, script, "127.0.0.1:0").process_group(0).spawn().unwrap();
+        let mut server = Self(server);
+        let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
+        let address = lines
+            .find_map(|line| Some(line.unwrap().split_once("listening on http://")?.1.trim().to_owned()))
+            .expect("the server says where it listens");
+        std::thread::spawn(move || lines.for_each(drop));
+        (server, address)
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         // The server is in the shell's group, whatever the shell made of it.
@@ -61,19 +81,18 @@ impl Drop for Server {
 fn its_commands_work_as_they_stand() {
     let mut blocks = blocks("sh");
     assert_eq!(blocks.remove(0), SERVE, "the first block starts the server");
-    blocks.retain(|block| block != TEST);
+    assert!(blocks.iter().any(|block| block == SERVE_REDIS), "{blocks:?}");
+    blocks.retain(|block| block != TEST && block != SERVE_REDIS && !block.starts_with(EXAMPLES));
     let folder = tempfile::tempdir().unwrap();
     fake_clone(folder.path());
+    let redis = RedisServer::start();
 
-    let server = shell(folder.path(), SERVE, "127.0.0.1:0").process_group(0).spawn().unwrap();
-    let mut server = Server(server);
-    let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
-    let address = lines
-        .find_map(|line| Some(line.unwrap().split_once("listening on http://")?.1.trim().to_owned()))
-        .expect("the server says where it listens");
-    std::thread::spawn(move || lines.for_each(drop));
+    let (_server, address) = Server::start(folder.path(), SERVE);
+    let path = "PATH=\"$PWD/target/release:$PATH\"";
+    let serve_redis = format!("{path}\n{}", SERVE_REDIS.replace(REDIS, &redis.url()));
+    let (_other, _) = Server::start(folder.path(), &serve_redis);
 
-    let script = blocks.join("\n").replace(ADDRESS, &address);
+    let script = blocks.join("\n").replace(ADDRESS, &address).replace(REDIS, &redis.url());
     let mut child = shell(folder.path(), &script, &address).spawn().unwrap();
     let mut said = String::new();
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
@@ -81,7 +100,7 @@ fn its_commands_work_as_they_stand() {
     for expected in ["pushed: queue greetings", "\"outcome\":\"created\"", "scheduled", "hello, two seconds later\n"] {
         assert!(said.contains(expected), "{expected} is missing: {said}");
     }
-    assert!(said.contains("{\"hello\": \"curl\"}\n"), "{said}");
+    assert!(said.contains("{\"hello\": \"curl\"}\n") && said.contains("hello from Redis\n"), "{said}");
 }
 
 /// The README's program, but for `main`.

@@ -226,6 +226,8 @@ async fn jobs_are_found_by_what_is_indexed() {
     assert_eq!(bench.found(Find { limit: 1, ..all(Selector::Tag("t".into())) }).await, [1, 3, 4]);
     assert_eq!(bench.found(Find { queue: Some("other".into()), ..all(Selector::Tag("t".into())) }).await, [4]);
     assert_eq!(bench.found(all(Selector::Key(QUEUE.into(), "k1".into()))).await, [1]);
+    let one_by_one = Find { limit: 1, ..all(Selector::Key(QUEUE.into(), "k1".into())) };
+    assert_eq!(bench.found(one_by_one).await, [1], "the walk goes on behind the holder of the key");
     let cancelled = Find { states: vec![State::Cancelled], ..all(Selector::All) };
     assert_eq!(bench.found(cancelled).await, [3]);
     assert_eq!(bench.found(Find { kind: Some("mail".into()), ..all(Selector::All) }).await, [5]);

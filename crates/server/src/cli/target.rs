@@ -1,4 +1,4 @@
-//! Which jobs a command is about: those of a server, or of a store file.
+//! Which jobs a command is about: those of a server, in Redis, or of a store file.
 
 use super::exit::{Failure, Result};
 use duetime::Client;
@@ -17,7 +17,8 @@ pub(crate) const MEMORY: &str = "memory";
 /// Options that every command has.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Target {
-    /// Ask this server [env: DUETIME_SERVER] [default: http://127.0.0.1:7300]
+    /// Ask this server, or work straight on this Redis (redis://…) [env: DUETIME_SERVER] [default:
+    /// http://127.0.0.1:7300]
     #[arg(long, value_name = "URL", help_heading = "Where the jobs are", display_order = 900)]
     pub(crate) server: Option<String>,
     /// Work straight on this store file, which no server may have open

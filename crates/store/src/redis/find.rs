@@ -123,6 +123,8 @@ impl Parts {
             Zone::Ended => page("ended", queue, Window::ALL).await,
             Zone::Dead => page("dead", queue, Window::ALL).await,
             Zone::Tag => self.tagged(find, stop, limit).await,
+            // There is one at most.
+            Zone::Key if stop.after.is_some() => Ok(Vec::new()),
             Zone::Key => self.key_holder(find).await,
         }
     }

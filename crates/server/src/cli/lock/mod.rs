@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// How long to wait for it, first come, first served; then exit with 69
     #[arg(long, value_name = "SPAN", default_value = "0s")]
     wait: Span,
-    /// Ask this server [env: DUETIME_SERVER] [default: http://127.0.0.1:7300]
+    /// Ask this server, or this Redis (redis://…) [env: DUETIME_SERVER] [default: http://127.0.0.1:7300]
     #[arg(long, value_name = "URL", display_order = 900)]
     server: Option<String>,
     /// The command and its arguments, run without a shell

@@ -1,0 +1,38 @@
+//! The examples for Redis, as users run them: each on a Redis of its own.
+
+use duetime_store::testing::RedisServer;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Cargo puts examples beside the folder of tests.
+fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("this test");
+    let folder = test.ancestors().nth(2).expect("a test lies in target/PROFILE/deps");
+    let path = folder.join("examples").join(name);
+    let hint = "cargo build -p duetime --features redis --examples";
+    assert!(path.is_file(), "expected {}: {hint}", path.display());
+    path
+}
+
+/// What an example says last, and all it says.
+fn run(name: &str) -> (String, String) {
+    let server = RedisServer::start();
+    let ran = Command::new(example(name)).arg(server.url()).output().expect("the example starts");
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(ran.status.success(), "{}: {said}{}", ran.status, String::from_utf8_lossy(&ran.stderr));
+    (said.lines().last().unwrap_or_default().to_owned(), said)
+}
+
+#[test]
+fn ten_phones_are_sold() {
+    let (last, said) = run("flash_sale");
+    assert_eq!(last, "exactly 10 phones were sold by lock, and by key", "{said}");
+    assert_eq!(said.matches("  phone ").count(), 20, "{said}");
+}
+
+#[test]
+fn unpaid_orders_are_timed_out_once() {
+    let (last, said) = run("order_timeout");
+    assert_eq!(last, "each unpaid order was timed out exactly once, none early, and none that was paid", "{said}");
+    assert!(said.starts_with("3000 orders: "), "{said}");
+}
