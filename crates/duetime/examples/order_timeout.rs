@@ -34,7 +34,7 @@ impl Kind for TimeOut {
 
 /// Whether its buyer pays.
 fn is_to_be_paid(order: u32) -> bool {
-    order % 3 != 0
+    !order.is_multiple_of(3)
 }
 
 #[tokio::main(worker_threads = 2)]
@@ -55,7 +55,10 @@ async fn process(url: &str, number: usize) -> Result<()> {
     let (told, stop) = tokio::sync::oneshot::channel();
     // Nothing more is said; that the input ends is the sign.
     std::thread::spawn(move || told.send(std::io::stdin().lines().count()));
-    let cancel_order = |TimeOut { order }: TimeOut, _: Context| async move { Ok(println!("timed-out {order}")) };
+    let cancel_order = |TimeOut { order }: TimeOut, _: Context| async move {
+        println!("timed-out {order}");
+        Ok(())
+    };
     let work = Worker::new(&client).handler(cancel_order).run_until(async { drop(stop.await) });
     let shop = async { if number == 0 { take_orders(&client).await } else { Ok(()) } };
     let (worked, sold) = tokio::join!(work, shop);

@@ -163,7 +163,7 @@ async fn life(url: &str) {
     let engine = Engine::start(redis.clone().stores(), EngineOptions::default()).await.unwrap();
     life_of_jobs(&redis, &engine).await;
     life_of_a_lock(&redis, &engine).await;
-    assert_eq!(engine.health().degraded, [String::new(); 0]);
+    assert!(engine.health().degraded.is_empty());
     engine.stop().await.unwrap();
 }
 

@@ -81,8 +81,6 @@ impl Crew {
 /// Of a copy: says that it is ready, and waits until all are.
 pub(crate) fn ready() -> Result<()> {
     println!("ready");
-    match std::io::stdin().lines().next() {
-        Some(line) => Ok(drop(line?)),
-        None => Err("the program that started this one has gone".into()),
-    }
+    std::io::stdin().lines().next().ok_or("the program that started this one has gone")??;
+    Ok(())
 }
