@@ -29,6 +29,7 @@ mod work;
 use clap::Parser;
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
 
 /// A delayed job queue: say what is to run and when, and it runs then.
 #[derive(Debug, Parser)]
@@ -74,10 +75,12 @@ pub(crate) fn main() -> ExitCode {
     result.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
 }
 
-/// What the library has to say goes to standard error: that a worker waits for its server, say.
+/// What the library has to say goes to standard error: that a worker waits for its server, say. How a Redis is set up is
+/// for servers to say, not for every command of a crontab.
 fn log_warnings() {
+    let filter = EnvFilter::new("warn,duetime::client::redis=error");
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
-    log.with_target(false).with_max_level(tracing::Level::WARN).init();
+    log.with_target(false).with_env_filter(filter).init();
 }
 
 async fn run(command: Command) -> exit::Result {

@@ -41,16 +41,23 @@ async fn nothing_is_lost_when_workers_and_servers_are_killed() {
     let plan = Plan::of_environment(1);
     let mut random = Random::new(plan.seed);
     let trouble = async |fleet: &Fleet| {
-        let mut ticks = interval(Duration::from_secs(1));
-        ticks.tick().await;
-        for second in 1..plan.seconds {
-            ticks.tick().await;
-            redis.command(&["CLIENT", "KILL", "TYPE", "normal"]);
-            if second % 2 == 0 {
+        // Connections are cut at any tenth of a second, also where the leases of killed workers end.
+        let mut tenths = interval(Duration::from_millis(100));
+        tenths.tick().await;
+        let mut cut = 0;
+        for tenth in 1..plan.seconds * 10 {
+            tenths.tick().await;
+            if tenth % 10 == cut {
+                redis.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+            }
+            if tenth % 20 == 0 {
                 fleet.kill_worker(random.within(0..fleet::WORKERS as u64) as usize);
             }
-            if second % 5 == 0 {
+            if tenth % 50 == 0 {
                 fleet.kill_server(random.within(0..fleet::SERVERS as u64) as usize);
+            }
+            if tenth % 10 == 9 {
+                cut = random.within(0..10);
             }
         }
     };

@@ -158,6 +158,13 @@ pub(super) async fn partitions(link: &Link, address: &Address) -> Result<u16, Er
     }
 }
 
+/// Writes down how many partitions the namespace has, where that is not known any more.
+pub(super) async fn keep_partitions(link: &Link, keys: &super::keys::Keys) -> Result<(), Error> {
+    let mut set = redis::cmd("SET");
+    set.arg(keys.own("partitions")).arg(keys.partitions()).arg("NX");
+    link.query(&set).await.map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

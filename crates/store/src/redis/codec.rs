@@ -256,7 +256,8 @@ fn read_meta(record: &mut Record, meta: &mut Reader<'_>) -> Option<()> {
     record.rewritten = flags & REWRITTEN != 0;
     record.removed = flags & REMOVED != 0;
     // They stand in the body, too.
-    (meta.short()?, meta.short()?);
+    meta.short()?;
+    meta.short()?;
     if !meta.is_empty() {
         (job.crashes, job.first_due_at) = (meta.u32()?, meta.instant()?);
         let has_message = meta.u8()? != 0;

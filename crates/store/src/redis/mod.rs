@@ -234,7 +234,8 @@ impl Parts {
         }
         let mut call = Call { script: &scripts::STAMP, keys: Text::default(), arguments: Text::default() };
         call.keys.push(self.keys.of(partition, "stamp").as_bytes());
-        call.arguments.push(format!("{FORMAT} {}", self.requests.unique()).as_bytes());
+        let offered = format!("{FORMAT} {}", self.requests.unique());
+        call.arguments.push(offered.as_bytes());
         let stamp: Arc<[u8]> = match self.link.call(&call).await? {
             Value::BulkString(stamp) => stamp.into(),
             other => return Err(Error::Damaged(format!("a partition's stamp is {other:?}"))),
@@ -246,6 +247,10 @@ impl Parts {
                  them, or another namespace",
                 format.unwrap_or("?")
             )));
+        }
+        if &*stamp == offered.as_bytes() {
+            // Of an emptied Redis the number of partitions is gone, too: it must not become another one.
+            checks::keep_partitions(&self.link, &self.keys).await?;
         }
         self.stamps().insert(partition, stamp.clone());
         Ok(stamp)

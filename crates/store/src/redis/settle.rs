@@ -21,7 +21,7 @@ enum End {
     /// The same was settled before.
     Before(State),
     /// It is carried out; what is to be noted.
-    Now(State, Option<Note>),
+    Now(State, Option<Box<Note>>),
 }
 
 impl Parts {
@@ -88,7 +88,7 @@ impl Parts {
                 Some(copy) => Some(Note::Moved(changed.job.clone(), copy.clone())),
                 None => (!self.options.is_ledger).then(|| note(changed.clone())),
             };
-            Step::Write(Box::new(changed), copy, End::Now(state, noted))
+            Step::Write(Box::new(changed), copy, End::Now(state, noted.map(Box::new)))
         };
         let came = self.change(&ids, decide).await?;
         for ((position, receipt, decision), came) in others.iter().zip(came) {
@@ -98,7 +98,7 @@ impl Parts {
                 End::Lost => None,
                 End::Forgotten => self.buried_end(*receipt, decision).await?,
                 End::Now(state, noted) => {
-                    settled.notes.extend(noted);
+                    settled.notes.extend(noted.map(|noted| *noted));
                     Some(state)
                 }
                 End::Before(state) => {
@@ -153,7 +153,7 @@ impl Parts {
         let mut expired = Expired::default();
         let mut next_ms: Option<u64> = None;
         // Now and then also in those that only others had to do with, who may be gone.
-        let looks_at_all = self.looks.fetch_add(1, Ordering::Relaxed) % LOOKS_AT_ALL == 0;
+        let looks_at_all = self.looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOKS_AT_ALL);
         let partitions = if looks_at_all { (0..self.keys.partitions()).collect() } else { self.used() };
         for partition in partitions {
             let arguments = |text: &mut super::Text| text.number(limit as u64);

@@ -20,7 +20,7 @@ async fn eviction_and_a_missing_aof_are_warned_of() {
     assert!(said.contains("allkeys-lru") && said.contains("noeviction"), "{said}");
     assert!(said.contains("no AOF") && said.contains("appendonly yes"), "{said}");
     let (redis, _server) = connect(&["--appendonly", "yes"]).await;
-    assert_eq!(redis.warnings(), [String::new(); 0]);
+    assert!(redis.warnings().is_empty(), "{:?}", redis.warnings());
 }
 
 #[tokio::test]
