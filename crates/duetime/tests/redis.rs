@@ -34,6 +34,16 @@ cases! {
         jobs_are_changed_on_their_condition
         jobs_are_found_and_cancelled_by_tag
         queues_are_managed;
+    locks:
+        a_lock_has_one_holder
+        a_guard_renews_itself
+        a_guard_that_is_dropped_releases
+        those_who_wait_come_in_order
+        one_who_goes_away_leaves_nothing
+        a_lost_lock_is_told
+        an_owner_gets_its_lock_again
+        a_caller_that_blocks_keeps_its_lock
+        a_lock_beyond_a_limit_is_refused;
     worker:
         a_typed_job_is_worked_off
         all_that_is_due_is_run_once

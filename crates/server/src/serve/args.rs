@@ -6,6 +6,10 @@ use duetime_store::sqlite::Durability;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+const BROKER_HELP: &str = "Jobs in Redis, shared with other servers, in place of a file: \
+    redis://[user:password@]host[:port][/db][?namespace=name], rediss:// for TLS, \
+    redis+sentinel://host:port,…/master[/db], redis+cluster://host:port,…";
+
 /// Serve a store over HTTP.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
@@ -15,9 +19,9 @@ pub(crate) struct Args {
     /// The store's file, made where there is none; or `memory`, gone with the process
     #[arg(long, value_name = "PATH", env = "DUETIME_STORE", default_value = "duetime.db")]
     pub(super) store: PathBuf,
-    /// Jobs in Redis, shared with other servers, in place of a file: redis://[user:password@]host[:port][/db][?namespace=name],
-    /// rediss:// for TLS, redis+sentinel://host:port,…/master[/db], redis+cluster://host:port,…
-    #[arg(long, value_name = "URL", env = "DUETIME_BROKER", hide_env_values = true, conflicts_with_all = ["store", "durability"])]
+    /// The address of a Redis that other servers share, in place of a file.
+    #[arg(long, value_name = "URL", env = "DUETIME_BROKER", hide_env_values = true, help = BROKER_HELP)]
+    #[arg(conflicts_with_all = ["store", "durability"])]
     pub(super) broker: Option<String>,
     /// When what was answered is on disk: `commit` before the answer, `interval` at most 50 ms after it, `none` when the
     /// system writes it
