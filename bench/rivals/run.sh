@@ -2,7 +2,7 @@
 # Measures BullMQ and Duetime in turns, each run on a private Redis of its own (no persistence, a free port), and prints
 # medians and ratios as a Markdown table:
 #
-#   DUETIME_BENCH="target/release/duetime-bench redis" bench/rivals/run.sh [--jobs N] [--waiting N]
+#   DUETIME_BENCH=target/release/examples/redis_figures bench/rivals/run.sh [--jobs N] [--waiting N]
 #
 # DUETIME_BENCH is a command that takes the URL and the same options as bullmq.mjs and prints the same JSON; without it
 # BullMQ is measured alone. RUNS sets the number of runs of each, 3 where it is not given. Needs redis-server, redis-cli,
