@@ -146,7 +146,12 @@ local function lease_some(n, ids)
     local bodies, metas = fetch(BODY, slice), fetch(META, slice)
     for i, id in ipairs(slice) do
       if is_full() then return end
-      if bodies[i] and not put_off_late(n, id, bodies[i]) then lease(n, id, bodies[i], metas[i]) end
+      if not bodies[i] then
+        -- It cannot be; but it must not stand before others for ever.
+        gone[#gone + 1] = id
+      elseif not put_off_late(n, id, bodies[i]) then
+        lease(n, id, bodies[i], metas[i])
+      end
     end
   end
 end
@@ -221,14 +226,19 @@ if named_at <= #ARGV then
     end
   end
 else
+  local any_paused = redis.call('EXISTS', PAUSED) == 1
   for n = 1, queues do
-    if redis.call('SISMEMBER', PAUSED, ARGV[12 + 2 * n]) == 0 then
-      if not is_full() and not reserve_queue(n) then
-        -- Until all are sorted in, the most urgent is not known.
-        next_at, is_to_repeat = now, 1
-        break
+    -- Of most queues that are waited at, this is all that is to be looked at.
+    local due = head_due(n)
+    if due and not (any_paused and redis.call('SISMEMBER', PAUSED, ARGV[12 + 2 * n]) == 1) then
+      if due <= now and not is_full() then
+        if not reserve_queue(n) then
+          -- Until all are sorted in, the most urgent is not known.
+          next_at, is_to_repeat = now, 1
+          break
+        end
+        due = head_due(n)
       end
-      local due = head_due(n)
       if due and (not next_at or due < next_at) then next_at = due end
     end
   end
