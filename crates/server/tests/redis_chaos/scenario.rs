@@ -61,6 +61,9 @@ impl Plan {
 /// Runs a plan on this Redis, with this trouble, and answers what it comes to, and what the trouble answers.
 pub(crate) async fn run<T>(url: &str, plan: &Plan, trouble: impl AsyncFnOnce(&Fleet) -> T) -> (Verdict, T) {
     let Plan { jobs, seconds, seed, forgets } = *plan;
+    // Those of one process would choose the same ports, and share the machine.
+    static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    let _turn = ONE_AT_A_TIME.lock().await;
     println!("{jobs} jobs over {seconds} s with DUETIME_CHAOS_SEED={seed}");
     let fleet = Fleet::start(url, plan.limit());
     let (mut random, direct) = (Random::new(seed), [url.to_owned()]);
