@@ -41,7 +41,7 @@ enum Chore {
     /// Run the engine's simulation, one run for each seed
     Sim {
         /// How many seeds to run
-        #[arg(long, default_value_t = sim::SEEDS_IN_TEST, value_name = "N")]
+        #[arg(long, default_value_t = sim::SEEDS, value_name = "N")]
         seeds: u64,
         /// The first seed; with `--seeds 1` this replays one run
         #[arg(long, default_value_t = 0, value_name = "SEED")]

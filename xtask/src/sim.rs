@@ -9,8 +9,11 @@ use std::process::Command;
 use crate::repo::Metadata;
 use crate::{process, setup, test};
 
-/// Seeds that `cargo xtask test` runs.
-pub(crate) const SEEDS_IN_TEST: u64 = 2_000;
+/// Seeds that `cargo xtask test` runs: what two cores do in half a minute or so.
+pub(crate) const SEEDS_IN_TEST: u64 = 600;
+
+/// Seeds of `cargo xtask sim` where none are asked for.
+pub(crate) const SEEDS: u64 = 2_000;
 
 /// Rounds of `cargo xtask kill` where none are asked for; `cargo xtask test` leaves the number to the test itself.
 pub(crate) const KILL_ROUNDS: u32 = 200;
