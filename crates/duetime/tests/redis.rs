@@ -1,5 +1,6 @@
 //! The cases on a private Redis.
 
+#[macro_use]
 mod cases;
 
 use duetime::Client;
@@ -11,54 +12,4 @@ async fn client() -> Client {
     Client::connect(&SERVER.get_or_init(RedisServer::start).url()).await.unwrap()
 }
 
-macro_rules! cases {
-    ($($module:ident: $($case:ident)*;)*) => {
-        $($(
-            #[tokio::test]
-            async fn $case() {
-                cases::$module::$case(client().await).await;
-            }
-        )*)*
-    };
-}
-
-cases! {
-    calls:
-        a_push_keeps_what_the_builder_says
-        a_push_beyond_a_limit_is_refused
-        a_batch_is_answered_in_order
-        bytes_come_back_as_they_were
-        leases_are_settled_once
-        a_reserve_waits_and_is_called_off
-        due_jobs_are_seen_and_taken
-        jobs_are_changed_on_their_condition
-        jobs_are_found_and_cancelled_by_tag
-        queues_are_managed;
-    locks:
-        a_lock_has_one_holder
-        a_guard_renews_itself
-        a_guard_that_is_dropped_releases
-        those_who_wait_come_in_order
-        one_who_goes_away_leaves_nothing
-        a_lost_lock_is_told
-        an_owner_gets_its_lock_again
-        a_caller_that_blocks_keeps_its_lock
-        a_lock_beyond_a_limit_is_refused;
-    worker:
-        a_typed_job_is_worked_off
-        all_that_is_due_is_run_once
-        handlers_are_for_kinds_and_queues_in_order
-        a_panic_is_a_failure
-        a_payload_that_does_not_decode_is_a_failure
-        errors_say_what_follows
-        what_fails_is_tried_again
-        an_unknown_kind_is_given_back
-        a_handler_that_blocks_keeps_its_lease
-        a_job_behind_a_handler_that_blocks_is_given_back
-        a_cancel_reaches_the_handler
-        a_stop_lets_handlers_finish_and_gives_the_rest_back
-        an_idle_worker_stops_at_once
-        a_stop_whose_limit_is_over_cancels_and_then_aborts
-        a_worker_that_is_dropped_tells_its_handlers
-        a_malformed_queue_ends_the_worker;
-}
+client_cases!((client().await, ()));
