@@ -14,7 +14,8 @@ impl Engine {
     /// Pushes jobs; what is answered `Ok` is recorded. Not atomic as a whole.
     ///
     /// # Errors
-    /// Where the batch as a whole breaks a limit, or the ledger cannot be written: then nothing is pushed.
+    /// Where the batch as a whole breaks a limit: then nothing is pushed. Where the ledger cannot be written: then nothing
+    /// is acknowledged, though a part of a large batch may be there on a ledger that several processes share.
     pub async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
         self.check_open()?;
         check_batch(&jobs)?;

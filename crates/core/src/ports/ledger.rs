@@ -25,7 +25,8 @@ pub fn bucket(due_at: Millis, frontier: Millis) -> u64 {
 /// - What an `await`ed verb answered is as durable as the ledger is set to be.
 /// - Of one job the higher version wins: a note, lease or edit below the stored version changes nothing.
 /// - At most one row of a queue holds a key ([`Job::live_key`]).
-/// - A verb that fails has changed nothing.
+/// - A verb that fails has changed nothing; but one of a store that is reached over a network may have changed what it was
+///   to change, or a part of it, where no answer came in time. It may be repeated.
 #[async_trait]
 pub trait Ledger: Send + Sync {
     /// Whether it is one store with the broker. Then recording a job puts it into the broker, too, which holds all
