@@ -1,0 +1,28 @@
+//! One server for all tests of a process, and a database for each.
+
+use duetime_store::testing::PostgresServer;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tokio_postgres::{Client, NoTls};
+
+/// The server; it ends with the process, which leaves its folder.
+fn shared() -> &'static PostgresServer {
+    static SHARED: OnceLock<PostgresServer> = OnceLock::new();
+    SHARED.get_or_init(PostgresServer::start)
+}
+
+/// A new database: its URL.
+pub(crate) async fn database() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let server = tokio::task::spawn_blocking(shared).await.unwrap();
+    let name = format!("test{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    client(&server.url()).await.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
+    server.url_of(&name)
+}
+
+/// A client of its own.
+pub(crate) async fn client(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
