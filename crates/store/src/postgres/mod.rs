@@ -41,14 +41,14 @@ impl Postgres {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a URL that cannot be right; [`Error::Unavailable`] where PostgreSQL does not answer;
-    /// [`Error::Unusable`] where it is too old, refuses the user, has tables of a newer version, or older ones that are
+    /// [`Error::Unusable`] where it is too old, refuses the user, may lose what it has acknowledged, has tables of a newer version, or older ones that are
     /// not to be changed.
     pub async fn connect(url: &str, options: Options) -> Result<Self, Error> {
         let server = Server::new(&Address::parse(url)?, options.connections)?;
         if options.migrates {
-            schema::migrate(&server).await?;
+            schema::migrate(&server, options.may_lose).await?;
         } else {
-            let Schema { found, known } = schema::check(&server).await?;
+            let Schema { found, known } = schema::check(&server, options.may_lose).await?;
             if found < known {
                 return Err(Error::Unusable(format!(
                     "{} has the schema {found}, this version needs {known}: run `duetime migrate`",
@@ -64,7 +64,7 @@ impl Postgres {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub async fn check(url: &str) -> Result<Schema, Error> {
-        schema::check(&Server::new(&Address::parse(url)?, 1)?).await
+        schema::check(&Server::new(&Address::parse(url)?, 1)?, true).await
     }
 
     /// Runs the migrations that have not run; answers how it was before.
@@ -72,7 +72,7 @@ impl Postgres {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub async fn migrate(url: &str) -> Result<Schema, Error> {
-        schema::migrate(&Server::new(&Address::parse(url)?, 1)?).await
+        schema::migrate(&Server::new(&Address::parse(url)?, 1)?, true).await
     }
 }
 

@@ -27,21 +27,21 @@ pub struct Schema {
 }
 
 /// Looks whether the server is fit, and which migrations have run.
-pub(super) async fn check(server: &Server) -> Result<Schema, Error> {
-    held(server, false).await
+pub(super) async fn check(server: &Server, may_lose: bool) -> Result<Schema, Error> {
+    held(server, may_lose, false).await
 }
 
 /// Brings the tables to the present schema; answers how they were before.
-pub(super) async fn migrate(server: &Server) -> Result<Schema, Error> {
-    held(server, true).await
+pub(super) async fn migrate(server: &Server, may_lose: bool) -> Result<Schema, Error> {
+    held(server, may_lose, true).await
 }
 
-async fn held(server: &Server, migrates: bool) -> Result<Schema, Error> {
+async fn held(server: &Server, may_lose: bool, migrates: bool) -> Result<Schema, Error> {
     let mut session = server.session().await.map_err(Fault::told)?;
     // It is closed afterwards, and whatever it has locked is free.
     session.hold();
     let work = async {
-        fit(&mut session).await?;
+        fit(&mut session, may_lose).await?;
         let schema = found(&mut session, &server.shown).await?;
         if migrates && schema.found < schema.known { run(&mut session, &server.shown).await } else { Ok(schema) }
     };
@@ -84,7 +84,7 @@ async fn found(session: &mut Connection, shown: &str) -> Result<Schema, Fault> {
     Ok(Schema { found, known })
 }
 
-async fn fit(session: &mut Connection) -> Result<(), Fault> {
+async fn fit(session: &mut Connection, may_lose: bool) -> Result<(), Fault> {
     let settings = "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), \
                     current_setting('synchronous_commit'), current_setting('fsync')";
     let rows = session.ask(settings, &[]).await?;
@@ -99,8 +99,11 @@ async fn fit(session: &mut Connection) -> Result<(), Fault> {
         return Err(Fault::Told(Error::Unusable(got)));
     }
     for (column, name) in [(2, "synchronous_commit"), (3, "fsync")] {
-        if row.try_get::<_, &str>(column)? == "off" {
-            tracing::warn!("{name} is off in PostgreSQL: a crash of its machine loses what was acknowledged");
+        if row.try_get::<_, &str>(column)? == "off" && !may_lose {
+            return Err(Fault::Told(Error::Unusable(format!(
+                "{name} is off in PostgreSQL: a crash of its machine would lose what was acknowledged; set it on, or \
+                 allow that"
+            ))));
         }
     }
     Ok(())

@@ -13,10 +13,13 @@ pub struct Options {
     /// Whether tables are made or changed where they are not those of this version; by default they are. Else opening
     /// fails, and says what to run.
     pub migrates: bool,
+    /// Whether a server is taken that may lose what it has acknowledged when its machine crashes, as it is set; by
+    /// default it is refused.
+    pub may_lose: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { connections: 8, writers: 2, notes_leases: true, migrates: true }
+        Self { connections: 8, writers: 2, notes_leases: true, migrates: true, may_lose: false }
     }
 }

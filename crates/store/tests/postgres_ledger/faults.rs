@@ -1,6 +1,6 @@
 //! A server that goes away and comes back.
 
-use super::server::{client, database};
+use super::server::{OPTIONS, client, database};
 use duetime_core::Error;
 use duetime_core::job::Stage;
 use duetime_core::ports::Selector;
@@ -64,7 +64,7 @@ async fn a_killed_server_is_away_for_a_while_and_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_connections_are_replaced() {
     let url = database().await;
-    let store = Arc::new(Postgres::connect(&url, Options::default()).await.unwrap());
+    let store = Arc::new(Postgres::connect(&url, OPTIONS).await.unwrap());
     let admin = client(&url).await;
     let pushes = tokio::spawn({
         let store = store.clone();
@@ -96,7 +96,7 @@ async fn a_wrong_address_is_told_soon() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_nodes_share_a_database() {
     let url = database().await;
-    let nodes = [0, 1].map(|_| Postgres::connect(&url, Options::default()));
+    let nodes = [0, 1].map(|_| Postgres::connect(&url, OPTIONS));
     let [first, second] = nodes;
     let (first, second) = (Arc::new(first.await.unwrap()), Arc::new(second.await.unwrap()));
     let pushes: Vec<_> = (1..=200)

@@ -1,6 +1,6 @@
 //! Tables, and who makes them.
 
-use super::server::{client, database};
+use super::server::{OPTIONS, client, database};
 use duetime_core::ports::Ledger;
 use duetime_core::testing::ledger_suite::fixture::{FRONTIER, job};
 use duetime_store::postgres::{MIGRATIONS, Options, Postgres, Schema};
@@ -13,7 +13,7 @@ async fn five_nodes_that_start_at_once_migrate_once() {
     let nodes: Vec<_> = (0..5)
         .map(|_| {
             let url = url.clone();
-            tokio::spawn(async move { Postgres::connect(&url, Options::default()).await.unwrap() })
+            tokio::spawn(async move { Postgres::connect(&url, OPTIONS).await.unwrap() })
         })
         .collect();
     for (n, node) in (1..).zip(nodes) {
@@ -27,7 +27,7 @@ async fn five_nodes_that_start_at_once_migrate_once() {
 #[tokio::test]
 async fn who_may_not_migrate_is_told_to() {
     let url = database().await;
-    let careful = Options { migrates: false, ..Options::default() };
+    let careful = Options { migrates: false, ..OPTIONS };
     let error = Postgres::connect(&url, careful).await.unwrap_err();
     assert!(error.code() == "store_unusable" && error.to_string().contains("duetime migrate"), "{error}");
     assert_eq!(Postgres::migrate(&url).await.unwrap(), Schema { found: 0, known: KNOWN });
@@ -40,26 +40,26 @@ async fn newer_tables_are_refused_and_left_alone() {
     Postgres::migrate(&url).await.unwrap();
     let client = client(&url).await;
     client.batch_execute("UPDATE duetime_meta SET value = 99 WHERE name = 'schema'").await.unwrap();
-    let error = Postgres::connect(&url, Options::default()).await.unwrap_err();
+    let error = Postgres::connect(&url, OPTIONS).await.unwrap_err();
     assert!(error.code() == "store_unusable" && error.to_string().contains("newer"), "{error}");
 }
 
 #[tokio::test]
 async fn a_database_that_is_not_there_or_not_fit_is_told() {
     let url = database().await;
-    let error = Postgres::connect(&format!("{url}missing"), Options::default()).await.unwrap_err();
+    let error = Postgres::connect(&format!("{url}missing"), OPTIONS).await.unwrap_err();
     assert!(error.code() == "store_unusable" && error.to_string().contains("create it"), "{error}");
     let other = "CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'";
     client(&url).await.batch_execute(other).await.unwrap();
     let (server, _) = url.rsplit_once('/').unwrap();
-    let error = Postgres::connect(&format!("{server}/latin"), Options::default()).await.unwrap_err();
+    let error = Postgres::connect(&format!("{server}/latin"), OPTIONS).await.unwrap_err();
     assert!(error.code() == "store_unusable" && error.to_string().contains("UTF8"), "{error}");
 }
 
 #[tokio::test]
 async fn the_view_reads_for_people() {
     let url = database().await;
-    let store = Postgres::connect(&url, Options::default()).await.unwrap();
+    let store = Postgres::connect(&url, OPTIONS).await.unwrap();
     let binary = duetime_core::Job { payload: [0, 255].as_slice().into(), ..job(2) };
     store.record(vec![job(1), binary], FRONTIER).await.unwrap();
     let sql =

@@ -1,14 +1,14 @@
 //! Query plans, as they are made for parameters that are not known: no question reads a whole table or sorts.
 
-use super::server::{client, database};
+use super::server::{OPTIONS, client, database};
 use duetime_core::ports::Ledger;
 use duetime_core::testing::ledger_suite::fixture::{FRONTIER, job_with, text};
-use duetime_store::postgres::{Options, Postgres};
+use duetime_store::postgres::Postgres;
 
 #[tokio::test]
 async fn every_question_has_its_index() {
     let url = database().await;
-    let store = Postgres::connect(&url, Options::default()).await.unwrap();
+    let store = Postgres::connect(&url, OPTIONS).await.unwrap();
     let row = |n| {
         job_with(n, |job| {
             job.key = Some(text(&format!("k{n}")));

@@ -1,5 +1,6 @@
 //! One server for all tests of a process, and a database for each.
 
+use duetime_store::postgres::Options;
 use duetime_store::testing::PostgresServer;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,3 +27,7 @@ pub(crate) async fn client(url: &str) -> Client {
     tokio::spawn(connection);
     client
 }
+
+/// The shared server waits for no disk.
+pub(crate) const OPTIONS: Options =
+    Options { connections: 8, writers: 2, notes_leases: true, migrates: true, may_lose: true };
