@@ -10,14 +10,14 @@ mod plans;
 mod server;
 
 mod suite {
-    use super::server::{OPTIONS, database};
+    use super::server::{OPTIONS, schema};
     use duetime_core::testing::ledger_suite::Subject;
     use duetime_store::postgres::Postgres;
     use std::sync::Arc;
 
     async fn subject() -> Subject {
-        let url = database().await;
-        let store = Arc::new(Postgres::connect(&url, OPTIONS).await.expect("a new database"));
+        let url = schema().await;
+        let store = Arc::new(Postgres::connect(&url, OPTIONS).await.expect("a new schema"));
         Subject { ledger: store.clone(), registry: store, keep: Box::new(()) }
     }
 

@@ -42,7 +42,7 @@ impl MariaDbServer {
     /// As [`start`](Self::start).
     pub fn with(is_durable: bool, more: &[&str]) -> Self {
         let port = Port::free();
-        let folder = tempfile::Builder::new().prefix("duetime-mariadb-").tempdir().expect("a folder");
+        let folder = template::folder("duetime-mariadb-");
         template::copy(&template::template("mariadb", make).join("data"), &folder.path().join("data"));
         let file = |name: &str| folder.path().join(name).display().to_string();
         let flush = if is_durable { "1" } else { "0" };
@@ -53,6 +53,7 @@ impl MariaDbServer {
             format!("--pid-file={}", file("pid")),
             format!("--port={}", port.number()),
             format!("--innodb-flush-log-at-trx-commit={flush}"),
+            "--innodb-log-file-size=32M".to_owned(),
         ];
         let ours = ["--bind-address=127.0.0.1", "--skip-name-resolve", "--max-connect-errors=1000000"];
         arguments.extend(ours.iter().chain(more).map(|&word| word.to_owned()));

@@ -47,8 +47,7 @@ impl PostgresServer {
     /// As [`start`](Self::start).
     pub fn with(is_durable: bool, settings: &[&str]) -> Self {
         let port = Port::free();
-        let folder = tempfile::Builder::new().prefix("duetime-postgres-").tempdir().expect("a folder");
-        template::open(folder.path());
+        let folder = template::folder("duetime-postgres-");
         template::copy(&template::template("postgres", make).join("data"), &folder.path().join("data"));
         let number = format!("port={}", port.number());
         let quick = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
@@ -137,7 +136,8 @@ fn user() -> Option<&'static str> {
 }
 
 fn launch(arguments: &[String], folder: &Path) -> Process {
-    Process::start_as(user(), &program("postgres"), arguments, folder, &folder.join("log"))
+    // By this signal it ends at once and cleans up, which it cannot when it is killed.
+    Process::start_as(user(), "QUIT", &program("postgres"), arguments, folder, &folder.join("log"))
 }
 
 /// Debian keeps its programs off the `PATH`.

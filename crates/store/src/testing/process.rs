@@ -25,15 +25,22 @@ impl Process {
     ///
     /// If the program is not on the `PATH`.
     pub(super) fn start(program: &str, arguments: &[String], folder: &Path, log: &Path) -> Self {
-        Self::start_as(None, program, arguments, folder, log)
+        Self::start_as(None, "KILL", program, arguments, folder, log)
     }
 
-    /// The same, as another user.
+    /// The same, as another user, and with the signal that ends it with this process.
     ///
     /// # Panics
     ///
     /// If the program is neither a path to a file nor on the `PATH`.
-    pub(super) fn start_as(user: Option<&str>, program: &str, arguments: &[String], folder: &Path, log: &Path) -> Self {
+    pub(super) fn start_as(
+        user: Option<&str>,
+        end: &str,
+        program: &str,
+        arguments: &[String],
+        folder: &Path,
+        log: &Path,
+    ) -> Self {
         let is_there = |program: &str| {
             let path = std::env::var_os("PATH").unwrap_or_default();
             Path::new(program).is_file() || std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
@@ -43,7 +50,7 @@ impl Process {
         // Other systems than Linux have none; there a server outlives a test that is killed. A change of the user would
         // undo it, so it comes after.
         if is_there("setpriv") {
-            words.extend(["setpriv", "--pdeathsig", "KILL"].map(str::to_owned));
+            words.extend(["setpriv", "--pdeathsig", end].map(str::to_owned));
         }
         words.push(program.to_owned());
         let mut command = Command::new(&words[0]);

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tempfile::TempDir;
+
 /// The folder of a new database called so; `make` makes it in an empty folder.
 ///
 /// # Panics
@@ -23,6 +25,26 @@ pub(super) fn template(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
         }
     }
     path
+}
+
+/// Whose a folder is: the id of a process.
+const OWNER: &str = "owner";
+
+/// A folder of this process, which others may enter. Those that tests have left that were killed, or that had a server
+/// to their end, are removed first: databases are large.
+pub(super) fn folder(prefix: &str) -> TempDir {
+    for left in fs::read_dir(std::env::temp_dir()).into_iter().flatten().filter_map(Result::ok) {
+        let is_ours = left.file_name().to_string_lossy().starts_with(prefix);
+        let owner = fs::read_to_string(left.path().join(OWNER));
+        // One without an owner is being made, or a template.
+        if is_ours && owner.is_ok_and(|owner| !Path::new("/proc").join(owner).exists()) {
+            let _ = fs::remove_dir_all(left.path());
+        }
+    }
+    let folder = tempfile::Builder::new().prefix(prefix).tempdir().expect("a folder");
+    open(folder.path());
+    fs::write(folder.path().join(OWNER), std::process::id().to_string()).expect("a file in a new folder");
+    folder
 }
 
 /// Copies it, with its owner.
@@ -46,7 +68,7 @@ pub(super) fn run(command: &mut Command) {
 }
 
 /// Lets other users enter a folder.
-pub(super) fn open(folder: &Path) {
+fn open(folder: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("a folder of ours");
 }
