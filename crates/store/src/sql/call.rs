@@ -83,9 +83,12 @@ async fn attempt<D: Database, V: Verb<D::Session>>(
             Err(fault) => session.rollback().await.and(Err(fault)),
         }
     };
-    let outcome = tokio::time::timeout(ATTEMPT_MAX, work).await;
-    let outcome = outcome.unwrap_or_else(|_| Err(Fault::Lost(format!("no answer within {} s", ATTEMPT_MAX.as_secs()))));
-    // A connection that failed in the middle of something is closed.
+    let Ok(outcome) = tokio::time::timeout(ATTEMPT_MAX, work).await else {
+        // The caller has waited long enough; the connection is closed.
+        let silent = Error::Unavailable(format!("the database gave no answer within {} s", ATTEMPT_MAX.as_secs()));
+        return Err((step, silent.into()));
+    };
+    // A connection that failed in the middle of something is closed, too.
     if outcome.is_ok() || (matches!(step, Step::Before) && !matches!(outcome, Err(Fault::Lost(_)))) {
         session.release();
     }

@@ -124,3 +124,26 @@ async fn two_nodes_share_a_database() {
     tokio::join!(note(&*first, &rows), note(&*second, &rows));
     assert_eq!(first.tallies().await.unwrap()[0].1.succeeded, 10);
 }
+
+/// It is not waited for without end, and its connections are not used again.
+#[tokio::test]
+async fn a_frozen_server_is_given_up_and_works_again() {
+    let mut server = tokio::task::spawn_blocking(|| MariaDbServer::with(true, &[])).await.unwrap();
+    let store = MySql::connect(&server.url(), Options::default()).await.unwrap();
+    record(&store, &[job(1)]).await;
+    server.freeze();
+    // From here time passes as soon as nothing else is to be done.
+    tokio::time::pause();
+    for error in [
+        store.record(vec![job(2)], FRONTIER).await.unwrap_err(),
+        store.get(&[id(1)]).await.unwrap_err(),
+        store.allot(1, NOW).await.unwrap_err(),
+    ] {
+        assert!(error.code() == "store_unavailable" && error.is_retryable(), "{error}");
+    }
+    tokio::time::resume();
+    server.thaw();
+    let recorded = until_answered(|| store.record(vec![job(2)], FRONTIER)).await;
+    assert!(matches!(recorded[..], [Recorded::Created | Recorded::Repeat]), "{recorded:?}");
+    assert_eq!(found(&store, all(Selector::All)).await, [1, 2]);
+}
