@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use super::port::Port;
-use super::process::{Process, as_user};
+use super::process::{Process, as_user, kill_other};
 use super::{DATABASE_LIMIT, template, until};
 
 /// Who it runs as where the test is root, which it refuses to be.
@@ -98,10 +98,15 @@ impl PostgresServer {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// SIGKILL.
+    /// SIGKILL, of all its processes.
     pub fn kill(&mut self) {
+        // Those that serve connections would do so until they see that they are alone.
+        let children = self.process.children();
         self.process.signal(Signal::SIGKILL);
         self.process.wait();
+        for child in children {
+            until("a killed process to end", DATABASE_LIMIT, || kill_other(child).then_some(()));
+        }
     }
 
     /// Starts a server that was killed, with the same port and folder, and waits until it answers.

@@ -73,6 +73,13 @@ impl Process {
         }
     }
 
+    /// Its children: the processes that serve its connections, say. None where the system does not tell.
+    pub(super) fn children(&self) -> Vec<Pid> {
+        let id = self.0.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        children.split_whitespace().filter_map(|id| id.parse().ok()).map(Pid::from_raw).collect()
+    }
+
     /// Waits until it has ended.
     pub(super) fn wait(&mut self) {
         self.0.wait().expect("the end of a child");
@@ -84,6 +91,14 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Kills a process that is not our child; answers whether it has gone.
+pub(super) fn kill_other(id: Pid) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // Nobody may have waited for it yet.
+    let is_gone = state.rsplit(')').next().is_none_or(|state| state.is_empty() || state.trim().starts_with('Z'));
+    is_gone || signal::kill(id, Signal::SIGKILL).is_err()
 }
 
 /// What comes before a command for another user to run it.
