@@ -3,8 +3,8 @@
 //! Looks first and installs only what is missing: with all there, it costs a few lookups and touches no network. What
 //! cargo itself needs (a C compiler and linker) is not listed, since without it nobody gets here.
 //!
-//! On a machine with systemd Debian's packages also start a Redis on port 6379 and a sentinel on 26379. The tests do not
-//! use them: theirs are private and on other ports (`duetime_store::testing`).
+//! On a machine with systemd Debian's packages also start a Redis on port 6379, a sentinel on 26379, a MariaDB on 3306 and a
+//! PostgreSQL on 5432. The tests do not use them: theirs are private and on other ports (`duetime_store::testing`).
 
 use std::path::Path;
 use std::process::Command;
@@ -22,6 +22,8 @@ const NEEDED: &[Needed] = &[
     Needed { program: "curl", package: "curl", used_by: "the README's commands" },
     Needed { program: "faketime", package: "faketime", used_by: "tests of a server whose clock jumps" },
     Needed { program: "jq", package: "jq", used_by: "the README's commands" },
+    Needed { program: "mariadbd", package: "mariadb-server", used_by: "tests of the ledger in MariaDB" },
+    Needed { program: "pg_ctlcluster", package: "postgresql", used_by: "tests of the ledger in PostgreSQL" },
     Needed { program: "redis-sentinel", package: "redis-sentinel", used_by: "tests of failover" },
     Needed { program: "redis-server", package: "redis-server", used_by: "tests of the Redis broker" },
 ];

@@ -1,11 +1,19 @@
 //! Where Duetime keeps jobs.
 //!
+//! - [`mysql`]: a ledger in MySQL or MariaDB (feature `mysql`).
+//! - [`postgres`]: a ledger in PostgreSQL (feature `postgres`).
 //! - [`redis`]: live jobs of many processes, with or without a ledger beside it (feature `redis`).
 //! - [`sqlite`]: a ledger in a file, or in memory (feature `sqlite`).
 //! - [`testing`]: private servers for tests (feature `testing`).
 
+#[cfg(feature = "mysql")]
+pub mod mysql;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(feature = "testing")]

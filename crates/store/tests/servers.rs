@@ -1,6 +1,6 @@
 //! The private servers that other tests are built on.
 
-use duetime_store::testing::{RedisCluster, RedisSentinel, RedisServer, shared_redis};
+use duetime_store::testing::{MariaDbServer, PostgresServer, RedisCluster, RedisSentinel, RedisServer, shared_redis};
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Command, Stdio};
@@ -92,7 +92,8 @@ fn holds_a_server_for_another_test() {
     if std::env::var_os(HOLD).is_some() {
         let server = RedisServer::start();
         // libtest has begun the line with the test's name.
-        println!("\nport {} {}", shared_redis().port(), server.port());
+        let (postgres, maria_db) = (PostgresServer::start(), MariaDbServer::start());
+        println!("\nport {} {} {} {}", shared_redis().port(), server.port(), postgres.port(), maria_db.port());
         thread::park();
     }
 }
@@ -160,4 +161,21 @@ fn sentinels_replace_a_killed_master() {
     assert_eq!(watched.master_port(), second);
     let server = watched.servers().iter().find(|server| server.port() == second).unwrap();
     assert_eq!(server.command(&["GET", "key"]), "value");
+}
+
+#[test]
+fn databases_are_private_and_keep_what_they_are_told() {
+    let mut postgres = PostgresServer::start();
+    let mut maria_db = MariaDbServer::start();
+    let folders = [postgres.folder(), maria_db.folder()];
+    let ports = [postgres.port(), maria_db.port()];
+    assert!(postgres.url().contains(&ports[0].to_string()) && maria_db.url().contains(&ports[1].to_string()));
+    postgres.kill();
+    maria_db.kill();
+    assert!(!ports.into_iter().any(answers));
+    postgres.start_again();
+    maria_db.start_again();
+    assert_eq!([postgres.port(), maria_db.port()], ports);
+    drop((postgres, maria_db));
+    assert!(!ports.into_iter().any(answers) && !folders.iter().any(|folder| folder.exists()));
 }

@@ -52,6 +52,9 @@ const SOCKETS: &[&str] = &["std::net", "tokio::net", "std::os::unix::net"];
 
 const STORE: &str = "crates/store/src/";
 
+/// Folders of the store that others stand on, and who does. They reach into none themselves.
+const GROUNDS: &[(&str, &[&str])] = &[("sql", &["mysql", "postgres"])];
+
 /// All arrows that should not be there.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let manifests = sources.iter().filter(|source| source.path.ends_with("Cargo.toml"));
@@ -134,7 +137,8 @@ fn siblings(source: &Source, folders: &BTreeSet<&str>) -> Vec<Finding> {
     // What stands beside the folders may name them all: it is where they are offered.
     let Some(own) = own else { return Vec::new() };
     let masked = Masked::new(&source.text);
-    let others = folders.iter().filter(|folder| **folder != own);
+    let stands_on = |other: &str| GROUNDS.iter().any(|(ground, above)| *ground == other && above.contains(&own));
+    let others = folders.iter().filter(|folder| **folder != own && !stands_on(folder));
     let places = others.flat_map(|other| masked.words(other).map(move |at| (at, other)));
     let reaching = places.filter(|(at, _)| comes_from_above(&masked.text()[..*at]));
     let finding = |(at, other): (usize, &&str)| Finding {

@@ -1,4 +1,4 @@
-//! Private servers for tests: a Redis, a cluster, a master with sentinels; on free ports of 127.0.0.1, in folders of
+//! Private servers for tests: a Redis, a cluster, a master with sentinels, a PostgreSQL, a MariaDB; on free ports of 127.0.0.1, in folders of
 //! their own, and gone with the test, even with one that is killed.
 //!
 //! Nothing here uses a server that somebody else started: what Debian runs on port 6379 is not touched. All calls
@@ -9,16 +9,21 @@
 //! assert_eq!(server.command(&["SET", "key", "value"]), "OK");
 //! ```
 
+mod maria_db_server;
 mod port;
+mod postgres_server;
 mod process;
 mod redis_cluster;
 mod redis_sentinel;
 mod redis_server;
 mod resp;
+mod template;
 
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use maria_db_server::MariaDbServer;
+pub use postgres_server::PostgresServer;
 pub use redis_cluster::RedisCluster;
 pub use redis_sentinel::RedisSentinel;
 pub use redis_server::{RedisServer, shared_redis};
@@ -28,6 +33,9 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// How long servers have to agree on something; on a loaded machine elections are held again.
 const AGREED_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long a database has to start, also after a crash.
+const DATABASE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(2);

@@ -25,21 +25,37 @@ impl Process {
     ///
     /// If the program is not on the `PATH`.
     pub(super) fn start(program: &str, arguments: &[String], folder: &Path, log: &Path) -> Self {
+        Self::start_as(None, "KILL", program, arguments, folder, log)
+    }
+
+    /// The same, as another user, and with the signal that ends it with this process.
+    ///
+    /// # Panics
+    ///
+    /// If the program is neither a path to a file nor on the `PATH`.
+    pub(super) fn start_as(
+        user: Option<&str>,
+        end: &str,
+        program: &str,
+        arguments: &[String],
+        folder: &Path,
+        log: &Path,
+    ) -> Self {
         let is_there = |program: &str| {
             let path = std::env::var_os("PATH").unwrap_or_default();
-            std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+            Path::new(program).is_file() || std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
         };
         assert!(is_there(program), "expected `{program}` on the PATH: cargo xtask setup, or apt-get install {program}");
-        // Other systems than Linux have none; there a server outlives a test that is killed.
-        let mut command = if is_there("setpriv") {
-            let mut command = Command::new("setpriv");
-            command.args(["--pdeathsig", "KILL", program]);
-            command
-        } else {
-            Command::new(program)
-        };
+        let mut words = user.map_or_else(Vec::new, as_user);
+        // Other systems than Linux have none; there a server outlives a test that is killed. A change of the user would
+        // undo it, so it comes after.
+        if is_there("setpriv") {
+            words.extend(["setpriv", "--pdeathsig", end].map(str::to_owned));
+        }
+        words.push(program.to_owned());
+        let mut command = Command::new(&words[0]);
         let log = OpenOptions::new().create(true).append(true).open(log).expect("a log file");
-        command.args(arguments).current_dir(folder).stdin(Stdio::null());
+        command.args(&words[1..]).args(arguments).current_dir(folder).stdin(Stdio::null());
         command.stdout(log.try_clone().expect("the log file again")).stderr(log);
         Self(spawn(command).unwrap_or_else(|error| panic!("cannot start {program}: {error}")))
     }
@@ -57,6 +73,13 @@ impl Process {
         }
     }
 
+    /// Its children: the processes that serve its connections, say. None where the system does not tell.
+    pub(super) fn children(&self) -> Vec<Pid> {
+        let id = self.0.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        children.split_whitespace().filter_map(|id| id.parse().ok()).map(Pid::from_raw).collect()
+    }
+
     /// Waits until it has ended.
     pub(super) fn wait(&mut self) {
         self.0.wait().expect("the end of a child");
@@ -68,6 +91,19 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Kills a process that is not our child; answers whether it has gone.
+pub(super) fn kill_other(id: Pid) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // Nobody may have waited for it yet.
+    let is_gone = state.rsplit(')').next().is_none_or(|state| state.is_empty() || state.trim().starts_with('Z'));
+    is_gone || signal::kill(id, Signal::SIGKILL).is_err()
+}
+
+/// What comes before a command for another user to run it.
+pub(super) fn as_user(user: &str) -> Vec<String> {
+    ["setpriv", "--reuid", user, "--regid", user, "--init-groups"].map(str::to_owned).to_vec()
 }
 
 /// Spawns from the thread that stays.

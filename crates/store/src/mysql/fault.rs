@@ -1,0 +1,58 @@
+//! What MySQL or MariaDB says is wrong, and what to do then.
+
+use crate::sql::Fault;
+use duetime_core::Error;
+use mysql_async::{DriverError, ServerError};
+
+impl From<mysql_async::Error> for Fault {
+    fn from(error: mysql_async::Error) -> Self {
+        use mysql_async::Error as Sql;
+        match error {
+            Sql::Server(said) => said_by(&said),
+            Sql::Io(error) if error.to_string().contains("ertificate") => Self::Told(Error::Unusable(format!(
+                "MySQL: {error}: its certificate is not one that this machine trusts, or is for another name; \
+                 `sslrootcert` in its URL names another root"
+            ))),
+            Sql::Io(error) => Self::Lost(format!("MySQL: {error}")),
+            Sql::Driver(DriverError::PoolDisconnected) => Self::Told(Error::Stopping),
+            Sql::Driver(DriverError::PacketTooLarge) => Self::Told(too_large("a larger one")),
+            Sql::Driver(error @ (DriverError::FromRow { .. } | DriverError::FromValue { .. })) => {
+                Self::damaged("a column", error)
+            }
+            Sql::Driver(error) => Self::Lost(format!("MySQL: {error}")),
+            error => Self::Told(Error::Unusable(format!("MySQL: {error}"))),
+        }
+    }
+}
+
+fn said_by(said: &ServerError) -> Fault {
+    let text = format!("MySQL: {} ({})", said.message, said.code);
+    let told = match said.code {
+        // A key is there, a deadlock, a lock that another holds for long, a row that changed.
+        1062 | 1213 | 1205 | 1020 => return Fault::Race(text),
+        // Too many connections, shutting down, killed, read-only after a failover.
+        1040 | 1053 | 1077..=1080 | 1158..=1161 | 1203 | 1290 | 1317 | 1792 | 1836 | 1927 | 3024 | 4031 => {
+            return Fault::Lost(text);
+        }
+        1021 | 1114 | 1041 | 1037 | 1038 => Error::Full(text),
+        1044 | 1045 | 1130 | 1251 | 1698 => {
+            Error::Unusable(format!("{text}; look at the user and password of its URL"))
+        }
+        1049 => Error::Unusable(format!("{text}; create it, or name another")),
+        1142 | 1143 | 1227 | 1370 => Error::Unusable(format!("{text}; grant it to this user")),
+        1054 | 1146 => {
+            Error::Unusable(format!("{text}; its tables are not those of this version: run `duetime migrate`"))
+        }
+        1153 | 1301 => too_large(&text),
+        1406 | 1366 => Error::invalid("job", "what MySQL can store", text),
+        126 | 127 | 145 | 1034 | 1035 | 1194 | 1195 => {
+            Error::Damaged(format!("{text}; restore a backup of the database"))
+        }
+        _ => Error::Unavailable(text),
+    };
+    Fault::Told(told)
+}
+
+fn too_large(got: &str) -> Error {
+    Error::invalid("payload", "smaller than the server's max_allowed_packet, with its row", got)
+}

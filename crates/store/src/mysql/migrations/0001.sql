@@ -1,0 +1,95 @@
+-- Jobs. Instants are milliseconds since 1970 UTC. What users name is kept as bytes, so that it compares byte by byte.
+-- Each statement does no harm when it is run again: these servers know no transactions for tables.
+CREATE TABLE IF NOT EXISTS duetime_jobs (
+    id           BIGINT         NOT NULL PRIMARY KEY,
+    due_at       BIGINT         NOT NULL,
+    first_due_at BIGINT         NOT NULL,
+    bucket       BIGINT,                        -- where a pending row is filed: 0 near, else due_at / 10 min
+    priority     BIGINT         NOT NULL,
+    attempt      BIGINT         NOT NULL,
+    crashes      BIGINT         NOT NULL,
+    version      BIGINT         NOT NULL,
+    epoch        BIGINT         NOT NULL,
+    created_at   BIGINT         NOT NULL,
+    updated_at   BIGINT         NOT NULL,
+    started_at   BIGINT,
+    finished_at  BIGINT,
+    lease_until  BIGINT,
+    lease_ms     BIGINT,
+    expires_ms   BIGINT,
+    state        TINYINT        NOT NULL,       -- 1 pending, 10 succeeded, 20 failed, 30 cancelled
+    key_until    TINYINT        NOT NULL,       -- 0 finished, 1 started
+    cancel_asked TINYINT        NOT NULL,
+    queue        VARBINARY(200) NOT NULL,
+    kind         VARBINARY(128) NOT NULL,
+    job_key      VARBINARY(255),
+    live_key     VARBINARY(255),                -- equals job_key while the key is held
+    retry        MEDIUMTEXT,                    -- JSON
+    tags         MEDIUMTEXT,                    -- JSON, of which duetime_tags is the index
+    errors       MEDIUMTEXT,                    -- JSON
+    message      MEDIUMBLOB,
+    result       LONGBLOB,
+    payload      LONGBLOB       NOT NULL,
+    KEY duetime_jobs_pending (bucket),
+    KEY duetime_jobs_leased (lease_until),
+    KEY duetime_jobs_queue (queue, state),
+    KEY duetime_jobs_finished (state, finished_at),
+    KEY duetime_jobs_key (queue, job_key),
+    UNIQUE KEY duetime_jobs_live_key (queue, live_key)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin ROW_FORMAT = DYNAMIC;
+
+CREATE TABLE IF NOT EXISTS duetime_tags (
+    tag    VARBINARY(255) NOT NULL,
+    job_id BIGINT         NOT NULL,
+    PRIMARY KEY (tag, job_id)
+) ENGINE = InnoDB;
+
+-- Rows of duetime_jobs by queue and state, kept in the same transactions: the sum over all slots. There are several so
+-- that transactions on one queue need not wait for each other.
+CREATE TABLE IF NOT EXISTS duetime_tallies (
+    queue     VARBINARY(200) NOT NULL,
+    slot      SMALLINT       NOT NULL,
+    pending   BIGINT         NOT NULL,
+    succeeded BIGINT         NOT NULL,
+    failed    BIGINT         NOT NULL,
+    cancelled BIGINT         NOT NULL,
+    PRIMARY KEY (queue, slot)
+) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS duetime_registry (
+    kind    VARBINARY(64)  NOT NULL,
+    name    VARBINARY(255) NOT NULL,
+    body    LONGTEXT       NOT NULL,
+    version BIGINT         NOT NULL,
+    PRIMARY KEY (kind, name)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Single numbers by name: schema is that of these tables, sequence_end the end of the last block of ids.
+CREATE TABLE IF NOT EXISTS duetime_meta (
+    name  VARBINARY(64) NOT NULL PRIMARY KEY,
+    value BIGINT        NOT NULL
+) ENGINE = InnoDB;
+
+INSERT INTO duetime_meta (name, value) VALUES ('sequence_end', 0) ON DUPLICATE KEY UPDATE value = value;
+
+-- For people: payload as text, instants as date-times in UTC, states as words.
+CREATE OR REPLACE SQL SECURITY INVOKER VIEW duetime_readable AS
+SELECT id, CONVERT(queue USING utf8mb4) AS queue, CONVERT(kind USING utf8mb4) AS kind,
+    CASE state
+        WHEN 10 THEN 'succeeded' WHEN 20 THEN 'failed' WHEN 30 THEN 'cancelled'
+        ELSE CASE
+            WHEN lease_until IS NOT NULL THEN 'running'
+            WHEN due_at <= UNIX_TIMESTAMP() * 1000 THEN 'ready'
+            ELSE 'scheduled'
+        END
+    END AS state,
+    TIMESTAMPADD(MICROSECOND, due_at * 1000, '1970-01-01') AS due_at,
+    priority, attempt, crashes, CONVERT(job_key USING utf8mb4) AS job_key, tags,
+    CONVERT(message USING utf8mb4) AS message, CONVERT(payload USING utf8mb4) AS payload,
+    CONVERT(result USING utf8mb4) AS result,
+    TIMESTAMPADD(MICROSECOND, lease_until * 1000, '1970-01-01') AS lease_until,
+    TIMESTAMPADD(MICROSECOND, created_at * 1000, '1970-01-01') AS created_at,
+    TIMESTAMPADD(MICROSECOND, updated_at * 1000, '1970-01-01') AS updated_at,
+    TIMESTAMPADD(MICROSECOND, started_at * 1000, '1970-01-01') AS started_at,
+    TIMESTAMPADD(MICROSECOND, finished_at * 1000, '1970-01-01') AS finished_at
+FROM duetime_jobs;

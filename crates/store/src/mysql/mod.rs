@@ -1,0 +1,84 @@
+//! The ledger and the registry in MySQL, 8.0 or later, or MariaDB, 10.6 or later.
+//!
+//! Rows travel in statements for many of them, in a few sizes, so that there are few texts to prepare. Transactions are
+//! READ COMMITTED. What is done in which order is the same for all SQL servers, and is not said here.
+
+mod address;
+mod fault;
+mod pool;
+mod rows;
+mod schema;
+mod session;
+mod statements;
+
+pub use crate::sql::Options;
+pub use schema::{MIGRATIONS, Schema};
+#[doc(hidden)]
+pub use statements::questions;
+
+use crate::sql::{Store, ports};
+use address::Address;
+use duetime_core::ports::{
+    Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Note, Page, PutIf, Recorded, Retention, Tally,
+};
+use duetime_core::{Error, Job, JobId, Millis};
+use pool::Server;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A store in a database of MySQL or MariaDB. Dropped without [`close`](duetime_core::ports::Ledger::close) it still
+/// finishes what waits.
+pub struct MySql {
+    store: Store<Server>,
+}
+
+impl MySql {
+    /// Connects, looks whether the server is fit, and makes or changes tables where that is wanted.
+    ///
+    /// The URL is `mysql://[user[:password]@]host[:port]/database`, also with `mariadb://`, and with `?sslmode=require`
+    /// for TLS: certificates are always checked, against well-known roots or those of `sslrootcert=FILE`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a URL that cannot be right; [`Error::Unavailable`] where the server does not answer;
+    /// [`Error::Unusable`] where it is too old, refuses the user, may lose what it has acknowledged, has tables of a
+    /// newer version, or older ones that are not to be changed.
+    pub async fn connect(url: &str, options: Options) -> Result<Self, Error> {
+        let server = Server::new(Address::parse(url, options.connections)?);
+        if options.migrates {
+            schema::migrate(&server, options.may_lose).await?;
+        } else {
+            let Schema { found, known } = schema::check(&server, options.may_lose).await?;
+            if found < known {
+                return Err(Error::Unusable(format!(
+                    "{} has the schema {found}, this version needs {known}: run `duetime migrate`",
+                    server.shown
+                )));
+            }
+        }
+        Ok(Self { store: Store::new(server, options) })
+    }
+
+    /// Which migrations have run, and which this version needs.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn check(url: &str) -> Result<Schema, Error> {
+        schema::check(&Server::new(Address::parse(url, 1)?), true).await
+    }
+
+    /// Runs the migrations that have not run; answers how it was before.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn migrate(url: &str) -> Result<Schema, Error> {
+        schema::migrate(&Server::new(Address::parse(url, 1)?), true).await
+    }
+}
+
+ports!(MySql);
+
+impl std::fmt::Debug for MySql {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MySql").field("store", &self.store.database().shown).finish_non_exhaustive()
+    }
+}

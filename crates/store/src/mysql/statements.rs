@@ -1,0 +1,202 @@
+//! What is sent to MySQL or MariaDB. Many rows travel in statements for 1, 8, 64 or 512 of them, so that there are few
+//! texts to prepare.
+
+use std::fmt::Write;
+
+macro_rules! columns {
+    () => {
+        "j.id, j.due_at, j.first_due_at, j.priority, j.attempt, j.crashes, j.version, j.epoch, j.created_at, \
+         j.updated_at, j.started_at, j.finished_at, j.lease_until, j.lease_ms, j.expires_ms, j.state, j.key_until, \
+         j.cancel_asked, j.queue, j.kind, j.job_key, j.retry, j.tags, j.errors, j.message, j.result, j.payload"
+    };
+}
+
+macro_rules! hit {
+    () => {
+        "j.id, COALESCE(j.bucket, 0), j.due_at, j.state, j.lease_until IS NOT NULL, j.queue, j.kind, \
+         LENGTH(j.payload) + COALESCE(LENGTH(j.result), 0)"
+    };
+}
+
+/// Rows of one statement, the largest first.
+pub(super) const SIZES: [usize; 4] = [512, 64, 8, 1];
+
+/// A statement with places for rows: `{}` stands for them.
+pub(super) struct Bulk {
+    text: &'static str,
+    /// Of one row.
+    row: &'static str,
+    between: &'static str,
+}
+
+impl Bulk {
+    /// The text for so many rows.
+    pub(super) fn text(&self, rows: usize) -> String {
+        let (before, after) = self.text.split_once("{}").unwrap_or((self.text, ""));
+        let mut text = before.to_owned();
+        for row in 0..rows {
+            let between = if row == 0 { "" } else { self.between };
+            // Text takes all.
+            let _ = write!(text, "{between}{}", self.row);
+        }
+        text + after
+    }
+}
+
+const UNION: &str = " UNION ALL ";
+
+pub(super) const INSERT: Bulk = Bulk {
+    text: "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, \
+     created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, key_until, \
+     cancel_asked, queue, kind, job_key, retry, tags, errors, message, result, payload, bucket, live_key) VALUES {}",
+    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    between: ", ",
+};
+
+pub(super) const CHANGE: Bulk = Bulk {
+    text: "UPDATE ({}) u STRAIGHT_JOIN duetime_jobs j ON j.id = u.id SET j.due_at = u.due_at, \
+     j.first_due_at = u.first_due_at, j.priority = u.priority, j.attempt = u.attempt, j.crashes = u.crashes, \
+     j.version = u.version, j.epoch = u.epoch, j.updated_at = u.updated_at, j.started_at = u.started_at, \
+     j.finished_at = u.finished_at, j.lease_until = u.lease_until, j.state = u.state, \
+     j.cancel_asked = u.cancel_asked, j.errors = u.errors, j.message = u.message, j.result = u.result, \
+     j.bucket = u.bucket, j.live_key = u.live_key",
+    row: "SELECT CAST(? AS SIGNED) AS id, CAST(? AS SIGNED) AS due_at, CAST(? AS SIGNED) AS first_due_at, \
+     CAST(? AS SIGNED) AS priority, CAST(? AS SIGNED) AS attempt, CAST(? AS SIGNED) AS crashes, \
+     CAST(? AS SIGNED) AS version, CAST(? AS SIGNED) AS epoch, CAST(? AS SIGNED) AS updated_at, \
+     CAST(? AS SIGNED) AS started_at, CAST(? AS SIGNED) AS finished_at, CAST(? AS SIGNED) AS lease_until, \
+     CAST(? AS SIGNED) AS state, CAST(? AS SIGNED) AS cancel_asked, CAST(? AS CHAR) AS errors, \
+     CAST(? AS BINARY) AS message, CAST(? AS BINARY) AS result, CAST(? AS SIGNED) AS bucket, \
+     CAST(? AS BINARY) AS live_key",
+    between: UNION,
+};
+
+pub(super) const REWRITE: &str = "UPDATE duetime_jobs SET tags = ?, payload = ? WHERE id = ?";
+
+pub(super) const LEASE: Bulk = Bulk {
+    text: "UPDATE ({}) u STRAIGHT_JOIN duetime_jobs j ON j.id = u.id SET j.epoch = u.epoch, j.attempt = u.attempt, \
+     j.lease_until = u.lease_until, j.started_at = u.started_at, j.updated_at = GREATEST(j.updated_at, u.started_at), \
+     j.live_key = IF(u.frees_key, NULL, j.live_key), j.version = u.version WHERE j.version < u.version AND j.state = 1",
+    row: "SELECT CAST(? AS SIGNED) AS id, CAST(? AS SIGNED) AS version, CAST(? AS SIGNED) AS epoch, \
+     CAST(? AS SIGNED) AS attempt, CAST(? AS SIGNED) AS lease_until, CAST(? AS SIGNED) AS started_at, \
+     CAST(? AS SIGNED) AS frees_key",
+    between: UNION,
+};
+
+const fn by_ids(text: &'static str) -> Bulk {
+    Bulk { text, row: "?", between: ", " }
+}
+
+pub(super) const KNOWN: Bulk = by_ids("SELECT id FROM duetime_jobs WHERE id IN ({})");
+pub(super) const HEADS: Bulk = by_ids(
+    "SELECT id, version, queue, state, live_key, tags FROM duetime_jobs WHERE id IN ({}) ORDER BY id FOR UPDATE",
+);
+pub(super) const JOBS: Bulk = by_ids(concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id IN ({})"));
+pub(super) const JOBS_LOCKED: Bulk =
+    by_ids(concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id IN ({}) ORDER BY id FOR UPDATE"));
+pub(super) const DELETE: Bulk = by_ids("DELETE FROM duetime_jobs WHERE id IN ({})");
+
+pub(super) const HOLDERS: Bulk = Bulk {
+    text: "SELECT j.queue, j.live_key, j.id FROM ({}) u STRAIGHT_JOIN duetime_jobs j ON j.queue = u.queue \
+     AND j.live_key = u.live_key",
+    row: "SELECT CAST(? AS BINARY) AS queue, CAST(? AS BINARY) AS live_key",
+    between: UNION,
+};
+
+pub(super) const TAG: Bulk = Bulk {
+    text: "INSERT INTO duetime_tags (tag, job_id) VALUES {} ON DUPLICATE KEY UPDATE job_id = VALUES(job_id)",
+    row: "(?, ?)",
+    between: ", ",
+};
+pub(super) const UNTAG: Bulk = Bulk {
+    text: "DELETE t FROM ({}) u STRAIGHT_JOIN duetime_tags t ON t.tag = u.tag AND t.job_id = u.job_id",
+    row: "SELECT CAST(? AS BINARY) AS tag, CAST(? AS SIGNED) AS job_id",
+    between: UNION,
+};
+pub(super) const PAST: &str = "SELECT id, version, queue, state, live_key, tags FROM duetime_jobs \
+     FORCE INDEX (duetime_jobs_finished) WHERE state = ? AND finished_at IS NOT NULL AND finished_at <= ? \
+     ORDER BY finished_at LIMIT ? FOR UPDATE SKIP LOCKED";
+
+pub(super) const TALLY: Bulk = Bulk {
+    text: "INSERT INTO duetime_tallies (queue, slot, pending, succeeded, failed, cancelled) VALUES {} \
+     ON DUPLICATE KEY UPDATE pending = pending + VALUES(pending), succeeded = succeeded + VALUES(succeeded), \
+     failed = failed + VALUES(failed), cancelled = cancelled + VALUES(cancelled)",
+    row: "(?, CONNECTION_ID() % 16, ?, ?, ?, ?)",
+    between: ", ",
+};
+pub(super) const TALLIES: &str = "SELECT queue, CAST(SUM(pending) AS SIGNED), CAST(SUM(succeeded) AS SIGNED), \
+     CAST(SUM(failed) AS SIGNED), CAST(SUM(cancelled) AS SIGNED) FROM duetime_tallies GROUP BY queue";
+pub(super) const TALLIES_LOCKED: &str =
+    "SELECT slot, pending, succeeded, failed, cancelled FROM duetime_tallies WHERE queue = ? ORDER BY slot FOR UPDATE";
+pub(super) const DROP_TALLY: &str = "DELETE FROM duetime_tallies WHERE queue = ? AND slot = ?";
+
+pub(super) const ALL: &str = concat!("SELECT ", hit!(), " FROM duetime_jobs j WHERE j.id > ? ORDER BY j.id LIMIT ?");
+pub(super) const QUEUE: &str = concat!(
+    "SELECT ",
+    hit!(),
+    " FROM duetime_jobs j FORCE INDEX (duetime_jobs_queue) WHERE j.queue = ? AND j.state = ? AND j.id > ? \
+     ORDER BY j.id LIMIT ?"
+);
+pub(super) const KEY: &str = concat!(
+    "SELECT ",
+    hit!(),
+    " FROM duetime_jobs j FORCE INDEX (duetime_jobs_key) WHERE j.queue = ? AND j.job_key = ? AND j.id > ? \
+     ORDER BY j.id LIMIT ?"
+);
+pub(super) const TAGGED: &str = concat!(
+    "SELECT ",
+    hit!(),
+    " FROM (SELECT job_id FROM duetime_tags WHERE tag = ? AND job_id > ? ORDER BY job_id LIMIT ?) t \
+     STRAIGHT_JOIN duetime_jobs j ON j.id = t.job_id ORDER BY j.id"
+);
+/// The rest of the bucket where the last page ended.
+pub(super) const WAITING_IN: &str = concat!(
+    "SELECT ",
+    hit!(),
+    " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket = ? AND j.id > ? ORDER BY j.id LIMIT ?"
+);
+/// The buckets behind it.
+pub(super) const WAITING_BEHIND: &str = concat!(
+    "SELECT ",
+    hit!(),
+    " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket > ? AND j.bucket <= ? \
+     ORDER BY j.bucket, j.id LIMIT ?"
+);
+pub(super) const LEASED: &str = "SELECT id FROM duetime_jobs FORCE INDEX (duetime_jobs_leased) \
+     WHERE lease_until IS NOT NULL";
+
+pub(super) const SEQUENCE: &str = "SELECT value FROM duetime_meta WHERE name = 'sequence_end' FOR UPDATE";
+pub(super) const SET_SEQUENCE: &str = "UPDATE duetime_meta SET value = ? WHERE name = 'sequence_end'";
+pub(super) const DOCUMENT: &str = "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ?";
+pub(super) const DOCUMENT_LOCKED: &str =
+    "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ? FOR UPDATE";
+pub(super) const DOCUMENTS: &str = "SELECT name, body, version FROM duetime_registry WHERE kind = ? ORDER BY name";
+pub(super) const NEW_DOCUMENT: &str = "INSERT INTO duetime_registry (body, version, kind, name) VALUES (?, ?, ?, ?)";
+pub(super) const PUT_DOCUMENT: &str = "UPDATE duetime_registry SET body = ?, version = ? WHERE kind = ? AND name = ?";
+pub(super) const REMOVE_DOCUMENT: &str = "DELETE FROM duetime_registry WHERE kind = ? AND name = ?";
+
+/// What is asked, with the index that it is to use: for the test of that.
+pub fn questions() -> Vec<(String, &'static str)> {
+    let bulks = [
+        (KNOWN, "PRIMARY"),
+        (HEADS, "PRIMARY"),
+        (JOBS, "PRIMARY"),
+        (HOLDERS, "duetime_jobs_live_key"),
+        (CHANGE, "PRIMARY"),
+        (LEASE, "PRIMARY"),
+        (DELETE, "PRIMARY"),
+        (UNTAG, "PRIMARY"),
+    ];
+    let plain = [
+        (REWRITE, "PRIMARY"),
+        (PAST, "duetime_jobs_finished"),
+        (ALL, "PRIMARY"),
+        (QUEUE, "duetime_jobs_queue"),
+        (KEY, "duetime_jobs_key"),
+        (TAGGED, "PRIMARY"),
+        (WAITING_IN, "duetime_jobs_pending"),
+        (WAITING_BEHIND, "duetime_jobs_pending"),
+        (LEASED, "duetime_jobs_leased"),
+    ];
+    let bulks = bulks.map(|(bulk, index)| (bulk.text(SIZES[2]), index));
+    bulks.into_iter().chain(plain.map(|(text, index)| (text.to_owned(), index))).collect()
+}

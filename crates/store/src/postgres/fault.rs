@@ -1,0 +1,67 @@
+//! What PostgreSQL says is wrong, and what to do then.
+
+use crate::sql::Fault;
+use duetime_core::Error;
+use tokio_postgres::error::SqlState;
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(said) = error.as_db_error() else {
+            return not_said(&error);
+        };
+        let text = match said.detail() {
+            Some(detail) => format!("PostgreSQL: {} ({detail}; {})", said.message(), said.code().code()),
+            None => format!("PostgreSQL: {} ({})", said.message(), said.code().code()),
+        };
+        let code = said.code();
+        let told = match code.code() {
+            "23505" | "40001" | "40P01" => return Self::Race(text),
+            // Shutting down, starting up, too many connections, a standby that took over from nobody yet.
+            "57P01" | "57P02" | "57P03" | "57P05" | "53300" | "25006" | "25P03" => return Self::Lost(text),
+            other if other.starts_with("08") => return Self::Lost(text),
+            "53100" | "53200" => Error::Full(text),
+            "57014" | "55P03" => {
+                Error::Unavailable(format!("{text}; something else keeps its rows locked, or it is slow"))
+            }
+            "XX001" | "XX002" => Error::Damaged(format!("{text}; restore a backup of the database")),
+            "22021" | "22P05" => Error::invalid("name", "text that PostgreSQL can store", text),
+            other if other.starts_with("28") => {
+                Error::Unusable(format!("{text}; look at the user and password of its URL"))
+            }
+            "3D000" => Error::Unusable(format!("{text}; create it, or name another")),
+            "42501" => Error::Unusable(format!("{text}; grant it to this user")),
+            "42P01" | "42703" | "42883" => {
+                Error::Unusable(format!("{text}; its tables are not those of this version: run `duetime migrate`"))
+            }
+            _ if *code == SqlState::FEATURE_NOT_SUPPORTED => Error::Unusable(text),
+            _ => Error::Unavailable(text),
+        };
+        Self::Told(told)
+    }
+}
+
+/// An error that is the connection's, or the client's own.
+fn not_said(error: &tokio_postgres::Error) -> Fault {
+    use std::error::Error as _;
+    let text = match error.source() {
+        Some(source) => format!("PostgreSQL: {error}: {source}"),
+        None => format!("PostgreSQL: {error}"),
+    };
+    if text.contains("certificate") {
+        return Fault::Told(Error::Unusable(format!(
+            "{text}: its certificate is not one that this machine trusts, or is for another name; `sslrootcert` in its \
+             URL names another root"
+        )));
+    }
+    if error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>()) {
+        return Fault::Lost(text);
+    }
+    let shown = error.to_string();
+    if shown.starts_with("error connecting") || shown.starts_with("error communicating") || shown.contains("timeout") {
+        return Fault::Lost(text);
+    }
+    if shown.contains("authentication") || shown.contains("password") || shown.contains("TLS") {
+        return Fault::Told(Error::Unusable(text));
+    }
+    Fault::Told(Error::Damaged(text))
+}

@@ -1,0 +1,102 @@
+-- Jobs. Instants are milliseconds since 1970 UTC. What users name is kept as bytes: it compares byte by byte, and may
+-- hold what PostgreSQL's text may not.
+CREATE TABLE duetime_jobs (
+    id           bigint   PRIMARY KEY,
+    due_at       bigint   NOT NULL,
+    first_due_at bigint   NOT NULL,
+    bucket       bigint   NOT NULL,             -- where a pending row is filed: 0 near, else due_at / 10 min
+    priority     bigint   NOT NULL,
+    attempt      bigint   NOT NULL,
+    crashes      bigint   NOT NULL,
+    version      bigint   NOT NULL,
+    epoch        bigint   NOT NULL,
+    created_at   bigint   NOT NULL,
+    updated_at   bigint   NOT NULL,
+    started_at   bigint,
+    finished_at  bigint,
+    lease_until  bigint,
+    lease_ms     bigint,
+    expires_ms   bigint,
+    state        smallint NOT NULL,             -- 1 pending, 10 succeeded, 20 failed, 30 cancelled
+    key_until    smallint NOT NULL,             -- 0 finished, 1 started
+    cancel_asked boolean  NOT NULL,
+    queue        text     COLLATE "C" NOT NULL,
+    kind         bytea    NOT NULL,
+    job_key      bytea,
+    live_key     bytea,                         -- equals job_key while the key is held
+    retry        text,                          -- JSON
+    tags         text,                          -- JSON; duetime_tags is its index
+    errors       text,                          -- JSON
+    message      bytea,
+    result       bytea,
+    payload      bytea    NOT NULL
+) WITH (fillfactor = 90);
+
+CREATE INDEX duetime_jobs_pending ON duetime_jobs (bucket, id) WHERE state = 1;
+CREATE INDEX duetime_jobs_leased ON duetime_jobs (id) WHERE lease_until IS NOT NULL;
+CREATE INDEX duetime_jobs_queue ON duetime_jobs (queue, state, id);
+CREATE INDEX duetime_jobs_finished ON duetime_jobs (state, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX duetime_jobs_key ON duetime_jobs (queue, job_key, id) WHERE job_key IS NOT NULL;
+CREATE UNIQUE INDEX duetime_jobs_live_key ON duetime_jobs (queue, live_key) WHERE live_key IS NOT NULL;
+
+CREATE TABLE duetime_tags (
+    tag    bytea  NOT NULL,
+    job_id bigint NOT NULL,
+    PRIMARY KEY (tag, job_id)
+);
+
+-- Rows of duetime_jobs by queue and state, kept in the same transactions: the sum over all slots. There are several so
+-- that transactions on one queue need not wait for each other.
+CREATE TABLE duetime_tallies (
+    queue     text     COLLATE "C" NOT NULL,
+    slot      smallint NOT NULL,
+    pending   bigint   NOT NULL,
+    succeeded bigint   NOT NULL,
+    failed    bigint   NOT NULL,
+    cancelled bigint   NOT NULL,
+    PRIMARY KEY (queue, slot)
+) WITH (fillfactor = 50);
+
+CREATE TABLE duetime_registry (
+    kind    text   COLLATE "C" NOT NULL,
+    name    text   COLLATE "C" NOT NULL,
+    body    text   NOT NULL,
+    version bigint NOT NULL,
+    PRIMARY KEY (kind, name)
+);
+
+-- Single numbers by name: schema is that of these tables, sequence_end the end of the last block of ids.
+CREATE TABLE duetime_meta (
+    name  text   COLLATE "C" PRIMARY KEY,
+    value bigint NOT NULL
+);
+
+INSERT INTO duetime_meta (name, value) VALUES ('schema', 1), ('sequence_end', 0);
+
+-- Bytes for people: as text where they are, else escaped.
+CREATE FUNCTION duetime_text(bytes bytea) RETURNS text LANGUAGE plpgsql STABLE STRICT AS $$
+BEGIN
+    RETURN convert_from(bytes, 'UTF8');
+EXCEPTION WHEN others THEN
+    RETURN encode(bytes, 'escape');
+END
+$$;
+
+-- For people: payload as text, instants as date-times, states as words.
+CREATE VIEW duetime_readable AS
+SELECT id, queue, duetime_text(kind) AS kind,
+    CASE state
+        WHEN 10 THEN 'succeeded' WHEN 20 THEN 'failed' WHEN 30 THEN 'cancelled'
+        ELSE CASE
+            WHEN lease_until IS NOT NULL THEN 'running'
+            WHEN due_at <= extract(epoch FROM now()) * 1000 THEN 'ready'
+            ELSE 'scheduled'
+        END
+    END AS state,
+    to_timestamp(due_at / 1000.0) AS due_at,
+    priority, attempt, crashes, duetime_text(job_key) AS key, tags, duetime_text(message) AS message,
+    duetime_text(payload) AS payload, duetime_text(result) AS result,
+    to_timestamp(lease_until / 1000.0) AS lease_until, to_timestamp(created_at / 1000.0) AS created_at,
+    to_timestamp(updated_at / 1000.0) AS updated_at, to_timestamp(started_at / 1000.0) AS started_at,
+    to_timestamp(finished_at / 1000.0) AS finished_at
+FROM duetime_jobs;

@@ -1,0 +1,214 @@
+//! Rows from PostgreSQL, and columns of many rows as arrays.
+
+use super::session::shared;
+use crate::sql::{self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, json, list, number, signed};
+use duetime_core::ports::{Document, LeaseNote};
+use duetime_core::{Job, JobId, KeyUntil};
+use std::sync::Arc;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+/// Columns of many rows, in the order of a statement's parameters.
+#[derive(Default)]
+pub(super) struct Arrays<'a>(Vec<Box<dyn ToSql + Sync + Send + 'a>>);
+
+impl<'a> Arrays<'a> {
+    fn add<T>(&mut self, column: impl Iterator<Item = T>)
+    where
+        T: 'a,
+        Vec<T>: ToSql + Sync + Send,
+    {
+        self.0.push(Box::new(column.collect::<Vec<T>>()));
+    }
+
+    pub(super) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
+        self.0.iter().map(|column| &**column as &(dyn ToSql + Sync)).collect()
+    }
+}
+
+/// The parameters of `INSERT`.
+pub(super) fn insert<'a>(arrays: &mut Arrays<'a>, rows: &[Inserted<'a>]) -> Result<(), Fault> {
+    let jobs = || rows.iter().map(|row| row.job);
+    let numbers: [fn(&Job) -> u64; 10] = [
+        |job| job.id.get(),
+        |job| job.due_at,
+        |job| job.first_due_at,
+        |job| job.priority.into(),
+        |job| job.attempt.into(),
+        |job| job.crashes.into(),
+        |job| job.version,
+        |job| job.epoch,
+        |job| job.created_at,
+        |job| job.updated_at,
+    ];
+    for number in numbers {
+        arrays.add(jobs().map(|job| signed(number(job))));
+    }
+    let options: [fn(&Job) -> Option<u64>; 5] =
+        [|job| job.started_at, |job| job.finished_at, |job| job.lease_until, |job| job.lease_ms, |job| job.expires_ms];
+    for option in options {
+        arrays.add(jobs().map(|job| option(job).map(signed)));
+    }
+    arrays.add(jobs().map(|job| i16::from(job.stage.code())));
+    arrays.add(jobs().map(|job| key_until(job.key_until)));
+    arrays.add(jobs().map(|job| job.cancel_asked));
+    arrays.add(jobs().map(|job| &*job.queue));
+    arrays.add(jobs().map(|job| job.kind.as_bytes()));
+    arrays.add(jobs().map(|job| job.key.as_ref().map(|key| key.as_bytes())));
+    let retries = jobs().map(|job| job.retry.as_ref().map(json).transpose()).collect::<Result<Vec<_>, _>>()?;
+    arrays.add(retries.into_iter());
+    let tags = jobs().map(|job| list(&job.tags)).collect::<Result<Vec<_>, _>>()?;
+    arrays.add(tags.into_iter());
+    errors(arrays, rows)?;
+    arrays.add(jobs().map(|job| job.message.as_ref().map(|message| message.as_bytes())));
+    arrays.add(jobs().map(|job| job.result.as_deref()));
+    arrays.add(jobs().map(|job| &*job.payload));
+    filing(arrays, rows);
+    Ok(())
+}
+
+/// The parameters of `CHANGE`.
+pub(super) fn change<'a>(arrays: &mut Arrays<'a>, rows: &[Changed<'a>]) -> Result<(), Fault> {
+    let jobs = || rows.iter().map(|row| row.job);
+    let numbers: [fn(&Job) -> u64; 9] = [
+        |job| job.id.get(),
+        |job| job.due_at,
+        |job| job.first_due_at,
+        |job| job.priority.into(),
+        |job| job.attempt.into(),
+        |job| job.crashes.into(),
+        |job| job.version,
+        |job| job.epoch,
+        |job| job.updated_at,
+    ];
+    for number in numbers {
+        arrays.add(jobs().map(|job| signed(number(job))));
+    }
+    let options: [fn(&Job) -> Option<u64>; 3] = [|job| job.started_at, |job| job.finished_at, |job| job.lease_until];
+    for option in options {
+        arrays.add(jobs().map(|job| option(job).map(signed)));
+    }
+    arrays.add(jobs().map(|job| i16::from(job.stage.code())));
+    arrays.add(jobs().map(|job| job.cancel_asked));
+    errors(arrays, rows)?;
+    arrays.add(jobs().map(|job| job.message.as_ref().map(|message| message.as_bytes())));
+    arrays.add(jobs().map(|job| job.result.as_deref()));
+    filing(arrays, rows);
+    Ok(())
+}
+
+fn errors(arrays: &mut Arrays<'_>, rows: &[Inserted<'_>]) -> Result<(), Fault> {
+    let errors = rows.iter().map(|row| list(&row.job.errors)).collect::<Result<Vec<_>, _>>()?;
+    arrays.add(errors.into_iter());
+    Ok(())
+}
+
+fn filing<'a>(arrays: &mut Arrays<'a>, rows: &[Inserted<'a>]) {
+    arrays.add(rows.iter().map(|row| signed(row.bucket)));
+    arrays.add(rows.iter().map(|row| row.live_key.map(|key| key.as_bytes())));
+}
+
+/// The parameters of `LEASE`.
+pub(super) fn lease(arrays: &mut Arrays<'_>, leases: &[LeaseNote]) {
+    let numbers: [fn(&LeaseNote) -> u64; 6] = [
+        |lease| lease.id.get(),
+        |lease| lease.version,
+        |lease| lease.epoch,
+        |lease| lease.attempt.into(),
+        |lease| lease.lease_until,
+        |lease| lease.started_at,
+    ];
+    for number in numbers {
+        arrays.add(leases.iter().map(|lease| signed(number(lease))));
+    }
+    arrays.add(leases.iter().map(|lease| lease.frees_key));
+}
+
+fn key_until(key_until: KeyUntil) -> i16 {
+    match key_until {
+        KeyUntil::Finished => 0,
+        KeyUntil::Started => 1,
+    }
+}
+
+/// Of the columns of `JOBS`.
+pub(super) fn job(row: &Row) -> Result<Job, Fault> {
+    let number = |column: usize| row.try_get::<_, i64>(column);
+    let option = |column: usize| row.try_get::<_, Option<i64>>(column);
+    let bytes = |column: usize| row.try_get::<_, Option<Vec<u8>>>(column);
+    let text = |column: usize| row.try_get::<_, Option<String>>(column).map(|text| text.map(String::into_bytes));
+    let raw = RawJob {
+        id: number(0)?,
+        numbers: [
+            number(1)?,
+            number(2)?,
+            number(3)?,
+            number(4)?,
+            number(5)?,
+            number(6)?,
+            number(7)?,
+            number(8)?,
+            number(9)?,
+        ],
+        options: [option(10)?, option(11)?, option(12)?, option(13)?, option(14)?],
+        state: row.try_get(15)?,
+        key_until: row.try_get(16)?,
+        cancel_asked: row.try_get(17)?,
+        queue: text(18)?.unwrap_or_default(),
+        kind: bytes(19)?.unwrap_or_default(),
+        key: bytes(20)?,
+        retry: text(21)?,
+        tags: text(22)?,
+        errors: text(23)?,
+        message: bytes(24)?,
+        result: bytes(25)?,
+        payload: bytes(26)?.unwrap_or_default(),
+    };
+    raw.job()
+}
+
+/// Of the columns of `HEADS`.
+pub(super) fn head(row: &Row) -> Result<Head, Fault> {
+    Head::new(
+        row.try_get(0)?,
+        row.try_get(1)?,
+        row.try_get::<_, &str>(2)?.as_bytes(),
+        row.try_get(3)?,
+        row.try_get(4)?,
+        row.try_get::<_, Option<&str>>(5)?.map(str::as_bytes),
+    )
+}
+
+/// Of the columns of a statement that looks.
+pub(super) fn hit(row: &Row) -> Result<Hit, Fault> {
+    Ok(Hit {
+        id: sql::id(row.try_get(0)?)?,
+        bucket: row.try_get(1)?,
+        due_at: number(row.try_get(2)?)?,
+        stage: sql::stage(row.try_get(3)?)?,
+        is_leased: row.try_get(4)?,
+        queue: shared(row, 5)?,
+        kind: sql::text(row.try_get(6)?)?,
+        bytes: usize::try_from(row.try_get::<_, i32>(7)?).unwrap_or(0),
+    })
+}
+
+/// Of a first column.
+pub(super) fn ids(rows: &[Row]) -> Result<Vec<JobId>, Fault> {
+    rows.iter().map(|row| sql::id(row.try_get(0)?)).collect()
+}
+
+/// Of the columns of `HOLDERS`.
+pub(super) fn holder(row: &Row) -> Result<Held, Fault> {
+    Ok(((shared(row, 0)?, sql::text(row.try_get(1)?)?), sql::id(row.try_get(2)?)?))
+}
+
+/// Of the columns of `TALLIES`.
+pub(super) fn tally(row: &Row) -> Result<(Arc<str>, [i64; 4]), Fault> {
+    Ok((shared(row, 0)?, [row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?]))
+}
+
+/// Of the columns of `DOCUMENT`.
+pub(super) fn document(row: &Row) -> Result<Document, Fault> {
+    Ok(Document { name: row.try_get(0)?, body: row.try_get(1)?, version: number(row.try_get(2)?)? })
+}

@@ -1,0 +1,247 @@
+//! A connection and its statements.
+
+use super::rows::{self, Arrays};
+use super::statements as sql;
+use crate::sql::{Changed, Fault, Head, Held, Hit, Inserted, Key, Session, Stream, list, number, signed, text};
+use async_trait::async_trait;
+use deadpool_postgres::Object;
+use duetime_core::ports::{Cursor, Document, LeaseNote};
+use duetime_core::{Job, JobId, Millis, Stage};
+use std::sync::Arc;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+/// A connection, borrowed from the pool.
+pub(super) struct Connection {
+    client: Option<Object>,
+    is_held: bool,
+}
+
+impl Connection {
+    pub(super) fn new(client: Object) -> Self {
+        Self { client: Some(client), is_held: false }
+    }
+
+    fn client(&self) -> Result<&Object, Fault> {
+        self.client.as_ref().ok_or_else(|| Fault::Lost("PostgreSQL: the connection was given back".into()))
+    }
+
+    /// Sends statements without parameters.
+    pub(super) async fn batch(&mut self, statements: &str) -> Result<(), Fault> {
+        Ok(self.client()?.batch_execute(statements).await?)
+    }
+
+    /// Asks without preparing, for what is asked once.
+    pub(super) async fn ask(&mut self, statement: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Fault> {
+        Ok(self.client()?.query(statement, parameters).await?)
+    }
+
+    async fn query(&self, statement: &'static str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Fault> {
+        let client = self.client()?;
+        let statement = client.prepare_cached(statement).await?;
+        Ok(client.query(&statement, parameters).await?)
+    }
+
+    async fn execute(&self, statement: &'static str, parameters: &[&(dyn ToSql + Sync)]) -> Result<u64, Fault> {
+        let client = self.client()?;
+        let statement = client.prepare_cached(statement).await?;
+        Ok(client.execute(&statement, parameters).await?)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.is_held
+            && let Some(client) = self.client.take()
+        {
+            // Out of the pool, and with that closed.
+            drop(Object::take(client));
+        }
+    }
+}
+
+fn ids(ids: &[JobId]) -> Vec<i64> {
+    ids.iter().map(|id| signed(id.get())).collect()
+}
+
+fn tags<'a>(tags: &[(&'a str, JobId)]) -> (Vec<&'a [u8]>, Vec<i64>) {
+    // Sorted, so that transactions meet in the same order.
+    let mut tags: Vec<_> = tags.iter().map(|&(tag, id)| (tag.as_bytes(), signed(id.get()))).collect();
+    tags.sort_unstable();
+    tags.into_iter().unzip()
+}
+
+#[async_trait]
+impl Session for Connection {
+    fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    fn release(&mut self) {
+        self.is_held = false;
+    }
+
+    async fn begin(&mut self) -> Result<(), Fault> {
+        self.batch("BEGIN").await
+    }
+
+    async fn commit(&mut self) -> Result<(), Fault> {
+        self.batch("COMMIT").await
+    }
+
+    async fn rollback(&mut self) -> Result<(), Fault> {
+        self.batch("ROLLBACK").await
+    }
+
+    async fn known(&mut self, ids: &[JobId]) -> Result<Vec<JobId>, Fault> {
+        rows::ids(&self.query(sql::KNOWN, &[&self::ids(ids)]).await?)
+    }
+
+    async fn insert(&mut self, rows: &[Inserted<'_>]) -> Result<usize, Fault> {
+        // Keys in one order, so that transactions that take the same ones meet in the same order.
+        let mut rows: Vec<_> = rows.to_vec();
+        if rows.iter().any(|row| row.live_key.is_some()) {
+            rows.sort_by(|a, b| (&a.job.queue, a.live_key, a.job.id).cmp(&(&b.job.queue, b.live_key, b.job.id)));
+        }
+        let mut arrays = Arrays::default();
+        rows::insert(&mut arrays, &rows)?;
+        let count = self.execute(sql::INSERT, &arrays.parameters()).await?;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    async fn heads(&mut self, ids: &[JobId]) -> Result<Vec<Head>, Fault> {
+        self.query(sql::HEADS, &[&self::ids(ids)]).await?.iter().map(rows::head).collect()
+    }
+
+    async fn jobs(&mut self, ids: &[JobId], locks: bool) -> Result<Vec<Job>, Fault> {
+        let statement = if locks { sql::JOBS_LOCKED } else { sql::JOBS };
+        self.query(statement, &[&self::ids(ids)]).await?.iter().map(rows::job).collect()
+    }
+
+    async fn holders(&mut self, keys: &[Key]) -> Result<Vec<Held>, Fault> {
+        let (queues, keys): (Vec<&str>, Vec<&[u8]>) =
+            keys.iter().map(|(queue, key)| (&**queue, key.as_bytes())).unzip();
+        self.query(sql::HOLDERS, &[&queues, &keys]).await?.iter().map(rows::holder).collect()
+    }
+
+    async fn change(&mut self, rows: &[Changed<'_>]) -> Result<(), Fault> {
+        let mut arrays = Arrays::default();
+        rows::change(&mut arrays, rows)?;
+        self.execute(sql::CHANGE, &arrays.parameters()).await?;
+        Ok(())
+    }
+
+    async fn rewrite(&mut self, jobs: &[&Job]) -> Result<(), Fault> {
+        let ids: Vec<i64> = jobs.iter().map(|job| signed(job.id.get())).collect();
+        let tags = jobs.iter().map(|job| list(&job.tags)).collect::<Result<Vec<_>, _>>()?;
+        let payloads: Vec<&[u8]> = jobs.iter().map(|job| &*job.payload).collect();
+        self.execute(sql::REWRITE, &[&ids, &tags, &payloads]).await?;
+        Ok(())
+    }
+
+    async fn delete(&mut self, ids: &[JobId]) -> Result<(), Fault> {
+        self.execute(sql::DELETE, &[&self::ids(ids)]).await?;
+        Ok(())
+    }
+
+    async fn tag(&mut self, tags: &[(&str, JobId)]) -> Result<(), Fault> {
+        let (tags, ids) = self::tags(tags);
+        self.execute(sql::TAG, &[&tags, &ids]).await?;
+        Ok(())
+    }
+
+    async fn untag(&mut self, tags: &[(&str, JobId)]) -> Result<(), Fault> {
+        let (tags, ids) = self::tags(tags);
+        self.execute(sql::UNTAG, &[&tags, &ids]).await?;
+        Ok(())
+    }
+
+    async fn lease(&mut self, leases: &[LeaseNote]) -> Result<(), Fault> {
+        let mut arrays = Arrays::default();
+        rows::lease(&mut arrays, leases);
+        self.execute(sql::LEASE, &arrays.parameters()).await?;
+        Ok(())
+    }
+
+    async fn past(&mut self, stage: Stage, ended_by: Millis, limit: usize) -> Result<Vec<Head>, Fault> {
+        let (state, limit) = (i16::from(stage.code()), signed(limit as u64));
+        self.query(sql::PAST, &[&state, &signed(ended_by), &limit]).await?.iter().map(rows::head).collect()
+    }
+
+    async fn tally(&mut self, changes: &[(Arc<str>, [i64; 4])]) -> Result<(), Fault> {
+        let queues: Vec<&str> = changes.iter().map(|(queue, _)| &**queue).collect();
+        let [pending, succeeded, failed, cancelled] =
+            [0, 1, 2, 3].map(|at: usize| changes.iter().map(|(_, counts)| counts[at]).collect::<Vec<i64>>());
+        self.execute(sql::TALLY, &[&queues, &pending, &succeeded, &failed, &cancelled]).await?;
+        Ok(())
+    }
+
+    async fn tallies(&mut self) -> Result<Vec<(Arc<str>, [i64; 4])>, Fault> {
+        self.query(sql::TALLIES, &[]).await?.iter().map(rows::tally).collect()
+    }
+
+    async fn drop_tallies(&mut self, queues: &[Arc<str>]) -> Result<(), Fault> {
+        let queues: Vec<&str> = queues.iter().map(|queue| &**queue).collect();
+        self.execute(sql::DROP_TALLIES, &[&queues]).await?;
+        Ok(())
+    }
+
+    async fn hits(&mut self, stream: &Stream, after: u64, limit: usize) -> Result<Vec<Hit>, Fault> {
+        let (after, limit) = (signed(after), signed(limit as u64));
+        let rows = match stream {
+            Stream::All => self.query(sql::ALL, &[&after, &limit]).await?,
+            Stream::Queue(queue, stage) => {
+                let state = i16::from(stage.code());
+                self.query(sql::QUEUE, &[&after, &limit, &&**queue, &state]).await?
+            }
+            Stream::Key(queue, key) => self.query(sql::KEY, &[&after, &limit, &&**queue, &key.as_bytes()]).await?,
+            Stream::Tag(tag) => self.query(sql::TAGGED, &[&after, &limit, &tag.as_bytes()]).await?,
+        };
+        rows.iter().map(rows::hit).collect()
+    }
+
+    async fn waiting(&mut self, after: Cursor, last_bucket: i64, limit: usize) -> Result<Vec<Hit>, Fault> {
+        let (id, limit) = (signed(after.id), signed(limit as u64));
+        self.query(sql::WAITING, &[&after.bucket, &id, &last_bucket, &limit]).await?.iter().map(rows::hit).collect()
+    }
+
+    async fn leased(&mut self) -> Result<Vec<JobId>, Fault> {
+        rows::ids(&self.query(sql::LEASED, &[]).await?)
+    }
+
+    async fn sequence_end(&mut self) -> Result<u64, Fault> {
+        let rows = self.query(sql::SEQUENCE, &[]).await?;
+        let row = rows.first().ok_or_else(|| Fault::damaged("sequence_end", "nothing"))?;
+        number(row.try_get(0)?)
+    }
+
+    async fn set_sequence_end(&mut self, end: u64) -> Result<(), Fault> {
+        self.execute(sql::SET_SEQUENCE, &[&signed(end)]).await?;
+        Ok(())
+    }
+
+    async fn document(&mut self, kind: &str, name: &str, locks: bool) -> Result<Option<Document>, Fault> {
+        let statement = if locks { sql::DOCUMENT_LOCKED } else { sql::DOCUMENT };
+        self.query(statement, &[&kind, &name]).await?.first().map(rows::document).transpose()
+    }
+
+    async fn documents(&mut self, kind: &str) -> Result<Vec<Document>, Fault> {
+        self.query(sql::DOCUMENTS, &[&kind]).await?.iter().map(rows::document).collect()
+    }
+
+    async fn put_document(&mut self, kind: &str, document: &Document) -> Result<(), Fault> {
+        let Document { name, body, version } = document;
+        let statement = if *version == 1 { sql::NEW_DOCUMENT } else { sql::PUT_DOCUMENT };
+        self.execute(statement, &[&kind, name, body, &signed(*version)]).await?;
+        Ok(())
+    }
+
+    async fn remove_document(&mut self, kind: &str, name: &str) -> Result<bool, Fault> {
+        Ok(self.execute(sql::REMOVE_DOCUMENT, &[&kind, &name]).await? > 0)
+    }
+}
+
+/// Text that is stored as text.
+pub(super) fn shared(row: &Row, column: usize) -> Result<Arc<str>, Fault> {
+    text(row.try_get::<_, &str>(column)?.as_bytes())
+}

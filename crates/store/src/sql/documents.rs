@@ -1,0 +1,118 @@
+//! The registry's documents, and blocks of ids.
+
+use super::call::Verb;
+use super::fault::Fault;
+use super::session::Session;
+use async_trait::async_trait;
+use duetime_core::id::block_start;
+use duetime_core::ports::{Document, PutIf};
+use duetime_core::{Error, Millis};
+use std::ops::Range;
+
+/// Sequences stay below this, so that an id, which has ten bits more, stays below 2^63.
+const SEQUENCE_END: u64 = 1 << 53;
+
+/// A block of sequences that nobody else gets.
+pub(super) struct Allot {
+    pub(super) count: u64,
+    pub(super) now: Millis,
+}
+
+#[async_trait]
+impl<S: Session> Verb<S> for Allot {
+    type Answer = Range<u64>;
+    const WRITES: bool = true;
+
+    async fn run(&mut self, session: &mut S, _: bool) -> Result<Range<u64>, Fault> {
+        let start = block_start(session.sequence_end().await?, self.now);
+        let end = start.checked_add(self.count).filter(|&end| end <= SEQUENCE_END);
+        let end = end.ok_or_else(|| Error::invalid("count", "a block of ids below 2^53", self.count))?;
+        session.set_sequence_end(end).await?;
+        Ok(start..end)
+    }
+}
+
+/// One document.
+pub(super) struct ReadOne {
+    pub(super) kind: String,
+    pub(super) name: String,
+}
+
+#[async_trait]
+impl<S: Session> Verb<S> for ReadOne {
+    type Answer = Option<Document>;
+    const WRITES: bool = false;
+
+    async fn run(&mut self, session: &mut S, _: bool) -> Result<Option<Document>, Fault> {
+        session.document(&self.kind, &self.name, false).await
+    }
+}
+
+/// All documents of a kind.
+pub(super) struct ReadAll {
+    pub(super) kind: String,
+}
+
+#[async_trait]
+impl<S: Session> Verb<S> for ReadAll {
+    type Answer = Vec<Document>;
+    const WRITES: bool = false;
+
+    async fn run(&mut self, session: &mut S, _: bool) -> Result<Vec<Document>, Fault> {
+        session.documents(&self.kind).await
+    }
+}
+
+/// Stores a document where the stored one has the version before this one's.
+pub(super) struct Put {
+    pub(super) kind: String,
+    /// With its new version.
+    pub(super) document: Document,
+    /// Whether it may have been stored by an attempt before.
+    pub(super) is_unsure: bool,
+}
+
+#[async_trait]
+impl<S: Session> Verb<S> for Put {
+    type Answer = PutIf;
+    const WRITES: bool = true;
+
+    async fn run(&mut self, session: &mut S, _: bool) -> Result<PutIf, Fault> {
+        let stored = session.document(&self.kind, &self.document.name, true).await?;
+        let version = stored.as_ref().map_or(0, |document| document.version);
+        if self.is_unsure && stored.as_ref() == Some(&self.document) {
+            return Ok(PutIf::Stored(version));
+        }
+        if version + 1 != self.document.version {
+            return Ok(PutIf::Mismatch(version));
+        }
+        session.put_document(&self.kind, &self.document).await?;
+        Ok(PutIf::Stored(self.document.version))
+    }
+
+    fn unsure(&mut self) -> bool {
+        self.is_unsure = true;
+        true
+    }
+}
+
+/// Removes a document.
+pub(super) struct Remove {
+    pub(super) kind: String,
+    pub(super) name: String,
+}
+
+#[async_trait]
+impl<S: Session> Verb<S> for Remove {
+    type Answer = bool;
+    const WRITES: bool = true;
+
+    async fn run(&mut self, session: &mut S, _: bool) -> Result<bool, Fault> {
+        session.remove_document(&self.kind, &self.name).await
+    }
+
+    /// A second removal would say that there was none.
+    fn unsure(&mut self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,129 @@
+//! Changes from outside, of rows that no broker holds. A lease that a row still carries is therefore over.
+
+use super::call::Verb;
+use super::fault::Fault;
+use super::keys::Keys;
+use super::row::{Inserted, check};
+use super::session::Session;
+use super::tally::Tallies;
+use async_trait::async_trait;
+use duetime_core::ports::{Change, Edit, Edited, bucket};
+use duetime_core::{Job, JobId, Millis, rules};
+use std::collections::BTreeMap;
+
+/// Makes changes, in order.
+pub(super) struct EditRows {
+    pub(super) edits: Vec<Edit>,
+    pub(super) now: Millis,
+    pub(super) frontier: Millis,
+}
+
+#[async_trait]
+impl<S: Session> Verb<S> for EditRows {
+    type Answer = Vec<Edited>;
+    const WRITES: bool = true;
+
+    async fn run(&mut self, session: &mut S, _: bool) -> Result<Vec<Edited>, Fault> {
+        let mut ids: Vec<JobId> = self.edits.iter().map(|edit| edit.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let heads = session.heads(&ids).await?;
+        let jobs = session.jobs(&ids, true).await?;
+        let mut rows: BTreeMap<JobId, Option<Job>> = jobs.into_iter().map(|job| (job.id, Some(job))).collect();
+        let key = |job: &Job| job.key.as_ref().map(|key| (job.queue.clone(), key.clone()));
+        let mut keys = Keys::read(session, rows.values().flatten().filter_map(key).collect()).await?;
+        let edited = self.edits.iter().map(|edit| one(&mut rows, &mut keys, edit, self.now)).collect();
+
+        let mut tallies = Tallies::default();
+        let (mut gone, mut untagged, mut tagged) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut without, mut with) = (Vec::new(), Vec::new());
+        for stored in &heads {
+            match rows.get(&stored.id) {
+                Some(Some(job)) if job.version == stored.version => {}
+                Some(Some(job)) => {
+                    check(job)?;
+                    let live_key = job.live_key().filter(|key| keys.holder(&job.queue, key) == Some(job.id));
+                    let row = Inserted { job, bucket: bucket(job.due_at, self.frontier), live_key };
+                    if live_key.is_none() {
+                        without.push(row);
+                    } else {
+                        with.push(row);
+                    }
+                    if stored.stage != job.stage {
+                        tallies.moved(&stored.queue, stored.stage, job.stage);
+                    }
+                    if *stored.tags != *job.tags {
+                        untagged.extend(stored.tags.iter().map(|tag| (&**tag, stored.id)));
+                        tagged.extend(job.tags.iter().map(|tag| (&**tag, stored.id)));
+                    }
+                }
+                _ => {
+                    gone.push(stored.id);
+                    untagged.extend(stored.tags.iter().map(|tag| (&**tag, stored.id)));
+                    tallies.add(&stored.queue, stored.stage, -1);
+                }
+            }
+        }
+        if !gone.is_empty() {
+            session.delete(&gone).await?;
+        }
+        if !untagged.is_empty() {
+            session.untag(&untagged).await?;
+        }
+        for rows in [without, with] {
+            if !rows.is_empty() {
+                session.change(&rows).await?;
+                session.rewrite(&rows.iter().map(|row| row.job).collect::<Vec<_>>()).await?;
+            }
+        }
+        if !tagged.is_empty() {
+            session.tag(&tagged).await?;
+        }
+        tallies.write(session).await?;
+        Ok(edited)
+    }
+
+    /// Made twice, an edit would be answered otherwise.
+    fn unsure(&mut self) -> bool {
+        false
+    }
+}
+
+fn one(rows: &mut BTreeMap<JobId, Option<Job>>, keys: &mut Keys, edit: &Edit, now: Millis) -> Edited {
+    let Some(slot) = rows.get_mut(&edit.id) else { return Edited::Unknown };
+    let Some(row) = slot.clone() else { return Edited::Unknown };
+    let mut job = row.clone();
+    job.lease_until = None;
+    let edited = rules::edit(&mut job, edit.version, &edit.change, now);
+    match (&edit.change, &edited) {
+        (Change::Delete, Edited::Changed(_)) => {
+            if let Some(key) = row.live_key() {
+                keys.free(&row.queue, key, row.id);
+            }
+            *slot = None;
+            return Edited::Changed(row);
+        }
+        (_, Edited::Mismatch(_)) => return Edited::Mismatch(row),
+        (Change::Retry, Edited::Changed(_)) => {
+            if let Some(key) = job.live_key() {
+                if let Some(holder) = keys.holder(&job.queue, key) {
+                    return Edited::KeyHeld(holder, job.queue.clone(), key.clone());
+                }
+                keys.take(&job.queue, key, job.id);
+            }
+        }
+        _ => {}
+    }
+    if matches!(edited, Edited::Changed(_)) {
+        if job.live_key().is_none()
+            && let Some(key) = row.live_key()
+        {
+            keys.free(&row.queue, key, row.id);
+        }
+        *slot = Some(job);
+    }
+    edited
+}

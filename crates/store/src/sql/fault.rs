@@ -1,0 +1,38 @@
+//! What can go wrong between us and a server, as far as it decides what is done next.
+
+use duetime_core::Error;
+
+/// An error of one attempt.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// Another transaction came between: the same again may succeed.
+    Race(String),
+    /// The connection is of no use any more, or there is none.
+    Lost(String),
+    /// An error that stays, ready to be answered.
+    Told(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Told(error)
+    }
+}
+
+impl Fault {
+    /// A row that holds what was never written there.
+    pub(crate) fn damaged(what: &str, got: impl std::fmt::Display) -> Self {
+        Self::Told(Error::Damaged(format!(
+            "{what} is stored as {got}, which no version has written; restore a backup of the database"
+        )))
+    }
+
+    /// What to answer when nothing more is tried.
+    pub(crate) fn told(self) -> Error {
+        match self {
+            Self::Told(error) => error,
+            Self::Lost(text) => Error::Unavailable(text),
+            Self::Race(text) => Error::Unavailable(format!("other transactions came between again and again ({text})")),
+        }
+    }
+}

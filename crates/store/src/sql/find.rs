@@ -1,0 +1,158 @@
+//! Rows by a selector, in the order of their ids.
+//!
+//! Each selector is one or a few streams of rows, each read along an index in the order of ids, merged here. First what
+//! tells whether a row is wanted is read, of as many rows as a page may look at, then the rows that are.
+
+use super::call::Verb;
+use super::fault::Fault;
+use super::read::read;
+use super::row::Hit;
+use super::session::{Session, Stream};
+use super::tally;
+use async_trait::async_trait;
+use duetime_core::ports::{Find, Found, Selector, Tally};
+use duetime_core::{Job, JobId, Stage, State};
+
+/// Rows looked at for one page.
+const ROWS_MAX: usize = 10_000;
+/// Rows looked at in one go at most.
+const STEP_MAX: usize = 2_500;
+/// Bytes of payloads and results after which a page ends.
+pub(super) const PAGE_BYTES_MAX: usize = 16 << 20;
+/// Streams merged at most.
+const STREAMS_MAX: usize = 64;
+
+/// A page of rows.
+pub(super) struct FindRows {
+    pub(super) find: Find,
+    pub(super) after: Option<JobId>,
+}
+
+#[async_trait]
+impl<S: Session> Verb<S> for FindRows {
+    type Answer = Found;
+    const WRITES: bool = false;
+
+    async fn run(&mut self, session: &mut S, _: bool) -> Result<Found, Fault> {
+        let find = &self.find;
+        let streams = streams(session, find).await?;
+        let stages = stages(&find.states);
+        let mut after = self.after.map_or(0, JobId::get);
+        let (mut wanted, mut seen, mut bytes) = (Vec::new(), 0, 0);
+        let mut step = find.limit.saturating_add(1).min(STEP_MAX);
+        let mut is_over = false;
+        'pages: while !is_over && seen < ROWS_MAX {
+            let hits;
+            (hits, is_over) = merged(session, &streams, after, step).await?;
+            for hit in hits {
+                if wanted.len() >= find.limit || bytes >= PAGE_BYTES_MAX {
+                    is_over = false;
+                    break 'pages;
+                }
+                (after, seen) = (hit.id.get(), seen + 1);
+                if takes(find, &stages, &hit) {
+                    bytes += hit.bytes;
+                    wanted.push(hit);
+                }
+            }
+            step = (step * 4).min(STEP_MAX);
+        }
+        let mut jobs = read(session, &wanted).await?;
+        // They may have changed since they were looked at.
+        jobs.retain(|job| takes(find, &stages, &seen_again(job)));
+        Ok(Found { jobs, next: (!is_over).then(|| after.to_string()) })
+    }
+}
+
+/// The next hits of all streams, and whether there are no more behind them.
+async fn merged<S: Session>(
+    session: &mut S,
+    streams: &[Stream],
+    after: u64,
+    step: usize,
+) -> Result<(Vec<Hit>, bool), Fault> {
+    let mut hits = Vec::new();
+    let mut bound = None;
+    for stream in streams {
+        let part = session.hits(stream, after, step).await?;
+        if part.len() >= step {
+            // What lies behind is not known yet.
+            let last = part.last().map(|hit| hit.id);
+            bound = if bound.is_none() { last } else { bound.min(last) };
+        }
+        hits.extend(part);
+    }
+    hits.sort_unstable_by_key(|hit| hit.id);
+    // A row that changed its state meanwhile may be in two streams.
+    hits.dedup_by_key(|hit| hit.id);
+    if let Some(bound) = bound {
+        hits.retain(|hit| hit.id <= bound);
+    }
+    Ok((hits, bound.is_none()))
+}
+
+async fn streams<S: Session>(session: &mut S, find: &Find) -> Result<Vec<Stream>, Fault> {
+    let stages = stages(&find.states);
+    Ok(match (&find.selector, &find.queue) {
+        (Selector::Queue(queue), _) | (Selector::All, Some(queue)) => {
+            stages.iter().map(|&stage| Stream::Queue(queue.clone(), stage)).collect()
+        }
+        (Selector::Key(queue, key), _) => vec![Stream::Key(queue.clone(), key.clone())],
+        (Selector::Tag(tag), _) => vec![Stream::Tag(tag.clone())],
+        (Selector::All, None) if find.states.is_empty() => vec![Stream::All],
+        (Selector::All, None) => {
+            let tallies = tally::all(session).await?;
+            let streams: Vec<Stream> = tallies
+                .iter()
+                .flat_map(|(queue, tally)| {
+                    let stages = stages.iter().filter(|&&stage| rows(tally, stage) > 0);
+                    stages.map(|&stage| Stream::Queue(queue.clone(), stage))
+                })
+                .take(STREAMS_MAX + 1)
+                .collect();
+            if streams.len() > STREAMS_MAX { vec![Stream::All] } else { streams }
+        }
+    })
+}
+
+fn rows(tally: &Tally, stage: Stage) -> u64 {
+    match stage {
+        Stage::Pending => tally.pending,
+        Stage::Succeeded => tally.succeeded,
+        Stage::Failed => tally.failed,
+        Stage::Cancelled => tally.cancelled,
+    }
+}
+
+/// What is stored of these states; all where none is named.
+fn stages(states: &[State]) -> Vec<Stage> {
+    const ALL: [(Stage, State); 4] = [
+        (Stage::Pending, State::Ready),
+        (Stage::Succeeded, State::Succeeded),
+        (Stage::Failed, State::Failed),
+        (Stage::Cancelled, State::Cancelled),
+    ];
+    let named = |state: State| states.iter().any(|&s| s == state || (s.is_live() && state.is_live()));
+    ALL.into_iter().filter(|&(_, state)| states.is_empty() || named(state)).map(|(stage, _)| stage).collect()
+}
+
+/// What a row must be, beyond what its stream says.
+fn takes(find: &Find, stages: &[Stage], hit: &Hit) -> bool {
+    find.queue.as_ref().is_none_or(|queue| *queue == hit.queue)
+        && find.kind.as_ref().is_none_or(|kind| *kind == hit.kind)
+        && stages.contains(&hit.stage)
+        && (find.due.from..=find.due.to).contains(&hit.due_at)
+}
+
+fn seen_again(job: &Job) -> Hit {
+    Hit {
+        id: job.id,
+        bucket: 0,
+        queue: job.queue.clone(),
+        kind: job.kind.clone(),
+        stage: job.stage,
+        due_at: job.due_at,
+        is_leased: job.lease_until.is_some(),
+        bytes: 0,
+    }
+}

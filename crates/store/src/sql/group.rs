@@ -1,0 +1,66 @@
+//! One transaction for what several callers want written.
+
+use super::call::Verb;
+use super::fault::Fault;
+use super::note;
+use super::queue::{Task, Work};
+use super::record;
+use super::row::Inserted;
+use super::session::Session;
+use super::tally::Tallies;
+use async_trait::async_trait;
+use duetime_core::Millis;
+use duetime_core::ports::{LeaseNote, Note, Recorded};
+
+/// The work of several tasks.
+pub(super) struct Group<'a> {
+    tasks: &'a [Task],
+    leases: &'a [LeaseNote],
+    /// What the last attempt found of all new jobs, in order.
+    found: Vec<Recorded>,
+    /// The same of one that may have been committed: a repeat is then its own.
+    before: Option<Vec<Recorded>>,
+}
+
+impl<'a> Group<'a> {
+    pub(super) fn new(tasks: &'a [Task], leases: &'a [LeaseNote]) -> Self {
+        Self { tasks, leases, found: Vec::new(), before: None }
+    }
+}
+
+#[async_trait]
+impl<S: Session> Verb<S> for Group<'_> {
+    type Answer = Vec<Recorded>;
+    const WRITES: bool = true;
+
+    async fn run(&mut self, session: &mut S, is_careful: bool) -> Result<Vec<Recorded>, Fault> {
+        let mut tallies = Tallies::default();
+        let mut notes: Vec<(&Note, Millis)> = Vec::new();
+        let mut jobs: Vec<Inserted<'_>> = Vec::new();
+        for task in self.tasks {
+            match &task.work {
+                Work::Note(these, _) => notes.extend(these.iter().map(|note| (note, task.frontier))),
+                Work::Record(these, _) => jobs.extend(these.iter().map(|job| Inserted::new(job, task.frontier))),
+            }
+        }
+        note::note(session, &notes, &mut tallies).await?;
+        self.found = record::record(session, &jobs, &mut tallies, is_careful).await?;
+        if !self.leases.is_empty() {
+            session.lease(self.leases).await?;
+        }
+        tallies.write(session).await?;
+        if let Some(before) = &self.before {
+            for (found, before) in self.found.iter_mut().zip(before) {
+                if (*before, *found) == (Recorded::Created, Recorded::Repeat) {
+                    *found = Recorded::Created;
+                }
+            }
+        }
+        Ok(self.found.clone())
+    }
+
+    fn unsure(&mut self) -> bool {
+        self.before = Some(self.found.clone());
+        true
+    }
+}

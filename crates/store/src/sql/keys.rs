@@ -1,0 +1,39 @@
+//! Who holds which key, as a transaction has read it and changed it since.
+
+use super::fault::Fault;
+use super::session::{Key, Session};
+use duetime_core::JobId;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The holders of some keys.
+#[derive(Debug, Default)]
+pub(super) struct Keys(HashMap<Key, JobId>);
+
+impl Keys {
+    /// Reads who holds these.
+    pub(super) async fn read<S: Session>(session: &mut S, mut keys: Vec<Key>) -> Result<Self, Fault> {
+        keys.sort_unstable();
+        keys.dedup();
+        let held = if keys.is_empty() { Vec::new() } else { session.holders(&keys).await? };
+        Ok(Self(held.into_iter().collect()))
+    }
+
+    /// Who holds it.
+    pub(super) fn holder(&self, queue: &Arc<str>, key: &Arc<str>) -> Option<JobId> {
+        self.0.get(&(queue.clone(), key.clone())).copied()
+    }
+
+    /// From here this job does.
+    pub(super) fn take(&mut self, queue: &Arc<str>, key: &Arc<str>, id: JobId) {
+        self.0.insert((queue.clone(), key.clone()), id);
+    }
+
+    /// From here this job does not.
+    pub(super) fn free(&mut self, queue: &Arc<str>, key: &Arc<str>, id: JobId) {
+        let key = (queue.clone(), key.clone());
+        if self.0.get(&key) == Some(&id) {
+            self.0.remove(&key);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What became of jobs: the higher version wins. Rows are locked and their changes worked out one after the other; what
+//! is left of them is written.
+
+use super::fault::Fault;
+use super::keys::Keys;
+use super::record::insert;
+use super::row::{Head, Inserted};
+use super::session::{Key, Session};
+use super::tally::Tallies;
+use duetime_core::ports::{Note, bucket};
+use duetime_core::{Job, JobId, Millis};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A row and what becomes of it.
+struct Slot {
+    /// As it was read.
+    stored: Option<Head>,
+    /// Its version now; `None` where there is no row.
+    version: Option<u64>,
+    /// Its new row, where there was none.
+    new: Option<Job>,
+    /// Its new state.
+    state: Option<Job>,
+    /// Where its new payload and tags are to be had.
+    body: Option<Job>,
+    live_key: Option<Arc<str>>,
+    frontier: Millis,
+}
+
+/// Records what became of jobs.
+pub(super) async fn note<S: Session>(
+    session: &mut S,
+    notes: &[(&Note, Millis)],
+    tallies: &mut Tallies,
+) -> Result<(), Fault> {
+    let Some(mut slots) = read(session, notes).await? else { return Ok(()) };
+    let mut keys = Keys::read(session, claims(notes, &slots)).await?;
+    for &(note, frontier) in notes {
+        match note {
+            Note::Changed(job) => {
+                change(&mut slots, &mut keys, job, false, frontier);
+            }
+            Note::Rewritten(job) => {
+                change(&mut slots, &mut keys, job, true, frontier);
+            }
+            Note::Moved(job, copy) => {
+                // Only with the change itself, so that a repeat brings back no copy that has been pruned since.
+                if change(&mut slots, &mut keys, job, false, frontier) {
+                    add(&mut slots, &mut keys, copy, frontier);
+                }
+            }
+            Note::Removed(job) => remove(&mut slots, &mut keys, job),
+        }
+    }
+    write(session, slots, tallies).await
+}
+
+async fn read<S: Session>(session: &mut S, notes: &[(&Note, Millis)]) -> Result<Option<BTreeMap<JobId, Slot>>, Fault> {
+    let copy = |note: &Note| if let Note::Moved(_, copy) = note { Some(copy.id) } else { None };
+    let mut ids: Vec<JobId> = notes.iter().flat_map(|(note, _)| [Some(note.job().id), copy(note)]).flatten().collect();
+    ids.sort_unstable();
+    ids.dedup();
+    if ids.is_empty() {
+        return Ok(None);
+    }
+    let blank = |_: &JobId| Slot {
+        stored: None,
+        version: None,
+        new: None,
+        state: None,
+        body: None,
+        live_key: None,
+        frontier: 0,
+    };
+    let heads = session.heads(&ids).await?;
+    let mut slots: BTreeMap<JobId, Slot> = ids.iter().map(|id| (*id, blank(id))).collect();
+    for head in heads {
+        if let Some(slot) = slots.get_mut(&head.id) {
+            slot.version = Some(head.version);
+            slot.live_key.clone_from(&head.live_key);
+            slot.stored = Some(head);
+        }
+    }
+    Ok(Some(slots))
+}
+
+/// The keys that jobs of these notes hold and their rows do not.
+fn claims(notes: &[(&Note, Millis)], slots: &BTreeMap<JobId, Slot>) -> Vec<Key> {
+    let jobs = notes.iter().flat_map(|&(note, _)| {
+        let copy = if let Note::Moved(_, copy) = note { Some(&**copy) } else { None };
+        [Some(note.job()), copy]
+    });
+    let jobs = jobs.flatten();
+    let claims = jobs.filter_map(|job| {
+        let key = job.live_key()?;
+        let has = slots.get(&job.id).is_some_and(|slot| slot.live_key.as_ref() == Some(key));
+        (!has).then(|| (job.queue.clone(), key.clone()))
+    });
+    let frees = slots.values().filter_map(|slot| {
+        let head = slot.stored.as_ref()?;
+        Some((head.queue.clone(), head.live_key.clone()?))
+    });
+    let claims: Vec<Key> = claims.collect();
+    if claims.is_empty() { claims } else { claims.into_iter().chain(frees).collect() }
+}
+
+/// Changes a row where its version is lower; answers whether it was.
+fn change(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, body: bool, frontier: Millis) -> bool {
+    let Some(slot) = slots.get_mut(&job.id) else { return false };
+    if slot.version.is_none_or(|version| version >= job.version) {
+        return false;
+    }
+    slot.version = Some(job.version);
+    slot.frontier = frontier;
+    claim(slot, keys, job);
+    match &mut slot.new {
+        Some(new) if !body => {
+            *new = Job { payload: new.payload.clone(), tags: new.tags.clone(), ..job.clone() };
+        }
+        Some(new) => *new = job.clone(),
+        None => {
+            slot.state = Some(job.clone());
+            if body {
+                slot.body = slot.state.clone();
+            }
+        }
+    }
+    true
+}
+
+fn add(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, frontier: Millis) {
+    let Some(slot) = slots.get_mut(&job.id) else { return };
+    if slot.version.is_some() {
+        return;
+    }
+    slot.version = Some(job.version);
+    slot.frontier = frontier;
+    slot.new = Some(job.clone());
+    claim(slot, keys, job);
+}
+
+fn remove(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job) {
+    let Some(slot) = slots.get_mut(&job.id) else { return };
+    if slot.version.is_none_or(|version| version > job.version) {
+        return;
+    }
+    if let Some(key) = slot.live_key.take() {
+        keys.free(&job.queue, &key, job.id);
+    }
+    (slot.version, slot.new, slot.state, slot.body) = (None, None, None, None);
+}
+
+/// Gives the row the key that the job holds, unless another job has it. That cannot be where the broker and this store
+/// agree; where they do not, a job without its key is better than a lost one.
+fn claim(slot: &mut Slot, keys: &mut Keys, job: &Job) {
+    let wanted = job.live_key();
+    if wanted == slot.live_key.as_ref() {
+        return;
+    }
+    if let Some(old) = slot.live_key.take() {
+        keys.free(&job.queue, &old, job.id);
+    }
+    let Some(key) = wanted else { return };
+    match keys.holder(&job.queue, key) {
+        Some(holder) if holder != job.id => {
+            tracing::warn!(id = %job.id, %holder, queue = &*job.queue, key = &**key, "a key is held by another job");
+        }
+        _ => {
+            keys.take(&job.queue, key, job.id);
+            slot.live_key = Some(key.clone());
+        }
+    }
+}
+
+async fn write<S: Session>(session: &mut S, slots: BTreeMap<JobId, Slot>, tallies: &mut Tallies) -> Result<(), Fault> {
+    let (mut gone, mut untagged, mut tagged) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut without, mut with, mut bodies, mut new) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (id, slot) in &slots {
+        let row = |job| Inserted { job, bucket: bucket(job.due_at, slot.frontier), live_key: slot.live_key.as_ref() };
+        if let Some(job) = &slot.new {
+            tallies.add(&job.queue, job.stage, 1);
+            new.push(row(job));
+        }
+        let Some(stored) = &slot.stored else { continue };
+        if slot.version.is_none() {
+            gone.push(*id);
+            untagged.extend(stored.tags.iter().map(|tag| (&**tag, *id)));
+            tallies.add(&stored.queue, stored.stage, -1);
+            continue;
+        }
+        let Some(job) = &slot.state else { continue };
+        if stored.stage != job.stage {
+            tallies.moved(&stored.queue, stored.stage, job.stage);
+        }
+        // Keys are freed before they are taken.
+        if slot.live_key.is_none() {
+            without.push(row(job));
+        } else {
+            with.push(row(job));
+        }
+        if let Some(body) = &slot.body {
+            bodies.push(body);
+            if *stored.tags != *body.tags {
+                untagged.extend(stored.tags.iter().map(|tag| (&**tag, *id)));
+                tagged.extend(body.tags.iter().map(|tag| (&**tag, *id)));
+            }
+        }
+    }
+    if !gone.is_empty() {
+        session.delete(&gone).await?;
+    }
+    if !untagged.is_empty() {
+        session.untag(&untagged).await?;
+    }
+    for rows in [without, with] {
+        if !rows.is_empty() {
+            session.change(&rows).await?;
+        }
+    }
+    if !bodies.is_empty() {
+        session.rewrite(&bodies).await?;
+    }
+    if !tagged.is_empty() {
+        session.tag(&tagged).await?;
+    }
+    insert(session, &new).await
+}

@@ -1,0 +1,190 @@
+//! What waits for the writers: new jobs and outcomes, bounded by a semaphore that callers wait for, and leases, bounded
+//! by dropping.
+
+use duetime_core::ports::{LeaseNote, Note, Recorded};
+use duetime_core::{Error, Job, JobId, Millis};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// What may wait, in rows and KiB of payload.
+const WEIGHT_MAX: u32 = 128 << 10;
+/// Weight after which a transaction takes no further task.
+const WEIGHT_PER_TRANSACTION: u32 = 4_096;
+/// Leases that wait at most; further ones are dropped, which is harmless.
+const LEASES_MAX: usize = 100_000;
+/// Leases in one transaction.
+const LEASES_PER_TRANSACTION: usize = 4_096;
+
+/// What is to be written.
+pub(super) enum Work {
+    /// New jobs.
+    Record(Vec<Job>, oneshot::Sender<Result<Vec<Recorded>, Error>>),
+    /// What became of jobs.
+    Note(Vec<Note>, oneshot::Sender<Result<(), Error>>),
+}
+
+/// What is to be written for somebody who waits.
+pub(super) struct Task {
+    pub(super) work: Work,
+    pub(super) frontier: Millis,
+    weight: u32,
+    /// Its place in the queue, given back when it is done.
+    _permit: OwnedSemaphorePermit,
+}
+
+/// What one transaction is to do.
+#[derive(Default)]
+pub(super) struct Batch {
+    /// In the order in which they came.
+    pub(super) tasks: Vec<Task>,
+    /// One at most for each job.
+    pub(super) leases: Vec<LeaseNote>,
+}
+
+/// The writers' queue.
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    filled: Notify,
+    room: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    tasks: VecDeque<Task>,
+    leases: HashMap<JobId, LeaseNote>,
+    is_closed: bool,
+}
+
+impl Queue {
+    pub(super) fn new() -> Self {
+        let room = Arc::new(Semaphore::new(WEIGHT_MAX as usize));
+        Self { waiting: Mutex::default(), filled: Notify::new(), room }
+    }
+
+    /// Has new jobs written, and waits until they are.
+    pub(super) async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error> {
+        let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
+        let weight = jobs.len() + bytes / 1024;
+        let (reply, answer) = oneshot::channel();
+        self.push(weight, Work::Record(jobs, reply), frontier).await?;
+        answer.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    /// Has outcomes written, and waits until they are.
+    pub(super) async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error> {
+        let body = |note: &Note| match note {
+            Note::Rewritten(job) => job.payload.len(),
+            Note::Moved(_, copy) => copy.payload.len(),
+            Note::Changed(_) | Note::Removed(_) => 0,
+        };
+        let weight = notes.len() + notes.iter().map(body).sum::<usize>() / 1024;
+        let (reply, answer) = oneshot::channel();
+        self.push(weight, Work::Note(notes, reply), frontier).await?;
+        answer.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    async fn push(&self, weight: usize, work: Work, frontier: Millis) -> Result<(), Error> {
+        let weight = u32::try_from(weight).map_or(WEIGHT_MAX, |weight| weight.clamp(1, WEIGHT_MAX));
+        let permit = self.room.clone().acquire_many_owned(weight).await.map_err(|_| Error::Stopping)?;
+        let mut waiting = self.waiting();
+        if waiting.is_closed {
+            return Err(Error::Stopping);
+        }
+        waiting.tasks.push_back(Task { work, frontier, weight, _permit: permit });
+        drop(waiting);
+        self.filled.notify_one();
+        Ok(())
+    }
+
+    /// Takes leases, to be written soon.
+    pub(super) fn lease(&self, leases: Vec<LeaseNote>) {
+        let mut waiting = self.waiting();
+        for lease in leases {
+            let has_room = waiting.leases.len() < LEASES_MAX;
+            match waiting.leases.get_mut(&lease.id) {
+                Some(known) if known.version < lease.version => *known = lease,
+                None if has_room => {
+                    waiting.leases.insert(lease.id, lease);
+                }
+                _ => {}
+            }
+        }
+        drop(waiting);
+        self.filled.notify_one();
+    }
+
+    /// Drops the leases that these notes end before they were written.
+    pub(super) fn end_leases(&self, notes: &[Note]) {
+        let mut waiting = self.waiting();
+        if waiting.leases.is_empty() {
+            return;
+        }
+        for job in notes.iter().map(Note::job) {
+            if waiting.leases.get(&job.id).is_some_and(|lease| lease.version < job.version) {
+                waiting.leases.remove(&job.id);
+            }
+        }
+    }
+
+    /// Waits for something to do; `None` when closed and empty.
+    pub(super) async fn take(&self) -> Option<Batch> {
+        loop {
+            let filled = self.filled.notified();
+            {
+                let mut waiting = self.waiting();
+                if let Some(batch) = waiting.batch() {
+                    if !waiting.is_empty() {
+                        self.filled.notify_one();
+                    }
+                    return Some(batch);
+                }
+                if waiting.is_closed {
+                    // For the next writer.
+                    self.filled.notify_one();
+                    return None;
+                }
+            }
+            filled.await;
+        }
+    }
+
+    /// Refuses new tasks; those that wait are still done.
+    pub(super) fn close(&self) {
+        self.waiting().is_closed = true;
+        self.room.close();
+        self.filled.notify_one();
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.leases.is_empty()
+    }
+
+    fn batch(&mut self) -> Option<Batch> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut batch = Batch::default();
+        let mut weight = 0;
+        while weight < WEIGHT_PER_TRANSACTION
+            && let Some(task) = self.tasks.pop_front()
+        {
+            weight += task.weight;
+            batch.tasks.push(task);
+        }
+        let ids: Vec<JobId> = self.leases.keys().copied().take(LEASES_PER_TRANSACTION).collect();
+        batch.leases.extend(ids.iter().filter_map(|id| self.leases.remove(id)));
+        batch.leases.sort_unstable_by_key(|lease| lease.id);
+        Some(batch)
+    }
+}
+
+fn stopped() -> Error {
+    Error::Unavailable("its writer has stopped; start this process anew".into())
+}

@@ -1,0 +1,65 @@
+//! New jobs.
+
+use super::fault::Fault;
+use super::keys::Keys;
+use super::row::Inserted;
+use super::session::Session;
+use super::tally::Tallies;
+use duetime_core::JobId;
+use duetime_core::ports::Recorded;
+use std::collections::HashSet;
+
+/// Records jobs, each for itself, in their order. Where another transaction recorded one of them or took one of their
+/// keys meanwhile, that is a race: with care, the ids are looked for, too.
+pub(super) async fn record<S: Session>(
+    session: &mut S,
+    jobs: &[Inserted<'_>],
+    tallies: &mut Tallies,
+    is_careful: bool,
+) -> Result<Vec<Recorded>, Fault> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let key = |row: &Inserted<'_>| row.live_key.map(|key| (row.job.queue.clone(), key.clone()));
+    let mut keys = Keys::read(session, jobs.iter().filter_map(key).collect()).await?;
+    let holder = |keys: &Keys, row: &Inserted<'_>| row.live_key.and_then(|key| keys.holder(&row.job.queue, key));
+    let doubtful = jobs.iter().filter(|row| is_careful || holder(&keys, row).is_some());
+    let doubtful: Vec<JobId> = doubtful.map(|row| row.job.id).collect();
+    let mut known: HashSet<JobId> = HashSet::with_capacity(jobs.len());
+    if !doubtful.is_empty() {
+        known.extend(session.known(&doubtful).await?);
+    }
+
+    let mut rows = Vec::with_capacity(jobs.len());
+    let mut recorded = Vec::with_capacity(jobs.len());
+    for row in jobs {
+        recorded.push(if known.contains(&row.job.id) {
+            Recorded::Repeat
+        } else if let Some(holder) = holder(&keys, row) {
+            Recorded::KeyHeld(holder)
+        } else {
+            known.insert(row.job.id);
+            if let Some(key) = row.live_key {
+                keys.take(&row.job.queue, key, row.job.id);
+            }
+            tallies.add(&row.job.queue, row.job.stage, 1);
+            rows.push(*row);
+            Recorded::Created
+        });
+    }
+    insert(session, &rows).await?;
+    Ok(recorded)
+}
+
+/// Inserts rows that nothing is known to stand against.
+pub(super) async fn insert<S: Session>(session: &mut S, rows: &[Inserted<'_>]) -> Result<(), Fault> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let inserted = session.insert(rows).await?;
+    if inserted != rows.len() {
+        return Err(Fault::Race(format!("{} of {} rows were new", inserted, rows.len())));
+    }
+    let tags: Vec<_> = rows.iter().flat_map(|row| row.job.tags.iter().map(|tag| (&**tag, row.job.id))).collect();
+    if tags.is_empty() { Ok(()) } else { session.tag(&tags).await }
+}

@@ -1,0 +1,56 @@
+//! A writer: it takes what waits, has it written in one transaction, and answers. Where that fails for a reason that may
+//! be one task's, each is tried by itself, so that an error reaches only those that it belongs to.
+
+use super::call::call;
+use super::group::Group;
+use super::queue::{Batch, Queue, Task, Work};
+use super::session::Database;
+use duetime_core::Error;
+use duetime_core::ports::{LeaseNote, Recorded};
+use std::sync::Arc;
+
+/// Works until the queue is closed and empty.
+pub(super) async fn work<D: Database>(database: Arc<D>, queue: Arc<Queue>) {
+    while let Some(Batch { tasks, leases }) = queue.take().await {
+        match call(&*database, Group::new(&tasks, &leases)).await {
+            Err(error) if !error.is_retryable() && tasks.len() > 1 => {
+                tracing::debug!(%error, tasks = tasks.len(), "a transaction failed; its tasks are run one by one");
+                for task in tasks {
+                    let found = call(&*database, Group::new(std::slice::from_ref(&task), &[])).await;
+                    answer(vec![task], &found);
+                }
+                warn(call(&*database, Group::new(&[], &leases)).await, &leases);
+            }
+            found => {
+                if tasks.is_empty() {
+                    warn(found, &leases);
+                } else {
+                    answer(tasks, &found);
+                }
+            }
+        }
+    }
+}
+
+fn warn(outcome: Result<Vec<Recorded>, Error>, leases: &[LeaseNote]) {
+    if let Err(error) = outcome {
+        tracing::warn!(%error, leases = leases.len(), "leases were not noted");
+    }
+}
+
+/// Tells each caller; who asked may have gone.
+fn answer(tasks: Vec<Task>, found: &Result<Vec<Recorded>, Error>) {
+    let mut at = 0;
+    for Task { work, .. } in tasks {
+        match work {
+            Work::Note(_, reply) => {
+                let _ = reply.send(found.as_ref().map(|_| ()).map_err(Clone::clone));
+            }
+            Work::Record(jobs, reply) => {
+                let own = at..at + jobs.len();
+                at = own.end;
+                let _ = reply.send(found.as_ref().map(|found| found[own].to_vec()).map_err(Clone::clone));
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The ledger in MySQL and MariaDB: the conformance suite, and what only such a server can do to it.
+
+#[path = "mysql_ledger/faults.rs"]
+mod faults;
+#[path = "mysql_ledger/migrate.rs"]
+mod migrate;
+#[path = "mysql_ledger/plans.rs"]
+mod plans;
+#[path = "mysql_ledger/server.rs"]
+mod server;
+
+mod suite {
+    use super::server::{OPTIONS, database};
+    use duetime_core::testing::ledger_suite::Subject;
+    use duetime_store::mysql::MySql;
+    use std::sync::Arc;
+
+    async fn subject() -> Subject {
+        let url = database().await;
+        let store = Arc::new(MySql::connect(&url, OPTIONS).await.expect("a new database"));
+        Subject { ledger: store.clone(), registry: store, keep: Box::new(()) }
+    }
+
+    duetime_core::ledger_suite!(subject);
+}

@@ -1,0 +1,48 @@
+//! Query plans, as they are made: no question reads a whole table or sorts.
+
+use super::server::{OPTIONS, client, database};
+use duetime_core::ports::Ledger;
+use duetime_core::testing::ledger_suite::fixture::{FRONTIER, id, job_with, text};
+use duetime_store::mysql::MySql;
+use mysql_async::prelude::Queryable;
+
+#[tokio::test]
+async fn every_question_has_its_index() {
+    let url = database().await;
+    let store = MySql::connect(&url, OPTIONS).await.unwrap();
+    let row = |n| {
+        job_with(n, |job| {
+            job.key = Some(text(&format!("k{n}")));
+            job.tags = [text(&format!("t{}", n % 7))].into();
+        })
+    };
+    for from in [1, 5_001] {
+        store.record((from..from + 5_000).map(row).collect(), FRONTIER).await.unwrap();
+    }
+    let mut client = client(&url).await;
+    client.query_drop("ANALYZE TABLE duetime_jobs, duetime_tags, duetime_tallies").await.unwrap();
+    for (sql, index) in duetime_store::mysql::questions() {
+        let places = sql.split('?').take(sql.matches('?').count());
+        let values = (1..).zip(places).map(|(n, before)| match before.rsplit(' ').nth(2) {
+            Some("queue" | "j.queue") => "default".into(),
+            Some("j.job_key") => "k1".into(),
+            Some("state" | "j.state") => 1.into(),
+            Some("tag") => "t1".into(),
+            _ if before.ends_with("LIMIT ") => 10.into(),
+            _ => id(n).get().into(),
+        });
+        let values = mysql_async::Params::Positional(values.collect());
+        let steps: Vec<mysql_async::Row> = client.exec(format!("EXPLAIN {sql}"), values).await.unwrap();
+        let mut used = Vec::new();
+        for step in steps {
+            let text = |name: &str| step.get::<Option<String>, _>(name).flatten().unwrap_or_default();
+            let (table, how, key) = (text("table"), text("type"), text("key"));
+            // What was sent along is read whole.
+            let is_sent = table.starts_with('<') || table.is_empty() || table == "u";
+            assert!(is_sent || how != "ALL" && !key.is_empty(), "{sql}: {table} {how} {key}");
+            assert!(is_sent || !text("Extra").contains("filesort"), "{sql}: {table} {}", text("Extra"));
+            used.push(key);
+        }
+        assert!(used.iter().any(|used| used == index), "{sql}: {used:?}");
+    }
+}

@@ -1,0 +1,25 @@
+//! The ledger in PostgreSQL: the conformance suite, and what only such a server can do to it.
+
+#[path = "postgres_ledger/faults.rs"]
+mod faults;
+#[path = "postgres_ledger/migrate.rs"]
+mod migrate;
+#[path = "postgres_ledger/plans.rs"]
+mod plans;
+#[path = "postgres_ledger/server.rs"]
+mod server;
+
+mod suite {
+    use super::server::{OPTIONS, schema};
+    use duetime_core::testing::ledger_suite::Subject;
+    use duetime_store::postgres::Postgres;
+    use std::sync::Arc;
+
+    async fn subject() -> Subject {
+        let url = schema().await;
+        let store = Arc::new(Postgres::connect(&url, OPTIONS).await.expect("a new schema"));
+        Subject { ledger: store.clone(), registry: store, keep: Box::new(()) }
+    }
+
+    duetime_core::ledger_suite!(subject);
+}

@@ -1,0 +1,123 @@
+//! A server that goes away and comes back.
+
+use super::server::{OPTIONS, client, database};
+use duetime_core::Error;
+use duetime_core::job::Stage;
+use duetime_core::ports::Selector;
+use duetime_core::ports::{Ledger, Recorded, Registry};
+use duetime_core::testing::ledger_suite::fixture::{FRONTIER, NOW, all, ended, found, id, job, keyed, note, record};
+use duetime_store::postgres::{Options, Postgres};
+use duetime_store::testing::PostgresServer;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Long enough for a server to be there again.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Asks until it is answered; every error on the way may be tried again.
+async fn until_answered<T, F: Future<Output = Result<T, Error>>>(mut ask: impl FnMut() -> F) -> T {
+    let answered = async {
+        loop {
+            match ask().await {
+                Ok(answer) => return answer,
+                Err(error) => assert!(error.is_retryable(), "{error}"),
+            }
+        }
+    };
+    tokio::time::timeout(WAIT_MAX, answered).await.expect("it works again")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_server_is_away_for_a_while_and_loses_nothing() {
+    let mut server = tokio::task::spawn_blocking(|| PostgresServer::with(true, &[])).await.unwrap();
+    let store = Postgres::connect(&server.url(), Options::default()).await.unwrap();
+    record(&store, &[job(1), keyed(2, "k")]).await;
+    let mut server = tokio::task::spawn_blocking(move || {
+        server.kill();
+        server
+    })
+    .await
+    .unwrap();
+    for error in [
+        store.record(vec![job(3)], FRONTIER).await.unwrap_err(),
+        store.get(&[id(1)]).await.unwrap_err(),
+        store.allot(1, NOW).await.unwrap_err(),
+        store.document("queue", "q").await.unwrap_err(),
+    ] {
+        assert!(error.code() == "store_unavailable" && error.is_retryable(), "{error}");
+    }
+    let server = tokio::task::spawn_blocking(move || {
+        server.start_again();
+        server
+    })
+    .await
+    .unwrap();
+    assert_eq!(until_answered(|| store.record(vec![job(3)], FRONTIER)).await, [Recorded::Created]);
+    assert_eq!(found(&store, all(Selector::All)).await, [1, 2, 3]);
+    assert_eq!(store.record(vec![keyed(4, "k")], FRONTIER).await.unwrap(), [Recorded::KeyHeld(id(2))]);
+    store.close().await.unwrap();
+    drop(server);
+}
+
+/// Whatever happens to the connections of many callers, each job is there once, and was told to be created.
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_connections_are_replaced() {
+    let url = database().await;
+    let store = Arc::new(Postgres::connect(&url, OPTIONS).await.unwrap());
+    let admin = client(&url).await;
+    let pushes = tokio::spawn({
+        let store = store.clone();
+        async move {
+            for n in 1..=300 {
+                let recorded = until_answered(|| store.record(vec![job(n)], FRONTIER)).await;
+                assert!(matches!(recorded[..], [Recorded::Created | Recorded::Repeat]), "{recorded:?}");
+            }
+        }
+    });
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    while !pushes.is_finished() {
+        admin.query(end, &[]).await.unwrap();
+        store.get(&[id(1)]).await.map(drop).unwrap_or_else(|error| assert!(error.is_retryable(), "{error}"));
+    }
+    pushes.await.unwrap();
+    assert_eq!(found(&*store, all(Selector::All)).await, (1..=300).collect::<Vec<_>>());
+    assert_eq!(store.tallies().await.unwrap()[0].1.pending, 300);
+}
+
+#[tokio::test]
+async fn a_wrong_address_is_told_soon() {
+    let error = Postgres::connect("postgres://nobody@127.0.0.1:9/none", Options::default()).await.unwrap_err();
+    assert_eq!(error.code(), "store_unavailable");
+}
+
+/// Two stores on one database, as of two nodes.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_nodes_share_a_database() {
+    let url = database().await;
+    let nodes = [0, 1].map(|_| Postgres::connect(&url, OPTIONS));
+    let [first, second] = nodes;
+    let (first, second) = (Arc::new(first.await.unwrap()), Arc::new(second.await.unwrap()));
+    let pushes: Vec<_> = (1..=200)
+        .map(|n| {
+            let node = if n % 2 == 0 { first.clone() } else { second.clone() };
+            // Keys in both orders, so that transactions meet.
+            let batch: Vec<_> =
+                (0..10).map(|m| keyed(n * 10 + m, &format!("k{}", if n % 2 == 0 { m } else { 9 - m }))).collect();
+            tokio::spawn(async move { node.record(batch, FRONTIER).await.unwrap() })
+        })
+        .collect();
+    let mut created = 0;
+    for push in pushes {
+        let recorded = push.await.unwrap();
+        created += recorded.iter().filter(|&&recorded| recorded == Recorded::Created).count();
+    }
+    assert_eq!(created, 10);
+    let held = found(&*first, all(Selector::All)).await;
+    assert_eq!(held.len(), 10);
+    let rows = second.get(&held.iter().map(|&n| id(n)).collect::<Vec<_>>()).await.unwrap();
+    let rows: Vec<_> = rows.into_iter().flatten().map(|job| ended(&job, Stage::Succeeded)).collect();
+    tokio::join!(note(&*first, &rows), note(&*second, &rows));
+    assert_eq!(first.tallies().await.unwrap()[0].1.succeeded, 10);
+}
