@@ -1,13 +1,19 @@
 //! Where Duetime keeps jobs.
 //!
+//! - [`ledger`]: the ledger that an address names (features `mysql`, `postgres`).
 //! - [`mysql`]: a ledger in MySQL or MariaDB (feature `mysql`).
+//! - [`pair`]: Redis beside such a ledger.
 //! - [`postgres`]: a ledger in PostgreSQL (feature `postgres`).
 //! - [`redis`]: live jobs of many processes, with or without a ledger beside it (feature `redis`).
 //! - [`sqlite`]: a ledger in a file, or in memory (feature `sqlite`).
 //! - [`testing`]: private servers for tests (feature `testing`).
 
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub mod ledger;
 #[cfg(feature = "mysql")]
 pub mod mysql;
+#[cfg(all(feature = "redis", any(feature = "mysql", feature = "postgres")))]
+pub mod pair;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]

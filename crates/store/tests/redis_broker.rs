@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 async fn broker(clock: Arc<ManualClock>) -> Arc<dyn Broker> {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let url = format!("{}?namespace=case{}", shared_redis().url(), LAST.fetch_add(1, Ordering::Relaxed));
-    let options = Options { is_ledger: false, clock: Some(clock), ..Options::default() };
+    let options = Options { beside: Some("test".into()), clock: Some(clock), ..Options::default() };
     Arc::new(Redis::connect(&url, options).await.expect("connected"))
 }
 

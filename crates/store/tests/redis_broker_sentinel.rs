@@ -12,7 +12,7 @@ async fn broker(clock: Arc<ManualClock>) -> Arc<dyn Broker> {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let servers = SERVERS.get_or_init(RedisSentinel::start);
     let url = format!("{}?namespace=case{}", servers.url(), LAST.fetch_add(1, Ordering::Relaxed));
-    let options = Options { is_ledger: false, clock: Some(clock), ..Options::default() };
+    let options = Options { beside: Some("test".into()), clock: Some(clock), ..Options::default() };
     Arc::new(Redis::connect(&url, options).await.expect("connected"))
 }
 

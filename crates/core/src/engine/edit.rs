@@ -135,7 +135,9 @@ impl Engine {
         let removes = |edit: &Edit| matches!(edit.change, Change::Delete);
         let targets: Vec<(JobId, bool)> = edits.iter().map(|edit| (edit.id, removes(edit))).collect();
         let now = self.now();
-        match self.ledger.edit(edits, now, self.frontier.get()).await {
+        // Where the broker is shared they are left to its loader, lest a crash before the put below loses them.
+        let frontier = if self.is_shared() { 0 } else { self.frontier.get() };
+        match self.ledger.edit(edits, now, frontier).await {
             Ok(edited) => {
                 self.settle_tombs(&targets, &edited, now).await;
                 edited.into_iter().map(Ok).collect()
@@ -161,7 +163,7 @@ impl Engine {
                 Edited::Unfit { .. } | Edited::KeyHeld(..) | Edited::Unknown => (id, 0),
             });
         }
-        let told = self.broker.forget(&versions, Millis::MAX).await;
+        let told = self.broker.forget(&versions, Millis::MAX).await.map(|outdated| self.stray(outdated.into_iter()));
         if let Err(error) = told.and(self.hold(jobs, now).await) {
             tracing::warn!(%error, "a job that was edited in the ledger is not in the broker yet");
         }

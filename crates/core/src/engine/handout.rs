@@ -54,7 +54,7 @@ impl Engine {
         if !reserved.notes.is_empty() {
             // Leases of jobs that were given back a moment ago. Nobody waits for these either.
             let (engine, notes) = (self.clone(), reserved.notes);
-            self.tasks.spawn(async move { engine.record(notes).await });
+            self.tasks.spawn(async move { engine.record_soon(notes).await });
         }
         let refused = self.refusals(reserved.refused).await?;
         Ok(Handout { leases: reserved.leases, next_due_at: reserved.next_at, refused, recorded: true })
@@ -83,7 +83,7 @@ impl Engine {
         self.carry(async move {
             engine.check_backlog()?;
             let reserved = engine.broker.reserve(reserve).await?;
-            let recorded = engine.record(reserved.notes).await;
+            let recorded = engine.record_soon(reserved.notes).await;
             let refused = engine.refusals(reserved.refused).await?;
             Ok(Handout { leases: reserved.leases, next_due_at: reserved.next_at, refused, recorded })
         })

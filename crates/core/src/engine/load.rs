@@ -1,7 +1,10 @@
 //! The horizon: what is due within it is in the broker.
 //!
 //! The *frontier* is the instant up to which that holds. It moves on by buckets; whoever records a job looks at it
-//! after the commit, and the loader reads a bucket after having moved it, so one of the two puts the job.
+//! after the commit, and the loader reads a bucket after having moved it, so one of the two puts the job. The broker
+//! knows it, too, before the bucket is read: it lets go of no job that the loader may have passed.
+//!
+//! Where several processes share the broker, only one of them loads (`lead`), and what it has put is filed as near.
 
 use super::Engine;
 use super::wait::LOOK_AGAIN;
@@ -12,31 +15,23 @@ use crate::job::Job;
 use crate::limits::STEP_JOBS_MAX;
 use crate::ports::{BUCKET_MS, Cursor, Put};
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::{RwLock, RwLockReadGuard};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Rows read at once.
 const PAGE_JOBS: usize = 4_000;
 /// Between two lines of progress while loading.
-const PROGRESS_JOBS: u64 = 500_000;
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+/// How long a push waits for a broker of several processes: then its jobs are left to the loader.
+const HOLD_MAX: Duration = Duration::from_secs(1);
 /// What is degraded while the ledger cannot be read.
-const LOADING: &str = "jobs are not loaded";
+pub(super) const LOADING: &str = "jobs are not loaded";
+/// What is degraded while a shared broker takes no jobs.
+const HOLDING: &str = "jobs that are due soon wait in the ledger for the broker";
 
 #[derive(Debug, Default)]
 pub(super) struct Frontier {
     at: AtomicU64,
-    gate: RwLock<()>,
-}
-
-/// A frontier that does not move.
-pub(super) struct Still<'a> {
-    at: Millis,
-    _gate: RwLockReadGuard<'a, ()>,
-}
-
-impl Still<'_> {
-    pub(super) fn at(&self) -> Millis {
-        self.at
-    }
 }
 
 impl Frontier {
@@ -44,46 +39,109 @@ impl Frontier {
         self.at.load(Ordering::SeqCst)
     }
 
-    pub(super) async fn hold(&self) -> Still<'_> {
-        let gate = self.gate.read().await;
-        Still { at: self.get(), _gate: gate }
+    /// Moves on to the end of the bucket in which `until` lies.
+    pub(super) fn advance(&self, until: Millis) {
+        let next = until.div_ceil(BUCKET_MS).saturating_mul(BUCKET_MS);
+        self.at.fetch_max(next, Ordering::SeqCst);
+    }
+}
+
+/// What was put, and how fast.
+#[derive(Debug)]
+pub(super) struct Progress {
+    jobs: u64,
+    told_at: Instant,
+}
+
+impl Progress {
+    pub(super) fn begin() -> Self {
+        Self { jobs: 0, told_at: Instant::now() }
     }
 
-    /// Moves on to the end of the bucket in which `until` lies; answers whether it moved.
-    pub(super) async fn advance(&self, until: Millis) -> bool {
-        let next = until.div_ceil(BUCKET_MS).saturating_mul(BUCKET_MS);
-        if next <= self.get() {
-            return false;
+    pub(super) fn add(&mut self, jobs: usize) {
+        self.jobs += jobs as u64;
+        if self.told_at.elapsed() >= PROGRESS_EVERY {
+            self.told_at = Instant::now();
+            tracing::info!(jobs = self.jobs, "loading jobs that are due soon");
         }
-        let _gate = self.gate.write().await;
-        self.at.fetch_max(next, Ordering::SeqCst) < next
+    }
+
+    pub(super) fn end(self) {
+        if self.jobs > 0 {
+            tracing::info!(jobs = self.jobs, "loaded the jobs that are due soon");
+        }
     }
 }
 
 impl Engine {
+    /// Whether several processes share the broker, and the ledger beside it.
+    pub(super) fn is_shared(&self) -> bool {
+        !self.broker.is_volatile() && !self.ledger.is_broker()
+    }
+
     /// Puts those of these jobs into the broker that are due before the frontier. `read_at` is the broker's clock
-    /// before they were read from the ledger, or recorded there.
+    /// before they were read from the ledger, or recorded there. Where a shared broker does not take them, they are
+    /// left to the loader.
     pub(super) async fn hold(&self, mut jobs: Vec<Job>, read_at: Millis) -> Result<(), Error> {
         if self.ledger.is_broker() {
             return Ok(());
         }
         let frontier = self.frontier.get();
         jobs.retain(|job| job.due_at < frontier);
-        self.put(jobs, read_at).await
-    }
-
-    /// Puts all of these jobs that are pending, also those beyond the frontier: what a page of the ledger held is
-    /// filed as due before a frontier that may have been a later one, before the clock was set back.
-    async fn put(&self, mut jobs: Vec<Job>, read_at: Millis) -> Result<(), Error> {
-        jobs.retain(Job::is_pending);
         if jobs.is_empty() {
             return Ok(());
         }
+        if !self.is_shared() {
+            return self.put(jobs, read_at).await.map(drop);
+        }
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        match tokio::time::timeout(HOLD_MAX, self.put(jobs, read_at)).await {
+            Ok(Ok(_)) => self.status.mend(HOLDING),
+            Ok(Err(error)) => self.leave(&ids, &error),
+            Err(_) => self.leave(&ids, &Error::Unavailable("the broker gave no answer".into())),
+        }
+        self.find_strays().await
+    }
+
+    fn leave(&self, ids: &[JobId], error: &Error) {
+        self.status.degrade(HOLDING, error);
+        self.stray(ids.iter().copied());
+    }
+
+    /// Puts all of these jobs that are pending, also those beyond the frontier: what a page of the ledger held is
+    /// filed as due before a frontier that may have been a later one, before the clock was set back. Answers which of
+    /// them the broker holds.
+    pub(super) async fn put(&self, mut jobs: Vec<Job>, read_at: Millis) -> Result<Vec<(JobId, u64)>, Error> {
+        jobs.retain(Job::is_pending);
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let versions: Vec<(JobId, u64)> = jobs.iter().map(|job| (job.id, job.version)).collect();
         let puts = self.broker.put(jobs, read_at).await?;
-        let refused = ids.into_iter().zip(puts).filter(|(_, put)| *put != Put::Held).map(|(id, _)| id);
-        self.strays.lock().expect("no panic under this lock").extend(refused);
-        Ok(())
+        let mut held = Vec::with_capacity(versions.len());
+        let refused = versions.into_iter().zip(puts).filter_map(|(version, put)| match put {
+            Put::Held => {
+                held.push(version);
+                None
+            }
+            _ => Some(version.0),
+        });
+        let refused: Vec<JobId> = refused.collect();
+        self.stray(refused.into_iter());
+        Ok(held)
+    }
+
+    /// The broker does not hold these as they are in the ledger: they are read anew.
+    pub(super) fn stray(&self, ids: impl Iterator<Item = JobId>) {
+        self.strays.lock().expect("no panic under this lock").extend(ids);
+    }
+
+    /// Moves the frontier on with the clock.
+    pub(super) async fn advance(&self) -> Result<Millis, Error> {
+        self.frontier.advance(self.now().saturating_add(self.options.horizon_ms));
+        let frontier = self.frontier.get();
+        self.broker.set_frontier(frontier).await?;
+        Ok(frontier)
     }
 
     /// Restores the leases that were noted. Must end before anything is served: their holders may settle at once.
@@ -101,17 +159,7 @@ impl Engine {
         let mut after = None;
         let mut loaded_until = 0;
         loop {
-            self.frontier.advance(self.now().saturating_add(self.options.horizon_ms)).await;
-            let frontier = self.frontier.get();
-            let mut loaded = Ok(());
-            if loaded_until < frontier {
-                loaded = self.load_until(frontier, &mut after).await;
-                if loaded.is_ok() {
-                    (loaded_until, after) = (frontier, Some(end_before(frontier)));
-                    self.status.loaded();
-                }
-            }
-            match loaded.and(self.find_strays().await) {
+            match self.load_entering(&mut loaded_until, &mut after).await {
                 Ok(()) => self.status.mend(LOADING),
                 Err(error) => self.status.degrade(LOADING, &error),
             }
@@ -119,46 +167,63 @@ impl Engine {
         }
     }
 
-    async fn load_until(&self, frontier: Millis, after: &mut Option<Cursor>) -> Result<(), Error> {
-        let mut count = 0;
-        loop {
-            let read_at = self.now();
-            let page = self.ledger.pending(frontier, *after, PAGE_JOBS).await?;
-            let before = count;
-            count += page.jobs.len() as u64;
-            self.status.count_loaded(page.jobs.len() as u64);
-            self.put(page.jobs, read_at).await?;
-            if before / PROGRESS_JOBS != count / PROGRESS_JOBS {
-                tracing::info!(jobs = count, "loading jobs that are due soon");
+    async fn load_entering(&self, loaded_until: &mut Millis, after: &mut Option<Cursor>) -> Result<(), Error> {
+        let frontier = self.advance().await?;
+        if *loaded_until < frontier {
+            let mut progress = Progress::begin();
+            while let Some(held) = self.load_page(frontier, after).await? {
+                progress.add(held.len());
             }
-            match page.next {
-                Some(next) => *after = Some(next),
-                None => break,
-            }
+            progress.end();
+            (*loaded_until, *after) = (frontier, Some(end_before(frontier)));
+            self.status.set_loaded(true);
         }
-        if count > 0 {
-            tracing::info!(jobs = count, "loaded the jobs that are due soon");
+        self.find_strays().await
+    }
+
+    /// Puts a page of what is filed as due before `until`, and moves on behind it; answers what is held of it, and
+    /// nothing behind the last page.
+    pub(super) async fn load_page(
+        &self,
+        until: Millis,
+        after: &mut Option<Cursor>,
+    ) -> Result<Option<Vec<(JobId, u64)>>, Error> {
+        if after.is_some_and(|after| after == END) {
+            return Ok(None);
+        }
+        let read_at = self.now();
+        let page = self.ledger.pending(until, *after, PAGE_JOBS).await?;
+        self.status.count_loaded(page.jobs.len() as u64);
+        let held = self.put(page.jobs, read_at).await?;
+        *after = Some(page.next.unwrap_or(END));
+        Ok(Some(held))
+    }
+
+    /// Has jobs read anew that the broker refused to be put as they had been read: by the loader, where that may be
+    /// another process.
+    pub(super) async fn find_strays(&self) -> Result<(), Error> {
+        let strays = std::mem::take(&mut *self.strays.lock().expect("no panic under this lock"));
+        for (i, ids) in strays.chunks(STEP_JOBS_MAX).enumerate() {
+            if let Err(error) = self.find_again(ids).await {
+                self.stray(strays[i * STEP_JOBS_MAX..].iter().copied());
+                return Err(error);
+            }
         }
         Ok(())
     }
 
-    /// Reads jobs anew that the broker refused to be put as they had been read.
-    async fn find_strays(&self) -> Result<(), Error> {
-        let strays = std::mem::take(&mut *self.strays.lock().expect("no panic under this lock"));
-        for (i, ids) in strays.chunks(STEP_JOBS_MAX).enumerate() {
-            let read_at = self.now();
-            match self.ledger.get(ids).await {
-                Ok(rows) => self.put(rows.into_iter().flatten().collect(), read_at).await?,
-                Err(error) => {
-                    let left = &strays[i * STEP_JOBS_MAX..];
-                    self.strays.lock().expect("no panic under this lock").extend(left);
-                    return Err(error);
-                }
-            }
+    async fn find_again(&self, ids: &[JobId]) -> Result<(), Error> {
+        if self.is_shared() {
+            return self.ledger.unloaded(ids).await;
         }
-        Ok(())
+        let read_at = self.now();
+        let rows = self.ledger.get(ids).await?;
+        self.put(rows.into_iter().flatten().collect(), read_at).await.map(drop)
     }
 }
+
+/// Behind every page.
+const END: Cursor = Cursor { bucket: i64::MAX, id: u64::MAX };
 
 /// The end of the buckets that lie before the frontier.
 fn end_before(frontier: Millis) -> Cursor {

@@ -5,7 +5,8 @@
 //! dropped while they wait, they have leased or acquired nothing.
 //!
 //! In the background it loads what enters the horizon (`load`), takes back jobs whose lease is over
-//! (`settle`), records outcomes that were left over (`record`), wakes reserves (`wait`) and prunes.
+//! (`settle`), records outcomes that were left over (`record`), wakes reserves (`wait`) and prunes. Where several
+//! processes share a broker and a ledger, one of them does most of that for all (`lead`).
 //!
 //! It deliberately does not run business code, parse or render.
 
@@ -14,6 +15,7 @@ mod edit;
 mod find;
 mod handout;
 mod ids;
+mod lead;
 mod load;
 mod locks;
 mod parts;
@@ -92,6 +94,8 @@ impl Engine {
             ids: ids::Ids::default(),
             frontier: load::Frontier::default(),
             strays: Mutex::default(),
+            recorder: record::Recorder::default(),
+            role: lead::Role::default(),
             settings: queues::Settings::default(),
             configuring: tokio::sync::Mutex::default(),
             waiting: Arc::default(),
@@ -110,9 +114,15 @@ impl Engine {
         let bells = engine.bells.clone();
         engine.locks.start(Arc::new(move |name, owner| bells.ring(name, owner))).await?;
         engine.load_settings().await?;
-        engine.restore_leases().await?;
-        engine.frontier.advance(engine.now().saturating_add(options.horizon_ms)).await;
-        engine.in_background(|engine| async move { engine.load().await });
+        if engine.broker.is_volatile() {
+            engine.restore_leases().await?;
+        }
+        if engine.is_shared() {
+            engine.begin_to_share().await?;
+        } else {
+            engine.advance().await?;
+            engine.in_background(|engine| async move { engine.load().await });
+        }
         engine.in_background(|engine| async move { engine.reap().await });
         engine.in_background(|engine| async move { engine.drain().await });
         engine.in_background(|engine| async move { engine.prune().await });
@@ -145,7 +155,12 @@ impl Engine {
         self.stopping.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        self.drain_older(0).await;
+        if self.is_shared() {
+            self.record_rest().await;
+            self.leave_role().await;
+        } else {
+            self.drain_older(0).await;
+        }
         self.ledger.close().await
     }
 
@@ -195,7 +210,7 @@ impl Engine {
     async fn prune(&self) {
         loop {
             tokio::time::sleep(PRUNE_EVERY).await;
-            loop {
+            while !self.is_shared() || self.leads() {
                 match self.ledger.prune(self.options.retention, self.now(), STEP_JOBS_MAX).await {
                     Ok(STEP_JOBS_MAX) => {}
                     Ok(_) => break,

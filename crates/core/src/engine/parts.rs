@@ -1,6 +1,6 @@
 //! What an engine is made of.
 
-use super::{Options, ids, load, locks, queues, status, wait};
+use super::{Options, ids, lead, load, locks, queues, record, status, wait};
 use crate::id::JobId;
 use crate::ports::{Broker, Ledger, Locks, Registry};
 use crate::turns::Turns;
@@ -19,6 +19,10 @@ pub struct Parts {
     pub(super) frontier: load::Frontier,
     /// Jobs that the broker refused to be put as they were read, to be read anew.
     pub(super) strays: Mutex<Vec<JobId>>,
+    /// Notes that are recorded soon.
+    pub(super) recorder: record::Recorder,
+    /// Whether this process loads for all that share the broker.
+    pub(super) role: lead::Role,
     pub(super) settings: queues::Settings,
     pub(super) configuring: tokio::sync::Mutex<()>,
     pub(super) waiting: Arc<wait::Waiting>,

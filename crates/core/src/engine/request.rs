@@ -295,6 +295,9 @@ pub struct Options {
     pub retention: Retention,
     /// At so many outcomes that could not be recorded nothing more is handed out; by default 100,000.
     pub backlog_max: usize,
+    /// Whether the answer to a settle or a take waits until its outcome is in a ledger that several processes share; by
+    /// default it is in the broker then, and recorded a moment later. A ledger of this process alone has it always.
+    pub settles_recorded: bool,
 }
 
 impl Default for Options {
@@ -305,6 +308,7 @@ impl Default for Options {
             payload_bytes_max: PAYLOAD_BYTES_DEFAULT,
             retention: Retention::default(),
             backlog_max: 100_000,
+            settles_recorded: false,
         }
     }
 }

@@ -48,7 +48,7 @@ impl Engine {
         let ends: Vec<Option<(Receipt, Stage)>> =
             decisions.iter().map(|(receipt, made)| end_of(*receipt, made)).collect();
         let mut settled = self.broker.settle(decisions).await?;
-        let recorded = self.record(settled.notes).await;
+        let recorded = self.record_soon(settled.notes).await;
         self.find_settled(&ends, &mut settled.states).await;
         let mut states = settled.states.into_iter();
         let mut settlement = |receipt| match states.next().expect("the broker answers for each receipt") {
@@ -187,7 +187,7 @@ impl Engine {
         if !notes.is_empty() {
             // Jobs are ready again at once; a slow ledger must not hold up the next ones.
             let engine = self.clone();
-            self.tasks.spawn(async move { engine.record(notes).await });
+            self.tasks.spawn(async move { engine.record_soon(notes).await });
         }
         Ok(expired.next_ms)
     }

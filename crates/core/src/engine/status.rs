@@ -48,8 +48,9 @@ impl Status {
         self.loaded.fetch_add(jobs, Ordering::Relaxed);
     }
 
-    pub(super) fn loaded(&self) {
-        self.is_loaded.store(true, Ordering::Relaxed);
+    /// Whether all that is due soon is in the broker.
+    pub(super) fn set_loaded(&self, is_loaded: bool) {
+        self.is_loaded.store(is_loaded, Ordering::Relaxed);
     }
 
     /// How many jobs were loaded, and whether that is all for now.

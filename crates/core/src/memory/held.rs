@@ -48,6 +48,8 @@ pub(super) struct Held {
     keys: HashMap<(Arc<str>, Arc<str>), JobId>,
     pub(super) tombs: Tombs,
     pub(super) outbox: Outbox,
+    /// What waits for an instant before it is not let go of; unknown until it is told.
+    pub(super) frontier: Option<Millis>,
     pub(super) requests: Requests,
     pub(super) names: Names,
     /// Queues of which somebody is to be told once the lock is open again.
@@ -65,6 +67,7 @@ impl Held {
             keys: HashMap::new(),
             tombs: Tombs::default(),
             outbox: Outbox::default(),
+            frontier: None,
             requests: Requests::default(),
             names: Names::default(),
             to_wake: Vec::new(),
@@ -199,20 +202,26 @@ impl Held {
         Some(self.outbox.add(Note::Changed(job.clone()), now.mono))
     }
 
-    /// The ledger has the job in this version.
-    pub(super) fn forget(&mut self, id: JobId, version: u64, frontier: Millis, now: Now) {
+    /// The ledger has the job in this version; answers whether it was let go of since it waited here in a lower one.
+    pub(super) fn forget(&mut self, id: JobId, version: u64, frontier: Millis, now: Now) -> bool {
         self.tombs.drop_lapsed(now.mono);
         self.tombs.resolve(id, version, now.mono);
         let noted = self.outbox.forget(id, version);
+        let is_far = |due_at| self.frontier.is_some_and(|own| due_at >= own.max(frontier));
         if let Some(live) = self.live.get(id) {
-            if live.due_at >= frontier && live.version == version && live.run().is_none() {
+            let is_outdated = live.version < version;
+            if live.run().is_none() && (is_outdated || (live.version == version && is_far(live.due_at))) {
                 self.remove(id);
                 self.tombs.bury(id, version, None, now.mono);
+                return is_outdated;
             }
         } else if let Some(note) = noted {
             let job = note.job();
             self.tombs.bury(id, job.version, Some((job.epoch, job.stage)), now.mono);
+        } else if version > 0 {
+            self.tombs.raise(id, version, now.mono);
         }
+        false
     }
 
     /// Moves what has become due to ready, at most `limit` jobs; answers whether there is more.

@@ -191,9 +191,14 @@ impl Broker for Memory {
         }))
     }
 
-    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<(), Error> {
-        self.each(noted.to_vec(), |held, (id, version), now| held.forget(id, version, frontier, now));
+    async fn set_frontier(&self, frontier: Millis) -> Result<(), Error> {
+        self.with(|held, _| held.frontier = Some(held.frontier.map_or(frontier, |known| known.max(frontier))));
         Ok(())
+    }
+
+    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
+        let outdated = self.each(noted.to_vec(), |held, (id, version), now| held.forget(id, version, frontier, now));
+        Ok(noted.iter().zip(outdated).filter(|(_, is_outdated)| *is_outdated).map(|((id, _), _)| *id).collect())
     }
 
     fn backlog(&self) -> usize {

@@ -61,6 +61,13 @@ impl Tombs {
         self.set(id, tomb, mono);
     }
 
+    /// The ledger has this version of a job that is not known here.
+    pub(super) fn raise(&mut self, id: JobId, version: u64, mono: Millis) {
+        if self.get(id, mono).is_none_or(|old| old.unseen == 0 && old.version < version) {
+            self.bury(id, version, None, mono);
+        }
+    }
+
     /// The job was edited and is not known.
     pub(super) fn edit_unseen(&mut self, id: JobId, mono: Millis) {
         let until = mono + UNSEEN_MS;

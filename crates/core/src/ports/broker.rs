@@ -26,6 +26,8 @@ pub type Wake = Arc<dyn Fn(Option<&Arc<str>>) + Send + Sync>;
 ///   `READ_AGE_MS_MAX` after its note was forgotten. Nor is one that [`forget`](Self::forget)
 ///   let go, in a version below that. An edit that does not know the job leaves a tombstone: no version is put until
 ///   `forget` answers it, or it lapses (no sooner than after twice that time).
+/// - Where it may lose its memory while its users go on, its [`stamp`](Self::stamp) tells, and nothing is put that was
+///   read before its present memory began.
 /// - No verb touches an unbounded number of jobs in one atomic step.
 #[async_trait]
 pub trait Broker: Send + Sync {
@@ -39,6 +41,12 @@ pub trait Broker: Send + Sync {
 
     /// Whether it forgets everything when this process ends, so that leases must be noted in the ledger.
     fn is_volatile(&self) -> bool;
+
+    /// What its memory is known by: another stamp says that it may have lost some of what it held, or all. A broker that
+    /// is volatile needs none.
+    async fn stamp(&self) -> Result<String, Error> {
+        Ok(String::new())
+    }
 
     /// The partition in which it holds a queue's jobs: their ids must name it.
     fn partition(&self, _queue: &str) -> u16 {
@@ -83,11 +91,18 @@ pub trait Broker: Send + Sync {
     /// Notes that have not been forgotten.
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error>;
 
+    /// From now on [`forget`](Self::forget) keeps what is due before this instant. Until it has been told one, and whenever it
+    /// lost its memory, it keeps everything. It never goes back.
+    async fn set_frontier(&self, frontier: Millis) -> Result<(), Error>;
+
     /// The ledger has these jobs in these versions: drops their notes up to there, and with them those of the jobs that
-    /// wait for an instant from `frontier` on. The tombstone of an edit that did not know the job lets versions from
-    /// this one on pass; where there were several such edits, once each has been answered. Version 0 answers an edit that
-    /// changed nothing.
-    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<(), Error>;
+    /// wait for an instant from `frontier` on (or from its own, where that is later). The tombstone of an edit that did not
+    /// know the job lets versions from this one on pass; where there were several such edits, once each has been answered.
+    /// Version 0 answers an edit that changed nothing. Of a job that is not known here no lower version is put.
+    ///
+    /// A broker that lost some of its memory may hold jobs as they were before: those of them that wait are let go of and
+    /// answered, to be read from the ledger anew.
+    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error>;
 
     /// How many notes have not been forgotten.
     fn backlog(&self) -> usize;

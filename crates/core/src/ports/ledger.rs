@@ -14,9 +14,16 @@ use std::sync::Arc;
 /// Rows that are due beyond the frontier are filed by this width: coarse, so that inserts append.
 pub const BUCKET_MS: u64 = 10 * MINUTE_MS;
 
-/// The bucket of a pending row: 0 below the frontier, else by its due time.
+/// The kind of the registry's documents about the broker.
+pub const BROKER: &str = "broker";
+/// The document that names the stamp of the broker's memory in which jobs are loaded.
+pub const ADOPTED: &str = "adopted";
+/// The document that names the stamp of the memory in which all jobs have been loaded that are near.
+pub const LOADED: &str = "loaded";
+
+/// The bucket of a pending row: 0 below the frontier, else by its due time, from 1.
 pub fn bucket(due_at: Millis, frontier: Millis) -> u64 {
-    if due_at < frontier { 0 } else { due_at / BUCKET_MS }
+    if due_at < frontier { 0 } else { (due_at / BUCKET_MS).max(1) }
 }
 
 /// Remembers every job.
@@ -50,6 +57,18 @@ pub trait Ledger: Send + Sync {
 
     /// A page of pending jobs without a lease that are filed as due before `until`, in the order of their filing.
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error>;
+
+    /// The broker of this stamp holds these jobs in these versions: they are filed as near. Where another stamp was
+    /// [adopted](ADOPTED) meanwhile, nothing is. Only for ledgers beside a broker that several processes share: others
+    /// read all that is near at each start.
+    async fn loaded(&self, _jobs: &[(JobId, u64)], _stamp: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The broker may not hold these jobs: as far as they are pending they are filed by when they are due, to be loaded.
+    async fn unloaded(&self, _ids: &[JobId]) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// All jobs that were running, as far as was noted.
     async fn leased(&self) -> Result<Vec<Job>, Error>;

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::id::{JobId, block_start};
 use crate::job::{Job, Stage, State};
 use crate::ports::{
-    BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, PutIf, Recorded,
+    ADOPTED, BROKER, BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, PutIf, Recorded,
     Registry, Retention, Selector, Tally, bucket,
 };
 use crate::rules;
@@ -185,6 +185,30 @@ impl Ledger for ModelLedger {
         jobs.truncate(limit);
         let next = if jobs.len() == limit { jobs.last().map(|(place, _)| *place) } else { None };
         Ok(Page { jobs: jobs.into_iter().map(|(_, job)| job).collect(), next })
+    }
+
+    async fn loaded(&self, jobs: &[(JobId, u64)], stamp: &str) -> Result<(), Error> {
+        let mut rows = self.there()?;
+        let adopted = rows.documents.get(&(BROKER.to_owned(), ADOPTED.to_owned()));
+        if adopted.is_none_or(|(body, _)| body != stamp) {
+            return Ok(());
+        }
+        for (id, version) in jobs {
+            if let Some((filed, _)) = rows.jobs.get_mut(id).filter(|(_, job)| job.version == *version) {
+                *filed = 0;
+            }
+        }
+        Ok(())
+    }
+
+    async fn unloaded(&self, ids: &[JobId]) -> Result<(), Error> {
+        let mut rows = self.there()?;
+        for id in ids {
+            if let Some((filed, job)) = rows.jobs.get_mut(id) {
+                *filed = bucket(job.due_at, 0);
+            }
+        }
+        Ok(())
     }
 
     async fn leased(&self) -> Result<Vec<Job>, Error> {

@@ -1,7 +1,7 @@
 //! Which jobs a command is about: those of a server, in Redis, or of a store file.
 
 use super::exit::{Failure, Result};
-use duetime::Client;
+use duetime::{Client, ConnectOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ use std::time::Duration;
 const SERVER_DEFAULT: &str = "http://127.0.0.1:7300";
 /// Names the server where no option does.
 const SERVER_ENV: &str = "DUETIME_SERVER";
+/// Names the ledger beside a Redis where no option does.
+const LEDGER_ENV: &str = "DUETIME_LEDGER";
 /// How often it is looked whether a store is loaded.
 const LOOK: Duration = Duration::from_millis(1);
 /// The store that is no file.
@@ -30,8 +32,11 @@ pub(crate) struct Target {
         display_order = 901
     )]
     pub(crate) store: Option<PathBuf>,
+    /// The ledger beside that Redis (mysql://… or postgres://…) [env: DUETIME_LEDGER]
+    #[arg(long, value_name = "URL", conflicts_with = "store", help_heading = "Where the jobs are", display_order = 902)]
+    pub(crate) ledger: Option<String>,
     /// Print JSON, in the form of the HTTP API
-    #[arg(long, display_order = 902)]
+    #[arg(long, display_order = 903)]
     pub(crate) json: bool,
 }
 
@@ -67,15 +72,28 @@ impl Target {
                 loaded(&client).await?;
                 Ok(client)
             }
-            None => Ok(Client::connect(&self.address()).await?),
+            None => Ok(self.connect().await?),
         }
+    }
+
+    async fn connect(&self) -> std::result::Result<Client, duetime::Error> {
+        let address = self.address();
+        let mut options = ConnectOptions::default();
+        if address.starts_with("redis") {
+            options.ledger = self.ledger.clone().or_else(|| named(LEDGER_ENV));
+        }
+        Client::connect_with(&address, options).await
     }
 
     /// The server's address.
     pub(crate) fn address(&self) -> String {
-        let named = self.server.clone().or_else(|| std::env::var(SERVER_ENV).ok().filter(|url| !url.is_empty()));
-        named.unwrap_or_else(|| SERVER_DEFAULT.to_owned())
+        self.server.clone().or_else(|| named(SERVER_ENV)).unwrap_or_else(|| SERVER_DEFAULT.to_owned())
     }
+}
+
+/// What a variable names, where it is set.
+fn named(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|url| !url.is_empty())
 }
 
 /// Waits until all that is due soon is known, so that nothing is missed. Where the loading falters, what is known must

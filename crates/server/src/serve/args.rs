@@ -2,6 +2,7 @@
 
 use super::size::Size;
 use clap::ValueEnum;
+use duetime::wire::Span;
 use duetime_store::sqlite::Durability;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,6 +24,25 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL", env = "DUETIME_BROKER", hide_env_values = true, help = BROKER_HELP)]
     #[arg(conflicts_with_all = ["store", "durability"])]
     pub(super) broker: Option<String>,
+    /// The database that records every job beside that Redis: mysql://user:password@host[:port]/database or
+    /// postgres://…; with ?sslmode=require for TLS
+    #[arg(long, value_name = "URL", env = "DUETIME_LEDGER", hide_env_values = true, requires = "broker")]
+    pub(super) ledger: Option<String>,
+    /// Connections to that database at most
+    #[arg(long, value_name = "NUMBER", env = "DUETIME_LEDGER_CONNECTIONS", default_value = "8", requires = "ledger")]
+    pub(super) ledger_connections: usize,
+    /// Start on a database whose tables are those of this version, and never change them: see `duetime migrate`
+    #[arg(long, env = "DUETIME_NO_MIGRATE", requires = "ledger")]
+    pub(super) no_migrate: bool,
+    /// Take a database that may lose what it has committed when its machine crashes, as it is set
+    #[arg(long, env = "DUETIME_LEDGER_MAY_LOSE", requires = "ledger")]
+    pub(super) ledger_may_lose: bool,
+    /// How far ahead jobs are held in memory or Redis, in steps of 10 minutes; later ones are in the file or database alone
+    #[arg(long, value_name = "SPAN", env = "DUETIME_HORIZON", default_value = "1h")]
+    pub(super) horizon: Span,
+    /// When a settle or a take is answered: once it is in the `broker`, or once it is `recorded` in the database
+    #[arg(long, value_name = "WHEN", env = "DUETIME_SETTLE", default_value = "broker", requires = "ledger")]
+    pub(super) settle: Settle,
     /// When what was answered is on disk: `commit` before the answer, `interval` at most 50 ms after it, `none` when the
     /// system writes it
     #[arg(long, value_name = "WHEN", env = "DUETIME_DURABILITY", default_value = "commit")]
@@ -39,6 +59,15 @@ pub(crate) struct Args {
     /// Listen also where other machines can reach it. There is no authentication yet
     #[arg(long, env = "DUETIME_ALLOW_REMOTE")]
     pub(super) allow_remote: bool,
+}
+
+/// When an outcome counts as acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Settle {
+    /// Once it is in the broker; it is recorded a moment later.
+    Broker,
+    /// Once it is recorded.
+    Recorded,
 }
 
 /// How the log is written.

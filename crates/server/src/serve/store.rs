@@ -1,9 +1,11 @@
-//! The stores that an engine is started on: the wheel beside SQLite, or Redis.
+//! The stores that an engine is started on: the wheel beside SQLite, or Redis, alone or beside a ledger.
 
-use super::args::Args;
+use super::args::{Args, Settle};
 use duetime_core::engine::{Options, Stores};
 use duetime_core::memory::{Locks, Memory};
 use duetime_core::{Engine, Error, SystemClock};
+use duetime_store::ledger;
+use duetime_store::pair::Pair;
 use duetime_store::redis::{self, Redis};
 use duetime_store::sqlite::{self, Durability, Sqlite};
 use std::path::PathBuf;
@@ -20,10 +22,16 @@ pub(super) struct Opened {
 
 /// Opens the store and starts an engine on it.
 pub(super) async fn open(args: &Args) -> Result<Opened, Error> {
-    let options = Options { payload_bytes_max: args.payload_max.0, ..Options::default() };
-    let (stores, store, loss) = match &args.broker {
-        Some(url) => shared(url).await?,
-        None => own(args.file().cloned(), args.durability).await?,
+    let options = Options {
+        payload_bytes_max: args.payload_max.0,
+        horizon_ms: args.horizon.0,
+        settles_recorded: args.settle == Settle::Recorded,
+        ..Options::default()
+    };
+    let (stores, store, loss) = match (&args.broker, &args.ledger) {
+        (Some(broker), Some(ledger)) => beside(broker, ledger, args).await?,
+        (Some(url), None) => shared(url).await?,
+        (None, _) => own(args.file().cloned(), args.durability).await?,
     };
     Ok(Opened { engine: Engine::start(stores, options).await?, store, loss })
 }
@@ -49,6 +57,19 @@ async fn shared(url: &str) -> Result<(Stores, String, String), Error> {
     redis.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let (store, loss) = (redis.to_string(), redis.loss().to_owned());
     Ok((redis.stores(), store, loss))
+}
+
+async fn beside(broker: &str, ledger: &str, args: &Args) -> Result<(Stores, String, String), Error> {
+    let options = ledger::Options {
+        connections: args.ledger_connections,
+        migrates: !args.no_migrate,
+        may_lose: args.ledger_may_lose,
+        ..ledger::Options::default()
+    };
+    let pair = Pair::connect(broker, ledger, options).await?;
+    pair.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    let (store, loss) = (pair.to_string(), pair.loss());
+    Ok((pair.stores(), store, loss))
 }
 
 fn loss(durability: Durability) -> &'static str {

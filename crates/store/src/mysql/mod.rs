@@ -11,8 +11,8 @@ mod schema;
 mod session;
 mod statements;
 
-pub use crate::sql::Options;
-pub use schema::{MIGRATIONS, Schema};
+pub use crate::sql::{Options, Schema};
+pub use schema::MIGRATIONS;
 #[doc(hidden)]
 pub use statements::questions;
 
@@ -76,6 +76,13 @@ impl MySql {
 }
 
 ports!(MySql);
+
+/// What it is and where, without user and password.
+impl std::fmt::Display for MySql {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.store.database().shown)
+    }
+}
 
 impl std::fmt::Debug for MySql {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -6,7 +6,7 @@
 use super::pool::Server;
 use super::rows::whole;
 use super::session::Connection;
-use crate::sql::{Database, Fault, Session, number};
+use crate::sql::{Database, Fault, Schema, Session, number};
 use duetime_core::Error;
 use std::time::Duration;
 
@@ -16,15 +16,6 @@ pub const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001.sql")];
 const LOCK: &str = "CONCAT('duetime.', SHA1(DATABASE()))";
 /// How long a whole migration may take, with the wait for another node's.
 const MIGRATE_MAX: Duration = Duration::from_secs(600);
-
-/// What is there, and what this version needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Schema {
-    /// The number of the last migration that ran; 0 for none.
-    pub found: usize,
-    /// The number of the last that this version knows.
-    pub known: usize,
-}
 
 /// Looks whether the server is fit, and which migrations have run.
 pub(super) async fn check(server: &Server, may_lose: bool) -> Result<Schema, Error> {

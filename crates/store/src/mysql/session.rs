@@ -181,6 +181,17 @@ impl Session for Connection {
         Ok(())
     }
 
+    async fn file_near(&mut self, jobs: &[(JobId, u64)]) -> Result<(), Fault> {
+        let rows = jobs.iter().map(|&(id, version)| vec![signed(id.get()).into(), signed(version).into()]).collect();
+        self.execute_bulk(&sql::FILE_NEAR, rows).await?;
+        Ok(())
+    }
+
+    async fn file_by_due(&mut self, ids: &[JobId]) -> Result<(), Fault> {
+        self.execute_bulk(&sql::FILE_BY_DUE, self::ids(ids)).await?;
+        Ok(())
+    }
+
     async fn delete(&mut self, ids: &[JobId]) -> Result<(), Fault> {
         self.execute_bulk(&sql::DELETE, self::ids(ids)).await?;
         Ok(())

@@ -82,6 +82,16 @@ pub(super) const LEASE: Bulk = Bulk {
     between: UNION,
 };
 
+pub(super) const FILE_NEAR: Bulk = Bulk {
+    text: "UPDATE ({}) u STRAIGHT_JOIN duetime_jobs j ON j.id = u.id SET j.bucket = 0 \
+     WHERE j.version = u.version AND j.state = 1",
+    row: "SELECT CAST(? AS SIGNED) AS id, CAST(? AS SIGNED) AS version",
+    between: UNION,
+};
+/// By the width of buckets that is fixed for all ledgers.
+pub(super) const FILE_BY_DUE: Bulk =
+    by_ids("UPDATE duetime_jobs SET bucket = GREATEST(1, due_at DIV 600000) WHERE id IN ({}) AND state = 1");
+
 const fn by_ids(text: &'static str) -> Bulk {
     Bulk { text, row: "?", between: ", " }
 }
@@ -176,6 +186,7 @@ pub(super) const REMOVE_DOCUMENT: &str = "DELETE FROM duetime_registry WHERE kin
 
 /// What is asked, with the index that it is to use: for the test of that.
 pub fn questions() -> Vec<(String, &'static str)> {
+    const { assert!(duetime_core::ports::BUCKET_MS == 600_000) };
     let bulks = [
         (KNOWN, "PRIMARY"),
         (HEADS, "PRIMARY"),
@@ -184,6 +195,8 @@ pub fn questions() -> Vec<(String, &'static str)> {
         (CHANGE, "PRIMARY"),
         (LEASE, "PRIMARY"),
         (DELETE, "PRIMARY"),
+        (FILE_NEAR, "PRIMARY"),
+        (FILE_BY_DUE, "PRIMARY"),
         (UNTAG, "PRIMARY"),
     ];
     let plain = [

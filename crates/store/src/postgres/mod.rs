@@ -11,8 +11,8 @@ mod schema;
 mod session;
 mod statements;
 
-pub use crate::sql::Options;
-pub use schema::{MIGRATIONS, Schema};
+pub use crate::sql::{Options, Schema};
+pub use schema::MIGRATIONS;
 #[doc(hidden)]
 pub use statements::QUESTIONS;
 
@@ -77,6 +77,13 @@ impl Postgres {
 }
 
 ports!(Postgres);
+
+/// What it is and where, without user and password.
+impl std::fmt::Display for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.store.database().shown)
+    }
+}
 
 impl std::fmt::Debug for Postgres {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

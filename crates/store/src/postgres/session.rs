@@ -5,7 +5,7 @@ use super::statements as sql;
 use crate::sql::{Changed, Fault, Head, Held, Hit, Inserted, Key, Session, Stream, list, number, signed, text};
 use async_trait::async_trait;
 use deadpool_postgres::Object;
-use duetime_core::ports::{Cursor, Document, LeaseNote};
+use duetime_core::ports::{BUCKET_MS, Cursor, Document, LeaseNote};
 use duetime_core::{Job, JobId, Millis, Stage};
 use std::sync::Arc;
 use tokio_postgres::Row;
@@ -136,6 +136,18 @@ impl Session for Connection {
         let tags = jobs.iter().map(|job| list(&job.tags)).collect::<Result<Vec<_>, _>>()?;
         let payloads: Vec<&[u8]> = jobs.iter().map(|job| &*job.payload).collect();
         self.execute(sql::REWRITE, &[&ids, &tags, &payloads]).await?;
+        Ok(())
+    }
+
+    async fn file_near(&mut self, jobs: &[(JobId, u64)]) -> Result<(), Fault> {
+        let (ids, versions): (Vec<i64>, Vec<i64>) =
+            jobs.iter().map(|&(id, version)| (signed(id.get()), signed(version))).unzip();
+        self.execute(sql::FILE_NEAR, &[&ids, &versions]).await?;
+        Ok(())
+    }
+
+    async fn file_by_due(&mut self, ids: &[JobId]) -> Result<(), Fault> {
+        self.execute(sql::FILE_BY_DUE, &[&self::ids(ids), &signed(BUCKET_MS)]).await?;
         Ok(())
     }
 

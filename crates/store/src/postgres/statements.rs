@@ -55,6 +55,12 @@ pub(super) const JOBS_LOCKED: &str =
 pub(super) const HOLDERS: &str = "SELECT j.queue, j.live_key, j.id FROM unnest($1::text[], $2::bytea[]) AS u (queue, key) \
      JOIN duetime_jobs j ON j.queue = u.queue AND j.live_key = u.key";
 
+pub(super) const FILE_NEAR: &str = "UPDATE duetime_jobs j SET bucket = 0 \
+     FROM unnest($1::bigint[], $2::bigint[]) u (id, version) \
+     WHERE j.id = u.id AND j.version = u.version AND j.state = 1 AND j.bucket <> 0";
+pub(super) const FILE_BY_DUE: &str = "UPDATE duetime_jobs SET bucket = greatest(1, due_at / $2::bigint) \
+     WHERE id = ANY ($1::bigint[]) AND state = 1 AND bucket = 0";
+
 pub(super) const DELETE: &str = "DELETE FROM duetime_jobs WHERE id = ANY($1)";
 pub(super) const TAG: &str = "INSERT INTO duetime_tags (tag, job_id) SELECT * FROM unnest($1::bytea[], $2::bigint[]) \
      ON CONFLICT DO NOTHING";
@@ -122,7 +128,7 @@ pub(super) const PUT_DOCUMENT: &str =
 pub(super) const REMOVE_DOCUMENT: &str = "DELETE FROM duetime_registry WHERE kind = $1 AND name = $2";
 
 /// What is asked, by a name, with an index that it is to use: for the test of that.
-pub const QUESTIONS: [(&str, &str, &str); 16] = [
+pub const QUESTIONS: [(&str, &str, &str); 18] = [
     ("known", KNOWN, "duetime_jobs_pkey"),
     ("heads", HEADS, "duetime_jobs_pkey"),
     ("jobs", JOBS, "duetime_jobs_pkey"),
@@ -139,4 +145,6 @@ pub const QUESTIONS: [(&str, &str, &str); 16] = [
     ("lease", LEASE, "duetime_jobs_pkey"),
     ("untag", UNTAG, "duetime_tags_pkey"),
     ("delete_rows", DELETE, "duetime_jobs_pkey"),
+    ("file_near", FILE_NEAR, "duetime_jobs_pkey"),
+    ("file_by_due", FILE_BY_DUE, "duetime_jobs_pkey"),
 ];

@@ -33,6 +33,10 @@ impl Broker for Redis {
         false
     }
 
+    async fn stamp(&self) -> Result<String, Error> {
+        self.whole_stamp().await
+    }
+
     fn partition(&self, queue: &str) -> u16 {
         self.keys.partition_of(queue)
     }
@@ -68,7 +72,7 @@ impl Broker for Redis {
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
         let records = self.records(ids).await?.into_iter();
-        let is_known = |record: &super::codec::Record| !record.removed && (!self.options.is_ledger || record.is_live());
+        let is_known = |record: &super::codec::Record| !record.removed && (!self.options.is_ledger() || record.is_live());
         Ok(records.map(|record| record.filter(is_known).map(|record| record.job)).collect())
     }
 
@@ -96,7 +100,14 @@ impl Broker for Redis {
         self.outcomes_which(which).await
     }
 
-    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<(), Error> {
+    async fn set_frontier(&self, frontier: Millis) -> Result<(), Error> {
+        if self.options.is_ledger() {
+            return Ok(());
+        }
+        self.set_frontiers(frontier).await
+    }
+
+    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
         self.forget_notes(noted, frontier).await
     }
 

@@ -83,7 +83,7 @@ impl Parts {
 
     async fn write(&self, writes: &mut [Write]) -> Result<Vec<Made>, Error> {
         let mut made = vec![Made::Mismatch; writes.len()];
-        if self.options.is_ledger {
+        if self.options.is_ledger() {
             writes.iter_mut().for_each(|write| write.now.rewritten = false);
         }
         for (partition, chosen) in groups(writes.iter().map(|write| place(self, write.now.job.id))) {
@@ -124,7 +124,7 @@ impl Parts {
         text.push(fate(&write.now).as_bytes());
         text.number(new.due_at);
         text.number(new.start_by().unwrap_or(0));
-        text.flag(!self.options.is_ledger);
+        text.flag(!self.options.is_ledger());
         text.push(&new.result.as_ref().map(|result| [b"=", &**result].concat()).unwrap_or_default());
         text.push(&write.copy.as_ref().map(|copy| Record::new(copy.as_ref().clone()).packed()).unwrap_or_default());
         text.number(u64::from(old.priority));

@@ -91,19 +91,33 @@ fn check_version(version: &str) -> Result<(), Error> {
     Err(Error::Unusable(format!("Redis {major}.{minor} or later, or Valkey, is needed; this is Redis {version}")))
 }
 
+/// Which servers these are: another one is there after a restart or a failover.
+pub(super) async fn run_ids(link: &Link) -> Result<Vec<String>, Error> {
+    let mut command = redis::cmd("INFO");
+    command.arg("server");
+    let mut ids: Vec<String> = texts(link.query(&command).await?)
+        .iter()
+        .filter_map(|text| text.lines().find_map(|line| line.strip_prefix("run_id:")).map(|id| id.trim().to_owned()))
+        .collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// What each of the nodes that were asked answered.
+fn texts(answer: Value) -> Vec<String> {
+    match answer {
+        Value::BulkString(bytes) => vec![String::from_utf8_lossy(&bytes).into_owned()],
+        Value::VerbatimString { text, .. } | Value::SimpleString(text) => vec![text],
+        Value::Map(nodes) => nodes.into_iter().flat_map(|(_, info)| texts(info)).collect(),
+        Value::Array(nodes) => nodes.into_iter().flat_map(texts).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// What `INFO` says, of some node where there are several.
 async fn info(link: &Link) -> Result<Info, Error> {
     let mut said = HashMap::new();
-    let mut answers = vec![link.query(&redis::cmd("INFO")).await?];
-    while let Some(answer) = answers.pop() {
-        match answer {
-            Value::BulkString(bytes) => read(&String::from_utf8_lossy(&bytes), &mut said),
-            Value::VerbatimString { text, .. } | Value::SimpleString(text) => read(&text, &mut said),
-            Value::Map(nodes) => answers.extend(nodes.into_iter().map(|(_, info)| info)),
-            Value::Array(nodes) => answers.extend(nodes),
-            _ => {}
-        }
-    }
+    texts(link.query(&redis::cmd("INFO")).await?).iter().rev().for_each(|text| read(text, &mut said));
     // That is where the policy stands that `INFO` does not say.
     let mut command = redis::cmd("CONFIG");
     command.arg("GET").arg("appendfsync");
@@ -163,6 +177,37 @@ pub(super) async fn keep_partitions(link: &Link, keys: &super::keys::Keys) -> Re
     let mut set = redis::cmd("SET");
     set.arg(keys.own("partitions")).arg(keys.partitions()).arg("NX");
     link.query(&set).await.map(drop)
+}
+
+/// Refuses to use jobs beside a ledger that were not begun beside it: what it does not know would be lost on it, and what
+/// another knows would run twice.
+pub(super) async fn keep_side(link: &Link, keys: &super::keys::Keys, beside: Option<&str>) -> Result<(), Error> {
+    let key = keys.own("ledger");
+    let wanted = beside.unwrap_or("none");
+    let mut get = redis::cmd("GET");
+    get.arg(&key);
+    let mut found = link.query(&get).await?;
+    if found == Value::Nil {
+        let mut set = redis::cmd("SET");
+        set.arg(&key).arg(wanted).arg("NX");
+        link.query(&set).await?;
+        found = link.query(&get).await?;
+    }
+    let Value::BulkString(found) = found else {
+        return Err(Error::Damaged(format!("{key} in Redis holds {found:?}")));
+    };
+    match String::from_utf8_lossy(&found).as_ref() {
+        found if found == wanted => Ok(()),
+        "none" => Err(Error::Unusable(
+            "this Redis namespace holds jobs without a ledger: name no ledger, or another namespace (?namespace=…)".into(),
+        )),
+        _ if beside.is_none() => Err(Error::Unusable(
+            "this Redis namespace holds jobs that a ledger records: name that ledger (--ledger), or another namespace".into(),
+        )),
+        _ => Err(Error::Unusable(
+            "this Redis namespace holds jobs of another ledger: name that one, or another namespace (?namespace=…)".into(),
+        )),
+    }
 }
 
 #[cfg(test)]

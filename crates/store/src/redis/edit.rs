@@ -26,7 +26,7 @@ impl Parts {
                 }
                 changed.rewritten |= matches!(change, Change::Update(_));
                 changed.removed = matches!(change, Change::Delete);
-                let noted = (!self.options.is_ledger).then(|| note(changed.clone()));
+                let noted = (!self.options.is_ledger()).then(|| note(changed.clone()));
                 Step::Write(Box::new(changed), None, (made, noted))
             }
         };
@@ -43,7 +43,7 @@ impl Parts {
                 }
             });
         }
-        if !self.options.is_ledger {
+        if !self.options.is_ledger() {
             let unknown = ids.iter().zip(&edited).filter(|(_, edited)| **edited == Edited::Unknown);
             self.bury(&unknown.map(|(&id, _)| id).collect::<Vec<_>>()).await?;
         }

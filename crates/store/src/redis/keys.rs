@@ -92,16 +92,21 @@ impl Keys {
         keys
     }
 
-    /// In which partition a queue lives: FNV-1a (Fowler, Noll and Vo) of its name, and the last step of MurmurHash3
-    /// (Appleby) since names that differ in their last bytes alone differ in few bits before it. It must never change.
+    /// In which partition a queue lives. It must never change.
     pub(super) fn partition_of(&self, queue: &str) -> u16 {
-        let hash = queue
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-        let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        ((hash ^ (hash >> 33)) % u64::from(self.partitions())) as u16
+        (hash(queue) % u64::from(self.partitions())) as u16
     }
+}
+
+/// FNV-1a (Fowler, Noll and Vo), and the last step of MurmurHash3 (Appleby), since names that differ in their last bytes
+/// alone differ in few bits before it.
+pub(super) fn hash(text: &str) -> u64 {
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
 }
 
 #[cfg(test)]

@@ -56,8 +56,9 @@ const FORMAT: u64 = 1;
 /// How Redis is used.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether it is its own ledger: keeps what has ended, judges keys, allots ids.
-    pub is_ledger: bool,
+    /// The name of the ledger that stands beside it; `None` where it is its own: keeps what has ended, judges keys, allots
+    /// ids. One set of jobs stays with what it began with.
+    pub beside: Option<String>,
     /// How many jobs that succeeded or were cancelled are kept, of each partition; by default 100,000.
     pub ended_max: usize,
     /// How many that failed; by default 100,000.
@@ -66,11 +67,19 @@ pub struct Options {
     pub clock: Option<Arc<dyn Clock>>,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self { is_ledger: true, ended_max: 100_000, dead_max: 100_000, clock: None }
+impl Options {
+    fn is_ledger(&self) -> bool {
+        self.beside.is_none()
     }
 }
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { beside: None, ended_max: 100_000, dead_max: 100_000, clock: None }
+    }
+}
+
+type Frontiers = BTreeMap<u16, (Arc<[u8]>, duetime_core::Millis)>;
 
 /// A broker, a registry and locks in Redis, and where that is wanted a ledger: a cheap handle, to be cloned.
 #[derive(Clone)]
@@ -98,6 +107,8 @@ pub struct Parts {
     used: Mutex<BTreeSet<u16>>,
     /// How often it was looked for what has run out.
     looks: AtomicU64,
+    /// The frontier that each partition was told, and which memory of it.
+    frontiers: Mutex<Frontiers>,
     /// Notes that were not forgotten, by partition, as last seen.
     backlog: Mutex<BTreeMap<u16, u64>>,
     requests: Requests,
@@ -127,6 +138,7 @@ impl Redis {
         let fitness = checks::check(&link).await?;
         let partitions = checks::partitions(&link, &address).await?;
         let keys = Keys::new(&address.namespace, partitions);
+        checks::keep_side(&link, &keys, options.beside.as_deref()).await?;
         let waker = Arc::new(Waker::default());
         let (begun, has_begun) = oneshot::channel();
         let channels = Channels { queues: keys.channel(), locks: keys.lock_channel() };
@@ -139,6 +151,7 @@ impl Redis {
             stamps: Mutex::default(),
             used: Mutex::default(),
             looks: AtomicU64::new(0),
+            frontiers: Mutex::default(),
             backlog: Mutex::default(),
             requests: Requests::new(),
             last_fence: AtomicU64::new(0),
@@ -211,7 +224,7 @@ impl Parts {
                 Some(now) => call.arguments.number(now),
                 None => call.arguments.push(b""),
             }
-            call.arguments.flag(self.options.is_ledger);
+            call.arguments.flag(self.options.is_ledger());
             call.arguments.push(self.keys.channel().as_bytes());
             arguments(&mut call.arguments);
             let sent = self.clock.mark();
@@ -229,12 +242,17 @@ impl Parts {
 
     async fn stamp(&self, partition: u16) -> Result<Arc<[u8]>, Error> {
         let known = self.stamps().get(&partition).cloned();
-        if let Some(stamp) = known {
-            return Ok(stamp);
+        match known {
+            Some(stamp) => Ok(stamp),
+            None => self.fetch_stamp(partition).await,
         }
+    }
+
+    /// Asks for the stamp, and makes one where there is none.
+    async fn fetch_stamp(&self, partition: u16) -> Result<Arc<[u8]>, Error> {
         let mut call = Call { script: &scripts::STAMP, keys: Text::default(), arguments: Text::default() };
         call.keys.push(self.keys.of(partition, "stamp").as_bytes());
-        let offered = format!("{FORMAT} {}", self.requests.unique());
+        let offered = format!("{FORMAT} {} ", self.requests.unique());
         call.arguments.push(offered.as_bytes());
         let stamp: Arc<[u8]> = match self.link.call(&call).await? {
             Value::BulkString(stamp) => stamp.into(),
@@ -248,20 +266,37 @@ impl Parts {
                 format.unwrap_or("?")
             )));
         }
-        if &*stamp == offered.as_bytes() {
+        if stamp.starts_with(offered.as_bytes()) {
             // Of an emptied Redis the number of partitions is gone, too: it must not become another one.
             checks::keep_partitions(&self.link, &self.keys).await?;
+            checks::keep_side(&self.link, &self.keys, self.options.beside.as_deref()).await?;
         }
-        self.stamps().insert(partition, stamp.clone());
+        let before = self.stamps().insert(partition, stamp.clone());
+        if before.is_some_and(|before| before != stamp) {
+            warn_emptied(partition);
+        }
         Ok(stamp)
+    }
+
+    /// What the memory of all partitions and the servers that hold it are known by.
+    async fn whole_stamp(&self) -> Result<String, Error> {
+        let mut parts = checks::run_ids(&self.link).await?;
+        for stamp in futures_util::future::join_all((0..self.keys.partitions()).map(|p| self.fetch_stamp(p))).await {
+            parts.push(String::from_utf8_lossy(&stamp?).into_owned());
+        }
+        Ok(format!("{:016x}", keys::hash(&parts.join("\n"))))
     }
 
     fn forget_stamp(&self, partition: u16, stamp: &[u8]) {
         let mut stamps = self.stamps();
         if stamps.get(&partition).is_some_and(|known| **known == *stamp) {
-            tracing::warn!(partition, "Redis was emptied or replaced: what it held is gone");
+            warn_emptied(partition);
             stamps.remove(&partition);
         }
+    }
+
+    fn frontiers(&self) -> std::sync::MutexGuard<'_, Frontiers> {
+        self.frontiers.lock().expect("no panic under this lock")
     }
 
     fn stamps(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, Arc<[u8]>>> {
@@ -276,6 +311,10 @@ impl Parts {
     fn used(&self) -> Vec<u16> {
         self.used.lock().expect("no panic under this lock").iter().copied().collect()
     }
+}
+
+fn warn_emptied(partition: u16) {
+    tracing::warn!(partition, "Redis was emptied or replaced: what it held is gone");
 }
 
 impl Drop for Parts {

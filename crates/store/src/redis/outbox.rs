@@ -17,7 +17,7 @@ impl Parts {
         for partition in self.used() {
             // The look for what has run out counts them every second.
             let is_known_empty = self.backlogs().get(&partition) == Some(&0);
-            if is_known_empty && self.options.is_ledger {
+            if is_known_empty && self.options.is_ledger() {
                 continue;
             }
             let left = limit.saturating_sub(notes.len());
@@ -46,14 +46,43 @@ impl Parts {
         read(reply.list()?)
     }
 
-    pub(super) async fn forget_notes(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<(), Error> {
-        // A job that goes with its note is taken out of its queue, so that must be known.
-        let queues = if frontier == Millis::MAX || self.options.is_ledger {
-            vec![None; noted.len()]
-        } else {
+    /// From now on nothing is let go of that is due before this instant. Told anew where a memory may have lost it.
+    pub(super) async fn set_frontiers(&self, frontier: Millis) -> Result<(), Error> {
+        for partition in 0..self.keys.partitions() {
+            let stamp = self.stamp(partition).await?;
+            if self.frontiers().get(&partition) == Some(&(stamp.clone(), frontier)) {
+                continue;
+            }
+            self.run(partition, &scripts::FRONTIER, &[], |text: &mut super::Text| text.number(frontier)).await?;
+            self.frontiers().insert(partition, (stamp, frontier));
+        }
+        Ok(())
+    }
+
+    pub(super) async fn forget_notes(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
+        let names_queues = frontier != Millis::MAX && !self.options.is_ledger();
+        let outdated = self.forget_some(noted, frontier, names_queues).await?;
+        if !outdated.is_empty() && !names_queues {
+            // To be let go of they are taken out of their queues, so those must be known.
+            let noted: Vec<(JobId, u64)> = noted.iter().filter(|(id, _)| outdated.contains(id)).copied().collect();
+            return self.forget_some(&noted, frontier, true).await;
+        }
+        Ok(outdated)
+    }
+
+    async fn forget_some(
+        &self,
+        noted: &[(JobId, u64)],
+        frontier: Millis,
+        names_queues: bool,
+    ) -> Result<Vec<JobId>, Error> {
+        let queues = if names_queues {
             let records = self.records(&noted.iter().map(|&(id, _)| id).collect::<Vec<_>>()).await?;
             records.into_iter().map(|record| record.map(|record| record.job.queue)).collect()
+        } else {
+            vec![None; noted.len()]
         };
+        let mut outdated = Vec::new();
         for (partition, chosen) in groups(noted.iter().map(|&(id, _)| place(self, id))) {
             let mut names: Vec<&str> = chosen.iter().filter_map(|&i| queues[i].as_deref()).collect();
             names.sort_unstable();
@@ -71,8 +100,12 @@ impl Parts {
             };
             let mut reply = self.run(partition, &scripts::FORGET, &names, arguments).await?;
             self.note_backlog(partition, reply.number()? as u64);
+            let mut ids = reply.list()?;
+            while ids.len() > 0 {
+                outdated.push(ids.id()?);
+            }
         }
-        Ok(())
+        Ok(outdated)
     }
 
     pub(super) fn note_backlog(&self, partition: u16, count: u64) {

@@ -114,7 +114,7 @@ impl Parts {
             let mut reply = self.run_request(partition, &scripts::RESERVE, &key, &names, arguments).await?;
             let (mut leases, mut noted) = (reply.list()?, reply.list()?);
             let (next_at, is_to_repeat) = (reply.optional()?, reply.number()? != 0);
-            if !self.options.is_ledger {
+            if !self.options.is_ledger() {
                 self.note_backlog(partition, reply.number()? as u64);
             }
             let mut ids = HashSet::new();
@@ -126,7 +126,7 @@ impl Parts {
             while leases.len() > 0 {
                 let (id, body, meta) = (leases.id()?, leases.bytes()?, leases.bytes()?);
                 let record = decoder.record(id, &body, &meta, &[])?;
-                if !self.options.is_ledger && ids.contains(&id) {
+                if !self.options.is_ledger() && ids.contains(&id) {
                     let job = record.job.clone();
                     reserved.notes.push(if record.rewritten { Note::Rewritten(job) } else { Note::Changed(job) });
                 }

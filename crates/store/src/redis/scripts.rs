@@ -49,6 +49,7 @@ scripts! { include_str!("lua/prelude.lua") =>
     EXPIRED "expired"
     EXTEND "extend"
     FORGET "forget"
+    FRONTIER "frontier"
     GET "get"
     LIST "list"
     OUTCOMES "outcomes"

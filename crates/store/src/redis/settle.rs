@@ -53,7 +53,7 @@ impl Parts {
             }
             let noted = reply.list()?.records()?.into_iter().filter_map(|(_, record)| record);
             settled.notes.extend(noted.filter(|record| record.job.stage == Stage::Succeeded).map(note));
-            if !self.options.is_ledger {
+            if !self.options.is_ledger() {
                 self.note_backlog(partition, reply.number()? as u64);
             }
         }
@@ -86,7 +86,7 @@ impl Parts {
             let state = changed.job.state(now);
             let noted = match &copy {
                 Some(copy) => Some(Note::Moved(changed.job.clone(), copy.clone())),
-                None => (!self.options.is_ledger).then(|| note(changed.clone())),
+                None => (!self.options.is_ledger()).then(|| note(changed.clone())),
             };
             Step::Write(Box::new(changed), copy, End::Now(state, noted.map(Box::new)))
         };

@@ -2,6 +2,7 @@
 
 use super::documents::{Allot, Put, ReadAll, ReadOne, Remove};
 use super::edit::EditRows;
+use super::filing::{Loaded, Unloaded};
 use super::find::FindRows;
 use super::prune::{Prune, ReadTallies, Tidy};
 use super::read::{Get, Leased, Pending};
@@ -38,6 +39,14 @@ macro_rules! ports {
 
             async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
                 self.store.pending(until, after, limit).await
+            }
+
+            async fn loaded(&self, jobs: &[(JobId, u64)], stamp: &str) -> Result<(), Error> {
+                self.store.loaded(jobs, stamp).await
+            }
+
+            async fn unloaded(&self, ids: &[JobId]) -> Result<(), Error> {
+                self.store.unloaded(ids).await
             }
 
             async fn leased(&self) -> Result<Vec<Job>, Error> {
@@ -128,6 +137,14 @@ impl<D: Database> Store<D> {
 
     pub(crate) async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
         self.call(Pending { until, after, limit }).await
+    }
+
+    pub(crate) async fn loaded(&self, jobs: &[(JobId, u64)], stamp: &str) -> Result<(), Error> {
+        self.call(Loaded { jobs: jobs.to_vec(), stamp: stamp.to_owned() }).await
+    }
+
+    pub(crate) async fn unloaded(&self, ids: &[JobId]) -> Result<(), Error> {
+        self.call(Unloaded(ids.to_vec())).await
     }
 
     pub(crate) async fn leased(&self) -> Result<Vec<Job>, Error> {

@@ -70,6 +70,10 @@ pub(crate) trait Session: Send {
     async fn change(&mut self, rows: &[Changed<'_>]) -> Result<(), Fault>;
     /// Writes payload and tags of rows that are locked.
     async fn rewrite(&mut self, jobs: &[&Job]) -> Result<(), Fault>;
+    /// Files pending rows that still have these versions as near.
+    async fn file_near(&mut self, jobs: &[(JobId, u64)]) -> Result<(), Fault>;
+    /// Files pending rows by when they are due.
+    async fn file_by_due(&mut self, ids: &[JobId]) -> Result<(), Fault>;
     /// Deletes rows.
     async fn delete(&mut self, ids: &[JobId]) -> Result<(), Fault>;
     /// Files jobs under tags.

@@ -1,8 +1,9 @@
 //! What the ledger is to record.
 
 use super::Subject;
-use crate::job::State;
-use crate::ports::{Change, Note, Outcomes, Update};
+use crate::clock::Millis;
+use crate::job::{Job, State};
+use crate::ports::{Change, Edit, Note, Outcomes, Put, Update};
 use crate::testing::fixtures::{T0, again, cancel, due, id, job, success};
 
 fn priority(priority: u32) -> Change {
@@ -106,12 +107,56 @@ pub async fn what_waits_beyond_the_frontier_goes(s: Subject) {
     s.edit(id(3), to(T0 + 6_000)).await;
     let noted: Vec<_> = s.outcomes().await.iter().map(|note| (note.job().id, note.job().version)).collect();
     s.edit(id(3), to(T0 + 7_000)).await;
-    s.broker.forget(&noted, T0 + 5_000).await.unwrap();
+    s.broker.set_frontier(T0 + 1).await.unwrap();
+    assert_eq!(s.broker.forget(&noted, T0 + 5_000).await.unwrap(), []);
     assert_eq!(s.get(id(1)).await, None);
     assert!(s.get(id(2)).await.is_some());
     assert!(s.get(id(3)).await.is_some(), "its later note is not recorded yet");
     s.pass(10_000);
     assert_eq!(s.handed_out(10).await, [2, 3].map(id));
+}
+
+/// Of engines that share a broker one may be behind: what the loader may have passed stays.
+pub async fn what_the_brokers_own_frontier_has_passed_stays(s: Subject) {
+    s.hold(&[due(1, T0 + 1_000), due(2, T0 + 1_000), due(3, T0 + 1_000)]).await;
+    let mut noted = Vec::new();
+    for n in 1..=3 {
+        let change = Change::Update(Update { due_at: Some(T0 + 5_000 + n), ..Update::default() });
+        let edit = Edit { id: id(n), version: None, change };
+        noted.push((id(n), s.edit_noted(edit).await.1[0].job().version));
+    }
+    s.broker.forget(&noted[..1], T0 + 2_000).await.unwrap();
+    assert!(s.get(id(1)).await.is_some(), "no frontier is known yet");
+    s.broker.set_frontier(T0 + 5_003).await.unwrap();
+    s.broker.set_frontier(T0 + 1_000).await.unwrap();
+    s.broker.forget(&noted[1..], T0 + 2_000).await.unwrap();
+    assert!(s.get(id(2)).await.is_some(), "it is before the broker's own");
+    assert_eq!(s.get(id(3)).await, None);
+}
+
+/// A broker that lost what it acknowledged last has jobs as they had been, and the ledger as they are.
+pub async fn what_waits_in_an_older_version_is_let_go_of(s: Subject) {
+    s.hold(&[due(1, T0 + 1_000), due(2, T0 + 1_000)]).await;
+    let running = {
+        s.hold(&[job(3)]).await;
+        s.one().await
+    };
+    let read_at = s.now();
+    let (one, three) = (s.get(id(1)).await.unwrap(), running.version);
+    let noted = [(id(1), one.version + 5), (id(2), one.version), (id(3), three + 5)];
+    assert_eq!(s.broker.forget(&noted, Millis::MAX).await.unwrap(), [id(1)]);
+    assert_eq!(s.get(id(1)).await, None);
+    assert!(s.get(id(2)).await.is_some() && s.get(id(3)).await.is_some(), "the lease of a run ends in order");
+    assert_eq!(s.broker.put(vec![one.clone()], read_at).await.unwrap(), [Put::Buried], "it was read before");
+    assert_eq!(s.put(&[Job { version: one.version + 5, ..one }]).await, [Put::Held]);
+}
+
+/// A reading from before would bring back what was cancelled.
+pub async fn what_is_not_known_is_not_put_in_a_lower_version(s: Subject) {
+    let read_at = s.now();
+    s.forget(id(1), T0 + 5).await;
+    assert_eq!(s.broker.put(vec![job(1)], read_at).await.unwrap(), [Put::Buried]);
+    assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Held]);
 }
 
 /// A lease, say.
@@ -121,6 +166,7 @@ pub async fn what_has_changed_since_stays(s: Subject) {
     let later = s.settled(first.receipt(), again(&first, T0 + 10)).await.notes.remove(0);
     s.pass(10);
     let second = s.one().await;
+    s.broker.set_frontier(1).await.unwrap();
     s.broker.forget(&[(id(1), later.job().version)], 0).await.unwrap();
     assert_eq!(s.get(id(1)).await, Some(second.clone()));
     s.broker.forget(&[(id(1), second.version)], 0).await.unwrap();

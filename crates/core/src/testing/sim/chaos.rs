@@ -132,7 +132,11 @@ impl Broker for MortalBroker {
         self.chaos.around(self.memory.outcomes(which)).await
     }
 
-    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<(), Error> {
+    async fn set_frontier(&self, frontier: Millis) -> Result<(), Error> {
+        self.chaos.around(self.memory.set_frontier(frontier)).await
+    }
+
+    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
         self.chaos.around(self.memory.forget(noted, frontier)).await
     }
 

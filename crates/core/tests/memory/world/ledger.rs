@@ -124,7 +124,8 @@ impl World {
         }
         let noted = self.recorded.swap_remove(batch % self.recorded.len());
         let frontier = self.now() + HORIZON_MS;
-        self.broker.forget(&noted, frontier).await.unwrap();
+        self.broker.set_frontier(1).await.unwrap();
+        assert_eq!(self.broker.forget(&noted, frontier).await.unwrap(), []);
         for (id, version) in noted {
             let truth = self.truths.get_mut(&id).unwrap();
             truth.noted.take_if(|(note, _)| note.job().version <= version);

@@ -35,11 +35,14 @@ pub struct ConnectOptions {
     pub time_limit: Duration,
     /// How the engine is set up, where it runs in this process: limits and retention.
     pub engine: Options,
+    /// The ledger beside Redis, `mysql://…` or `postgres://…` (features `mysql` and `postgres`): what was acknowledged is
+    /// there, whatever becomes of Redis. All processes that share the jobs name the same one; by default there is none.
+    pub ledger: Option<String>,
 }
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        Self { time_limit: TIME_LIMIT_DEFAULT, engine: Options::default() }
+        Self { time_limit: TIME_LIMIT_DEFAULT, engine: Options::default(), ledger: None }
     }
 }
 

@@ -45,6 +45,9 @@ pub(crate) struct Args {
     /// Ask this server, or this Redis (redis://…) [env: DUETIME_SERVER] [default: http://127.0.0.1:7300]
     #[arg(long, value_name = "URL", display_order = 900)]
     server: Option<String>,
+    /// The ledger beside that Redis (mysql://… or postgres://…) [env: DUETIME_LEDGER]
+    #[arg(long, value_name = "URL", display_order = 901)]
+    ledger: Option<String>,
     /// The command and its arguments, run without a shell
     #[arg(last = true, required = true, value_name = "CMD ARGS")]
     command: Vec<OsString>,
@@ -55,7 +58,8 @@ pub(crate) async fn run(args: Args) -> Result {
     // Before the lock is: a command that is not there keeps nobody waiting.
     let program = Program::find(&args.command)?;
     let mut signals = Signals::listen()?;
-    let target = Target { server: args.server.clone(), store: None, json: false };
+    let target =
+        Target { server: args.server.clone(), ledger: args.ledger.clone(), store: None, json: false };
     let client = target.open().await?;
     let lock = client.lock(args.name.clone()).ttl(Duration::from_millis(args.ttl.0));
     let guard = tokio::select! {

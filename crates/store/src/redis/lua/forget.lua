@@ -1,7 +1,10 @@
 -- The ledger has jobs in these versions. ARGV[5]: the frontier; [6]: how many queues; then for each job its id, version, and the
--- number of its queue, 0 where it is not known here.
+-- number of its queue, 0 where it was not asked for. Answers the ids of jobs that wait here in an older version, which are let go
+-- of where their queue's number is given.
 local TOMB_MS = 10000
-local frontier = tonumber(ARGV[5])
+-- Until it was told one, nothing is too far.
+local own_frontier = redis.call('HGET', COUNTERS, FRONTIER)
+local frontier = own_frontier and math.max(tonumber(ARGV[5]), tonumber(own_frontier)) or math.huge
 local TOMB = '>I6I6BI4I6'
 
 local lapsed = redis.call('ZRANGEBYSCORE', TOMB_TIMES, '-inf', now, 'LIMIT', 0, 3 * (#ARGV - 6) / 3 + 10)
@@ -36,6 +39,26 @@ local function answer(id, version)
   redis.call('ZADD', TOMB_TIMES, ends, id)
 end
 
+-- No lower version of a job that is not known here is put.
+local function raise(id, version)
+  local tomb = redis.call('HGET', TOMBS, id)
+  if tomb then
+    local old, _, _, unseen, ends = struct.unpack(TOMB, tomb)
+    if ends > now and (unseen > 0 or old >= version) then return end
+  end
+  bury(id, version, 0, 0)
+end
+
+local function let_go(n, id, h, body, version)
+  leave(n, id, h.due, priority_of(body))
+  redis.call('ZREM', EXPIRING, id)
+  if has(h.flags, HOLDS_KEY) then free_key(id, h.queue, h.key) end
+  if has(h.flags, TAGGED) then untag(id, body) end
+  erase({ id }, {})
+  bury(id, version, 0, 0)
+end
+
+local outdated = {}
 for i = 7, #ARGV, 3 do
   local id, version, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
   if OWN then
@@ -53,18 +76,18 @@ for i = 7, #ARGV, 3 do
         redis.call('HDEL', RESULT, id)
         erase({ id }, {})
         bury(id, h.version, h.epoch, h.stage)
+      elseif h.version < version and h.lease_until == 0 then
+        if n > 0 then let_go(n, id, h, body, version) end
+        outdated[#outdated + 1] = id
       elseif h.version == version and h.lease_until == 0 and h.due >= frontier and n > 0 then
-        leave(n, id, h.due, priority_of(body))
-        redis.call('ZREM', EXPIRING, id)
-        if has(h.flags, HOLDS_KEY) then free_key(id, h.queue, h.key) end
-        if has(h.flags, TAGGED) then untag(id, body) end
-        erase({ id }, {})
-        bury(id, version, 0, 0)
+        let_go(n, id, h, body, version)
       elseif has(h.flags, REWRITTEN) then
         h.flags = without(h.flags, REWRITTEN)
         redis.call('HSET', META, id, packed(h))
       end
+    elseif not h and version > 0 then
+      raise(id, version)
     end
   end
 end
-return { micros, redis.call('ZCARD', OUTBOX) }
+return { micros, redis.call('ZCARD', OUTBOX), outdated }

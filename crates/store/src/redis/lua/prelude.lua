@@ -27,6 +27,8 @@ local CANCEL_ASKED, HOLDS_KEY, REWRITTEN, REMOVED, TAGGED, HAS_RESULT, EXPIRES, 
 local HAS_LEASE, HAS_PRIORITY, HAS_KEY, META_FLAGS = 1024, 2048, 4096, 1023
 local PENDING, SUCCEEDED, FAILED, CANCELLED = 1, 10, 20, 30
 local DEFAULT_PRIORITY = 1024
+-- Among the counters, whose other fields have a queue's name before the colon.
+local FRONTIER = ':frontier'
 -- An instant as it is packed, and as a score: Lua's own way of writing numbers is slow.
 local function six(number) return struct.pack('>I6', number) end
 local function text(number) return string.format('%.0f', number) end

@@ -1,0 +1,272 @@
+//! Where several processes share a broker and a ledger, one of them leads: it loads, drains the outbox and prunes. The
+//! role is a lock that its holder renews, so it moves when that process dies. Two leaders for a moment do no harm:
+//! whatever they do may be done twice.
+//!
+//! What the broker holds is filed as near in the ledger, so that each job is loaded once. That is true of one memory of
+//! the broker, which is known by its stamp. When the stamp has changed, the leader *adopts* the new one, so that a
+//! leader of before files nothing more; then it compares what is left with the ledger, and puts all that is near again.
+//! A slow audit does the same for ever: what slipped through otherwise comes late, but comes.
+
+use super::Engine;
+use super::load::{LOADING, Progress};
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Job, State};
+use crate::limits::STEP_JOBS_MAX;
+use crate::ports::{
+    ADOPTED, Acquire, Acquired, BROKER, BUCKET_MS, Counts, Cursor, LOADED, Listing, PutIf, Registry, Window,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The lock of who leads.
+const LEADER: &str = "duetime:leader";
+/// How long a leader that is gone keeps the role.
+const LEADER_TTL_MS: u64 = 3_000;
+/// Tasks that record outcomes: while one forgets what it recorded, the other records.
+const RECORDERS: usize = 2;
+/// How often the leader says that it is there, and others ask.
+const RENEW_EVERY: Duration = Duration::from_millis(500);
+/// How often it is looked whether the broker still has its memory.
+const LOOK_AT_BROKER_EVERY: Duration = Duration::from_millis(500);
+/// How often the ledger is asked for what enters the horizon, or was left to the loader.
+const LOAD_EVERY: Duration = Duration::from_millis(200);
+/// Between two pages of the audit.
+const AUDIT_EVERY: Duration = Duration::from_secs(4);
+/// Between two rounds of the audit.
+const AUDIT_REST: Duration = Duration::from_secs(60);
+/// The end of what is filed as near.
+const END_OF_NEAR: Cursor = Cursor { bucket: 0, id: u64::MAX };
+
+/// Whether this process leads, and under which name.
+#[derive(Debug, Default)]
+pub(super) struct Role {
+    leads: AtomicBool,
+    owner: OnceLock<Arc<str>>,
+}
+
+impl Role {
+    fn set_owner(&self, owner: &str) {
+        assert!(self.owner.set(Arc::from(owner)).is_ok(), "an engine starts once");
+    }
+
+    fn owner(&self) -> Arc<str> {
+        self.owner.get().cloned().unwrap_or_default()
+    }
+}
+
+/// How far the audit is.
+#[derive(Debug, Default)]
+struct Audit {
+    after: Option<Cursor>,
+    next_at: Option<Instant>,
+}
+
+impl Engine {
+    /// Whether this process leads.
+    pub(super) fn leads(&self) -> bool {
+        self.role.leads.load(Ordering::Relaxed)
+    }
+
+    /// Begins what an engine does that is one of several, and asks for the role.
+    pub(super) async fn begin_to_share(&self) -> Result<(), Error> {
+        let number = self.ids.next(&[0], self.ledger.as_ref(), self.now()).await?;
+        self.role.set_owner(&format!("engine {}", number[0]));
+        self.seek_role().await;
+        self.frontier.advance(self.now().saturating_add(self.options.horizon_ms));
+        self.in_background(|engine| async move { engine.keep_role().await });
+        self.in_background(|engine| async move { engine.watch_broker().await });
+        self.in_background(|engine| async move { engine.load_for_all().await });
+        for _ in 0..RECORDERS {
+            self.in_background(|engine| async move { engine.record_waiting().await });
+        }
+        Ok(())
+    }
+
+    async fn keep_role(&self) {
+        loop {
+            tokio::time::sleep(RENEW_EVERY).await;
+            self.seek_role().await;
+        }
+    }
+
+    /// Gets the role where nobody has it, or keeps it.
+    async fn seek_role(&self) {
+        let (name, owner) = (Arc::from(LEADER), self.role.owner());
+        let acquire = Acquire { name, owner: owner.clone(), ttl_ms: LEADER_TTL_MS, waiting: false };
+        let leads = matches!(self.locks.acquire(acquire).await, Ok(Acquired::Granted { .. }));
+        if self.role.leads.swap(leads, Ordering::Relaxed) != leads {
+            tracing::info!(%owner, leads, "whether this process loads jobs for all has changed");
+        }
+    }
+
+    /// Gives the role up.
+    pub(super) async fn leave_role(&self) {
+        if self.role.leads.swap(false, Ordering::Relaxed)
+            && let Err(error) = self.locks.release_all(&self.role.owner()).await
+        {
+            tracing::debug!(%error, "the role was not given up; it ends by itself");
+        }
+    }
+
+    /// As the leader loads what enters the horizon, for ever.
+    pub(super) async fn load_for_all(&self) {
+        loop {
+            tokio::time::sleep(LOAD_EVERY).await;
+            if !self.leads() {
+                continue;
+            }
+            match self.load_unloaded().await {
+                Ok(()) => self.status.mend(LOADING),
+                Err(error) => self.status.degrade(LOADING, &error),
+            }
+        }
+    }
+
+    /// Puts what is due before the frontier and not filed as near, and files it so.
+    async fn load_unloaded(&self) -> Result<(), Error> {
+        // In a broker that lost its memory just now this may be put too early, but is filed as near no more.
+        let Some(stamp) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(()) };
+        let frontier = self.advance().await?;
+        let (mut after, mut progress) = (Some(END_OF_NEAR), Progress::begin());
+        while self.leads()
+            && let Some(held) = self.load_page(frontier, &mut after).await?
+        {
+            progress.add(held.len());
+            if !held.is_empty() {
+                self.ledger.loaded(&held, &stamp).await?;
+            }
+        }
+        progress.end();
+        self.find_strays().await
+    }
+
+    /// As the leader looks after the broker's memory, and otherwise learns whether it is whole; for ever.
+    pub(super) async fn watch_broker(&self) {
+        let mut audit = Audit::default();
+        loop {
+            match self.look_at_broker(&mut audit).await {
+                Ok(()) => self.status.mend(WATCHING),
+                Err(error) => self.status.degrade(WATCHING, &error),
+            }
+            tokio::time::sleep(LOOK_AT_BROKER_EVERY).await;
+        }
+    }
+
+    async fn look_at_broker(&self, audit: &mut Audit) -> Result<(), Error> {
+        let loaded = document(self.registry.as_ref(), LOADED).await?;
+        if !self.leads() {
+            let adopted = document(self.registry.as_ref(), ADOPTED).await?;
+            self.status.set_loaded(adopted.is_some() && adopted == loaded);
+            return Ok(());
+        }
+        let stamp = self.broker.stamp().await?;
+        if loaded.as_ref() != Some(&stamp) {
+            self.status.set_loaded(false);
+            *audit = Audit::default();
+            self.reload(&stamp).await
+        } else {
+            self.status.set_loaded(true);
+            self.audit(audit).await
+        }
+    }
+
+    /// The broker has another memory than the one in which all was loaded.
+    async fn reload(&self, stamp: &str) -> Result<(), Error> {
+        set_document(self.registry.as_ref(), ADOPTED, stamp).await?;
+        self.load_settings().await?;
+        self.advance().await?;
+        self.compare().await?;
+        let (mut after, mut progress) = (None, Progress::begin());
+        while let Some(held) = self.load_page(NEAR, &mut after).await? {
+            progress.add(held.len());
+            self.find_strays().await?;
+            if !self.leads() {
+                return Ok(());
+            }
+        }
+        progress.end();
+        if self.broker.stamp().await? == stamp {
+            set_document(self.registry.as_ref(), LOADED, stamp).await?;
+            self.status.set_loaded(true);
+        }
+        Ok(())
+    }
+
+    /// Has the broker let go of what waits there in a version below the ledger's: what a failover brought back.
+    async fn compare(&self) -> Result<(), Error> {
+        for (queue, counts) in self.broker.counts(None).await? {
+            let Counts { scheduled, ready, running, .. } = counts;
+            if scheduled + ready + running == 0 {
+                continue;
+            }
+            let mut after = None;
+            loop {
+                let states = vec![State::Scheduled, State::Ready];
+                let listing = Listing {
+                    queue: queue.clone(),
+                    states,
+                    window: Window::ALL,
+                    after,
+                    limit: STEP_JOBS_MAX,
+                };
+                let jobs = self.broker.list(listing).await?;
+                self.compare_jobs(&jobs).await?;
+                after = jobs.last().map(|job| (job.due_at, job.id));
+                if jobs.len() < STEP_JOBS_MAX || !self.leads() {
+                    break;
+                }
+            }
+        }
+        self.find_strays().await
+    }
+
+    async fn compare_jobs(&self, jobs: &[Job]) -> Result<(), Error> {
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        let rows = self.ledger.get(&ids).await?;
+        let later = jobs.iter().zip(rows).filter_map(|(job, row)| row.filter(|row| row.version > job.version));
+        let later: Vec<(JobId, u64)> = later.map(|row| (row.id, row.version)).collect();
+        if later.is_empty() {
+            return Ok(());
+        }
+        tracing::warn!(jobs = later.len(), "the broker fell back: it held jobs as they had been before");
+        let outdated = self.broker.forget(&later, crate::Millis::MAX).await?;
+        self.stray(outdated.into_iter());
+        Ok(())
+    }
+
+    /// Puts one page of what is near again, now and then.
+    async fn audit(&self, audit: &mut Audit) -> Result<(), Error> {
+        let now = Instant::now();
+        let next_at = *audit.next_at.get_or_insert(now + AUDIT_EVERY);
+        if now < next_at {
+            return Ok(());
+        }
+        let is_over = self.load_page(NEAR, &mut audit.after).await?.is_none();
+        if is_over {
+            audit.after = None;
+        }
+        audit.next_at = Some(now + if is_over { AUDIT_REST } else { AUDIT_EVERY });
+        self.find_strays().await
+    }
+}
+
+/// Up to where pages have nothing but what is filed as near.
+const NEAR: u64 = BUCKET_MS;
+/// What is degraded while the broker or the ledger does not answer.
+const WATCHING: &str = "whether the broker still holds what it should is not known";
+
+async fn document(registry: &dyn Registry, name: &str) -> Result<Option<String>, Error> {
+    Ok(registry.document(BROKER, name).await?.map(|document| document.body))
+}
+
+async fn set_document(registry: &dyn Registry, name: &str, body: &str) -> Result<(), Error> {
+    loop {
+        let version = registry.document(BROKER, name).await?.map_or(0, |document| document.version);
+        if let PutIf::Stored(_) = registry.put_if(BROKER, name, body, version).await? {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Redis beside a ledger in an SQL server: what several processes share, and lose nothing of.
+
+use crate::ledger::{self, Connected};
+use crate::redis::{self, Redis};
+use duetime_core::Error;
+use duetime_core::engine::Stores;
+use duetime_core::ports::{BROKER, PutIf, Registry};
+use std::sync::Arc;
+
+/// The document that names the ledger: a Redis that holds jobs of one ledger is not used beside another.
+const NAME: &str = "name";
+
+/// Both, and what is to be said of them.
+#[derive(Debug)]
+pub struct Pair {
+    redis: Redis,
+    ledger: Connected,
+}
+
+impl Pair {
+    /// Connects to both.
+    ///
+    /// # Errors
+    /// As [`Redis::connect`] and [`ledger::connect`]; [`Error::Unusable`] where this Redis holds jobs without a ledger, or
+    /// beside another one.
+    pub async fn connect(broker: &str, ledger: &str, options: ledger::Options) -> Result<Self, Error> {
+        // Redis remembers leases itself.
+        let ledger = ledger::connect(ledger, ledger::Options { notes_leases: false, ..options }).await?;
+        let beside = Some(name(ledger.registry.as_ref()).await?);
+        let redis = Redis::connect(broker, redis::Options { beside, ..redis::Options::default() }).await?;
+        Ok(Self { redis, ledger })
+    }
+
+    /// What should be set otherwise.
+    pub fn warnings(&self) -> &[String] {
+        self.redis.warnings()
+    }
+
+    /// What this set-up can lose, and when.
+    pub fn loss(&self) -> String {
+        let redis = self.redis.loss();
+        format!("no job that was acknowledged; where Redis loses what it holds ({redis}), what ran just then may run again")
+    }
+
+    /// All that an engine needs.
+    pub fn stores(self) -> Stores {
+        let redis = Arc::new(self.redis);
+        let Connected { ledger, registry, .. } = self.ledger;
+        Stores { broker: redis.clone(), ledger, registry, locks: redis }
+    }
+}
+
+/// What it is and where, without users and passwords.
+impl std::fmt::Display for Pair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} beside {}", self.redis, self.ledger.shown)
+    }
+}
+
+/// The ledger's own name, made with it.
+async fn name(registry: &dyn Registry) -> Result<String, Error> {
+    loop {
+        if let Some(document) = registry.document(BROKER, NAME).await? {
+            return Ok(document.body);
+        }
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|error| Error::Unavailable(format!("no random numbers: {error}")))?;
+        let body = format!("{:016x}", u64::from_le_bytes(random));
+        if let PutIf::Stored(_) = registry.put_if(BROKER, NAME, &body, 0).await? {
+            return Ok(body);
+        }
+    }
+}
