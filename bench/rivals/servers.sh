@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034 # the URLs are for those who source it
 # The servers of the measurements, each private, in a temporary folder and on a free port; to be sourced. What a script
 # has started is stopped when it ends.
 
