@@ -20,7 +20,7 @@ macro_rules! hit {
 }
 
 /// Rows of one statement, the largest first.
-pub(super) const SIZES: [usize; 6] = [1_000, 200, 50, 16, 4, 1];
+pub(super) const SIZES: [usize; 11] = [250, 100, 50, 32, 20, 12, 8, 5, 3, 2, 1];
 
 /// A statement with places for rows: `{}` stands for them.
 pub(super) struct Bulk {
