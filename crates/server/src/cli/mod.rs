@@ -12,6 +12,7 @@ mod group;
 mod list;
 mod lock;
 mod many;
+mod migrate;
 mod output;
 mod peek;
 mod program;
@@ -56,6 +57,7 @@ enum Command {
     Demo(demo::Args),
     Bench(bench::Args),
     Backup(backup::Args),
+    Migrate(migrate::Args),
 }
 
 /// Runs the command that the process was started with.
@@ -100,6 +102,7 @@ async fn run(command: Command) -> exit::Result {
         Command::Demo(args) => demo::run(args).await,
         Command::Bench(args) => bench::run(args).await,
         Command::Backup(args) => backup::run(args).await,
+        Command::Migrate(args) => migrate::run(args).await,
     }
 }
 
