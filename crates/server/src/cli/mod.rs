@@ -6,9 +6,12 @@ mod cancel;
 mod demo;
 mod due;
 mod exit;
+mod export;
 mod filter;
 mod get;
 mod group;
+mod import;
+mod line;
 mod list;
 mod lock;
 mod many;
@@ -16,6 +19,7 @@ mod migrate;
 mod output;
 mod peek;
 mod program;
+mod progress;
 mod push;
 mod queues;
 mod reschedule;
@@ -58,6 +62,8 @@ enum Command {
     Bench(bench::Args),
     Backup(backup::Args),
     Migrate(migrate::Args),
+    Export(export::Args),
+    Import(import::Args),
 }
 
 /// Runs the command that the process was started with.
@@ -103,6 +109,8 @@ async fn run(command: Command) -> exit::Result {
         Command::Bench(args) => bench::run(args).await,
         Command::Backup(args) => backup::run(args).await,
         Command::Migrate(args) => migrate::run(args).await,
+        Command::Export(args) => export::run(args).await,
+        Command::Import(args) => import::run(args).await,
     }
 }
 

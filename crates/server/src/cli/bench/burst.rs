@@ -4,7 +4,7 @@ use super::drain::Drain;
 use super::feed::{Feed, Plan};
 use super::lateness;
 use super::options::{Shape, Traffic, Where};
-use super::progress::Progress;
+use crate::cli::progress::Progress;
 use super::report::Report;
 use super::subject::Subject;
 use crate::cli::exit::{Failure, Result};

@@ -3,7 +3,7 @@
 use super::histogram::Histogram;
 use super::http::Connection;
 use super::options::{Shape, Traffic};
-use super::progress::Progress;
+use crate::cli::progress::Progress;
 use super::subject::Subject;
 use crate::cli::exit::{Failure, Result};
 use bytes::Bytes;

@@ -2,7 +2,7 @@
 
 use super::feed::{Feed, Plan};
 use super::options::{Shape, Traffic, Where};
-use super::progress::Progress;
+use crate::cli::progress::Progress;
 use super::report::Report;
 use super::subject::{Subject, resident_bytes};
 use crate::cli::exit::{Failure, Result};

@@ -2,7 +2,7 @@
 
 use super::feed::{Feed, Plan};
 use super::options::{Shape, Traffic, Where};
-use super::progress::Progress;
+use crate::cli::progress::Progress;
 use crate::cli::exit::{Failure, Result};
 use crate::cli::target::MEMORY;
 use duetime::{Client, OpenOptions};
