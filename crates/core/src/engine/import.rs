@@ -51,9 +51,7 @@ impl Engine {
             let outcome = match job {
                 Err(error) => Err(error),
                 Ok(job) => match recorded.next().expect("the ledger answers for each job") {
-                    Recorded::KeyHeld(holder) => {
-                        self.import_held(&job, holder).await.map(|recorded| (recorded, job))
-                    }
+                    Recorded::KeyHeld(holder) => self.import_held(&job, holder).await.map(|recorded| (recorded, job)),
                     recorded => Ok((recorded, job)),
                 },
             };

@@ -7,8 +7,8 @@ use super::pushes::only;
 use crate::error::{Answers, Error, answers};
 use crate::push::Pushed;
 use duetime_core::engine::{
-    self, BulkAction, BulkCounts, CancelOutcome, Extension, Handout, Health, Imported, Listed, LockList, LockRequest, Outcome,
-    Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, Stores, TakeRequest, Target,
+    self, BulkAction, BulkCounts, CancelOutcome, Extension, Handout, Health, Imported, Listed, LockList, LockRequest,
+    Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, Stores, TakeRequest, Target,
 };
 use duetime_core::ports::{Grant, Holding, Released};
 use duetime_core::{Engine, Error as CoreError, Job, JobId, NewJob, Receipt};

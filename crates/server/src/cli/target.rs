@@ -33,7 +33,13 @@ pub(crate) struct Target {
     )]
     pub(crate) store: Option<PathBuf>,
     /// The ledger beside that Redis (mysql://… or postgres://…) [env: DUETIME_LEDGER]
-    #[arg(long, value_name = "URL", conflicts_with = "store", help_heading = "Where the jobs are", display_order = 902)]
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "store",
+        help_heading = "Where the jobs are",
+        display_order = 902
+    )]
     pub(crate) ledger: Option<String>,
     /// Print JSON, in the form of the HTTP API
     #[arg(long, display_order = 903)]

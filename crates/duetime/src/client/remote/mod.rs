@@ -8,8 +8,8 @@ use crate::push::Pushed;
 use crate::request_id;
 use crate::wire;
 use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, Listed, Options, Outcome, Patch,
-    Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest, Target,
+    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, Listed, Options,
+    Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest, Target,
 };
 use duetime_core::ports::Lease;
 use duetime_core::{Job, JobId, NewJob, OnConflict, Receipt, name};

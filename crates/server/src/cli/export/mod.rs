@@ -80,7 +80,11 @@ fn tell(report: &Report, args: &Args) -> Result {
     let text = if args.target.json {
         serde_json::to_string(report)?
     } else {
-        let ran = if *running == 0 { String::new() } else { format!("; {running} of them ran, and wait now") };
+        let ran = if *running == 0 {
+            String::new()
+        } else {
+            format!("; {running} of them ran: they wait now, or are cancelled where that was asked")
+        };
         format!("{jobs} jobs and the settings of {queues} queues exported{ran}")
     };
     if file::is_stdout(&args.out) {

@@ -71,7 +71,9 @@ impl Report {
             ))?;
         }
         if queues + queues_kept > 0 {
-            output::say(format_args!("{queues} queues have their settings, {queues_kept} keep those that they have here"))?;
+            output::say(format_args!(
+                "{queues} queues have their settings, {queues_kept} keep those that they have here"
+            ))?;
         }
         Ok(())
     }

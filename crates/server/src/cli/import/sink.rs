@@ -109,12 +109,7 @@ fn is_of_a_job(error: &duetime::Error) -> bool {
     matches!(error, duetime::Error::Core(CoreError::Invalid { .. } | CoreError::KeyConflict { .. }))
 }
 
-fn note(
-    number: u64,
-    id: JobId,
-    answer: std::result::Result<Imported, duetime::Error>,
-    report: &mut Report,
-) -> Result {
+fn note(number: u64, id: JobId, answer: std::result::Result<Imported, duetime::Error>, report: &mut Report) -> Result {
     match answer {
         Ok(imported) => {
             report.renamed += u64::from(imported.id != id);
