@@ -7,7 +7,7 @@ use duetime::{
     Source, WhenExhausted,
 };
 use duetime_core::limits::{DAY_MS, HOUR_MS};
-use duetime_store::testing::RedisServer;
+use duetime_store::testing::{RedisCluster, RedisServer};
 use serde_json::Value;
 
 /// More than a page of them.
@@ -176,6 +176,41 @@ async fn from_a_file_to_redis_alone_and_back() {
     assert_eq!([&orders["succeeded"], &orders["failed"], &orders["cancelled"]], [2, 2, 2], "{orders}");
     report(&import(&place, "b.db", &second), count(&expected), 0);
     assert_eq!(lines(&export(&place, "b.db")), expected);
+}
+
+/// On a Cluster a queue's partition is another one than the ids of a file name.
+#[tokio::test(flavor = "multi_thread")]
+async fn from_a_file_to_a_cluster_ids_change_and_nothing_else() {
+    let (place, cluster) = (Place::new(), RedisCluster::masters_only());
+    Filler { client: Client::open(place.path("a.db")).await.unwrap() }.fill().await;
+    let first = export(&place, "a.db");
+    let jobs = count(&lines(&first));
+    let in_cluster = |arguments: &[&str], input: &[u8]| {
+        let mut command = place.bare(arguments);
+        command.args(["--server", &cluster.url()]);
+        finish(command, input)
+    };
+    for (imported, known) in [(jobs, 0), (0, jobs)] {
+        let moved = report(&in_cluster(&["import", "--json"], first.out.as_bytes()), imported, known);
+        assert_eq!(moved["renamed"], jobs);
+    }
+    let second = in_cluster(&["export"], b"");
+    let sequences = |ran: &Ran| -> Vec<String> {
+        let of_file = |line: String| {
+            let mut line: Value = serde_json::from_str(&line).unwrap();
+            if let Some(id) = line["job"]["id"].as_str() {
+                line["job"]["id"] = (id.parse::<u64>().unwrap() >> 10).into();
+            }
+            line.to_string()
+        };
+        let mut lines: Vec<String> = lines(ran).into_iter().map(of_file).collect();
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(sequences(&second), sequences(&first));
+    // And back, where the ids of a file are those that it had.
+    report(&import(&place, "b.db", &second), jobs, 0);
+    assert_eq!(lines(&export(&place, "b.db")), lines(&first));
 }
 
 #[test]
