@@ -12,9 +12,11 @@
 
 mod bulk;
 mod edit;
+mod export;
 mod find;
 mod handout;
 mod ids;
+mod import;
 mod lead;
 mod load;
 mod locks;
@@ -27,6 +29,8 @@ mod settle;
 mod status;
 mod wait;
 
+pub use export::Export;
+pub use import::check_whole;
 pub use request::*;
 
 use crate::clock::Millis;
