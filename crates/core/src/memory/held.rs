@@ -35,6 +35,7 @@ impl Now {
 }
 
 #[derive(Debug)]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub(super) struct Held {
     pub(super) live: ById<Box<Live>>,
     pub(super) queues: BTreeMap<Arc<str>, Queue>,

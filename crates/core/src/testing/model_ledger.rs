@@ -53,6 +53,13 @@ impl ModelLedger {
         Ok(self.rows())
     }
 
+    /// Live jobs that have a key which another has.
+    pub fn beside_holder(&self) -> Vec<JobId> {
+        let rows = self.rows();
+        let jobs = rows.jobs.values().map(|(_, job)| job).filter(|job| !rows.keyless.contains(&job.id));
+        jobs.filter(|job| rows.key_holder(job).is_some_and(|holder| holder < job.id)).map(|job| job.id).collect()
+    }
+
     /// All rows.
     pub fn jobs(&self) -> Vec<Job> {
         self.rows().jobs.values().map(|(_, job)| job.clone()).collect()
