@@ -125,6 +125,13 @@ impl Note {
             Self::Changed(job) | Self::Rewritten(job) | Self::Moved(job, _) | Self::Removed(job) => job,
         }
     }
+
+    /// The same, to be changed.
+    pub fn job_mut(&mut self) -> &mut Job {
+        match self {
+            Self::Changed(job) | Self::Rewritten(job) | Self::Moved(job, _) | Self::Removed(job) => job,
+        }
+    }
 }
 
 /// What is noted of a lease.

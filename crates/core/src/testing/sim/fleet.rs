@@ -26,6 +26,8 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How old the copy may be to which the broker falls back.
 const COPY_EVERY_MS: u64 = 1_000;
+/// How long a process stands still at most.
+const FROZEN_MAX: Duration = Duration::from_secs(9);
 /// Within this time from the end of all faults every job has ended: the latest due time, the horizon's audit, and retries.
 const END_WITHIN: Duration = Duration::from_secs(30 * 60);
 
@@ -82,6 +84,8 @@ impl Fleet {
         let time = Duration::from_millis(random.within(20_000..120_000));
         drop(tokio::time::timeout(time, self.do_harm(Random::new(random.any()))).await);
         self.be_calm();
+        // Until then those who stood still go on with what they were about, such as to pause a queue.
+        tokio::time::sleep(FROZEN_MAX).await;
         let engine = self.start(Life::plain()).await.expect("nothing is away");
         let observer = self.actor(&engine, Random::new(random.any()));
         let is_done = observer.settle_down(END_WITHIN).await;
@@ -191,7 +195,7 @@ impl Fleet {
                         lives.clone()
                     };
                     if !lives.is_empty() {
-                        let ms = random.within(100..9_000);
+                        let ms = random.within(100..FROZEN_MAX.as_millis() as u64);
                         random.of(&lives).freeze(Duration::from_millis(ms));
                     }
                 }
@@ -240,7 +244,7 @@ impl Fleet {
     async fn look_for_ever(self) {
         for look in 0_u64.. {
             tokio::time::sleep(LOOK_EVERY).await;
-            let compared = self.ledger.document(BROKER, crate::ports::LOADED).await.ok().flatten();
+            let compared = self.ledger.document(BROKER, COMPARED).await.ok().flatten();
             let is_compared = compared.is_some_and(|document| document.body == self.broker.stamp_now());
             let mut history = self.history.lock().expect("no panic under this lock");
             if is_compared && history.is_unfenced {
