@@ -38,7 +38,7 @@ const LOAD_EVERY: Duration = Duration::from_millis(200);
 /// Between two pages of the audit.
 const AUDIT_EVERY: Duration = Duration::from_secs(4);
 /// Between two rounds of the audit.
-const AUDIT_REST: Duration = Duration::from_secs(60);
+const AUDIT_REST: Duration = Duration::from_secs(15);
 /// From the end of loading to the second comparison: until then readings from before may be put.
 const COMPARE_AFTER: Duration = Duration::from_millis(<dyn Broker>::READ_AGE_MS_MAX + 1_000);
 /// How often jobs are compared that change meanwhile.

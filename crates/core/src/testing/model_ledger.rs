@@ -94,18 +94,31 @@ impl Rows {
         }
         *filed = bucket(job.due_at, frontier);
         match note {
-            Note::Changed(job) => *row = keep_content(row, job),
-            Note::Rewritten(job) => *row = job,
+            Note::Changed(job) => {
+                *row = keep_content(row, job);
+                let job = row.clone();
+                self.claim(&job);
+            }
+            Note::Rewritten(job) => {
+                *row = job.clone();
+                self.claim(&job);
+            }
             Note::Moved(job, successor) => {
                 *row = keep_content(row, job);
-                // Where its key is taken it loses the key rather than its life.
-                if self.key_holder(&successor).is_some() {
-                    self.keyless.insert(successor.id);
-                }
+                self.claim(&successor);
                 let filed = bucket(successor.due_at, frontier);
                 self.jobs.entry(successor.id).or_insert((filed, *successor));
             }
             Note::Removed(job) => drop(self.jobs.remove(&job.id)),
+        }
+    }
+
+    /// Where its key is taken it loses the key rather than its life.
+    fn claim(&mut self, job: &Job) {
+        if self.key_holder(job).is_some() {
+            self.keyless.insert(job.id);
+        } else {
+            self.keyless.remove(&job.id);
         }
     }
 
