@@ -295,7 +295,7 @@ impl Ledger for MortalLedger {
     }
 
     async fn edit(&self, edits: Vec<Edit>, now: Millis, frontier: Millis) -> Result<Vec<Edited>, Error> {
-        self.life.around("edit", self.ledger.edit(edits, now, frontier)).await
+        self.life.around("edit_ledger", self.ledger.edit(edits, now, frontier)).await
     }
 
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {

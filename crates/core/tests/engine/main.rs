@@ -8,4 +8,5 @@ mod keys;
 mod limits;
 mod locks;
 mod restarts;
+mod shared;
 mod simulation;
