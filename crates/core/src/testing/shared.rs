@@ -54,6 +54,8 @@ pub enum Presence {
     Away,
     /// Every call is carried out, and its answer is lost.
     Mute,
+    /// Every call changes nothing, and its answer is waited for.
+    Stalled,
 }
 
 impl Shared {
@@ -145,8 +147,10 @@ impl Shared {
         match presence {
             Presence::There => verb(memory, locks).await,
             Presence::Away => Err(Error::Unavailable("the broker was taken away".into())),
-            Presence::Mute => {
-                drop(verb(memory, locks).await);
+            Presence::Mute | Presence::Stalled => {
+                if presence == Presence::Mute {
+                    drop(verb(memory, locks).await);
+                }
                 tokio::time::sleep(MUTE_FOR).await;
                 Err(Error::Unavailable("the broker gave no answer".into()))
             }

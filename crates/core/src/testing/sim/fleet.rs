@@ -178,7 +178,7 @@ impl Fleet {
                 0..20 => self.lose_memory(false, &mut random).await,
                 20..45 => self.lose_memory(true, &mut random).await,
                 45..60 => {
-                    let presence = *random.of(&[Presence::Away, Presence::Mute]);
+                    let presence = *random.of(&[Presence::Away, Presence::Mute, Presence::Stalled]);
                     let ms = random.within(1..8_000);
                     self.be_absent(presence, ms).await;
                 }
