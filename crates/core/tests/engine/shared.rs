@@ -452,6 +452,8 @@ async fn what_could_not_be_left_to_the_loader_is_later() {
     assert_eq!(push.await.unwrap().unwrap_err().code(), "store_unavailable");
     world.broker.set_presence(Presence::There);
     world.ledger.set_away(false);
+    // It does not lead next.
+    other.life.freeze(Duration::from_secs(1));
     seconds(2).await;
     assert_eq!(leader.leases().await.len(), 1);
 }
