@@ -235,13 +235,8 @@ impl Engine {
             let mut after = None;
             loop {
                 let states = vec![State::Scheduled, State::Ready, State::Running];
-                let listing = Listing {
-                    queue: queue.clone(),
-                    states,
-                    window: Window::ALL,
-                    after,
-                    limit: STEP_JOBS_MAX,
-                };
+                let listing =
+                    Listing { queue: queue.clone(), states, window: Window::ALL, after, limit: STEP_JOBS_MAX };
                 let jobs = self.broker.list(listing).await?;
                 after = jobs.last().map(|job| (job.due_at, job.id));
                 let is_last = jobs.len() < STEP_JOBS_MAX;

@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::id::{JobId, block_start};
 use crate::job::{Job, Stage, State};
 use crate::ports::{
-    ADOPTED, BROKER, BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, PutIf, Recorded,
-    Registry, Retention, Selector, Tally, bucket,
+    ADOPTED, BROKER, BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page,
+    PutIf, Recorded, Registry, Retention, Selector, Tally, bucket,
 };
 use crate::rules;
 use async_trait::async_trait;

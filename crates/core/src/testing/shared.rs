@@ -7,8 +7,8 @@ use crate::id::{JobId, Receipt};
 use crate::job::Job;
 use crate::memory::{self, Memory};
 use crate::ports::{
-    Acquire, Acquired, Broker, Counts, Edit, Edited, Expired, Extended, Grant, Holding, Lease, Listing, LockPage, Locks, Note,
-    Outcomes, Put, Released, Reserve, Reserved, Settled, TurnWake, Wake,
+    Acquire, Acquired, Broker, Counts, Edit, Edited, Expired, Extended, Grant, Holding, Lease, Listing, LockPage,
+    Locks, Note, Outcomes, Put, Released, Reserve, Reserved, Settled, TurnWake, Wake,
 };
 use crate::rules::Decision;
 use crate::testing::{ModelLedger, TokioClock};

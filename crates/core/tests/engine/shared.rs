@@ -275,7 +275,8 @@ async fn a_lease_that_was_noted_before_the_broker_was_shared_is_restored() {
 
 #[tokio::test(start_paused = true)]
 async fn a_settle_that_was_recorded_and_not_forgotten_is_forgotten_by_the_leader() {
-    for (verb, when) in [("settle", When::After), ("note", When::Before), ("note", When::After), ("forget", When::Before)]
+    for (verb, when) in
+        [("settle", When::After), ("note", When::Before), ("note", When::After), ("forget", When::Before)]
     {
         let (world, leader, other) = World::with_two().await;
         other.push(job()).await;
@@ -301,7 +302,9 @@ async fn a_copy_in_another_queue_is_put_however_its_maker_dies() {
         other.push(NewJob { retry: Some(retry.clone()), ..job() }).await;
         let lease = other.lease().await;
         other.life.die_at(verb, when);
-        other.settle_unheard(lease.receipt(), Outcome::Fail(Failure { message: "no".into(), ..Failure::default() })).await;
+        other
+            .settle_unheard(lease.receipt(), Outcome::Fail(Failure { message: "no".into(), ..Failure::default() }))
+            .await;
         seconds(5).await;
         let copy = leader.lease().await;
         assert_ne!(copy.id, lease.id);

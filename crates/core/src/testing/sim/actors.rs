@@ -35,13 +35,8 @@ pub(super) struct Pace {
 
 impl Pace {
     /// Of one process, whose time is cheap.
-    pub(super) const SLOW: Self = Self {
-        soon: 10 * MINUTE_MS,
-        late: 3 * HOUR_MS,
-        changed: 40 * MINUTE_MS,
-        nap: 20 * MINUTE_MS,
-        is_alone: true,
-    };
+    pub(super) const SLOW: Self =
+        Self { soon: 10 * MINUTE_MS, late: 3 * HOUR_MS, changed: 40 * MINUTE_MS, nap: 20 * MINUTE_MS, is_alone: true };
     /// Of several, which always look after each other.
     pub(super) const BRISK: Self = Self {
         soon: 2 * MINUTE_MS,

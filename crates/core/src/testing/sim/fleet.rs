@@ -8,9 +8,9 @@
 //! - Having fallen back, it may hand out what is recorded as ended, until the leader has compared what is there with the
 //!   ledger, as the registry says ([`COMPARED`]). What was handed out until then goes on.
 
+use super::Report;
 use super::actors::{Actor, Pace};
 use super::history::{At, Shared as SharedHistory};
-use super::Report;
 use crate::clock::Clock;
 use crate::engine::{Engine, Options, Stores};
 use crate::limits::MINUTE_MS;
@@ -70,9 +70,9 @@ pub fn run(seed: u64) -> Report {
 
 impl Fleet {
     async fn live(&self, random: &mut Random) -> Report {
-        let seer = self.clone();
+        let (history, clock, memory) = (self.history.clone(), self.clock.clone(), self.memory.clone());
         self.broker.on_lease(Arc::new(move |lease| {
-            seer.history.lock().expect("no panic under this lock").handed_out(lease, seer.at());
+            history.lock().expect("no panic under this lock").handed_out(lease, at(&clock, &memory));
         }));
         let nodes = random.within(1..5);
         for _ in 0..nodes {
@@ -104,8 +104,9 @@ impl Fleet {
 
     /// Keeps one process going: one after the other.
     async fn keep_node(self, mut random: Random) {
+        let steps_max = *random.of(&[300, 2_000, 6_000]);
         loop {
-            let steps = if self.is_calm() { None } else { Some(random.within(20..6_000)) };
+            let steps = if self.is_calm() { None } else { Some(random.within(20..steps_max)) };
             let life = Life::random(random.any(), steps);
             self.lives.lock().expect("no panic under this lock").push(life.clone());
             let started = tokio::select! {
@@ -171,8 +172,9 @@ impl Fleet {
 
     /// Until it is stopped.
     async fn do_harm(&self, mut random: Random) {
+        let rest_ms = *random.of(&[1_500, 5_000, 12_000]);
         loop {
-            let ms = random.within(100..12_000);
+            let ms = random.within(50..rest_ms);
             tokio::time::sleep(Duration::from_millis(ms)).await;
             match random.within(0..100) {
                 0..20 => self.lose_memory(false, &mut random).await,
@@ -260,8 +262,7 @@ impl Fleet {
     }
 
     fn at(&self) -> At {
-        let life = self.memory.load(Ordering::SeqCst);
-        At { wall: self.clock.wall(), mono: self.clock.mono(), life, wall_steps: 0 }
+        at(&self.clock, &self.memory)
     }
 
     fn be_calm(&self) {
@@ -280,4 +281,8 @@ impl Fleet {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+fn at(clock: &TokioClock, memory: &AtomicU64) -> At {
+    At { wall: clock.wall(), mono: clock.mono(), life: memory.load(Ordering::SeqCst), wall_steps: 0 }
 }
