@@ -204,6 +204,7 @@ impl Actor {
                 45..55 => {
                     self.history().touched(target.id, false, true);
                     drop(self.engine.retry(vec![target]).await);
+                    self.history().revived(target.id);
                 }
                 55..60 => {
                     self.history().touched(target.id, true, false);

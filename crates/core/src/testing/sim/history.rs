@@ -29,6 +29,8 @@ struct Known {
     ended: Option<End>,
     /// How often somebody asked that it may live again.
     revivals: u64,
+    /// How many of them were not answered: they may be carried out at any time.
+    unanswered: u64,
     span: Option<Span>,
     version: u64,
     epoch: u64,
@@ -86,6 +88,7 @@ impl History {
             may_be_gone: exhausted == Some(WhenExhausted::Drop),
             ended: None,
             revivals: 0,
+            unanswered: 0,
             span: None,
             version: job.version,
             epoch: job.epoch,
@@ -148,7 +151,15 @@ impl History {
             if may_live_again {
                 known.ended = None;
                 known.revivals += 1;
+                known.unanswered += 1;
             }
+        }
+    }
+
+    /// It was answered whether the job lives again.
+    pub(super) fn revived(&mut self, id: JobId) {
+        if let Some(known) = self.jobs.get_mut(&id) {
+            known.unanswered -= 1;
         }
     }
 
@@ -249,6 +260,7 @@ impl History {
         let is_lost = !is_recorded && asked.life != at.life;
         let is_unfenced = self.is_unfenced;
         let known = self.jobs.get_mut(&id).filter(|known| known.revivals == asked.revivals && !is_lost);
+        let known = known.filter(|known| known.unanswered == 0);
         if let Some(known) = known.filter(|_| !is_unfenced || asked.life == at.life) {
             known.ended = Some(End { stage, is_recorded });
         }
