@@ -94,6 +94,7 @@ impl Engine {
             ids: ids::Ids::default(),
             frontier: load::Frontier::default(),
             strays: Mutex::default(),
+            together: load::Together::default(),
             recorder: record::Recorder::default(),
             role: lead::Role::default(),
             settings: queues::Settings::default(),
