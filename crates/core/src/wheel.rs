@@ -66,6 +66,7 @@ struct Entry<T> {
 /// assert_eq!(wheel.cancel(tea), None);
 /// ```
 #[derive(Debug)]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub struct Wheel<T> {
     now: u64,
     /// The level of the slot that is being cascaded, 0 when none is. Only the slot of `now` ever is.

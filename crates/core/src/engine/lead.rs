@@ -5,7 +5,8 @@
 //! What the broker holds is filed as near in the ledger, so that each job is loaded once. That is true of one memory of
 //! the broker, which is known by its stamp. When the stamp has changed, the leader *adopts* the new one, so that a
 //! leader of before files nothing more; then it compares what is left with the ledger, and puts all that is near again.
-//! A slow audit does the same for ever: what slipped through otherwise comes late, but comes.
+//! Once nothing can be put any more that was read before, it compares again: from then on the broker has nothing that
+//! the ledger knows better. A slow audit puts what is near for ever: what slipped through otherwise comes late, but comes.
 
 use super::Engine;
 use super::load::{LOADING, Progress};
@@ -14,7 +15,8 @@ use crate::id::JobId;
 use crate::job::{Job, State};
 use crate::limits::STEP_JOBS_MAX;
 use crate::ports::{
-    ADOPTED, Acquire, Acquired, BROKER, BUCKET_MS, Counts, Cursor, LOADED, Listing, PutIf, Registry, Window,
+    ADOPTED, Acquire, Acquired, BROKER, BUCKET_MS, Broker, COMPARED, Counts, Cursor, LOADED, Listing, PutIf, Registry,
+    Window,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -37,6 +39,10 @@ const LOAD_EVERY: Duration = Duration::from_millis(200);
 const AUDIT_EVERY: Duration = Duration::from_secs(4);
 /// Between two rounds of the audit.
 const AUDIT_REST: Duration = Duration::from_secs(15);
+/// From the end of loading to the second comparison: until then readings from before may be put.
+const COMPARE_AFTER: Duration = Duration::from_millis(<dyn Broker>::READ_AGE_MS_MAX + 1_000);
+/// How often jobs are compared that change meanwhile.
+const COMPARE_TRIES: usize = 5;
 /// The end of what is filed as near.
 const END_OF_NEAR: Cursor = Cursor { bucket: 0, id: u64::MAX };
 
@@ -60,6 +66,7 @@ impl Role {
 /// How far the audit is.
 #[derive(Debug, Default)]
 struct Audit {
+    compare_at: Option<Instant>,
     after: Option<Cursor>,
     next_at: Option<Instant>,
 }
@@ -115,10 +122,14 @@ impl Engine {
     pub(super) async fn load_for_all(&self) {
         loop {
             tokio::time::sleep(LOAD_EVERY).await;
-            if !self.leads() {
-                continue;
-            }
-            match self.load_unloaded().await {
+            let loaded = if self.leads() {
+                self.load_unloaded().await
+            } else {
+                // What is pushed here is put here, up to there.
+                self.frontier.advance(self.now().saturating_add(self.options.horizon_ms));
+                self.find_strays().await
+            };
+            match loaded {
                 Ok(()) => self.status.mend(LOADING),
                 Err(error) => self.status.degrade(LOADING, &error),
             }
@@ -156,21 +167,26 @@ impl Engine {
     }
 
     async fn look_at_broker(&self, audit: &mut Audit) -> Result<(), Error> {
-        let loaded = document(self.registry.as_ref(), LOADED).await?;
+        let documents = self.registry.documents(BROKER).await?;
+        let of = |name| documents.iter().find(|document| document.name == name).map(|document| &document.body);
+        let (adopted, loaded, compared) = (of(ADOPTED), of(LOADED), of(COMPARED));
         if !self.leads() {
-            let adopted = document(self.registry.as_ref(), ADOPTED).await?;
             self.status.set_loaded(adopted.is_some() && adopted == loaded);
+            *audit = Audit::default();
             return Ok(());
         }
         let stamp = self.broker.stamp().await?;
-        if loaded.as_ref() != Some(&stamp) {
+        // A leader of before may have adopted once more what it saw.
+        if loaded != Some(&stamp) || adopted != Some(&stamp) {
             self.status.set_loaded(false);
             *audit = Audit::default();
-            self.reload(&stamp).await
-        } else {
-            self.status.set_loaded(true);
-            self.audit(audit).await
+            return self.reload(&stamp).await;
         }
+        self.status.set_loaded(true);
+        if compared != Some(&stamp) {
+            return self.compare_again(audit, &stamp).await;
+        }
+        self.audit(audit).await
     }
 
     /// The broker has another memory than the one in which all was loaded.
@@ -179,6 +195,7 @@ impl Engine {
         self.load_settings().await?;
         self.advance().await?;
         self.compare().await?;
+        self.restore_leases().await?;
         let (mut after, mut progress) = (None, Progress::begin());
         while let Some(held) = self.load_page(NEAR, &mut after).await? {
             progress.add(held.len());
@@ -195,7 +212,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Has the broker let go of what waits there in a version below the ledger's: what a failover brought back.
+    /// Compares once more, when its time has come.
+    async fn compare_again(&self, audit: &mut Audit, stamp: &str) -> Result<(), Error> {
+        let now = Instant::now();
+        if now < *audit.compare_at.get_or_insert(now + COMPARE_AFTER) {
+            return Ok(());
+        }
+        self.compare().await?;
+        if self.leads() && self.broker.stamp().await? == stamp {
+            set_document(self.registry.as_ref(), COMPARED, stamp).await?;
+        }
+        Ok(())
+    }
+
+    /// Has the broker let go of what the ledger knows better: what a failover brought back.
     async fn compare(&self) -> Result<(), Error> {
         for (queue, counts) in self.broker.counts(None).await? {
             let Counts { scheduled, ready, running, .. } = counts;
@@ -204,18 +234,14 @@ impl Engine {
             }
             let mut after = None;
             loop {
-                let states = vec![State::Scheduled, State::Ready];
-                let listing = Listing {
-                    queue: queue.clone(),
-                    states,
-                    window: Window::ALL,
-                    after,
-                    limit: STEP_JOBS_MAX,
-                };
+                let states = vec![State::Scheduled, State::Ready, State::Running];
+                let listing =
+                    Listing { queue: queue.clone(), states, window: Window::ALL, after, limit: STEP_JOBS_MAX };
                 let jobs = self.broker.list(listing).await?;
-                self.compare_jobs(&jobs).await?;
                 after = jobs.last().map(|job| (job.due_at, job.id));
-                if jobs.len() < STEP_JOBS_MAX || !self.leads() {
+                let is_last = jobs.len() < STEP_JOBS_MAX;
+                self.compare_jobs(jobs).await?;
+                if is_last || !self.leads() {
                     break;
                 }
             }
@@ -223,17 +249,23 @@ impl Engine {
         self.find_strays().await
     }
 
-    async fn compare_jobs(&self, jobs: &[Job]) -> Result<(), Error> {
-        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        let rows = self.ledger.get(&ids).await?;
-        let later = jobs.iter().zip(rows).filter_map(|(job, row)| row.filter(|row| row.version > job.version));
-        let later: Vec<(JobId, u64)> = later.map(|row| (row.id, row.version)).collect();
-        if later.is_empty() {
-            return Ok(());
+    async fn compare_jobs(&self, mut jobs: Vec<Job>) -> Result<(), Error> {
+        for _ in 0..COMPARE_TRIES {
+            let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+            let rows = self.ledger.get(&ids).await?;
+            let outdated = jobs.iter().zip(rows).filter_map(|(job, row)| outdated(job, row));
+            let outdated: Vec<(JobId, u64)> = outdated.collect();
+            if outdated.is_empty() {
+                return Ok(());
+            }
+            tracing::warn!(jobs = outdated.len(), "the broker fell back: it held jobs as they had been before");
+            let gone = self.broker.forget(&outdated, crate::Millis::MAX).await?;
+            // Those that were changed in between are looked at again.
+            let left = outdated.iter().map(|&(id, _)| id).filter(|id| !gone.contains(id));
+            let left: Vec<JobId> = left.collect();
+            self.stray(gone.into_iter());
+            jobs = self.broker.get(&left).await?.into_iter().flatten().filter(Job::is_pending).collect();
         }
-        tracing::warn!(jobs = later.len(), "the broker fell back: it held jobs as they had been before");
-        let outdated = self.broker.forget(&later, crate::Millis::MAX).await?;
-        self.stray(outdated.into_iter());
         Ok(())
     }
 
@@ -257,6 +289,16 @@ impl Engine {
 const NEAR: u64 = BUCKET_MS;
 /// What is degraded while the broker or the ledger does not answer.
 const WATCHING: &str = "whether the broker still holds what it should is not known";
+
+/// Up to which version the broker may not hold the job as it does: the ledger has it in a later one, or as one that has
+/// ended, or no more. What ends is not live again before the ledger knows.
+fn outdated(job: &Job, row: Option<Job>) -> Option<(JobId, u64)> {
+    match row {
+        Some(row) if row.is_pending() => (row.version > job.version).then_some((row.id, row.version)),
+        Some(row) => Some((job.id, row.version.max(job.version) + 1)),
+        None => Some((job.id, job.version + 1)),
+    }
+}
 
 async fn document(registry: &dyn Registry, name: &str) -> Result<Option<String>, Error> {
     Ok(registry.document(BROKER, name).await?.map(|document| document.body))

@@ -212,7 +212,8 @@ impl Engine {
         Ok(frontier)
     }
 
-    /// Restores the leases that were noted. Must end before anything is served: their holders may settle at once.
+    /// Restores the leases that were noted. Must end before anything is served: their holders may settle at once. Beside
+    /// a shared broker none are noted, but may have been before.
     pub(super) async fn restore_leases(&self) -> Result<(), Error> {
         let read_at = self.now();
         let leased = self.ledger.leased().await?;

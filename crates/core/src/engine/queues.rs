@@ -13,6 +13,8 @@ use std::time::Duration;
 const KIND: &str = "queue";
 /// How often what other processes set is looked at.
 const REFRESH_EVERY: Duration = Duration::from_millis(900);
+/// Every so many times the leader tells the broker again what is paused: of two at once, the wrong one may have been last.
+const TELL_AGAIN_EVERY: u32 = 5;
 
 /// The settings of all queues that have some.
 #[derive(Debug, Default)]
@@ -53,9 +55,11 @@ impl Engine {
 
     /// Takes over what other processes set, for ever.
     pub(super) async fn refresh_settings(&self) {
-        loop {
+        for look in 0_u32.. {
             tokio::time::sleep(REFRESH_EVERY).await;
-            if let Err(error) = self.read_settings().await {
+            let tells = self.leads() && look.is_multiple_of(TELL_AGAIN_EVERY);
+            let read = if tells { self.load_settings().await } else { self.read_settings().await };
+            if let Err(error) = read {
                 tracing::warn!(%error, "the settings of queues could not be read: those known before hold");
             }
         }

@@ -78,9 +78,13 @@ impl Engine {
     }
 
     /// As [`record`](Self::record), with the reason.
-    pub(super) async fn try_record(&self, notes: Vec<Note>) -> Result<(), Error> {
+    pub(super) async fn try_record(&self, mut notes: Vec<Note>) -> Result<(), Error> {
         if notes.is_empty() {
             return Ok(());
+        }
+        if self.is_shared() {
+            // Such a lease ends with the broker's memory; the row must be loaded again then.
+            notes.iter_mut().for_each(|note| note.job_mut().lease_until = None);
         }
         let mut noted: Vec<(JobId, u64)> = Vec::with_capacity(notes.len());
         let mut successors = Vec::new();
@@ -92,17 +96,21 @@ impl Engine {
                 latest_due = latest_due.max(job.due_at);
             }
             if let Note::Moved(_, successor) = note {
-                successors.push(successor.as_ref().clone());
+                successors.push(successor.id);
             }
         }
-        let read_at = self.now();
         if let Err(error) = self.ledger.note(notes, self.frontier.get()).await {
             self.status.degrade(RECORDING, &error);
             return Err(error);
         }
         self.status.mend(RECORDING);
         // While the note stands, a crash before the copies are put has them put again.
-        self.hold(successors, read_at).await?;
+        if !successors.is_empty() {
+            // As they are now: a note that stood for long has been recorded before, and they may have run.
+            let read_at = self.now();
+            let successors = self.ledger.get(&successors).await?;
+            self.hold(successors.into_iter().flatten().collect(), read_at).await?;
+        }
         let frontier = self.frontier.get();
         let frontier = if latest_due < frontier { Millis::MAX } else { frontier };
         let outdated = self.broker.forget(&noted, frontier).await?;

@@ -35,6 +35,7 @@ impl Now {
 }
 
 #[derive(Debug)]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub(super) struct Held {
     pub(super) live: ById<Box<Live>>,
     pub(super) queues: BTreeMap<Arc<str>, Queue>,
@@ -202,7 +203,7 @@ impl Held {
         Some(self.outbox.add(Note::Changed(job.clone()), now.mono))
     }
 
-    /// The ledger has the job in this version; answers whether it was let go of since it waited here in a lower one.
+    /// The ledger has the job in this version; answers whether it was let go of since it was here in a lower one.
     pub(super) fn forget(&mut self, id: JobId, version: u64, frontier: Millis, now: Now) -> bool {
         self.tombs.drop_lapsed(now.mono);
         self.tombs.resolve(id, version, now.mono);
@@ -210,7 +211,7 @@ impl Held {
         let is_far = |due_at| self.frontier.is_some_and(|own| due_at >= own.max(frontier));
         if let Some(live) = self.live.get(id) {
             let is_outdated = live.version < version;
-            if live.run().is_none() && (is_outdated || (live.version == version && is_far(live.due_at))) {
+            if is_outdated || (live.run().is_none() && live.version == version && is_far(live.due_at)) {
                 self.remove(id);
                 self.tombs.bury(id, version, None, now.mono);
                 return is_outdated;

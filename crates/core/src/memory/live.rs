@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 /// A live job, without its id, under which it is stored.
 #[derive(Debug)]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub(super) struct Live {
     label: Arc<Label>,
     payload: Payload,
@@ -25,6 +26,7 @@ pub(super) struct Live {
 
 /// Where a live job is held.
 #[derive(Debug)]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub(super) enum Place {
     /// In its queue's wheel.
     Scheduled(Handle),

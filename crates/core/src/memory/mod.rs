@@ -51,6 +51,13 @@ impl Memory {
         Self { clock, held, wake: OnceLock::new() }
     }
 
+    /// A copy of all that it holds now, which nobody watches.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn copy(&self) -> Self {
+        let held = self.held.lock().expect("no panic leaves the broker half changed").clone();
+        Self { clock: self.clock.clone(), held: Mutex::new(held), wake: OnceLock::new() }
+    }
+
     /// Does something under the lock, and then tells of queues that somebody should look at.
     fn with<R>(&self, act: impl FnOnce(&mut Held, Now) -> R) -> R {
         let mut held = self.held.lock().expect("no panic leaves the broker half changed");

@@ -7,6 +7,7 @@ use crate::ports::Note;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub(super) struct Outbox {
     notes: ById<Box<Noted>>,
     /// By age: when it was written, and of which job. A queue with gaps would grow for as long as one note stays.
@@ -15,6 +16,7 @@ pub(super) struct Outbox {
 }
 
 #[derive(Debug)]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 struct Noted {
     number: u64,
     note: Note,

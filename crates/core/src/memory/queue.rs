@@ -20,6 +20,7 @@ const WALK_PLACES_MAX: usize = 4 * STEP_JOBS_MAX;
 pub(super) const FIRST: Rank = (0, 0, JobId::MIN);
 
 #[derive(Debug)]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub(super) struct Queue {
     pub(super) wheel: Wheel<JobId>,
     /// Due by the wheel, but not by the clock, which was set back.

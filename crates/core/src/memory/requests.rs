@@ -45,6 +45,7 @@ impl Got {
 }
 
 #[derive(Debug, Default)]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub(super) struct Requests {
     got: HashMap<Arc<str>, (Millis, Got)>,
     order: VecDeque<(Millis, Arc<str>)>,

@@ -38,6 +38,7 @@ impl Tomb {
 }
 
 #[derive(Debug, Default)]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub(super) struct Tombs {
     tombs: ById<Tomb>,
     /// When to look whether a tombstone has lapsed.

@@ -100,8 +100,8 @@ pub trait Broker: Send + Sync {
     /// know the job lets versions from this one on pass; where there were several such edits, once each has been answered.
     /// Version 0 answers an edit that changed nothing. Of a job that is not known here no lower version is put.
     ///
-    /// A broker that lost some of its memory may hold jobs as they were before: those of them that wait are let go of and
-    /// answered, to be read from the ledger anew.
+    /// A broker that lost some of its memory may hold jobs in lower versions, as they were before: they are let go of, with
+    /// their leases, and answered, to be read from the ledger anew.
     async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error>;
 
     /// How many notes have not been forgotten.

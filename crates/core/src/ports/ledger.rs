@@ -20,6 +20,8 @@ pub const BROKER: &str = "broker";
 pub const ADOPTED: &str = "adopted";
 /// The document that names the stamp of the memory in which all jobs have been loaded that are near.
 pub const LOADED: &str = "loaded";
+/// The document that names the stamp of the memory in which nothing is left from before that the ledger knows better.
+pub const COMPARED: &str = "compared";
 
 /// The bucket of a pending row: 0 below the frontier, else by its due time, from 1.
 pub fn bucket(due_at: Millis, frontier: Millis) -> u64 {
@@ -120,6 +122,13 @@ pub enum Note {
 impl Note {
     /// The job that it is about.
     pub fn job(&self) -> &Job {
+        match self {
+            Self::Changed(job) | Self::Rewritten(job) | Self::Moved(job, _) | Self::Removed(job) => job,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn job_mut(&mut self) -> &mut Job {
         match self {
             Self::Changed(job) | Self::Rewritten(job) | Self::Moved(job, _) | Self::Removed(job) => job,
         }

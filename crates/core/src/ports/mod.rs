@@ -19,7 +19,8 @@ pub use broker::{
 };
 pub use edit::{Change, Edit, Edited, Update};
 pub use ledger::{
-    ADOPTED, BROKER, BUCKET_MS, Cursor, Find, Found, LOADED, LeaseNote, Ledger, Note, Page, Recorded, Retention, Selector, Tally, bucket,
+    ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, LOADED, LeaseNote, Ledger, Note, Page, Recorded,
+    Retention, Selector, Tally, bucket,
 };
 pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
 pub use registry::{Document, PutIf, Registry};

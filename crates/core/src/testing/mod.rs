@@ -6,11 +6,14 @@ pub mod fixtures;
 pub mod ledger_suite;
 pub mod locks_suite;
 pub mod model_ledger;
+pub mod mortal;
 pub mod random;
+pub mod shared;
 pub mod sim;
 pub mod tokio_clock;
 
 pub use clock::ManualClock;
 pub use model_ledger::ModelLedger;
 pub use random::Random;
+pub use shared::Shared;
 pub use tokio_clock::TokioClock;

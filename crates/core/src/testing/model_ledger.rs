@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::id::{JobId, block_start};
 use crate::job::{Job, Stage, State};
 use crate::ports::{
-    ADOPTED, BROKER, BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, PutIf, Recorded,
-    Registry, Retention, Selector, Tally, bucket,
+    ADOPTED, BROKER, BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page,
+    PutIf, Recorded, Registry, Retention, Selector, Tally, bucket,
 };
 use crate::rules;
 use async_trait::async_trait;
@@ -53,6 +53,13 @@ impl ModelLedger {
         Ok(self.rows())
     }
 
+    /// Live jobs that have a key which another has.
+    pub fn beside_holder(&self) -> Vec<JobId> {
+        let rows = self.rows();
+        let jobs = rows.jobs.values().map(|(_, job)| job).filter(|job| !rows.keyless.contains(&job.id));
+        jobs.filter(|job| rows.key_holder(job).is_some_and(|holder| holder < job.id)).map(|job| job.id).collect()
+    }
+
     /// All rows.
     pub fn jobs(&self) -> Vec<Job> {
         self.rows().jobs.values().map(|(_, job)| job.clone()).collect()
@@ -87,18 +94,31 @@ impl Rows {
         }
         *filed = bucket(job.due_at, frontier);
         match note {
-            Note::Changed(job) => *row = keep_content(row, job),
-            Note::Rewritten(job) => *row = job,
+            Note::Changed(job) => {
+                *row = keep_content(row, job);
+                let job = row.clone();
+                self.claim(&job);
+            }
+            Note::Rewritten(job) => {
+                *row = job.clone();
+                self.claim(&job);
+            }
             Note::Moved(job, successor) => {
                 *row = keep_content(row, job);
-                // Where its key is taken it loses the key rather than its life.
-                if self.key_holder(&successor).is_some() {
-                    self.keyless.insert(successor.id);
-                }
+                self.claim(&successor);
                 let filed = bucket(successor.due_at, frontier);
                 self.jobs.entry(successor.id).or_insert((filed, *successor));
             }
             Note::Removed(job) => drop(self.jobs.remove(&job.id)),
+        }
+    }
+
+    /// Where its key is taken it loses the key rather than its life.
+    fn claim(&mut self, job: &Job) {
+        if self.key_holder(job).is_some() {
+            self.keyless.insert(job.id);
+        } else {
+            self.keyless.remove(&job.id);
         }
     }
 

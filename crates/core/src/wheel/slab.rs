@@ -11,6 +11,7 @@ const PAGE_ITEMS: usize = 1 << PAGE_BITS;
 
 /// Items of one type, numbered from 0.
 #[derive(Debug)]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub(super) struct Slab<E> {
     /// All full but the last. The first grows by doubling, so that a small slab stays small.
     pages: Vec<Vec<E>>,

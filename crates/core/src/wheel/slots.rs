@@ -84,6 +84,7 @@ struct List {
 }
 
 #[derive(Debug)]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 struct Level {
     occupied: [u64; DIGITS / 64],
     lists: [List; DIGITS],
@@ -135,6 +136,7 @@ impl Head<'_> {
 
 /// All slots of a wheel. A level takes memory only once it is used.
 #[derive(Debug)]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub(super) struct Slots {
     levels: [Option<Box<Level>>; LEVELS],
     chunks: Slab<Chunk>,

@@ -9,4 +9,5 @@ mod keys;
 mod limits;
 mod locks;
 mod restarts;
+mod shared;
 mod simulation;

@@ -10,3 +10,12 @@ fn the_promises_hold_whenever_the_process_dies() {
         assert!(report.pushed > 0 && report.handed_out > 0 && report.deaths > 0, "seed {seed}: {report:?}");
     }
 }
+
+#[test]
+fn the_promises_hold_for_many_processes_whatever_their_broker_forgets() {
+    for seed in 1_000_000..1_000_008 {
+        let report = sim::fleet::run(seed);
+        assert!(report.violations.is_empty(), "seed {seed}: {:#?}", report.violations);
+        assert!(report.pushed > 0 && report.handed_out > 0, "seed {seed}: {report:?}");
+    }
+}

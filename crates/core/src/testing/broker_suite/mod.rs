@@ -205,7 +205,8 @@ macro_rules! broker_suite {
             outbox {
                 the_latest_note_stands a_rewritten_note_absorbs_later_ones a_lease_joins_the_note_of_its_job a_returned_note_says_it_all
                 notes_are_forgotten_by_version notes_have_an_age_and_a_limit what_waits_beyond_the_frontier_goes
-                what_has_changed_since_stays a_lease_leaves_no_note
+                what_the_brokers_own_frontier_has_passed_stays what_is_in_an_older_version_is_let_go_of
+                what_is_not_known_is_not_put_in_a_lower_version what_has_changed_since_stays a_lease_leaves_no_note
             }
             puts {
                 a_put_is_idempotent an_older_version_changes_nothing a_newer_version_replaces a_running_job_stays

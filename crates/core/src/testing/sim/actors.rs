@@ -1,8 +1,10 @@
 //! Who asks: pushers, workers, and one who meddles.
 
-use super::history::{At, History, Shared};
+use super::history::{Asked, At, History, Shared};
 use crate::clock::Clock;
-use crate::engine::{CancelOutcome, Engine, From, Outcome, Patch, PushOutcome, ReserveRequest, TakeRequest, Target};
+use crate::engine::{
+    BulkAction, CancelOutcome, Engine, From, Outcome, Patch, PushOutcome, Query, ReserveRequest, TakeRequest, Target,
+};
 use crate::id::JobId;
 use crate::job::{Due, KeyUntil, NewJob, OnConflict, State};
 use crate::limits::{HOUR_MS, MINUTE_MS, SECOND_MS};
@@ -10,10 +12,40 @@ use crate::ports::Lease;
 use crate::retry::{Backoff, Retry, WhenExhausted};
 use crate::rules::Failure;
 use crate::testing::{ModelLedger, Random, TokioClock};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-const QUEUES: [&str; 3] = ["orders", "mail", "dead"];
+pub(super) const QUEUES: [&str; 3] = ["orders", "mail", "dead"];
+
+/// How long things take in a world, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Some jobs are due within this time.
+    pub(super) soon: u64,
+    /// And some within this.
+    pub(super) late: u64,
+    /// Changed jobs are due within this.
+    pub(super) changed: u64,
+    /// The meddler does nothing for so long at times.
+    pub(super) nap: u64,
+    /// Whether nobody else sees what is leased; then the meddler also steps the clock and takes the ledger away.
+    pub(super) is_alone: bool,
+}
+
+impl Pace {
+    /// Of one process, whose time is cheap.
+    pub(super) const SLOW: Self =
+        Self { soon: 10 * MINUTE_MS, late: 3 * HOUR_MS, changed: 40 * MINUTE_MS, nap: 20 * MINUTE_MS, is_alone: true };
+    /// Of several, which always look after each other.
+    pub(super) const BRISK: Self = Self {
+        soon: 2 * MINUTE_MS,
+        late: 12 * MINUTE_MS,
+        changed: 12 * MINUTE_MS,
+        nap: 5 * SECOND_MS,
+        is_alone: false,
+    };
+}
 
 /// One who asks, in one life of the process.
 #[derive(Clone)]
@@ -23,7 +55,9 @@ pub(super) struct Actor {
     pub(super) ledger: ModelLedger,
     pub(super) clock: Arc<TokioClock>,
     pub(super) random: Random,
-    pub(super) life: u64,
+    /// Which life of the process it is, or which memory the broker has.
+    pub(super) life: Arc<AtomicU64>,
+    pub(super) pace: Pace,
 }
 
 impl Actor {
@@ -32,7 +66,12 @@ impl Actor {
     }
 
     pub(super) fn at(&self) -> At {
-        At { wall: self.clock.wall(), mono: self.clock.mono(), life: self.life, wall_steps: self.clock.wall_steps() }
+        let life = self.life.load(Ordering::SeqCst);
+        At { wall: self.clock.wall(), mono: self.clock.mono(), life, wall_steps: self.clock.wall_steps() }
+    }
+
+    fn asked(&self, id: JobId) -> Asked {
+        self.history().asked(id, self.at())
     }
 
     async fn pause(&mut self, ms_max: u64) {
@@ -48,8 +87,8 @@ impl Actor {
         let due = match self.random.within(0..10) {
             0..4 => Due::Now,
             4..7 => Due::After(self.random.within(0..10 * SECOND_MS)),
-            7..9 => Due::After(self.random.within(0..10 * MINUTE_MS)),
-            _ => Due::After(self.random.within(0..3 * HOUR_MS)),
+            7..9 => Due::After(self.random.within(0..self.pace.soon)),
+            _ => Due::After(self.random.within(0..self.pace.late)),
         };
         let random = &mut self.random;
         let key = random.percent(30).then(|| Arc::from(format!("key-{}", random.within(0..4))));
@@ -108,7 +147,9 @@ impl Actor {
                 continue;
             };
             let at = self.at();
-            handout.leases.iter().for_each(|lease| self.history().handed_out(lease, at));
+            if self.pace.is_alone {
+                handout.leases.iter().for_each(|lease| self.history().handed_out(lease, at));
+            }
             for lease in handout.leases {
                 self.work(lease, calm).await;
             }
@@ -131,19 +172,20 @@ impl Actor {
             70..80 => Outcome::Release { delay_ms: self.random.within(0..3) * SECOND_MS },
             80..90 => {
                 let lease_ms = self.random.within(1..10) * SECOND_MS;
-                let extended = self.engine.extend(vec![(receipt, Some(lease_ms))]).await.pop();
-                if let Some(Ok(_)) = extended {
-                    // The lease began at some moment of the call: the holder may not count on more.
-                    self.history().extended(receipt, self.clock.mono());
-                }
+                // Whether or not it hears of it, it may not count on more than the shortest lease.
+                self.history().extended(receipt, self.clock.mono());
+                drop(self.engine.extend(vec![(receipt, Some(lease_ms))]).await);
                 return;
             }
             // It crashed.
             _ => return,
         };
         self.history().settling(receipt);
+        let asked = self.asked(receipt.id);
         if let Some(Ok(settlement)) = self.engine.settle(vec![(receipt, outcome)]).await.pop() {
-            self.history().ended(receipt.id, settlement.state, settlement.recorded);
+            let at = self.at();
+            self.history().settled(receipt, asked, settlement.state, &self.ledger, at);
+            self.history().ended(receipt.id, asked, settlement.state, settlement.recorded, at);
         }
     }
 
@@ -162,25 +204,31 @@ impl Actor {
                 45..55 => {
                     self.history().touched(target.id, false, true);
                     drop(self.engine.retry(vec![target]).await);
+                    self.history().revived(target.id);
                 }
                 55..60 => {
                     self.history().touched(target.id, true, false);
                     drop(self.engine.delete(vec![target]).await);
                 }
-                60..70 => self.take().await,
+                60..67 => self.take().await,
+                67..70 => {
+                    let tag = Arc::from(format!("tag-{}", self.random.within(0..5)));
+                    let query = Query { queue: Some(self.queue()), tag: Some(tag), ..Query::default() };
+                    drop(self.engine.bulk(&query, BulkAction::Cancel).await);
+                }
                 70..75 => {
                     let queue = self.queue();
                     drop(self.engine.pause(&queue, true).await);
                     self.pause(5 * SECOND_MS).await;
                     drop(self.engine.pause(&queue, false).await);
                 }
-                75..80 => {
+                75..80 if self.pace.is_alone => {
                     self.ledger.set_away(true);
                     self.pause(5 * SECOND_MS).await;
                     self.ledger.set_away(false);
                 }
-                80..83 => self.step_clock(),
-                83..88 => self.pause(20 * MINUTE_MS).await,
+                80..83 if self.pace.is_alone => self.step_clock(),
+                83..88 => self.pause(self.pace.nap).await,
                 _ => {
                     let found = self.engine.job(target.id).await;
                     if let Ok(job) = found {
@@ -192,15 +240,17 @@ impl Actor {
     }
 
     async fn cancel(&mut self, target: Target) {
+        let asked = self.asked(target.id);
         let answer = self.engine.cancel(vec![target]).await.pop();
         if let Some(Ok(CancelOutcome::Cancelled)) = answer {
-            self.history().ended(target.id, State::Cancelled, true);
+            let at = self.at();
+            self.history().ended(target.id, asked, State::Cancelled, true, at);
         }
     }
 
     async fn update(&mut self, target: Target) {
         self.history().touched(target.id, false, false);
-        let due = Due::After(self.random.within(0..40 * MINUTE_MS));
+        let due = Due::After(self.random.within(0..self.pace.changed));
         let payload: [u8; 8] = self.random.any().to_be_bytes();
         let patch = Patch { due: Some(due), payload: Some(payload.as_slice().into()), ..Patch::default() };
         drop(self.engine.update(target, patch).await);
@@ -210,9 +260,12 @@ impl Actor {
         let queue = self.queue();
         let request =
             TakeRequest { from: From::Queues(vec![queue]), limit: 2, due_from: None, due_to: None, request_id: None };
+        let at = self.at();
         if let Ok(handout) = self.engine.take(request).await {
             for lease in handout.leases {
-                self.history().ended(lease.job.id, State::Succeeded, handout.recorded);
+                let asked = Asked { life: at.life, ..self.asked(lease.job.id) };
+                let at = self.at();
+                self.history().ended(lease.job.id, asked, State::Succeeded, handout.recorded, at);
             }
         }
     }
@@ -222,12 +275,12 @@ impl Actor {
         self.clock.step_wall(step);
     }
 
-    /// Waits until every job has ended and all is recorded; answers whether that came within two days.
-    pub(super) async fn settle_down(&self) -> bool {
+    /// Waits until every job has ended and all is recorded; answers whether that came within this time.
+    pub(super) async fn settle_down(&self, time_max: Duration) -> bool {
         for queue in QUEUES {
             drop(self.engine.pause(queue, false).await);
         }
-        for _ in 0..2 * 24 * 360 {
+        for _ in 0..time_max.as_secs() / 10 {
             tokio::time::sleep(Duration::from_secs(10)).await;
             let pending: Vec<JobId> = self.ledger.jobs().iter().filter(|j| j.is_pending()).map(|j| j.id).collect();
             if pending.is_empty() && self.engine.health().backlog == 0 {

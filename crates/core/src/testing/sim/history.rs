@@ -26,12 +26,33 @@ struct Known {
     /// Its fields may differ from what was pushed: somebody asked to change it, or may replace it by its key.
     is_touched: bool,
     may_be_gone: bool,
-    ended: Option<Stage>,
+    ended: Option<End>,
+    /// How often somebody asked that it may live again.
+    revivals: u64,
+    /// How many of them were not answered: they may be carried out at any time.
+    unanswered: u64,
     span: Option<Span>,
     version: u64,
     epoch: u64,
+    /// In which life each of its leases began.
+    leases: BTreeMap<u64, u64>,
     /// A crash made a lease of it forgotten that was not noted.
     is_forgotten: bool,
+}
+
+/// An end that was answered.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    stage: Stage,
+    /// Whether that was said to be in the ledger.
+    is_recorded: bool,
+}
+
+/// When something was asked of a job: what happened since may say more than the answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) life: u64,
+    pub(super) revivals: u64,
 }
 
 /// A lease as its holder sees it.
@@ -49,6 +70,10 @@ pub(super) struct History {
     started: BTreeSet<JobId>,
     pub(super) violations: Vec<String>,
     pub(super) handed_out: u64,
+    /// A shared broker fell back, and what it brought back was not compared with the ledger yet.
+    pub(super) is_unfenced: bool,
+    /// The life that a shared broker began empty, the last one.
+    pub(super) emptied_in: Option<u64>,
 }
 
 impl History {
@@ -62,9 +87,12 @@ impl History {
             is_touched: job.key.is_some(),
             may_be_gone: exhausted == Some(WhenExhausted::Drop),
             ended: None,
+            revivals: 0,
+            unanswered: 0,
             span: None,
             version: job.version,
             epoch: job.epoch,
+            leases: BTreeMap::new(),
             is_forgotten: false,
             pushed: job,
         };
@@ -73,7 +101,7 @@ impl History {
 
     /// The process begins anew: it knows no leases but those that were noted.
     pub(super) fn restarted(&mut self, ledger: &ModelLedger, at: At) {
-        let rows: BTreeMap<JobId, Job> = ledger.jobs().into_iter().map(|job| (job.id, job)).collect();
+        let rows = rows(ledger);
         for (id, known) in &mut self.jobs {
             let row = rows.get(id);
             known.span = known.span.filter(|span| {
@@ -82,7 +110,37 @@ impl History {
                 is_noted && span.began.wall_steps == at.wall_steps
             });
             known.is_forgotten |= row.is_none_or(|row| row.version < known.version);
+            known.keep_recorded_end(row);
         }
+    }
+
+    /// A shared broker lost some of its memory, or all: no lease from before counts, nor an end that was not recorded.
+    pub(super) fn memory_lost(&mut self, ledger: &ModelLedger, fell_back: bool) {
+        let rows = rows(ledger);
+        for (id, known) in &mut self.jobs {
+            known.span = None;
+            known.keep_recorded_end(rows.get(id));
+        }
+        self.is_unfenced |= fell_back;
+    }
+
+    /// What a broker that fell back had brought back was compared with the ledger. What was handed out again until then
+    /// may go on.
+    pub(super) fn fenced(&mut self, ledger: &ModelLedger) {
+        let rows = rows(ledger);
+        for (id, known) in self.jobs.iter_mut().filter(|_| self.is_unfenced) {
+            if rows.get(id).is_some_and(|row| Some(row.stage) != known.ended.map(|end| end.stage)) {
+                known.ended = None;
+            } else {
+                // It was handed out by mistake, and no longer keeps others from its key.
+                known.span = None;
+            }
+        }
+        self.is_unfenced = false;
+    }
+
+    pub(super) fn asked(&self, id: JobId, at: At) -> Asked {
+        Asked { life: at.life, revivals: self.jobs.get(&id).map_or(0, |known| known.revivals) }
     }
 
     /// Somebody asks for a change; whether it is made is known later, or never.
@@ -92,7 +150,16 @@ impl History {
             known.may_be_gone |= may_be_gone;
             if may_live_again {
                 known.ended = None;
+                known.revivals += 1;
+                known.unanswered += 1;
             }
+        }
+    }
+
+    /// It was answered whether the job lives again.
+    pub(super) fn revived(&mut self, id: JobId) {
+        if let Some(known) = self.jobs.get_mut(&id) {
+            known.unanswered -= 1;
         }
     }
 
@@ -114,8 +181,11 @@ impl History {
             if !known.is_touched && job.payload != known.pushed.payload {
                 wrong.push("with another payload".into());
             }
-            if let Some(ended) = known.ended {
-                wrong.push(format!("after it had ended as {ended:?}"));
+            if self.is_unfenced {
+                known.ended = None;
+            }
+            if let Some(end) = known.ended {
+                wrong.push(format!("after it had ended as {end:?}"));
             }
             // A lease that was not noted before a crash can have had a later number, where the clock was set back.
             let is_explained = known.is_forgotten && at.wall_steps > 0;
@@ -126,8 +196,10 @@ impl History {
                 wrong.push(format!("while the lease {} lives", span.epoch));
             }
             known.is_forgotten = false;
+            known.leases.insert(job.epoch, at.life);
             (known.epoch, known.version) = (job.epoch, job.version);
-            known.span = Some(Span { epoch: job.epoch, began: at, until: at.mono + lease.lease_ms });
+            let left_ms = job.lease_until.map_or(0, |until| until.saturating_sub(at.wall)).min(lease.lease_ms);
+            known.span = Some(Span { epoch: job.epoch, began: at, until: at.mono + left_ms });
         }
         self.started.insert(job.id);
         self.check_key(job, at, &mut wrong);
@@ -142,6 +214,7 @@ impl History {
             same && known.pushed.key_until == KeyUntil::Finished && known.pushed.id != job.id && span.is_some()
         };
         if key.is_some()
+            && !self.is_unfenced
             && let Some(other) = self.jobs.values().find(holds)
         {
             wrong.push(format!("while the job {} runs with its key", other.pushed.id));
@@ -161,15 +234,35 @@ impl History {
         }
     }
 
-    pub(super) fn ended(&mut self, id: JobId, state: State, recorded: bool) {
+    /// A settle was answered; a receipt from before the broker was emptied must have been refused, but where the ledger
+    /// knows that very end.
+    pub(super) fn settled(&mut self, receipt: Receipt, asked: Asked, state: State, ledger: &ModelLedger, at: At) {
+        let Some(emptied) = self.emptied_in else { return };
+        let Some(known) = self.jobs.get(&receipt.id) else { return };
+        let began = known.leases.get(&receipt.epoch).copied().unwrap_or(at.life);
+        let row = rows(ledger).remove(&receipt.id);
+        let is_known = row.is_none_or(|row| row.receipt() == receipt && !row.is_pending());
+        if began < emptied && asked.life >= emptied && !is_known {
+            let wrong = format!("as {state:?} by a receipt from before the broker was emptied");
+            self.blame(receipt.id, "was settled", vec![wrong], at);
+        }
+    }
+
+    /// It was answered that the job has ended.
+    pub(super) fn ended(&mut self, id: JobId, asked: Asked, state: State, is_recorded: bool, at: At) {
         let stage = match state {
             State::Succeeded => Stage::Succeeded,
             State::Failed => Stage::Failed,
             State::Cancelled => Stage::Cancelled,
             State::Scheduled | State::Ready | State::Running => return,
         };
-        if let Some(known) = self.jobs.get_mut(&id).filter(|_| recorded) {
-            known.ended = Some(stage);
+        // What was done in a memory that is lost since, and not recorded, is not done.
+        let is_lost = !is_recorded && asked.life != at.life;
+        let is_unfenced = self.is_unfenced;
+        let known = self.jobs.get_mut(&id).filter(|known| known.revivals == asked.revivals && !is_lost);
+        let known = known.filter(|known| known.unanswered == 0);
+        if let Some(known) = known.filter(|_| !is_unfenced || asked.life == at.life) {
+            known.ended = Some(End { stage, is_recorded });
         }
     }
 
@@ -179,14 +272,14 @@ impl History {
 
     /// Every job whose push was answered has ended, and as was answered.
     pub(super) fn check_end(&mut self, ledger: &ModelLedger, at: At) {
-        let rows: BTreeMap<JobId, Job> = ledger.jobs().into_iter().map(|job| (job.id, job)).collect();
+        let rows = rows(ledger);
         let mut blames = Vec::new();
         for (id, known) in &self.jobs {
             match rows.get(id) {
                 None if known.may_be_gone => {}
                 None => blames.push((*id, "is lost".to_owned())),
                 Some(row) if row.is_pending() => blames.push((*id, format!("never ended: {row:?}"))),
-                Some(row) if known.ended.is_some_and(|ended| ended != row.stage) => {
+                Some(row) if known.ended.is_some_and(|end| end.stage != row.stage) => {
                     blames.push((*id, format!("ended as {:?} and is recorded as {:?}", known.ended, row.stage)));
                 }
                 Some(_) => {}
@@ -197,9 +290,32 @@ impl History {
         }
     }
 
+    /// A key has at most one live job in its queue.
+    pub(super) fn check_keys(&mut self, ledger: &ModelLedger, at: At) {
+        for id in ledger.beside_holder() {
+            self.blame(id, "is live", vec!["beside the holder of its key".into()], at);
+        }
+    }
+
     fn blame(&mut self, id: JobId, when: &str, wrong: Vec<String>, at: At) {
         self.violations.extend(wrong.into_iter().map(|wrong| format!("the job {id} {when} {wrong} ({at:?})")));
     }
+}
+
+impl Known {
+    /// Of an end only that counts which is in the ledger.
+    fn keep_recorded_end(&mut self, row: Option<&Job>) {
+        let is_there = |end: &mut End| end.is_recorded || row.is_some_and(|row| row.stage == end.stage);
+        if self.ended.as_mut().is_some_and(|end| !is_there(end)) {
+            self.ended = None;
+        } else if let Some(end) = &mut self.ended {
+            end.is_recorded = true;
+        }
+    }
+}
+
+fn rows(ledger: &ModelLedger) -> BTreeMap<JobId, Job> {
+    ledger.jobs().into_iter().map(|job| (job.id, job)).collect()
 }
 
 /// Shared by all who ask.

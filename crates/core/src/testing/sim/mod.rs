@@ -1,20 +1,24 @@
 //! The simulation: the real engine and memory broker over a model ledger, with a clock of its own, under pushers,
 //! workers and a meddler, while the process dies between any two steps and the ledger is away at times. After each
 //! run the promises are checked. A seed repeats a run.
+//!
+//! There are two worlds: one process by itself, and a [`fleet`] of them that share a broker.
 
 mod actors;
-mod chaos;
+pub mod fleet;
 mod history;
 
 use crate::engine::{Engine, Options, Stores};
 use crate::limits::MINUTE_MS;
 use crate::memory::{Locks, Memory};
+use crate::testing::mortal::{Life, MortalBroker, MortalLedger};
 use crate::testing::tokio_clock::{Past, TokioClock};
 use crate::testing::{ModelLedger, Random};
-use actors::Actor;
-use chaos::{Chaos, MortalBroker, MortalLedger};
+use actors::{Actor, Pace};
 use history::Shared;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 /// What came of a run.
 #[derive(Debug)]
@@ -70,18 +74,18 @@ impl World {
     }
 
     async fn run_life(&self, life: u64, steps: Option<u64>, clock: Arc<TokioClock>, random: &mut Random) {
-        let chaos = Chaos::new(random.any(), steps);
+        let process = Life::random(random.any(), steps);
         self.ledger.set_away(false);
         let stores = Stores {
-            broker: Arc::new(MortalBroker { memory: Memory::new(clock.clone()), chaos: chaos.clone() }),
-            ledger: Arc::new(MortalLedger { model: self.ledger.clone(), chaos: chaos.clone() }),
+            broker: Arc::new(MortalBroker { broker: Arc::new(Memory::new(clock.clone())), life: process.clone() }),
+            ledger: Arc::new(MortalLedger { ledger: Arc::new(self.ledger.clone()), life: process.clone() }),
             registry: Arc::new(self.ledger.clone()),
             locks: Arc::new(Locks::new(clock.clone(), Arc::new(self.ledger.clone()))),
         };
         let options = Options { horizon_ms: 20 * MINUTE_MS, ..Options::default() };
         let engine = tokio::select! {
             engine = Engine::start(stores, options) => engine.expect("the model's rows can be read"),
-            () = chaos.death() => return,
+            () = process.death() => return,
         };
         let mut actor = || Actor {
             engine: engine.clone(),
@@ -89,7 +93,8 @@ impl World {
             ledger: self.ledger.clone(),
             clock: clock.clone(),
             random: Random::new(random.any()),
-            life,
+            life: Arc::new(AtomicU64::new(life)),
+            pace: Pace::SLOW,
         };
         let first = actor();
         self.history.lock().expect("no panic under this lock").restarted(&self.ledger, first.at());
@@ -100,9 +105,9 @@ impl World {
             tokio::spawn(actor().push_for_ever());
             tokio::spawn(actor().push_for_ever());
             tokio::spawn(actor().meddle_for_ever());
-            chaos.death().await;
+            process.death().await;
         } else {
-            let is_done = first.settle_down().await;
+            let is_done = first.settle_down(Duration::from_secs(48 * 3_600)).await;
             let mut history = self.history.lock().expect("no panic under this lock");
             if !is_done {
                 history.violations.push("some jobs do not end".into());

@@ -1,5 +1,5 @@
 -- The ledger has jobs in these versions. ARGV[5]: the frontier; [6]: how many queues; then for each job its id, version, and the
--- number of its queue, 0 where it was not asked for. Answers the ids of jobs that wait here in an older version, which are let go
+-- number of its queue, 0 where it was not asked for. Answers the ids of jobs that are here in an older version, which are let go
 -- of where their queue's number is given.
 local TOMB_MS = 10000
 -- Until it was told one, nothing is too far.
@@ -50,7 +50,12 @@ local function raise(id, version)
 end
 
 local function let_go(n, id, h, body, version)
-  leave(n, id, h.due, priority_of(body))
+  if h.lease_until > 0 then
+    redis.call('ZREM', RUNNING, id)
+    count(h.queue, 'r', -1)
+  elseif not leave(n, id, h.due, priority_of(body)) then
+    count(h.queue, 'l', -1)
+  end
   redis.call('ZREM', EXPIRING, id)
   if has(h.flags, HOLDS_KEY) then free_key(id, h.queue, h.key) end
   if has(h.flags, TAGGED) then untag(id, body) end
@@ -107,7 +112,7 @@ for i = 7, #ARGV, 3 do
         redis.call('HDEL', RESULT, id)
         erase({ id }, {})
         bury(id, h.version, h.epoch, h.stage)
-      elseif h.version < version and h.lease_until == 0 then
+      elseif h.version < version then
         if n > 0 then let_go(n, id, h, body, version) end
         outdated[#outdated + 1] = id
       elseif h.version == version and h.lease_until == 0 and h.due >= frontier and n > 0 then

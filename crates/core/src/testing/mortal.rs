@@ -1,0 +1,386 @@
+//! A process that may die between any two steps, or stand still for a while: the ports as such a process sees them.
+//! Where it dies, what it asked for may have happened or not, and it never hears of it.
+
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::{JobId, Receipt};
+use crate::job::Job;
+use crate::ports::{
+    Acquire, Acquired, Broker, Counts, Cursor, Document, Edit, Edited, Expired, Extended, Find, Found, Grant, Holding,
+    LeaseNote, Ledger, Listing, LockPage, Locks, Note, Outcomes, Page, Put, PutIf, Recorded, Registry, Released,
+    Reserve, Reserved, Retention, Settled, Tally, TurnWake, Wake,
+};
+use crate::rules::Decision;
+use crate::testing::Random;
+use async_trait::async_trait;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// One life of a process.
+#[derive(Debug)]
+pub struct Life {
+    state: Mutex<State>,
+    died: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    /// How long steps take; at once where there is none.
+    random: Option<Random>,
+    steps_left: Option<u64>,
+    dies_at: Option<(&'static str, When)>,
+    frozen_until: Option<Instant>,
+    is_dead: bool,
+}
+
+/// On which side of a verb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// It did not happen.
+    Before,
+    /// It happened, and nobody was told.
+    After,
+}
+
+impl Life {
+    /// A life of so many steps, of random lengths; `None` for one without end.
+    pub fn random(seed: u64, steps: Option<u64>) -> Arc<Self> {
+        Self::new(Some(Random::new(seed)), steps)
+    }
+
+    /// A life without end, whose steps take no time.
+    pub fn plain() -> Arc<Self> {
+        Self::new(None, None)
+    }
+
+    fn new(random: Option<Random>, steps_left: Option<u64>) -> Arc<Self> {
+        let state = State { random, steps_left, dies_at: None, frozen_until: None, is_dead: false };
+        Arc::new(Self { state: Mutex::new(state), died: Notify::new() })
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("no panic under this lock")
+    }
+
+    /// Dies at the next call of this verb.
+    pub fn die_at(&self, verb: &'static str, when: When) {
+        self.state().dies_at = Some((verb, when));
+    }
+
+    /// Dies now.
+    pub fn die(&self) {
+        self.state().is_dead = true;
+        self.died.notify_one();
+    }
+
+    /// Nothing that it asks for begins or is heard of for so long.
+    pub fn freeze(&self, time: Duration) {
+        self.state().frozen_until = Some(Instant::now() + time);
+    }
+
+    /// From now on it neither dies nor stands still.
+    pub fn calm(&self) {
+        let mut state = self.state();
+        (state.steps_left, state.dies_at, state.frozen_until) = (None, None, None);
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        self.state().is_dead
+    }
+
+    /// Ends when the process has died.
+    pub async fn death(&self) {
+        self.died.notified().await;
+    }
+
+    /// A step of the process, after which others may run, or at which it dies.
+    async fn step(&self, verb: &'static str, when: When) {
+        loop {
+            let frozen_until = {
+                let mut state = self.state();
+                if let Some(left) = state.steps_left.as_mut() {
+                    *left = left.saturating_sub(1);
+                }
+                if state.steps_left == Some(0) || state.dies_at == Some((verb, when)) {
+                    state.is_dead = true;
+                }
+                state.frozen_until
+            };
+            if self.is_over() {
+                self.died.notify_one();
+                std::future::pending::<()>().await;
+            }
+            match frozen_until.filter(|&until| until > Instant::now()) {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => break,
+            }
+        }
+        let Some(dice) = self.state().random.as_mut().map(|random| random.within(0..100)) else { return };
+        match dice {
+            0..50 => {}
+            50..90 => tokio::task::yield_now().await,
+            _ => tokio::time::sleep(Duration::from_millis(dice - 89)).await,
+        }
+    }
+
+    async fn around<T>(&self, verb: &'static str, act: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        self.step(verb, When::Before).await;
+        let answer = act.await;
+        self.step(verb, When::After).await;
+        answer
+    }
+}
+
+/// A broker.
+pub struct MortalBroker {
+    /// The broker.
+    pub broker: Arc<dyn Broker>,
+    /// Who asks it.
+    pub life: Arc<Life>,
+}
+
+#[async_trait]
+impl Broker for MortalBroker {
+    fn now(&self) -> Millis {
+        self.broker.now()
+    }
+
+    fn is_volatile(&self) -> bool {
+        self.broker.is_volatile()
+    }
+
+    fn until(&self, at: Millis) -> Duration {
+        self.broker.until(at)
+    }
+
+    fn partition(&self, queue: &str) -> u16 {
+        self.broker.partition(queue)
+    }
+
+    async fn stamp(&self) -> Result<String, Error> {
+        self.life.around("stamp", self.broker.stamp()).await
+    }
+
+    fn watch(&self, wake: Wake) {
+        self.broker.watch(wake);
+    }
+
+    async fn put(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<Put>, Error> {
+        // It is on its way: who asked may stop waiting for the answer.
+        let (broker, life) = (self.broker.clone(), self.life.clone());
+        let put = tokio::spawn(async move { life.around("put", broker.put(jobs, read_at)).await });
+        put.await.expect("no put panics")
+    }
+
+    async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        // A reserve may be dropped where it waits, and then must have handed out nothing: no step comes after that.
+        self.life.step("reserve", When::Before).await;
+        let reserved = self.broker.reserve(reserve).await?;
+        if !reserved.leases.is_empty() {
+            self.life.step("reserve", When::After).await;
+        }
+        Ok(reserved)
+    }
+
+    async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Vec<Extended>, Error> {
+        self.life.around("extend", self.broker.extend(leases)).await
+    }
+
+    async fn settle(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error> {
+        self.life.around("settle", self.broker.settle(decisions)).await
+    }
+
+    async fn expired(&self, limit: usize) -> Result<Expired, Error> {
+        self.life.around("expired", self.broker.expired(limit)).await
+    }
+
+    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
+        self.life.around("edit", self.broker.edit(edits)).await
+    }
+
+    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
+        self.life.around("get", self.broker.get(ids)).await
+    }
+
+    async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error> {
+        self.life.around("list", self.broker.list(listing)).await
+    }
+
+    async fn counts(&self, queues: Option<&[Arc<str>]>) -> Result<Vec<(Arc<str>, Counts)>, Error> {
+        self.life.around("counts", self.broker.counts(queues)).await
+    }
+
+    async fn pause(&self, queue: &Arc<str>, paused: bool) -> Result<(), Error> {
+        self.life.around("pause", self.broker.pause(queue, paused)).await
+    }
+
+    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+        self.life.around("outcomes", self.broker.outcomes(which)).await
+    }
+
+    async fn set_frontier(&self, frontier: Millis) -> Result<(), Error> {
+        self.life.around("set_frontier", self.broker.set_frontier(frontier)).await
+    }
+
+    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
+        self.life.around("forget", self.broker.forget(noted, frontier)).await
+    }
+
+    fn backlog(&self) -> usize {
+        self.broker.backlog()
+    }
+}
+
+/// A ledger, which outlives the process.
+pub struct MortalLedger {
+    /// The ledger.
+    pub ledger: Arc<dyn Ledger>,
+    /// Who asks it.
+    pub life: Arc<Life>,
+}
+
+#[async_trait]
+impl Ledger for MortalLedger {
+    async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
+        self.life.around("allot", self.ledger.allot(count, now)).await
+    }
+
+    async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error> {
+        self.life.around("record", self.ledger.record(jobs, frontier)).await
+    }
+
+    async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error> {
+        self.life.around("note", self.ledger.note(notes, frontier)).await
+    }
+
+    fn lease(&self, leases: Vec<LeaseNote>) {
+        let (ledger, life) = (self.ledger.clone(), self.life.clone());
+        tokio::spawn(async move {
+            let noted = async {
+                ledger.lease(leases);
+                Ok(())
+            };
+            // Nobody waits for it, and its loss is harmless.
+            drop(life.around("lease", noted).await);
+        });
+    }
+
+    async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
+        // Small pages, so that much happens between them.
+        self.life.around("pending", self.ledger.pending(until, after, limit.min(7))).await
+    }
+
+    async fn loaded(&self, jobs: &[(JobId, u64)], stamp: &str) -> Result<(), Error> {
+        self.life.around("loaded", self.ledger.loaded(jobs, stamp)).await
+    }
+
+    async fn unloaded(&self, ids: &[JobId]) -> Result<(), Error> {
+        self.life.around("unloaded", self.ledger.unloaded(ids)).await
+    }
+
+    async fn leased(&self) -> Result<Vec<Job>, Error> {
+        self.life.around("leased", self.ledger.leased()).await
+    }
+
+    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
+        self.life.around("get", self.ledger.get(ids)).await
+    }
+
+    async fn find(&self, find: Find) -> Result<Found, Error> {
+        self.life.around("find", self.ledger.find(find)).await
+    }
+
+    async fn edit(&self, edits: Vec<Edit>, now: Millis, frontier: Millis) -> Result<Vec<Edited>, Error> {
+        self.life.around("edit_ledger", self.ledger.edit(edits, now, frontier)).await
+    }
+
+    async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
+        self.life.around("prune", self.ledger.prune(retention, now, limit)).await
+    }
+
+    async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
+        self.life.around("tallies", self.ledger.tallies()).await
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// A registry.
+pub struct MortalRegistry {
+    /// The registry.
+    pub registry: Arc<dyn Registry>,
+    /// Who asks it.
+    pub life: Arc<Life>,
+}
+
+#[async_trait]
+impl Registry for MortalRegistry {
+    async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {
+        self.life.around("document", self.registry.document(kind, name)).await
+    }
+
+    async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
+        self.life.around("documents", self.registry.documents(kind)).await
+    }
+
+    async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
+        self.life.around("put_if", self.registry.put_if(kind, name, body, version)).await
+    }
+
+    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
+        self.life.around("remove", self.registry.remove(kind, name)).await
+    }
+}
+
+/// Locks.
+pub struct MortalLocks {
+    /// The locks.
+    pub locks: Arc<dyn Locks>,
+    /// Who asks for them.
+    pub life: Arc<Life>,
+}
+
+#[async_trait]
+impl Locks for MortalLocks {
+    async fn start(&self, wake: TurnWake) -> Result<(), Error> {
+        self.life.around("start", self.locks.start(wake)).await
+    }
+
+    async fn acquire(&self, acquire: Acquire) -> Result<Acquired, Error> {
+        self.life.around("acquire", self.locks.acquire(acquire)).await
+    }
+
+    async fn abandon(&self, name: &Arc<str>, owner: &Arc<str>) -> Result<(), Error> {
+        self.life.around("abandon", self.locks.abandon(name, owner)).await
+    }
+
+    async fn renew(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Option<Grant>, Error> {
+        self.life.around("renew", self.locks.renew(name, owner, fence, ttl_ms)).await
+    }
+
+    async fn release(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<bool, Error> {
+        self.life.around("release", self.locks.release(name, owner, fence)).await
+    }
+
+    async fn release_all(&self, owner: &Arc<str>) -> Result<Released, Error> {
+        self.life.around("release_all", self.locks.release_all(owner)).await
+    }
+
+    async fn inspect(&self, name: &Arc<str>) -> Result<Option<Holding>, Error> {
+        self.life.around("inspect", self.locks.inspect(name)).await
+    }
+
+    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockPage, Error> {
+        self.life.around("list_locks", self.locks.list(after, limit)).await
+    }
+
+    async fn sweep(&self) -> Result<(), Error> {
+        self.life.around("sweep", self.locks.sweep()).await
+    }
+}

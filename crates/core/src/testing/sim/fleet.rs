@@ -1,0 +1,288 @@
+//! Several processes that share a broker and a ledger. Each of them dies between any two steps and is followed by
+//! another, or stands still for a while; the broker is emptied, falls back to a copy of itself, or is away; and so is
+//! the ledger.
+//!
+//! What is allowed where the broker lost some of its memory:
+//! - What was running then runs again, and so does what had ended and was not recorded.
+//! - Emptied, it hands out nothing that is recorded as ended, and takes no receipt from before.
+//! - Having fallen back, it may hand out what is recorded as ended, until the leader has compared what is there with the
+//!   ledger, as the registry says ([`COMPARED`]). What was handed out until then goes on.
+
+use super::Report;
+use super::actors::{Actor, Pace};
+use super::history::{At, Shared as SharedHistory};
+use crate::clock::Clock;
+use crate::engine::{Engine, Options, Stores};
+use crate::limits::MINUTE_MS;
+use crate::ports::{BROKER, COMPARED, Registry};
+use crate::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry};
+use crate::testing::shared::Presence;
+use crate::testing::{ModelLedger, Random, Shared, TokioClock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How often it is looked whether the broker was compared with the ledger.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How old the copy may be to which the broker falls back.
+const COPY_EVERY_MS: u64 = 1_000;
+/// How long a process stands still at most.
+const FROZEN_MAX: Duration = Duration::from_secs(9);
+/// Within this time from the end of all faults every job has ended: the latest due time, the horizon's audit, and retries.
+const END_WITHIN: Duration = Duration::from_secs(30 * 60);
+
+/// What the processes share.
+#[derive(Clone)]
+struct Fleet {
+    broker: Shared,
+    ledger: ModelLedger,
+    clock: Arc<TokioClock>,
+    history: SharedHistory,
+    /// Which memory the broker has.
+    memory: Arc<AtomicU64>,
+    is_calm: Arc<AtomicBool>,
+    lives: Arc<Mutex<Vec<Arc<Life>>>>,
+    deaths: Arc<AtomicU64>,
+}
+
+/// Runs the simulation with this seed.
+pub fn run(seed: u64) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime without input and output can be built");
+    runtime.block_on(async {
+        let clock = Arc::new(TokioClock::new());
+        let mut random = Random::new(seed ^ 0x0f1e_e700);
+        // So that buckets begin at any moment of a run.
+        tokio::time::sleep(Duration::from_millis(random.within(0..10 * MINUTE_MS))).await;
+        let fleet = Fleet {
+            broker: Shared::new(clock.clone()),
+            ledger: ModelLedger::default(),
+            clock,
+            history: SharedHistory::default(),
+            memory: Arc::default(),
+            is_calm: Arc::default(),
+            lives: Arc::default(),
+            deaths: Arc::default(),
+        };
+        fleet.live(&mut random).await
+    })
+}
+
+impl Fleet {
+    async fn live(&self, random: &mut Random) -> Report {
+        let (history, clock, memory) = (self.history.clone(), self.clock.clone(), self.memory.clone());
+        self.broker.on_lease(Arc::new(move |lease| {
+            history.lock().expect("no panic under this lock").handed_out(lease, at(&clock, &memory));
+        }));
+        let nodes = random.within(1..5);
+        for _ in 0..nodes {
+            let (fleet, random) = (self.clone(), Random::new(random.any()));
+            tokio::spawn(async move { fleet.keep_node(random).await });
+        }
+        tokio::spawn(self.clone().copy_for_ever(Random::new(random.any())));
+        tokio::spawn(self.clone().look_for_ever());
+        let time = Duration::from_millis(random.within(20_000..120_000));
+        drop(tokio::time::timeout(time, self.do_harm(Random::new(random.any()))).await);
+        self.be_calm();
+        // Until then those who stood still go on with what they were about, such as to pause a queue.
+        tokio::time::sleep(FROZEN_MAX).await;
+        let engine = self.start(Life::plain()).await.expect("nothing is away");
+        let observer = self.actor(&engine, Random::new(random.any()));
+        let is_done = observer.settle_down(END_WITHIN).await;
+        let mut history = self.history.lock().expect("no panic under this lock");
+        if !is_done {
+            history.violations.push("some jobs do not end".into());
+        }
+        history.check_end(&self.ledger, observer.at());
+        Report {
+            violations: history.violations.clone(),
+            pushed: history.ids().len(),
+            handed_out: history.handed_out,
+            deaths: self.deaths.load(Ordering::SeqCst),
+        }
+    }
+
+    /// Keeps one process going: one after the other.
+    async fn keep_node(self, mut random: Random) {
+        let steps_max = *random.of(&[300, 2_000, 6_000]);
+        loop {
+            let steps = if self.is_calm() { None } else { Some(random.within(20..steps_max)) };
+            let life = Life::random(random.any(), steps);
+            self.lives.lock().expect("no panic under this lock").push(life.clone());
+            let started = tokio::select! {
+                started = self.start(life.clone()) => started,
+                () = life.death() => None,
+            };
+            if let Some(engine) = started {
+                let mut actor = || self.actor(&engine, Random::new(random.any()));
+                let is_calm = self.is_calm();
+                let mut actors = tokio::task::JoinSet::new();
+                for _ in 0..2 {
+                    actors.spawn(actor().work_for_ever(is_calm));
+                }
+                if !is_calm {
+                    actors.spawn(actor().push_for_ever());
+                    actors.spawn(actor().meddle_for_ever());
+                    tokio::select! {
+                        () = life.death() => {}
+                        () = self.calm() => {
+                            // Who waits for an answer is not there any more; the process is.
+                            actors.shutdown().await;
+                            actors.spawn(actor().work_for_ever(true));
+                        }
+                    }
+                }
+                // What a process that has died carries on is never heard of.
+                actors.detach_all();
+                if self.is_calm() && !life.is_over() {
+                    return;
+                }
+                if is_calm {
+                    return;
+                }
+            }
+            self.deaths.fetch_add(u64::from(life.is_over()), Ordering::SeqCst);
+            let ms = random.within(1..3_000);
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+        }
+    }
+
+    async fn start(&self, life: Arc<Life>) -> Option<Engine> {
+        let (broker, ledger) = (Arc::new(self.broker.clone()), Arc::new(self.ledger.clone()));
+        let stores = Stores {
+            broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
+            ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
+            registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),
+            locks: Arc::new(MortalLocks { locks: broker, life }),
+        };
+        Engine::start(stores, Options { horizon_ms: MINUTE_MS, ..Options::default() }).await.ok()
+    }
+
+    fn actor(&self, engine: &Engine, random: Random) -> Actor {
+        Actor {
+            engine: engine.clone(),
+            history: self.history.clone(),
+            ledger: self.ledger.clone(),
+            clock: self.clock.clone(),
+            random,
+            life: self.memory.clone(),
+            pace: Pace::BRISK,
+        }
+    }
+
+    /// Until it is stopped.
+    async fn do_harm(&self, mut random: Random) {
+        let rest_ms = *random.of(&[1_500, 5_000, 12_000]);
+        loop {
+            let ms = random.within(50..rest_ms);
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            match random.within(0..100) {
+                0..20 => self.lose_memory(false, &mut random).await,
+                20..45 => self.lose_memory(true, &mut random).await,
+                45..60 => {
+                    let presence = *random.of(&[Presence::Away, Presence::Mute, Presence::Stalled]);
+                    let ms = random.within(1..8_000);
+                    self.be_absent(presence, ms).await;
+                }
+                60..75 => {
+                    self.ledger.set_away(true);
+                    let ms = random.within(1..8_000);
+                    tokio::time::sleep(Duration::from_millis(ms)).await;
+                    self.ledger.set_away(false);
+                }
+                _ => {
+                    let lives: Vec<Arc<Life>> = {
+                        let mut lives = self.lives.lock().expect("no panic under this lock");
+                        lives.retain(|life| !life.is_over());
+                        lives.clone()
+                    };
+                    if !lives.is_empty() {
+                        let ms = random.within(100..FROZEN_MAX.as_millis() as u64);
+                        random.of(&lives).freeze(Duration::from_millis(ms));
+                    }
+                }
+            }
+        }
+    }
+
+    /// It takes its time, so that no instant belongs to both memories.
+    async fn lose_memory(&self, falls_back: bool, random: &mut Random) {
+        let ms = random.within(5..3_000);
+        self.broker.set_presence(Presence::Away);
+        if !falls_back {
+            self.broker.flush();
+        } else if !self.broker.fall_back() {
+            return self.broker.set_presence(Presence::There);
+        }
+        let memory = self.memory.fetch_add(1, Ordering::SeqCst) + 1;
+        {
+            let mut history = self.history.lock().expect("no panic under this lock");
+            history.memory_lost(&self.ledger, falls_back);
+            if !falls_back {
+                history.emptied_in = Some(memory);
+            }
+        }
+        self.be_absent(Presence::Away, ms).await;
+    }
+
+    async fn be_absent(&self, presence: Presence, ms: u64) {
+        self.broker.set_presence(presence);
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+        self.broker.set_presence(Presence::There);
+    }
+
+    async fn copy_for_ever(self, mut random: Random) {
+        loop {
+            let ms = random.within(50..COPY_EVERY_MS);
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            if self.is_calm() {
+                return;
+            }
+            self.broker.copy();
+        }
+    }
+
+    /// Whether the broker was compared with the ledger, and whether that keeps its own promise.
+    async fn look_for_ever(self) {
+        for look in 0_u64.. {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let compared = self.ledger.document(BROKER, COMPARED).await.ok().flatten();
+            let is_compared = compared.is_some_and(|document| document.body == self.broker.stamp_now());
+            let mut history = self.history.lock().expect("no panic under this lock");
+            if is_compared && history.is_unfenced {
+                history.fenced(&self.ledger);
+            }
+            if look % 50 == 0 {
+                history.check_keys(&self.ledger, self.at());
+            }
+            if self.is_calm() && !history.is_unfenced {
+                return;
+            }
+        }
+    }
+
+    fn at(&self) -> At {
+        at(&self.clock, &self.memory)
+    }
+
+    fn be_calm(&self) {
+        self.broker.set_presence(Presence::There);
+        self.ledger.set_away(false);
+        self.is_calm.store(true, Ordering::SeqCst);
+        self.lives.lock().expect("no panic under this lock").iter().for_each(|life| life.calm());
+    }
+
+    fn is_calm(&self) -> bool {
+        self.is_calm.load(Ordering::SeqCst)
+    }
+
+    async fn calm(&self) {
+        while !self.is_calm() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+fn at(clock: &TokioClock, memory: &AtomicU64) -> At {
+    At { wall: clock.wall(), mono: clock.mono(), life: memory.load(Ordering::SeqCst), wall_steps: 0 }
+}

@@ -1,0 +1,544 @@
+//! Several engines over one broker and one ledger: each dies at some step, and the broker loses its memory.
+
+use super::fixture::{job, pass, request};
+use duetime_core::engine::{CancelOutcome, Options, Outcome, Patch, QueueSettings, Stores};
+use duetime_core::ports::{ADOPTED, BROKER, Broker, COMPARED, LOADED, Registry};
+use duetime_core::rules::Failure;
+use duetime_core::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry, When};
+use duetime_core::testing::shared::Presence;
+use duetime_core::testing::{ModelLedger, Shared, TokioClock};
+use duetime_core::{Clock, Due, Engine, Error, Job, JobId, KeyUntil, NewJob, Receipt, Retry, State, WhenExhausted};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What engines share.
+struct World {
+    clock: Arc<TokioClock>,
+    broker: Shared,
+    ledger: ModelLedger,
+}
+
+/// An engine that can be killed.
+struct Node {
+    engine: Engine,
+    life: Arc<Life>,
+}
+
+impl World {
+    fn new() -> Self {
+        let clock = Arc::new(TokioClock::new());
+        Self { broker: Shared::new(clock.clone()), ledger: ModelLedger::default(), clock }
+    }
+
+    /// With one engine, which leads and has loaded.
+    async fn with_leader() -> (Self, Node) {
+        let world = Self::new();
+        let leader = world.node().await;
+        seconds(8).await;
+        assert!(leader.engine.health().is_loaded);
+        (world, leader)
+    }
+
+    /// With another beside it.
+    async fn with_two() -> (Self, Node, Node) {
+        let (world, leader) = Self::with_leader().await;
+        let other = world.node().await;
+        seconds(1).await;
+        (world, leader, other)
+    }
+
+    async fn node(&self) -> Node {
+        let life = Life::plain();
+        let (broker, ledger) = (Arc::new(self.broker.clone()), Arc::new(self.ledger.clone()));
+        let stores = Stores {
+            broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
+            ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
+            registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),
+            locks: Arc::new(MortalLocks { locks: broker, life: life.clone() }),
+        };
+        let options = Options { horizon_ms: 60_000, ..Options::default() };
+        Node { engine: Engine::start(stores, options).await.unwrap(), life }
+    }
+
+    fn row(&self, id: JobId) -> Job {
+        self.ledger.jobs().into_iter().find(|job| job.id == id).expect("it is recorded")
+    }
+
+    async fn held(&self, id: JobId) -> Option<Job> {
+        self.broker.memory().get(&[id]).await.unwrap().pop().unwrap()
+    }
+
+    /// Whether the registry says so of the memory that is there now.
+    async fn is(&self, document: &str) -> bool {
+        let known = self.ledger.document(BROKER, document).await.unwrap();
+        known.is_some_and(|document| document.body == self.broker.stamp_now())
+    }
+
+    /// The broker falls back to its copy, which takes a moment.
+    async fn fall_back(&self) {
+        pass(Duration::from_millis(5)).await;
+        assert!(self.broker.fall_back());
+        pass(Duration::from_millis(5)).await;
+    }
+
+    async fn flush(&self) {
+        pass(Duration::from_millis(5)).await;
+        self.broker.flush();
+        pass(Duration::from_millis(5)).await;
+    }
+}
+
+impl Node {
+    async fn push(&self, job: NewJob) -> Job {
+        self.engine.push(vec![job]).await.unwrap().pop().unwrap().unwrap().job
+    }
+
+    /// Pushes one job, and never hears of it.
+    async fn push_unheard(&self, job: NewJob) {
+        let engine = self.engine.clone();
+        tokio::spawn(async move { engine.push(vec![job]).await });
+        pass(Duration::from_millis(1)).await;
+        assert!(self.life.is_over());
+    }
+
+    async fn leases(&self) -> Vec<Job> {
+        let handout = self.engine.reserve(request(10, Duration::ZERO)).await.unwrap();
+        handout.leases.into_iter().map(|lease| lease.job).collect()
+    }
+
+    async fn lease(&self) -> Job {
+        let mut leases = self.leases().await;
+        assert_eq!(leases.len(), 1);
+        leases.remove(0)
+    }
+
+    async fn settle(&self, receipt: Receipt, outcome: Outcome) -> Result<State, Error> {
+        let settled = self.engine.settle(vec![(receipt, outcome)]).await.pop().unwrap();
+        settled.map(|settlement| settlement.state)
+    }
+
+    async fn complete(&self, receipt: Receipt) -> Result<State, Error> {
+        self.settle(receipt, DONE).await
+    }
+
+    async fn settle_unheard(&self, receipt: Receipt, outcome: Outcome) {
+        let engine = self.engine.clone();
+        tokio::spawn(async move { engine.settle(vec![(receipt, outcome)]).await });
+        pass(Duration::from_millis(1)).await;
+        assert!(self.life.is_over());
+    }
+
+    async fn cancel(&self, id: JobId) -> CancelOutcome {
+        self.engine.cancel(vec![id.into()]).await.pop().unwrap().unwrap()
+    }
+}
+
+const DONE: Outcome = Outcome::Complete { result: None };
+
+/// In small steps, as tasks would take it.
+async fn seconds(count: u64) {
+    for _ in 0..count * 20 {
+        pass(Duration::from_millis(50)).await;
+    }
+}
+
+/// Beyond the horizon, and the step by which that moves.
+const FAR_MS: u64 = 15 * 60_000;
+
+fn far() -> NewJob {
+    NewJob { due: Due::After(FAR_MS), ..job() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_that_dies_before_its_record_is_nothing() {
+    let (world, _leader, other) = World::with_two().await;
+    other.life.die_at("record", When::Before);
+    other.push_unheard(job()).await;
+    seconds(60).await;
+    assert!(world.ledger.jobs().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_recorded_and_not_put_is_put_by_the_audit() {
+    for (verb, when) in [("record", When::After), ("put", When::Before)] {
+        let (world, leader, other) = World::with_two().await;
+        other.life.die_at(verb, when);
+        other.push_unheard(job()).await;
+        assert!(leader.leases().await.is_empty());
+        seconds(30).await;
+        assert_eq!(leader.leases().await.len(), 1, "{verb}");
+        assert_eq!(world.broker.new_puts(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_whose_answer_is_lost_is_put_once() {
+    let (world, leader, other) = World::with_two().await;
+    other.life.die_at("put", When::After);
+    other.push_unheard(job()).await;
+    let lease = leader.lease().await;
+    assert_eq!(leader.complete(lease.receipt()).await, Ok(State::Succeeded));
+    seconds(60).await;
+    assert!(leader.leases().await.is_empty());
+    assert_eq!(world.broker.new_puts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_comes_near_is_put_once_whoever_dies() {
+    for dies_at in [None, Some(("put", When::Before)), Some(("put", When::After)), Some(("loaded", When::Before))] {
+        let (world, leader, other) = World::with_two().await;
+        let pushed = other.push(far()).await;
+        assert_eq!(world.held(pushed.id).await, None);
+        if let Some((verb, when)) = dies_at {
+            leader.life.die_at(verb, when);
+        }
+        tokio::time::sleep(Duration::from_millis(FAR_MS + 10)).await;
+        assert_eq!(leader.life.is_over(), dies_at.is_some());
+        let lease = other.lease().await;
+        assert_eq!((lease.id, world.broker.new_puts()), (pushed.id, 1), "{dies_at:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_leads_within_five_seconds() {
+    let (world, leader, other) = World::with_two().await;
+    leader.life.die();
+    world.flush().await;
+    let pushed = other.push(job()).await;
+    assert_eq!(other.lease().await.id, pushed.id, "pushes and reserves go on");
+    let far = other.push(far()).await;
+    let due = Patch { due: Some(Due::After(1_000)), ..Patch::default() };
+    other.engine.update(far.id.into(), due).await.unwrap();
+    seconds(5).await;
+    assert!(world.is(LOADED).await);
+    assert_eq!(other.lease().await.id, far.id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_emptied_broker_has_all_again_within_two_seconds() {
+    let (world, leader, other) = World::with_two().await;
+    let near = [0, 1_500, 30_000].map(|ms| NewJob { due: Due::After(ms), ..job() });
+    let pushed = other.engine.push(near.to_vec()).await.unwrap();
+    let far = other.push(far()).await;
+    world.flush().await;
+    seconds(2).await;
+    assert!(world.is(ADOPTED).await && world.is(LOADED).await);
+    for pushed in pushed {
+        assert!(world.held(pushed.unwrap().job.id).await.is_some());
+    }
+    assert_eq!(world.held(far.id).await, None);
+    assert_eq!(leader.leases().await.len(), 2);
+    seconds(7).await;
+    assert!(world.is(COMPARED).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receipt_from_before_a_flush_is_refused_and_numbers_go_on() {
+    let (world, leader, other) = World::with_two().await;
+    other.push(job()).await;
+    let before = other.lease().await;
+    world.flush().await;
+    assert_eq!(other.complete(before.receipt()).await, Err(Error::LeaseLost(before.receipt())));
+    seconds(2).await;
+    let after = leader.lease().await;
+    assert!(after.id == before.id && after.epoch > before.epoch && after.version > before.version);
+    assert_eq!(other.complete(before.receipt()).await, Err(Error::LeaseLost(before.receipt())));
+    assert_eq!(other.complete(after.receipt()).await, Ok(State::Succeeded));
+}
+
+/// A lease joins the note of its job, and a cancel notes a running one.
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_lease_was_noted_runs_again_after_a_flush() {
+    let (world, leader, other) = World::with_two().await;
+    let pushed = other.push(job()).await;
+    other.lease().await;
+    assert_eq!(other.cancel(pushed.id).await, CancelOutcome::CancelRequested);
+    world.flush().await;
+    seconds(2).await;
+    let again = leader.lease().await;
+    assert!(again.id == pushed.id && again.cancel_asked);
+}
+
+/// By a process that had the ledger for itself.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_noted_before_the_broker_was_shared_is_restored() {
+    let world = World::new();
+    let alone = super::fixture::Bench::over(world.ledger.clone(), world.clock.clone()).await;
+    alone.push(job()).await;
+    let lease = alone.lease().await;
+    assert!(world.row(lease.job.id).lease_until.is_some());
+    let node = world.node().await;
+    seconds(2).await;
+    assert!(node.leases().await.is_empty(), "its worker is alive");
+    assert_eq!(node.complete(lease.job.receipt()).await, Ok(State::Succeeded));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_settle_that_was_recorded_and_not_forgotten_is_forgotten_by_the_leader() {
+    for (verb, when) in
+        [("settle", When::After), ("note", When::Before), ("note", When::After), ("forget", When::Before)]
+    {
+        let (world, leader, other) = World::with_two().await;
+        other.push(job()).await;
+        let lease = other.lease().await;
+        other.life.die_at(verb, when);
+        other.settle_unheard(lease.receipt(), DONE).await;
+        assert_eq!(world.broker.backlog(), 1);
+        seconds(5).await;
+        assert_eq!((world.broker.backlog(), world.row(lease.id).state(0)), (0, State::Succeeded), "{verb} {when:?}");
+        assert_eq!(leader.complete(lease.receipt()).await, Ok(State::Succeeded), "it is answered again");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_in_another_queue_is_put_however_its_maker_dies() {
+    let retry = Retry {
+        max_attempts: Some(1),
+        when_exhausted: Some(WhenExhausted::Move("default".into())),
+        ..Retry::default()
+    };
+    for (verb, when) in [("note", When::After), ("put", When::Before), ("put", When::After), ("forget", When::Before)] {
+        let (world, leader, other) = World::with_two().await;
+        other.push(NewJob { retry: Some(retry.clone()), ..job() }).await;
+        let lease = other.lease().await;
+        other.life.die_at(verb, when);
+        other
+            .settle_unheard(lease.receipt(), Outcome::Fail(Failure { message: "no".into(), ..Failure::default() }))
+            .await;
+        seconds(5).await;
+        let copy = leader.lease().await;
+        assert_ne!(copy.id, lease.id);
+        assert_eq!(leader.complete(copy.receipt()).await, Ok(State::Succeeded));
+        seconds(60).await;
+        assert!(leader.leases().await.is_empty(), "{verb} {when:?}");
+        assert_eq!(world.broker.backlog(), 0);
+    }
+}
+
+/// The note that brought the copy may come back with a failover, and so may one that nobody forgot.
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_has_run_is_not_put_again() {
+    let (world, leader, other) = World::with_two().await;
+    let retry = Retry {
+        max_attempts: Some(1),
+        when_exhausted: Some(WhenExhausted::Move("default".into())),
+        ..Retry::default()
+    };
+    other.push(NewJob { retry: Some(retry), ..job() }).await;
+    let lease = other.lease().await;
+    leader.life.freeze(Duration::from_secs(2));
+    other.life.die_at("put", When::After);
+    other.settle_unheard(lease.receipt(), Outcome::Fail(Failure { message: "no".into(), ..Failure::default() })).await;
+    let third = world.node().await;
+    world.broker.copy();
+    let copy = third.lease().await;
+    third.complete(copy.receipt()).await.unwrap();
+    pass(Duration::from_millis(50)).await;
+    assert_eq!(world.row(copy.id).state(0), State::Succeeded);
+    world.fall_back().await;
+    seconds(60).await;
+    assert!(third.leases().await.is_empty());
+    assert_eq!((world.broker.backlog(), world.row(copy.id).state(0)), (0, State::Succeeded));
+}
+
+/// What a failover brought back is let go of: what waits, and what runs.
+#[tokio::test(start_paused = true)]
+async fn what_is_recorded_as_ended_is_fenced_after_a_failover() {
+    let (world, leader, other) = World::with_two().await;
+    let done = other.push(job()).await;
+    let running = other.lease().await;
+    let cancelled = other.push(NewJob { due: Due::After(60_000), ..job() }).await;
+    let removed = other.push(NewJob { due: Due::After(60_000), ..job() }).await;
+    world.broker.copy();
+    other.complete(running.receipt()).await.unwrap();
+    assert_eq!(other.cancel(cancelled.id).await, CancelOutcome::Cancelled);
+    other.engine.delete(vec![removed.id.into()]).await.pop().unwrap().unwrap();
+    pass(Duration::from_millis(50)).await;
+    world.fall_back().await;
+    for id in [done.id, cancelled.id, removed.id] {
+        assert!(world.held(id).await.is_some(), "it is as it was");
+    }
+    seconds(2).await;
+    for id in [done.id, cancelled.id, removed.id] {
+        assert_eq!(world.held(id).await, None);
+    }
+    seconds(120).await;
+    assert!(leader.leases().await.is_empty());
+    assert_eq!(world.row(done.id).state(0), State::Succeeded);
+    assert_eq!(world.row(cancelled.id).state(0), State::Cancelled);
+    assert_eq!(world.ledger.jobs().len(), 2);
+}
+
+/// A failover forgets the tombstone, and the reading is young enough.
+#[tokio::test(start_paused = true)]
+async fn a_reading_from_before_a_failover_is_compared_too() {
+    let (world, leader, other) = World::with_two().await;
+    world.broker.copy();
+    let read_at = world.clock.wall();
+    let pushed = other.push(NewJob { due: Due::After(30_000), ..job() }).await;
+    assert_eq!(other.cancel(pushed.id).await, CancelOutcome::Cancelled);
+    world.fall_back().await;
+    seconds(2).await;
+    assert!(world.is(LOADED).await && !world.is(COMPARED).await);
+    world.broker.put(vec![pushed.clone()], read_at).await.unwrap();
+    assert!(world.held(pushed.id).await.is_some());
+    seconds(7).await;
+    assert!(world.is(COMPARED).await);
+    assert_eq!(world.held(pushed.id).await, None);
+    seconds(30).await;
+    assert!(leader.leases().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_outlives_a_failover() {
+    let (world, leader, other) = World::with_two().await;
+    let pushed = other.push(NewJob { due: Due::After(3_000), ..job() }).await;
+    world.broker.copy();
+    let patch = Patch { due: Some(Due::After(20_000)), payload: Some((*b"new").into()), ..Patch::default() };
+    other.engine.update(pushed.id.into(), patch).await.unwrap();
+    world.fall_back().await;
+    seconds(4).await;
+    assert!(leader.leases().await.is_empty());
+    seconds(17).await;
+    assert_eq!(&*leader.lease().await.payload, b"new");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_queue_stays_paused_after_a_flush() {
+    let (world, leader, other) = World::with_two().await;
+    other.engine.pause("default", true).await.unwrap();
+    other.push(job()).await;
+    world.flush().await;
+    seconds(3).await;
+    assert!(leader.leases().await.is_empty());
+    other.engine.pause("default", false).await.unwrap();
+    assert_eq!(leader.leases().await.len(), 1);
+}
+
+/// Two who set it at once may tell the broker in the other order than they told the registry.
+#[tokio::test(start_paused = true)]
+async fn the_leader_tells_the_broker_again_what_is_paused() {
+    let (world, leader, other) = World::with_two().await;
+    other.engine.configure("default", QueueSettings::default()).await.unwrap();
+    world.broker.pause(&"default".into(), true).await.unwrap();
+    other.push(job()).await;
+    seconds(5).await;
+    assert_eq!(leader.leases().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_without_the_broker_is_taken_and_runs_once_it_is_back() {
+    for presence in [Presence::Away, Presence::Mute, Presence::Stalled] {
+        let (world, leader, other) = World::with_two().await;
+        world.broker.set_presence(presence);
+        let started = tokio::time::Instant::now();
+        let pushed = other.push(job()).await;
+        assert!(started.elapsed() <= Duration::from_millis(1_100));
+        seconds(5).await;
+        world.broker.set_presence(Presence::There);
+        seconds(2).await;
+        assert_eq!(leader.lease().await.id, pushed.id);
+        assert_eq!(world.broker.new_puts(), 1);
+    }
+}
+
+/// What the broker did not take is left to the loader once the ledger is there, too.
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_left_to_the_loader_is_later() {
+    let (world, leader, other) = World::with_two().await;
+    world.broker.set_presence(Presence::Stalled);
+    let engine = other.engine.clone();
+    let push = tokio::spawn(async move { engine.push(vec![job()]).await });
+    pass(Duration::from_millis(50)).await;
+    world.ledger.set_away(true);
+    seconds(2).await;
+    assert_eq!(push.await.unwrap().unwrap_err().code(), "store_unavailable");
+    world.broker.set_presence(Presence::There);
+    world.ledger.set_away(false);
+    // It does not lead next.
+    other.life.freeze(Duration::from_secs(1));
+    seconds(2).await;
+    assert_eq!(leader.leases().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_ledger_pushes_are_refused_and_workers_go_on() {
+    let (world, leader, other) = World::with_two().await;
+    for _ in 0..2 {
+        other.push(job()).await;
+    }
+    world.ledger.set_away(true);
+    assert_eq!(other.engine.push(vec![job()]).await.unwrap_err().code(), "store_unavailable");
+    let leases = leader.leases().await;
+    assert_eq!(leases.len(), 2);
+    for lease in &leases {
+        assert_eq!(other.complete(lease.receipt()).await, Ok(State::Succeeded));
+    }
+    seconds(10).await;
+    world.ledger.set_away(false);
+    seconds(5).await;
+    assert!(leases.iter().all(|lease| world.row(lease.id).state(0) == State::Succeeded));
+    assert_eq!(world.broker.backlog(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_far_job_that_is_made_near_runs_however_its_maker_dies() {
+    for dies_at in [None, Some(("edit_ledger", When::After)), Some(("put", When::Before)), Some(("put", When::After))] {
+        let (world, leader, other) = World::with_two().await;
+        let pushed = other.push(far()).await;
+        let engine = other.engine.clone();
+        if let Some((verb, when)) = dies_at {
+            other.life.die_at(verb, when);
+        }
+        let patch = Patch { due: Some(Due::After(1_000)), ..Patch::default() };
+        tokio::spawn(async move { engine.update(pushed.id.into(), patch).await });
+        // The tombstone of an edit whose maker has died stands for a minute.
+        seconds(70).await;
+        assert_eq!(other.life.is_over(), dies_at.is_some());
+        assert_eq!(leader.lease().await.id, pushed.id, "{dies_at:?}");
+        assert_eq!(world.broker.new_puts(), 1);
+    }
+}
+
+/// It has stood still while another took over.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_comes_back_adopts_nothing_for_good() {
+    let (world, leader, _other) = World::with_two().await;
+    world.flush().await;
+    leader.life.die_at("never", When::Before);
+    leader.life.freeze(Duration::from_secs(10));
+    seconds(9).await;
+    // What a leader of before would write last.
+    let adopted = world.ledger.document(BROKER, ADOPTED).await.unwrap().unwrap();
+    world.ledger.put_if(BROKER, ADOPTED, "memory 1", adopted.version).await.unwrap();
+    seconds(9).await;
+    assert!(world.is(ADOPTED).await && world.is(LOADED).await && world.is(COMPARED).await);
+}
+
+/// Pushed by an engine that is not the leader, when all are old.
+#[tokio::test(start_paused = true)]
+async fn engines_that_do_not_lead_put_what_they_push() {
+    let (world, _leader, other) = World::with_two().await;
+    tokio::time::sleep(Duration::from_secs(25 * 60)).await;
+    let pushed = other.push(job()).await;
+    assert!(world.held(pushed.id).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_has_one_job_over_a_flush_and_a_failover() {
+    let (world, leader, other) = World::with_two().await;
+    let keyed = || NewJob { key: Some("k".into()), key_until: KeyUntil::Finished, ..job() };
+    let first = other.push(keyed()).await;
+    world.flush().await;
+    assert_eq!(leader.push(keyed()).await.id, first.id);
+    seconds(2).await;
+    let lease = leader.lease().await;
+    world.broker.copy();
+    leader.complete(lease.receipt()).await.unwrap();
+    pass(Duration::from_millis(50)).await;
+    let second = other.push(keyed()).await;
+    assert_ne!(second.id, first.id);
+    world.fall_back().await;
+    seconds(3).await;
+    assert_eq!(leader.lease().await.id, second.id, "the first one, which is over, keeps it from nobody");
+}
