@@ -79,6 +79,7 @@ impl Engine {
         self.in_background(|engine| async move { engine.keep_role().await });
         self.in_background(|engine| async move { engine.watch_broker().await });
         self.in_background(|engine| async move { engine.load_for_all().await });
+        self.in_background(|engine| async move { engine.empty_inbox().await });
         for _ in 0..RECORDERS {
             self.in_background(|engine| async move { engine.record_waiting().await });
         }
@@ -258,7 +259,7 @@ const NEAR: u64 = BUCKET_MS;
 /// What is degraded while the broker or the ledger does not answer.
 const WATCHING: &str = "whether the broker still holds what it should is not known";
 
-async fn document(registry: &dyn Registry, name: &str) -> Result<Option<String>, Error> {
+pub(super) async fn document(registry: &dyn Registry, name: &str) -> Result<Option<String>, Error> {
     Ok(registry.document(BROKER, name).await?.map(|document| document.body))
 }
 

@@ -85,7 +85,7 @@ impl Engine {
     }
 
     /// The job, where it still holds its key. Where it has let go of it, but that is not recorded yet, it is now.
-    async fn key_holder(&self, id: JobId) -> Result<Option<Job>, Error> {
+    pub(super) async fn key_holder(&self, id: JobId) -> Result<Option<Job>, Error> {
         let notes = self.broker.outcomes(Outcomes::Of(id)).await?;
         let live = self.broker.get(&[id]).await?.pop().flatten();
         match live {
@@ -101,7 +101,7 @@ impl Engine {
     }
 
     /// Gives the holder the job's values; `None` where it is no longer live.
-    async fn replace(&self, job: &Job, holder: JobId) -> Result<Option<Job>, Error> {
+    pub(super) async fn replace(&self, job: &Job, holder: JobId) -> Result<Option<Job>, Error> {
         let change = Change::Update(Update {
             due_at: Some(job.due_at),
             priority: Some(job.priority),
@@ -117,7 +117,7 @@ impl Engine {
     }
 }
 
-fn conflict(job: &Job, holder: JobId) -> Error {
+pub(super) fn conflict(job: &Job, holder: JobId) -> Error {
     let key = job.key.clone().unwrap_or_default();
     Error::KeyConflict { queue: job.queue.clone(), key, holder }
 }
