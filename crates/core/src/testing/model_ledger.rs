@@ -9,6 +9,7 @@ use crate::ports::{
     InboxRow, LeaseNote, Ledger, Note, Page, PutIf, Recorded, Registry, Retention, Selector, Tally, Verdict, bucket,
 };
 use crate::rules;
+use crate::testing::ledger_suite::inbox::Inbox;
 use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -368,5 +369,16 @@ impl Registry for ModelLedger {
 
     async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
         Ok(self.there()?.documents.remove(&(kind.to_owned(), name.to_owned())).is_some())
+    }
+}
+
+#[async_trait]
+impl Inbox for ModelLedger {
+    async fn insert(&self, row: InboxRow) {
+        self.insert(row);
+    }
+
+    async fn rows(&self) -> Vec<(Vec<u8>, Option<String>)> {
+        self.inbox_rows().into_iter().map(|(row, refused)| (row.payload.to_vec(), refused)).collect()
     }
 }
