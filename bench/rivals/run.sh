@@ -10,46 +10,18 @@
 set -euo pipefail
 
 options=("$@")
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 runs=${RUNS:-3}
-folder=$(mktemp -d -t duetime-rivals-XXXXXX)
-server=
-stop() {
-  if [ -n "$server" ]; then
-    kill -KILL "$server" && wait "$server" || true
-    server=
-  fi 2> /dev/null
-}
-trap 'stop; rm -rf "$folder"' EXIT
-
-# Starts a server on a port below those of clients. One that another program holds ends it at once: then another.
-start() {
-  local tries
-  for tries in 1 2 3 4 5; do
-    port=$((10000 + RANDOM % 10000))
-    redis-server --port "$port" --bind 127.0.0.1 --save "" --appendonly no --dir "$folder" > "$folder/redis.log" 2>&1 &
-    server=$!
-    while kill -0 "$server" 2> /dev/null; do
-      # Not `PING`: the port may be another's.
-      if redis-cli -p "$port" INFO server 2> /dev/null | grep -q "^process_id:$server"; then return; fi
-    done
-    server=
-  done
-  echo "expected redis-server to start: $(tail -n 3 "$folder/redis.log")" >&2
-  exit 1
-}
+# shellcheck source=servers.sh
+source "$(dirname "${BASH_SOURCE[0]}")/servers.sh"
 
 # One run of a command, on a server of its own; its JSON is a line of the results.
 measure() {
-  start
-  "$@" "redis://127.0.0.1:$port/0" "${options[@]}" | tee -a "$folder/results" >&2
-  stop
+  start_redis
+  "$@" "$redis_url" "${options[@]}" | tee -a "$folder/results" >&2
+  stop_redis
 }
 
-# As the lock file says; a no-op where that is installed already.
-if ! cmp -s "$here/package-lock.json" "$here/node_modules/.installed"; then
-  (cd "$here" && npm ci --ignore-scripts --no-audit --no-fund >&2 && cp package-lock.json node_modules/.installed)
-fi
+install_packages
 for _ in $(seq "$runs"); do
   measure node "$here/bullmq.mjs"
   # shellcheck disable=SC2086 # the words of a command

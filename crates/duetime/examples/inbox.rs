@@ -69,7 +69,9 @@ impl Shop {
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [redis, ledger] = &arguments[..] else { return Err("expected: inbox redis://… postgres://… or mysql://…".into()) };
+    let [redis, ledger] = &arguments[..] else {
+        return Err("expected: inbox redis://… postgres://… or mysql://…".into());
+    };
     let mut options = ConnectOptions::default();
     options.ledger = Some(ledger.clone());
     let client = Client::connect_with(redis, options).await?;
@@ -100,7 +102,9 @@ async fn main() -> Result<()> {
     let at = |percent: usize| waits[(waits.len() - 1) * percent / 100];
     let ms = |wait: Duration| wait.as_secs_f64() * 1_000.0;
     let (half, most, longest) = (ms(at(50)), ms(at(99)), ms(at(100)));
-    println!("from the commit to the handout: 50 % within {half:.1} ms, 99 % within {most:.1} ms, all within {longest:.1} ms");
+    println!(
+        "from the commit to the handout: 50 % within {half:.1} ms, 99 % within {most:.1} ms, all within {longest:.1} ms"
+    );
     let query = Query { queue: Some(Confirm::QUEUE.into()), ..Query::default() };
     let jobs = client.find(&query, None, 1_000).await?.jobs.len();
     println!("{} orders were committed, and {jobs} jobs with them", waits.len());

@@ -3,12 +3,13 @@
 //!
 //! The keys are those of `bench/rivals/bullmq.mjs`; its head says what they mean.
 
+mod figures;
+
 use duetime::{Client, Context, NewJob, Worker};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use figures::{Cost, RedisServer, percentile, unix_ms};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 const BULK: usize = 1_000;
 const CONCURRENCY: usize = 100;
@@ -34,7 +35,7 @@ async fn main() {
             _ => panic!("unknown option {name}"),
         }
     }
-    let redis = Redis(url.trim_start_matches("redis://").split('/').next().expect("a host").to_owned());
+    let redis = RedisServer::of(&url);
     let client = Client::connect(&url).await.expect("connected");
     let before = redis.info("used_memory");
     let delayed = move |n: usize| DAY_MS + n as u64;
@@ -150,42 +151,5 @@ async fn lateness(client: &Client) -> impl Fn(f64) -> f64 {
     let mut late = std::mem::take(&mut *late.lock().expect("no panic"));
     assert_eq!(late.len(), LATE_JOBS);
     late.sort_by(f64::total_cmp);
-    move |share| late[((late.len() - 1) as f64 * share) as usize]
-}
-
-fn unix_ms() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64() * 1_000.0
-}
-
-/// A Redis, asked about itself over a connection of its own.
-struct Redis(String);
-
-struct Cost {
-    s: f64,
-    commands: f64,
-}
-
-impl Redis {
-    fn text(&self, field: &str) -> String {
-        let mut stream = TcpStream::connect(&self.0).expect("connected");
-        stream.write_all(b"*1\r\n$4\r\nINFO\r\n").expect("sent");
-        let mut reader = BufReader::new(stream);
-        let mut length = String::new();
-        reader.read_line(&mut length).expect("answered");
-        let mut info = vec![0; length.trim_start_matches('$').trim().parse().expect("a length")];
-        reader.read_exact(&mut info).expect("answered");
-        let info = String::from_utf8_lossy(&info).into_owned();
-        info.lines().find_map(|line| line.strip_prefix(&format!("{field}:"))).expect("the field").trim().to_owned()
-    }
-
-    fn info(&self, field: &str) -> f64 {
-        self.text(field).parse().expect("a number")
-    }
-
-    fn cost(&self) -> Cost {
-        Cost {
-            s: self.info("used_cpu_user") + self.info("used_cpu_sys"),
-            commands: self.info("total_commands_processed"),
-        }
-    }
+    move |share| percentile(&late, share)
 }

@@ -162,12 +162,7 @@ impl Engine {
         (verdicts, outcome)
     }
 
-    async fn resolve_one(
-        &self,
-        job: &Job,
-        holder: JobId,
-        on_conflict: OnConflict,
-    ) -> Result<Option<Verdict>, Error> {
+    async fn resolve_one(&self, job: &Job, holder: JobId, on_conflict: OnConflict) -> Result<Option<Verdict>, Error> {
         if self.key_holder(holder).await?.is_none() {
             return Ok(None);
         }
@@ -182,10 +177,7 @@ impl Engine {
 
 /// Whether it is the row's fault, and stays so.
 fn is_own(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Invalid { .. } | Error::KeyConflict { .. } | Error::Running(_) | Error::Finished { .. }
-    )
+    matches!(error, Error::Invalid { .. } | Error::KeyConflict { .. } | Error::Running(_) | Error::Finished { .. })
 }
 
 /// A reason that any database can store.
@@ -196,9 +188,7 @@ fn refuse(error: &Error) -> Verdict {
 
 /// The job that a row says.
 fn new_job(row: InboxRow) -> Result<NewJob, Error> {
-    let unsigned = |what, number: i64| {
-        u64::try_from(number).map_err(|_| Error::invalid(what, "not below 0", number))
-    };
+    let unsigned = |what, number: i64| u64::try_from(number).map_err(|_| Error::invalid(what, "not below 0", number));
     let due = match (row.due_at, row.delay_ms) {
         (None, None) => Due::Now,
         (Some(at), None) => Due::At(unsigned("due_at", at)?),

@@ -36,7 +36,7 @@ const LOAD_EVERY: Duration = Duration::from_millis(200);
 /// Between two pages of the audit.
 const AUDIT_EVERY: Duration = Duration::from_secs(4);
 /// Between two rounds of the audit.
-const AUDIT_REST: Duration = Duration::from_secs(60);
+const AUDIT_REST: Duration = Duration::from_secs(15);
 /// The end of what is filed as near.
 const END_OF_NEAR: Cursor = Cursor { bucket: 0, id: u64::MAX };
 

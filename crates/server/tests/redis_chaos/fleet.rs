@@ -46,6 +46,7 @@ pub(crate) struct Fleet {
     clock: SystemClock,
     folder: TempDir,
     redis: String,
+    ledger: Option<String>,
     ports: Vec<u16>,
     servers: Mutex<Vec<Process>>,
     /// Each with how often it was started.
@@ -56,13 +57,14 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    pub(crate) fn start(redis: &str, limit: usize) -> Self {
+    pub(crate) fn start(redis: &str, ledger: Option<&str>, limit: usize) -> Self {
         let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
         let from = PORTS.start + u16::try_from(std::process::id() % 1_900).unwrap();
         let fleet = Self {
             clock: SystemClock::new(),
             folder: tempfile::tempdir().unwrap(),
             redis: redis.to_owned(),
+            ledger: ledger.map(str::to_owned),
             ports: (from..PORTS.end).chain(PORTS).filter(free).take(SERVERS).collect(),
             servers: Mutex::default(),
             workers: Mutex::default(),
@@ -91,6 +93,9 @@ impl Fleet {
     fn server(&self, n: usize) -> Process {
         let mut command = Command::new(binary());
         command.env_clear().args(["serve", "--log-level", "warn", "--broker", &self.redis]);
+        if let Some(ledger) = &self.ledger {
+            command.args(["--ledger", ledger]);
+        }
         command.args(["--listen", &format!("127.0.0.1:{}", self.ports[n])]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(self.log(&format!("server-{n}")));
         Process(command.spawn().unwrap())
@@ -103,7 +108,7 @@ impl Fleet {
         let history = self.history(n, generation);
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "works_for_another_test", "--nocapture"]);
-        Orders { urls, history, number: n, limit: self.limit }.put(&mut command);
+        Orders { urls, ledger: self.ledger.clone(), history, number: n, limit: self.limit }.put(&mut command);
         // It ends with us: its input is closed then.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(self.log(&format!("worker-{n}")));
         Process(command.spawn().unwrap())

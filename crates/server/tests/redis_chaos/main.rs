@@ -15,7 +15,7 @@ mod verdict;
 mod worker;
 
 use common::Random;
-use duetime_store::testing::{RedisCluster, RedisSentinel, RedisServer};
+use duetime_store::testing::{MariaDbServer, PostgresServer, RedisCluster, RedisSentinel, RedisServer};
 use fleet::Fleet;
 use scenario::{Plan, run};
 use std::time::Duration;
@@ -133,4 +133,84 @@ async fn work_goes_on_when_a_master_of_a_cluster_is_killed() {
         fleet.outage("a master killed", spawn_blocking(kill)).await
     };
     run(&url, &plan, trouble).await.0.assert_work_went_on();
+}
+
+/// Redis forgets everything, twice; the database dies in the middle; a server, too. What was acknowledged is in the ledger.
+async fn nothing_is_lost_beside<D: Database>() {
+    let (redis, database) = spawn_blocking(|| (RedisServer::start(), D::durable())).await.unwrap();
+    let url = format!("{}{PARTITIONS}", redis.url());
+    let plan = Plan { forgets: true, ledger: Some(database.address()), ..Plan::of_environment(1) };
+    let trouble = async |fleet: &Fleet| {
+        let start = Instant::now();
+        let at = async |twelfths: u32| sleep_until(start + plan.span() * twelfths / 12).await;
+        at(3).await;
+        let flush = move || {
+            redis.command(&["FLUSHALL"]);
+            redis
+        };
+        let redis = fleet.outage("emptied", spawn_blocking(flush)).await;
+        at(6).await;
+        let empty = move |mut redis: RedisServer| {
+            redis.kill();
+            redis.start_again();
+            redis
+        };
+        let redis = fleet.outage("Redis killed and started empty", spawn_blocking(move || empty(redis))).await;
+        at(9).await;
+        let database = fleet.outage("the database killed and started again", spawn_blocking(|| database.again())).await;
+        at(10).await;
+        fleet.kill_server(0);
+        (redis, database)
+    };
+    run(&url, &plan, trouble).await.0.assert_recorded();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_beside_mariadb() {
+    nothing_is_lost_beside::<MariaDbServer>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_beside_postgres() {
+    nothing_is_lost_beside::<PostgresServer>().await;
+}
+
+/// A database of its own that keeps what it has committed.
+trait Database: Sized + Send + 'static {
+    fn durable() -> Self;
+    fn address(&self) -> String;
+    /// Kills it and starts it again.
+    fn again(self) -> Self;
+}
+
+impl Database for MariaDbServer {
+    fn durable() -> Self {
+        Self::with(true, &[])
+    }
+
+    fn address(&self) -> String {
+        self.url()
+    }
+
+    fn again(mut self) -> Self {
+        self.kill();
+        self.start_again();
+        self
+    }
+}
+
+impl Database for PostgresServer {
+    fn durable() -> Self {
+        Self::with(true, &[])
+    }
+
+    fn address(&self) -> String {
+        self.url()
+    }
+
+    fn again(mut self) -> Self {
+        self.kill();
+        self.start_again();
+        self
+    }
 }

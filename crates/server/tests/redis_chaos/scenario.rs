@@ -5,6 +5,7 @@ use crate::fleet::Fleet;
 use crate::history::{self, Held, Leases, Line};
 use crate::pushes;
 use crate::verdict::Verdict;
+use crate::worker::connect;
 use duetime::{Client, Job, JobId, Query};
 use futures_util::future::join3;
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ pub(crate) struct Plan {
     /// Whether a new master may forget what the old one had acknowledged. Sentinels on a loaded machine may replace the
     /// new one, too, so that says nothing of when.
     pub(crate) forgets: bool,
+    /// The ledger beside Redis: then a third of the batches is cancelled by tag.
+    pub(crate) ledger: Option<String>,
 }
 
 impl Plan {
@@ -45,6 +48,7 @@ impl Plan {
             seconds: number("DUETIME_CHAOS_SECONDS").unwrap_or(SECONDS_DEFAULT) / part,
             seed: number("DUETIME_CHAOS_SEED").unwrap_or_else(|| u64::from(std::process::id())),
             forgets: false,
+            ledger: None,
         }
     }
 
@@ -60,22 +64,22 @@ impl Plan {
 
 /// Runs a plan on this Redis, with this trouble, and answers what it comes to, and what the trouble answers.
 pub(crate) async fn run<T>(url: &str, plan: &Plan, trouble: impl AsyncFnOnce(&Fleet) -> T) -> (Verdict, T) {
-    let Plan { jobs, seconds, seed, forgets } = *plan;
+    let Plan { jobs, seconds, seed, forgets, .. } = *plan;
+    let ledger = plan.ledger.as_deref();
     // Those of one process would choose the same ports, and share the machine.
     static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
     let _turn = ONE_AT_A_TIME.lock().await;
     println!("{jobs} jobs over {seconds} s with DUETIME_CHAOS_SEED={seed}");
-    let fleet = Fleet::start(url, plan.limit());
+    let fleet = Fleet::start(url, ledger, plan.limit());
     let (mut random, direct) = (Random::new(seed), [url.to_owned()]);
     let (servers, own) = (fleet.server_urls(), Random::new(random.any()));
-    let client = Client::connect(url).await.unwrap();
+    let client = connect(url, ledger).await.unwrap();
     let all = async {
         let one = pushes::push(&fleet, &servers, plan, jobs / 2, Random::new(random.any()));
         let other = pushes::push(&fleet, &direct, plan, jobs - jobs / 2, own);
         let (one, other, servers) = join3(one, other, trouble(&fleet)).await;
         let mut acknowledged = one;
-        acknowledged.jobs.extend(other.jobs);
-        acknowledged.unanswered += other.unanswered;
+        acknowledged.extend(other);
         timeout(TIME_LIMIT, worked_off(&client)).await.expect("the jobs are worked off in time");
         (acknowledged, servers)
     };

@@ -24,6 +24,8 @@ pub(crate) struct Verdict {
     refused: usize,
     /// Jobs that were acknowledged and are not there.
     lost: Vec<JobId>,
+    /// Jobs that were cancelled before they ran.
+    cancelled: usize,
     /// Leases and completions that were forgotten by a failover.
     undone: usize,
     /// How late jobs were handed out for the first time, in milliseconds, in order.
@@ -56,6 +58,9 @@ impl Verdict {
         for &id in acknowledged.jobs.keys() {
             match records.get(&id) {
                 None => verdict.lost.push(id),
+                Some(job) if job.state(0) == State::Cancelled && acknowledged.cancelled.contains_key(&id) => {
+                    verdict.cancelled += 1;
+                }
                 Some(job) if job.state(0) != State::Succeeded => {
                     verdict.wrong.push(format!("{id} was acknowledged, and is not done: {job:?}"));
                 }
@@ -64,6 +69,13 @@ impl Verdict {
         }
         for (&id, of_job) in leases {
             verdict.judge_job(id, of_job, records.get(&id), forgets);
+        }
+        for (id, &cancelled_at) in &acknowledged.cancelled {
+            // One that ran when it was cancelled may have lost its lease, and the wish with it.
+            let first = leases.get(id).and_then(|of_job| of_job.values().next());
+            if let Some(held) = first.filter(|held| held.started_at > cancelled_at) {
+                verdict.wrong.push(format!("{id} was cancelled at {cancelled_at}, and ran: {held:?}"));
+            }
         }
         for job in records.values().filter(|job| job.state(0) == State::Succeeded) {
             let held = leases.get(&job.id).and_then(|of_job| of_job.get(&job.epoch));
@@ -123,6 +135,12 @@ impl Verdict {
         assert!(self.lost.is_empty(), "{} jobs are lost: {:?}", self.lost.len(), self.lost);
     }
 
+    /// Nothing is lost, and many were cancelled in time.
+    pub(crate) fn assert_recorded(&self) {
+        self.assert_nothing_is_lost();
+        assert!(self.cancelled > 0, "nothing was cancelled in time");
+    }
+
     /// What a master has not passed on goes with it; all else is done.
     pub(crate) fn assert_work_went_on(&self) {
         self.assert_right();
@@ -153,6 +171,7 @@ impl fmt::Display for Verdict {
             "{:>8} leases, {} ends refused, {} forgotten by a failover",
             self.leases, self.refused, self.undone
         )?;
+        writeln!(f, "{:>8} were cancelled before they ran", self.cancelled)?;
         let (late, again) = (&self.late_ms, &self.again_ms);
         writeln!(
             f,

@@ -2,7 +2,7 @@
 
 use crate::history::History;
 use crate::scenario::QUEUES;
-use duetime::{Client, Error, Job, Outcome, Receipt, ReserveRequest, Source};
+use duetime::{Client, ConnectOptions, Error, Job, Outcome, Receipt, ReserveRequest, Source};
 use duetime_core::{Clock as _, SystemClock};
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -14,6 +14,7 @@ use std::time::Duration;
 /// the jobs are.
 const ORDERS: &str = "DUETIME_CHAOS_WORKER";
 
+const NO_LEDGER: &str = "-";
 /// How long a job is leased: longer than a worker needs, and short enough that a killed one's jobs are seen again.
 pub(crate) const LEASE_MS: u64 = 3_000;
 /// How long a worker waits for jobs while it holds some.
@@ -23,6 +24,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 pub(crate) struct Orders {
     pub(crate) urls: Vec<String>,
+    /// Beside Redis.
+    pub(crate) ledger: Option<String>,
     pub(crate) history: PathBuf,
     pub(crate) number: usize,
     pub(crate) limit: usize,
@@ -30,8 +33,9 @@ pub(crate) struct Orders {
 
 impl Orders {
     pub(crate) fn put(&self, command: &mut Command) {
-        let Self { urls, history, number, limit } = self;
-        command.env(ORDERS, format!("{number} {limit} {} {}", history.display(), urls.join(" ")));
+        let Self { urls, ledger, history, number, limit } = self;
+        let ledger = ledger.as_deref().unwrap_or(NO_LEDGER);
+        command.env(ORDERS, format!("{number} {limit} {} {ledger} {}", history.display(), urls.join(" ")));
     }
 
     pub(crate) fn of_environment() -> Option<Self> {
@@ -40,7 +44,8 @@ impl Orders {
         let mut number = || words.next().and_then(|word| word.parse().ok()).expect("a number");
         let (number, limit) = (number(), number());
         let history = PathBuf::from(words.next().expect("a path"));
-        Some(Self { urls: words.map(str::to_owned).collect(), history, number, limit })
+        let ledger = words.next().filter(|word| *word != NO_LEDGER).map(str::to_owned);
+        Some(Self { urls: words.map(str::to_owned).collect(), ledger, history, number, limit })
     }
 }
 
@@ -51,11 +56,11 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    pub(crate) async fn connect(urls: &[String]) -> Self {
+    pub(crate) async fn connect(urls: &[String], ledger: Option<&str>) -> Self {
         let mut clients = Vec::new();
         for url in urls {
             clients.push(loop {
-                match Client::connect(url).await {
+                match connect(url, ledger).await {
                     Ok(client) => break client,
                     Err(error) => assert!(error.is_retryable(), "{error}"),
                 }
@@ -81,6 +86,13 @@ impl Clients {
     }
 }
 
+/// A client of a server, or of Redis and the ledger beside it.
+pub(crate) async fn connect(url: &str, ledger: Option<&str>) -> Result<Client, Error> {
+    let mut options = ConnectOptions::default();
+    options.ledger = ledger.filter(|_| url.starts_with("redis")).map(str::to_owned);
+    Client::connect_with(url, options).await
+}
+
 async fn pause() {
     tokio::time::sleep(PAUSE).await;
 }
@@ -92,7 +104,7 @@ pub(crate) async fn work(orders: Orders) {
         std::process::exit(0);
     });
     let mut history = History::create(&orders.history);
-    let mut clients = Clients::connect(&orders.urls).await;
+    let mut clients = Clients::connect(&orders.urls, orders.ledger.as_deref()).await;
     let clock = SystemClock::new();
     let mut queues: Vec<Arc<str>> = QUEUES.iter().map(|&queue| Arc::from(queue)).collect();
     queues.rotate_left(orders.number % QUEUES.len());

@@ -18,7 +18,12 @@ pub trait Inbox: Send + Sync {
 
 /// A row with nothing but a payload.
 fn plain(payload: &str) -> InboxRow {
-    InboxRow { queue: "default".into(), kind: "default".into(), payload: payload.as_bytes().into(), ..Default::default() }
+    InboxRow {
+        queue: "default".into(),
+        kind: "default".into(),
+        payload: payload.as_bytes().into(),
+        ..Default::default()
+    }
 }
 
 /// The numbers of the rows that wait.
