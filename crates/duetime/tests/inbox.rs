@@ -2,6 +2,7 @@
 
 use duetime::{Client, ConnectOptions, Due, NewJob, OnConflict, Query, Retry, State, Worker, inbox, new_job};
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -129,6 +130,30 @@ async fn in_a_transaction_of_mysql() {
     transaction.commit().await.unwrap();
     check(&client).await;
     client.close().await.unwrap();
+}
+
+/// The example, as users run it; cargo puts it beside the folder of tests.
+fn example(ledger: &str) {
+    let redis = RedisServer::start();
+    let test = std::env::current_exe().expect("this test");
+    let path = test.ancestors().nth(2).expect("a test lies in target/PROFILE/deps").join("examples/inbox");
+    let hint = "cargo build -p duetime --features mysql,postgres --examples";
+    assert!(path.is_file(), "expected {}: {hint}", path.display());
+    let ran = Command::new(path).args([&redis.url(), ledger]).output().expect("the example starts");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{}: {said}{}", ran.status, String::from_utf8_lossy(&ran.stderr));
+    assert!(said.ends_with("100 orders were committed, and 100 jobs with them\n"), "{said}");
+    println!("{said}");
+}
+
+#[test]
+fn the_example_runs_on_postgres() {
+    example(&PostgresServer::with(true, &[]).url());
+}
+
+#[test]
+fn the_example_runs_on_mysql() {
+    example(&MariaDbServer::with(true, &[]).url());
 }
 
 /// The instant itself is for the server to judge.

@@ -218,7 +218,8 @@ async fn examples(database: Database) {
         assert!(second.status.code() == Some(1) && said.contains("was not taken"), "{program}: {said}");
     }
     let jobs = server.jobs("orders").await;
-    let jobs: Vec<serde_json::Value> = jobs.keys().map(|payload| serde_json::from_str(payload).unwrap()).collect();
+    let mut jobs: Vec<serde_json::Value> = jobs.keys().map(|payload| serde_json::from_str(payload).unwrap()).collect();
+    jobs.sort_by_key(|job| job["order"].as_u64());
     assert_eq!(jobs.len(), 2, "{jobs:?}");
     for (job, order) in jobs.iter().zip(1..) {
         assert_eq!((&job["order"], &job["note"]), (&order.into(), &"a \"quoted\" \\ naïve\nnote".into()));
