@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// When a test is given up; never reached where all is well.
@@ -167,24 +168,42 @@ async fn conflicts(database: Database) {
     assert!(refused[0].1.starts_with("key_conflict: the key \"k\" in the queue \"reject\" is held"), "{refused:?}");
 }
 
-/// Each row becomes one job, though the server that moves them is killed meanwhile.
+/// Each row becomes one job, though the server that moves them is killed meanwhile. The first to start leads. The kill
+/// comes with the first handout, while rows are being inserted, and the last of them wait for it: so there always are rows
+/// for the other server to move.
 async fn killed(database: Database) {
     const CONNECTIONS: usize = 4;
     const ROWS: usize = 250;
+    const ROWS_AFTER_THE_KILL: usize = 50;
     let redis = blocking(RedisServer::start).await;
     let mut leader = Server::start(&redis, &database).await;
     let other = Server::start(&redis, &database).await;
+    let (tell, told) = watch::channel(false);
     let inserting: Vec<_> = (0..CONNECTIONS)
         .map(|connection| {
-            let database = database.clone();
+            let (database, mut told) = (database.clone(), told.clone());
             tokio::spawn(async move {
                 let rows: Vec<String> = (0..ROWS).map(|row| insert(&format!("{connection}.{row}"))).collect();
-                database.run(&rows.iter().map(String::as_str).collect::<Vec<_>>()).await;
+                let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+                let (before, after) = rows.split_at(ROWS - ROWS_AFTER_THE_KILL);
+                database.run(before).await;
+                told.wait_for(|is_killed| *is_killed).await.unwrap();
+                database.run(after).await;
             })
         })
         .collect();
-    let mut payloads = other.handed_out("default", 20).await;
+    // Completed later: that takes time in which the leader would move the rest.
+    let leases = timeout(LIMIT, other.reserve("default")).await.unwrap();
     leader.kill();
+    let (waiting, moved) = (database.count().await, leases.len());
+    println!("at the kill {moved} were handed out and {waiting} rows waited");
+    tell.send(true).unwrap();
+    let mut payloads = Vec::new();
+    for lease in leases {
+        other.client.complete(lease.job.receipt(), None).await.unwrap();
+        payloads.push(String::from_utf8(lease.job.payload.to_vec()).unwrap());
+    }
+    assert!(payloads.len() <= CONNECTIONS * (ROWS - ROWS_AFTER_THE_KILL), "none of the last rows");
     payloads.extend(other.handed_out("default", CONNECTIONS * ROWS - payloads.len()).await);
     for inserting in inserting {
         inserting.await.unwrap();
