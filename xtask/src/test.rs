@@ -9,8 +9,8 @@ use crate::repo::Metadata;
 use crate::report::{Outcome, Report, Tally};
 use crate::{process, repo, setup, sim};
 
-/// Names the server's release binary to tests that run the real thing (the README's commands, the kill test), so that
-/// they try what users get. A test that is run without it takes the binary that cargo built beside it.
+/// Names the server's release binary to tests that run the real thing, so that they try what users get. A test that is run
+/// without it takes the binary that cargo built beside it: so does `cargo xtask test`, which has no time for both.
 pub(crate) const SERVER_BINARY: &str = "DUETIME_BIN";
 
 const CONSUMER: &str = "tests/consumer/Cargo.toml";
@@ -23,7 +23,6 @@ pub(crate) fn run(seeds: u64) -> bool {
         metadata = Some(Metadata::read()?);
         setup::install_missing()
     });
-    report.needed_step("release server", build_server);
     if let Some(metadata) = &metadata {
         report.step("tests", || workspace_tests(metadata));
         report.step("doc tests", doc_tests);
@@ -57,19 +56,14 @@ fn workspace_tests(metadata: &Metadata) -> Outcome {
     if let Err(error) = process::run(process::cargo(["build", "--workspace", "--all-features", "--examples"])) {
         return Err(error).into();
     }
-    let mut command =
-        process::cargo(["test", "--workspace", "--all-features", "--no-fail-fast", "--lib", "--bins", "--tests"]);
-    command.env(SERVER_BINARY, server_binary(metadata));
-    libtest(command)
+    libtest(process::cargo(["test", "--workspace", "--all-features", "--no-fail-fast", "--lib", "--bins", "--tests"]))
 }
 
 /// Counts from the JUnit file, so that nextest keeps the terminal for itself.
 fn nextest(metadata: &Metadata) -> Outcome {
     let junit = metadata.target_directory.join("nextest/default/junit.xml");
     let result = forget(&junit).and_then(|()| {
-        let mut command = process::cargo(["nextest", "run", "--workspace", "--all-features"]);
-        command.env(SERVER_BINARY, server_binary(metadata));
-        process::run(command)
+        process::run(process::cargo(["nextest", "run", "--workspace", "--all-features"]))
     });
     let tally = std::fs::read_to_string(&junit).ok().as_deref().and_then(junit_tally);
     match (tally, result) {

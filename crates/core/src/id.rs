@@ -49,6 +49,16 @@ impl JobId {
         (self.0 % u64::from(PARTITIONS_MAX)) as u16
     }
 
+    /// The sequence, which no other job of the same store has.
+    pub fn sequence(self) -> u64 {
+        self.0 >> PARTITION_BITS
+    }
+
+    /// The wall clock below which its sequence was allotted, about.
+    pub fn allotted_at(self) -> Millis {
+        self.sequence() >> PARTITION_BITS
+    }
+
     /// The number.
     pub fn get(self) -> u64 {
         self.0

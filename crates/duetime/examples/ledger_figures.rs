@@ -37,18 +37,25 @@ async fn main() {
     options.ledger = Some(ledger);
     let client = Client::connect_with(&redis_url, options).await.expect("connected");
 
+    let cost = [redis.cost()];
     let push_s = push(&client, "bench", jobs, BULK, IN_FLIGHT, Due::Now).await;
+    let cost = [cost[0], redis.cost()];
     let process_s = process(&client, "bench", jobs).await;
+    let cost = [cost[0], cost[1], redis.cost()];
     let single_s = push(&client, "single", jobs, 1, TASKS, Due::Now).await;
+    let cost = [cost[0], cost[1], cost[2], redis.cost()];
     process(&client, "single", jobs).await;
     let late = lateness(&client).await;
     let reload_s = reload(&client, &redis, jobs).await;
+    let us_per_job = |phase: usize| ((cost[phase + 1].s - cost[phase].s) * 1e6 / jobs as f64 * 10.0).round() / 10.0;
     let rate = |seconds: f64| (jobs as f64 / seconds).round();
     let report = serde_json::json!({
         "name": "Duetime", "jobs": jobs, "processed": jobs,
         "push_jobs_per_s": rate(push_s), "process_jobs_per_s": rate(process_s),
         "cycle_jobs_per_s": rate(push_s + process_s), "single_push_jobs_per_s": rate(single_s),
         "reload_jobs_per_s": rate(reload_s),
+        "push_redis_us_per_job": us_per_job(0), "process_redis_us_per_job": us_per_job(1),
+        "single_push_redis_us_per_job": us_per_job(2),
         "late_ms_p50": percentile(&late, 0.5), "late_ms_p99": percentile(&late, 0.99), "late_ms_max": percentile(&late, 1.0),
         "late_unstarted": 0,
     });

@@ -7,6 +7,7 @@ mod size;
 mod store;
 
 pub(crate) use args::Args;
+pub(crate) use store::{own, shared};
 
 use crate::http::{self, App};
 use duetime_core::Error as CoreError;

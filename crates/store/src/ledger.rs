@@ -85,16 +85,17 @@ pub async fn migrate(url: &str) -> Result<Schema, Error> {
     }
 }
 
-/// The SQL of all migrations for the kind of server that an address names, in order: for who runs them by hand.
+/// All migrations as SQL for the kind of server that an address names, with what is recorded of them: for who runs them
+/// by hand. Nothing is connected to.
 ///
 /// # Errors
 /// [`Error::Invalid`].
-pub fn migrations(url: &str) -> Result<&'static [&'static str], Error> {
+pub fn script(url: &str) -> Result<String, Error> {
     Ok(match kind(url)? {
         #[cfg(feature = "mysql")]
-        Kind::MySql => &crate::mysql::MIGRATIONS,
+        Kind::MySql => crate::mysql::MySql::script(),
         #[cfg(feature = "postgres")]
-        Kind::Postgres => &crate::postgres::MIGRATIONS,
+        Kind::Postgres => crate::postgres::Postgres::script(),
     })
 }
 

@@ -335,3 +335,49 @@ async fn a_large_take_is_repeated() {
     assert_eq!(jobs(&first), jobs(&again));
     assert_eq!(jobs(&first), [1, 2].map(|n| (id(n), Stage::Succeeded, Some("taken".into()))));
 }
+
+/// Of an import: they stay where they would be had they ended here, for as long.
+#[tokio::test]
+async fn jobs_that_have_ended_are_recorded() {
+    let bench = Bench::new("ended-elsewhere").await;
+    let over = |n, stage, finished_at| Job {
+        stage,
+        finished_at: Some(finished_at),
+        result: Some((*b"\x00result").into()),
+        tags: Arc::from(vec![Arc::from("t")]),
+        key: Some("k".into()),
+        attempt: 3,
+        epoch: 9,
+        ..job(n)
+    };
+    let jobs = [
+        over(1, Stage::Succeeded, T0 - DAY_MS),
+        over(2, Stage::Failed, T0 - DAY_MS),
+        over(3, Stage::Cancelled, T0 - 5),
+        Job { key: Some("k".into()), ..job(4) },
+        over(5, Stage::Succeeded, T0 - 5),
+    ];
+    assert_eq!(bench.record(&jobs).await, [Recorded::Created; 5], "ended ones hold no key");
+    assert_eq!(bench.record(&jobs).await, [Recorded::Repeat; 5]);
+    for (n, job) in (1..).zip(&jobs) {
+        assert_eq!(bench.row(n).await.as_ref(), Some(job));
+    }
+    let tallies = bench.redis.tallies().await.unwrap();
+    let tally = tallies[0].1;
+    assert_eq!((tally.pending, tally.succeeded, tally.failed, tally.cancelled), (1, 2, 1, 1));
+    assert_eq!(bench.found(all(Selector::Tag("t".into()))).await, [1, 2, 3, 5]);
+    assert_eq!(bench.found(all(Selector::All)).await, [4, 1, 3, 5, 2]);
+    let pruned = bench.redis.prune(Retention::default(), T0, 100).await.unwrap();
+    assert_eq!((pruned, bench.found(all(Selector::All)).await), (1, vec![4, 3, 5, 2]));
+    assert_eq!(bench.one().await.id, id(4));
+}
+
+/// Where ids of a clock that is ahead were imported.
+#[tokio::test]
+async fn a_block_begins_behind_an_instant() {
+    let bench = Bench::new("ahead").await;
+    let first = bench.redis.allot(10, T0).await.unwrap();
+    let ahead = bench.redis.allot(1, T0 + DAY_MS).await.unwrap();
+    assert!(ahead.start >= (T0 + DAY_MS) << 10 && first.end < ahead.start);
+    assert!(bench.redis.allot(10, T0).await.unwrap().start >= ahead.end);
+}

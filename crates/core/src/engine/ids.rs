@@ -16,6 +16,11 @@ pub(super) struct Ids {
 }
 
 impl Ids {
+    /// Gives up the rest of the block: ids of it are taken.
+    pub(super) async fn skip(&self) {
+        *self.block.lock().await = 0..0;
+    }
+
     /// An id in each of these partitions, rising.
     pub(super) async fn next(&self, partitions: &[u16], ledger: &dyn Ledger, now: Millis) -> Result<Vec<JobId>, Error> {
         let mut block = self.block.lock().await;

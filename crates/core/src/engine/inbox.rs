@@ -78,6 +78,10 @@ impl Engine {
                 _ => {}
             }
         }
+        if admitted.values().any(|admitted| *admitted == Admitted::IdTaken) {
+            // The rows get others at the next look.
+            self.ids.skip().await;
+        }
         let mut has_moved = admitted.values().any(|admitted| *admitted == Admitted::Done);
         let put = self.put_admitted(created, now, &stamp).await;
         let (resolved, unresolved) = self.resolve(held).await;

@@ -14,8 +14,10 @@ use crate::id::JobId;
 use crate::job::Job;
 use crate::limits::STEP_JOBS_MAX;
 use crate::ports::{BUCKET_MS, Cursor, Put};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
 /// Rows read at once.
@@ -24,6 +26,8 @@ const PAGE_JOBS: usize = 4_000;
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// How long a push waits for a broker of several processes: then its jobs are left to the loader.
 const HOLD_MAX: Duration = Duration::from_secs(1);
+/// Puts of this process at the same time, each of what several callers have.
+const HOLDS_AT_ONCE: usize = 2;
 /// What is degraded while the ledger cannot be read.
 pub(super) const LOADING: &str = "jobs are not loaded";
 /// What is degraded while a shared broker takes no jobs.
@@ -43,6 +47,48 @@ impl Frontier {
     pub(super) fn advance(&self, until: Millis) {
         let next = until.div_ceil(BUCKET_MS).saturating_mul(BUCKET_MS);
         self.at.fetch_max(next, Ordering::SeqCst);
+    }
+}
+
+/// Jobs of several callers that are put at once.
+#[derive(Debug)]
+pub(super) struct Together {
+    waiting: Mutex<Vec<Batch>>,
+    turns: Semaphore,
+}
+
+#[derive(Debug)]
+struct Batch {
+    jobs: Vec<Job>,
+    /// The oldest reading.
+    read_at: Millis,
+    callers: Vec<oneshot::Sender<Result<(), Error>>>,
+}
+
+impl Default for Together {
+    fn default() -> Self {
+        Self { waiting: Mutex::default(), turns: Semaphore::new(HOLDS_AT_ONCE) }
+    }
+}
+
+impl Together {
+    fn add(&self, jobs: Vec<Job>, read_at: Millis) -> oneshot::Receiver<Result<(), Error>> {
+        let (caller, answer) = oneshot::channel();
+        let mut waiting = self.waiting.lock().expect("no panic under this lock");
+        match waiting.last_mut().filter(|batch| batch.jobs.len() + jobs.len() <= STEP_JOBS_MAX) {
+            Some(batch) => {
+                batch.jobs.extend(jobs);
+                batch.read_at = batch.read_at.min(read_at);
+                batch.callers.push(caller);
+            }
+            None => waiting.push(Batch { jobs, read_at, callers: vec![caller] }),
+        }
+        answer
+    }
+
+    fn take(&self) -> Option<Batch> {
+        let mut waiting = self.waiting.lock().expect("no panic under this lock");
+        if waiting.is_empty() { None } else { Some(waiting.remove(0)) }
     }
 }
 
@@ -94,6 +140,28 @@ impl Engine {
         if !self.is_shared() {
             return self.put(jobs, read_at).await.map(drop);
         }
+        self.hold_together(jobs, read_at).await
+    }
+
+    /// Puts jobs together with those of all who ask at the same time: whoever has the turn puts what waits.
+    async fn hold_together(&self, jobs: Vec<Job>, read_at: Millis) -> Result<(), Error> {
+        let mut answer = self.together.add(jobs, read_at);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answer => return answer.unwrap_or(Err(Error::Stopping)),
+                _turn = self.together.turns.acquire() => {
+                    // Where nothing waits, another has these in hand.
+                    let Some(batch) = self.together.take() else { break };
+                    let held = self.hold_or_leave(batch.jobs, batch.read_at).await;
+                    batch.callers.into_iter().for_each(|caller| drop(caller.send(held.clone())));
+                }
+            }
+        }
+        answer.await.unwrap_or(Err(Error::Stopping))
+    }
+
+    async fn hold_or_leave(&self, jobs: Vec<Job>, read_at: Millis) -> Result<(), Error> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         match tokio::time::timeout(HOLD_MAX, self.put(jobs, read_at)).await {
             Ok(Ok(_)) => self.status.mend(HOLDING),

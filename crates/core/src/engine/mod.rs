@@ -13,9 +13,11 @@
 
 mod bulk;
 mod edit;
+mod export;
 mod find;
 mod handout;
 mod ids;
+mod import;
 mod inbox;
 mod lead;
 mod load;
@@ -29,6 +31,8 @@ mod settle;
 mod status;
 mod wait;
 
+pub use export::Export;
+pub use import::check_whole;
 pub use request::*;
 
 use crate::clock::Millis;
@@ -96,6 +100,7 @@ impl Engine {
             ids: ids::Ids::default(),
             frontier: load::Frontier::default(),
             strays: Mutex::default(),
+            together: load::Together::default(),
             recorder: record::Recorder::default(),
             role: lead::Role::default(),
             settings: queues::Settings::default(),

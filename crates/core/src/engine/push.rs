@@ -8,7 +8,7 @@ use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
 use crate::ports::{Change, Edit, Edited, Note, Outcomes, Recorded, Update};
 
 /// How often a push is tried again because the holder of its key has just let go of it.
-const KEY_TRIES: usize = 5;
+pub(super) const KEY_TRIES: usize = 5;
 
 impl Engine {
     /// Pushes jobs; what is answered `Ok` is recorded. Not atomic as a whole.
@@ -28,9 +28,15 @@ impl Engine {
         let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
         let ids = self.ids.next(&partitions, self.ledger.as_ref(), now).await?;
         let accept = |(new, id): (&NewJob, JobId)| new.accept(id, now, self.options.payload_bytes_max);
-        let accepted: Answers<Job> = new.iter().zip(ids).map(accept).collect();
+        let mut accepted: Answers<Job> = new.iter().zip(ids).map(accept).collect();
         let to_record: Vec<Job> = accepted.iter().flatten().cloned().collect();
-        let mut recorded = self.ledger.record(to_record, self.frontier.get()).await?.into_iter();
+        let mut recorded = self.ledger.record(to_record, self.frontier.get()).await?;
+        for (job, recorded) in accepted.iter_mut().flatten().zip(&mut recorded) {
+            if *recorded == Recorded::Repeat {
+                *recorded = self.record_apart(job).await?;
+            }
+        }
+        let mut recorded = recorded.into_iter();
 
         let mut to_hold = Vec::with_capacity(recorded.len());
         let mut answers = Vec::with_capacity(accepted.len());
@@ -55,6 +61,25 @@ impl Engine {
             });
         }
         Ok(resolved)
+    }
+
+    /// Records a job whose id was there: from an attempt of the same push, or as another one's, which was imported with
+    /// it. Then this one gets another.
+    async fn record_apart(&self, job: &mut Job) -> Result<Recorded, Error> {
+        loop {
+            let row = self.ledger.get(&[job.id]).await?.pop().flatten();
+            if row.is_none_or(|row| is_same(&row, job)) {
+                return Ok(Recorded::Repeat);
+            }
+            self.ids.skip().await;
+            let ids = self.ids.next(&[job.id.partition()], self.ledger.as_ref(), self.now()).await?;
+            job.id = ids[0];
+            let recorded = self.ledger.record(vec![job.clone()], self.frontier.get()).await?;
+            match recorded[0] {
+                Recorded::Repeat => {}
+                recorded => return Ok(recorded),
+            }
+        }
     }
 
     /// Pushes a job whose key was held by another a moment ago.
@@ -115,6 +140,11 @@ impl Engine {
             _ => Ok(None),
         }
     }
+}
+
+/// Whether both are the same job, perhaps changed meanwhile.
+pub(super) fn is_same(a: &Job, b: &Job) -> bool {
+    (&a.queue, &a.kind, a.created_at) == (&b.queue, &b.kind, b.created_at)
 }
 
 pub(super) fn conflict(job: &Job, holder: JobId) -> Error {

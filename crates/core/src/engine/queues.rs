@@ -4,7 +4,7 @@ use super::{Engine, QueueSettings, QueueStatus};
 use crate::error::Error;
 use crate::job::check_lease;
 use crate::name;
-use crate::ports::{PutIf, Registry};
+use crate::ports::{Document, PutIf, Registry};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -44,9 +44,7 @@ impl Settings {
 impl Engine {
     /// Reads all settings, before anything is served.
     pub(super) async fn load_settings(&self) -> Result<(), Error> {
-        for document in self.registry.documents(KIND).await? {
-            let queue: Arc<str> = Arc::from(document.name.as_str());
-            let settings = parse(&document.name, &document.body)?;
+        for (queue, settings) in read_settings(self.registry.as_ref()).await? {
             self.broker.pause(&queue, settings.paused).await?;
             self.settings.set(queue, settings);
         }
@@ -64,11 +62,8 @@ impl Engine {
     }
 
     async fn read_settings(&self) -> Result<(), Error> {
-        let mut known = HashMap::new();
-        for document in self.registry.documents(KIND).await? {
-            let settings = parse(&document.name, &document.body)?;
-            known.insert(Arc::from(document.name.as_str()), Arc::new(settings));
-        }
+        let read = read_settings(self.registry.as_ref()).await?;
+        let known = read.into_iter().map(|(queue, settings)| (queue, Arc::new(settings))).collect();
         *self.settings.known.write().expect("no panic under this lock") = known;
         Ok(())
     }
@@ -170,6 +165,13 @@ async fn store(
             return Ok(settings);
         }
     }
+}
+
+/// The settings of all queues that have some, by name.
+pub(super) async fn read_settings(registry: &dyn Registry) -> Result<Vec<(Arc<str>, QueueSettings)>, Error> {
+    let documents = registry.documents(KIND).await?.into_iter();
+    let read = |document: Document| Ok((Arc::from(document.name.as_str()), parse(&document.name, &document.body)?));
+    documents.map(read).collect()
 }
 
 fn parse(queue: &str, body: &str) -> Result<QueueSettings, Error> {

@@ -20,6 +20,15 @@ pub struct Pushed {
     pub outcome: PushOutcome,
 }
 
+/// What an import did for one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The job's id here.
+    pub id: JobId,
+    /// Whether it is new; else it was here already, and is as it was.
+    pub is_new: bool,
+}
+
 /// Whether a push made a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

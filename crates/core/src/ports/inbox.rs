@@ -51,12 +51,16 @@ pub enum Admitted {
     Gone,
     /// The job's key is held by this one: nothing was done.
     KeyHeld(JobId),
+    /// Another job has this id, such as one that was imported: nothing was done. Had it been recorded for this row, the row
+    /// would be gone.
+    IdTaken,
 }
 
 impl From<Recorded> for Admitted {
     fn from(recorded: Recorded) -> Self {
         match recorded {
-            Recorded::Created | Recorded::Repeat => Self::Done,
+            Recorded::Created => Self::Done,
+            Recorded::Repeat => Self::IdTaken,
             Recorded::KeyHeld(holder) => Self::KeyHeld(holder),
         }
     }

@@ -46,7 +46,8 @@ pub trait Ledger: Send + Sync {
         false
     }
 
-    /// A block of `count` sequences for ids that never was and never will be allotted to another.
+    /// A block of `count` sequences for ids that never was and never will be allotted to another, and that begins no lower
+    /// than `now` says ([`block_start`](crate::id::block_start)).
     async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error>;
 
     /// Records new jobs. `frontier` is up to where jobs are loaded into the broker: it only decides where a pending

@@ -112,6 +112,17 @@ fn unfit(job: &Job, now: Millis) -> Edited {
     Edited::Unfit { id: job.id, state: job.state(now) }
 }
 
+/// Takes the job's lease away, which nobody's fault is: it waits, or is cancelled where its worker was asked to stop.
+/// Answers whether it ran.
+pub fn unlease(job: &mut Job, now: Millis) -> bool {
+    let ran = job.lease_until.take().is_some();
+    if ran && job.cancel_asked {
+        end(job, Stage::Cancelled, now);
+        touch(job, now);
+    }
+    ran
+}
+
 /// Counts a change.
 pub fn touch(job: &mut Job, now: Millis) {
     job.version = next_number(job.version, now);

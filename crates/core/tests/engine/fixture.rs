@@ -53,6 +53,11 @@ impl Bench {
         leases.pop().unwrap()
     }
 
+    /// Leases the first job that is due.
+    pub(crate) async fn lease_first(&self) -> Lease {
+        self.reserve(1, Duration::ZERO).await.remove(0)
+    }
+
     pub(crate) async fn settle(&self, lease: &Lease, outcome: Outcome) -> Result<State, Error> {
         let answers = self.engine.settle(vec![(lease.job.receipt(), outcome)]).await;
         answers.into_iter().next().unwrap().map(|settlement| settlement.state)

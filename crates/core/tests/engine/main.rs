@@ -4,6 +4,7 @@ mod edits;
 mod failures;
 mod fixture;
 mod handouts;
+mod imports;
 mod keys;
 mod limits;
 mod locks;

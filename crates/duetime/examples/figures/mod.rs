@@ -19,6 +19,7 @@ pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
 pub(crate) struct RedisServer(String);
 
 /// What it has done so far.
+#[derive(Clone, Copy)]
 pub(crate) struct Cost {
     pub(crate) s: f64,
     pub(crate) commands: f64,

@@ -7,8 +7,8 @@ use super::pushes::only;
 use crate::error::{Answers, Error, answers};
 use crate::push::Pushed;
 use duetime_core::engine::{
-    self, BulkAction, BulkCounts, CancelOutcome, Extension, Handout, Health, Listed, LockList, LockRequest, Outcome,
-    Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, Stores, TakeRequest, Target,
+    self, BulkAction, BulkCounts, CancelOutcome, Extension, Handout, Health, Imported, Listed, LockList, LockRequest,
+    Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, Stores, TakeRequest, Target,
 };
 use duetime_core::ports::{Grant, Holding, Released};
 use duetime_core::{Engine, Error as CoreError, Job, JobId, NewJob, Receipt};
@@ -69,6 +69,10 @@ impl Embedded {
         let pushed = self.call(|engine| async move { engine.push(jobs).await }).await??;
         let now = self.0.engine.now();
         Ok(pushed.into_iter().map(|answer| Ok(Pushed::at(answer?, now))).collect())
+    }
+
+    pub(super) async fn import(&self, jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
+        Ok(answers(self.call(|engine| async move { engine.import(jobs).await }).await??))
     }
 
     pub(super) async fn reserve(&self, request: ReserveRequest) -> Result<Handout, Error> {

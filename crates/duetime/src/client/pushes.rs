@@ -4,7 +4,8 @@ use super::{Client, forward};
 use crate::error::{Answers, Error};
 use crate::kind::Kind;
 use crate::push::{Push, Pushed, new_job};
-use duetime_core::{NewJob, Payload};
+use duetime_core::engine::Imported;
+use duetime_core::{Job, NewJob, Payload};
 use std::sync::Arc;
 
 impl Client {
@@ -28,6 +29,16 @@ impl Client {
     /// Where the batch as a whole breaks a limit, or did not reach the engine.
     pub async fn push_all(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
         forward!(self.push(jobs))
+    }
+
+    /// Records whole jobs of another store, in whatever state: at most 10,000, and 64 MiB of payload. One answer for each,
+    /// in order. It may be repeated: what is there stays as it is.
+    ///
+    /// # Errors
+    /// Where the batch as a whole breaks a limit, or the store cannot be written; and on a server, which takes new jobs
+    /// only: name its store instead.
+    pub async fn import(&self, jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
+        forward!(self.import(jobs))
     }
 
     pub(crate) async fn push_one(&self, job: NewJob) -> Result<Pushed, Error> {

@@ -13,6 +13,8 @@ pub(crate) const USAGE: u8 = 2;
 pub(crate) const LOCK_HELD: u8 = 69;
 /// A lock was lost while its command ran (`EX_SOFTWARE` of sysexits.h).
 pub(crate) const LOCK_LOST: u8 = 70;
+/// The tables of a ledger are not those of this version (`EX_CONFIG` of sysexits.h).
+pub(crate) const SCHEMA_OLD: u8 = 78;
 /// It may work later without being changed (`EX_TEMPFAIL` of sysexits.h).
 pub(crate) const TRY_LATER: u8 = 75;
 /// A program is there but cannot be run, as in a shell.
@@ -23,7 +25,7 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// The end of every `--help`.
 pub(crate) const HELP: &str = "Exit codes: 0 done, 1 error, 2 wrong usage, 75 try again later (no server there, the store \
 is held by another process or full); `work` and `lock` also 126 and 127: the command cannot be run, or is not there; `lock` also 69 the lock is held, 70 it \
-was lost, and whatever its command exits with.";
+was lost, and whatever its command exits with; `migrate --check` also 78: a migration is missing.";
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]

@@ -6,15 +6,20 @@ mod cancel;
 mod demo;
 mod due;
 mod exit;
+mod export;
 mod filter;
 mod get;
 mod group;
+mod import;
+mod line;
 mod list;
 mod lock;
 mod many;
+mod migrate;
 mod output;
 mod peek;
 mod program;
+mod progress;
 mod push;
 mod queues;
 mod reschedule;
@@ -56,6 +61,9 @@ enum Command {
     Demo(demo::Args),
     Bench(bench::Args),
     Backup(backup::Args),
+    Migrate(migrate::Args),
+    Export(export::Args),
+    Import(import::Args),
 }
 
 /// Runs the command that the process was started with.
@@ -100,6 +108,9 @@ async fn run(command: Command) -> exit::Result {
         Command::Demo(args) => demo::run(args).await,
         Command::Bench(args) => bench::run(args).await,
         Command::Backup(args) => backup::run(args).await,
+        Command::Migrate(args) => migrate::run(args).await,
+        Command::Export(args) => export::run(args).await,
+        Command::Import(args) => import::run(args).await,
     }
 }
 

@@ -33,7 +33,13 @@ pub(crate) struct Target {
     )]
     pub(crate) store: Option<PathBuf>,
     /// The ledger beside that Redis (mysql://… or postgres://…) [env: DUETIME_LEDGER]
-    #[arg(long, value_name = "URL", conflicts_with = "store", help_heading = "Where the jobs are", display_order = 902)]
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "store",
+        help_heading = "Where the jobs are",
+        display_order = 902
+    )]
     pub(crate) ledger: Option<String>,
     /// Print JSON, in the form of the HTTP API
     #[arg(long, display_order = 903)]
@@ -80,9 +86,25 @@ impl Target {
         let address = self.address();
         let mut options = ConnectOptions::default();
         if address.starts_with("redis") {
-            options.ledger = self.ledger.clone().or_else(|| named(LEDGER_ENV));
+            options.ledger = self.ledger();
         }
         Client::connect_with(&address, options).await
+    }
+
+    /// The ledger's address, where there is one.
+    pub(crate) fn ledger(&self) -> Option<String> {
+        self.ledger.clone().or_else(|| named(LEDGER_ENV))
+    }
+
+    /// Refuses a server: what is asked for is for a store alone.
+    pub(crate) fn check_is_store(&self) -> Result {
+        let address = self.address();
+        if self.store.is_some() || address.starts_with("redis") {
+            return Ok(());
+        }
+        Err(Failure::usage(format!("expected a store, --store FILE or --server redis://…, got the server {address}")).hint(
+            "name the store that the server works on; of a file that it holds make a copy with `duetime backup` first",
+        ))
     }
 
     /// The server's address.

@@ -36,7 +36,8 @@ pub(super) async fn open(args: &Args) -> Result<Opened, Error> {
     Ok(Opened { engine: Engine::start(stores, options).await?, store, loss })
 }
 
-async fn own(path: Option<PathBuf>, durability: Durability) -> Result<(Stores, String, String), Error> {
+/// SQLite, in a file or in memory, with what is said of it and what it could lose.
+pub(crate) async fn own(path: Option<PathBuf>, durability: Durability) -> Result<(Stores, String, String), Error> {
     let (store, loss) = match &path {
         None => ("memory".to_owned(), "everything, when this process ends"),
         Some(path) => (format!("{} (SQLite, durability {durability})", path.display()), loss(durability)),
@@ -52,7 +53,8 @@ async fn own(path: Option<PathBuf>, durability: Durability) -> Result<(Stores, S
     Ok((Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks }, store, loss.to_owned()))
 }
 
-async fn shared(url: &str) -> Result<(Stores, String, String), Error> {
+/// Redis alone, with the same.
+pub(crate) async fn shared(url: &str) -> Result<(Stores, String, String), Error> {
     let redis = Redis::connect(url, redis::Options::default()).await?;
     redis.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let (store, loss) = (redis.to_string(), redis.loss().to_owned());

@@ -3,10 +3,14 @@
 mod bench;
 mod demo;
 mod jobs;
+mod ledger;
 mod lock;
+mod migrate;
+mod names;
 mod redis;
 mod server;
 mod support;
+mod transfer;
 mod work;
 mod work_ends;
 mod work_stops;

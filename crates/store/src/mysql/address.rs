@@ -15,7 +15,7 @@ const SET: [&str; 4] = [
     "SET SESSION time_zone = '+00:00'",
 ];
 /// Statements that each connection keeps prepared.
-const STATEMENTS: usize = 96;
+const STATEMENTS: usize = 192;
 
 /// A URL, read.
 pub(super) struct Address {

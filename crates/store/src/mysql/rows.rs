@@ -52,10 +52,23 @@ pub(super) fn insert(row: &Inserted<'_>) -> Result<Vec<Value>, Fault> {
     Ok(values)
 }
 
-/// The places of `CHANGE`.
-pub(super) fn change(row: &Changed<'_>) -> Result<Vec<Value>, Fault> {
+/// The places of `INSERT_PLAIN`.
+pub(super) fn insert_plain(row: &Inserted<'_>) -> Vec<Value> {
     let job = row.job;
-    let mut values: Vec<Value> = [
+    let mut values = Vec::with_capacity(11);
+    let numbers =
+        [job.id.get(), job.due_at, job.due_at, job.priority.into(), job.version, job.version, job.version];
+    values.extend(numbers.map(|number| Value::from(signed(number))));
+    values.extend([job.queue.as_bytes(), job.kind.as_bytes(), &job.payload].map(|text| bytes(Some(text))));
+    values.push(signed(row.bucket).into());
+    values
+}
+
+/// The places of `END`, with which those of `CHANGE` begin.
+pub(super) fn end(row: &Changed<'_>) -> Vec<Value> {
+    let job = row.job;
+    let mut values = Vec::with_capacity(19);
+    let numbers = [
         job.id.get(),
         job.due_at,
         job.first_due_at,
@@ -65,11 +78,18 @@ pub(super) fn change(row: &Changed<'_>) -> Result<Vec<Value>, Fault> {
         job.version,
         job.epoch,
         job.updated_at,
-    ]
-    .map(|number| signed(number).into())
-    .to_vec();
-    values.extend([job.started_at, job.finished_at, job.lease_until].map(optional));
-    values.extend([i64::from(job.stage.code()), i64::from(job.cancel_asked)].map(Value::from));
+    ];
+    values.extend(numbers.map(|number| Value::from(signed(number))));
+    values.extend([job.started_at, job.finished_at].map(optional));
+    values.push(i64::from(job.stage.code()).into());
+    values
+}
+
+/// The places of `CHANGE`.
+pub(super) fn change(row: &Changed<'_>) -> Result<Vec<Value>, Fault> {
+    let job = row.job;
+    let mut values = end(row);
+    values.extend([optional(job.lease_until), i64::from(job.cancel_asked).into()]);
     values.extend([
         list(&job.errors)?.into(),
         bytes(job.message.as_ref().map(|message| message.as_bytes())),

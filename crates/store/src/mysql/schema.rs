@@ -6,7 +6,7 @@
 use super::pool::Server;
 use super::rows::whole;
 use super::session::Connection;
-use crate::sql::{Database, Fault, Schema, Session, number};
+use crate::sql::{Database, Fault, Schema, Session, denied, number};
 use duetime_core::Error;
 use std::time::Duration;
 
@@ -50,16 +50,26 @@ async fn run(session: &mut Connection, shown: &str) -> Result<Schema, Fault> {
     let schema = found(session, shown).await?;
     for (number, migration) in (1..).zip(MIGRATIONS).skip(schema.found) {
         for statement in statements(migration) {
-            session.send(statement).await?;
+            session.send(statement).await.map_err(denied)?;
         }
-        let done = format!(
-            "INSERT INTO duetime_meta (name, value) VALUES ('schema', {number}) ON DUPLICATE KEY UPDATE value = {number}"
-        );
-        session.send(&done).await?;
+        session.send(&recorded(number)).await.map_err(denied)?;
         tracing::info!(store = shown, number, "migrated");
     }
     session.ask(&format!("SELECT RELEASE_LOCK({LOCK})")).await?;
     Ok(schema)
+}
+
+/// The migrations as SQL for who runs them by hand. Where it was cut off it may be run again.
+pub(super) fn script() -> String {
+    crate::sql::script("MySQL or MariaDB", &MIGRATIONS, recorded)
+}
+
+/// That a migration has run; a repeat of an earlier one takes nothing back.
+fn recorded(number: usize) -> String {
+    format!(
+        "INSERT INTO duetime_meta (name, value) VALUES ('schema', {number}) \
+         ON DUPLICATE KEY UPDATE value = GREATEST(value, {number})"
+    )
 }
 
 /// The statements of a migration.

@@ -8,6 +8,7 @@ use duetime_core::ports::{Cursor, Document, InboxRow, LeaseNote};
 use duetime_core::{Job, JobId, Millis, Stage};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Row, Value};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Bytes of one statement, well below what a server takes (16 MiB by default in MariaDB).
@@ -152,8 +153,10 @@ impl Session for Connection {
             (a.live_key.map(|key| (&a.job.queue, key)), a.job.id)
                 .cmp(&(b.live_key.map(|key| (&b.job.queue, key)), b.job.id))
         });
-        let values = rows.iter().map(rows::insert).collect::<Result<_, _>>()?;
-        let count = self.execute_bulk(&sql::INSERT, values).await?;
+        let (plain, rest): (Vec<_>, Vec<_>) = rows.into_iter().partition(Inserted::is_plain);
+        let mut count = self.execute_bulk(&sql::INSERT_PLAIN, plain.iter().map(rows::insert_plain).collect()).await?;
+        let values = rest.iter().map(rows::insert).collect::<Result<_, _>>()?;
+        count += self.execute_bulk(&sql::INSERT, values).await?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
@@ -172,7 +175,9 @@ impl Session for Connection {
     }
 
     async fn change(&mut self, rows: &[Changed<'_>]) -> Result<(), Fault> {
-        let values = rows.iter().map(rows::change).collect::<Result<_, _>>()?;
+        let (ends, rest): (Vec<_>, Vec<_>) = rows.iter().copied().partition(Changed::is_plain_end);
+        self.execute_bulk(&sql::END, ends.iter().map(rows::end).collect()).await?;
+        let values = rest.iter().map(rows::change).collect::<Result<_, _>>()?;
         self.execute_bulk(&sql::CHANGE, values).await?;
         Ok(())
     }
@@ -186,8 +191,16 @@ impl Session for Connection {
     }
 
     async fn file_near(&mut self, jobs: &[(JobId, u64)]) -> Result<(), Fault> {
-        let rows = jobs.iter().map(|&(id, version)| vec![signed(id.get()).into(), signed(version).into()]).collect();
-        self.execute_bulk(&sql::FILE_NEAR, rows).await?;
+        let ids: Vec<JobId> = jobs.iter().map(|(id, _)| *id).collect();
+        let wanted: HashSet<(i64, i64)> = jobs.iter().map(|&(id, version)| (signed(id.get()), signed(version))).collect();
+        let mut same = Vec::new();
+        for row in self.query_bulk(&sql::VERSIONS, self::ids(&ids)).await? {
+            let found = (rows::whole(&row, 0)?, rows::whole(&row, 1)?);
+            if wanted.contains(&found) {
+                same.push(vec![found.0.into()]);
+            }
+        }
+        self.execute_bulk(&sql::FILE_NEAR, same).await?;
         Ok(())
     }
 

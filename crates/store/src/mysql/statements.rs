@@ -1,5 +1,6 @@
-//! What is sent to MySQL or MariaDB. Many rows travel in statements for 1, 8, 64 or 512 of them, so that there are few
-//! texts to prepare.
+//! What is sent to MySQL or MariaDB. Many rows travel in statements for a few numbers of them, so that there are few
+//! texts to prepare. Locked rows are changed by an insert that finds them there: a list of values is parsed and run several
+//! times as fast as a table of parameters to join with.
 
 use std::fmt::Write;
 
@@ -19,7 +20,7 @@ macro_rules! hit {
 }
 
 /// Rows of one statement, the largest first.
-pub(super) const SIZES: [usize; 4] = [512, 64, 8, 1];
+pub(super) const SIZES: [usize; 11] = [250, 100, 50, 32, 20, 12, 8, 5, 3, 2, 1];
 
 /// A statement with places for rows: `{}` stands for them.
 pub(super) struct Bulk {
@@ -53,21 +54,49 @@ pub(super) const INSERT: Bulk = Bulk {
     between: ", ",
 };
 
+/// Of rows that are [plain](crate::sql::Inserted::is_plain).
+pub(super) const INSERT_PLAIN: Bulk = Bulk {
+    text: "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, version, created_at, updated_at, queue, kind, \
+     payload, bucket, attempt, crashes, epoch, state, key_until, cancel_asked) VALUES {}",
+    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 1, 0, 0)",
+    between: ", ",
+};
+
+macro_rules! progress {
+    () => {
+        "due_at = VALUES(due_at), first_due_at = VALUES(first_due_at), priority = VALUES(priority), \
+         attempt = VALUES(attempt), crashes = VALUES(crashes), version = VALUES(version), epoch = VALUES(epoch), \
+         updated_at = VALUES(updated_at), started_at = VALUES(started_at), finished_at = VALUES(finished_at), \
+         state = VALUES(state)"
+    };
+}
+
+/// Of rows with a [plain end](crate::sql::Inserted::is_plain_end), which are there.
+pub(super) const END: Bulk = Bulk {
+    text: concat!(
+        "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, updated_at, \
+         started_at, finished_at, state, created_at, key_until, cancel_asked, queue, kind, payload) VALUES {} \
+         ON DUPLICATE KEY UPDATE ",
+        progress!(),
+        ", lease_until = NULL, cancel_asked = 0, errors = NULL, message = NULL, result = NULL, bucket = NULL, \
+         live_key = NULL"
+    ),
+    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, '', '', '')",
+    between: ", ",
+};
+
+/// Of rows that are there.
 pub(super) const CHANGE: Bulk = Bulk {
-    text: "UPDATE ({}) u STRAIGHT_JOIN duetime_jobs j ON j.id = u.id SET j.due_at = u.due_at, \
-     j.first_due_at = u.first_due_at, j.priority = u.priority, j.attempt = u.attempt, j.crashes = u.crashes, \
-     j.version = u.version, j.epoch = u.epoch, j.updated_at = u.updated_at, j.started_at = u.started_at, \
-     j.finished_at = u.finished_at, j.lease_until = u.lease_until, j.state = u.state, \
-     j.cancel_asked = u.cancel_asked, j.errors = u.errors, j.message = u.message, j.result = u.result, \
-     j.bucket = u.bucket, j.live_key = u.live_key",
-    row: "SELECT CAST(? AS SIGNED) AS id, CAST(? AS SIGNED) AS due_at, CAST(? AS SIGNED) AS first_due_at, \
-     CAST(? AS SIGNED) AS priority, CAST(? AS SIGNED) AS attempt, CAST(? AS SIGNED) AS crashes, \
-     CAST(? AS SIGNED) AS version, CAST(? AS SIGNED) AS epoch, CAST(? AS SIGNED) AS updated_at, \
-     CAST(? AS SIGNED) AS started_at, CAST(? AS SIGNED) AS finished_at, CAST(? AS SIGNED) AS lease_until, \
-     CAST(? AS SIGNED) AS state, CAST(? AS SIGNED) AS cancel_asked, CAST(? AS CHAR) AS errors, \
-     CAST(? AS BINARY) AS message, CAST(? AS BINARY) AS result, CAST(? AS SIGNED) AS bucket, \
-     CAST(? AS BINARY) AS live_key",
-    between: UNION,
+    text: concat!(
+        "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, updated_at, \
+         started_at, finished_at, state, lease_until, cancel_asked, errors, message, result, bucket, live_key, created_at, \
+         key_until, queue, kind, payload) VALUES {} ON DUPLICATE KEY UPDATE ",
+        progress!(),
+        ", lease_until = VALUES(lease_until), cancel_asked = VALUES(cancel_asked), errors = VALUES(errors), \
+         message = VALUES(message), result = VALUES(result), bucket = VALUES(bucket), live_key = VALUES(live_key)"
+    ),
+    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '', '', '')",
+    between: ", ",
 };
 
 pub(super) const REWRITE: &str = "UPDATE duetime_jobs SET tags = ?, payload = ? WHERE id = ?";
@@ -82,12 +111,9 @@ pub(super) const LEASE: Bulk = Bulk {
     between: UNION,
 };
 
-pub(super) const FILE_NEAR: Bulk = Bulk {
-    text: "UPDATE ({}) u STRAIGHT_JOIN duetime_jobs j ON j.id = u.id SET j.bucket = 0 \
-     WHERE j.version = u.version AND j.state = 1",
-    row: "SELECT CAST(? AS SIGNED) AS id, CAST(? AS SIGNED) AS version",
-    between: UNION,
-};
+pub(super) const VERSIONS: Bulk =
+    by_ids("SELECT id, version FROM duetime_jobs WHERE id IN ({}) AND state = 1 ORDER BY id FOR UPDATE");
+pub(super) const FILE_NEAR: Bulk = by_ids("UPDATE duetime_jobs SET bucket = 0 WHERE id IN ({})");
 /// By the width of buckets that is fixed for all ledgers.
 pub(super) const FILE_BY_DUE: Bulk =
     by_ids("UPDATE duetime_jobs SET bucket = GREATEST(1, due_at DIV 600000) WHERE id IN ({}) AND state = 1");
@@ -171,8 +197,9 @@ pub(super) const WAITING_BEHIND: &str = concat!(
     " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket > ? AND j.bucket <= ? \
      ORDER BY j.bucket, j.id LIMIT ?"
 );
-pub(super) const LEASED: &str = "SELECT id FROM duetime_jobs FORCE INDEX (duetime_jobs_leased) \
-     WHERE lease_until IS NOT NULL";
+/// Leases are those of pending rows. They have no index of their own: beside a broker that remembers them there are few.
+pub(super) const LEASED: &str = "SELECT id FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
+     WHERE bucket IS NOT NULL AND lease_until IS NOT NULL";
 
 /// By its index alone where there is none. What is beyond every limit is not read whole.
 pub(super) const INBOX_HITS: &str = "SELECT id, LENGTH(payload) FROM duetime_inbox FORCE INDEX (duetime_inbox_waiting) \
@@ -208,7 +235,7 @@ pub fn questions() -> Vec<(String, &'static str)> {
         (HEADS, "PRIMARY"),
         (JOBS, "PRIMARY"),
         (HOLDERS, "duetime_jobs_live_key"),
-        (CHANGE, "PRIMARY"),
+        (VERSIONS, "PRIMARY"),
         (LEASE, "PRIMARY"),
         (DELETE, "PRIMARY"),
         (FILE_NEAR, "PRIMARY"),
@@ -227,7 +254,7 @@ pub fn questions() -> Vec<(String, &'static str)> {
         (TAGGED, "PRIMARY"),
         (WAITING_IN, "duetime_jobs_pending"),
         (WAITING_BEHIND, "duetime_jobs_pending"),
-        (LEASED, "duetime_jobs_leased"),
+        (LEASED, "duetime_jobs_pending"),
         (INBOX_HITS, "duetime_inbox_waiting"),
         (REFUSE_INBOX, "PRIMARY"),
     ];

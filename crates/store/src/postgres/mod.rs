@@ -75,6 +75,11 @@ impl Postgres {
     pub async fn migrate(url: &str) -> Result<Schema, Error> {
         schema::migrate(&Server::new(&Address::parse(url)?, 1)?, true).await
     }
+
+    /// All migrations as SQL, with what is recorded of them: for who runs them by hand.
+    pub fn script() -> String {
+        schema::script()
+    }
 }
 
 ports!(Postgres);

@@ -67,8 +67,22 @@ pub(super) fn insert<'a>(arrays: &mut Arrays<'a>, rows: &[Inserted<'a>]) -> Resu
     Ok(())
 }
 
-/// The parameters of `CHANGE`.
-pub(super) fn change<'a>(arrays: &mut Arrays<'a>, rows: &[Changed<'a>]) -> Result<(), Fault> {
+/// The parameters of `INSERT_PLAIN`.
+pub(super) fn insert_plain<'a>(arrays: &mut Arrays<'a>, rows: &[Inserted<'a>]) {
+    let jobs = || rows.iter().map(|row| row.job);
+    let numbers: [fn(&Job) -> u64; 4] =
+        [|job| job.id.get(), |job| job.due_at, |job| job.priority.into(), |job| job.version];
+    for number in numbers {
+        arrays.add(jobs().map(|job| signed(number(job))));
+    }
+    arrays.add(jobs().map(|job| &*job.queue));
+    arrays.add(jobs().map(|job| job.kind.as_bytes()));
+    arrays.add(jobs().map(|job| &*job.payload));
+    arrays.add(rows.iter().map(|row| signed(row.bucket)));
+}
+
+/// What `END` and `CHANGE` write alike.
+fn progress(arrays: &mut Arrays<'_>, rows: &[Changed<'_>]) {
     let jobs = || rows.iter().map(|row| row.job);
     let numbers: [fn(&Job) -> u64; 9] = [
         |job| job.id.get(),
@@ -84,10 +98,21 @@ pub(super) fn change<'a>(arrays: &mut Arrays<'a>, rows: &[Changed<'a>]) -> Resul
     for number in numbers {
         arrays.add(jobs().map(|job| signed(number(job))));
     }
-    let options: [fn(&Job) -> Option<u64>; 3] = [|job| job.started_at, |job| job.finished_at, |job| job.lease_until];
-    for option in options {
-        arrays.add(jobs().map(|job| option(job).map(signed)));
-    }
+    arrays.add(jobs().map(|job| job.started_at.map(signed)));
+    arrays.add(jobs().map(|job| job.finished_at.map(signed)));
+}
+
+/// The parameters of `END`.
+pub(super) fn end(arrays: &mut Arrays<'_>, rows: &[Changed<'_>]) {
+    progress(arrays, rows);
+    arrays.add(rows.iter().map(|row| i16::from(row.job.stage.code())));
+}
+
+/// The parameters of `CHANGE`.
+pub(super) fn change<'a>(arrays: &mut Arrays<'a>, rows: &[Changed<'a>]) -> Result<(), Fault> {
+    progress(arrays, rows);
+    let jobs = || rows.iter().map(|row| row.job);
+    arrays.add(jobs().map(|job| job.lease_until.map(signed)));
     arrays.add(jobs().map(|job| i16::from(job.stage.code())));
     arrays.add(jobs().map(|job| job.cancel_asked));
     errors(arrays, rows)?;

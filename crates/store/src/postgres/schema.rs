@@ -4,7 +4,7 @@
 
 use super::pool::Server;
 use super::session::Connection;
-use crate::sql::{Database, Fault, Schema, Session, number};
+use crate::sql::{Database, Fault, Schema, Session, denied, number};
 use duetime_core::Error;
 use std::time::Duration;
 
@@ -49,12 +49,24 @@ async fn run(session: &mut Connection, shown: &str) -> Result<Schema, Fault> {
     // Another node may have been faster.
     let schema = found(session, shown).await?;
     for (number, migration) in (1..).zip(MIGRATIONS).skip(schema.found) {
-        session.batch(migration).await?;
-        session.batch(&format!("UPDATE duetime_meta SET value = {number} WHERE name = 'schema'")).await?;
+        session.batch(migration).await.map_err(denied)?;
+        session.batch(&recorded(number)).await.map_err(denied)?;
         tracing::info!(store = shown, number, "migrated");
     }
     session.commit().await?;
     Ok(schema)
+}
+
+/// The migrations as SQL for who runs them by hand: all of them, or nothing.
+pub(super) fn script() -> String {
+    let script = crate::sql::script("PostgreSQL", &MIGRATIONS, recorded);
+    let (head, rest) = script.split_once("\n").unwrap_or((&script, ""));
+    format!("{head}\nBEGIN;\n{rest}\nCOMMIT;\n")
+}
+
+/// That a migration has run.
+fn recorded(number: usize) -> String {
+    format!("UPDATE duetime_meta SET value = {number} WHERE name = 'schema'")
 }
 
 async fn found(session: &mut Connection, shown: &str) -> Result<Schema, Fault> {

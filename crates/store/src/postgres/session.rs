@@ -108,9 +108,18 @@ impl Session for Connection {
         if rows.iter().any(|row| row.live_key.is_some()) {
             rows.sort_by(|a, b| (&a.job.queue, a.live_key, a.job.id).cmp(&(&b.job.queue, b.live_key, b.job.id)));
         }
-        let mut arrays = Arrays::default();
-        rows::insert(&mut arrays, &rows)?;
-        let count = self.execute(sql::INSERT, &arrays.parameters()).await?;
+        let (plain, rest): (Vec<_>, Vec<_>) = rows.into_iter().partition(Inserted::is_plain);
+        let mut count = 0;
+        if !plain.is_empty() {
+            let mut arrays = Arrays::default();
+            rows::insert_plain(&mut arrays, &plain);
+            count += self.execute(sql::INSERT_PLAIN, &arrays.parameters()).await?;
+        }
+        if !rest.is_empty() {
+            let mut arrays = Arrays::default();
+            rows::insert(&mut arrays, &rest)?;
+            count += self.execute(sql::INSERT, &arrays.parameters()).await?;
+        }
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
@@ -130,9 +139,17 @@ impl Session for Connection {
     }
 
     async fn change(&mut self, rows: &[Changed<'_>]) -> Result<(), Fault> {
-        let mut arrays = Arrays::default();
-        rows::change(&mut arrays, rows)?;
-        self.execute(sql::CHANGE, &arrays.parameters()).await?;
+        let (ends, rest): (Vec<_>, Vec<_>) = rows.iter().copied().partition(Changed::is_plain_end);
+        if !ends.is_empty() {
+            let mut arrays = Arrays::default();
+            rows::end(&mut arrays, &ends);
+            self.execute(sql::END, &arrays.parameters()).await?;
+        }
+        if !rest.is_empty() {
+            let mut arrays = Arrays::default();
+            rows::change(&mut arrays, &rest)?;
+            self.execute(sql::CHANGE, &arrays.parameters()).await?;
+        }
         Ok(())
     }
 

@@ -25,6 +25,22 @@ pub(super) const INSERT: &str = "INSERT INTO duetime_jobs (id, due_at, first_due
      $21::bytea[], $22::text[], $23::text[], $24::text[], $25::bytea[], $26::bytea[], $27::bytea[], $28::bigint[], \
      $29::bytea[]) ON CONFLICT DO NOTHING";
 
+/// Of rows that are [plain](crate::sql::Inserted::is_plain).
+pub(super) const INSERT_PLAIN: &str = "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, \
+     version, epoch, created_at, updated_at, state, key_until, cancel_asked, queue, kind, payload, bucket) \
+     SELECT id, due_at, due_at, priority, 0, 0, version, 0, version, version, 1, 0, false, queue, kind, payload, bucket \
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[], \
+     $8::bigint[]) AS u (id, due_at, priority, version, queue, kind, payload, bucket) ON CONFLICT DO NOTHING";
+
+/// Of rows with a [plain end](crate::sql::Inserted::is_plain_end).
+pub(super) const END: &str = "UPDATE duetime_jobs j SET due_at = u.due_at, first_due_at = u.first_due_at, \
+     priority = u.priority, attempt = u.attempt, crashes = u.crashes, version = u.version, epoch = u.epoch, \
+     updated_at = u.updated_at, started_at = u.started_at, finished_at = u.finished_at, lease_until = NULL, \
+     state = u.state, cancel_asked = false, errors = NULL, message = NULL, result = NULL, bucket = 0, live_key = NULL \
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
+     $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::smallint[]) AS u (id, due_at, first_due_at, \
+     priority, attempt, crashes, version, epoch, updated_at, started_at, finished_at, state) WHERE j.id = u.id";
+
 pub(super) const CHANGE: &str = "UPDATE duetime_jobs j SET due_at = u.due_at, first_due_at = u.first_due_at, \
      priority = u.priority, attempt = u.attempt, crashes = u.crashes, version = u.version, epoch = u.epoch, \
      updated_at = u.updated_at, started_at = u.started_at, finished_at = u.finished_at, \
@@ -141,7 +157,7 @@ pub(super) const PUT_DOCUMENT: &str =
 pub(super) const REMOVE_DOCUMENT: &str = "DELETE FROM duetime_registry WHERE kind = $1 AND name = $2";
 
 /// What is asked, by a name, with an index that it is to use: for the test of that.
-pub const QUESTIONS: [(&str, &str, &str); 23] = [
+pub const QUESTIONS: [(&str, &str, &str); 24] = [
     ("known", KNOWN, "duetime_jobs_pkey"),
     ("heads", HEADS, "duetime_jobs_pkey"),
     ("jobs", JOBS, "duetime_jobs_pkey"),
@@ -154,6 +170,7 @@ pub const QUESTIONS: [(&str, &str, &str); 23] = [
     ("waiting", WAITING, "duetime_jobs_pending"),
     ("leased", LEASED, "duetime_jobs_leased"),
     ("change", CHANGE, "duetime_jobs_pkey"),
+    ("end_rows", END, "duetime_jobs_pkey"),
     ("rewrite", REWRITE, "duetime_jobs_pkey"),
     ("lease", LEASE, "duetime_jobs_pkey"),
     ("untag", UNTAG, "duetime_tags_pkey"),

@@ -16,8 +16,8 @@ impl Ledger for Redis {
         true
     }
 
-    async fn allot(&self, count: u64, _now: Millis) -> Result<Range<u64>, Error> {
-        self.allot_block(count).await
+    async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
+        self.allot_block(count, now).await
     }
 
     async fn record(&self, jobs: Vec<Job>, _frontier: Millis) -> Result<Vec<Recorded>, Error> {
@@ -27,7 +27,15 @@ impl Ledger for Redis {
             _ if is_new => Recorded::Created,
             _ => Recorded::Repeat,
         };
-        Ok(self.put_jobs(jobs, now).await?.into_iter().map(recorded).collect())
+        if jobs.iter().all(Job::is_pending) {
+            return Ok(self.put_jobs(jobs, now).await?.into_iter().map(recorded).collect());
+        }
+        // Of an import.
+        let (pending, ended): (Vec<_>, Vec<_>) = jobs.iter().cloned().partition(Job::is_pending);
+        let mut pending = self.put_jobs(pending, now).await?.into_iter().map(recorded);
+        let mut ended = self.keep_jobs(ended).await?.into_iter();
+        let mut next = |job: &Job| if job.is_pending() { pending.next() } else { ended.next() };
+        Ok(jobs.iter().map(|job| next(job).expect("there is an answer for each job")).collect())
     }
 
     /// Only copies that go to other queues come here: all else is where it belongs already.
@@ -88,7 +96,8 @@ impl Ledger for Redis {
 }
 
 impl Parts {
-    async fn allot_block(&self, count: u64) -> Result<Range<u64>, Error> {
+    /// By the clock of Redis, or by this instant where it is later.
+    async fn allot_block(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
         let mut call =
             super::Call { script: &scripts::ALLOT, keys: call::Text::default(), arguments: call::Text::default() };
         call.keys.push(self.keys.own("ids").as_bytes());
@@ -97,6 +106,7 @@ impl Parts {
             Some(now) => call.arguments.number(now),
             None => call.arguments.push(b""),
         }
+        call.arguments.number(now);
         let start: Value = self.link.call(&call).await?;
         let start = u64::try_from(super::reply::number(&start)?).unwrap_or(0);
         Ok(start..start + count)

@@ -17,6 +17,7 @@ mod edit;
 mod fault;
 mod find;
 mod jobs;
+mod keep;
 mod keys;
 mod ledger;
 mod link;

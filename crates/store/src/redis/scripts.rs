@@ -51,6 +51,7 @@ scripts! { include_str!("lua/prelude.lua") =>
     FORGET "forget"
     FRONTIER "frontier"
     GET "get"
+    KEEP "keep"
     LIST "list"
     OUTCOMES "outcomes"
     PAUSE "pause"

@@ -33,6 +33,7 @@ pub(crate) use ledger::ports;
 pub use options::Options;
 pub(crate) use row::{Changed, Head, Hit, Inserted, RawJob, id, json, list, number, signed, stage, text};
 pub use schema::Schema;
+pub(crate) use schema::{denied, script};
 pub(crate) use session::{Database, Held, Key, Session, Stream};
 
 use duetime_core::Error;

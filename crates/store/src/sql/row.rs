@@ -20,6 +20,27 @@ impl<'a> Inserted<'a> {
     pub(super) fn new(job: &'a Job, frontier: Millis) -> Self {
         Self { job, bucket: bucket(job.due_at, frontier), live_key: job.live_key() }
     }
+
+    /// Whether it is as most new jobs are: fewer columns say it all.
+    pub(crate) fn is_plain(&self) -> bool {
+        let job = self.job;
+        let is_fresh = job.is_pending() && (job.attempt, job.crashes, job.epoch) == (0, 0, 0) && !job.cancel_asked;
+        let is_new = (job.created_at, job.updated_at, job.first_due_at) == (job.version, job.version, job.due_at);
+        let has_times = [job.started_at, job.finished_at, job.lease_until, job.lease_ms, job.expires_ms] != [None; 5];
+        let is_bare = job.key.is_none() && job.tags.is_empty() && job.retry.is_none() && self.is_silent();
+        is_fresh && is_new && !has_times && is_bare && job.key_until == KeyUntil::Finished
+    }
+
+    /// Whether it has ended as most jobs do: fewer columns say it all.
+    pub(crate) fn is_plain_end(&self) -> bool {
+        let job = self.job;
+        !job.is_pending() && job.lease_until.is_none() && !job.cancel_asked && self.live_key.is_none() && self.is_silent()
+    }
+
+    /// Whether nothing was said of it.
+    fn is_silent(&self) -> bool {
+        self.job.message.is_none() && self.job.errors.is_empty() && self.job.result.is_none()
+    }
 }
 
 /// A row that is written again.

@@ -182,6 +182,22 @@ pub async fn a_held_key_names_its_holder(subject: SharedSubject) {
     assert_eq!(ledger.tallies().await.unwrap()[0].1.pending, 3);
 }
 
+/// An id that is another job's, as of one that was imported, costs no row: it waits for another id.
+pub async fn a_taken_id_keeps_the_row(subject: SharedSubject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1), keyed(2, "k")]).await;
+    for payload in ["plain", "keyed", "good"] {
+        subject.inbox.insert(plain(payload)).await;
+    }
+    let numbers = waiting(ledger).await;
+    let jobs = [job(1), keyed(2, "k"), job(3)];
+    let answers = ledger.admit(numbers.iter().copied().zip(jobs.iter().map(recorded)).collect()).await.unwrap();
+    assert_eq!(answers, [Admitted::IdTaken, Admitted::IdTaken, Admitted::Done]);
+    assert_eq!(waiting(ledger).await, numbers[..2]);
+    assert_eq!(admit(ledger, numbers[0], recorded(&job(4))).await, Admitted::Done);
+    assert_eq!(ledger.tallies().await.unwrap()[0].1.pending, 4);
+}
+
 /// Verdicts of all kinds in one transaction.
 pub async fn verdicts_go_together(subject: SharedSubject) {
     let ledger = &*subject.ledger;

@@ -86,7 +86,7 @@ macro_rules! ledger_suite {
                 only_what_is_past_its_retention, at_most_the_limit, tags_go_too, late_finishers_among_early_ids,
             ]
             record: [
-                blocks_of_ids_never_overlap, a_job_comes_back_as_it_was, extreme_values_come_back, a_repeat_is_told_and_changes_nothing,
+                blocks_of_ids_never_overlap, a_job_comes_back_as_it_was, a_job_that_has_ended_comes_back, extreme_values_come_back, a_repeat_is_told_and_changes_nothing,
                 a_held_key_names_its_holder, a_key_is_held_within_a_batch, keys_of_other_queues_are_free,
                 a_repeat_within_a_batch, every_kind_of_job_in_bulk, numbers_beyond_63_bits_are_refused, a_bad_batch_hurts_no_other,
                 an_empty_batch, many_at_once, concurrent_keys_have_one_winner,
@@ -127,7 +127,7 @@ macro_rules! shared_ledger_suite {
                 a_row_is_read_as_it_was_inserted, the_oldest_come_first, large_payloads_make_short_pages,
                 a_recorded_row_is_a_job, a_row_is_moved_once, many_movers_at_once,
                 a_refused_row_is_kept_and_passed_over, a_long_reason_is_kept, a_held_key_names_its_holder,
-                verdicts_go_together, rows_move_in_bulk,
+                a_taken_id_keeps_the_row, verdicts_go_together, rows_move_in_bulk,
             ]
         }
     };

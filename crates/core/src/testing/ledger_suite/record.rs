@@ -3,7 +3,8 @@
 use super::Subject;
 use super::fixture::*;
 use crate::job::{AttemptError, KeyUntil, Stage};
-use crate::ports::Recorded;
+use crate::limits::DAY_MS;
+use crate::ports::{Recorded, Retention};
 use crate::retry::{Backoff, Retry, WhenExhausted};
 use std::sync::Arc;
 
@@ -43,6 +44,40 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
     });
     record(&*subject.ledger, std::slice::from_ref(&job)).await;
     assert_eq!(row(&*subject.ledger, job.id).await, Some(job));
+}
+
+/// Of an import: it is counted and pruned as if it had ended here, and holds no key.
+pub async fn a_job_that_has_ended_comes_back(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let ended = |n, stage, finished_at| {
+        job_with(n, |job| {
+            (job.stage, job.finished_at, job.started_at) = (stage, Some(finished_at), Some(finished_at - 1));
+            (job.attempt, job.crashes, job.epoch, job.version) = (3, 1, 7, 9);
+            job.result = Some(Arc::from([0, 255].as_slice()));
+            job.message = Some(text("over"));
+            job.errors = vec![AttemptError { attempt: 1, at: NOW, message: text("no"), crashed: true }];
+            job.key = Some(text("k"));
+            job.tags = [text("t")].into();
+        })
+    };
+    let holder = job_with(4, |job| job.key = Some(text("k")));
+    let jobs = [
+        ended(1, Stage::Succeeded, NOW - 2 * DAY_MS),
+        ended(2, Stage::Failed, NOW - 2 * DAY_MS),
+        ended(3, Stage::Cancelled, NOW),
+        holder,
+    ];
+    assert_eq!(ledger.record(jobs.to_vec(), FRONTIER).await.unwrap(), [Recorded::Created; 4]);
+    assert_eq!(ledger.record(jobs.to_vec(), FRONTIER).await.unwrap(), [Recorded::Repeat; 4]);
+    for job in &jobs {
+        assert_eq!(row(ledger, job.id).await.as_ref(), Some(job));
+    }
+    let page = ledger.pending(u64::MAX, None, 10).await.unwrap();
+    assert_eq!(page.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [jobs[3].id]);
+    let tally = ledger.tallies().await.unwrap()[0].1;
+    assert_eq!((tally.pending, tally.succeeded, tally.failed, tally.cancelled), (1, 1, 1, 1));
+    assert_eq!(ledger.prune(Retention::default(), NOW, 10).await.unwrap(), 1);
+    assert_eq!(row(ledger, jobs[0].id).await, None);
 }
 
 /// Empty, and as large as they get.

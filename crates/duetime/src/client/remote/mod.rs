@@ -8,8 +8,8 @@ use crate::push::Pushed;
 use crate::request_id;
 use crate::wire;
 use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Listed, Options, Outcome, Patch,
-    Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest, Target,
+    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, Listed, Options,
+    Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest, Target,
 };
 use duetime_core::ports::Lease;
 use duetime_core::{Job, JobId, NewJob, OnConflict, Receipt, name};
@@ -74,6 +74,13 @@ impl Remote {
 
     pub(super) fn address(&self) -> &str {
         self.transport.address()
+    }
+
+    /// A server takes new jobs only.
+    #[expect(clippy::unused_async, reason = "has the form of its like")]
+    pub(super) async fn import(&self, _jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
+        let why = "a server takes no whole jobs of another store: name its store instead";
+        Err(duetime_core::Error::Unusable(why.to_owned()).into())
     }
 
     /// One request for each queue: it stands in the path.

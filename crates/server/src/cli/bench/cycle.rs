@@ -3,10 +3,10 @@
 use super::drain::Drain;
 use super::feed::{Feed, Plan};
 use super::options::{Shape, Traffic, Where};
-use super::progress::Progress;
 use super::report::Report;
 use super::subject::Subject;
 use crate::cli::exit::Result;
+use crate::cli::progress::Progress;
 use std::time::Instant;
 
 /// Push jobs that are due at once, and reserve and complete them meanwhile.

@@ -1,8 +1,8 @@
 //! Taking jobs off: tasks that reserve and complete in batches until a number is done.
 
 use super::histogram::Histogram;
-use super::progress::Progress;
 use crate::cli::exit::{Failure, Result};
+use crate::cli::progress::Progress;
 use crate::cli::time::late;
 use duetime::Client;
 use duetime_core::engine::{From, Outcome, ReserveRequest};

@@ -3,9 +3,9 @@
 use super::histogram::Histogram;
 use super::http::Connection;
 use super::options::{Shape, Traffic};
-use super::progress::Progress;
 use super::subject::Subject;
 use crate::cli::exit::{Failure, Result};
+use crate::cli::progress::Progress;
 use bytes::Bytes;
 use duetime::Client;
 use duetime_core::{Due, Millis, NewJob};

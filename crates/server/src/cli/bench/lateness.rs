@@ -3,10 +3,10 @@
 use super::feed::{Feed, Plan};
 use super::histogram::Histogram;
 use super::options::{Shape, Traffic, Where};
-use super::progress::Progress;
 use super::report::Report;
 use super::subject::Subject;
 use crate::cli::exit::{Failure, Result};
+use crate::cli::progress::Progress;
 use crate::cli::time::{late, now};
 use duetime::{Client, Worker};
 use duetime_core::limits::SECOND_MS;

@@ -11,7 +11,6 @@ mod histogram;
 mod http;
 mod lateness;
 mod options;
-mod progress;
 mod push;
 mod report;
 mod restart;

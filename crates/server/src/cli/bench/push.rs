@@ -2,10 +2,10 @@
 
 use super::feed::{Feed, Plan};
 use super::options::{Shape, Traffic, Where};
-use super::progress::Progress;
 use super::report::Report;
 use super::subject::Subject;
 use crate::cli::exit::Result;
+use crate::cli::progress::Progress;
 use duetime::wire::Span;
 
 /// Push jobs as fast as they are taken.

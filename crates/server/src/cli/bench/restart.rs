@@ -2,10 +2,10 @@
 
 use super::feed::{Feed, Plan};
 use super::options::{Shape, Traffic, Where};
-use super::progress::Progress;
 use super::report::Report;
 use super::subject::{Subject, resident_bytes};
 use crate::cli::exit::{Failure, Result};
+use crate::cli::progress::Progress;
 use duetime::Client;
 use duetime::wire::Span;
 use duetime_store::sqlite::Durability;

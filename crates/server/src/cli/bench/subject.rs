@@ -2,8 +2,8 @@
 
 use super::feed::{Feed, Plan};
 use super::options::{Shape, Traffic, Where};
-use super::progress::Progress;
 use crate::cli::exit::{Failure, Result};
+use crate::cli::progress::Progress;
 use crate::cli::target::MEMORY;
 use duetime::{Client, OpenOptions};
 use duetime_core::limits::{HOUR_MS, MINUTE_MS};

@@ -31,7 +31,6 @@ CREATE TABLE IF NOT EXISTS duetime_jobs (
     result       LONGBLOB,
     payload      LONGBLOB       NOT NULL,
     KEY duetime_jobs_pending (bucket),
-    KEY duetime_jobs_leased (lease_until),
     KEY duetime_jobs_queue (queue, state),
     KEY duetime_jobs_finished (state, finished_at),
     KEY duetime_jobs_key (queue, job_key),

@@ -1,4 +1,5 @@
--- A block of sequences. KEYS[1]: where the last one ended; ARGV[1]: how many; [2]: the clock, '' for that of Redis.
+-- A block of sequences. KEYS[1]: where the last one ended; ARGV[1]: how many; [2]: the clock, '' for that of Redis;
+-- [3]: an instant that it begins behind, too.
 local now = tonumber(ARGV[2])
 if not now then
   local time = redis.call('TIME')
@@ -7,5 +8,6 @@ end
 -- Where Redis was emptied, blocks that were allotted just before may reach beyond now.
 local last = redis.call('GET', KEYS[1])
 local start = last and math.max(tonumber(last), now * 1024) or (now + 10000) * 1024
+start = math.max(start, tonumber(ARGV[3]) * 1024)
 redis.call('SET', KEYS[1], string.format('%.0f', start + tonumber(ARGV[1])))
 return string.format('%.0f', start)

@@ -58,13 +58,44 @@ local function let_go(n, id, h, body, version)
   bury(id, version, 0, 0)
 end
 
+-- Most have just ended, with nothing else to be looked after: these go in a few calls for all.
+local gone = {}
+if not OWN then
+  local ids = {}
+  for i = 7, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
+  local tombs, metas = fetch(TOMBS, ids), fetch(META, ids)
+  local ends, list, graves, times = now + TOMB_MS, {}, {}, {}
+  for k, id in ipairs(ids) do
+    local meta = metas[k]
+    if meta and not tombs[k] then
+      local flags, stage = struct.unpack('>I2B', meta, HEAD_FLAGS)
+      if stage ~= PENDING and not has(flags, bit.bor(TAGGED, HAS_RESULT, REMOVED)) then
+        local version, epoch = struct.unpack('>I6I6', meta)
+        if version <= tonumber(ARGV[5 + 3 * k]) then
+          gone[id] = true
+          list[#list + 1] = id
+          graves[#graves + 1], graves[#graves + 2] = id, struct.pack(TOMB, version, epoch, stage, 0, ends)
+          times[#times + 1], times[#times + 2] = ends, id
+        end
+      end
+    end
+  end
+  if #list > 0 then
+    many('ZREM', OUTBOX, list)
+    many('HDEL', MOVED, list)
+    erase(list, {})
+    many('HSET', TOMBS, graves)
+    many('ZADD', TOMB_TIMES, times)
+  end
+end
+
 local outdated = {}
 for i = 7, #ARGV, 3 do
   local id, version, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
   if OWN then
     redis.call('HDEL', MOVED, id)
     redis.call('ZREM', OUTBOX, id)
-  else
+  elseif not gone[id] then
     answer(id, version)
     local body, meta = redis.call('HGET', BODY, id), redis.call('HGET', META, id)
     local h = body and head(body, meta)

@@ -6,12 +6,12 @@ use std::time::Duration;
 /// How often it is drawn.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How far a load has come. Cheap to clone.
+/// How far something has come. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Progress(ProgressBar);
+pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    pub(super) fn new(what: &'static str, jobs: usize) -> Self {
+    pub(crate) fn new(what: &'static str, jobs: usize) -> Self {
         let bar = ProgressBar::new(jobs as u64).with_message(what);
         let style = ProgressStyle::with_template("{msg:<16} {wide_bar} {human_pos}/{human_len} {per_sec:>12} {eta:>4}");
         if let Ok(style) = style {
@@ -21,11 +21,11 @@ impl Progress {
         Self(bar)
     }
 
-    pub(super) fn add(&self, jobs: usize) {
+    pub(crate) fn add(&self, jobs: usize) {
         self.0.inc(jobs as u64);
     }
 
-    pub(super) fn done(&self) {
+    pub(crate) fn done(&self) {
         self.0.finish_and_clear();
     }
 }

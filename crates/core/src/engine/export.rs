@@ -1,0 +1,135 @@
+//! Export: reading a store whole, without an engine. Nothing is changed, handed out or taken back.
+
+use super::queues::read_settings;
+use super::{QueueSettings, Stores};
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::Job;
+use crate::limits::{PAGE_JOBS_MAX, STEP_JOBS_MAX};
+use crate::ports::{Find, Found, Note, Outcomes, Selector, Window};
+use crate::rules;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A reading of a store, page by page, in the ledger's order.
+pub struct Export {
+    stores: Stores,
+    /// Gone from the broker, which the ledger does not know yet.
+    removed: HashSet<JobId>,
+    /// `None` at the end.
+    next: Option<Place>,
+    running: u64,
+}
+
+enum Place {
+    Start,
+    After(String),
+}
+
+impl Export {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// Of the broker; [`Error::Unavailable`] where too much of what it knows is still to be recorded.
+    pub async fn begin(stores: Stores) -> Result<Self, Error> {
+        let mut removed = HashSet::new();
+        if !stores.ledger.is_broker() {
+            let oldest = Outcomes::Oldest { limit: STEP_JOBS_MAX, age_ms: 0 };
+            let notes = stores.broker.outcomes(oldest).await?;
+            if notes.len() == STEP_JOBS_MAX {
+                let why = "many outcomes wait to be recorded: let a server run for a moment, without workers";
+                return Err(Error::Unavailable(why.into()));
+            }
+            removed.extend(notes.iter().filter(|note| matches!(note, Note::Removed(_))).map(|note| note.job().id));
+        }
+        Ok(Self { stores, removed, next: Some(Place::Start), running: 0 })
+    }
+
+    /// The store's now.
+    pub fn now(&self) -> Millis {
+        self.stores.broker.now()
+    }
+
+    /// About how many jobs there are.
+    ///
+    /// # Errors
+    /// Of the ledger.
+    pub async fn estimate(&self) -> Result<u64, Error> {
+        let tallies = self.stores.ledger.tallies().await?;
+        let count = tallies.iter().map(|(_, tally)| tally.pending + tally.succeeded + tally.failed + tally.cancelled);
+        Ok(count.sum())
+    }
+
+    /// The settings of all queues that have some, by name.
+    ///
+    /// # Errors
+    /// Of the registry.
+    pub async fn settings(&self) -> Result<Vec<(Arc<str>, QueueSettings)>, Error> {
+        read_settings(self.stores.registry.as_ref()).await
+    }
+
+    /// The next page, which may be empty; `None` at the end. What runs comes as what waits, and where its worker was
+    /// asked to stop as cancelled: a lease is good for nothing elsewhere.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub async fn page(&mut self) -> Result<Option<Vec<Job>>, Error> {
+        let after = match self.next.take() {
+            None => return Ok(None),
+            Some(Place::Start) => None,
+            Some(Place::After(place)) => Some(place),
+        };
+        let find = Find {
+            selector: Selector::All,
+            queue: None,
+            states: Vec::new(),
+            kind: None,
+            due: Window::ALL,
+            after,
+            limit: PAGE_JOBS_MAX,
+        };
+        let Found { mut jobs, next } = self.stores.ledger.find(find).await?;
+        self.next = next.map(Place::After);
+        if !self.stores.ledger.is_broker() {
+            self.overlay(&mut jobs).await?;
+        }
+        let now = self.now();
+        for job in &mut jobs {
+            self.running += u64::from(rules::unlease(job, now));
+        }
+        Ok(Some(jobs))
+    }
+
+    /// How many of those that came were running.
+    pub fn running(&self) -> u64 {
+        self.running
+    }
+
+    /// Lets go of the store.
+    ///
+    /// # Errors
+    /// Of the ledger.
+    pub async fn end(self) -> Result<(), Error> {
+        self.stores.ledger.close().await
+    }
+
+    /// Puts what the broker knows better in place of rows.
+    async fn overlay(&self, jobs: &mut Vec<Job>) -> Result<(), Error> {
+        jobs.retain(|job| !self.removed.contains(&job.id));
+        let ids: Vec<JobId> = jobs.iter().filter(|job| job.is_pending()).map(|job| job.id).collect();
+        let mut live = self.stores.broker.get(&ids).await?.into_iter();
+        for job in jobs.iter_mut().filter(|job| job.is_pending()) {
+            if let Some(known) = live.next().flatten() {
+                *job = known;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Export {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Export").field("running", &self.running).finish_non_exhaustive()
+    }
+}

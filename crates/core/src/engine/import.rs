@@ -1,0 +1,203 @@
+//! Import: whole jobs of another store, in whatever state, recorded as they are.
+//!
+//! A job keeps its id where this store keeps its queue in the partition that the id names. Else it gets the same sequence
+//! in the right partition: always the same id, so that a repeat doubles nothing. Sequences that are allotted from then on
+//! lie beyond those that came.
+
+use super::push::{KEY_TRIES, conflict, is_same};
+use super::{Answers, Engine, Imported};
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Job, check_lease, check_payload};
+use crate::limits::{
+    BATCH_BYTES_MAX, BATCH_JOBS_MAX, DAY_MS, DELAY_MS_MAX, ERRORS_KEPT, MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX,
+    RESULT_BYTES_MAX,
+};
+use crate::name;
+use crate::ports::Recorded;
+use crate::rules;
+
+/// Instants, versions and epochs stay below this: some stores keep 48 bits of them.
+const NUMBER_END: u64 = 1 << 48;
+
+impl Engine {
+    /// Records whole jobs: their state, attempts, versions and epochs stay, and what waits becomes due as it was to. A
+    /// lease does not travel: what ran waits. Not atomic as a whole.
+    ///
+    /// # Errors
+    /// Where the batch as a whole breaks a limit, or the ledger cannot be written: then a part of it may be there, and it
+    /// may be repeated. For one job [`Error::Invalid`], also where its id is another job's here, and
+    /// [`Error::KeyConflict`].
+    pub async fn import(&self, jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
+        self.check_open()?;
+        let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
+        if jobs.len() > BATCH_JOBS_MAX || bytes > BATCH_BYTES_MAX {
+            let expected = format!("at most {BATCH_JOBS_MAX}, and {BATCH_BYTES_MAX} bytes of payload, in a batch");
+            return Err(Error::invalid("jobs", expected, format!("{} of {bytes} bytes", jobs.len())));
+        }
+        let engine = self.clone();
+        self.carry(async move { engine.import_batch(jobs).await }).await
+    }
+
+    async fn import_batch(&self, jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
+        let read_at = self.now();
+        let placed: Answers<Job> = jobs.into_iter().map(|job| self.place(job, read_at)).collect();
+        let to_record: Vec<Job> = placed.iter().flatten().cloned().collect();
+        self.pass(&to_record, read_at).await?;
+        let mut recorded = self.ledger.record(to_record, self.frontier.get()).await?.into_iter();
+        let (mut to_hold, mut known, mut answers) = (Vec::new(), Vec::new(), Vec::with_capacity(placed.len()));
+        for job in placed {
+            let outcome = match job {
+                Err(error) => Err(error),
+                Ok(job) => match recorded.next().expect("the ledger answers for each job") {
+                    Recorded::KeyHeld(holder) => self.import_held(&job, holder).await.map(|recorded| (recorded, job)),
+                    recorded => Ok((recorded, job)),
+                },
+            };
+            answers.push(match outcome {
+                Err(error) => Err(error),
+                Ok((Recorded::Created, job)) => {
+                    let id = job.id;
+                    to_hold.extend(job.is_pending().then_some(job));
+                    Ok(Imported { id, is_new: true })
+                }
+                Ok((_, job)) => {
+                    let id = job.id;
+                    known.push((answers.len(), job));
+                    Ok(Imported { id, is_new: false })
+                }
+            });
+        }
+        self.hold(to_hold, read_at).await?;
+        self.compare_known(known, &mut answers).await?;
+        Ok(answers)
+    }
+
+    /// The job as it is to be here.
+    fn place(&self, mut job: Job, now: Millis) -> Result<Job, Error> {
+        check_whole(&job, now)?;
+        rules::unlease(&mut job, now);
+        let partition = self.broker.partition(&job.queue);
+        if job.id.partition() != partition {
+            job.id = JobId::in_partition(job.id.sequence(), partition);
+        }
+        Ok(job)
+    }
+
+    /// Has the ledger allot sequences beyond those of these jobs from now on.
+    async fn pass(&self, jobs: &[Job], now: Millis) -> Result<(), Error> {
+        let last = jobs.iter().map(|job| job.id.allotted_at()).max();
+        match last.filter(|&last| last >= now) {
+            Some(last) => self.ledger.allot(1, last + 1).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Records a job whose key was held by another a moment ago.
+    async fn import_held(&self, job: &Job, mut holder: JobId) -> Result<Recorded, Error> {
+        for _ in 0..KEY_TRIES {
+            if self.key_holder(holder).await?.is_some() {
+                break;
+            }
+            match self.ledger.record(vec![job.clone()], self.frontier.get()).await?[0] {
+                Recorded::KeyHeld(next) => holder = next,
+                recorded => return Ok(recorded),
+            }
+        }
+        Err(conflict(job, holder))
+    }
+
+    /// Whether those whose ids were here are the same jobs. Where an import before was cut off they may not be in the
+    /// broker, so they are read anew.
+    async fn compare_known(&self, known: Vec<(usize, Job)>, answers: &mut Answers<Imported>) -> Result<(), Error> {
+        let ids: Vec<JobId> = known.iter().map(|(_, job)| job.id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        for ((at, job), row) in known.iter().zip(self.ledger.get(&ids).await?) {
+            if let Some(row) = row.filter(|row| !is_same(row, job)) {
+                let got = format!("{}, which is another job here, in the queue {}", job.id, row.queue);
+                answers[*at] = Err(Error::invalid("id", "free, or that of the same job", got));
+            }
+        }
+        if self.ledger.is_broker() {
+            return Ok(());
+        }
+        self.stray(known.iter().filter(|(_, job)| job.is_pending()).map(|(_, job)| job.id));
+        self.find_strays().await
+    }
+}
+
+/// Whether a whole job keeps all limits, at this time, and makes sense.
+///
+/// # Errors
+/// [`Error::Invalid`], naming what is wrong.
+pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
+    name::check_queue(&job.queue)?;
+    name::check_kind(&job.kind)?;
+    job.key.as_ref().map_or(Ok(()), |key| name::check_key(key))?;
+    name::check_tags(&job.tags)?;
+    check_payload(&job.payload, PAYLOAD_BYTES_MAX)?;
+    job.retry.as_ref().map_or(Ok(()), |retry| retry.check())?;
+    job.lease_ms.map_or(Ok(()), check_lease)?;
+    check_id(job.id, now)?;
+    check_numbers(job)?;
+    at_most("expires", job.expires_ms.unwrap_or(0), DELAY_MS_MAX)?;
+    at_most("bytes of the result", bytes(job.result.as_deref()), RESULT_BYTES_MAX as u64)?;
+    at_most("bytes of the message", bytes(job.message.as_deref().map(str::as_bytes)), MESSAGE_BYTES_MAX as u64)?;
+    at_most("number of errors", job.errors.len() as u64, ERRORS_KEPT as u64)?;
+    for error in &job.errors {
+        at_most("bytes of an error", error.message.len() as u64, MESSAGE_BYTES_MAX as u64)?;
+    }
+    let is_over = !job.is_pending();
+    if is_over != job.finished_at.is_some() {
+        let got = if is_over { "none, and an end" } else { "one, and no end" };
+        return Err(Error::invalid("finished_at", "there for a job that has ended, and only then", got));
+    }
+    if is_over {
+        return Ok(());
+    }
+    if job.result.is_some() {
+        return Err(Error::invalid("result", "that of a job that has ended", "one of a job that waits"));
+    }
+    if job.cancel_asked && job.lease_until.is_none() {
+        return Err(Error::invalid("cancel_requested", "that of a job that runs", "one of a job that waits"));
+    }
+    at_most("due_at", job.due_at, now.saturating_add(DELAY_MS_MAX))
+}
+
+/// Ids of a clock that is far ahead would use up those that are to come.
+fn check_id(id: JobId, now: Millis) -> Result<(), Error> {
+    if id.sequence() == 0 || id.allotted_at() > now.saturating_add(DAY_MS) {
+        return Err(Error::invalid("id", "one that was given out until now", id));
+    }
+    Ok(())
+}
+
+fn check_numbers(job: &Job) -> Result<(), Error> {
+    let always = [
+        ("due_at", job.due_at),
+        ("first_due_at", job.first_due_at),
+        ("version", job.version),
+        ("created_at", job.created_at),
+        ("updated_at", job.updated_at),
+    ];
+    let perhaps = [("started_at", job.started_at), ("finished_at", job.finished_at), ("lease_until", job.lease_until)];
+    let perhaps = perhaps.into_iter().filter_map(|(what, number)| Some((what, number?)));
+    let errors = job.errors.iter().map(|error| ("time of an error", error.at));
+    for (what, number) in always.into_iter().chain(perhaps).chain(errors) {
+        if !(1..NUMBER_END).contains(&number) {
+            return Err(Error::invalid(what, "above 0 and below 2^48", number));
+        }
+    }
+    at_most("epoch", job.epoch, NUMBER_END - 1)
+}
+
+fn bytes(bytes: Option<&[u8]>) -> u64 {
+    bytes.map_or(0, |bytes| bytes.len() as u64)
+}
+
+fn at_most(what: &'static str, number: u64, max: u64) -> Result<(), Error> {
+    if number > max { Err(Error::invalid(what, format!("at most {max}"), number)) } else { Ok(()) }
+}

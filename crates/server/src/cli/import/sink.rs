@@ -1,0 +1,129 @@
+//! The store that jobs go to, in batches.
+
+use super::report::Report;
+use crate::cli::exit::Result;
+use crate::cli::target::{MEMORY, Target};
+use duetime::{Client, Imported, OpenOptions};
+use duetime_core::engine::{Options, QueueSettings};
+use duetime_core::{Error as CoreError, Job, JobId};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Jobs recorded at a time, and bytes of payload.
+const BATCH_JOBS: usize = 1_000;
+const BATCH_BYTES: usize = 8 << 20;
+
+/// A store, and what waits to be recorded in it.
+pub(super) struct Sink {
+    client: Client,
+    /// The settings of its queues before the import.
+    settings: HashMap<Arc<str>, QueueSettings>,
+    /// With the number of its line.
+    waiting: Vec<(u64, Job)>,
+    bytes: usize,
+}
+
+impl Sink {
+    /// Opens the store; a file is made where there is none.
+    pub(super) async fn open(target: &Target) -> Result<Self> {
+        target.check_is_store()?;
+        let client = match &target.store {
+            // Nothing is handed out here: what is due soon need not be in memory.
+            Some(path) if path != Path::new(MEMORY) => {
+                let options = Options { horizon_ms: 0, ..Options::default() };
+                Client::open_with(path, OpenOptions::default().engine(options)).await?
+            }
+            _ => target.open().await?,
+        };
+        let queues = client.queues().await?.into_iter();
+        let settings = queues.map(|status| (status.queue, status.settings)).collect();
+        Ok(Self { client, settings, waiting: Vec::new(), bytes: 0 })
+    }
+
+    /// Sets a queue up, unless it is.
+    pub(super) async fn configure(
+        &mut self,
+        number: u64,
+        queue: Arc<str>,
+        settings: QueueSettings,
+        report: &mut Report,
+    ) -> Result {
+        match self.settings.get(&queue) {
+            Some(known) if *known == settings => report.queues += 1,
+            Some(known) if *known != QueueSettings::default() => {
+                report.queues_kept += 1;
+                eprintln!("line {number}: the queue {queue} has other settings here, which stay");
+            }
+            _ => {
+                self.client.configure(&queue, settings.clone()).await?;
+                self.settings.insert(queue, settings);
+                report.queues += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a job, and records what waits where that is much.
+    pub(super) async fn add(&mut self, number: u64, job: Job, report: &mut Report) -> Result {
+        self.bytes += job.payload.len();
+        self.waiting.push((number, job));
+        if self.waiting.len() < BATCH_JOBS && self.bytes < BATCH_BYTES {
+            return Ok(());
+        }
+        self.flush(report).await
+    }
+
+    /// Records what waits.
+    pub(super) async fn flush(&mut self, report: &mut Report) -> Result {
+        self.bytes = 0;
+        let waiting = std::mem::take(&mut self.waiting);
+        let jobs: Vec<Job> = waiting.iter().map(|(_, job)| job.clone()).collect();
+        match self.client.import(jobs).await {
+            Ok(answers) => {
+                for ((number, job), answer) in waiting.iter().zip(answers) {
+                    note(*number, job.id, answer, report)?;
+                }
+            }
+            Err(error) if is_of_a_job(&error) => {
+                // One that the store cannot take must not keep out the others.
+                for (number, job) in waiting {
+                    let id = job.id;
+                    let answer = self.client.import(vec![job]).await;
+                    note(number, id, answer.and_then(|mut answers| answers.remove(0)), report)?;
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Lets go of the store.
+    pub(super) async fn close(self) -> Result {
+        Ok(self.client.close().await?)
+    }
+}
+
+/// Whether a job is what is wrong, and not the store.
+fn is_of_a_job(error: &duetime::Error) -> bool {
+    matches!(error, duetime::Error::Core(CoreError::Invalid { .. } | CoreError::KeyConflict { .. }))
+}
+
+fn note(number: u64, id: JobId, answer: std::result::Result<Imported, duetime::Error>, report: &mut Report) -> Result {
+    match answer {
+        Ok(imported) => {
+            report.renamed += u64::from(imported.id != id);
+            if imported.is_new {
+                report.imported += 1;
+            } else {
+                report.known += 1;
+            }
+            Ok(())
+        }
+        Err(error) if is_of_a_job(&error) => {
+            report.refuse(number, error);
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,62 @@
+//! What enters after its end: the jobs of an import that are over.
+
+use super::codec::Record;
+use super::jobs::{bytes, groups, place};
+use super::{Parts, scripts};
+use duetime_core::ports::Recorded;
+use duetime_core::{Error, Job};
+
+/// Bytes of jobs in one call: larger ones would hold others up.
+const CALL_BYTES_MAX: usize = 4 << 20;
+
+impl Parts {
+    /// Records jobs that have ended, where Redis is its own ledger.
+    pub(super) async fn keep_jobs(&self, jobs: Vec<Job>) -> Result<Vec<Recorded>, Error> {
+        let mut answers = vec![Recorded::Repeat; jobs.len()];
+        let records: Vec<Record> = jobs.into_iter().map(Record::new).collect();
+        for (partition, positions) in groups(records.iter().map(|record| place(self, record.job.id))) {
+            self.uses(partition);
+            let mut left = positions.as_slice();
+            while !left.is_empty() {
+                let (now, later) = left.split_at(fitting(&records, left));
+                let arguments = |text: &mut super::Text| {
+                    text.number(self.options.ended_max as u64);
+                    text.number(self.options.dead_max as u64);
+                    now.iter().for_each(|&position| push(text, &records[position]));
+                };
+                let mut reply = self.run(partition, &scripts::KEEP, &[], arguments).await?.list()?;
+                for &position in now {
+                    if reply.number()? != 0 {
+                        answers[position] = Recorded::Created;
+                    }
+                }
+                left = later;
+            }
+        }
+        Ok(answers)
+    }
+}
+
+fn push(text: &mut super::Text, record: &Record) {
+    let job = &record.job;
+    text.push(&bytes(job.id));
+    text.number(job.finished_at.unwrap_or(job.updated_at));
+    text.push(&record.body());
+    text.push(&record.full_meta());
+    match &job.result {
+        Some(result) => text.push(&[b"=", &**result].concat()),
+        None => text.push(b""),
+    }
+}
+
+/// How many of the first ones go into one call.
+fn fitting(records: &[Record], positions: &[usize]) -> usize {
+    let mut size = 0;
+    let fits = |&&position: &&usize| {
+        let is_first = size == 0;
+        let job = &records[position].job;
+        size += job.payload.len() + job.result.as_ref().map_or(0, |result| result.len());
+        is_first || size <= CALL_BYTES_MAX
+    };
+    positions.iter().take_while(fits).count()
+}
