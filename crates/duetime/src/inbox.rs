@@ -1,7 +1,7 @@
 //! Push within an SQL transaction of the application's own: a row in the inbox of the ledger.
 //!
 //! The job exists if the transaction is committed, and only then. A server, or a client with a ledger, that uses the same
-//! database finds it within a tenth of a second of the commit. Only the right to insert into `duetime_inbox` is needed.
+//! database usually finds it within a tenth of a second of the commit. Only the right to insert into `duetime_inbox` is needed.
 //!
 //! ```no_run
 //! # #[cfg(feature = "postgres")]
