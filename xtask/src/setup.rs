@@ -12,10 +12,13 @@ use std::process::Command;
 use crate::process;
 
 struct Needed {
+    /// On the `PATH`; of what is no program, the file that Debian has of its package.
     program: &'static str,
     package: &'static str,
     used_by: &'static str,
 }
+
+const EXAMPLES: &str = "the examples of the inbox";
 
 const NEEDED: &[Needed] = &[
     Needed { program: "openssl", package: "openssl", used_by: "the tests of TLS" },
@@ -24,6 +27,11 @@ const NEEDED: &[Needed] = &[
     Needed { program: "jq", package: "jq", used_by: "the README's commands" },
     Needed { program: "mariadbd", package: "mariadb-server", used_by: "tests of the ledger in MariaDB" },
     Needed { program: "pg_ctlcluster", package: "postgresql", used_by: "tests of the ledger in PostgreSQL" },
+    Needed { program: "php", package: "php-cli", used_by: EXAMPLES },
+    Needed { program: "/var/lib/dpkg/info/php-mysql.list", package: "php-mysql", used_by: EXAMPLES },
+    Needed { program: "/var/lib/dpkg/info/php-pgsql.list", package: "php-pgsql", used_by: EXAMPLES },
+    Needed { program: "/var/lib/dpkg/info/python3-psycopg2.list", package: "python3-psycopg2", used_by: EXAMPLES },
+    Needed { program: "/var/lib/dpkg/info/python3-pymysql.list", package: "python3-pymysql", used_by: EXAMPLES },
     Needed { program: "redis-sentinel", package: "redis-sentinel", used_by: "tests of failover" },
     Needed { program: "redis-server", package: "redis-server", used_by: "tests of the Redis broker" },
 ];
@@ -37,7 +45,7 @@ pub(crate) fn install_missing() -> Result<(), String> {
         return Ok(());
     }
     for needed in &missing {
-        println!("{} is missing ({} call it)", needed.program, needed.used_by);
+        println!("{} is missing ({} need it)", needed.package, needed.used_by);
     }
     let packages: Vec<_> = missing.iter().map(|needed| needed.package).collect();
     let by_hand = format!("install by hand: apt-get install {}", packages.join(" "));
@@ -74,5 +82,6 @@ mod tests {
         assert!(is_on("/nonexistent:/bin:/usr/bin".as_ref(), "sh"));
         assert!(!is_on("/nonexistent".as_ref(), "sh"));
         assert!(!is_on("/bin:/usr/bin".as_ref(), "no-such-program"));
+        assert!(is_on("/bin".as_ref(), "/proc/self/status"), "a file has its own path");
     }
 }

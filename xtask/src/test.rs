@@ -62,9 +62,8 @@ fn workspace_tests(metadata: &Metadata) -> Outcome {
 /// Counts from the JUnit file, so that nextest keeps the terminal for itself.
 fn nextest(metadata: &Metadata) -> Outcome {
     let junit = metadata.target_directory.join("nextest/default/junit.xml");
-    let result = forget(&junit).and_then(|()| {
-        process::run(process::cargo(["nextest", "run", "--workspace", "--all-features"]))
-    });
+    let result =
+        forget(&junit).and_then(|()| process::run(process::cargo(["nextest", "run", "--workspace", "--all-features"])));
     let tally = std::fs::read_to_string(&junit).ok().as_deref().and_then(junit_tally);
     match (tally, result) {
         (None, Ok(())) => Err(format!("expected nextest's counts in {}, found none", junit.display())).into(),

@@ -19,6 +19,7 @@ pub mod rules;
 pub mod testing;
 mod turns;
 pub mod wheel;
+pub mod wire;
 
 pub use clock::{Clock, Millis, SystemClock};
 pub use engine::Engine;

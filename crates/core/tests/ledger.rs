@@ -1,7 +1,7 @@
 //! The model ledger does as the ledger's conformance suite says, so it can stand for a real one.
 
 use duetime_core::testing::ModelLedger;
-use duetime_core::testing::ledger_suite::Subject;
+use duetime_core::testing::ledger_suite::{SharedSubject, Subject};
 use std::sync::Arc;
 
 async fn subject() -> Subject {
@@ -10,3 +10,15 @@ async fn subject() -> Subject {
 }
 
 duetime_core::ledger_suite!(subject);
+
+mod shared {
+    use super::{Arc, ModelLedger, SharedSubject};
+
+    async fn subject() -> SharedSubject {
+        let store = ModelLedger::default();
+        let (ledger, registry) = (Arc::new(store.clone()), Arc::new(store.clone()));
+        SharedSubject { ledger, registry, inbox: Box::new(store) }
+    }
+
+    duetime_core::shared_ledger_suite!(subject);
+}

@@ -42,6 +42,9 @@ pub enum Error {
     /// The payload cannot be written as JSON.
     #[error("the payload cannot be written as JSON: {0}")]
     Payload(#[source] Arc<serde_json::Error>),
+    /// The database refused a row of the inbox. The transaction is to be rolled back.
+    #[error("the database did not take the row: {0}")]
+    Sql(String),
     /// The address is not of the form `http://host:port`.
     #[error("expected a server's address like http://127.0.0.1:7300, got {0:?}")]
     Address(String),
@@ -60,6 +63,7 @@ impl Error {
             Self::Refused { code, .. } => code,
             Self::Protocol(_) => "protocol",
             Self::Payload(_) => "payload",
+            Self::Sql(_) => "sql",
             Self::Address(_) => "address",
         }
     }
@@ -71,7 +75,7 @@ impl Error {
             Self::Core(error) => error.is_retryable(),
             Self::Unreachable { .. } | Self::OutcomeUnknown { .. } => true,
             Self::Refused { status, .. } => *status >= 500 || *status == 429,
-            Self::Protocol(_) | Self::Payload(_) | Self::Address(_) => false,
+            Self::Protocol(_) | Self::Payload(_) | Self::Sql(_) | Self::Address(_) => false,
         }
     }
 }

@@ -31,6 +31,7 @@
 //!   are kept on another thread.
 //! - A [`Lock`] is held by one of many, on whatever machine; its [guard](lock::Guard) renews it and tells when it may
 //!   be lost.
+//! - The [`inbox`] takes jobs within an SQL transaction of the application's own.
 //! - An [`Error`] says whether the call may be repeated.
 //!
 //! # Features
@@ -38,11 +39,14 @@
 //! - `redis`: jobs and locks in Redis 6.2 or later, or Valkey, shared by all processes that
 //!   [connect](Client::connect) to the same `redis://` address. A push is as safe as Redis keeps it: set
 //!   `appendonly yes` and `maxmemory-policy noeviction`. What had better be set is logged at the start.
+//! - `mysql`, `postgres`: a ledger in MySQL, MariaDB or PostgreSQL beside Redis, by [`ConnectOptions`], and
+//!   [`inbox::push_in`] for transactions of `mysql_async` and `tokio_postgres`.
 //!
 //! Without either only servers can be used.
 
 mod client;
 mod error;
+pub mod inbox;
 mod kind;
 pub mod lock;
 mod push;
@@ -59,7 +63,7 @@ pub use duetime_store::sqlite::Durability;
 pub use error::{Answers, Error};
 pub use kind::Kind;
 pub use lock::Lock;
-pub use push::{Push, Pushed};
+pub use push::{Push, Pushed, new_job};
 pub use worker::{Context, Handled, HandlerError, Summary, Worker};
 
 pub use duetime_core as core;

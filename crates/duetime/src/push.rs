@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::error::Error;
+use crate::kind::Kind;
 use crate::wire;
 use duetime_core::engine::PushOutcome;
 use duetime_core::{Backoff, Due, JobId, KeyUntil, Millis, NewJob, OnConflict, Retry, State};
@@ -125,6 +126,15 @@ impl IntoFuture for Push {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move { self.client.push_one(self.job?).await })
     }
+}
+
+/// A typed job, due now, for [`Client::push_all`] and [`push_in`](crate::inbox::push_in).
+///
+/// # Errors
+/// [`Error::Payload`] where the payload cannot be written as JSON.
+pub fn new_job<K: Kind>(job: &K) -> Result<NewJob, Error> {
+    let payload = serde_json::to_vec(job).map_err(|error| Error::Payload(Arc::new(error)))?;
+    Ok(NewJob { queue: K::QUEUE.into(), kind: K::KIND.into(), ..NewJob::new(payload) })
 }
 
 /// What a push did.

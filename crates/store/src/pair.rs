@@ -39,7 +39,9 @@ impl Pair {
     /// What this set-up can lose, and when.
     pub fn loss(&self) -> String {
         let redis = self.redis.loss();
-        format!("no job that was acknowledged; where Redis loses what it holds ({redis}), what ran just then may run again")
+        format!(
+            "no job that was acknowledged; where Redis loses what it holds ({redis}), what ran just then may run again"
+        )
     }
 
     /// All that an engine needs.

@@ -2,6 +2,8 @@
 
 #[path = "mysql_ledger/faults.rs"]
 mod faults;
+#[path = "mysql_ledger/inbox.rs"]
+mod inbox;
 #[path = "mysql_ledger/migrate.rs"]
 mod migrate;
 #[path = "mysql_ledger/plans.rs"]
@@ -22,4 +24,21 @@ mod suite {
     }
 
     duetime_core::ledger_suite!(subject);
+}
+
+mod shared {
+    use super::inbox::Application;
+    use super::server::{OPTIONS, client, database};
+    use duetime_core::testing::ledger_suite::SharedSubject;
+    use duetime_store::mysql::MySql;
+    use std::sync::Arc;
+
+    async fn subject() -> SharedSubject {
+        let url = database().await;
+        let store = Arc::new(MySql::connect(&url, OPTIONS).await.expect("an empty place"));
+        let inbox = Box::new(Application(client(&url).await.into()));
+        SharedSubject { ledger: store.clone(), registry: store, inbox }
+    }
+
+    duetime_core::shared_ledger_suite!(subject);
 }

@@ -2,6 +2,8 @@
 
 #[path = "postgres_ledger/faults.rs"]
 mod faults;
+#[path = "postgres_ledger/inbox.rs"]
+mod inbox;
 #[path = "postgres_ledger/migrate.rs"]
 mod migrate;
 #[path = "postgres_ledger/plans.rs"]
@@ -22,4 +24,21 @@ mod suite {
     }
 
     duetime_core::ledger_suite!(subject);
+}
+
+mod shared {
+    use super::inbox::Application;
+    use super::server::{OPTIONS, client, schema};
+    use duetime_core::testing::ledger_suite::SharedSubject;
+    use duetime_store::postgres::Postgres;
+    use std::sync::Arc;
+
+    async fn subject() -> SharedSubject {
+        let url = schema().await;
+        let store = Arc::new(Postgres::connect(&url, OPTIONS).await.expect("an empty place"));
+        let inbox = Box::new(Application(client(&url).await));
+        SharedSubject { ledger: store.clone(), registry: store, inbox }
+    }
+
+    duetime_core::shared_ledger_suite!(subject);
 }

@@ -86,6 +86,7 @@ impl Engine {
         self.in_background(|engine| async move { engine.keep_role().await });
         self.in_background(|engine| async move { engine.watch_broker().await });
         self.in_background(|engine| async move { engine.load_for_all().await });
+        self.in_background(|engine| async move { engine.empty_inbox().await });
         for _ in 0..RECORDERS {
             self.in_background(|engine| async move { engine.record_waiting().await });
         }
@@ -300,7 +301,7 @@ fn outdated(job: &Job, row: Option<Job>) -> Option<(JobId, u64)> {
     }
 }
 
-async fn document(registry: &dyn Registry, name: &str) -> Result<Option<String>, Error> {
+pub(super) async fn document(registry: &dyn Registry, name: &str) -> Result<Option<String>, Error> {
     Ok(registry.document(BROKER, name).await?.map(|document| document.body))
 }
 

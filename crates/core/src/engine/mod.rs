@@ -6,7 +6,8 @@
 //!
 //! In the background it loads what enters the horizon (`load`), takes back jobs whose lease is over
 //! (`settle`), records outcomes that were left over (`record`), wakes reserves (`wait`) and prunes. Where several
-//! processes share a broker and a ledger, one of them does most of that for all (`lead`).
+//! processes share a broker and a ledger, one of them does most of that for all (`lead`), and moves what applications put
+//! into the ledger's inbox (`inbox`).
 //!
 //! It deliberately does not run business code, parse or render.
 
@@ -17,6 +18,7 @@ mod find;
 mod handout;
 mod ids;
 mod import;
+mod inbox;
 mod lead;
 mod load;
 mod locks;

@@ -126,7 +126,7 @@ impl Engine {
     }
 
     /// Gives the holder the job's values; `None` where it is no longer live.
-    async fn replace(&self, job: &Job, holder: JobId) -> Result<Option<Job>, Error> {
+    pub(super) async fn replace(&self, job: &Job, holder: JobId) -> Result<Option<Job>, Error> {
         let change = Change::Update(Update {
             due_at: Some(job.due_at),
             priority: Some(job.priority),

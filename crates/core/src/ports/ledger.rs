@@ -2,6 +2,7 @@
 
 use super::broker::Window;
 use super::edit::{Edit, Edited};
+use super::inbox::{Admitted, InboxRow, Verdict};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
@@ -22,6 +23,9 @@ pub const ADOPTED: &str = "adopted";
 pub const LOADED: &str = "loaded";
 /// The document that names the stamp of the memory in which nothing is left from before that the ledger knows better.
 pub const COMPARED: &str = "compared";
+
+/// Payload after which a page of the inbox takes no further row: 16 MiB.
+pub const INBOX_BYTES_MAX: usize = 16 << 20;
 
 /// The bucket of a pending row: 0 below the frontier, else by its due time, from 1.
 pub fn bucket(due_at: Millis, frontier: Millis) -> u64 {
@@ -71,6 +75,18 @@ pub trait Ledger: Send + Sync {
     /// The broker may not hold these jobs: as far as they are pending they are filed by when they are due, to be loaded.
     async fn unloaded(&self, _ids: &[JobId]) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// The first rows of the inbox that have not been refused, in the order of their insertion: at most `limit`, and as
+    /// many as [`INBOX_BYTES_MAX`] has room for. Only ledgers beside a broker that several processes share have an inbox.
+    async fn inbox(&self, _limit: usize) -> Result<Vec<InboxRow>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Carries out verdicts on rows of the inbox, by their numbers, in one transaction. A job that is recorded is filed by
+    /// when it is due, to be loaded, and its row is gone. Where the row was gone before, nothing is recorded.
+    async fn admit(&self, verdicts: Vec<(u64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+        Ok(vec![Admitted::Gone; verdicts.len()])
     }
 
     /// All jobs that were running, as far as was noted.

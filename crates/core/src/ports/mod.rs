@@ -9,6 +9,7 @@
 
 mod broker;
 mod edit;
+mod inbox;
 mod ledger;
 mod locks;
 mod registry;
@@ -18,9 +19,10 @@ pub use broker::{
     Window,
 };
 pub use edit::{Change, Edit, Edited, Update};
+pub use inbox::{Admitted, InboxRow, Verdict};
 pub use ledger::{
-    ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, LOADED, LeaseNote, Ledger, Note, Page, Recorded,
-    Retention, Selector, Tally, bucket,
+    ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, INBOX_BYTES_MAX, LOADED, LeaseNote, Ledger, Note, Page,
+    Recorded, Retention, Selector, Tally, bucket,
 };
 pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
 pub use registry::{Document, PutIf, Registry};

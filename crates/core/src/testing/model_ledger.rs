@@ -5,10 +5,11 @@ use crate::error::Error;
 use crate::id::{JobId, block_start};
 use crate::job::{Job, Stage, State};
 use crate::ports::{
-    ADOPTED, BROKER, BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page,
-    PutIf, Recorded, Registry, Retention, Selector, Tally, bucket,
+    ADOPTED, Admitted, BROKER, BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, INBOX_BYTES_MAX,
+    InboxRow, LeaseNote, Ledger, Note, Page, PutIf, Recorded, Registry, Retention, Selector, Tally, Verdict, bucket,
 };
 use crate::rules;
+use crate::testing::ledger_suite::inbox::Inbox;
 use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -30,6 +31,9 @@ struct Rows {
     documents: BTreeMap<(String, String), (String, u64)>,
     /// Jobs that lost their key to another.
     keyless: BTreeSet<JobId>,
+    /// By number, each with why it was refused.
+    inbox: BTreeMap<u64, (InboxRow, Option<String>)>,
+    inbox_end: u64,
 }
 
 impl ModelLedger {
@@ -60,6 +64,19 @@ impl ModelLedger {
         jobs.filter(|job| rows.key_holder(job).is_some_and(|holder| holder < job.id)).map(|job| job.id).collect()
     }
 
+    /// Inserts a row into the inbox, as a transaction of an application does; its number is the next one.
+    pub fn insert(&self, row: InboxRow) {
+        let mut rows = self.rows();
+        rows.inbox_end += 1;
+        let number = rows.inbox_end;
+        rows.inbox.insert(number, (InboxRow { number, ..row }, None));
+    }
+
+    /// All rows of the inbox, each with why it was refused.
+    pub fn inbox_rows(&self) -> Vec<(InboxRow, Option<String>)> {
+        self.rows().inbox.values().cloned().collect()
+    }
+
     /// All rows.
     pub fn jobs(&self) -> Vec<Job> {
         self.rows().jobs.values().map(|(_, job)| job.clone()).collect()
@@ -83,6 +100,24 @@ impl Rows {
         }
         self.jobs.insert(job.id, (bucket(job.due_at, frontier), job));
         Recorded::Created
+    }
+
+    fn admit(&mut self, number: u64, verdict: Verdict) -> Admitted {
+        if self.inbox.get(&number).is_none_or(|(_, refused)| refused.is_some()) {
+            return Admitted::Gone;
+        }
+        let admitted = match verdict {
+            Verdict::Refuse(reason) => {
+                self.inbox.entry(number).and_modify(|(_, refused)| *refused = Some(reason));
+                return Admitted::Done;
+            }
+            Verdict::Remove => Admitted::Done,
+            Verdict::Record(job) => self.record(*job, 0).into(),
+        };
+        if admitted == Admitted::Done {
+            self.inbox.remove(&number);
+        }
+        admitted
     }
 
     fn note(&mut self, note: Note, frontier: Millis) {
@@ -214,7 +249,8 @@ impl Ledger for ModelLedger {
             return Ok(());
         }
         for (id, version) in jobs {
-            if let Some((filed, _)) = rows.jobs.get_mut(id).filter(|(_, job)| job.version == *version) {
+            let is_same = |(_, job): &&mut (u64, Job)| job.version == *version && job.is_pending();
+            if let Some((filed, _)) = rows.jobs.get_mut(id).filter(is_same) {
                 *filed = 0;
             }
         }
@@ -224,11 +260,28 @@ impl Ledger for ModelLedger {
     async fn unloaded(&self, ids: &[JobId]) -> Result<(), Error> {
         let mut rows = self.there()?;
         for id in ids {
-            if let Some((filed, job)) = rows.jobs.get_mut(id) {
+            if let Some((filed, job)) = rows.jobs.get_mut(id).filter(|(_, job)| job.is_pending()) {
                 *filed = bucket(job.due_at, 0);
             }
         }
         Ok(())
+    }
+
+    async fn inbox(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
+        let rows = self.there()?;
+        let mut bytes = 0;
+        let fits = |row: &&InboxRow| {
+            let has_room = bytes < INBOX_BYTES_MAX;
+            bytes += row.payload.len();
+            has_room
+        };
+        let waiting = rows.inbox.values().filter(|(_, refused)| refused.is_none()).map(|(row, _)| row);
+        Ok(waiting.take(limit).take_while(fits).cloned().collect())
+    }
+
+    async fn admit(&self, verdicts: Vec<(u64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+        let mut rows = self.there()?;
+        Ok(verdicts.into_iter().map(|(number, verdict)| rows.admit(number, verdict)).collect())
     }
 
     async fn leased(&self) -> Result<Vec<Job>, Error> {
@@ -336,5 +389,16 @@ impl Registry for ModelLedger {
 
     async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
         Ok(self.there()?.documents.remove(&(kind.to_owned(), name.to_owned())).is_some())
+    }
+}
+
+#[async_trait]
+impl Inbox for ModelLedger {
+    async fn insert(&self, row: InboxRow) {
+        self.insert(row);
+    }
+
+    async fn rows(&self) -> Vec<(Vec<u8>, Option<String>)> {
+        self.inbox_rows().into_iter().map(|(row, refused)| (row.payload.to_vec(), refused)).collect()
     }
 }

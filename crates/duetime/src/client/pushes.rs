@@ -3,7 +3,7 @@
 use super::{Client, forward};
 use crate::error::{Answers, Error};
 use crate::kind::Kind;
-use crate::push::{Push, Pushed};
+use crate::push::{Push, Pushed, new_job};
 use duetime_core::engine::Imported;
 use duetime_core::{Job, NewJob, Payload};
 use std::sync::Arc;
@@ -15,10 +15,7 @@ impl Client {
     /// A push over a lost connection is sent again only where it carries a key: without one it could make two jobs.
     #[expect(clippy::needless_pass_by_value, reason = "a push reads like a call of the handler")]
     pub fn push<K: Kind>(&self, job: K) -> Push {
-        let payload = serde_json::to_vec(&job).map_err(|error| Error::Payload(Arc::new(error)));
-        let job =
-            payload.map(|payload| NewJob { queue: K::QUEUE.into(), kind: K::KIND.into(), ..NewJob::new(payload) });
-        Push::new(self.clone(), job)
+        Push::new(self.clone(), new_job(&job))
     }
 
     /// Pushes bytes, for handlers of this kind.

@@ -3,8 +3,8 @@
 use super::ConnectOptions;
 use super::embedded::Embedded;
 use crate::error::Error;
-use duetime_core::engine::Stores;
 use duetime_core::Error as CoreError;
+use duetime_core::engine::Stores;
 use duetime_store::redis::{Options, Redis};
 
 /// Starts an engine on the Redis at this address.

@@ -15,18 +15,17 @@ mod instant;
 mod job;
 mod lease;
 mod lock;
-mod object;
 mod patch;
 mod problem;
 mod push;
 mod queue;
-mod rule;
 mod select;
 mod settle;
-mod span;
 #[cfg(test)]
 mod tests;
 mod text;
+
+pub use duetime_core::wire::{Backoff, Exponential, Fixed, Object, Rule, Span};
 
 pub use answer::Answer;
 pub use bytes::{Base64, bytes_of, show_bytes};
@@ -37,13 +36,10 @@ pub use instant::Instant;
 pub use job::{Attempt, JobBody, Page};
 pub use lease::LeaseBody;
 pub use lock::{Lock, LockAsked, LockBody, LockGranted, LockPage, LockQuery, LocksReleased};
-pub use object::Object;
 pub use patch::Patch;
 pub use problem::Problem;
 pub use push::{Push, Pushed};
 pub use queue::{Configured, Purged, Queue, Queues, Settings, SettingsBody};
-pub use rule::{Backoff, Exponential, Fixed, Rule};
 pub use select::{Find, Selection, States, path_segment};
 pub use settle::{Cancelled, Complete, Extend, Extended, Fail, Nothing, Release, Settle, Settled};
-pub use span::Span;
 pub use text::Text;

@@ -19,7 +19,8 @@ pub use statements::questions;
 use crate::sql::{Store, ports};
 use address::Address;
 use duetime_core::ports::{
-    Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Note, Page, PutIf, Recorded, Retention, Tally,
+    Admitted, Cursor, Document, Edit, Edited, Find, Found, InboxRow, LeaseNote, Note, Page, PutIf, Recorded, Retention,
+    Tally, Verdict,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use pool::Server;

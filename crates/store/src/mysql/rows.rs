@@ -1,7 +1,7 @@
 //! Rows from MySQL or MariaDB, and what a row has for a statement's places.
 
 use crate::sql::{self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, json, list, number, signed, text};
-use duetime_core::ports::{Document, LeaseNote};
+use duetime_core::ports::{Document, InboxRow, LeaseNote};
 use duetime_core::{Job, JobId, KeyUntil};
 use mysql_async::{Row, Value};
 use std::sync::Arc;
@@ -56,8 +56,7 @@ pub(super) fn insert(row: &Inserted<'_>) -> Result<Vec<Value>, Fault> {
 pub(super) fn insert_plain(row: &Inserted<'_>) -> Vec<Value> {
     let job = row.job;
     let mut values = Vec::with_capacity(11);
-    let numbers =
-        [job.id.get(), job.due_at, job.due_at, job.priority.into(), job.version, job.version, job.version];
+    let numbers = [job.id.get(), job.due_at, job.due_at, job.priority.into(), job.version, job.version, job.version];
     values.extend(numbers.map(|number| Value::from(signed(number))));
     values.extend([job.queue.as_bytes(), job.kind.as_bytes(), &job.payload].map(|text| bytes(Some(text))));
     values.push(signed(row.bucket).into());
@@ -228,4 +227,31 @@ pub(super) fn counts(row: &Row) -> Result<[i64; 4], Fault> {
 pub(super) fn document(row: &Row) -> Result<Document, Fault> {
     let (name, body) = (shared(row, 0)?.to_string(), shared(row, 1)?.to_string());
     Ok(Document { name, body, version: number(whole(row, 2)?)? })
+}
+
+/// Of the columns of `INBOX_HITS`.
+pub(super) fn inbox_hit(row: &Row) -> Result<(u64, usize), Fault> {
+    Ok((number(whole(row, 0)?)?, usize::try_from(whole(row, 1)?).unwrap_or(0)))
+}
+
+/// Of the columns of `INBOX_ROWS`.
+pub(super) fn inbox_row(mut row: Row) -> Result<InboxRow, Fault> {
+    let payload = row.take::<Value, usize>(4);
+    let said = |column| -> Result<Option<String>, Fault> {
+        Ok(borrowed(&row, column)?.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+    };
+    Ok(InboxRow {
+        number: number(whole(&row, 0)?)?,
+        // The clock of the database may have been set back.
+        age_ms: u64::try_from(whole(&row, 1)?).unwrap_or(0),
+        queue: said(2)?.unwrap_or_default(),
+        kind: said(3)?.unwrap_or_default(),
+        payload: if let Some(Value::Bytes(bytes)) = payload { bytes.into() } else { Arc::default() },
+        due_at: optional_number(&row, 5)?,
+        delay_ms: optional_number(&row, 6)?,
+        key: said(7)?,
+        tags: said(8)?,
+        priority: optional_number(&row, 9)?,
+        options: said(10)?,
+    })
 }

@@ -4,7 +4,7 @@ use super::rows;
 use super::statements::{self as sql, Bulk, SIZES};
 use crate::sql::{Changed, Fault, Head, Held, Hit, Inserted, Key, Session, Stream, list, number, signed};
 use async_trait::async_trait;
-use duetime_core::ports::{Cursor, Document, LeaseNote};
+use duetime_core::ports::{Cursor, Document, InboxRow, LeaseNote};
 use duetime_core::{Job, JobId, Millis, Stage};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Row, Value};
@@ -109,6 +109,10 @@ fn ids(ids: &[JobId]) -> Vec<Vec<Value>> {
     ids.iter().map(|id| vec![signed(id.get()).into()]).collect()
 }
 
+fn numbers(numbers: &[u64]) -> Vec<Vec<Value>> {
+    numbers.iter().map(|&number| vec![signed(number).into()]).collect()
+}
+
 fn tags(tags: &[(&str, JobId)]) -> Vec<Vec<Value>> {
     // Sorted, so that transactions meet in the same order.
     let mut tags = tags.to_vec();
@@ -188,7 +192,8 @@ impl Session for Connection {
 
     async fn file_near(&mut self, jobs: &[(JobId, u64)]) -> Result<(), Fault> {
         let ids: Vec<JobId> = jobs.iter().map(|(id, _)| *id).collect();
-        let wanted: HashSet<(i64, i64)> = jobs.iter().map(|&(id, version)| (signed(id.get()), signed(version))).collect();
+        let wanted: HashSet<(i64, i64)> =
+            jobs.iter().map(|&(id, version)| (signed(id.get()), signed(version))).collect();
         let mut same = Vec::new();
         for row in self.query_bulk(&sql::VERSIONS, self::ids(&ids)).await? {
             let found = (rows::whole(&row, 0)?, rows::whole(&row, 1)?);
@@ -287,6 +292,31 @@ impl Session for Connection {
             self.query(sql::LEASED, Vec::new()).await?.iter().map(rows::id).collect::<Result<_, _>>()?;
         ids.sort_unstable();
         Ok(ids)
+    }
+
+    async fn inbox_hits(&mut self, limit: usize) -> Result<Vec<(u64, usize)>, Fault> {
+        self.query(sql::INBOX_HITS, vec![limit.into()]).await?.iter().map(rows::inbox_hit).collect()
+    }
+
+    async fn inbox_rows(&mut self, numbers: &[u64]) -> Result<Vec<InboxRow>, Fault> {
+        self.query_bulk(&sql::INBOX_ROWS, self::numbers(numbers)).await?.into_iter().map(rows::inbox_row).collect()
+    }
+
+    async fn lock_inbox(&mut self, numbers: &[u64]) -> Result<Vec<u64>, Fault> {
+        let rows = self.query_bulk(&sql::LOCK_INBOX, self::numbers(numbers)).await?;
+        rows.iter().map(|row| number(rows::whole(row, 0)?)).collect()
+    }
+
+    async fn delete_inbox(&mut self, numbers: &[u64]) -> Result<(), Fault> {
+        self.execute_bulk(&sql::DELETE_INBOX, self::numbers(numbers)).await?;
+        Ok(())
+    }
+
+    async fn refuse_inbox(&mut self, rows: &[(u64, &str)]) -> Result<(), Fault> {
+        for &(number, reason) in rows {
+            self.execute(sql::REFUSE_INBOX, vec![reason.into(), signed(number).into()]).await?;
+        }
+        Ok(())
     }
 
     async fn sequence_end(&mut self) -> Result<u64, Fault> {

@@ -201,6 +201,21 @@ pub(super) const WAITING_BEHIND: &str = concat!(
 pub(super) const LEASED: &str = "SELECT id FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
      WHERE bucket IS NOT NULL AND lease_until IS NOT NULL";
 
+/// By its index alone where there is none. What is beyond every limit is not read whole.
+pub(super) const INBOX_HITS: &str = "SELECT id, LENGTH(payload) FROM duetime_inbox FORCE INDEX (duetime_inbox_waiting) \
+     WHERE error IS NULL ORDER BY id LIMIT ?";
+pub(super) const INBOX_ROWS: Bulk = by_ids(
+    "SELECT id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000 - created_at, queue, kind, \
+     SUBSTRING(payload, 1, 67108865), due_at, delay_ms, job_key, tags, priority, options \
+     FROM duetime_inbox WHERE id IN ({})",
+);
+pub(super) const LOCK_INBOX: Bulk = by_ids(
+    "SELECT id FROM duetime_inbox FORCE INDEX (PRIMARY) WHERE id IN ({}) AND error IS NULL ORDER BY id \
+     FOR UPDATE SKIP LOCKED",
+);
+pub(super) const DELETE_INBOX: Bulk = by_ids("DELETE FROM duetime_inbox WHERE id IN ({})");
+pub(super) const REFUSE_INBOX: &str = "UPDATE duetime_inbox SET error = ? WHERE id = ?";
+
 pub(super) const SEQUENCE: &str = "SELECT value FROM duetime_meta WHERE name = 'sequence_end' FOR UPDATE";
 pub(super) const SET_SEQUENCE: &str = "UPDATE duetime_meta SET value = ? WHERE name = 'sequence_end'";
 pub(super) const DOCUMENT: &str = "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ?";
@@ -214,6 +229,7 @@ pub(super) const REMOVE_DOCUMENT: &str = "DELETE FROM duetime_registry WHERE kin
 /// What is asked, with the index that it is to use: for the test of that.
 pub fn questions() -> Vec<(String, &'static str)> {
     const { assert!(duetime_core::ports::BUCKET_MS == 600_000) };
+    const { assert!(duetime_core::limits::PAYLOAD_BYTES_MAX + 1 == 67_108_865) };
     let bulks = [
         (KNOWN, "PRIMARY"),
         (HEADS, "PRIMARY"),
@@ -225,6 +241,9 @@ pub fn questions() -> Vec<(String, &'static str)> {
         (FILE_NEAR, "PRIMARY"),
         (FILE_BY_DUE, "PRIMARY"),
         (UNTAG, "PRIMARY"),
+        (INBOX_ROWS, "PRIMARY"),
+        (LOCK_INBOX, "PRIMARY"),
+        (DELETE_INBOX, "PRIMARY"),
     ];
     let plain = [
         (REWRITE, "PRIMARY"),
@@ -236,6 +255,8 @@ pub fn questions() -> Vec<(String, &'static str)> {
         (WAITING_IN, "duetime_jobs_pending"),
         (WAITING_BEHIND, "duetime_jobs_pending"),
         (LEASED, "duetime_jobs_pending"),
+        (INBOX_HITS, "duetime_inbox_waiting"),
+        (REFUSE_INBOX, "PRIMARY"),
     ];
     let bulks = bulks.map(|(bulk, index)| (bulk.text(SIZES[2]), index));
     bulks.into_iter().chain(plain.map(|(text, index)| (text.to_owned(), index))).collect()

@@ -5,7 +5,8 @@ use super::statements as sql;
 use crate::sql::{Changed, Fault, Head, Held, Hit, Inserted, Key, Session, Stream, list, number, signed, text};
 use async_trait::async_trait;
 use deadpool_postgres::Object;
-use duetime_core::ports::{BUCKET_MS, Cursor, Document, LeaseNote};
+use duetime_core::limits::PAYLOAD_BYTES_MAX;
+use duetime_core::ports::{BUCKET_MS, Cursor, Document, InboxRow, LeaseNote};
 use duetime_core::{Job, JobId, Millis, Stage};
 use std::sync::Arc;
 use tokio_postgres::Row;
@@ -62,6 +63,10 @@ impl Drop for Connection {
 
 fn ids(ids: &[JobId]) -> Vec<i64> {
     ids.iter().map(|id| signed(id.get())).collect()
+}
+
+fn signed_all(numbers: &[u64]) -> Vec<i64> {
+    numbers.iter().map(|&number| signed(number)).collect()
 }
 
 fn tags<'a>(tags: &[(&'a str, JobId)]) -> (Vec<&'a [u8]>, Vec<i64>) {
@@ -236,6 +241,32 @@ impl Session for Connection {
 
     async fn leased(&mut self) -> Result<Vec<JobId>, Fault> {
         rows::ids(&self.query(sql::LEASED, &[]).await?)
+    }
+
+    async fn inbox_hits(&mut self, limit: usize) -> Result<Vec<(u64, usize)>, Fault> {
+        self.query(sql::INBOX_HITS, &[&signed(limit as u64)]).await?.iter().map(rows::inbox_hit).collect()
+    }
+
+    async fn inbox_rows(&mut self, numbers: &[u64]) -> Result<Vec<InboxRow>, Fault> {
+        let bytes = i32::try_from(PAYLOAD_BYTES_MAX + 1).unwrap_or(i32::MAX);
+        self.query(sql::INBOX_ROWS, &[&signed_all(numbers), &bytes]).await?.iter().map(rows::inbox_row).collect()
+    }
+
+    async fn lock_inbox(&mut self, numbers: &[u64]) -> Result<Vec<u64>, Fault> {
+        let rows = self.query(sql::LOCK_INBOX, &[&signed_all(numbers)]).await?;
+        rows.iter().map(|row| number(row.try_get(0)?)).collect()
+    }
+
+    async fn delete_inbox(&mut self, numbers: &[u64]) -> Result<(), Fault> {
+        self.execute(sql::DELETE_INBOX, &[&signed_all(numbers)]).await?;
+        Ok(())
+    }
+
+    async fn refuse_inbox(&mut self, rows: &[(u64, &str)]) -> Result<(), Fault> {
+        let (numbers, reasons): (Vec<i64>, Vec<&str>) =
+            rows.iter().map(|&(number, reason)| (signed(number), reason)).unzip();
+        self.execute(sql::REFUSE_INBOX, &[&numbers, &reasons]).await?;
+        Ok(())
     }
 
     async fn sequence_end(&mut self) -> Result<u64, Fault> {

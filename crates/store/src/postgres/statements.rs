@@ -131,6 +131,19 @@ pub(super) const WAITING: &str = concat!(
 );
 pub(super) const LEASED: &str = "SELECT id FROM duetime_jobs WHERE lease_until IS NOT NULL ORDER BY id";
 
+/// Never refused, and by its index alone where there is none. What is beyond every limit is not read whole.
+pub(super) const INBOX_HITS: &str = "SELECT id, coalesce(octet_length(payload), octet_length(payload_bytes), 0)::bigint \
+     FROM duetime_inbox WHERE error IS NULL ORDER BY id LIMIT $1";
+pub(super) const INBOX_ROWS: &str = "SELECT id, \
+     floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - created_at, queue, kind, \
+     substr(coalesce(payload_bytes, convert_to(payload, 'UTF8')), 1, $2::int), due_at, delay_ms, job_key, tags, \
+     priority, options FROM duetime_inbox WHERE id = ANY($1)";
+pub(super) const LOCK_INBOX: &str = "SELECT id FROM duetime_inbox WHERE id = ANY($1) AND error IS NULL ORDER BY id \
+     FOR UPDATE SKIP LOCKED";
+pub(super) const DELETE_INBOX: &str = "DELETE FROM duetime_inbox WHERE id = ANY($1)";
+pub(super) const REFUSE_INBOX: &str = "UPDATE duetime_inbox i SET error = u.error \
+     FROM unnest($1::bigint[], $2::text[]) AS u (id, error) WHERE i.id = u.id";
+
 pub(super) const SEQUENCE: &str = "SELECT value FROM duetime_meta WHERE name = 'sequence_end' FOR UPDATE";
 pub(super) const SET_SEQUENCE: &str = "UPDATE duetime_meta SET value = $1 WHERE name = 'sequence_end'";
 pub(super) const DOCUMENT: &str = "SELECT name, body, version FROM duetime_registry WHERE kind = $1 AND name = $2";
@@ -144,7 +157,7 @@ pub(super) const PUT_DOCUMENT: &str =
 pub(super) const REMOVE_DOCUMENT: &str = "DELETE FROM duetime_registry WHERE kind = $1 AND name = $2";
 
 /// What is asked, by a name, with an index that it is to use: for the test of that.
-pub const QUESTIONS: [(&str, &str, &str); 19] = [
+pub const QUESTIONS: [(&str, &str, &str); 24] = [
     ("known", KNOWN, "duetime_jobs_pkey"),
     ("heads", HEADS, "duetime_jobs_pkey"),
     ("jobs", JOBS, "duetime_jobs_pkey"),
@@ -164,4 +177,9 @@ pub const QUESTIONS: [(&str, &str, &str); 19] = [
     ("delete_rows", DELETE, "duetime_jobs_pkey"),
     ("file_near", FILE_NEAR, "duetime_jobs_pkey"),
     ("file_by_due", FILE_BY_DUE, "duetime_jobs_pkey"),
+    ("inbox_hits", INBOX_HITS, "duetime_inbox_waiting"),
+    ("inbox_rows", INBOX_ROWS, "duetime_inbox_pkey"),
+    ("lock_inbox", LOCK_INBOX, "duetime_inbox_"),
+    ("delete_inbox", DELETE_INBOX, "duetime_inbox_pkey"),
+    ("refuse_inbox", REFUSE_INBOX, "duetime_inbox_pkey"),
 ];

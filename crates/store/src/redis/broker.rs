@@ -72,7 +72,8 @@ impl Broker for Redis {
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
         let records = self.records(ids).await?.into_iter();
-        let is_known = |record: &super::codec::Record| !record.removed && (!self.options.is_ledger() || record.is_live());
+        let is_known =
+            |record: &super::codec::Record| !record.removed && (!self.options.is_ledger() || record.is_live());
         Ok(records.map(|record| record.filter(is_known).map(|record| record.job)).collect())
     }
 

@@ -199,13 +199,16 @@ pub(super) async fn keep_side(link: &Link, keys: &super::keys::Keys, beside: Opt
     match String::from_utf8_lossy(&found).as_ref() {
         found if found == wanted => Ok(()),
         "none" => Err(Error::Unusable(
-            "this Redis namespace holds jobs without a ledger: name no ledger, or another namespace (?namespace=…)".into(),
+            "this Redis namespace holds jobs without a ledger: name no ledger, or another namespace (?namespace=…)"
+                .into(),
         )),
         _ if beside.is_none() => Err(Error::Unusable(
-            "this Redis namespace holds jobs that a ledger records: name that ledger (--ledger), or another namespace".into(),
+            "this Redis namespace holds jobs that a ledger records: name that ledger (--ledger), or another namespace"
+                .into(),
         )),
         _ => Err(Error::Unusable(
-            "this Redis namespace holds jobs of another ledger: name that one, or another namespace (?namespace=…)".into(),
+            "this Redis namespace holds jobs of another ledger: name that one, or another namespace (?namespace=…)"
+                .into(),
         )),
     }
 }

@@ -4,13 +4,15 @@ use super::documents::{Allot, Put, ReadAll, ReadOne, Remove};
 use super::edit::EditRows;
 use super::filing::{Loaded, Unloaded};
 use super::find::FindRows;
+use super::inbox::{Admit, Inbox};
 use super::prune::{Prune, ReadTallies, Tidy};
 use super::read::{Get, Leased, Pending};
 use super::row::check;
 use super::session::Database;
 use super::{Store, queue};
 use duetime_core::ports::{
-    Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Note, Page, PutIf, Recorded, Retention, Tally,
+    Admitted, Cursor, Document, Edit, Edited, Find, Found, InboxRow, LeaseNote, Note, Page, PutIf, Recorded, Retention,
+    Tally, Verdict,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use std::ops::Range;
@@ -47,6 +49,14 @@ macro_rules! ports {
 
             async fn unloaded(&self, ids: &[JobId]) -> Result<(), Error> {
                 self.store.unloaded(ids).await
+            }
+
+            async fn inbox(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
+                self.store.inbox(limit).await
+            }
+
+            async fn admit(&self, verdicts: Vec<(u64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+                self.store.admit(verdicts).await
             }
 
             async fn leased(&self) -> Result<Vec<Job>, Error> {
@@ -145,6 +155,19 @@ impl<D: Database> Store<D> {
 
     pub(crate) async fn unloaded(&self, ids: &[JobId]) -> Result<(), Error> {
         self.call(Unloaded(ids.to_vec())).await
+    }
+
+    pub(crate) async fn inbox(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
+        self.call(Inbox { limit }).await
+    }
+
+    pub(crate) async fn admit(&self, verdicts: Vec<(u64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+        for (_, verdict) in &verdicts {
+            if let Verdict::Record(job) = verdict {
+                check(job)?;
+            }
+        }
+        if verdicts.is_empty() { Ok(Vec::new()) } else { self.call(Admit(verdicts)).await }
     }
 
     pub(crate) async fn leased(&self) -> Result<Vec<Job>, Error> {

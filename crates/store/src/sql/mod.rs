@@ -13,6 +13,7 @@ mod fault;
 mod filing;
 mod find;
 mod group;
+mod inbox;
 mod keys;
 mod ledger;
 mod note;

@@ -34,7 +34,11 @@ impl<'a> Inserted<'a> {
     /// Whether it has ended as most jobs do: fewer columns say it all.
     pub(crate) fn is_plain_end(&self) -> bool {
         let job = self.job;
-        !job.is_pending() && job.lease_until.is_none() && !job.cancel_asked && self.live_key.is_none() && self.is_silent()
+        !job.is_pending()
+            && job.lease_until.is_none()
+            && !job.cancel_asked
+            && self.live_key.is_none()
+            && self.is_silent()
     }
 
     /// Whether nothing was said of it.

@@ -20,7 +20,14 @@ async fn every_question_has_its_index() {
         store.record((from..from + 5_000).map(row).collect(), FRONTIER).await.unwrap();
     }
     let mut client = client(&url).await;
-    client.query_drop("ANALYZE TABLE duetime_jobs, duetime_tags, duetime_tallies").await.unwrap();
+    // Many that were refused, few that wait.
+    let digits = "(SELECT 0 d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5)";
+    let inbox = format!(
+        "INSERT INTO duetime_inbox (payload, error) SELECT 'p', IF(RAND() < 0.999, 'no', NULL) \
+         FROM {digits} a, {digits} b, {digits} c, {digits} d, {digits} e"
+    );
+    client.query_drop(inbox).await.unwrap();
+    client.query_drop("ANALYZE TABLE duetime_jobs, duetime_tags, duetime_tallies, duetime_inbox").await.unwrap();
     for (sql, index) in duetime_store::mysql::questions() {
         let places = sql.split('?').take(sql.matches('?').count());
         let values = (1..).zip(places).map(|(n, before)| match before.rsplit(' ').nth(2) {
@@ -28,6 +35,7 @@ async fn every_question_has_its_index() {
             Some("j.job_key") => "k1".into(),
             Some("state" | "j.state") => 1.into(),
             Some("tag") => "t1".into(),
+            Some("error") => "no".into(),
             _ if before.ends_with("LIMIT ") => 10.into(),
             _ => id(n).get().into(),
         });

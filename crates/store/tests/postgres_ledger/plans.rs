@@ -19,6 +19,10 @@ async fn every_question_has_its_index() {
         store.record((from..from + 5_000).map(row).collect(), FRONTIER).await.unwrap();
     }
     let client = client(&url).await;
+    // Many that were refused, few that wait.
+    let inbox = "INSERT INTO duetime_inbox (payload, error) \
+                 SELECT 'p', CASE WHEN n % 1000 > 0 THEN 'no' END FROM generate_series(1, 20000) n";
+    client.batch_execute(inbox).await.unwrap();
     client.batch_execute("ANALYZE; SET plan_cache_mode = force_generic_plan").await.unwrap();
     for (name, sql, index) in duetime_store::postgres::QUESTIONS {
         client.batch_execute(&format!("PREPARE {name} AS {sql}")).await.unwrap();

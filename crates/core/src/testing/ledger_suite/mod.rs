@@ -5,11 +5,20 @@
 //! duetime_core::ledger_suite!(subject);
 //! ```
 //!
+//! Ledgers beside a broker that several processes share have more to do, and cases of their own:
+//!
+//! ```ignore
+//! async fn shared() -> SharedSubject { /* an empty store, and the way into its inbox */ }
+//! duetime_core::shared_ledger_suite!(shared);
+//! ```
+//!
 //! A case never asks which store it runs on.
 
 pub mod edit;
+pub mod filing;
 pub mod find;
 pub mod fixture;
+pub mod inbox;
 pub mod lease;
 pub mod note;
 pub mod pending;
@@ -30,6 +39,16 @@ pub struct Subject {
     pub registry: Arc<dyn Registry>,
     /// What must live as long: a folder, say.
     pub keep: Box<dyn Any + Send>,
+}
+
+/// An empty store for the cases of shared ledgers.
+pub struct SharedSubject {
+    /// Its ledger.
+    pub ledger: Arc<dyn Ledger>,
+    /// Its registry.
+    pub registry: Arc<dyn Registry>,
+    /// Where applications insert.
+    pub inbox: Box<dyn inbox::Inbox>,
 }
 
 /// One test for each case, on a store of its own made by this async function.
@@ -92,5 +111,24 @@ macro_rules! ledger_suite {
                 )*
             }
         )*
+    };
+}
+
+/// The same for what only ledgers do that several processes share.
+#[macro_export]
+macro_rules! shared_ledger_suite {
+    ($subject:ident) => {
+        $crate::ledger_suite! { $subject:
+            filing: [
+                loaded_rows_are_near, what_is_loaded_must_be_as_it_is_now, unloaded_rows_wait_to_be_loaded,
+                finished_rows_stay_as_they_are, rows_are_filed_in_bulk,
+            ]
+            inbox: [
+                a_row_is_read_as_it_was_inserted, the_oldest_come_first, large_payloads_make_short_pages,
+                a_recorded_row_is_a_job, a_row_is_moved_once, many_movers_at_once,
+                a_refused_row_is_kept_and_passed_over, a_long_reason_is_kept, a_held_key_names_its_holder,
+                a_taken_id_keeps_the_row, verdicts_go_together, rows_move_in_bulk,
+            ]
+        }
     };
 }

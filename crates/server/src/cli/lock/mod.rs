@@ -58,8 +58,7 @@ pub(crate) async fn run(args: Args) -> Result {
     // Before the lock is: a command that is not there keeps nobody waiting.
     let program = Program::find(&args.command)?;
     let mut signals = Signals::listen()?;
-    let target =
-        Target { server: args.server.clone(), ledger: args.ledger.clone(), store: None, json: false };
+    let target = Target { server: args.server.clone(), ledger: args.ledger.clone(), store: None, json: false };
     let client = target.open().await?;
     let lock = client.lock(args.name.clone()).ttl(Duration::from_millis(args.ttl.0));
     let guard = tokio::select! {

@@ -43,6 +43,25 @@ CREATE TABLE IF NOT EXISTS duetime_tags (
     PRIMARY KEY (tag, job_id)
 ) ENGINE = InnoDB;
 
+-- Jobs that applications insert within transactions of their own. They become rows of duetime_jobs once those are
+-- committed. To insert is all that an application needs to be granted.
+CREATE TABLE IF NOT EXISTS duetime_inbox (
+    id         BIGINT        NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    queue      VARCHAR(1000) NOT NULL DEFAULT 'default',
+    kind       VARCHAR(1000) NOT NULL DEFAULT 'default',
+    payload    LONGBLOB      NOT NULL,          -- text or bytes
+    due_at     BIGINT,                          -- one of the two, or none: at once
+    delay_ms   BIGINT,                          -- from created_at
+    job_key    VARCHAR(1000),
+    tags       MEDIUMTEXT,                      -- JSON: ["a", "b"]
+    priority   BIGINT,                          -- 0 is the most urgent, by default 1024
+    options    MEDIUMTEXT,                      -- JSON: what else a push over HTTP may say
+    created_at BIGINT        NOT NULL
+        DEFAULT ((TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 999) DIV 1000),
+    error      VARCHAR(700),                    -- why it was refused: set it to NULL to have it tried again
+    KEY duetime_inbox_waiting (error)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin ROW_FORMAT = DYNAMIC;
+
 -- Rows of duetime_jobs by queue and state, kept in the same transactions: the sum over all slots. There are several so
 -- that transactions on one queue need not wait for each other.
 CREATE TABLE IF NOT EXISTS duetime_tallies (

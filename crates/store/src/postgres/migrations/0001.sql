@@ -45,6 +45,27 @@ CREATE TABLE duetime_tags (
     PRIMARY KEY (tag, job_id)
 );
 
+-- Jobs that applications insert within transactions of their own. They become rows of duetime_jobs once those are
+-- committed. To insert is all that an application needs to be granted.
+CREATE TABLE duetime_inbox (
+    id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue         text   NOT NULL DEFAULT 'default',
+    kind          text   NOT NULL DEFAULT 'default',
+    payload       text,                         -- one of the two
+    payload_bytes bytea,
+    due_at        bigint,                       -- one of the two, or none: at once
+    delay_ms      bigint,                       -- from created_at
+    job_key       text,
+    tags          text,                         -- JSON: ["a", "b"]
+    priority      bigint,                       -- 0 is the most urgent; by default 1024
+    options       text,                         -- JSON: what else a push over HTTP may say
+    created_at    bigint NOT NULL DEFAULT ceil(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+    error         text,                         -- why it was refused; set it to NULL to have it tried again
+    CONSTRAINT duetime_inbox_payload CHECK (num_nonnulls(payload, payload_bytes) = 1)
+);
+
+CREATE INDEX duetime_inbox_waiting ON duetime_inbox (id) WHERE error IS NULL;
+
 -- Rows of duetime_jobs by queue and state, kept in the same transactions: the sum over all slots. There are several so
 -- that transactions on one queue need not wait for each other.
 CREATE TABLE duetime_tallies (

@@ -1,6 +1,6 @@
 //! Durations as people write them: `"250ms"`, `"30s"`, `"1h30m"`, `"7d"`.
 
-use duetime_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
+use crate::limits::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;

@@ -2,7 +2,7 @@
 //! them.
 
 use super::{Object, Span};
-use duetime_core::{Retry, WhenExhausted, retry};
+use crate::retry::{self, Retry, WhenExhausted};
 use serde::{Deserialize, Serialize};
 
 /// How long to wait before each new attempt.

@@ -1,0 +1,225 @@
+//! The inbox: jobs that applications insert into the ledger's database within transactions of their own.
+//!
+//! As the leader this looks for such rows, and moves each into the ledger's jobs in one transaction. What is due soon is
+//! put into the broker at once; where that fails, the loader does it. A row that is no job is marked with the reason,
+//! and holds nobody up. Whoever dies when, a row that was committed becomes one job.
+
+use super::Engine;
+use super::lead::document;
+use super::push::conflict;
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Due, Job, NewJob, OnConflict};
+use crate::limits::{PRIORITY_DEFAULT, STEP_JOBS_MAX};
+use crate::ports::{ADOPTED, Admitted, InboxRow, Verdict};
+use crate::wire::{JobOptions, Object};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two looks at an empty inbox.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How much is kept of a reason, in characters.
+const REASON_MAX: usize = 500;
+/// What is degraded while the inbox cannot be read or emptied.
+const INBOX: &str = "rows of the inbox wait to become jobs";
+
+/// A row that is a job, if it gets its key.
+struct Candidate {
+    number: u64,
+    job: Job,
+    on_conflict: OnConflict,
+}
+
+impl Engine {
+    /// As the leader moves rows of the inbox to the jobs, for ever.
+    pub(super) async fn empty_inbox(&self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            while self.leads() {
+                // What has begun is carried through: a change between two stores is not to be dropped in the middle.
+                let engine = self.clone();
+                match self.carry(async move { engine.admit_page().await }).await {
+                    Ok(has_moved) => {
+                        self.status.mend(INBOX);
+                        if !has_moved {
+                            break;
+                        }
+                    }
+                    Err(error) => {
+                        self.status.degrade(INBOX, &error);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves the first rows; answers whether any was there that could be moved.
+    async fn admit_page(&self) -> Result<bool, Error> {
+        let rows = self.ledger.inbox(STEP_JOBS_MAX).await?;
+        if rows.is_empty() {
+            return Ok(false);
+        }
+        let Some(stamp) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(false) };
+        // After the rows were read, so that no age is counted too long.
+        let now = self.now();
+        let (candidates, mut verdicts) = self.judge(rows, now).await?;
+        verdicts.extend(candidates.iter().map(|one| (one.number, Verdict::Record(Box::new(one.job.clone())))));
+        let (admitted, outcome) = self.admit(verdicts).await;
+
+        let mut created = Vec::new();
+        let mut held = Vec::new();
+        for one in candidates {
+            match admitted.get(&one.number) {
+                Some(Admitted::Done) => created.push(one.job),
+                Some(Admitted::KeyHeld(holder)) => held.push((one, *holder)),
+                _ => {}
+            }
+        }
+        if admitted.values().any(|admitted| *admitted == Admitted::IdTaken) {
+            // The rows get others at the next look.
+            self.ids.skip().await;
+        }
+        let mut has_moved = admitted.values().any(|admitted| *admitted == Admitted::Done);
+        let put = self.put_admitted(created, now, &stamp).await;
+        let (resolved, unresolved) = self.resolve(held).await;
+        let (admitted, last) = self.admit(resolved).await;
+        has_moved |= admitted.values().any(|admitted| *admitted == Admitted::Done);
+        outcome.and(put).and(unresolved).and(last)?;
+        Ok(has_moved)
+    }
+
+    /// Tells jobs from rows that are none.
+    async fn judge(&self, rows: Vec<InboxRow>, now: Millis) -> Result<(Vec<Candidate>, Vec<(u64, Verdict)>), Error> {
+        let partitions: Vec<u16> = rows.iter().map(|row| self.broker.partition(&row.queue)).collect();
+        let ids = self.ids.next(&partitions, self.ledger.as_ref(), now).await?;
+        let (mut candidates, mut verdicts) = (Vec::with_capacity(rows.len()), Vec::new());
+        for (row, id) in rows.into_iter().zip(ids) {
+            let (number, inserted_at) = (row.number, now.saturating_sub(row.age_ms));
+            let accepted = new_job(row).and_then(|new| {
+                let job = new.accept(id, inserted_at, self.options.payload_bytes_max)?;
+                Ok(Candidate { number, job, on_conflict: new.on_conflict })
+            });
+            match accepted {
+                Ok(candidate) => candidates.push(candidate),
+                Err(error) => verdicts.push((number, refuse(&error))),
+            }
+        }
+        Ok((candidates, verdicts))
+    }
+
+    /// Has verdicts carried out. Where they fail for what may be the fault of one row, each is tried by itself. Answers
+    /// what came of each, and the first error that is no row's own.
+    async fn admit(&self, verdicts: Vec<(u64, Verdict)>) -> (HashMap<u64, Admitted>, Result<(), Error>) {
+        let mut admitted = HashMap::with_capacity(verdicts.len());
+        let mut outcome = Ok(());
+        if verdicts.is_empty() {
+            return (admitted, outcome);
+        }
+        match self.ledger.admit(verdicts.clone()).await {
+            Ok(answers) => admitted.extend(verdicts.iter().map(|(number, _)| *number).zip(answers)),
+            Err(error) if !is_own(&error) => outcome = Err(error),
+            Err(_) => {
+                for (number, verdict) in verdicts {
+                    let answer = match self.ledger.admit(vec![(number, verdict)]).await {
+                        Err(error) if is_own(&error) => {
+                            let marked = self.ledger.admit(vec![(number, refuse(&error))]).await;
+                            // Marked, it is done with, but it is no job.
+                            marked.map(|_| Admitted::Gone)
+                        }
+                        answer => answer.map(|answers| answers.first().copied().unwrap_or(Admitted::Gone)),
+                    };
+                    match answer {
+                        Ok(answer) => drop(admitted.insert(number, answer)),
+                        Err(error) => outcome = outcome.and(Err(error)),
+                    }
+                }
+            }
+        }
+        (admitted, outcome)
+    }
+
+    /// Puts what is due soon, and files it as near.
+    async fn put_admitted(&self, mut jobs: Vec<Job>, read_at: Millis, stamp: &str) -> Result<(), Error> {
+        let frontier = self.frontier.get();
+        jobs.retain(|job| job.due_at < frontier);
+        let held = self.put(jobs, read_at).await?;
+        if !held.is_empty() {
+            self.ledger.loaded(&held, stamp).await?;
+        }
+        self.find_strays().await
+    }
+
+    /// What becomes of rows whose key is held. Those whose holder has just let go of it stay for the next look.
+    async fn resolve(&self, held: Vec<(Candidate, JobId)>) -> (Vec<(u64, Verdict)>, Result<(), Error>) {
+        let (mut verdicts, mut outcome) = (Vec::with_capacity(held.len()), Ok(()));
+        for (Candidate { number, job, on_conflict }, holder) in held {
+            match self.resolve_one(&job, holder, on_conflict).await {
+                Ok(Some(verdict)) => verdicts.push((number, verdict)),
+                Ok(None) => {}
+                Err(error) if is_own(&error) => verdicts.push((number, refuse(&error))),
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        (verdicts, outcome)
+    }
+
+    async fn resolve_one(&self, job: &Job, holder: JobId, on_conflict: OnConflict) -> Result<Option<Verdict>, Error> {
+        if self.key_holder(holder).await?.is_none() {
+            return Ok(None);
+        }
+        match on_conflict {
+            OnConflict::Keep => Ok(Some(Verdict::Remove)),
+            OnConflict::Reject => Err(conflict(job, holder)),
+            // Where this process dies now, the holder is given the same values again.
+            OnConflict::Replace => Ok(self.replace(job, holder).await?.map(|_| Verdict::Remove)),
+        }
+    }
+}
+
+/// Whether it is the row's fault, and stays so.
+fn is_own(error: &Error) -> bool {
+    matches!(error, Error::Invalid { .. } | Error::KeyConflict { .. } | Error::Running(_) | Error::Finished { .. })
+}
+
+/// A reason that any database can store.
+fn refuse(error: &Error) -> Verdict {
+    let reason = format!("{}: {error}", error.code());
+    Verdict::Refuse(reason.chars().filter(|c| *c != '\0').take(REASON_MAX).collect())
+}
+
+/// The job that a row says.
+fn new_job(row: InboxRow) -> Result<NewJob, Error> {
+    let unsigned = |what, number: i64| u64::try_from(number).map_err(|_| Error::invalid(what, "not below 0", number));
+    let due = match (row.due_at, row.delay_ms) {
+        (None, None) => Due::Now,
+        (Some(at), None) => Due::At(unsigned("due_at", at)?),
+        (None, Some(delay_ms)) => Due::After(unsigned("delay_ms", delay_ms)?),
+        (Some(_), Some(_)) => return Err(Error::invalid("due_at", "`due_at` or `delay_ms`, or neither", "both")),
+    };
+    let priority = row.priority.map_or(Ok(PRIORITY_DEFAULT), |priority| {
+        u32::try_from(priority).map_err(|_| Error::invalid("priority", "0 to 4294967295", priority))
+    })?;
+    let tags: Vec<Arc<str>> = match &row.tags {
+        Some(tags) => serde_json::from_str(tags)
+            .map_err(|error| Error::invalid("tags", "a JSON array of strings, such as [\"a\"]", error))?,
+        None => Vec::new(),
+    };
+    let mut job = NewJob {
+        queue: row.queue.into(),
+        kind: row.kind.into(),
+        due,
+        priority,
+        key: row.key.map(Arc::from),
+        tags,
+        ..NewJob::new(row.payload)
+    };
+    if let Some(options) = &row.options {
+        let Object(options) = serde_json::from_str::<Object<JobOptions>>(options)
+            .map_err(|error| Error::invalid("options", "a JSON object, with fields as over HTTP", error))?;
+        options.apply(&mut job);
+    }
+    Ok(job)
+}

@@ -1,0 +1,67 @@
+//! The inbox of a ledger: rows that applications insert in transactions of their own, to become jobs.
+
+use super::ledger::Recorded;
+use crate::id::JobId;
+use crate::job::{Job, Payload};
+
+/// A row as an application inserted it; nothing of it is checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InboxRow {
+    /// Its number in the inbox, in the order of insertion.
+    pub number: u64,
+    /// How long ago it was inserted, by the clock of the database.
+    pub age_ms: u64,
+    /// The queue.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+    /// The payload; of one beyond every limit only what shows that it is.
+    pub payload: Payload,
+    /// When it is due, in milliseconds since 1970.
+    pub due_at: Option<i64>,
+    /// In place of `due_at`, how long after the insertion.
+    pub delay_ms: Option<i64>,
+    /// The key.
+    pub key: Option<String>,
+    /// The tags, as JSON.
+    pub tags: Option<String>,
+    /// The priority.
+    pub priority: Option<i64>,
+    /// What else a push may say, as JSON.
+    pub options: Option<String>,
+}
+
+/// What becomes of a row of the inbox.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It is moved to the jobs, as this one.
+    Record(Box<Job>),
+    /// It stays, with this reason, and is not looked at again.
+    Refuse(String),
+    /// It is removed.
+    Remove,
+}
+
+/// What came of a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admitted {
+    /// It was carried out.
+    Done,
+    /// The row was not there, or somebody else was at it: nothing was done.
+    Gone,
+    /// The job's key is held by this one: nothing was done.
+    KeyHeld(JobId),
+    /// Another job has this id, such as one that was imported: nothing was done. Had it been recorded for this row, the row
+    /// would be gone.
+    IdTaken,
+}
+
+impl From<Recorded> for Admitted {
+    fn from(recorded: Recorded) -> Self {
+        match recorded {
+            Recorded::Created => Self::Done,
+            Recorded::Repeat => Self::IdTaken,
+            Recorded::KeyHeld(holder) => Self::KeyHeld(holder),
+        }
+    }
+}

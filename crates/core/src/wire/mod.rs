@@ -1,0 +1,12 @@
+//! JSON that more than one edge reads: durations, retry rules, and what a row of the inbox says of its job. The HTTP API
+//! spells them the same way.
+
+mod inbox;
+mod object;
+mod rule;
+mod span;
+
+pub use inbox::JobOptions;
+pub use object::Object;
+pub use rule::{Backoff, Exponential, Fixed, Rule};
+pub use span::Span;

@@ -1,0 +1,171 @@
+//! Jobs that applications insert in transactions of their own, by the library, on private servers.
+
+use duetime::{Client, ConnectOptions, Due, NewJob, OnConflict, Query, Retry, State, Worker, inbox, new_job};
+use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Ship {
+    order: u64,
+}
+
+impl duetime::Kind for Ship {
+    const KIND: &'static str = "order.ship";
+    const QUEUE: &'static str = "orders";
+}
+
+fn ship(order: u64) -> NewJob {
+    new_job(&Ship { order }).unwrap()
+}
+
+/// Says everything that a job may say.
+fn full() -> NewJob {
+    NewJob {
+        due: Due::After(3_600_000),
+        priority: 7,
+        key: Some("ship-3".into()),
+        on_conflict: OnConflict::Reject,
+        tags: vec!["é".into(), "b".into()],
+        lease_ms: Some(90_000),
+        expires_ms: Some(60_000),
+        retry: Some(Retry { max_attempts: Some(2), ..Retry::default() }),
+        ..ship(3)
+    }
+}
+
+/// Runs until so many orders were shipped, and answers them.
+async fn shipped(client: &Client, count: usize) -> Vec<u64> {
+    let (seen, done) = (Arc::new(Mutex::new(Vec::new())), duetime::CancellationToken::new());
+    let (to_see, to_end) = (seen.clone(), done.clone());
+    let handler = move |job: Ship, _: duetime::Context| {
+        let (seen, done) = (to_see.clone(), to_end.clone());
+        async move {
+            let mut seen = seen.lock().unwrap();
+            seen.push(job.order);
+            if seen.len() == count {
+                done.cancel();
+            }
+            Ok(())
+        }
+    };
+    let worker = Worker::new(client).handler(handler);
+    let run = worker.run_until(done.cancelled_owned());
+    tokio::time::timeout(Duration::from_secs(60), run).await.expect("all are shipped").unwrap();
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort_unstable();
+    seen
+}
+
+/// What the transactions below have made of it: 1 and 2 were committed, then 3, which waits; 9 was rolled back.
+async fn check(client: &Client) {
+    assert_eq!(shipped(client, 2).await, [1, 2]);
+    let query = Query { queue: Some("orders".into()), states: vec![State::Scheduled], ..Query::default() };
+    let jobs = client.find(&query, None, 10).await.unwrap().jobs;
+    assert_eq!(jobs.len(), 1, "{jobs:?}");
+    let (job, full) = (&jobs[0], full());
+    assert_eq!((&*job.kind, &job.payload, job.priority), ("order.ship", &full.payload, 7));
+    assert_eq!((&job.key, &*job.tags, job.lease_ms), (&full.key, full.tags.as_slice(), Some(90_000)));
+    assert_eq!((job.expires_ms, job.retry.as_deref()), (Some(60_000), full.retry.as_ref()));
+    assert_eq!(job.due_at - job.created_at, 3_600_000);
+    let all = client.find(&Query::default(), None, 10).await.unwrap().jobs;
+    assert_eq!(all.len(), 3, "nothing of what was rolled back");
+}
+
+/// A client on Redis, beside this ledger.
+async fn beside(redis: &str, ledger: String) -> Client {
+    let mut options = ConnectOptions::default();
+    options.ledger = Some(ledger);
+    Client::connect_with(redis, options).await.unwrap()
+}
+
+async fn blocking<T: Send + 'static>(start: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(start).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_transaction_of_postgres() {
+    let redis = blocking(RedisServer::start).await;
+    let server = blocking(|| PostgresServer::with(true, &[])).await;
+    let client = beside(&redis.url(), server.url()).await;
+    let (mut sql, connection) = tokio_postgres::connect(&server.url(), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    sql.batch_execute("CREATE TABLE orders (id bigint PRIMARY KEY)").await.unwrap();
+    for (orders, commits) in [([1, 2], true), ([9, 10], false)] {
+        let mut transaction = sql.transaction().await.unwrap();
+        for order in orders {
+            transaction.execute("INSERT INTO orders VALUES ($1)", &[&i64::try_from(order).unwrap()]).await.unwrap();
+            inbox::push_in(&mut transaction, &ship(order)).await.unwrap();
+        }
+        if commits { transaction.commit().await.unwrap() } else { transaction.rollback().await.unwrap() }
+    }
+    let mut transaction = sql.transaction().await.unwrap();
+    inbox::push_in(&mut transaction, &full()).await.unwrap();
+    let wrong = NewJob { key: Some("".into()), ..ship(4) };
+    assert_eq!(inbox::push_in(&mut transaction, &wrong).await.unwrap_err().code(), "invalid", "told at once");
+    transaction.commit().await.unwrap();
+    check(&client).await;
+    client.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_transaction_of_mysql() {
+    use mysql_async::prelude::Queryable;
+    let redis = blocking(RedisServer::start).await;
+    let server = blocking(|| MariaDbServer::with(true, &[])).await;
+    let client = beside(&redis.url(), server.url()).await;
+    let mut sql = mysql_async::Conn::from_url(format!("{}?prefer_socket=false", server.url())).await.unwrap();
+    sql.query_drop("CREATE TABLE orders (id BIGINT PRIMARY KEY)").await.unwrap();
+    for (orders, commits) in [([1, 2], true), ([9, 10], false)] {
+        let mut transaction = sql.start_transaction(mysql_async::TxOpts::default()).await.unwrap();
+        for order in orders {
+            transaction.exec_drop("INSERT INTO orders VALUES (?)", (order,)).await.unwrap();
+            inbox::push_in(&mut transaction, &ship(order)).await.unwrap();
+        }
+        if commits { transaction.commit().await.unwrap() } else { transaction.rollback().await.unwrap() }
+    }
+    let mut transaction = sql.start_transaction(mysql_async::TxOpts::default()).await.unwrap();
+    inbox::push_in(&mut transaction, &full()).await.unwrap();
+    transaction.commit().await.unwrap();
+    check(&client).await;
+    client.close().await.unwrap();
+}
+
+/// The example, as users run it; cargo puts it beside the folder of tests.
+fn example(ledger: &str) {
+    let redis = RedisServer::start();
+    let test = std::env::current_exe().expect("this test");
+    let path = test.ancestors().nth(2).expect("a test lies in target/PROFILE/deps").join("examples/inbox");
+    let hint = "cargo build -p duetime --features mysql,postgres --examples";
+    assert!(path.is_file(), "expected {}: {hint}", path.display());
+    let ran = Command::new(path).args([&redis.url(), ledger]).output().expect("the example starts");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{}: {said}{}", ran.status, String::from_utf8_lossy(&ran.stderr));
+    assert!(said.ends_with("100 orders were committed, and 100 jobs with them\n"), "{said}");
+    println!("{said}");
+}
+
+#[test]
+fn the_example_runs_on_postgres() {
+    example(&PostgresServer::with(true, &[]).url());
+}
+
+#[test]
+fn the_example_runs_on_mysql() {
+    example(&MariaDbServer::with(true, &[]).url());
+}
+
+/// The instant itself is for the server to judge.
+#[test]
+fn limits_are_checked_before_anything_is_sent() {
+    assert!(inbox::Row::new(&NewJob { due: Due::At(4_000_000_000_000), ..ship(1) }).is_ok());
+    for wrong in [
+        NewJob { due: Due::At(1_700_000_000), ..ship(1) },
+        NewJob { due: Due::After(u64::MAX), ..ship(1) },
+        NewJob { queue: "-".into(), ..ship(1) },
+        NewJob { tags: vec!["".into()], ..ship(1) },
+    ] {
+        assert_eq!(inbox::Row::new(&wrong).unwrap_err().code(), "invalid", "{wrong:?}");
+    }
+}

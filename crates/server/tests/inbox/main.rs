@@ -1,0 +1,272 @@
+//! Jobs that applications insert in transactions of their own, by plain SQL, and real servers that find them.
+
+mod database;
+
+use database::Database;
+use duetime::{Client, Query, ReserveRequest, Source};
+use duetime_store::testing::RedisServer;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// When a test is given up; never reached where all is well.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// A server process; killed when it is dropped.
+struct Server {
+    child: Child,
+    client: Client,
+}
+
+impl Server {
+    /// Starts one beside this ledger, and waits until it says where it listens.
+    async fn start(redis: &RedisServer, database: &Database) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_duetime"))
+            .env_clear()
+            .args(["serve", "--log-level", "warn", "--listen", "127.0.0.1:0", "--ledger-may-lose"])
+            .args(["--broker", &redis.url(), "--ledger", &database.url()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address = lines.find_map(|line| Some(line.unwrap().split_once("listening on ")?.1.trim().to_owned()));
+        let client = Client::connect(&address.expect("it says where it listens")).await.unwrap();
+        Self { child, client }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Payloads in the order in which they are handed out, until there are so many of them.
+    async fn handed_out(&self, queue: &str, count: usize) -> Vec<String> {
+        let mut payloads = Vec::new();
+        let work = async {
+            while payloads.len() < count {
+                for lease in self.reserve(queue).await {
+                    self.client.complete(lease.job.receipt(), None).await.unwrap();
+                    payloads.push(String::from_utf8(lease.job.payload.to_vec()).unwrap());
+                }
+            }
+        };
+        timeout(LIMIT, work).await.expect("all are handed out");
+        payloads
+    }
+
+    async fn reserve(&self, queue: &str) -> Vec<duetime::Lease> {
+        let from = Source::Queues(vec![queue.into()]);
+        let request = ReserveRequest { from, limit: 1_000, lease_ms: None, wait_ms: 10_000, request_id: None };
+        self.client.reserve(request).await.unwrap().leases
+    }
+
+    /// How many jobs there are with each payload, in whatever state.
+    async fn jobs(&self, queue: &str) -> BTreeMap<String, usize> {
+        let query = Query { queue: Some(queue.into()), ..Query::default() };
+        let (mut jobs, mut cursor) = (BTreeMap::new(), None::<String>);
+        loop {
+            let page = self.client.find(&query, cursor.as_deref(), 1_000).await.unwrap();
+            for job in page.jobs {
+                *jobs.entry(String::from_utf8(job.payload.to_vec()).unwrap()).or_default() += 1;
+            }
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return jobs;
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap()
+}
+
+fn insert(payload: &str) -> String {
+    format!("INSERT INTO duetime_inbox (payload) VALUES ('{payload}')")
+}
+
+/// What is committed runs, what is rolled back does not, and what is no job is marked and holds nobody up.
+async fn transactions(database: Database) {
+    let redis = blocking(RedisServer::start).await;
+    let server = Server::start(&redis, &database).await;
+    database.run(&["BEGIN", &insert("committed"), "COMMIT"]).await;
+    assert_eq!(server.handed_out("default", 1).await, ["committed"]);
+    database.run(&["BEGIN", &insert("rolled back"), "ROLLBACK"]).await;
+    database
+        .run(&[
+            "BEGIN",
+            "INSERT INTO duetime_inbox (payload, queue) VALUES ('bad queue', 'no spaces here')",
+            "INSERT INTO duetime_inbox (payload, due_at, delay_ms) VALUES ('both', 1, 1)",
+            "INSERT INTO duetime_inbox (payload, tags) VALUES ('bad tags', 'no JSON')",
+            "INSERT INTO duetime_inbox (payload, options) VALUES ('bad options', '{\"delay\": \"5s\"}')",
+            "INSERT INTO duetime_inbox (payload, priority) VALUES ('bad priority', -1)",
+            "INSERT INTO duetime_inbox (payload, delay_ms) VALUES ('late', 200)",
+            "INSERT INTO duetime_inbox (payload, priority, delay_ms) VALUES ('urgent', 0, 0)",
+            "COMMIT",
+        ])
+        .await;
+    assert_eq!(server.handed_out("default", 2).await, ["urgent", "late"]);
+    let refused = database.errors().await;
+    for (payload, error) in [
+        ("bad queue", "invalid: expected `queue` to be 1 to 200 of"),
+        ("both", "invalid: expected `due_at` to be `due_at` or `delay_ms`"),
+        ("bad tags", "invalid: expected `tags` to be a JSON array"),
+        ("bad options", "unknown field `delay`"),
+        ("bad priority", "invalid: expected `priority` to be 0 to 4294967295, got -1"),
+    ] {
+        let found = refused.iter().find(|(refused, _)| refused == payload);
+        assert!(found.is_some_and(|(_, why)| why.contains(error)), "{payload}: {refused:?}");
+    }
+    assert_eq!(refused.len(), 5, "{refused:?}");
+    assert_eq!(server.jobs("default").await.len(), 3, "nothing that was rolled back");
+}
+
+/// A key that is held: by what `on_conflict` says.
+async fn conflicts(database: Database) {
+    let redis = blocking(RedisServer::start).await;
+    let server = Server::start(&redis, &database).await;
+    let insert = |payload: &str, queue: &str, on_conflict: &str, delay_ms: u32| {
+        format!(
+            "INSERT INTO duetime_inbox (payload, queue, job_key, options, delay_ms) \
+             VALUES ('{payload}', '{queue}', 'k', '{{\"on_conflict\": \"{on_conflict}\"}}', {delay_ms})"
+        )
+    };
+    let sign = "INSERT INTO duetime_inbox (payload, queue) VALUES ('sign', 'signs')";
+    for queue in ["keep", "replace", "reject"] {
+        database.run(&[&insert("first", queue, queue, 3_600_000)]).await;
+    }
+    database.run(&[sign]).await;
+    server.handed_out("signs", 1).await;
+    // Now the holders are in the broker; the other conflicts are among rows that are moved together.
+    for queue in ["keep", "replace", "reject"] {
+        let second = insert("second", queue, queue, 3_600_000);
+        database.run(&["BEGIN", &second, &insert("third", queue, queue, 0), "COMMIT"]).await;
+    }
+    assert_eq!(server.handed_out("replace", 1).await, ["third"]);
+    // The second sign is moved after all that was moved with the first.
+    for _ in 0..2 {
+        database.run(&[sign]).await;
+        server.handed_out("signs", 1).await;
+    }
+    let one = |payload: &str| BTreeMap::from([(payload.to_owned(), 1)]);
+    assert_eq!(server.jobs("keep").await, one("first"));
+    assert_eq!(server.jobs("replace").await, one("third"));
+    assert_eq!(server.jobs("reject").await, one("first"));
+    let refused = database.errors().await;
+    assert_eq!(refused.iter().map(|(payload, _)| payload.as_str()).collect::<Vec<_>>(), ["second", "third"]);
+    assert!(refused[0].1.starts_with("key_conflict: the key \"k\" in the queue \"reject\" is held"), "{refused:?}");
+}
+
+/// Each row becomes one job, though the server that moves them is killed meanwhile. The first to start leads. The kill
+/// comes with the first handout, while rows are being inserted, and the last of them wait for it: so there always are rows
+/// for the other server to move.
+async fn killed(database: Database) {
+    const CONNECTIONS: usize = 4;
+    const ROWS: usize = 250;
+    const ROWS_AFTER_THE_KILL: usize = 50;
+    let redis = blocking(RedisServer::start).await;
+    let mut leader = Server::start(&redis, &database).await;
+    let other = Server::start(&redis, &database).await;
+    let (tell, told) = watch::channel(false);
+    let inserting: Vec<_> = (0..CONNECTIONS)
+        .map(|connection| {
+            let (database, mut told) = (database.clone(), told.clone());
+            tokio::spawn(async move {
+                let rows: Vec<String> = (0..ROWS).map(|row| insert(&format!("{connection}.{row}"))).collect();
+                let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+                let (before, after) = rows.split_at(ROWS - ROWS_AFTER_THE_KILL);
+                database.run(before).await;
+                told.wait_for(|is_killed| *is_killed).await.unwrap();
+                database.run(after).await;
+            })
+        })
+        .collect();
+    // Completed later: that takes time in which the leader would move the rest.
+    let leases = timeout(LIMIT, other.reserve("default")).await.unwrap();
+    leader.kill();
+    let (waiting, moved) = (database.count().await, leases.len());
+    println!("at the kill {moved} were handed out and {waiting} rows waited");
+    tell.send(true).unwrap();
+    let mut payloads = Vec::new();
+    for lease in leases {
+        other.client.complete(lease.job.receipt(), None).await.unwrap();
+        payloads.push(String::from_utf8(lease.job.payload.to_vec()).unwrap());
+    }
+    assert!(payloads.len() <= CONNECTIONS * (ROWS - ROWS_AFTER_THE_KILL), "none of the last rows");
+    payloads.extend(other.handed_out("default", CONNECTIONS * ROWS - payloads.len()).await);
+    for inserting in inserting {
+        inserting.await.unwrap();
+    }
+    payloads.sort_unstable();
+    payloads.dedup();
+    assert_eq!(payloads.len(), CONNECTIONS * ROWS, "none twice");
+    let jobs = other.jobs("default").await;
+    assert_eq!(jobs.len(), CONNECTIONS * ROWS);
+    assert!(jobs.values().all(|count| *count == 1), "{jobs:?}");
+    assert_eq!(database.count().await, 0);
+}
+
+/// The examples, as users run them: an order that is there already is not taken again, and its job not pushed.
+async fn examples(database: Database) {
+    let redis = blocking(RedisServer::start).await;
+    let server = Server::start(&redis, &database).await;
+    database.run(&["CREATE TABLE orders (id BIGINT PRIMARY KEY)"]).await;
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/inbox");
+    for (order, (program, script)) in (1..).zip([("php", "push.php"), ("/usr/bin/python3", "push.py")]) {
+        let url = database.url();
+        let run = |order: i32| -> Output {
+            let script = format!("{folder}/{script}");
+            Command::new(program).args([script.as_str(), url.as_str(), &order.to_string()]).output().unwrap()
+        };
+        let first = run(order);
+        assert!(first.status.success(), "{program}: {}", String::from_utf8_lossy(&first.stderr));
+        assert_eq!(server.handed_out("orders", 1).await.len(), 1);
+        let second = run(order);
+        let said = String::from_utf8_lossy(&second.stderr).into_owned();
+        assert!(second.status.code() == Some(1) && said.contains("was not taken"), "{program}: {said}");
+    }
+    let jobs = server.jobs("orders").await;
+    let mut jobs: Vec<serde_json::Value> = jobs.keys().map(|payload| serde_json::from_str(payload).unwrap()).collect();
+    jobs.sort_by_key(|job| job["order"].as_u64());
+    assert_eq!(jobs.len(), 2, "{jobs:?}");
+    for (job, order) in jobs.iter().zip(1..) {
+        assert_eq!((&job["order"], &job["note"]), (&order.into(), &"a \"quoted\" \\ naïve\nnote".into()));
+    }
+    let query = Query { queue: Some("orders".into()), tag: Some("order-1".into()), ..Query::default() };
+    let job = server.client.find(&query, None, 10).await.unwrap().jobs.remove(0);
+    assert_eq!((&*job.kind, job.key.as_deref(), job.lease_ms), ("order.cancel", Some("cancel-1"), Some(300_000)));
+}
+
+macro_rules! on_both {
+    ($($case:ident: $of_mysql:ident, $of_postgres:ident;)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $of_mysql() {
+                $case(Database::mysql().await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $of_postgres() {
+                $case(Database::postgres().await).await;
+            }
+        )*
+    };
+}
+
+on_both! {
+    transactions: committed_rows_run_in_mysql, committed_rows_run_in_postgres;
+    conflicts: keys_are_judged_in_mysql, keys_are_judged_in_postgres;
+    killed: a_kill_of_the_leader_loses_no_row_of_mysql, a_kill_of_the_leader_loses_no_row_of_postgres;
+    examples: the_examples_push_into_mysql, the_examples_push_into_postgres;
+}

@@ -1,0 +1,87 @@
+//! The inbox: rows that applications insert in transactions of their own, and their move to the jobs.
+
+use super::call::Verb;
+use super::fault::Fault;
+use super::record::record;
+use super::row::Inserted;
+use super::session::Session;
+use super::tally::Tallies;
+use async_trait::async_trait;
+use duetime_core::ports::{Admitted, INBOX_BYTES_MAX, InboxRow, Verdict};
+use std::collections::HashSet;
+
+/// The first rows that have not been refused.
+pub(super) struct Inbox {
+    pub(super) limit: usize,
+}
+
+#[async_trait]
+impl<S: Session> Verb<S> for Inbox {
+    type Answer = Vec<InboxRow>;
+    const WRITES: bool = false;
+
+    async fn run(&mut self, session: &mut S, _: bool) -> Result<Vec<InboxRow>, Fault> {
+        let mut bytes = 0;
+        let fits = |(_, size): &(u64, usize)| {
+            let has_room = bytes < INBOX_BYTES_MAX;
+            bytes = bytes.saturating_add(*size);
+            has_room
+        };
+        let hits = session.inbox_hits(self.limit).await?;
+        let numbers: Vec<u64> = hits.into_iter().take_while(fits).map(|(number, _)| number).collect();
+        if numbers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut rows = session.inbox_rows(&numbers).await?;
+        rows.sort_unstable_by_key(|row| row.number);
+        Ok(rows)
+    }
+}
+
+/// What becomes of rows. One that is gone, or that another transaction is at, is left alone: so each becomes one job.
+pub(super) struct Admit(pub(super) Vec<(u64, Verdict)>);
+
+#[async_trait]
+impl<S: Session> Verb<S> for Admit {
+    type Answer = Vec<Admitted>;
+    const WRITES: bool = true;
+
+    async fn run(&mut self, session: &mut S, is_careful: bool) -> Result<Vec<Admitted>, Fault> {
+        let mut numbers: Vec<u64> = self.0.iter().map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        let locked: HashSet<u64> = session.lock_inbox(&numbers).await?.into_iter().collect();
+        let is_there = |number: &u64| locked.contains(number);
+
+        let mut tallies = Tallies::default();
+        let jobs = self.0.iter().filter_map(|(number, verdict)| match verdict {
+            // Filed for the loader: that a broker has it is nothing that this transaction knows.
+            Verdict::Record(job) if is_there(number) => Some(Inserted::new(job, 0)),
+            _ => None,
+        });
+        let jobs: Vec<Inserted<'_>> = jobs.collect();
+        let mut recorded = record(session, &jobs, &mut tallies, is_careful).await?.into_iter();
+
+        let (mut done, mut refused, mut admitted) = (Vec::new(), Vec::new(), Vec::with_capacity(self.0.len()));
+        for (number, verdict) in &self.0 {
+            let answer = match verdict {
+                _ if !is_there(number) => Admitted::Gone,
+                Verdict::Record(_) => recorded.next().map_or(Admitted::Gone, Admitted::from),
+                Verdict::Refuse(_) | Verdict::Remove => Admitted::Done,
+            };
+            match (answer, verdict) {
+                (Admitted::Done, Verdict::Refuse(reason)) => refused.push((*number, reason.as_str())),
+                (Admitted::Done, _) => done.push(*number),
+                _ => {}
+            }
+            admitted.push(answer);
+        }
+        if !done.is_empty() {
+            session.delete_inbox(&done).await?;
+        }
+        if !refused.is_empty() {
+            session.refuse_inbox(&refused).await?;
+        }
+        tallies.write(session).await?;
+        Ok(admitted)
+    }
+}
