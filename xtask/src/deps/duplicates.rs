@@ -6,7 +6,15 @@ use crate::tidy::Finding;
 
 /// Crates that may stand in more than one version, and why. An entry that has become needless is a finding too.
 pub(super) const ALLOWED: &[(&str, &str)] = &[
+    ("block-buffer", "with sha2"),
+    ("const-oid", "with sha2"),
+    ("cpufeatures", "with sha2"),
+    ("crypto-common", "with sha2"),
+    ("digest", "with sha2"),
+    ("fallible-iterator", "0.2 is that of tokio-postgres, 0.3 that of rusqlite"),
     ("getrandom", "0.3 is ours, tempfile and proptest have moved to 0.4"),
+    ("hashbrown", "0.16 is that of rusqlite, 0.17 of the rest"),
+    ("sha2", "0.10 is that of mysql_async and of certificates, 0.11 that of tokio-postgres"),
     ("syn", "derive macros are moving from 2 to 3 one by one; none of it is in the binary"),
 ];
 

@@ -45,7 +45,7 @@ async fn every_state_stays_and_a_repeat_doubles_nothing() {
     }
     from.complete(&from.lease_first().await).await.unwrap();
     let running = from.lease_first().await.job;
-    let waiting = from.ledger.jobs().into_iter().filter(|job| job.epoch == 0).next_back().unwrap();
+    let waiting = from.ledger.jobs().into_iter().rfind(|job| job.epoch == 0).unwrap();
     from.engine.cancel(vec![waiting.id.into()]).await.remove(0).unwrap();
     pass(Duration::from_secs(1)).await;
     let jobs = from.ledger.jobs();
@@ -81,7 +81,7 @@ async fn an_id_that_names_another_partition_becomes_the_same_one_each_time() {
     let one = elsewhere(job()).await;
     let named = Job { id: JobId::in_partition(one.id.sequence(), 77), ..one.clone() };
     for is_new in [true, false] {
-        assert_eq!(bench.import(&[named.clone()]).await, [Ok(Imported { id: one.id, is_new })]);
+        assert_eq!(bench.import(std::slice::from_ref(&named)).await, [Ok(Imported { id: one.id, is_new })]);
     }
 }
 
@@ -121,7 +121,7 @@ async fn what_makes_no_sense_is_refused_alone() {
         Job { id: JobId::MIN, ..good.clone() },
         Job { created_at: 0, ..good.clone() },
     ];
-    let answers = bench.import(&[&bad[..], &[good.clone()]].concat()).await;
+    let answers = bench.import(&[&bad[..], std::slice::from_ref(&good)].concat()).await;
     let (refused, taken) = answers.split_at(bad.len());
     assert!(refused.iter().all(|answer| matches!(answer, Err(Error::Invalid { .. }))), "{refused:?}");
     assert_eq!(taken, [Ok(Imported { id: good.id, is_new: true })]);

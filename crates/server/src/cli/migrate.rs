@@ -15,7 +15,7 @@ use std::io::Write;
   duetime migrate --ledger mysql://root:secret@db/duetime
   duetime migrate --ledger postgres:// --print-sql | psql -v ON_ERROR_STOP=1 postgres://admin@db/duetime")]
 pub(crate) struct Args {
-    /// The ledger: mysql://user:password@host[:port]/database or postgres://…; for --print-sql `mysql://` or
+    /// The ledger: mysql://user:password@host:port/database or postgres://…; for --print-sql `mysql://` or
     /// `postgres://` will do
     #[arg(long, value_name = "URL", env = "DUETIME_LEDGER", hide_env_values = true)]
     ledger: String,

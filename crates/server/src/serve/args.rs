@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL", env = "DUETIME_BROKER", hide_env_values = true, help = BROKER_HELP)]
     #[arg(conflicts_with_all = ["store", "durability"])]
     pub(super) broker: Option<String>,
-    /// The database that records every job beside that Redis: mysql://user:password@host[:port]/database or
+    /// The database that records every job beside that Redis: mysql://user:password@host:port/database or
     /// postgres://…; with ?sslmode=require for TLS
     #[arg(long, value_name = "URL", env = "DUETIME_LEDGER", hide_env_values = true, requires = "broker")]
     pub(super) ledger: Option<String>,
