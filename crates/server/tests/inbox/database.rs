@@ -61,6 +61,17 @@ impl Database {
         }
     }
 
+    /// The texts that a question answers.
+    pub(crate) async fn texts(&self, sql: &str) -> Vec<String> {
+        match self {
+            Self::MySql(_) => self.mysql_connection().await.query(sql).await.unwrap(),
+            Self::Postgres(_) => {
+                let rows = self.postgres_client().await.query(sql, &[]).await.unwrap();
+                rows.iter().map(|row| row.get(0)).collect()
+            }
+        }
+    }
+
     /// Rows in the inbox.
     pub(crate) async fn count(&self) -> i64 {
         let sql = "SELECT COUNT(*) FROM duetime_inbox";

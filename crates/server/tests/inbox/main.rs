@@ -1,5 +1,7 @@
-//! Jobs that applications insert in transactions of their own, by plain SQL, and real servers that find them.
+//! Jobs that applications insert in transactions of their own, by plain SQL, and real servers that find them; and a shop
+//! that reads by plain SQL what became of its refunds.
 
+mod after_sale;
 mod database;
 
 use database::Database;
@@ -18,6 +20,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// A server process; killed when it is dropped.
 struct Server {
     child: Child,
+    address: String,
     client: Client,
 }
 
@@ -34,8 +37,9 @@ impl Server {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let address = lines.find_map(|line| Some(line.unwrap().split_once("listening on ")?.1.trim().to_owned()));
-        let client = Client::connect(&address.expect("it says where it listens")).await.unwrap();
-        Self { child, client }
+        let address = address.expect("it says where it listens");
+        let client = Client::connect(&address).await.unwrap();
+        Self { child, address, client }
     }
 
     fn kill(&mut self) {
