@@ -167,8 +167,10 @@ impl History {
         self.handed_out += 1;
         let job = &lease.job;
         let mut wrong = Vec::new();
-        if job.due_at > at.wall {
-            wrong.push(format!("early by {} ms", job.due_at - at.wall));
+        // The clock may have been set back since it was handed out.
+        let handed_out_at = at.wall.max(job.started_at.unwrap_or(0));
+        if job.due_at > handed_out_at {
+            wrong.push(format!("early by {} ms", job.due_at - handed_out_at));
         }
         if job.start_by().is_some_and(|by| by <= at.wall) && job.attempt == 0 {
             wrong.push("after it had expired".into());
