@@ -10,7 +10,7 @@ use crate::repo::Metadata;
 use crate::{process, setup, test};
 
 /// Seeds that `cargo xtask test` runs: what two cores do in half a minute or so.
-pub(crate) const SEEDS_IN_TEST: u64 = 600;
+pub(crate) const SEEDS_IN_TEST: u64 = 300;
 
 /// Seeds of `cargo xtask sim` where none are asked for.
 pub(crate) const SEEDS: u64 = 2_000;
