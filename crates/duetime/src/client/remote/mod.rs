@@ -23,6 +23,8 @@ use wire::path_segment;
 
 /// How long a call may take where nothing else is said.
 const TIME_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
+/// How long a change of all jobs that are found may take beside the time limit: an hour, for tens of millions.
+const BULK_MS: u64 = 3_600_000;
 /// Leases extended at a time.
 const EXTENDS_MAX: usize = 16;
 
@@ -30,7 +32,8 @@ const EXTENDS_MAX: usize = 16;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectOptions {
-    /// How long a call to a server may take, beside the wait that a reserve asks for; by default 30 s. Then the call answers
+    /// How long a call to a server may take, beside the wait that a reserve asks for, and an hour for a change of all jobs that
+    /// are found; by default 30 s. Then the call answers
     /// [`Error::OutcomeUnknown`].
     pub time_limit: Duration,
     /// How the engine is set up, where it runs in this process: limits and retention.
@@ -229,7 +232,7 @@ impl Remote {
             BulkAction::Retry => "retry",
             BulkAction::Delete => "delete",
         };
-        let call = Call::post(format!("/v1/jobs/{verb}")).json(&wire::Selection::from(query))?;
+        let call = Call::post(format!("/v1/jobs/{verb}")).json(&wire::Selection::from(query))?.wait_ms(BULK_MS);
         Ok(self.transport.send(call).await?.read::<wire::Counts<'_>>()?.into())
     }
 
@@ -252,7 +255,7 @@ impl Remote {
     }
 
     pub(super) async fn purge(&self, queue: &str) -> Result<u64, Error> {
-        let call = Call::post(format!("{}/purge", queue_path(queue)?));
+        let call = Call::post(format!("{}/purge", queue_path(queue)?)).wait_ms(BULK_MS);
         Ok(self.transport.send(call).await?.read::<wire::Purged>()?.purged)
     }
 
