@@ -51,6 +51,8 @@ impl MariaDbServer {
             format!("--datadir={}", file("data")),
             format!("--socket={}", file("socket")),
             format!("--pid-file={}", file("pid")),
+            // A server that starts removes what it takes for its own from a shared folder, also what another one uses.
+            format!("--tmpdir={}", folder.path().display()),
             format!("--port={}", port.number()),
             format!("--innodb-flush-log-at-trx-commit={flush}"),
             "--innodb-log-file-size=32M".to_owned(),
