@@ -1,7 +1,9 @@
 //! The conformance suite on Redis beside a ledger.
 
-use duetime_core::ports::Broker;
+use duetime_core::ports::{Broker, Edit, Outcomes};
 use duetime_core::testing::ManualClock;
+use duetime_core::testing::fixtures::{cancel, job};
+use duetime_core::{Job, JobId};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::shared_redis;
 use std::sync::Arc;
@@ -15,3 +17,26 @@ async fn broker(clock: Arc<ManualClock>) -> Arc<dyn Broker> {
 }
 
 duetime_core::broker_suite!(broker);
+
+/// Who leads looks after what processes left that are gone, in whatever partition.
+#[tokio::test]
+async fn a_leader_finds_what_others_left_in_any_partition() {
+    let url = format!("{}?namespace=leader&partitions=4", shared_redis().url());
+    let clock = Arc::new(ManualClock::new());
+    let options = || Options { beside: Some("test".into()), clock: Some(clock.clone()), ..Options::default() };
+    let gone = Redis::connect(&url, options()).await.unwrap();
+    let mut ids = Vec::new();
+    for queue in ["images", "orders", "reminders", "reports"] {
+        let id = JobId::in_partition(1, gone.partition(queue));
+        gone.put(vec![Job { id, queue: queue.into(), ..job(1) }], gone.now()).await.unwrap();
+        gone.edit(vec![Edit { id, version: None, change: cancel() }]).await.unwrap();
+        ids.push(id);
+    }
+    drop(gone);
+    let leader = Redis::connect(&url, options()).await.unwrap();
+    leader.set_frontier(leader.now()).await.unwrap();
+    let notes = leader.outcomes(Outcomes::Oldest { limit: 10, age_ms: 0 }).await.unwrap();
+    let mut found: Vec<JobId> = notes.iter().map(|note| note.job().id).collect();
+    (found.sort_unstable(), ids.sort_unstable());
+    assert_eq!(found, ids);
+}

@@ -14,8 +14,8 @@ use crate::id::JobId;
 use crate::job::Job;
 use crate::limits::STEP_JOBS_MAX;
 use crate::ports::{BUCKET_MS, Cursor, Put};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
@@ -201,7 +201,7 @@ impl Engine {
 
     /// The broker does not hold these as they are in the ledger: they are read anew.
     pub(super) fn stray(&self, ids: impl Iterator<Item = JobId>) {
-        self.strays.lock().expect("no panic under this lock").extend(ids);
+        self.strays().extend(ids);
     }
 
     /// Moves the frontier on with the clock.
@@ -269,16 +269,26 @@ impl Engine {
     }
 
     /// Has jobs read anew that the broker refused to be put as they had been read: by the loader, where that may be
-    /// another process.
+    /// another process. They are known here until that is done, whoever asks for it: a push is answered only then.
     pub(super) async fn find_strays(&self) -> Result<(), Error> {
-        let strays = std::mem::take(&mut *self.strays.lock().expect("no panic under this lock"));
-        for (i, ids) in strays.chunks(STEP_JOBS_MAX).enumerate() {
-            if let Err(error) = self.find_again(ids).await {
-                self.stray(strays[i * STEP_JOBS_MAX..].iter().copied());
-                return Err(error);
-            }
+        if self.strays().is_empty() {
+            return Ok(());
+        }
+        let _one_at_a_time = self.finding.lock().await;
+        let mut left = self.strays().len();
+        while left > 0 {
+            let count = left.min(STEP_JOBS_MAX);
+            let ids = self.strays()[..count].to_vec();
+            self.find_again(&ids).await?;
+            // What was refused once more stands behind them.
+            self.strays().drain(..count);
+            left -= count;
         }
         Ok(())
+    }
+
+    fn strays(&self) -> MutexGuard<'_, Vec<JobId>> {
+        self.strays.lock().expect("no panic under this lock")
     }
 
     async fn find_again(&self, ids: &[JobId]) -> Result<(), Error> {

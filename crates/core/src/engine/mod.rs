@@ -100,6 +100,7 @@ impl Engine {
             ids: ids::Ids::default(),
             frontier: load::Frontier::default(),
             strays: Mutex::default(),
+            finding: tokio::sync::Mutex::default(),
             together: load::Together::default(),
             recorder: record::Recorder::default(),
             role: lead::Role::default(),
@@ -164,6 +165,9 @@ impl Engine {
         self.tasks.wait().await;
         if self.is_shared() {
             self.record_rest().await;
+            if let Err(error) = self.find_strays().await {
+                tracing::warn!(%error, "some jobs are not left to the loader: the audit finds them");
+            }
             self.leave_role().await;
         } else {
             self.drain_older(0).await;

@@ -19,6 +19,7 @@ pub struct Parts {
     pub(super) frontier: load::Frontier,
     /// Jobs that the broker refused to be put as they were read, to be read anew.
     pub(super) strays: Mutex<Vec<JobId>>,
+    pub(super) finding: tokio::sync::Mutex<()>,
     /// Jobs that are put together.
     pub(super) together: load::Together,
     /// Notes that are recorded soon.

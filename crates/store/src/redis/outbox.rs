@@ -46,9 +46,11 @@ impl Parts {
         read(reply.list()?)
     }
 
-    /// From now on nothing is let go of that is due before this instant. Told anew where a memory may have lost it.
+    /// From now on nothing is let go of that is due before this instant. Told anew where a memory may have lost it. Who
+    /// tells it works for all: it looks after every partition, also for leases and outcomes that others left there.
     pub(super) async fn set_frontiers(&self, frontier: Millis) -> Result<(), Error> {
         for partition in 0..self.keys.partitions() {
+            self.uses(partition);
             let stamp = self.stamp(partition).await?;
             if self.frontiers().get(&partition) == Some(&(stamp.clone(), frontier)) {
                 continue;
