@@ -75,6 +75,10 @@ pub const REQUEST_ID_BYTES_MAX: usize = 64;
 pub const ERRORS_KEPT: usize = 20;
 /// Most steps in a retry rule.
 pub const RETRY_STEPS_MAX: usize = 100;
+/// Slowest rate of a queue: a job in a thousand seconds.
+pub const RATE_MIN: f64 = 0.001;
+/// Fastest rate of a queue: a million jobs a second.
+pub const RATE_MAX: f64 = 1_000_000.0;
 /// Priority where none is given; 0 is the most urgent.
 pub const PRIORITY_DEFAULT: u32 = 1_024;
 /// Crashes (leases that ended unsettled) after which a job is failed, by default.

@@ -6,7 +6,7 @@
 //! tried again after 15 s, 15 s, 30 s and so on up to 6 h, sixteen times in all; only a refusal is final. Nobody here
 //! waits 15 s: a failed job is made due at once, as an operator could.
 
-use duetime::{BulkAction, Client, ConnectOptions, Context, HandlerError, Job, Kind, Query, State, Target, Worker};
+use duetime::{BulkAction, Client, ConnectOptions, Context, HandlerError, Job, JobRef, Kind, Query, State, Worker};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ async fn ended(client: &Client) -> Result<Vec<Job>> {
             return Ok(jobs);
         }
         for job in jobs.iter().filter(|job| job.is_pending() && job.attempt > 0 && job.lease_until.is_none()) {
-            let target = Target { id: job.id, version: Some(job.version) };
+            let target = JobRef { id: job.id, version: Some(job.version) };
             if client.run(target).await.is_ok() {
                 println!("the job {} failed and would be tried again later: now", job.id);
             }

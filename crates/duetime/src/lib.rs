@@ -68,8 +68,8 @@ pub use worker::{Context, Handled, HandlerError, Summary, Worker};
 
 pub use duetime_core as core;
 pub use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, Listed, LockList,
-    Outcome, Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest, Target,
+    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, JobRef, Listed,
+    LockList, Outcome, Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
 };
 pub use duetime_core::ports::{Holding, Lease, Released, Window};
 pub use duetime_core::rules::Failure;

@@ -1,7 +1,7 @@
 //! The same change for every job that a query finds, page by page.
 
 use super::find::check_query;
-use super::{Answers, BulkAction, BulkCounts, CancelOutcome, Engine, Query, Target};
+use super::{Answers, BulkAction, BulkCounts, CancelOutcome, Engine, JobRef, Query};
 use crate::error::Error;
 use crate::job::{Job, State};
 use crate::limits::PAGE_JOBS_MAX;
@@ -63,7 +63,7 @@ impl Engine {
 
     /// What became of each job, in a word.
     async fn act(&self, jobs: Vec<Job>, action: BulkAction, message: Option<Arc<str>>) -> Vec<&'static str> {
-        let targets: Vec<Target> = jobs.iter().map(|job| Target::from(job.id)).collect();
+        let targets: Vec<JobRef> = jobs.iter().map(|job| JobRef::from(job.id)).collect();
         match action {
             BulkAction::Cancel => words(self.cancel_saying(targets, message).await, |outcome| match outcome {
                 CancelOutcome::Cancelled => "cancelled",

@@ -1,6 +1,6 @@
 //! Changes of jobs from outside: the broker is asked first, and the ledger for what the broker does not hold.
 
-use super::{Answers, CancelOutcome, Engine, Patch, Target};
+use super::{Answers, CancelOutcome, Engine, JobRef, Patch};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 impl Engine {
     /// Cancels jobs: a waiting one will not run; a running one's worker is asked to stop.
-    pub async fn cancel(&self, targets: Vec<Target>) -> Answers<CancelOutcome> {
+    pub async fn cancel(&self, targets: Vec<JobRef>) -> Answers<CancelOutcome> {
         self.cancel_saying(targets, None).await
     }
 
     pub(super) async fn cancel_saying(
         &self,
-        targets: Vec<Target>,
+        targets: Vec<JobRef>,
         message: Option<Arc<str>>,
     ) -> Answers<CancelOutcome> {
         let ids: Vec<JobId> = targets.iter().map(|target| target.id).collect();
@@ -35,7 +35,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Running`], [`Error::Finished`], [`Error::VersionMismatch`], [`Error::NotFound`]; [`Error::Invalid`].
-    pub async fn update(&self, target: Target, patch: Patch) -> Result<Job, Error> {
+    pub async fn update(&self, target: JobRef, patch: Patch) -> Result<Job, Error> {
         if let Some(payload) = &patch.payload {
             check_payload(payload, self.options.payload_bytes_max)?;
         }
@@ -48,12 +48,12 @@ impl Engine {
     ///
     /// # Errors
     /// As [`update`](Self::update).
-    pub async fn run(&self, target: Target) -> Result<Job, Error> {
+    pub async fn run(&self, target: JobRef) -> Result<Job, Error> {
         self.update(target, Patch { due: Some(Due::Now), ..Patch::default() }).await
     }
 
     /// Makes finished jobs ready again, with attempt 0.
-    pub async fn retry(&self, targets: Vec<Target>) -> Answers<Job> {
+    pub async fn retry(&self, targets: Vec<JobRef>) -> Answers<Job> {
         let ids: Vec<JobId> = targets.iter().map(|target| target.id).collect();
         let made = self.change(targets, &Change::Retry).await;
         let answer = |(id, made): (JobId, Result<Edited, Error>)| match made? {
@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// Removes jobs that do not run, with their records.
-    pub async fn delete(&self, targets: Vec<Target>) -> Answers<()> {
+    pub async fn delete(&self, targets: Vec<JobRef>) -> Answers<()> {
         let ids: Vec<JobId> = targets.iter().map(|target| target.id).collect();
         let made = self.change(targets, &Change::Delete).await;
         let answer = |(id, made): (JobId, Result<Edited, Error>)| match made? {
@@ -75,7 +75,7 @@ impl Engine {
         ids.into_iter().zip(made).map(answer).collect()
     }
 
-    async fn changed(&self, target: Target, change: Change) -> Result<Job, Error> {
+    async fn changed(&self, target: JobRef, change: Change) -> Result<Job, Error> {
         let made = self.change(vec![target], &change).await.pop();
         match made.expect("one edit has one answer")? {
             Edited::Changed(job) => Ok(job),
@@ -83,7 +83,7 @@ impl Engine {
         }
     }
 
-    async fn change(&self, targets: Vec<Target>, change: &Change) -> Answers<Edited> {
+    async fn change(&self, targets: Vec<JobRef>, change: &Change) -> Answers<Edited> {
         let count = targets.len();
         let check_count = || match count {
             0..=BATCH_JOBS_MAX => Ok(()),
@@ -92,7 +92,7 @@ impl Engine {
         if let Err(error) = self.check_open().and_then(|()| check_count()) {
             return std::iter::repeat_with(|| Err(error.clone())).take(count).collect();
         }
-        let edit = |Target { id, version }| Edit { id, version, change: change.clone() };
+        let edit = |JobRef { id, version }| Edit { id, version, change: change.clone() };
         let edits = targets.into_iter().map(edit).collect();
         let engine = self.clone();
         self.carry(async move { engine.edit(edits).await }).await

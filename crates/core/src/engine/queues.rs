@@ -2,7 +2,6 @@
 
 use super::{Engine, QueueSettings, QueueStatus};
 use crate::error::Error;
-use crate::job::check_lease;
 use crate::name;
 use crate::ports::{Document, PutIf, Registry};
 use std::collections::{BTreeMap, HashMap};
@@ -162,8 +161,7 @@ async fn store(
             None => (QueueSettings::default(), 0),
         };
         let settings = change(known);
-        settings.retry.check()?;
-        settings.lease_ms.map_or(Ok(()), check_lease)?;
+        settings.check()?;
         let body = serde_json::to_string(&settings).expect("settings have only string keys");
         if let PutIf::Stored(_) = registry.put_if(KIND, queue, &body, version).await? {
             return Ok(settings);

@@ -3,10 +3,11 @@
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
-use crate::job::{Due, Job, Payload, State};
-use crate::ports::{Counts, Holding, Lease, Retention, Tally, Window};
+use crate::job::{Due, Job, Payload, State, check_lease};
+use crate::ports::{Counts, Holding, Lease, Limits, Rate, Retention, Tally, Window};
 use crate::retry::Retry;
 use crate::rules::Failure;
+use crate::target::Target;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,12 +72,12 @@ pub enum From {
     /// The most urgent due ones of these queues, in strict order.
     Queues(Vec<Arc<str>>),
     /// Particular jobs, as far as they are due.
-    Jobs(Vec<Target>),
+    Jobs(Vec<JobRef>),
 }
 
 /// A job, and optionally the version that it must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
+pub struct JobRef {
     /// Which job.
     pub id: JobId,
     /// Only in this version.
@@ -84,7 +85,7 @@ pub struct Target {
     pub version: Option<u64>,
 }
 
-impl std::convert::From<JobId> for Target {
+impl std::convert::From<JobId> for JobRef {
     fn from(id: JobId) -> Self {
         Self { id, version: None }
     }
@@ -258,10 +259,43 @@ pub type BulkCounts = BTreeMap<&'static str, u64>;
 pub struct QueueSettings {
     /// Whether nothing is handed out.
     pub paused: bool,
+    /// Until when, where it is paused for a while.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Millis>,
     /// The retry rule of jobs without one.
     pub retry: Retry,
     /// The lease of jobs without one, in milliseconds.
     pub lease_ms: Option<u64>,
+    /// How many of its jobs run at once at most, over all workers; by default no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_running: Option<u32>,
+    /// How often its jobs are handed out at most, over all workers; by default no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Where its jobs are delivered, in place of waiting for workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+}
+
+impl QueueSettings {
+    /// Whether every part keeps its limits.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], naming the part.
+    pub fn check(&self) -> Result<(), Error> {
+        self.retry.check()?;
+        self.lease_ms.map_or(Ok(()), check_lease)?;
+        if self.max_running == Some(0) {
+            return Err(Error::invalid("max_running", "1 or more (to hand out nothing, pause the queue)", 0));
+        }
+        self.rate.as_ref().map_or(Ok(()), Rate::check)?;
+        self.target.as_ref().map_or(Ok(()), Target::check)
+    }
+
+    /// What the broker keeps of them.
+    pub fn limits(&self) -> Limits {
+        Limits { paused: self.paused, max_running: self.max_running, rate: self.rate }
+    }
 }
 
 /// A queue.

@@ -11,6 +11,7 @@ mod broker;
 mod edit;
 mod inbox;
 mod ledger;
+mod limits;
 mod locks;
 mod registry;
 
@@ -24,5 +25,6 @@ pub use ledger::{
     ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, INBOX_BYTES_MAX, LOADED, LeaseNote, Ledger, Note, Page,
     Recorded, Retention, Selector, Tally, bucket,
 };
+pub use limits::{Flow, Limits, Rate};
 pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
 pub use registry::{Document, PutIf, Registry};

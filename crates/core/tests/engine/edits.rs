@@ -1,7 +1,7 @@
 //! Cancel, update, retry, delete; one by one and in bulk; near and beyond the horizon.
 
 use super::fixture::{Bench, job, pass};
-use duetime_core::engine::{BulkAction, CancelOutcome, Outcome, Patch, Query, Target};
+use duetime_core::engine::{BulkAction, CancelOutcome, JobRef, Outcome, Patch, Query};
 use duetime_core::ports::Ledger;
 use duetime_core::rules::Failure;
 use duetime_core::{Due, Error, NewJob, State};
@@ -49,7 +49,7 @@ async fn a_changed_version_stops_a_conditional_change() {
     let bench = Bench::new().await;
     for due in [Due::After(60_000), Due::After(FAR_MS)] {
         let pushed = bench.push(NewJob { due, ..job() }).await;
-        let right = Target { id: pushed.id, version: Some(pushed.version) };
+        let right = JobRef { id: pushed.id, version: Some(pushed.version) };
         let updated = bench.engine.update(right, Patch { priority: Some(1), ..Patch::default() }).await.unwrap();
         assert_eq!((updated.priority, updated.version > pushed.version), (1, true));
         let cancel = bench.engine.cancel(vec![right]).await.pop().unwrap();
@@ -62,7 +62,7 @@ async fn a_changed_version_stops_a_conditional_change() {
 async fn a_job_can_be_moved_over_the_horizon_and_back() {
     let bench = Bench::new().await;
     let pushed = bench.push(NewJob { due: Due::After(60_000), ..job() }).await;
-    let target = Target::from(pushed.id);
+    let target = JobRef::from(pushed.id);
     let to = |due| Patch { due: Some(due), ..Patch::default() };
     bench.engine.update(target, to(Due::After(FAR_MS))).await.unwrap();
     pass(Duration::from_secs(120)).await;

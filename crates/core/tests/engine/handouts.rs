@@ -1,7 +1,7 @@
 //! Waiting, waking, taking.
 
 use super::fixture::{Bench, job, pass, request};
-use duetime_core::engine::{From, Query, TakeRequest, Target};
+use duetime_core::engine::{From, JobRef, Query, TakeRequest};
 use duetime_core::{Due, Error, NewJob, State};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -154,7 +154,7 @@ async fn a_take_finishes_what_it_hands_out() {
     take.due_to = Some(bench.engine.now() + 1);
     assert_eq!(bench.engine.take(take.clone()).await.unwrap_err().code(), "invalid");
 
-    let stale = Target { id: early.id, version: Some(early.version + 1) };
+    let stale = JobRef { id: early.id, version: Some(early.version + 1) };
     let named = TakeRequest { from: From::Jobs(vec![stale]), due_from: None, due_to: None, ..take };
     let handout = bench.engine.take(named).await.unwrap();
     assert!(handout.leases.is_empty());

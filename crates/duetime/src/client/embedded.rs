@@ -7,8 +7,8 @@ use super::pushes::only;
 use crate::error::{Answers, Error, answers};
 use crate::push::Pushed;
 use duetime_core::engine::{
-    self, BulkAction, BulkCounts, CancelOutcome, Extension, Handout, Health, Imported, Listed, LockList, LockRequest,
-    Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, Stores, TakeRequest, Target,
+    self, BulkAction, BulkCounts, CancelOutcome, Extension, Handout, Health, Imported, JobRef, Listed, LockList,
+    LockRequest, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, Stores, TakeRequest,
 };
 use duetime_core::ports::{Grant, Holding, Released};
 use duetime_core::{Engine, Error as CoreError, Job, JobId, NewJob, Receipt};
@@ -106,23 +106,23 @@ impl Embedded {
         Ok(self.call(|engine| async move { engine.find(&query, cursor.as_deref(), limit).await }).await??)
     }
 
-    pub(super) async fn cancel(&self, target: Target) -> Result<CancelOutcome, Error> {
+    pub(super) async fn cancel(&self, target: JobRef) -> Result<CancelOutcome, Error> {
         only(answers(self.call(|engine| async move { engine.cancel(vec![target]).await }).await?))
     }
 
-    pub(super) async fn update(&self, target: Target, patch: Patch) -> Result<Job, Error> {
+    pub(super) async fn update(&self, target: JobRef, patch: Patch) -> Result<Job, Error> {
         Ok(self.call(|engine| async move { engine.update(target, patch).await }).await??)
     }
 
-    pub(super) async fn run(&self, target: Target) -> Result<Job, Error> {
+    pub(super) async fn run(&self, target: JobRef) -> Result<Job, Error> {
         Ok(self.call(|engine| async move { engine.run(target).await }).await??)
     }
 
-    pub(super) async fn retry(&self, target: Target) -> Result<Job, Error> {
+    pub(super) async fn retry(&self, target: JobRef) -> Result<Job, Error> {
         only(answers(self.call(|engine| async move { engine.retry(vec![target]).await }).await?))
     }
 
-    pub(super) async fn delete(&self, target: Target) -> Result<(), Error> {
+    pub(super) async fn delete(&self, target: JobRef) -> Result<(), Error> {
         only(answers(self.call(|engine| async move { engine.delete(vec![target]).await }).await?))
     }
 

@@ -3,7 +3,7 @@
 use super::{Client, forward};
 use crate::error::Error;
 use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Health, Listed, Patch, Query, QueueSettings, QueueStatus, Target,
+    BulkAction, BulkCounts, CancelOutcome, Health, JobRef, Listed, Patch, Query, QueueSettings, QueueStatus,
 };
 use duetime_core::limits::PAGE_JOBS_MAX;
 use duetime_core::ports::Window;
@@ -53,11 +53,11 @@ impl Client {
         Ok(jobs)
     }
 
-    /// Cancels a job; with a [`Target`] that names a version, only where it has not changed since.
+    /// Cancels a job; with a [`JobRef`] that names a version, only where it has not changed since.
     ///
     /// # Errors
     /// [`NotFound`](duetime_core::Error::NotFound), [`VersionMismatch`](duetime_core::Error::VersionMismatch).
-    pub async fn cancel(&self, target: impl Into<Target>) -> Result<CancelOutcome, Error> {
+    pub async fn cancel(&self, target: impl Into<JobRef>) -> Result<CancelOutcome, Error> {
         forward!(self.cancel(target.into()))
     }
 
@@ -75,7 +75,7 @@ impl Client {
     /// # Errors
     /// As [`cancel`](Self::cancel); [`Running`](duetime_core::Error::Running),
     /// [`Finished`](duetime_core::Error::Finished).
-    pub async fn update(&self, target: impl Into<Target>, patch: Patch) -> Result<Job, Error> {
+    pub async fn update(&self, target: impl Into<JobRef>, patch: Patch) -> Result<Job, Error> {
         forward!(self.update(target.into(), patch))
     }
 
@@ -83,7 +83,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`update`](Self::update).
-    pub async fn reschedule(&self, target: impl Into<Target>, due: Due) -> Result<Job, Error> {
+    pub async fn reschedule(&self, target: impl Into<JobRef>, due: Due) -> Result<Job, Error> {
         self.update(target, Patch { due: Some(due), ..Patch::default() }).await
     }
 
@@ -91,7 +91,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`update`](Self::update).
-    pub async fn run(&self, target: impl Into<Target>) -> Result<Job, Error> {
+    pub async fn run(&self, target: impl Into<JobRef>) -> Result<Job, Error> {
         forward!(self.run(target.into()))
     }
 
@@ -100,7 +100,7 @@ impl Client {
     /// # Errors
     /// [`Live`](duetime_core::Error::Live), [`KeyConflict`](duetime_core::Error::KeyConflict), and as
     /// [`cancel`](Self::cancel).
-    pub async fn retry(&self, target: impl Into<Target>) -> Result<Job, Error> {
+    pub async fn retry(&self, target: impl Into<JobRef>) -> Result<Job, Error> {
         forward!(self.retry(target.into()))
     }
 
@@ -108,7 +108,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Running`](duetime_core::Error::Running), and as [`cancel`](Self::cancel).
-    pub async fn delete(&self, target: impl Into<Target>) -> Result<(), Error> {
+    pub async fn delete(&self, target: impl Into<JobRef>) -> Result<(), Error> {
         forward!(self.delete(target.into()))
     }
 

@@ -2,7 +2,7 @@
 
 use super::text::shared;
 use super::{Instant, JobBody, LeaseBody, Object, Problem, Span, Text};
-use duetime_core::engine::{self, From as Source, ReserveRequest, TakeRequest, Target};
+use duetime_core::engine::{self, From as Source, JobRef, ReserveRequest, TakeRequest};
 use duetime_core::limits::TAKE_JOBS_DEFAULT;
 use duetime_core::{Error, JobId, Millis};
 use serde::{Deserialize, Serialize};
@@ -29,13 +29,13 @@ pub struct Reserve {
     pub queues: Option<Vec<Text>>,
     /// These jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub jobs: Option<Vec<Object<TargetBody>>>,
+    pub jobs: Option<Vec<Object<JobRefBody>>>,
 }
 
 /// A job, and optionally the version that it must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TargetBody {
+pub struct JobRefBody {
     /// Which job.
     pub id: JobId,
     /// Only in this version.
@@ -43,8 +43,8 @@ pub struct TargetBody {
     pub version: Option<u64>,
 }
 
-impl From<Target> for TargetBody {
-    fn from(target: Target) -> Self {
+impl From<JobRef> for JobRefBody {
+    fn from(target: JobRef) -> Self {
         Self { id: target.id, version: target.version }
     }
 }
@@ -53,11 +53,11 @@ impl From<Target> for TargetBody {
 fn source(
     queue: Option<Arc<str>>,
     queues: Option<Vec<Text>>,
-    jobs: Option<Vec<Object<TargetBody>>>,
+    jobs: Option<Vec<Object<JobRefBody>>>,
 ) -> Result<Source, Error> {
     match (queue, queues, jobs) {
         (_, None, Some(jobs)) => {
-            let target = |Object(body): Object<TargetBody>| Target { id: body.id, version: body.version };
+            let target = |Object(body): Object<JobRefBody>| JobRef { id: body.id, version: body.version };
             Ok(Source::Jobs(jobs.into_iter().map(target).collect()))
         }
         (None, Some(queues), None) => Ok(Source::Queues(shared(queues))),
@@ -75,7 +75,7 @@ fn count(from: &Source, by_default: usize) -> usize {
     }
 }
 
-fn show_source(from: &Source) -> (Option<Vec<Text>>, Option<Vec<Object<TargetBody>>>) {
+fn show_source(from: &Source) -> (Option<Vec<Text>>, Option<Vec<Object<JobRefBody>>>) {
     match from {
         Source::Queues(queues) => (Some(queues.iter().cloned().map(Text).collect()), None),
         Source::Jobs(jobs) => (None, Some(jobs.iter().map(|&target| Object(target.into())).collect())),
@@ -132,7 +132,7 @@ pub struct Take {
     pub request_id: Option<Text>,
     /// These jobs, in place of a window.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub jobs: Option<Vec<Object<TargetBody>>>,
+    pub jobs: Option<Vec<Object<JobRefBody>>>,
 }
 
 impl Take {

@@ -30,7 +30,7 @@ pub use duetime_core::wire::{Backoff, Exponential, Fixed, Object, Rule, Span};
 pub use answer::Answer;
 pub use bytes::{Base64, bytes_of, show_bytes};
 pub use counts::Counts;
-pub use handout::{Handout, Reserve, Take, Taken, TargetBody};
+pub use handout::{Handout, JobRefBody, Reserve, Take, Taken};
 pub use health::Health;
 pub use instant::Instant;
 pub use job::{Attempt, JobBody, Page};

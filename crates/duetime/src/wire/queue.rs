@@ -2,8 +2,8 @@
 
 use super::{Backoff, Instant, Rule, Span, Text};
 use duetime_core::engine::{QueueSettings, QueueStatus};
-use duetime_core::ports::{Counts, Tally};
-use duetime_core::{Retry, WhenExhausted};
+use duetime_core::ports::{Counts, Rate, Tally};
+use duetime_core::{Retry, Target, WhenExhausted};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 
@@ -29,21 +29,39 @@ pub struct Settings {
     /// The lease of jobs without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
+    /// How many run at once at most, over all workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_running: Option<u32>,
+    /// How often one is handed out at most, over all workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Where jobs are delivered, in place of waiting for workers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
 }
 
 impl From<&QueueSettings> for Settings {
     fn from(settings: &QueueSettings) -> Self {
         let Rule { retry, max_attempts, max_age, max_crashes, when_exhausted } = Rule::from(&settings.retry);
-        let lease = settings.lease_ms.map(Span);
-        Self { retry, max_attempts, max_age, max_crashes, when_exhausted, lease }
+        let QueueSettings { lease_ms, max_running, rate, target, .. } = settings.clone();
+        let lease = lease_ms.map(Span);
+        Self { retry, max_attempts, max_age, max_crashes, when_exhausted, lease, max_running, rate, target }
     }
 }
 
 impl Settings {
-    fn into_core(self, paused: bool) -> QueueSettings {
-        let Self { retry, max_attempts, max_age, max_crashes, when_exhausted, lease } = self;
+    fn into_core(self, paused: bool, paused_until: Option<Instant>) -> QueueSettings {
+        let Self { retry, max_attempts, max_age, max_crashes, when_exhausted, lease, max_running, rate, target } = self;
         let rule = Rule { retry, max_attempts, max_age, max_crashes, when_exhausted };
-        QueueSettings { paused, retry: Retry::from(rule), lease_ms: lease.map(|span| span.0) }
+        QueueSettings {
+            paused,
+            paused_until: paused_until.map(|instant| instant.0),
+            retry: Retry::from(rule),
+            lease_ms: lease.map(|span| span.0),
+            max_running,
+            rate,
+            target,
+        }
     }
 }
 
@@ -69,6 +87,15 @@ pub struct SettingsBody {
     /// See [`Settings::lease`].
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub lease: Option<Option<Span>>,
+    /// See [`Settings::max_running`].
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub max_running: Option<Option<u32>>,
+    /// See [`Settings::rate`].
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Option<Rate>>,
+    /// See [`Settings::target`].
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub target: Option<Option<Target>>,
 }
 
 /// Tells `null` from a field that is missing.
@@ -87,8 +114,11 @@ impl SettingsBody {
             max_crashes: self.max_crashes.unwrap_or(old.max_crashes),
             when_exhausted: self.when_exhausted.unwrap_or(old.when_exhausted),
             lease: self.lease.unwrap_or(old.lease),
+            max_running: self.max_running.unwrap_or(old.max_running),
+            rate: self.rate.unwrap_or(old.rate),
+            target: self.target.unwrap_or(old.target),
         };
-        new.into_core(settings.paused)
+        new.into_core(settings.paused, settings.paused_until.map(Instant))
     }
 }
 
@@ -103,6 +133,9 @@ impl From<&QueueSettings> for SettingsBody {
             max_crashes: Some(settings.max_crashes),
             when_exhausted: Some(settings.when_exhausted),
             lease: Some(settings.lease),
+            max_running: Some(settings.max_running),
+            rate: Some(settings.rate),
+            target: Some(settings.target),
         }
     }
 }
@@ -114,6 +147,9 @@ pub struct Configured {
     pub queue: Text,
     /// Whether nothing is handed out.
     pub paused: bool,
+    /// Until when, where it is paused for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Instant>,
     /// What is set.
     pub settings: Settings,
 }
@@ -121,13 +157,14 @@ pub struct Configured {
 impl Configured {
     /// What is shown of settings.
     pub fn new(queue: Arc<str>, settings: &QueueSettings) -> Self {
-        Self { queue: Text(queue), paused: settings.paused, settings: settings.into() }
+        let paused_until = settings.paused_until.map(Instant);
+        Self { queue: Text(queue), paused: settings.paused, paused_until, settings: settings.into() }
     }
 }
 
 impl From<Configured> for QueueSettings {
     fn from(configured: Configured) -> Self {
-        configured.settings.into_core(configured.paused)
+        configured.settings.into_core(configured.paused, configured.paused_until)
     }
 }
 
@@ -138,6 +175,9 @@ pub struct Queue {
     pub queue: Text,
     /// Whether nothing is handed out.
     pub paused: bool,
+    /// Until when, where it is paused for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Instant>,
     /// Jobs due in the future.
     pub scheduled: u64,
     /// Jobs due now.
@@ -164,6 +204,7 @@ impl From<&QueueStatus> for Queue {
         Self {
             queue: Text(queue.clone()),
             paused: settings.paused,
+            paused_until: settings.paused_until.map(Instant),
             scheduled: counts.scheduled,
             ready: counts.ready,
             running: counts.running,
@@ -179,13 +220,14 @@ impl From<&QueueStatus> for Queue {
 
 impl From<Queue> for QueueStatus {
     fn from(queue: Queue) -> Self {
-        let Queue { scheduled, ready, running, pending, succeeded, failed, cancelled, paused, .. } = queue;
+        let Queue { scheduled, ready, running, pending, succeeded, failed, cancelled, paused, paused_until, .. } =
+            queue;
         let oldest_due = queue.oldest_due_at.map(|instant| instant.0);
         Self {
             queue: queue.queue.0,
             counts: Counts { scheduled, ready, running, oldest_due, paused },
             tally: Tally { pending, succeeded, failed, cancelled },
-            settings: queue.settings.into_core(paused),
+            settings: queue.settings.into_core(paused, paused_until),
         }
     }
 }

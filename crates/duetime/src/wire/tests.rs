@@ -1,7 +1,7 @@
 //! The bodies as documented, and every refusal.
 
 use super::*;
-use duetime_core::engine::{self, Outcome, PushOutcome, Query, QueueSettings, ReserveRequest, Settlement, Target};
+use duetime_core::engine::{self, JobRef, Outcome, PushOutcome, Query, QueueSettings, ReserveRequest, Settlement};
 use duetime_core::ports::Lease;
 use duetime_core::rules::Failure;
 use duetime_core::{
@@ -211,7 +211,7 @@ fn the_documented_reserve_reads() {
 
 #[test]
 fn a_reserve_says_once_from_where() {
-    let target = Target { id: id(), version: Some(3) };
+    let target = JobRef { id: id(), version: Some(3) };
     let named = r#"{"jobs":[{"id":"1834902384928391168","version":3}],"request_id":"r"}"#;
     for queue in [None, Some(Arc::from("orders"))] {
         let request: ReserveRequest = read::<Reserve>(named).into_request(queue).unwrap();

@@ -2,8 +2,8 @@
 
 use super::{Remind, ended, push, queue};
 use duetime::{
-    Client, Due, KeyUntil, NewJob, OnConflict, Outcome, PushOutcome, Query, QueueSettings, ReserveRequest, Retry,
-    Source, Stage, State, TakeRequest, Target, Window,
+    Client, Due, JobRef, KeyUntil, NewJob, OnConflict, Outcome, PushOutcome, Query, QueueSettings, ReserveRequest,
+    Retry, Source, Stage, State, TakeRequest, Window,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,10 +147,10 @@ pub(crate) async fn jobs_are_changed_on_their_condition(client: Client) {
     let queue = queue();
     let id = push(&client, &queue, 1).await;
     let job = client.get(id).await.unwrap();
-    let stale = Target { id, version: Some(job.version - 1) };
+    let stale = JobRef { id, version: Some(job.version - 1) };
     assert_eq!(client.reschedule(stale, Due::After(1_000)).await.unwrap_err().code(), "version_mismatch");
     assert_eq!(client.cancel(stale).await.unwrap_err().code(), "version_mismatch");
-    let current = Target { id, version: Some(job.version) };
+    let current = JobRef { id, version: Some(job.version) };
     let moved = client.reschedule(current, Due::After(3_600_000)).await.unwrap();
     assert!(moved.due_at > job.due_at && moved.version > job.version);
     let due = client.run(id).await.unwrap();

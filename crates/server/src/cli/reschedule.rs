@@ -7,7 +7,7 @@ use super::target::Target;
 use super::time::{now, relative};
 use duetime::wire::JobBody;
 use duetime_core::JobId;
-use duetime_core::engine::Target as Job;
+use duetime_core::engine::JobRef as Job;
 
 /// Make a waiting job due at another time.
 #[derive(Debug, clap::Args)]

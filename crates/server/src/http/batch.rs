@@ -102,10 +102,10 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use duetime::wire::TargetBody;
+    use duetime::wire::JobRefBody;
 
     fn numbers(text: &str) -> Result<Batch<u64>, Problem> {
-        read(text, |body: TargetBody| match body.id.get() {
+        read(text, |body: JobRefBody| match body.id.get() {
             9 => Err(Error::invalid("id", "not 9", 9)),
             number => Ok(number),
         })

@@ -3,21 +3,21 @@
 use super::problem::Problem;
 use axum::http::HeaderMap;
 use axum::http::header::IF_MATCH;
-use duetime_core::engine::Target;
+use duetime_core::engine::JobRef;
 use duetime_core::{Error, JobId};
 
 /// The job, in the version that `If-Match` names; without the header, or with `*`, in any.
-pub(super) fn target(id: JobId, headers: &HeaderMap) -> Result<Target, Problem> {
+pub(super) fn target(id: JobId, headers: &HeaderMap) -> Result<JobRef, Problem> {
     let mut values = headers.get_all(IF_MATCH).iter();
-    let Some(value) = values.next() else { return Ok(Target::from(id)) };
+    let Some(value) = values.next() else { return Ok(JobRef::from(id)) };
     let text = value.to_str().unwrap_or_default().trim();
     if text == "*" && values.next().is_none() {
-        return Ok(Target::from(id));
+        return Ok(JobRef::from(id));
     }
     let version = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let version = version.filter(|text| text.bytes().all(|b| b.is_ascii_digit())).and_then(|text| text.parse().ok());
     match (version, values.next()) {
-        (Some(version), None) => Ok(Target { id, version: Some(version) }),
+        (Some(version), None) => Ok(JobRef { id, version: Some(version) }),
         _ => Err(Error::invalid("If-Match", "one ETag, such as \"1795168800250\" in quotes, or *", text).into()),
     }
 }

@@ -87,7 +87,7 @@ impl Filler {
         self.client.cancel(asked.id).await.unwrap();
 
         let retry = Retry { backoff: Some(Backoff::Steps(vec![1_000, 5_000])), ..Retry::default() };
-        let settings = QueueSettings { paused: true, retry, lease_ms: Some(45_000) };
+        let settings = QueueSettings { paused: true, retry, lease_ms: Some(45_000), ..QueueSettings::default() };
         self.client.configure("orders", settings).await.unwrap();
         self.client.close().await.unwrap();
         2

@@ -2,7 +2,7 @@
 
 use super::database::Database;
 use super::{LIMIT, Server, blocking};
-use duetime::{Query, State, Target};
+use duetime::{JobRef, Query, State};
 use duetime_store::testing::RedisServer;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -80,7 +80,7 @@ async fn refunds(database: Database) {
             // The rule has it wait for 15 s; an operator does not.
             for job in jobs.iter().filter(|job| job.is_pending() && job.attempt > 0) {
                 assert_eq!(job.due_at - job.updated_at, 15_000, "the first two steps are 15 s each");
-                server.client.run(Target::from(job.id)).await.unwrap();
+                server.client.run(JobRef::from(job.id)).await.unwrap();
             }
         }
     };

@@ -3,7 +3,7 @@
 use super::history::{Asked, At, History, Shared};
 use crate::clock::Clock;
 use crate::engine::{
-    BulkAction, CancelOutcome, Engine, From, Outcome, Patch, PushOutcome, Query, ReserveRequest, TakeRequest, Target,
+    BulkAction, CancelOutcome, Engine, From, JobRef, Outcome, Patch, PushOutcome, Query, ReserveRequest, TakeRequest,
 };
 use crate::id::JobId;
 use crate::job::{Due, KeyUntil, NewJob, OnConflict, State};
@@ -197,7 +197,7 @@ impl Actor {
             if ids.is_empty() {
                 continue;
             }
-            let target = Target::from(*self.random.of(&ids));
+            let target = JobRef::from(*self.random.of(&ids));
             match self.random.within(0..100) {
                 0..25 => self.cancel(target).await,
                 25..45 => self.update(target).await,
@@ -239,7 +239,7 @@ impl Actor {
         }
     }
 
-    async fn cancel(&mut self, target: Target) {
+    async fn cancel(&mut self, target: JobRef) {
         let asked = self.asked(target.id);
         let answer = self.engine.cancel(vec![target]).await.pop();
         if let Some(Ok(CancelOutcome::Cancelled)) = answer {
@@ -248,7 +248,7 @@ impl Actor {
         }
     }
 
-    async fn update(&mut self, target: Target) {
+    async fn update(&mut self, target: JobRef) {
         self.history().touched(target.id, false, false);
         let due = Due::After(self.random.within(0..self.pace.changed));
         let payload: [u8; 8] = self.random.any().to_be_bytes();

@@ -8,8 +8,8 @@ use crate::push::Pushed;
 use crate::request_id;
 use crate::wire;
 use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, Listed, Options,
-    Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest, Target,
+    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, JobRef, Listed,
+    Options, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
 };
 use duetime_core::ports::Lease;
 use duetime_core::{Job, JobId, NewJob, OnConflict, Receipt, name};
@@ -203,25 +203,25 @@ impl Remote {
         Ok(Listed::try_from(reply.read::<wire::Page<'_>>()?)?)
     }
 
-    pub(super) async fn cancel(&self, target: Target) -> Result<CancelOutcome, Error> {
+    pub(super) async fn cancel(&self, target: JobRef) -> Result<CancelOutcome, Error> {
         let call = Call::post(format!("/v1/jobs/{}/cancel", target.id)).version(target.version);
         Ok(self.transport.send(call).await?.read::<wire::Cancelled>()?.outcome)
     }
 
-    pub(super) async fn update(&self, target: Target, patch: Patch) -> Result<Job, Error> {
+    pub(super) async fn update(&self, target: JobRef, patch: Patch) -> Result<Job, Error> {
         let call = Call::new(Method::PATCH, format!("/v1/jobs/{}", target.id)).version(target.version);
         self.shown(call.json(&wire::Patch::from(&patch))?).await
     }
 
-    pub(super) async fn run(&self, target: Target) -> Result<Job, Error> {
+    pub(super) async fn run(&self, target: JobRef) -> Result<Job, Error> {
         self.shown(Call::post(format!("/v1/jobs/{}/run", target.id)).version(target.version)).await
     }
 
-    pub(super) async fn retry(&self, target: Target) -> Result<Job, Error> {
+    pub(super) async fn retry(&self, target: JobRef) -> Result<Job, Error> {
         self.shown(Call::post(format!("/v1/jobs/{}/retry", target.id)).version(target.version)).await
     }
 
-    pub(super) async fn delete(&self, target: Target) -> Result<(), Error> {
+    pub(super) async fn delete(&self, target: JobRef) -> Result<(), Error> {
         let call = Call::new(Method::DELETE, format!("/v1/jobs/{}", target.id)).version(target.version);
         self.transport.send(call).await?.done()
     }

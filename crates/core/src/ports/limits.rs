@@ -1,0 +1,145 @@
+//! What limits the handing out of a queue's jobs.
+
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::limits::{RATE_MAX, RATE_MIN};
+use serde::{Deserialize, Serialize};
+
+/// What limits the handing out of a queue's jobs, over all who reserve from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Limits {
+    /// Whether nothing is handed out.
+    pub paused: bool,
+    /// How many run at once at most.
+    pub max_running: Option<u32>,
+    /// How often one is handed out at most.
+    pub rate: Option<Rate>,
+}
+
+/// So many a second in the long run, and no more than `burst` at once after a rest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    /// Jobs a second, 0.001 to 1,000,000.
+    pub per_second: f64,
+    /// Jobs at once; by default those of a tenth of a second, and at least 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
+}
+
+impl Rate {
+    /// Whether it keeps its limits.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn check(&self) -> Result<(), Error> {
+        if !(RATE_MIN..=RATE_MAX).contains(&self.per_second) {
+            let expected = format!("between {RATE_MIN} and {RATE_MAX}");
+            return Err(Error::invalid("rate.per_second", expected, self.per_second));
+        }
+        if self.burst == Some(0) {
+            return Err(Error::invalid("rate.burst", "1 or more", 0));
+        }
+        Ok(())
+    }
+
+    /// Microseconds from one job to the next.
+    pub fn period(&self) -> f64 {
+        1_000_000.0 / self.per_second
+    }
+
+    /// How many may come at once.
+    pub fn burst(&self) -> u32 {
+        self.burst.unwrap_or((self.per_second / 10.0) as u32).max(1)
+    }
+}
+
+/// What a [`Rate`] has let through: the generic cell rate algorithm (ITU-T I.371), in microseconds. A memory of one
+/// number: the instant at which all that was let through would have been, had it come evenly.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Flow(f64);
+
+impl Flow {
+    /// How many may pass at this instant, and from which on there is one more, in milliseconds.
+    pub fn room(&self, rate: &Rate, now: Millis) -> (usize, Millis) {
+        let (now, period, burst) = (now as f64 * 1_000.0, rate.period(), f64::from(rate.burst()));
+        let ahead = self.ahead(rate, now) / period;
+        // Sums of fractions are a little too high or too low.
+        let room = (burst - ahead + 1e-3).floor();
+        let next = now + period * (ahead + room + 1.0 - burst);
+        (room as usize, (next / 1_000.0).ceil() as Millis)
+    }
+
+    /// So many pass.
+    pub fn pass(&mut self, count: usize, rate: &Rate, now: Millis) {
+        let now = now as f64 * 1_000.0;
+        self.0 = now + self.ahead(rate, now) + rate.period() * count as f64;
+    }
+
+    /// How far it is ahead of the clock: never more than a whole burst, or a clock that was set back would hold all up.
+    fn ahead(&self, rate: &Rate, now: f64) -> f64 {
+        (self.0 - now).clamp(0.0, rate.period() * f64::from(rate.burst()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate { per_second: 100.0, burst: Some(3) };
+
+    #[test]
+    fn a_burst_passes_and_then_one_a_period() {
+        let mut flow = Flow::default();
+        assert_eq!(flow.room(&RATE, 1_000).0, 3);
+        flow.pass(3, &RATE, 1_000);
+        assert_eq!(flow.room(&RATE, 1_000), (0, 1_010));
+        assert_eq!(flow.room(&RATE, 1_009), (0, 1_010));
+        assert_eq!(flow.room(&RATE, 1_010), (1, 1_020));
+        flow.pass(1, &RATE, 1_010);
+        assert_eq!(flow.room(&RATE, 1_010), (0, 1_020));
+        assert_eq!(flow.room(&RATE, 1_030).0, 2);
+        assert_eq!(flow.room(&RATE, 9_000).0, 3);
+    }
+
+    #[test]
+    fn a_clock_set_back_holds_nothing_up() {
+        let mut flow = Flow::default();
+        flow.pass(3, &RATE, 1_000_000);
+        assert_eq!(flow.room(&RATE, 5_000), (0, 5_010));
+        flow.pass(0, &RATE, 5_000);
+        assert_eq!(flow.room(&RATE, 5_030).0, 3);
+    }
+
+    #[test]
+    fn the_rate_holds_in_the_long_run() {
+        for (per_second, burst) in [(100.0, None), (0.5, None), (3.0, Some(1)), (7_777.0, Some(50)), (250_000.0, None)]
+        {
+            let rate = Rate { per_second, burst };
+            rate.check().unwrap();
+            let (mut flow, mut passed) = (Flow::default(), 0);
+            let mut now = 1_000_000;
+            while now < 1_060_000 {
+                let (room, next) = flow.room(&rate, now);
+                flow.pass(room, &rate, now);
+                passed += room;
+                assert!(next >= now, "{rate:?}");
+                now = next.max(now + 1);
+            }
+            let expected = per_second * 60.0 + f64::from(rate.burst());
+            assert!((passed as f64 - expected).abs() <= expected * 0.01 + 1.0, "{rate:?}: {passed}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rate_is_refused() {
+        for rate in [
+            Rate { per_second: 0.0, burst: None },
+            Rate { per_second: f64::NAN, burst: None },
+            Rate { per_second: 2e6, burst: None },
+            Rate { per_second: 1.0, burst: Some(0) },
+        ] {
+            assert_eq!(rate.check().unwrap_err().code(), "invalid", "{rate:?}");
+        }
+    }
+}
