@@ -11,6 +11,7 @@ mod filter;
 mod get;
 mod group;
 mod import;
+mod job_args;
 mod line;
 mod list;
 mod lock;
@@ -25,6 +26,7 @@ mod queues;
 mod reschedule;
 mod retry;
 mod retry_rule;
+mod schedules;
 mod stdin;
 mod take;
 mod target;
@@ -54,6 +56,7 @@ enum Command {
     Reschedule(reschedule::Args),
     Retry(retry::Args),
     Queues(queues::Args),
+    Schedules(Box<schedules::Args>),
     Peek(peek::Args),
     Take(take::Args),
     Work(work::Args),
@@ -101,6 +104,7 @@ async fn run(command: Command) -> exit::Result {
         Command::Reschedule(args) => reschedule::run(args).await,
         Command::Retry(args) => retry::run(args).await,
         Command::Queues(args) => queues::run(args).await,
+        Command::Schedules(args) => schedules::run(*args).await,
         Command::Peek(args) => peek::run(args).await,
         Command::Take(args) => take::run(args).await,
         Command::Work(args) => work::run(args).await,

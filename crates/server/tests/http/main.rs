@@ -13,6 +13,7 @@ mod protocol;
 mod push;
 mod queues;
 mod refusals;
+mod schedules;
 mod server;
 mod start;
 mod stop;
