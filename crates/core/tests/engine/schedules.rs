@@ -309,8 +309,7 @@ async fn five_servers_push_one_job_a_tick_whoever_is_killed() {
                 }
                 Some(node) if random.percent(3) => {
                     let when = *random.of(&[When::Before, When::After]);
-                    let verb: &'static str = *random.of(&VERBS);
-                    node.life.die_at(verb, when);
+                    node.life.die_at(random.of::<&'static str>(&VERBS), when);
                 }
                 None if random.percent(10) => *place = Some(world.node(Life::random(random.any(), None)).await),
                 _ => {}

@@ -30,7 +30,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result {
     let json = args.target.json;
     let target = args.target.clone();
-    let job = job(args)?;
+    let job = job(&args)?;
     target
         .with_new(async |client| {
             let pushed = client.push_all(vec![job]).await?.pop();
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: Args) -> Result {
         .await
 }
 
-fn job(args: Args) -> Result<NewJob> {
+fn job(args: &Args) -> Result<NewJob> {
     let job = args.job.job(&args.payload)?;
     Ok(NewJob { due: args.when.due().unwrap_or_default(), ..job })
 }
