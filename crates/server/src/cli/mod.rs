@@ -3,6 +3,7 @@
 mod backup;
 mod bench;
 mod cancel;
+mod delete;
 mod demo;
 mod due;
 mod exit;
@@ -55,6 +56,7 @@ enum Command {
     Cancel(cancel::Args),
     Reschedule(reschedule::Args),
     Retry(retry::Args),
+    Delete(delete::Args),
     Queues(queues::Args),
     Schedules(Box<schedules::Args>),
     Peek(peek::Args),
@@ -103,6 +105,7 @@ async fn run(command: Command) -> exit::Result {
         Command::Cancel(args) => cancel::run(args).await,
         Command::Reschedule(args) => reschedule::run(args).await,
         Command::Retry(args) => retry::run(args).await,
+        Command::Delete(args) => delete::run(args).await,
         Command::Queues(args) => queues::run(args).await,
         Command::Schedules(args) => schedules::run(*args).await,
         Command::Peek(args) => peek::run(args).await,
