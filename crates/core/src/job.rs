@@ -5,7 +5,10 @@ use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
 use crate::name;
+use crate::progress::Progress;
 use crate::retry::Retry;
+use crate::target::Target;
+use crate::trace;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -168,12 +171,18 @@ pub struct Job {
     pub key_until: KeyUntil,
     /// Its labels.
     pub tags: Arc<[Arc<str>]>,
+    /// Where it is delivered in place of its queue's target.
+    pub target: Option<Arc<Target>>,
+    /// The trace that it belongs to: a W3C `traceparent`.
+    pub trace: Option<Arc<str>>,
     /// What the last attempt or edit said.
     pub message: Option<Arc<str>>,
     /// The last 20 attempts that did not succeed, oldest first.
     pub errors: Vec<AttemptError>,
     /// What the handler answered.
     pub result: Option<Payload>,
+    /// How far its current attempt has come, or the last one had.
+    pub progress: Option<Arc<Progress>>,
     /// Grows with every change.
     pub version: u64,
     /// Grows with every lease; 0 before the first.
@@ -290,6 +299,10 @@ pub struct NewJob {
     pub retry: Option<Retry>,
     /// How long after its `due_at` it may still start, in milliseconds; by default for ever.
     pub expires_ms: Option<u64>,
+    /// Where it is delivered in place of its queue's target. Its queue must have one.
+    pub target: Option<Arc<Target>>,
+    /// The trace that it belongs to: a W3C `traceparent`.
+    pub trace: Option<Arc<str>>,
 }
 
 impl NewJob {
@@ -308,6 +321,8 @@ impl NewJob {
             lease_ms: None,
             retry: None,
             expires_ms: None,
+            target: None,
+            trace: None,
         }
     }
 
@@ -332,6 +347,8 @@ impl NewJob {
         if let Some(expires_ms) = self.expires_ms.filter(|&ms| ms > DELAY_MS_MAX) {
             return Err(Error::invalid("expires", "at most 10 years", format!("{expires_ms} ms")));
         }
+        self.target.as_ref().map_or(Ok(()), |target| target.check())?;
+        self.trace.as_ref().map_or(Ok(()), |trace| trace::check(trace))?;
         let due_at = self.due.resolve(now)?;
         Ok(Job {
             id,
@@ -350,9 +367,12 @@ impl NewJob {
             key: self.key.clone(),
             key_until: self.key_until,
             tags: if self.tags.is_empty() { Arc::default() } else { Arc::from(self.tags.as_slice()) },
+            target: self.target.clone(),
+            trace: self.trace.clone(),
             message: None,
             errors: Vec::new(),
             result: None,
+            progress: None,
             version: now.max(1),
             epoch: 0,
             lease_until: None,

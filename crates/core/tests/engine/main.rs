@@ -11,3 +11,4 @@ mod locks;
 mod restarts;
 mod shared;
 mod simulation;
+mod targets;

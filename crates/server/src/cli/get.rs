@@ -40,6 +40,8 @@ fn show(job: &Job, now: Millis) -> Result {
     line("priority", job.priority)?;
     optional("key", job.key.as_deref().map(safe))?;
     optional("tags", (!job.tags.is_empty()).then(|| safe(&job.tags.join(" "))))?;
+    optional("target", job.target.as_ref().map(|target| safe(&shown(target))))?;
+    optional("trace", job.trace.as_deref())?;
     optional("crashes", (job.crashes > 0).then_some(job.crashes))?;
     optional("cancel", job.cancel_asked.then_some("asked for; the worker has not stopped yet"))?;
     optional("leased until", job.lease_until.map(when))?;
@@ -54,6 +56,15 @@ fn show(job: &Job, now: Millis) -> Result {
     }
     line("payload", safe(&String::from_utf8_lossy(&job.payload)))?;
     optional("result", job.result.as_deref().map(|result| safe(&String::from_utf8_lossy(result))))
+}
+
+/// In a few words: headers may hold secrets.
+fn shown(target: &duetime_core::Target) -> String {
+    match target {
+        duetime_core::Target::Url(endpoint) => format!("{} {}", endpoint.method, endpoint.url),
+        duetime_core::Target::RedisList(list) => format!("the Redis list {}", list.key),
+        duetime_core::Target::Queue(queue) => format!("the queue {queue}"),
+    }
 }
 
 fn line(name: &str, value: impl Display) -> Result {

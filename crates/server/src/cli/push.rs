@@ -9,7 +9,7 @@ use super::{output, stdin};
 use duetime::wire::{Instant, Pushed, Span, Text};
 use duetime_core::engine::PushOutcome;
 use duetime_core::limits::PRIORITY_DEFAULT;
-use duetime_core::{Backoff, KeyUntil, NewJob, OnConflict, Retry, WhenExhausted, name};
+use duetime_core::{Backoff, KeyUntil, NewJob, OnConflict, Retry, Target as JobTarget, WhenExhausted, name, trace};
 use std::sync::Arc;
 
 /// Push a job.
@@ -59,8 +59,27 @@ pub(crate) struct Args {
     /// How long after it is due it may still start
     #[arg(long, value_name = "SPAN")]
     expires: Option<Span>,
+    /// Where the job is delivered in place of its queue's target: a URL, or JSON as in the HTTP API
+    #[arg(long = "target", value_name = "URL|JSON", value_parser = parse_target)]
+    delivery: Option<Arc<JobTarget>>,
+    /// The trace that it belongs to, as a W3C traceparent; by default TRACEPARENT, where that is one
+    #[arg(long, value_name = "TRACEPARENT")]
+    trace: Option<Arc<str>>,
     #[command(flatten)]
     target: Target,
+}
+
+fn parse_target(text: &str) -> std::result::Result<Arc<JobTarget>, String> {
+    let url = serde_json::json!({ "url": text });
+    let target = if text.starts_with('{') { serde_json::from_str(text) } else { serde_json::from_value(url) };
+    let target: JobTarget = target.map_err(|error| error.to_string())?;
+    target.check().map_err(|error| error.to_string())?;
+    Ok(Arc::new(target))
+}
+
+/// The trace that this command was started in, where its environment says so.
+fn trace_of_environment() -> Option<Arc<str>> {
+    std::env::var("TRACEPARENT").ok().filter(|trace| trace::check(trace).is_ok()).map(Arc::from)
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -116,6 +135,8 @@ fn job(args: Args) -> Result<NewJob> {
         lease_ms: args.lease.map(|span| span.0),
         retry: (retry != Retry::default()).then_some(retry),
         expires_ms: args.expires.map(|span| span.0),
+        target: args.delivery,
+        trace: args.trace.or_else(trace_of_environment),
         ..NewJob::new(payload)
     })
 }

@@ -23,6 +23,7 @@ mod queues;
 mod reply;
 mod routes;
 mod segment;
+mod trace;
 
 pub(crate) use app::App;
 pub(crate) use listen::serve;
