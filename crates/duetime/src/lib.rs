@@ -74,7 +74,7 @@ pub use duetime_core::engine::{
 pub use duetime_core::ports::{Holding, Lease, Released, Window};
 pub use duetime_core::rules::Failure;
 pub use duetime_core::{
-    AttemptError, Backoff, Due, Job, JobId, KeyUntil, Millis, NewJob, OnConflict, Payload, Receipt, Retry, Stage,
-    State, WhenExhausted,
+    AttemptError, Backoff, Due, Job, JobId, KeyUntil, Millis, NewJob, OnConflict, Payload, Progress, Receipt, Retry,
+    Stage, State, Target, WhenExhausted,
 };
 pub use tokio_util::sync::CancellationToken;

@@ -45,6 +45,13 @@ fn show(job: &Job, now: Millis) -> Result {
     optional("crashes", (job.crashes > 0).then_some(job.crashes))?;
     optional("cancel", job.cancel_asked.then_some("asked for; the worker has not stopped yet"))?;
     optional("leased until", job.lease_until.map(when))?;
+    optional(
+        "progress",
+        job.progress.as_ref().map(|progress| {
+            let note = progress.note.as_deref().map(|note| format!(": {}", safe(note))).unwrap_or_default();
+            format!("{} %{note}, at {}", progress.percent, when(progress.at))
+        }),
+    )?;
     line("pushed", when(job.created_at))?;
     optional("started", job.started_at.map(when))?;
     optional("finished", job.finished_at.map(when))?;

@@ -12,6 +12,7 @@ mod get;
 mod group;
 mod import;
 mod line;
+mod lines;
 mod list;
 mod lock;
 mod many;
@@ -29,6 +30,7 @@ mod stdin;
 mod take;
 mod target;
 mod time;
+mod under_way;
 mod work;
 
 use clap::Parser;
@@ -57,6 +59,7 @@ enum Command {
     Peek(peek::Args),
     Take(take::Args),
     Work(work::Args),
+    Progress(under_way::Args),
     Lock(lock::Args),
     Demo(demo::Args),
     Bench(bench::Args),
@@ -104,6 +107,7 @@ async fn run(command: Command) -> exit::Result {
         Command::Peek(args) => peek::run(args).await,
         Command::Take(args) => take::run(args).await,
         Command::Work(args) => work::run(args).await,
+        Command::Progress(args) => under_way::run(args).await,
         Command::Lock(args) => lock::run(args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Bench(args) => bench::run(args).await,

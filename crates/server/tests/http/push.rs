@@ -53,7 +53,7 @@ fn a_job_has_the_target_and_the_trace_that_it_is_pushed_with() {
     let other = TRACE.replace("4bf9", "1111");
     let target = json!({"url": "https://a.example/one", "method": "PUT", "timeout": "5s", "final_statuses": [404]});
     let job = json!({"payload": 1, "target": target});
-    let refused = check_problem(&server.post("/v1/queues/q/jobs", &job), 400, "invalid");
+    let refused = server.post("/v1/queues/q/jobs", &job).problem(400, "invalid");
     assert!(refused["detail"].as_str().unwrap().contains("has no target in its settings"), "{refused}");
     server.put("/v1/queues/q", &json!({"target": {"url": "https://a.example/all"}})).ok();
 
@@ -64,7 +64,7 @@ fn a_job_has_the_target_and_the_trace_that_it_is_pushed_with() {
     assert_eq!(server.job(pushed[1]["id"].as_str().unwrap())["trace"], other, "its own");
     let pushed = server.send("POST", "/v1/queues/q/jobs", &[("traceparent", "mine")], r#"{"payload": 1}"#).expect(201);
     assert_eq!(server.job(pushed["id"].as_str().unwrap()).get("trace"), None);
-    check_problem(&server.post("/v1/queues/q/jobs", &json!({"payload": 1, "trace": "mine"})), 400, "invalid");
+    server.post("/v1/queues/q/jobs", &json!({"payload": 1, "trace": "mine"})).problem(400, "invalid");
 }
 
 #[test]

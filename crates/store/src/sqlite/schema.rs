@@ -75,6 +75,25 @@ mod tests {
     }
 
     #[test]
+    fn an_older_file_keeps_its_jobs() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(MIGRATIONS[0]).unwrap();
+        connection
+            .execute_batch(&format!("PRAGMA user_version = 1; PRAGMA application_id = {APPLICATION_ID}"))
+            .unwrap();
+        let insert = "INSERT INTO duetime_jobs (id, queue, kind, due_at, first_due_at, priority, version, created_at, \
+                      updated_at, payload) VALUES (1, 'q', 'k', 5, 5, 0, 1, 1, 1, x'ff')";
+        connection.execute_batch(insert).unwrap();
+        migrate(&mut connection, "it").unwrap();
+        assert_eq!(check(&connection, "it").unwrap(), MIGRATIONS.len());
+        let job = super::super::read::one(&connection, duetime_core::JobId::new(1).unwrap()).unwrap().unwrap();
+        assert_eq!(
+            (job.due_at, &*job.payload, job.target, job.trace, job.progress),
+            (5, &[0xff][..], None, None, None)
+        );
+    }
+
+    #[test]
     fn a_second_time_changes_nothing() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, "it").unwrap();

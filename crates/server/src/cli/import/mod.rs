@@ -1,17 +1,16 @@
 //! `duetime import`.
 
-mod lines;
 mod report;
 mod sink;
 
 use super::exit::{Failure, Result};
 use super::line::{self, Line, Sums};
+use super::lines::Lines;
 use super::progress::Progress;
 use super::target::Target;
 use super::time::now;
 use duetime_core::Job;
 use duetime_core::engine::{QueueSettings, check_whole};
-use lines::Lines;
 use report::Report;
 use sink::Sink;
 use std::path::PathBuf;

@@ -1,26 +1,50 @@
 //! `duetime push`.
 
-use super::due::When;
-use super::exit::{Failure, Result};
-use super::retry_rule::{parse_backoff, parse_exhausted};
-use super::target::Target;
-use super::time::{now, relative};
-use super::{output, stdin};
+mod file;
+mod line;
+mod report;
+
+use crate::cli::due::When;
+use crate::cli::exit::{Failure, Result};
+use crate::cli::retry_rule::{parse_backoff, parse_exhausted};
+use crate::cli::target::Target;
+use crate::cli::time::{now, relative};
+use crate::cli::{output, stdin};
 use duetime::wire::{Instant, Pushed, Span, Text};
 use duetime_core::engine::PushOutcome;
 use duetime_core::limits::PRIORITY_DEFAULT;
 use duetime_core::{Backoff, KeyUntil, NewJob, OnConflict, Retry, Target as JobTarget, WhenExhausted, name, trace};
+use file::Source;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Push a job.
+/// Push a job, or a file of jobs.
+///
+/// A file has one job a line, as in the body of a push over HTTP, with its `queue` beside it. Lines go in batches of 1,000;
+/// what is refused is told with its line's number, and the others go on. The exit code is 0 where all lines went, 65 where
+/// some did, and 1 where none did. Where the connection breaks it is said with which --skip to go on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime push --delay 30m --queue orders --tag order:4711 '{\"order\": 4711}'
-  echo hello | duetime push --at 2027-01-31T08:00:00Z -")]
+  echo hello | duetime push --at 2027-01-31T08:00:00Z -
+  duetime push --file jobs.jsonl --rejects refused.jsonl")]
 pub(crate) struct Args {
     /// What the worker is given, any text; `-` reads standard input, any bytes
-    #[arg(value_name = "PAYLOAD|-", allow_hyphen_values = true)]
-    payload: String,
+    #[arg(value_name = "PAYLOAD|-", allow_hyphen_values = true, required_unless_present = "file")]
+    payload: Option<String>,
+    /// Push the jobs of this file, one a line, as JSON; `-` reads standard input. --queue and --trace are for lines that
+    /// name none
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = [
+        "payload", "kind", "delay", "at", "key", "on_conflict", "key_until", "tag", "priority", "lease", "max_attempts",
+        "retry", "when_exhausted", "expires", "delivery",
+    ])]
+    file: Option<PathBuf>,
+    /// Leave out so many lines of the file, which were pushed before
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "file")]
+    skip: u64,
+    /// Put refused lines into this file, which must not be there yet
+    #[arg(long, value_name = "FILE", requires = "file")]
+    rejects: Option<PathBuf>,
     /// The queue
     #[arg(long, short, value_name = "QUEUE", default_value = name::QUEUE_DEFAULT)]
     queue: Arc<str>,
@@ -96,6 +120,12 @@ enum Until {
 }
 
 pub(crate) async fn run(args: Args) -> Result {
+    if let Some(path) = &args.file {
+        let Args { skip, rejects, queue, trace, target, .. } = &args;
+        let trace = trace.clone().or_else(trace_of_environment);
+        let source = Source { path, skip: *skip, rejects: rejects.as_ref(), queue: queue.clone(), trace };
+        return file::run(source, target).await;
+    }
     let json = args.target.json;
     let target = args.target.clone();
     let job = job(args)?;
@@ -109,7 +139,7 @@ pub(crate) async fn run(args: Args) -> Result {
 }
 
 fn job(args: Args) -> Result<NewJob> {
-    let payload = stdin::or_text(&args.payload)?;
+    let payload = stdin::or_text(args.payload.as_deref().unwrap_or_default())?;
     let retry = Retry {
         backoff: args.retry,
         max_attempts: args.max_attempts,
