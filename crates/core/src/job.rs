@@ -3,6 +3,7 @@
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
+pub use crate::key::{KeyUntil, OnConflict};
 use crate::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
 use crate::name;
 use crate::progress::Progress;
@@ -97,30 +98,6 @@ impl Stage {
     pub fn from_code(code: u8) -> Option<Self> {
         [Self::Pending, Self::Succeeded, Self::Failed, Self::Cancelled].into_iter().find(|s| s.code() == code)
     }
-}
-
-/// What a push does where its key is held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnConflict {
-    /// Leaves the holder as it is, and answers it.
-    #[default]
-    Keep,
-    /// Gives the holder the new payload, `due_at`, priority and tags, unless it is running: that is a conflict.
-    Replace,
-    /// Answers [`Error::KeyConflict`].
-    Reject,
-}
-
-/// Until when a key is held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyUntil {
-    /// Until the job is in a final state.
-    #[default]
-    Finished,
-    /// Until the job is first handed out, so that an event during its run queues one more.
-    Started,
 }
 
 /// One attempt that did not succeed.

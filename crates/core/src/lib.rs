@@ -10,6 +10,7 @@ pub mod error;
 pub mod extras;
 pub mod id;
 pub mod job;
+mod key;
 pub mod limits;
 pub mod memory;
 pub mod name;

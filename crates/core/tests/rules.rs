@@ -6,7 +6,7 @@ use duetime_core::rules::{
     self, Again, Decision, Failure, Finish, after_crash, after_expiry, after_failure, after_release,
 };
 use duetime_core::testing::fixtures::{T0, id, job};
-use duetime_core::{AttemptError, Job, JobId, Millis, Stage, Target};
+use duetime_core::{AttemptError, Job, JobId, Millis, Stage};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -163,8 +163,6 @@ fn what_becomes_of_an_exhausted_job() {
         tags: ["t".into()].into(),
         expires_ms: Some(9),
         lease_ms: Some(5_000),
-        target: Some(Target::Queue("mail".into()).into()),
-        trace: Some("a trace".into()),
         crashes: 3,
         ..attempt(16)
     };
@@ -181,7 +179,6 @@ fn what_becomes_of_an_exhausted_job() {
     assert_eq!((copy.attempt, copy.crashes, copy.epoch, copy.due_at, copy.first_due_at), (0, 0, 0, T0 + 3, T0 + 3));
     assert_eq!((&copy.key, &copy.retry, copy.expires_ms, copy.lease_until), (&None, &None, None, None));
     assert_eq!((&copy.payload, &copy.tags, copy.lease_ms), (&last.payload, &last.tags, Some(5_000)));
-    assert_eq!((&copy.target, &copy.trace), (&None, &last.trace), "a target is for its own queue");
     assert!(copy.is_pending() && copy.message.is_some());
 }
 

@@ -9,6 +9,8 @@
 mod answer;
 mod bytes;
 mod counts;
+#[cfg(test)]
+mod extras_tests;
 mod handout;
 mod health;
 mod instant;
