@@ -315,7 +315,7 @@ async fn five_servers_push_one_job_a_tick_whoever_is_killed() {
                 _ => {}
             }
         }
-        pass(Duration::from_millis(random.within(20..200))).await;
+        pass(Duration::from_millis(random.within(50..350))).await;
     }
     nodes.iter().flatten().for_each(|node| node.life.die());
     let last = world.node(Life::plain()).await;
