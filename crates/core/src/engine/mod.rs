@@ -23,6 +23,7 @@ mod inbox;
 mod lead;
 mod load;
 mod locks;
+pub mod metrics;
 mod parts;
 mod push;
 mod queues;
@@ -113,6 +114,7 @@ impl Engine {
             asking: Turns::default(),
             timer: schedules::Timer::default(),
             status: status::Status::default(),
+            metrics: metrics::Metrics::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         };
@@ -158,6 +160,11 @@ impl Engine {
         let backlog = self.broker.backlog();
         let ready = !self.stopping.is_cancelled() && backlog < self.options.backlog_max;
         Health { ready, degraded: self.status.degraded(), loaded, is_loaded, backlog }
+    }
+
+    /// What this process did so far.
+    pub fn metrics(&self) -> &metrics::Metrics {
+        &self.metrics
     }
 
     /// Refuses new requests, lets waiting ones go, records what is under way, and closes the ledger.

@@ -1,6 +1,6 @@
 //! What an engine is made of.
 
-use super::{Options, ids, lead, load, locks, queues, record, schedules, status, wait};
+use super::{Options, ids, lead, load, locks, metrics, queues, record, schedules, status, wait};
 use crate::id::JobId;
 use crate::ports::{Broker, Ledger, Locks, Registry};
 use crate::turns::Turns;
@@ -36,6 +36,7 @@ pub struct Parts {
     /// When schedules tick.
     pub(super) timer: schedules::Timer,
     pub(super) status: status::Status,
+    pub(super) metrics: metrics::Metrics,
     pub(super) tasks: TaskTracker,
     pub(super) stopping: CancellationToken,
 }

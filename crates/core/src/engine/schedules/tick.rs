@@ -7,6 +7,7 @@
 use super::KIND;
 use super::entry::{Entry, Known, Pending};
 use crate::clock::Millis;
+use crate::engine::metrics::Event;
 use crate::engine::push::is_same;
 use crate::engine::{Engine, PushOutcome};
 use crate::error::Error;
@@ -149,7 +150,10 @@ impl Engine {
         let (id, read_at) = (job.id, self.now());
         let recorded = self.ledger.record(vec![job.clone()], self.frontier.get()).await?;
         match recorded[0] {
-            Recorded::Created => self.hold(vec![job], read_at).await?,
+            Recorded::Created => {
+                self.metrics.count_one(&job.queue, Event::Pushed);
+                self.hold(vec![job], read_at).await?;
+            }
             Recorded::Repeat => {
                 let row = self.ledger.get(&[id]).await?.pop().flatten();
                 match row {
