@@ -100,6 +100,7 @@ fn its_commands_work_as_they_stand() {
     for expected in ["pushed: queue greetings", "\"outcome\":\"created\"", "scheduled", "hello, two seconds later\n"] {
         assert!(said.contains(expected), "{expected} is missing: {said}");
     }
+    assert!(said.contains("not saved\nschedule  nightly\n") && said.contains("\"name\":\"weekly\""), "{said}");
     assert!(said.contains("{\"hello\": \"curl\"}\n") && said.contains("hello from Redis\n"), "{said}");
 }
 

@@ -379,12 +379,11 @@ impl Registry for ModelLedger {
 
     async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
         let mut rows = self.there()?;
-        let key = (kind.to_owned(), name.to_owned());
-        let known = rows.documents.get(&key).map_or(0, |known| known.1);
+        let known = rows.documents.get(&(kind.to_owned(), name.to_owned())).map_or(0, |known| known.1);
         if known != version {
             return Ok(PutIf::Mismatch(known));
         }
-        rows.documents.insert(key, (body.to_owned(), version + 1));
+        rows.documents.insert((kind.to_owned(), name.to_owned()), (body.to_owned(), version + 1));
         Ok(PutIf::Stored(version + 1))
     }
 

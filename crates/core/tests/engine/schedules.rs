@@ -307,7 +307,7 @@ async fn five_servers_push_one_job_a_tick_whoever_is_killed() {
                     kills += 1;
                     *place = None;
                 }
-                Some(node) if random.percent(3) => {
+                Some(node) if random.percent(4) => {
                     let when = *random.of(&[When::Before, When::After]);
                     node.life.die_at(random.of::<&'static str>(&VERBS), when);
                 }
@@ -315,7 +315,7 @@ async fn five_servers_push_one_job_a_tick_whoever_is_killed() {
                 _ => {}
             }
         }
-        pass(Duration::from_millis(random.within(20..200))).await;
+        pass(Duration::from_millis(random.within(100..400))).await;
     }
     nodes.iter().flatten().for_each(|node| node.life.die());
     let last = world.node(Life::plain()).await;

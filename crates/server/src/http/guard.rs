@@ -25,6 +25,7 @@ fn takes_query(method: &Method, path: &str) -> bool {
     match path {
         "/v1/jobs" => true,
         "/v1/locks" => deletes || method == Method::GET,
+        path if path.starts_with("/v1/schedules/") => method == Method::PUT,
         path => deletes && path.starts_with("/v1/locks/"),
     }
 }

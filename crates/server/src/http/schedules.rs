@@ -1,4 +1,7 @@
 //! Schedules: list, show, set, delete.
+//!
+//! The `ETag` says whether what was set has changed. Nothing is conditional on it: a header that asks for that is refused,
+//! not passed over.
 
 use super::app::App;
 use super::body::One;
@@ -6,9 +9,11 @@ use super::problem::Problem;
 use super::reply;
 use super::segment::{Schedule, Segment};
 use axum::extract::{RawQuery, State};
-use axum::http::StatusCode;
+use axum::http::header::IF_MATCH;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use duetime::wire::{ScheduleBody, ScheduleShown, Schedules, dry_run};
+use duetime_core::Error;
 
 pub(super) async fn list(State(app): State<App>) -> Result<Response, Problem> {
     let schedules = app.engine.schedules().await?;
@@ -26,8 +31,10 @@ pub(super) async fn put(
     State(app): State<App>,
     Segment(Schedule(name)): Segment<Schedule>,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
     body: One,
 ) -> Result<Response, Problem> {
+    check_unconditional(&headers)?;
     let is_dry = dry_run(&query.unwrap_or_default())?;
     let schedule = body.object::<ScheduleBody<'_>>()?.into_schedule()?;
     drop(body);
@@ -42,7 +49,16 @@ pub(super) async fn put(
 pub(super) async fn delete(
     State(app): State<App>,
     Segment(Schedule(name)): Segment<Schedule>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
+    check_unconditional(&headers)?;
     app.engine.delete_schedule(&name).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+fn check_unconditional(headers: &HeaderMap) -> Result<(), Error> {
+    match headers.get(IF_MATCH) {
+        None => Ok(()),
+        Some(_) => Err(Error::invalid("If-Match", "left out: schedules are set and deleted as they are", "one")),
+    }
 }

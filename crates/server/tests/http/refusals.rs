@@ -15,6 +15,7 @@ fn unknown_fields_are_refused_everywhere() {
         ("POST", "/v1/queues/q/take".to_owned()),
         ("PUT", "/v1/queues/q".to_owned()),
         ("PUT", "/v1/locks/l".to_owned()),
+        ("PUT", "/v1/schedules/s".to_owned()),
         ("POST", "/v1/queues/q/pause".to_owned()),
         ("POST", "/v1/queues/q/resume".to_owned()),
         ("POST", "/v1/queues/q/purge".to_owned()),
@@ -42,7 +43,13 @@ fn unknown_fields_are_refused_everywhere() {
     assert!(settle[0]["detail"].as_str().unwrap().contains("unknown field `bogus`"));
     assert_eq!(server.job(&id)["state"], "running");
     server.get("/v1/jobs?bogus=1").problem(400, "invalid");
-    for path in ["/v1/queues?x=1", "/healthz?x", &format!("/v1/jobs/{id}?version=1")] {
+    for path in [
+        "/v1/queues?x=1",
+        "/healthz?x",
+        "/v1/schedules?x=1",
+        "/v1/schedules/s?dry_run=true",
+        &format!("/v1/jobs/{id}?version=1"),
+    ] {
         server.get(path).problem(400, "invalid");
     }
 }

@@ -29,6 +29,8 @@ fn a_schedule_is_set_shown_and_deleted() {
     let changed = server.put("/v1/schedules/reports%2Fnightly", &json!({"every": "1h", "job": {"payload": 1}})).ok();
     assert!(changed["version"].as_u64() > set["version"].as_u64());
     assert_eq!((&changed["schedule"]["every"], &changed["schedule"]["cron"]), (&json!("1h"), &Value::Null));
+    let condition = [("if-match", "\"1\"")];
+    server.send("DELETE", "/v1/schedules/reports%2Fnightly", &condition, "").problem(400, "invalid");
     assert_eq!(server.send("DELETE", "/v1/schedules/reports%2Fnightly", &[], "").status, 204);
     let gone = server.send("DELETE", "/v1/schedules/reports%2Fnightly", &[], "").problem(404, "schedule_not_found");
     assert_eq!(gone["schedule"], "reports/nightly");

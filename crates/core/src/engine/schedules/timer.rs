@@ -27,7 +27,9 @@ const RETRY_AFTER_MS: u64 = 1_000;
 /// Schedules that are looked at together.
 const LOOKS_AT_ONCE: usize = 64;
 /// What is degraded while ticks cannot be pushed.
-const TICKING: &str = "schedules do not tick";
+const TICKING: &str = "a schedule does not tick";
+/// What is degraded while schedules cannot be read.
+const READING: &str = "schedules are not read";
 
 /// Schedules that were changed here.
 #[derive(Debug, Default)]
@@ -117,8 +119,10 @@ impl Engine {
     pub(in crate::engine) async fn tick_schedules(&self) {
         let (mut agenda, mut reading, mut looks) = (Agenda::default(), Reading::default(), JoinSet::new());
         loop {
-            if let Err(error) = self.refresh_schedules(&mut agenda, &mut reading).await {
-                self.status.degrade(TICKING, &error);
+            match self.refresh_schedules(&mut agenda, &mut reading).await {
+                Ok(true) => self.status.mend(READING),
+                Ok(false) => {}
+                Err(error) => self.status.degrade(READING, &error),
             }
             for name in self.timer.take() {
                 agenda.set(name, Look::At(self.now()));
@@ -158,22 +162,18 @@ impl Engine {
         (name, look)
     }
 
-    /// Takes over what was changed elsewhere.
-    async fn refresh_schedules(&self, agenda: &mut Agenda, reading: &mut Reading) -> Result<(), Error> {
+    /// Takes over what was changed elsewhere, when it is time to ask; answers whether it asked.
+    async fn refresh_schedules(&self, agenda: &mut Agenda, reading: &mut Reading) -> Result<bool, Error> {
         let is_past = |at: Option<Instant>, every| at.is_none_or(|at| at.elapsed() >= every);
-        let is_first = reading.all_at.is_none();
-        if !is_first && (self.broker.is_volatile() || !is_past(reading.at, REFRESH_EVERY)) {
-            return Ok(());
-        }
-        // Also where it fails: it is tried again as soon.
-        let is_retry = is_first && !is_past(reading.at, REFRESH_EVERY);
-        if is_retry {
-            return Ok(());
+        // Beside a volatile broker nobody else changes anything.
+        let is_known = self.broker.is_volatile() && reading.all_at.is_some();
+        if is_known || !is_past(reading.at, REFRESH_EVERY) {
+            return Ok(false);
         }
         reading.at = Some(Instant::now());
         let changes = self.registry.document(CHANGES, CHANGES).await?.map_or(0, |document| document.version);
         if changes == reading.changes && !is_past(reading.all_at, READ_ALL_EVERY) {
-            return Ok(());
+            return Ok(true);
         }
         for document in self.registry.documents(KIND).await? {
             let name: Arc<str> = Arc::from(document.name.as_str());
@@ -184,6 +184,6 @@ impl Engine {
             }
         }
         (reading.changes, reading.all_at) = (changes, Some(Instant::now()));
-        Ok(())
+        Ok(true)
     }
 }

@@ -1,0 +1,49 @@
+//! Five processes' worth of engines on one Redis Cluster, where none leads: each tick is one job, in the partition of its
+//! queue.
+
+use duetime::{Client, NewJob, Outcome, Query, ReserveRequest, Schedule, Source, Timing};
+use duetime_store::testing::RedisCluster;
+use std::sync::Arc;
+
+const SCHEDULES: usize = 10;
+/// Ticks that are waited for; one engine stops after each.
+const TICKS: usize = 3;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_five_engines_one_pushes_each_tick() {
+    let cluster = RedisCluster::masters_only();
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        clients.push(Client::connect(&cluster.url()).await.unwrap());
+    }
+    let names: Vec<Arc<str>> = (0..SCHEDULES).map(|n| Arc::from(format!("every-{n}"))).collect();
+    let mut expected = Vec::new();
+    for name in &names {
+        let job = NewJob { queue: name.clone(), ..NewJob::new(*b"{}") };
+        let set = clients[0].set_schedule(name, Schedule::new(Timing::Every(1_000), job)).await.unwrap();
+        expected.push(set.next);
+    }
+    for tick in 0..TICKS {
+        let client = clients.last().unwrap();
+        for (name, expected) in names.iter().zip(&expected) {
+            let from = Source::Queues(vec![name.clone()]);
+            let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 30_000, request_id: None };
+            let lease = client.reserve(request).await.unwrap().leases.remove(0);
+            assert_eq!(lease.job.due_at, expected[tick], "{name}");
+            let done = client.settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await.unwrap();
+            assert!(done.iter().all(Result::is_ok), "{name}: {done:?}");
+        }
+        clients.remove(0).close().await.unwrap();
+    }
+    for (name, expected) in names.iter().zip(&expected) {
+        clients[0].delete_schedule(name).await.unwrap();
+        let query = Query { tag: Some(format!("schedule:{name}").into()), ..Query::default() };
+        let jobs = clients[0].find(&query, None, 1_000).await.unwrap().jobs;
+        let mut ticks: Vec<u64> = jobs.iter().map(|job| job.first_due_at).collect();
+        ticks.sort_unstable();
+        let first = expected[0];
+        let one_each: Vec<u64> = (0..ticks.len() as u64).map(|n| first + n * 1_000).collect();
+        assert!(ticks.len() >= TICKS, "{name}: {ticks:?}");
+        assert_eq!(ticks, one_each, "{name}");
+    }
+}
