@@ -38,10 +38,10 @@ pub(crate) struct Args {
     ])]
     file: Option<PathBuf>,
     /// Leave out so many lines of the file, which were pushed before
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "file")]
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "file", conflicts_with = "payload")]
     skip: u64,
     /// Put refused lines into this file, which must not be there yet
-    #[arg(long, value_name = "FILE", requires = "file")]
+    #[arg(long, value_name = "FILE", requires = "file", conflicts_with = "payload")]
     rejects: Option<PathBuf>,
     #[command(flatten)]
     when: When,
