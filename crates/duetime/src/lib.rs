@@ -71,7 +71,7 @@ pub use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, JobRef, Listed,
     LockList, Outcome, Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
 };
-pub use duetime_core::ports::{Holding, Lease, Released, Window};
+pub use duetime_core::ports::{Holding, Lease, Rate, Released, Window};
 pub use duetime_core::rules::Failure;
 pub use duetime_core::{
     AttemptError, Backoff, Due, Job, JobId, KeyUntil, Millis, NewJob, OnConflict, Payload, Receipt, Retry, Stage,

@@ -78,8 +78,8 @@ async fn reserve(engine: &Engine, queue: &str) -> duetime_core::Receipt {
 /// Jobs that succeed, fail, are moved, retried, taken, changed, cancelled, found and forgotten.
 async fn life_of_jobs(redis: &Redis, engine: &Engine) {
     engine.configure(QUEUE, QueueSettings { lease_ms: Some(30_000), ..QueueSettings::default() }).await.unwrap();
-    engine.pause(QUEUE, true).await.unwrap();
-    engine.pause(QUEUE, false).await.unwrap();
+    engine.pause(QUEUE, None).await.unwrap();
+    engine.resume(QUEUE).await.unwrap();
 
     push(engine, job()).await;
     let receipt = reserve(engine, QUEUE).await;

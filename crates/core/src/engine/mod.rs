@@ -138,6 +138,7 @@ impl Engine {
         if !engine.broker.is_volatile() {
             engine.in_background(|engine| async move { engine.refresh_settings().await });
         }
+        engine.in_background(|engine| async move { engine.end_pauses().await });
         engine.in_background(|engine| async move { engine.waiting.keep(engine.broker.as_ref()).await });
         Ok(engine)
     }

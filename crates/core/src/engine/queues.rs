@@ -1,24 +1,29 @@
 //! Queues: their settings, kept in the registry, and what is in them.
 
 use super::{Engine, QueueSettings, QueueStatus};
+use crate::clock::Millis;
 use crate::error::Error;
+use crate::limits::DELAY_MS_MAX;
 use crate::name;
 use crate::ports::{Document, PutIf, Registry};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// The registry's kind of document for a queue's settings.
 const KIND: &str = "queue";
 /// How often what other processes set is looked at.
 const REFRESH_EVERY: Duration = Duration::from_millis(900);
-/// Every so many times the leader tells the broker again what is paused: of two at once, the wrong one may have been last.
+/// Every so many times the leader tells the broker again what limits queues: of two at once, the wrong one may have been last.
 const TELL_AGAIN_EVERY: u32 = 5;
 
 /// The settings of all queues that have some.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     known: RwLock<HashMap<Arc<str>, Arc<QueueSettings>>>,
+    /// Something may have been set.
+    changed: Notify,
 }
 
 impl Settings {
@@ -34,6 +39,20 @@ impl Settings {
 
     fn set(&self, queue: Arc<str>, settings: QueueSettings) {
         self.known.write().expect("no panic under this lock").insert(queue, Arc::new(settings));
+        self.changed.notify_one();
+    }
+
+    fn set_all(&self, known: HashMap<Arc<str>, Arc<QueueSettings>>) {
+        *self.known.write().expect("no panic under this lock") = known;
+        self.changed.notify_one();
+    }
+
+    /// Queues whose pause is over, and when the next one is; now, where there are some.
+    fn pauses(&self, now: Millis) -> (Vec<Arc<str>>, Option<Millis>) {
+        let known = self.known.read().expect("no panic under this lock");
+        let pauses = || known.iter().filter_map(|(queue, settings)| Some((queue, settings.paused_until?)));
+        let over = pauses().filter(|&(_, until)| until <= now).map(|(queue, _)| queue.clone()).collect();
+        (over, pauses().map(|(_, until)| until).min())
     }
 
     fn all(&self) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
@@ -46,7 +65,7 @@ impl Engine {
     /// Reads all settings, before anything is served.
     pub(super) async fn load_settings(&self) -> Result<(), Error> {
         for (queue, settings) in read_settings(self.registry.as_ref()).await? {
-            self.broker.pause(&queue, settings.paused).await?;
+            self.broker.limit(&queue, settings.limits()).await?;
             self.settings.set(queue, settings);
         }
         Ok(())
@@ -66,8 +85,7 @@ impl Engine {
 
     async fn read_settings(&self) -> Result<(), Error> {
         let read = read_settings(self.registry.as_ref()).await?;
-        let known = read.into_iter().map(|(queue, settings)| (queue, Arc::new(settings))).collect();
-        *self.settings.known.write().expect("no panic under this lock") = known;
+        self.settings.set_all(read.into_iter().map(|(queue, settings)| (queue, Arc::new(settings))).collect());
         Ok(())
     }
 
@@ -79,12 +97,53 @@ impl Engine {
         self.reconfigure(queue, move |_| settings.clone()).await
     }
 
-    /// Stops (or starts) handing out a queue's jobs; what runs goes on.
+    /// Stops handing out a queue's jobs, for good or until this instant; what runs goes on.
     ///
     /// # Errors
     /// [`Error::Invalid`].
-    pub async fn pause(&self, queue: &str, paused: bool) -> Result<QueueSettings, Error> {
-        self.reconfigure(queue, move |known| QueueSettings { paused, ..known }).await
+    pub async fn pause(&self, queue: &str, until: Option<Millis>) -> Result<QueueSettings, Error> {
+        let now = self.now();
+        if let Some(until) = until.filter(|&until| until <= now || until - now > DELAY_MS_MAX) {
+            let expected = format!("an instant within the next 10 years; it is {now} ms since 1970");
+            return Err(Error::invalid("until", expected, until));
+        }
+        let paused = move |known| QueueSettings { paused: true, paused_until: until, ..known };
+        self.reconfigure(queue, paused).await
+    }
+
+    /// Hands out a queue's jobs again.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn resume(&self, queue: &str) -> Result<QueueSettings, Error> {
+        self.reconfigure(queue, |known| QueueSettings { paused: false, paused_until: None, ..known }).await
+    }
+
+    /// Ends pauses when they are to end, for ever.
+    pub(super) async fn end_pauses(&self) {
+        loop {
+            let changed = self.settings.changed.notified();
+            let (over, next) = self.settings.pauses(self.now());
+            for queue in over {
+                let now = self.now();
+                let end = move |known: QueueSettings| match known.paused_until {
+                    Some(until) if until <= now => QueueSettings { paused: false, paused_until: None, ..known },
+                    _ => known,
+                };
+                if let Err(error) = self.reconfigure(&queue, end).await {
+                    tracing::warn!(%queue, %error, "the end of the pause could not be stored: tried again soon");
+                    tokio::time::sleep(REFRESH_EVERY).await;
+                }
+            }
+            match next {
+                // The clock may be set: it is looked at now and then.
+                Some(next) => {
+                    let sleep = tokio::time::sleep(self.broker.until(next).min(REFRESH_EVERY));
+                    tokio::select! { () = changed => {} () = sleep => {} }
+                }
+                None => changed.await,
+            }
+        }
     }
 
     /// Sets what this function makes of a queue's settings. Two of them at once are made one after the other.
@@ -103,7 +162,7 @@ impl Engine {
         self.carry(async move {
             let _one_at_a_time = engine.configuring.lock().await;
             let settings = store(engine.registry.as_ref(), &queue, change).await?;
-            engine.broker.pause(&queue, settings.paused).await?;
+            engine.broker.limit(&queue, settings.limits()).await?;
             engine.settings.set(queue, settings.clone());
             Ok(settings)
         })

@@ -283,6 +283,9 @@ impl QueueSettings {
     /// # Errors
     /// [`Error::Invalid`], naming the part.
     pub fn check(&self) -> Result<(), Error> {
+        if self.paused_until.is_some() && !self.paused {
+            return Err(Error::invalid("paused_until", "a queue that is paused", "one that is not"));
+        }
         self.retry.check()?;
         self.lease_ms.map_or(Ok(()), check_lease)?;
         if self.max_running == Some(0) {

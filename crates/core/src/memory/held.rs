@@ -12,7 +12,7 @@ use crate::clock::{Clock, Millis};
 use crate::id::{JobId, next_number};
 use crate::job::Job;
 use crate::limits::LEASE_MS_MAX;
-use crate::ports::{Broker, Note, Put};
+use crate::ports::{Broker, Limits, Note, Put};
 use crate::wheel::Wheel;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -146,6 +146,9 @@ impl Held {
         let queue = self.queues.get_mut(live.queue()).expect("a live job's queue exists");
         match &live.place {
             Place::Running(run) => {
+                if queue.is_full() {
+                    self.to_wake.push(live.queue().clone());
+                }
                 queue.running.remove(&id);
                 self.leases.cancel(run.handle);
             }
@@ -174,6 +177,7 @@ impl Held {
         let queue = self.queues.get_mut(live.queue()).expect("a live job's queue exists");
         leave(queue, id, live);
         queue.running.insert(id);
+        queue.pass(now.wall);
         let before = live.is_indexed().then(|| live.unpack(id));
         live.version = next_number(live.version, now.wall);
         live.attempt = live.attempt.saturating_add(1);
@@ -241,8 +245,8 @@ impl Held {
         more
     }
 
-    pub(super) fn pause(&mut self, name: &Arc<str>, paused: bool, now: Now) {
-        queue_mut(&mut self.queues, &mut self.looked_at, name, now).paused = paused;
+    pub(super) fn limit(&mut self, name: &Arc<str>, limits: Limits, now: Now) {
+        queue_mut(&mut self.queues, &mut self.looked_at, name, now).limits = limits;
         self.to_wake.push(name.clone());
     }
 }
@@ -292,7 +296,7 @@ mod tests {
         let mut held = Held::new(0);
         let now = Now { wall: T0, mono: 0 };
         held.insert(Job { queue: "busy".into(), ..job(1) }, now);
-        held.pause(&"paused".into(), true, now);
+        held.limit(&"paused".into(), Limits { paused: true, ..Limits::default() }, now);
         for n in 2..1_000 {
             held.insert(Job { queue: format!("q{n}").into(), ..job(n) }, now);
             held.remove(id(n));

@@ -129,7 +129,7 @@ impl Held {
         counts.scheduled = (queue.wheel.len() + queue.held_back.len()) as u64;
         counts.ready = (queue.ready.len() + queue.overdue.len()) as u64;
         counts.running = queue.running.len() as u64;
-        counts.paused = queue.paused;
+        counts.paused = queue.limits.paused;
         queue.walk(from, ((0, JobId::MIN), Millis::MAX), |(_, due_at, _)| {
             counts.oldest_due = Some(counts.oldest_due.map_or(due_at, |oldest| oldest.min(due_at)));
             Walk::NextPriority

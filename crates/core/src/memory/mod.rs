@@ -27,7 +27,8 @@ use crate::id::{JobId, Receipt};
 use crate::job::Job;
 use crate::limits::STEP_JOBS_MAX;
 use crate::ports::{
-    Broker, Counts, Edit, Edited, Expired, Extended, Listing, Note, Outcomes, Put, Reserve, Reserved, Settled, Wake,
+    Broker, Counts, Edit, Edited, Expired, Extended, Limits, Listing, Note, Outcomes, Put, Reserve, Reserved, Settled,
+    Wake,
 };
 use crate::rules::Decision;
 pub use locks::Locks;
@@ -183,8 +184,8 @@ impl Broker for Memory {
         Ok(counts)
     }
 
-    async fn pause(&self, queue: &Arc<str>, paused: bool) -> Result<(), Error> {
-        self.with(|held, now| held.pause(queue, paused, now));
+    async fn limit(&self, queue: &Arc<str>, limits: Limits) -> Result<(), Error> {
+        self.with(|held, now| held.limit(queue, limits, now));
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 use crate::clock::Millis;
 use crate::id::JobId;
 use crate::limits::STEP_JOBS_MAX;
+use crate::ports::{Flow, Limits};
 use crate::wheel::{Handle, Wheel};
 use std::collections::BTreeSet;
 
@@ -29,7 +30,8 @@ pub(super) struct Queue {
     /// Due, but not started in time, by the instant from which they may not start.
     pub(super) overdue: BTreeSet<(Millis, JobId)>,
     pub(super) running: BTreeSet<JobId>,
-    pub(super) paused: bool,
+    pub(super) limits: Limits,
+    flow: Flow,
     /// Before this instant nobody needs to be told of a job: somebody will look by then.
     pub(super) look_at: Option<Millis>,
     /// No ready job is due later than this.
@@ -63,7 +65,8 @@ impl Queue {
             ready: BTreeSet::new(),
             overdue: BTreeSet::new(),
             running: BTreeSet::new(),
-            paused: false,
+            limits: Limits::default(),
+            flow: Flow::default(),
             look_at: None,
             ready_to: 0,
             set_back: None,
@@ -144,7 +147,7 @@ impl Queue {
 
     /// Before this instant nothing is due; `None` where nothing waits, or nothing is handed out.
     pub(super) fn next_at(&self, now: Millis) -> Option<Millis> {
-        if self.paused {
+        if self.limits.paused {
             return None;
         }
         let ready = self.ready.first().map(|&(_, due_at, _)| due_at.min(now));
@@ -152,10 +155,46 @@ impl Queue {
         [ready, held_back, self.wheel.next_expiry()].into_iter().flatten().min()
     }
 
+    /// How many may be handed out now within its limits; where none, from when on there may be one, `None` where that
+    /// is not a question of time.
+    pub(super) fn room(&self, takes: bool, now: Millis) -> Result<usize, Option<Millis>> {
+        let unlimited = (usize::MAX, now);
+        let (flows, next_at) = self.limits.rate.map_or(unlimited, |rate| self.flow.room(&rate, now));
+        // What is taken does not run.
+        let max_running = self.limits.max_running.filter(|_| !takes).map_or(usize::MAX, |max| max as usize);
+        match (max_running.saturating_sub(self.running.len()), flows) {
+            _ if self.limits.paused => Err(None),
+            (0, _) => Err(None),
+            (_, 0) => Err(Some(next_at)),
+            (runs, flows) => Ok(runs.min(flows)),
+        }
+    }
+
+    /// One more was handed out.
+    pub(super) fn pass(&mut self, now: Millis) {
+        if let Some(rate) = self.limits.rate {
+            self.flow.pass(1, &rate, now);
+        }
+    }
+
+    /// Whether as many run as may.
+    pub(super) fn is_full(&self) -> bool {
+        self.limits.max_running.is_some_and(|max| self.running.len() >= max as usize)
+    }
+
+    /// Before this instant nothing can be handed out; `None` where that is not a question of time.
+    pub(super) fn free_at(&self, takes: bool, now: Millis) -> Option<Millis> {
+        let next_at = self.next_at(now)?;
+        match self.room(takes, now) {
+            Ok(_) => Some(next_at),
+            Err(free_at) => free_at.map(|free_at| free_at.max(next_at)),
+        }
+    }
+
     /// Whether it can be forgotten.
     pub(super) fn is_idle(&self) -> bool {
         let waiting = self.wheel.len() + self.held_back.len() + self.ready.len() + self.overdue.len();
-        waiting + self.running.len() == 0 && !self.paused
+        waiting + self.running.len() == 0 && self.limits == Limits::default()
     }
 
     /// Visits ready jobs that are due from `from` to `to`, in order, from the rank `start` on. Looks at no more than

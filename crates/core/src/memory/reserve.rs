@@ -71,16 +71,18 @@ impl Held {
         reserved: &mut Reserved,
     ) -> Option<()> {
         for (index, name) in queues.iter().enumerate() {
-            let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.paused) else { continue };
-            if reserved.leases.len() == reserve.limit {
-                // Only to say when there is more.
-                reserved.next_at = earliest(reserved.next_at, queue.next_at(now.wall));
+            let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.limits.paused) else { continue };
+            let room = queue.room(reserve.take, now.wall).unwrap_or(0);
+            if reserved.leases.len() == reserve.limit || room == 0 {
+                // Only to say when there is more. Until then, or until a job has ended, nobody needs to look.
+                reserved.next_at = earliest(reserved.next_at, queue.free_at(reserve.take, now.wall));
+                queue.look_at = if room == 0 { Some(0) } else { queue.look_at };
                 continue;
             }
             let mut more = self.advance(name, now, STEP_JOBS_MAX);
             if !more {
                 let start = if resume.0 == index { resume.1 } else { FIRST };
-                let wanted = reserve.limit - reserved.leases.len();
+                let wanted = room.min(reserve.limit - reserved.leases.len());
                 let (picked, rest) = self.pick(name, start, reserve, wanted, now.wall);
                 for id in picked {
                     self.hand_out(id, reserve, now, reserved);
@@ -96,8 +98,10 @@ impl Held {
                 return (!reserved.leases.is_empty()).then_some(());
             }
             let queue = self.queues.get_mut(name).expect("it was found above");
-            queue.look_at = queue.next_at(now.wall);
-            reserved.next_at = earliest(reserved.next_at, queue.look_at);
+            let free_at = queue.free_at(reserve.take, now.wall);
+            let is_limited = queue.room(reserve.take, now.wall).is_err();
+            queue.look_at = if is_limited { Some(0) } else { free_at };
+            reserved.next_at = earliest(reserved.next_at, free_at);
         }
         Some(())
     }
@@ -141,13 +145,13 @@ impl Held {
             reserved.refused.push((named.id, self.ended(named.id).unwrap_or(Edited::Unknown)));
             return;
         };
-        let paused = self.queues.get(&job.queue).is_some_and(|queue| queue.paused);
+        let is_held = self.queues.get(&job.queue).is_some_and(|queue| queue.room(reserve.take, now.wall).is_err());
         let is_due = job.due_at <= now.wall && (reserve.window.from..=reserve.window.to).contains(&job.due_at);
         let refused = if named.version.is_some_and(|version| version != job.version) {
             Some(Edited::Mismatch(job))
         } else if job.lease_until.is_some() {
             Some(Edited::Running(job))
-        } else if paused || !is_due || job.start_by().is_some_and(|by| by <= now.wall) {
+        } else if is_held || !is_due || job.start_by().is_some_and(|by| by <= now.wall) {
             Some(Edited::Unfit { id: job.id, state: job.state(now.wall) })
         } else {
             None

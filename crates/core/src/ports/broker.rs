@@ -2,6 +2,7 @@
 
 use super::edit::{Edit, Edited};
 use super::ledger::Note;
+use super::limits::Limits;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
@@ -61,7 +62,7 @@ pub trait Broker: Send + Sync {
     async fn put(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<Put>, Error>;
 
     /// Leases due jobs, most urgent first: by priority, then `due_at`, then id; queues in the order that they are
-    /// named. Attempt and epoch are counted.
+    /// named, each within its limits. Attempt and epoch are counted.
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error>;
 
     /// Moves the end of leases to this many milliseconds from now (`None`: the length that the lease began with).
@@ -85,8 +86,8 @@ pub trait Broker: Send + Sync {
     /// Live jobs by queue, for these queues or all.
     async fn counts(&self, queues: Option<&[Arc<str>]>) -> Result<Vec<(Arc<str>, Counts)>, Error>;
 
-    /// Stops or starts handing out a queue's jobs.
-    async fn pause(&self, queue: &Arc<str>, paused: bool) -> Result<(), Error>;
+    /// Limits the handing out of a queue's jobs from now on, over all who reserve from it.
+    async fn limit(&self, queue: &Arc<str>, limits: Limits) -> Result<(), Error>;
 
     /// Notes that have not been forgotten.
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error>;
@@ -205,7 +206,8 @@ pub struct Lease {
 pub struct Reserved {
     /// The leases, or for a take the finished jobs.
     pub leases: Vec<Lease>,
-    /// Before this instant nothing more is due in these queues; `None` where nothing waits.
+    /// Before this instant nothing more is handed out of these queues; `None` where nothing waits, or where it has to be
+    /// told first ([`watch`](Broker::watch)) that something else has ended or changed.
     pub next_at: Option<Millis>,
     /// Named jobs that were not handed out, and why: an edit's answer. It leaves no tombstone.
     pub refused: Vec<(JobId, Edited)>,

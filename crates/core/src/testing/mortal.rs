@@ -7,8 +7,8 @@ use crate::id::{JobId, Receipt};
 use crate::job::Job;
 use crate::ports::{
     Acquire, Acquired, Broker, Counts, Cursor, Document, Edit, Edited, Expired, Extended, Find, Found, Grant, Holding,
-    LeaseNote, Ledger, Listing, LockPage, Locks, Note, Outcomes, Page, Put, PutIf, Recorded, Registry, Released,
-    Reserve, Reserved, Retention, Settled, Tally, TurnWake, Wake,
+    LeaseNote, Ledger, Limits, Listing, LockPage, Locks, Note, Outcomes, Page, Put, PutIf, Recorded, Registry,
+    Released, Reserve, Reserved, Retention, Settled, Tally, TurnWake, Wake,
 };
 use crate::rules::Decision;
 use crate::testing::Random;
@@ -214,8 +214,8 @@ impl Broker for MortalBroker {
         self.life.around("counts", self.broker.counts(queues)).await
     }
 
-    async fn pause(&self, queue: &Arc<str>, paused: bool) -> Result<(), Error> {
-        self.life.around("pause", self.broker.pause(queue, paused)).await
+    async fn limit(&self, queue: &Arc<str>, limits: Limits) -> Result<(), Error> {
+        self.life.around("limit", self.broker.limit(queue, limits)).await
     }
 
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {

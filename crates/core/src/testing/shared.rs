@@ -7,8 +7,8 @@ use crate::id::{JobId, Receipt};
 use crate::job::Job;
 use crate::memory::{self, Memory};
 use crate::ports::{
-    Acquire, Acquired, Broker, Counts, Edit, Edited, Expired, Extended, Grant, Holding, Lease, Listing, LockPage,
-    Locks, Note, Outcomes, Put, Released, Reserve, Reserved, Settled, TurnWake, Wake,
+    Acquire, Acquired, Broker, Counts, Edit, Edited, Expired, Extended, Grant, Holding, Lease, Limits, Listing,
+    LockPage, Locks, Note, Outcomes, Put, Released, Reserve, Reserved, Settled, TurnWake, Wake,
 };
 use crate::rules::Decision;
 use crate::testing::{ModelLedger, TokioClock};
@@ -244,8 +244,8 @@ impl Broker for Shared {
         self.call(|memory, _| async move { memory.counts(queues).await }).await
     }
 
-    async fn pause(&self, queue: &Arc<str>, paused: bool) -> Result<(), Error> {
-        self.call(|memory, _| async move { memory.pause(queue, paused).await }).await
+    async fn limit(&self, queue: &Arc<str>, limits: Limits) -> Result<(), Error> {
+        self.call(|memory, _| async move { memory.limit(queue, limits).await }).await
     }
 
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {

@@ -1,7 +1,8 @@
 //! Waiting, waking, taking.
 
 use super::fixture::{Bench, job, pass, request};
-use duetime_core::engine::{From, JobRef, Query, TakeRequest};
+use duetime_core::engine::{From, JobRef, Query, QueueSettings, TakeRequest};
+use duetime_core::ports::Rate;
 use duetime_core::{Due, Error, NewJob, State};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -122,14 +123,85 @@ async fn a_stepped_clock_ends_no_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_paused_queue_hands_out_nothing_until_it_is_resumed() {
     let bench = Bench::new().await;
-    bench.engine.pause("default", true).await.unwrap();
+    bench.engine.pause("default", None).await.unwrap();
     bench.push(job()).await;
     let waiter = bench.waiter(60 * SECOND).await;
     pass(SECOND).await;
     assert!(!waiter.is_finished());
-    bench.engine.pause("default", false).await.unwrap();
+    bench.engine.resume("default").await.unwrap();
     pass(Duration::ZERO).await;
     assert_eq!(waiter.await.unwrap().unwrap().leases.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_ends_by_itself() {
+    let bench = Bench::new().await;
+    let now = bench.engine.now();
+    for until in [now, now - 1, now + 11 * 366 * 86_400_000] {
+        assert_eq!(bench.engine.pause("default", Some(until)).await.unwrap_err().code(), "invalid");
+    }
+    let paused = bench.engine.pause("default", Some(now + 30_000)).await.unwrap();
+    assert_eq!((paused.paused, paused.paused_until), (true, Some(now + 30_000)));
+    bench.push(job()).await;
+    let waiter = bench.waiter(60 * SECOND).await;
+    pass(Duration::from_millis(29_999)).await;
+    assert!(!waiter.is_finished());
+    pass(Duration::from_millis(1)).await;
+    assert_eq!(waiter.await.unwrap().unwrap().leases.len(), 1);
+    let settings = bench.engine.queue("default").await.unwrap().settings;
+    assert_eq!((settings.paused, settings.paused_until), (false, None));
+}
+
+/// The last word counts.
+#[tokio::test(start_paused = true)]
+async fn a_longer_pause_takes_the_place_of_a_shorter() {
+    let bench = Bench::new().await;
+    let now = bench.engine.now();
+    bench.engine.pause("default", Some(now + 1_000)).await.unwrap();
+    bench.engine.pause("default", None).await.unwrap();
+    pass(60 * SECOND).await;
+    assert!(bench.engine.queue("default").await.unwrap().settings.paused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_of_a_queue_hold_and_who_waits_goes_on() {
+    let bench = Bench::new().await;
+    let settings = QueueSettings { max_running: Some(1), ..QueueSettings::default() };
+    bench.engine.configure("default", settings).await.unwrap();
+    bench.push(job()).await;
+    bench.push(job()).await;
+    let first = bench.reserve(10, Duration::ZERO).await;
+    assert_eq!(first.len(), 1);
+    let waiter = bench.waiter(60 * SECOND).await;
+    pass(SECOND).await;
+    assert!(!waiter.is_finished());
+    bench.complete(&first[0]).await.unwrap();
+    pass(Duration::ZERO).await;
+    let second = waiter.await.unwrap().unwrap().leases;
+    assert_eq!(second.len(), 1);
+    // Its worker dies: the engine ends its lease, and there is room again.
+    let waiter = bench.waiter(60 * SECOND).await;
+    bench.push(job()).await;
+    pass(59 * SECOND).await;
+    assert!(!waiter.is_finished());
+    pass(2 * SECOND).await;
+    assert_eq!(waiter.await.unwrap().unwrap().leases.len(), 1);
+}
+
+/// Who waits gets them one by one, at the rate.
+#[tokio::test(start_paused = true)]
+async fn the_rate_of_a_queue_holds_for_who_waits() {
+    let bench = Bench::new().await;
+    let rate = Some(Rate { per_second: 10.0, burst: Some(1) });
+    bench.engine.configure("default", QueueSettings { rate, ..QueueSettings::default() }).await.unwrap();
+    for _ in 0..5 {
+        bench.push(job()).await;
+    }
+    let start = bench.engine.now();
+    for n in 0..5 {
+        let leases = bench.reserve(10, 60 * SECOND).await;
+        assert_eq!((leases.len(), bench.engine.now() - start), (1, n * 100));
+    }
 }
 
 #[tokio::test(start_paused = true)]

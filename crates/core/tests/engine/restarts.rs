@@ -53,7 +53,7 @@ async fn a_restored_lease_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_paused_queue_stays_paused() {
     let bench = Bench::new().await;
-    bench.engine.pause("default", true).await.unwrap();
+    bench.engine.pause("default", None).await.unwrap();
     bench.push(job()).await;
     let bench = restart(bench).await;
     pass(Duration::from_secs(1)).await;

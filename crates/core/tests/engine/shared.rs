@@ -2,7 +2,7 @@
 
 use super::fixture::{job, pass, request};
 use duetime_core::engine::{CancelOutcome, Options, Outcome, Patch, QueueSettings, Stores};
-use duetime_core::ports::{ADOPTED, BROKER, Broker, COMPARED, LOADED, Registry};
+use duetime_core::ports::{ADOPTED, BROKER, Broker, COMPARED, LOADED, Limits, Registry};
 use duetime_core::rules::Failure;
 use duetime_core::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry, When};
 use duetime_core::testing::shared::Presence;
@@ -406,12 +406,12 @@ async fn an_update_outlives_a_failover() {
 #[tokio::test(start_paused = true)]
 async fn a_paused_queue_stays_paused_after_a_flush() {
     let (world, leader, other) = World::with_two().await;
-    other.engine.pause("default", true).await.unwrap();
+    other.engine.pause("default", None).await.unwrap();
     other.push(job()).await;
     world.flush().await;
     seconds(3).await;
     assert!(leader.leases().await.is_empty());
-    other.engine.pause("default", false).await.unwrap();
+    other.engine.resume("default").await.unwrap();
     assert_eq!(leader.leases().await.len(), 1);
 }
 
@@ -420,7 +420,7 @@ async fn a_paused_queue_stays_paused_after_a_flush() {
 async fn the_leader_tells_the_broker_again_what_is_paused() {
     let (world, leader, other) = World::with_two().await;
     other.engine.configure("default", QueueSettings::default()).await.unwrap();
-    world.broker.pause(&"default".into(), true).await.unwrap();
+    world.broker.limit(&"default".into(), Limits { paused: true, ..Limits::default() }).await.unwrap();
     other.push(job()).await;
     seconds(5).await;
     assert_eq!(leader.leases().await.len(), 1);

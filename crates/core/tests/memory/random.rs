@@ -66,9 +66,10 @@ pub(crate) enum Op {
         limit: usize,
         acts: bool,
     },
-    Pause {
+    Limit {
         queue: usize,
         paused: bool,
+        max_running: Option<u32>,
     },
     Pass {
         ms: u64,
@@ -163,7 +164,8 @@ fn ops() -> impl Strategy<Value = Op> {
         8 => which.clone().prop_map(|job| Op::Read { job }),
         8 => which.prop_map(|read| Op::Put { read }),
         4 => (0..4_usize, any::<bool>()).prop_map(|(limit, acts)| Op::Expired { limit, acts }),
-        2 => (0..3_usize, any::<bool>()).prop_map(|(queue, paused)| Op::Pause { queue, paused }),
+        3 => (0..3_usize, any::<bool>(), some(1..4_u32))
+            .prop_map(|(queue, paused, max_running)| Op::Limit { queue, paused, max_running }),
         10 => ms().prop_map(|ms| Op::Pass { ms }),
         1 => prop_oneof![-20_000..20_000_i64, Just(-3_600_000), Just(3_600_000)].prop_map(|ms| Op::Step { ms }),
         1 => Just(Op::Restart),

@@ -5,11 +5,11 @@ mod broker;
 mod ledger;
 
 use crate::random::Op;
-use duetime_core::ports::{Broker, Edit, Note, Outcomes, Reserve, Source, Window};
+use duetime_core::ports::{Broker, Edit, Limits, Note, Outcomes, Reserve, Source, Window};
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{edit, listing, reserve};
 use duetime_core::{Clock, Job, JobId, Memory, Millis, Receipt, State};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
@@ -61,7 +61,7 @@ pub(crate) struct World {
     receipts: Vec<Receipt>,
     /// Leases that ended their jobs.
     ended: Vec<(Receipt, State)>,
-    paused: BTreeSet<Arc<str>>,
+    limits: BTreeMap<Arc<str>, Limits>,
     /// Notes that verbs answered, on their way to the ledger in any order.
     unrecorded: Vec<Note>,
     recorded: Vec<Vec<(JobId, u64)>>,
@@ -89,7 +89,7 @@ impl World {
             reads: Vec::new(),
             receipts: Vec::new(),
             ended: Vec::new(),
-            paused: BTreeSet::new(),
+            limits: BTreeMap::new(),
             unrecorded: Vec::new(),
             recorded: Vec::new(),
             unseen: Vec::new(),
@@ -165,14 +165,11 @@ impl World {
                 }
             }
             Op::Expired { limit, acts } => self.expired(limit, acts).await,
-            Op::Pause { queue, paused } => {
+            Op::Limit { queue, paused, max_running } => {
                 let queue: Arc<str> = QUEUES[queue].into();
-                self.broker.pause(&queue, paused).await.unwrap();
-                if paused {
-                    self.paused.insert(queue)
-                } else {
-                    self.paused.remove(&queue)
-                };
+                let limits = Limits { paused, max_running, ..Limits::default() };
+                self.broker.limit(&queue, limits).await.unwrap();
+                self.limits.insert(queue, limits);
             }
             Op::Pass { ms } => {
                 self.clock.advance(ms);
@@ -230,7 +227,7 @@ impl World {
             let count = |state| held.iter().filter(|job| job.state(now) == state).count() as u64;
             assert_eq!(
                 (counts.scheduled, counts.ready, counts.running, counts.paused),
-                (count(State::Scheduled), count(State::Ready), count(State::Running), self.paused.contains(&queue))
+                (count(State::Scheduled), count(State::Ready), count(State::Running), self.limits_of(&queue).paused)
             );
             let mut listed = held.clone();
             listed.sort_by_key(|job| (job.due_at, job.id));
@@ -239,7 +236,7 @@ impl World {
             keys.sort();
             assert!(keys.windows(2).all(|pair| pair[0] != pair[1]), "a key has one holder");
             let first = self.waiting(&queue).map(|job| job.due_at.max(now)).min();
-            if let Some(first) = first.filter(|_| !self.paused.contains(&queue)) {
+            if let Some(first) = first.filter(|_| self.room(&queue, false) > 0) {
                 let looks = self.looks[&queue];
                 assert!(looks.is_some_and(|at| at <= first), "nobody looks at {first}, but at {looks:?}");
             }
@@ -249,6 +246,18 @@ impl World {
             assert_eq!(self.broker.get(&[id]).await.unwrap()[0].as_ref(), known.then_some(&truth.job));
         }
         assert_eq!(self.broker.backlog(), self.truths.values().filter(|t| t.noted.is_some()).count());
+    }
+
+    fn limits_of(&self, queue: &str) -> Limits {
+        self.limits.get(queue).copied().unwrap_or_default()
+    }
+
+    /// How many more of a queue may be handed out.
+    fn room(&self, queue: &str, takes: bool) -> usize {
+        let Limits { paused, max_running, .. } = self.limits_of(queue);
+        let running = self.truths.values().filter(|t| t.lease.is_some() && &*t.job.queue == queue).count();
+        let max_running = max_running.filter(|_| !takes).map_or(usize::MAX, |max| max as usize);
+        if paused { 0 } else { max_running.saturating_sub(running) }
     }
 
     fn any_job(&self, n: usize) -> Option<JobId> {

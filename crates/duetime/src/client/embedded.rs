@@ -11,7 +11,7 @@ use duetime_core::engine::{
     LockRequest, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, Stores, TakeRequest,
 };
 use duetime_core::ports::{Grant, Holding, Released};
-use duetime_core::{Engine, Error as CoreError, Job, JobId, NewJob, Receipt};
+use duetime_core::{Engine, Error as CoreError, Job, JobId, Millis, NewJob, Receipt};
 use std::sync::Arc;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::task::AbortOnDropHandle;
@@ -178,9 +178,14 @@ impl Embedded {
         Ok(self.call(|engine| async move { engine.queue(&queue).await }).await??)
     }
 
-    pub(super) async fn pause(&self, queue: &str, paused: bool) -> Result<QueueSettings, Error> {
+    pub(super) async fn pause(&self, queue: &str, until: Option<Millis>) -> Result<QueueSettings, Error> {
         let queue = queue.to_owned();
-        Ok(self.call(|engine| async move { engine.pause(&queue, paused).await }).await??)
+        Ok(self.call(|engine| async move { engine.pause(&queue, until).await }).await??)
+    }
+
+    pub(super) async fn resume(&self, queue: &str) -> Result<QueueSettings, Error> {
+        let queue = queue.to_owned();
+        Ok(self.call(|engine| async move { engine.resume(&queue).await }).await??)
     }
 
     pub(super) async fn purge(&self, queue: &str) -> Result<u64, Error> {

@@ -7,7 +7,7 @@ use duetime_core::engine::{
 };
 use duetime_core::limits::PAGE_JOBS_MAX;
 use duetime_core::ports::Window;
-use duetime_core::{Due, Job, JobId, State};
+use duetime_core::{Due, Job, JobId, Millis, State};
 use std::sync::Arc;
 
 impl Client {
@@ -141,7 +141,15 @@ impl Client {
     /// # Errors
     /// As [`queue`](Self::queue).
     pub async fn pause(&self, queue: &str) -> Result<QueueSettings, Error> {
-        forward!(self.pause(queue, true))
+        forward!(self.pause(queue, None))
+    }
+
+    /// The same until this instant, in milliseconds since 1970; then they are handed out again.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue), and where the instant is not in the future.
+    pub async fn pause_until(&self, queue: &str, until: Millis) -> Result<QueueSettings, Error> {
+        forward!(self.pause(queue, Some(until)))
     }
 
     /// Starts handing out a queue's jobs again.
@@ -149,7 +157,7 @@ impl Client {
     /// # Errors
     /// As [`queue`](Self::queue).
     pub async fn resume(&self, queue: &str) -> Result<QueueSettings, Error> {
-        forward!(self.pause(queue, false))
+        forward!(self.resume(queue))
     }
 
     /// Cancels every waiting job of a queue; answers how many.

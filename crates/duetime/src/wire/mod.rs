@@ -39,7 +39,7 @@ pub use lock::{Lock, LockAsked, LockBody, LockGranted, LockPage, LockQuery, Lock
 pub use patch::Patch;
 pub use problem::Problem;
 pub use push::{Push, Pushed};
-pub use queue::{Configured, Purged, Queue, Queues, Settings, SettingsBody};
+pub use queue::{Configured, PauseBody, Purged, Queue, Queues, Settings, SettingsBody};
 pub use select::{Find, Selection, States, path_segment};
 pub use settle::{Cancelled, Complete, Extend, Extended, Fail, Nothing, Release, Settle, Settled};
 pub use text::Text;

@@ -3,7 +3,7 @@
 use super::{Backoff, Instant, Rule, Span, Text};
 use duetime_core::engine::{QueueSettings, QueueStatus};
 use duetime_core::ports::{Counts, Rate, Tally};
-use duetime_core::{Retry, Target, WhenExhausted};
+use duetime_core::{Error, Millis, Retry, Target, WhenExhausted};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 
@@ -136,6 +136,31 @@ impl From<&QueueSettings> for SettingsBody {
             max_running: Some(settings.max_running),
             rate: Some(settings.rate),
             target: Some(settings.target),
+        }
+    }
+}
+
+/// For how long a queue is paused; by default until it is resumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PauseBody {
+    /// Until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Instant>,
+    /// For so long, in place of `until`.
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    pub span: Option<Span>,
+}
+
+impl PauseBody {
+    /// The instant it means, where it means one.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where both are given.
+    pub fn until(self, now: Millis) -> Result<Option<Millis>, Error> {
+        match (self.until, self.span) {
+            (Some(_), Some(_)) => Err(Error::invalid("pause", "either `until` or `for`", "both")),
+            (until, span) => Ok(until.map(|at| at.0).or(span.map(|Span(ms)| now.saturating_add(ms)))),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use duetime_core::engine::{self, JobRef, Outcome, PushOutcome, Query, QueueSettings, ReserveRequest, Settlement};
-use duetime_core::ports::Lease;
+use duetime_core::ports::{Lease, Rate};
 use duetime_core::rules::Failure;
 use duetime_core::{
     AttemptError, Due, Error, Job, JobId, KeyUntil, NewJob, OnConflict, Receipt, Retry, Stage, State, WhenExhausted,
@@ -367,7 +367,12 @@ fn the_documented_settings_read_and_leave_the_rest() {
     let status = engine::QueueStatus { queue: Arc::from("q"), settings: new, ..engine::QueueStatus::default() };
     let shown = read::<Queue>(&print(&Queue::from(&status)));
     assert_eq!(engine::QueueStatus::from(shown).settings, status.settings);
-    refused::<SettingsBody>(r#"{"rate":1}"#, "unknown field `rate`");
+    let limits =
+        r#"{"max_running": 50, "rate": {"per_second": 100, "burst": 20}, "target": {"url": "https://a.example"}}"#;
+    let limited = read::<SettingsBody>(limits).apply(&old);
+    assert_eq!((limited.max_running, limited.rate), (Some(50), Some(Rate { per_second: 100.0, burst: Some(20) })));
+    assert_eq!(read::<SettingsBody>(&print(&SettingsBody::from(&limited))).apply(&old), limited);
+    refused::<SettingsBody>(r#"{"speed":1}"#, "unknown field `speed`");
 }
 
 #[test]

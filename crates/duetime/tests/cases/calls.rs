@@ -2,8 +2,8 @@
 
 use super::{Remind, ended, push, queue};
 use duetime::{
-    Client, Due, JobRef, KeyUntil, NewJob, OnConflict, Outcome, PushOutcome, Query, QueueSettings, ReserveRequest,
-    Retry, Source, Stage, State, TakeRequest, Window,
+    Client, Due, JobRef, KeyUntil, NewJob, OnConflict, Outcome, PushOutcome, Query, QueueSettings, Rate,
+    ReserveRequest, Retry, Source, Stage, State, TakeRequest, Window,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -195,14 +195,28 @@ pub(crate) async fn jobs_are_found_and_cancelled_by_tag(client: Client) {
 pub(crate) async fn queues_are_managed(client: Client) {
     let queue = queue();
     push(&client, &queue, 1).await;
-    let settings = QueueSettings { lease_ms: Some(90_000), ..QueueSettings::default() };
+    let settings = QueueSettings {
+        lease_ms: Some(90_000),
+        max_running: Some(1),
+        rate: Some(Rate { per_second: 1_000.0, burst: Some(7) }),
+        ..QueueSettings::default()
+    };
     assert_eq!(client.configure(&queue, settings.clone()).await.unwrap(), settings);
+    let unlimited = QueueSettings { max_running: Some(0), ..settings.clone() };
+    assert_eq!(client.configure(&queue, unlimited).await.unwrap_err().code(), "invalid");
     assert!(client.pause(&queue).await.unwrap().paused);
     assert!(client.reserve(reserve(&queue, 1)).await.unwrap().leases.is_empty());
+    let until = client.queue(&queue).await.unwrap().settings.paused_until;
+    assert_eq!(until, None);
+    let year_2100 = 4_102_444_800_000;
+    assert_eq!(client.pause_until(&queue, year_2100).await.unwrap_err().code(), "invalid");
+    let soon = client.push(Remind { user: 1 }).queue(queue.clone()).await.unwrap().due_at + 3_600_000;
+    assert_eq!(client.pause_until(&queue, soon).await.unwrap().paused_until, Some(soon));
     assert_eq!(client.resume(&queue).await.unwrap(), settings);
     let status = client.queue(&queue).await.unwrap();
-    assert_eq!((status.counts.ready, status.tally.pending, &status.settings), (1, 1, &settings));
+    assert_eq!((status.counts.ready, status.tally.pending, &status.settings), (2, 2, &settings));
     assert!(client.queues().await.unwrap().iter().any(|status| status.queue == queue));
+    assert_eq!(client.reserve(reserve(&queue, 10)).await.unwrap().leases.len(), 1, "one runs at a time");
     assert_eq!(client.purge(&queue).await.unwrap(), 1);
     assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 0);
     assert!(client.health().await.unwrap().ready);

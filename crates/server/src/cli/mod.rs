@@ -3,6 +3,7 @@
 mod backup;
 mod bench;
 mod cancel;
+mod delete;
 mod demo;
 mod due;
 mod exit;
@@ -53,6 +54,7 @@ enum Command {
     Cancel(cancel::Args),
     Reschedule(reschedule::Args),
     Retry(retry::Args),
+    Delete(delete::Args),
     Queues(queues::Args),
     Peek(peek::Args),
     Take(take::Args),
@@ -100,6 +102,7 @@ async fn run(command: Command) -> exit::Result {
         Command::Cancel(args) => cancel::run(args).await,
         Command::Reschedule(args) => reschedule::run(args).await,
         Command::Retry(args) => retry::run(args).await,
+        Command::Delete(args) => delete::run(args).await,
         Command::Queues(args) => queues::run(args).await,
         Command::Peek(args) => peek::run(args).await,
         Command::Take(args) => take::run(args).await,

@@ -1,19 +1,22 @@
 //! `duetime queues`.
 
+mod set;
+
 use super::exit::Result;
 use super::output;
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::Client;
-use duetime::wire::{Purged, Queue, Queues};
+use duetime::wire::{Instant, Purged, Queue, Queues, Span};
 use duetime_core::engine::QueueStatus;
 
-/// Show queues; pause, resume or purge one.
+/// Show queues; set, pause, resume or purge one.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
   duetime queues
-  duetime queues pause orders")]
+  duetime queues set orders --retry steps:15s,15s,30s --max-attempts 5 --when-exhausted move:orders-dead
+  duetime queues pause orders --for 10m")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
@@ -23,8 +26,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
+    /// Show one queue, with its settings
+    Show(One),
+    /// Change settings of a queue; what is not named stays as it is
+    Set(Box<set::Set>),
     /// Stop handing out a queue's jobs; what runs goes on
-    Pause(One),
+    Pause(Pause),
     /// Hand out a queue's jobs again
     Resume(One),
     /// Cancel every waiting job of a queue
@@ -40,11 +47,25 @@ struct One {
     target: Target,
 }
 
+#[derive(Debug, clap::Args)]
+struct Pause {
+    #[command(flatten)]
+    one: One,
+    /// For so long, such as `10m`; by default until `duetime queues resume`
+    #[arg(long = "for", value_name = "SPAN")]
+    span: Option<Span>,
+    /// Until this instant, such as `2026-12-01T06:00:00Z`
+    #[arg(long, value_name = "INSTANT", conflicts_with = "span")]
+    until: Option<Instant>,
+}
+
 pub(crate) async fn run(args: Args) -> Result {
     match args.action {
         None => args.target.with(async |client| list(client, args.target.json).await).await,
-        Some(Action::Pause(one)) => pause(&one, true).await,
-        Some(Action::Resume(one)) => pause(&one, false).await,
+        Some(Action::Show(one)) => show(&one).await,
+        Some(Action::Set(set)) => set.run().await,
+        Some(Action::Pause(pause)) => self::pause(&pause).await,
+        Some(Action::Resume(one)) => resume(&one).await,
         Some(Action::Purge(one)) => purge(&one).await,
     }
 }
@@ -73,24 +94,53 @@ fn row(queue: &QueueStatus) -> Vec<String> {
     let mut row = vec![queue.to_string()];
     row.extend(counted.map(|count| count.to_string()));
     row.push(counts.oldest_due.map_or_else(String::new, |at| format!("due {}", relative(at, now()))));
-    row.push(if settings.paused { "paused".to_owned() } else { String::new() });
+    row.push(match settings.paused_until {
+        Some(until) => format!("until {}", Instant(until)),
+        None if settings.paused => "paused".to_owned(),
+        None => String::new(),
+    });
     row
 }
 
-async fn pause(one: &One, paused: bool) -> Result {
+async fn show(one: &One) -> Result {
     one.target
         .with(async |client| {
-            if paused {
-                client.pause(&one.queue).await?
-            } else {
-                client.resume(&one.queue).await?
-            };
-            if one.target.json {
-                return output::json(&Queue::from(&client.queue(&one.queue).await?));
-            }
-            output::say(format_args!("{} {}", one.queue, if paused { "is paused" } else { "goes on" }))
+            let queue = Queue::from(&client.queue(&one.queue).await?);
+            // Settings nest: they read best as they are set over HTTP.
+            output::json(&queue)
         })
         .await
+}
+
+async fn pause(Pause { one, span, until }: &Pause) -> Result {
+    one.target
+        .with(async |client| {
+            let until = until.map(|Instant(at)| at).or(span.map(|Span(ms)| now().saturating_add(ms)));
+            match until {
+                Some(until) => client.pause_until(&one.queue, until).await?,
+                None => client.pause(&one.queue).await?,
+            };
+            let until = until.map_or_else(String::new, |at| format!(" until {}", Instant(at)));
+            said(client, one, format_args!("{} is paused{until}", one.queue)).await
+        })
+        .await
+}
+
+async fn resume(one: &One) -> Result {
+    one.target
+        .with(async |client| {
+            client.resume(&one.queue).await?;
+            said(client, one, format_args!("{} goes on", one.queue)).await
+        })
+        .await
+}
+
+/// What was done, or how the queue is now.
+async fn said(client: &Client, one: &One, text: std::fmt::Arguments<'_>) -> Result {
+    if one.target.json {
+        return output::json(&Queue::from(&client.queue(&one.queue).await?));
+    }
+    output::say(text)
 }
 
 async fn purge(one: &One) -> Result {

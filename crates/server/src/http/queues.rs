@@ -7,7 +7,7 @@ use super::reply;
 use super::segment::{self, Segment};
 use axum::extract::State;
 use axum::response::Response;
-use duetime::wire::{Configured, Nothing, Purged, Queue, Queues, SettingsBody};
+use duetime::wire::{Configured, Nothing, PauseBody, Purged, Queue, Queues, SettingsBody};
 
 pub(super) async fn list(State(app): State<App>) -> Result<Response, Problem> {
     let queues = app.engine.queues().await?;
@@ -39,8 +39,8 @@ pub(super) async fn pause(
     Segment(segment::Queue(queue)): Segment<segment::Queue>,
     body: One,
 ) -> Result<Response, Problem> {
-    body.object::<Nothing>()?;
-    let settings = app.engine.pause(&queue, true).await?;
+    let until = body.object::<PauseBody>()?.until(app.engine.now())?;
+    let settings = app.engine.pause(&queue, until).await?;
     Ok(reply::ok(&Configured::new(queue, &settings)))
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn resume(
     body: One,
 ) -> Result<Response, Problem> {
     body.object::<Nothing>()?;
-    let settings = app.engine.pause(&queue, false).await?;
+    let settings = app.engine.resume(&queue).await?;
     Ok(reply::ok(&Configured::new(queue, &settings)))
 }
 

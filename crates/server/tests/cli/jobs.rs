@@ -93,6 +93,67 @@ fn queues_are_paused_and_purged() {
 }
 
 #[test]
+fn a_queue_is_set_and_shown() {
+    let place = Place::new();
+    place.push(&["--queue", "orders", "x"]);
+    let set = [
+        "queues",
+        "set",
+        "orders",
+        "--retry",
+        "steps:15s,15s,30s",
+        "--max-attempts",
+        "5",
+        "--when-exhausted",
+        "move:orders-dead",
+        "--max-running",
+        "20",
+        "--rate",
+        "100/s,burst=20",
+        "--max-age",
+        "2d",
+        "--lease",
+        "5m",
+    ];
+    assert_eq!(place.ok(&set), "orders is set\n");
+    let settings = serde_json::json!({
+        "retry": {"steps": ["15s", "15s", "30s"]}, "max_attempts": 5, "when_exhausted": {"move": "orders-dead"},
+        "max_running": 20, "rate": {"per_second": 100.0, "burst": 20}, "max_age": "2d", "lease": "5m",
+    });
+    assert_eq!(place.json(&["queues", "show", "orders"])["settings"], settings);
+    place.ok(&["queues", "set", "orders", "--rate", "default", "--max-age", "default", "--max-attempts", "default"]);
+    let shown = place.json(&["queues", "show", "orders"]);
+    assert_eq!((&shown["settings"]["rate"], &shown["settings"]["max_running"]), (&serde_json::Value::Null, &20.into()));
+    let nothing = place.run(&["queues", "set", "orders", "--max-running", "20"]);
+    assert!(nothing.code == 2 && nothing.err.contains("nothing changes"), "{nothing:?}");
+    for wrong in [["--rate", "100"], ["--max-running", "many"], ["--target", "{}"], ["--retry", "often"]] {
+        let ran = place.run(&[&["queues", "set", "orders"][..], &wrong].concat());
+        assert!(ran.code == 2 && ran.err.contains(wrong[0]), "{ran:?}");
+    }
+    assert!(place.ok(&["queues", "pause", "orders", "--for", "1h"]).contains("orders is paused until 20"));
+    assert!(place.ok(&["queues"]).contains("until 20"));
+}
+
+/// Seen, tried again one by one or together, and removed, each with a count.
+#[test]
+fn dead_letters_are_looked_after() {
+    let place = Place::new();
+    let [a, b, c] = ["a", "b", "c"].map(|name| place.push(&["--queue", "q", "--retry", "none", name]));
+    place.ok(&["work", "q", "--once", "--", "sh", "-c", "echo out of stock >&2; exit 1"]);
+    let dead = place.json(&["list", "--queue", "q", "--state", "failed"]);
+    assert_eq!(dead["jobs"].as_array().unwrap().len(), 3);
+    assert_eq!(place.job(&a)["errors"][0]["message"], "exit status 1: out of stock");
+    assert!(place.ok(&["queues"]).lines().any(|line| line.contains(" q ") && line.contains(" 3 ")));
+    assert_eq!(place.ok(&["retry", &a]), format!("{a} retried\n"));
+    assert_eq!(place.ok(&["delete", &b]), format!("{b} deleted\n"));
+    assert_eq!(place.json(&["retry", "--queue", "q", "--state", "failed"])["retried"], 1);
+    assert_eq!(place.job(&c)["state"], "ready");
+    place.ok(&["work", "q", "--once", "--", "false"]);
+    assert_eq!(place.json(&["delete", "--queue", "q", "--state", "failed"])["deleted"], 2);
+    assert_eq!(place.json(&["list", "--queue", "q"])["jobs"].as_array().unwrap().len(), 0);
+}
+
+#[test]
 fn a_store_is_copied() {
     let place = Place::new();
     place.push(&["--delay", "1h", "x"]);
@@ -130,6 +191,7 @@ fn every_command_has_help_with_an_example() {
         "cancel",
         "reschedule",
         "retry",
+        "delete",
         "queues",
         "peek",
         "take",

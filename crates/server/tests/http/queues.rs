@@ -20,6 +20,21 @@ fn settings_are_kept_where_they_are_not_named() {
     {
         server.put("/v1/queues/orders", &wrong).problem(400, "invalid");
     }
+    for wrong in [
+        json!({"max_running": 0}),
+        json!({"rate": {"per_second": 0}}),
+        json!({"rate": {"per_second": 5, "every": "1s"}}),
+        json!({"target": {"url": "https://a.example", "queue": "b"}}),
+        json!({"target": {"url": "a.example"}}),
+    ] {
+        server.put("/v1/queues/orders", &wrong).problem(400, "invalid");
+    }
+    let limits = json!({
+        "lease": "5s", "max_running": 50, "rate": {"per_second": 100.0, "burst": 20},
+        "target": {"queue": "others"},
+    });
+    assert_eq!(put(limits.clone())["settings"], limits);
+    assert_eq!(put(json!({"max_running": null, "rate": null, "target": null}))["settings"], json!({"lease": "5s"}));
     server.put("/v1/queues/-orders", &json!({})).problem(400, "invalid");
 
     server.push_to("orders", &json!({"payload": 1}));
@@ -37,6 +52,40 @@ fn a_paused_queue_hands_out_nothing() {
     assert_eq!(server.get("/v1/queues/q").ok()["paused"], true);
     assert_eq!(server.call("/v1/queues/q/resume").ok()["paused"], false);
     assert_eq!(server.reserve(1).len(), 1);
+}
+
+#[test]
+fn a_pause_may_have_an_end() {
+    let server = Server::start();
+    let pause = |body: &Value| server.post("/v1/queues/q/pause", body);
+    let paused = pause(&json!({"for": "1h"})).ok();
+    assert_eq!(paused["paused"], true);
+    let until = paused["paused_until"].as_str().unwrap().to_owned();
+    assert_eq!(server.get("/v1/queues/q").ok()["paused_until"], until);
+    let paused = pause(&json!({"until": until})).ok();
+    assert_eq!(paused["paused_until"], until);
+    for wrong in [json!({"until": "2026-01-01T00:00:00Z"}), json!({"for": "0s"}), json!({"for": "1h", "until": until})]
+    {
+        pause(&wrong).problem(400, "invalid");
+    }
+    assert_eq!(pause(&json!({})).ok(), json!({"queue": "q", "paused": true, "settings": {}}), "for good");
+    pause(&json!({"for": "1ms"})).ok();
+    server.push(&json!({"payload": 1}));
+    let reserved = server.post("/v1/queues/q/reserve", &json!({"wait": "20s"})).ok();
+    assert_eq!(reserved["leases"].as_array().unwrap().len(), 1);
+}
+
+/// Over all who ask.
+#[test]
+fn no_more_run_than_may() {
+    let server = Server::start();
+    server.put("/v1/queues/q", &json!({"max_running": 2})).ok();
+    (0..4).for_each(|n| drop(server.push(&json!({"payload": n}))));
+    let receipts: Vec<Value> = server.reserve(10).iter().map(|lease| lease["receipt"].clone()).collect();
+    assert_eq!(receipts.len(), 2);
+    assert!(server.reserve(10).is_empty());
+    server.call(&format!("/v1/leases/{}/complete", receipts[0].as_str().unwrap())).ok();
+    assert_eq!(server.reserve(10).len(), 1);
 }
 
 #[test]

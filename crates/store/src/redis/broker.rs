@@ -4,8 +4,8 @@ use super::jobs::bytes;
 use super::{Parts, Redis, scripts};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Broker, Counts, Edit, Edited, Expired, Extended, Listing, Note, Outcomes, Put, Reserve, Reserved, Settled, Tally,
-    Wake, Window,
+    Broker, Counts, Edit, Edited, Expired, Extended, Limits, Listing, Note, Outcomes, Put, Reserve, Reserved, Settled,
+    Tally, Wake, Window,
 };
 use duetime_core::rules::Decision;
 use duetime_core::{Error, Job, JobId, Millis, Receipt, State};
@@ -89,12 +89,17 @@ impl Broker for Redis {
         Ok(self.count(queues).await?.into_iter().map(|(queue, counts, _)| (queue, counts)).collect())
     }
 
-    async fn pause(&self, queue: &Arc<str>, paused: bool) -> Result<(), Error> {
+    async fn limit(&self, queue: &Arc<str>, limits: Limits) -> Result<(), Error> {
+        let Limits { paused, max_running, rate } = limits;
         let arguments = |text: &mut super::Text| {
             text.push(queue.as_bytes());
             text.flag(paused);
+            text.number(max_running.unwrap_or(0).into());
+            // Lua reads what Rust writes, to the last digit.
+            text.push(rate.map_or_else(String::new, |rate| rate.period().to_string()).as_bytes());
+            text.number(rate.map_or(0, |rate| rate.burst()).into());
         };
-        self.run(self.keys.partition_of(queue), &scripts::PAUSE, &[], arguments).await.map(drop)
+        self.run(self.keys.partition_of(queue), &scripts::LIMIT, &[], arguments).await.map(drop)
     }
 
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {

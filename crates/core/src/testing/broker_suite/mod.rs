@@ -9,6 +9,7 @@ pub mod burst;
 pub mod edits;
 pub mod keys;
 pub mod leases;
+pub mod limits;
 pub mod named;
 pub mod order;
 pub mod outbox;
@@ -24,7 +25,7 @@ use super::fixtures::{QUEUE, edit, reserve};
 use crate::clock::{Clock, Millis};
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, State};
-use crate::ports::{Broker, Change, Edited, Extended, Lease, Note, Outcomes, Put, Reserve, Reserved, Settled};
+use crate::ports::{Broker, Change, Edited, Extended, Lease, Limits, Note, Outcomes, Put, Reserve, Reserved, Settled};
 use crate::rules::Decision;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -69,6 +70,10 @@ impl Subject {
 
     async fn hold(&self, jobs: &[Job]) {
         assert_eq!(self.put(jobs).await, vec![Put::Held; jobs.len()]);
+    }
+
+    async fn limit(&self, limits: Limits) {
+        self.broker.limit(&QUEUE.into(), limits).await.expect("limit");
     }
 
     async fn reserve(&self, reserve: Reserve) -> Reserved {
@@ -191,6 +196,11 @@ macro_rules! broker_suite {
                 numbers_grow_over_a_lost_memory a_restored_lease_has_the_time_left an_extension_moves_the_end
                 an_extension_takes_the_first_length_again an_extended_lease_can_be_lost a_lease_ends_once_its_time_is_over
                 an_unsettled_end_is_told_again expired_is_bounded a_job_not_started_in_time_is_not_handed_out
+            }
+            limits {
+                no_more_run_than_may room_is_told limits_change a_full_queue_is_passed_over a_named_job_needs_room_too
+                a_take_needs_no_room a_rate_holds a_rate_holds_in_the_long_run limits_hold_together
+                a_limit_does_not_hide_what_is_due_later a_removed_job_leaves_room
             }
             named {
                 a_named_job_is_handed_out a_named_job_must_have_its_version a_named_job_must_be_due

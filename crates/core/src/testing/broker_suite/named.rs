@@ -2,7 +2,7 @@
 
 use super::{Subject, ids};
 use crate::job::{Job, State};
-use crate::ports::{Edited, Named, Reserve, Source, Window};
+use crate::ports::{Edited, Limits, Named, Reserve, Source, Window};
 use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, reserve_named, success};
 
 fn in_version(n: u64, version: u64) -> Reserve {
@@ -50,7 +50,7 @@ pub async fn a_running_job_is_refused(s: Subject) {
 /// A pause holds for all.
 pub async fn a_job_of_a_paused_queue_is_refused(s: Subject) {
     s.hold(&[job(1)]).await;
-    s.broker.pause(&QUEUE.into(), true).await.unwrap();
+    s.limit(Limits { paused: true, ..Limits::default() }).await;
     let refused = s.reserve(reserve_named(&[id(1)])).await.refused;
     assert_eq!(refused, [(id(1), Edited::Unfit { id: id(1), state: State::Ready })]);
 }

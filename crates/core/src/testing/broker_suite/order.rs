@@ -2,7 +2,7 @@
 
 use super::{Subject, ids};
 use crate::job::Job;
-use crate::ports::{Reserve, Window};
+use crate::ports::{Limits, Reserve, Window};
 use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, reserve_from};
 
 /// A job is handed out at its `due_at`, and not a millisecond before.
@@ -83,10 +83,10 @@ pub async fn a_window_goes_by_priority_too(s: Subject) {
 
 /// A pause is for handing out alone.
 pub async fn a_paused_queue_hands_out_nothing(s: Subject) {
-    s.broker.pause(&QUEUE.into(), true).await.unwrap();
+    s.limit(Limits { paused: true, ..Limits::default() }).await;
     s.hold(&[job(1), Job { queue: "other".into(), ..job(2) }]).await;
     assert_eq!(ids(s.leases(reserve_from(&[QUEUE, "other"], 10)).await), [id(2)]);
-    s.broker.pause(&QUEUE.into(), false).await.unwrap();
+    s.limit(Limits { paused: false, ..Limits::default() }).await;
     assert_eq!(s.handed_out(10).await, [id(1)]);
 }
 

@@ -5,7 +5,7 @@ use crate::clock::Millis;
 use crate::id::JobId;
 use crate::job::{Job, State};
 use crate::limits::BATCH_JOBS_MAX;
-use crate::ports::{Counts, Listing, Window};
+use crate::ports::{Counts, Limits, Listing, Window};
 use crate::testing::fixtures::{QUEUE, T0, cancel, due, id, job, listing, success};
 
 async fn listed(s: &Subject, listing: Listing) -> Vec<JobId> {
@@ -149,8 +149,8 @@ pub async fn jobs_are_counted(s: Subject) {
 
 /// Also of an empty queue.
 pub async fn pausing_is_counted(s: Subject) {
-    s.broker.pause(&QUEUE.into(), true).await.unwrap();
+    s.limit(Limits { paused: true, ..Limits::default() }).await;
     assert!(counted(&s, QUEUE).await.paused);
-    s.broker.pause(&QUEUE.into(), false).await.unwrap();
+    s.limit(Limits { paused: false, ..Limits::default() }).await;
     assert!(!counted(&s, QUEUE).await.paused);
 }

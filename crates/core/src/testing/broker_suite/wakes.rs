@@ -4,7 +4,7 @@
 
 use super::Subject;
 use crate::job::Job;
-use crate::ports::{Change, Update};
+use crate::ports::{Change, Limits, Update};
 use crate::testing::fixtures::{QUEUE, T0, again, due, edit, id, job, reserve};
 
 /// Whether the queue was told of before a wake that is made now.
@@ -61,11 +61,11 @@ pub async fn a_retry_is_told(s: Subject) {
 
 /// What came during the pause is due now.
 pub async fn resuming_is_told(s: Subject) {
-    s.broker.pause(&QUEUE.into(), true).await.unwrap();
+    s.limit(Limits { paused: true, ..Limits::default() }).await;
     s.hold(&[job(1)]).await;
     assert_eq!(s.handed_out(1).await, []);
     was_told(&s, 11).await;
-    s.broker.pause(&QUEUE.into(), false).await.unwrap();
+    s.limit(Limits { paused: false, ..Limits::default() }).await;
     s.told_of(QUEUE).await;
     assert_eq!(s.handed_out(1).await, [id(1)]);
 }

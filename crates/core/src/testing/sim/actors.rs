@@ -218,9 +218,9 @@ impl Actor {
                 }
                 70..75 => {
                     let queue = self.queue();
-                    drop(self.engine.pause(&queue, true).await);
+                    drop(self.engine.pause(&queue, None).await);
                     self.pause(5 * SECOND_MS).await;
-                    drop(self.engine.pause(&queue, false).await);
+                    drop(self.engine.resume(&queue).await);
                 }
                 75..80 if self.pace.is_alone => {
                     self.ledger.set_away(true);
@@ -278,7 +278,7 @@ impl Actor {
     /// Waits until every job has ended and all is recorded; answers whether that came within this time.
     pub(super) async fn settle_down(&self, time_max: Duration) -> bool {
         for queue in QUEUES {
-            drop(self.engine.pause(queue, false).await);
+            drop(self.engine.resume(queue).await);
         }
         for _ in 0..time_max.as_secs() / 10 {
             tokio::time::sleep(Duration::from_secs(10)).await;

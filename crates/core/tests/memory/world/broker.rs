@@ -9,6 +9,8 @@ use duetime_core::ports::{
 use duetime_core::rules::{self, Again, Decision, Finish};
 use duetime_core::testing::fixtures::{due, edit, finish, reserve, success};
 use duetime_core::{Clock, Job, JobId, Receipt, Stage, State};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 impl World {
     /// What waits in the broker and may start, of a queue.
@@ -25,15 +27,18 @@ impl World {
             return self.check_repeat(got, &reserved);
         }
         let Source::Queues(queues) = &asked.source else { unreachable!() };
-        let open: Vec<_> = queues.iter().filter(|queue| !self.paused.contains(*queue)).cloned().collect();
-        let mut expected = Vec::new();
+        let open: Vec<_> = queues.iter().filter(|queue| !self.limits_of(queue).paused).cloned().collect();
+        let mut expected: Vec<JobId> = Vec::new();
         for queue in &open {
+            let begun = expected.iter().filter(|id| self.truths[*id].job.queue == *queue).count();
+            let room = self.room(queue, asked.take).saturating_sub(if asked.take { 0 } else { begun });
             let window = asked.window.from..=asked.window.to;
             let mut due: Vec<_> =
                 self.waiting(queue).filter(|j| j.due_at <= now && window.contains(&j.due_at)).collect();
             due.sort_by_key(|job| (job.priority, job.due_at, job.id));
-            due.truncate(asked.limit - expected.len());
-            let new: Vec<_> = due.into_iter().map(|job| job.id).filter(|id| !expected.contains(id)).collect();
+            due.retain(|job| !expected.contains(&job.id));
+            due.truncate(room.min(asked.limit - expected.len()));
+            let new: Vec<_> = due.into_iter().map(|job| job.id).collect();
             expected.extend(new);
         }
         assert_eq!(reserved.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), expected);
@@ -42,7 +47,9 @@ impl World {
             self.requests.insert(n, (mono + REQUEST_MS, got));
         }
         // Of what is due already, no matter since when.
-        let first = open.iter().flat_map(|queue| self.waiting(queue)).map(|job| job.due_at.max(now)).min();
+        let has_room = |queue: &&Arc<str>| self.room(queue, asked.take) > 0;
+        let first =
+            open.iter().filter(has_room).flat_map(|queue| self.waiting(queue)).map(|job| job.due_at.max(now)).min();
         match first {
             Some(first) => assert!(reserved.next_at.is_some_and(|at| at <= first), "{:?} {first}", reserved.next_at),
             // What may not start any more is passed over at the first look.
@@ -114,13 +121,16 @@ impl World {
         let named = ids.iter().map(|&id| Named { id, version: Some(version(id)) }).collect();
         let asked = Reserve { source: Source::Named(named), take, ..reserve("", 10) };
         let reserved = self.broker.reserve(asked.clone()).await.unwrap();
+        let mut begun: BTreeMap<Arc<str>, usize> = BTreeMap::new();
         for id in ids {
             let truth = &self.truths[&id];
             let (job, now) = (&truth.job, self.now());
-            let may_start = !self.paused.contains(&job.queue)
+            let begun = begun.entry(job.queue.clone()).or_default();
+            let may_start = self.room(&job.queue, take) > if take { 0 } else { *begun }
                 && job.state(now) == State::Ready
                 && job.start_by().is_none_or(|by| by > now);
             let leased = reserved.leases.iter().any(|lease| lease.job.id == id);
+            *begun += usize::from(leased);
             assert_eq!(leased, truth.held && right_version && may_start, "{job:?}");
             if !leased {
                 let refused = &reserved.refused.iter().find(|(refused, _)| *refused == id).unwrap().1;

@@ -141,7 +141,7 @@ impl World {
         self.broker = fresh(&self.clock, &self.woken);
         self.reads.clear();
         self.requests.clear();
-        self.paused.clear();
+        self.limits.clear();
         self.buried_until.clear();
         self.look_everywhere(Some(0));
         let (now, mono) = (self.now(), self.clock.mono());

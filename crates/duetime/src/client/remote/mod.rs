@@ -12,7 +12,7 @@ use duetime_core::engine::{
     Options, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
 };
 use duetime_core::ports::Lease;
-use duetime_core::{Job, JobId, NewJob, OnConflict, Receipt, name};
+use duetime_core::{Job, JobId, Millis, NewJob, OnConflict, Receipt, name};
 use futures_util::{StreamExt, stream};
 use hyper::Method;
 use std::collections::HashMap;
@@ -245,9 +245,13 @@ impl Remote {
         Ok(self.transport.send(Call::get(queue_path(queue)?)).await?.read::<wire::Queue>()?.into())
     }
 
-    pub(super) async fn pause(&self, queue: &str, paused: bool) -> Result<QueueSettings, Error> {
-        let verb = if paused { "pause" } else { "resume" };
-        self.configured(Call::post(format!("{}/{verb}", queue_path(queue)?))).await
+    pub(super) async fn pause(&self, queue: &str, until: Option<Millis>) -> Result<QueueSettings, Error> {
+        let body = wire::PauseBody { until: until.map(wire::Instant), span: None };
+        self.configured(Call::post(format!("{}/pause", queue_path(queue)?)).json(&body)?).await
+    }
+
+    pub(super) async fn resume(&self, queue: &str) -> Result<QueueSettings, Error> {
+        self.configured(Call::post(format!("{}/resume", queue_path(queue)?))).await
     }
 
     async fn configured(&self, call: Call) -> Result<QueueSettings, Error> {
@@ -262,7 +266,11 @@ impl Remote {
     pub(super) async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
         let call = Call::new(Method::PUT, queue_path(queue)?).json(&wire::SettingsBody::from(&settings))?;
         let configured = self.configured(call).await?;
-        if configured.paused == settings.paused { Ok(configured) } else { self.pause(queue, settings.paused).await }
+        match (configured == settings, settings.paused) {
+            (true, _) => Ok(configured),
+            (false, true) => self.pause(queue, settings.paused_until).await,
+            (false, false) => self.resume(queue).await,
+        }
     }
 
     pub(super) async fn health(&self) -> Result<Health, Error> {

@@ -88,8 +88,17 @@ local function packed(h)
     h.flags, h.stage) .. h.tail
 end
 
+-- Among the paused queues, before the names of those that have other limits: no name begins with it.
+local LIMITED = ':'
+
 local function count(queue, what, by)
-  if by ~= 0 then redis.call('HINCRBY', COUNTERS, queue .. ':' .. what, by) end
+  if by == 0 then return end
+  local counted = redis.call('HINCRBY', COUNTERS, queue .. ':' .. what, by)
+  -- Where as many ran as may, there is room now.
+  if what == 'r' and by < 0 and redis.call('SISMEMBER', PAUSED, LIMITED .. queue) == 1 then
+    local max_running = tonumber(redis.call('HGET', COUNTERS, queue .. ':m') or 0)
+    if max_running > 0 and counted - by >= max_running then redis.call('PUBLISH', CHANNEL, queue) end
+  end
 end
 
 local STAGE_COUNTER = { [SUCCEEDED] = 's', [FAILED] = 'f', [CANCELLED] = 'c' }

@@ -137,7 +137,9 @@ local function put_off_late(n, id, body)
   return true
 end
 
-local function is_full() return lease_count >= limit * 3 or bytes > BYTES_MAX end
+-- Within the queue at hand no more than this are handed out.
+local room = limit
+local function is_full() return lease_count >= room * 3 or bytes > BYTES_MAX end
 
 local function lease_some(n, ids)
   for first = 1, #ids, SLICE do
@@ -167,7 +169,7 @@ local function lease_ranked(n, least, most)
       local due_at = struct.unpack('>I8', member)
       if due_at >= from and due_at <= to then
         table.insert(ids, string.sub(member, 9))
-        if #ids >= limit - lease_count / 3 then break end
+        if #ids >= room - lease_count / 3 then break end
       end
     end
     local before = redis.call('ZCARD', pready)
@@ -180,7 +182,7 @@ end
 local function lease_default(n)
   local due = queue_keys(n)
   for _ = 1, ROUNDS do
-    local wanted = limit - lease_count / 3
+    local wanted = room - lease_count / 3
     local ids = redis.call('ZRANGEBYSCORE', due, from, to, 'LIMIT', 0, wanted)
     lease_some(n, ids)
     leave_all(n)
@@ -198,6 +200,47 @@ local function sort_ready(n)
     redis.call('ZREM', pwait, members[i])
   end
   return #members < 2 * STEP
+end
+
+-- What limits a queue: how many may be handed out now (room) and, where that is none for its rate, from when on there is one
+-- more (free_at). A rate is kept by the generic cell rate algorithm: ':t' is when all that was let through would have been,
+-- had it come evenly, and what that is ahead of the clock is never more than a whole burst.
+local any_limits = redis.call('EXISTS', PAUSED) == 1
+
+local function measure(limits)
+  limits.room, limits.free_at = limits.runs, nil
+  if limits.period and limits.runs > 0 then
+    local flows = math.floor(limits.burst - limits.ahead / limits.period + 0.001)
+    limits.room = math.min(limits.runs, flows)
+    if flows == 0 then
+      limits.free_at = math.ceil((micros + limits.ahead + limits.period * (1 - limits.burst)) / 1000)
+    end
+  end
+  return limits
+end
+
+local function limits_of(queue)
+  if redis.call('SISMEMBER', PAUSED, queue) == 1 then return { paused = true, runs = 0, room = 0 } end
+  if redis.call('SISMEMBER', PAUSED, LIMITED .. queue) == 0 then return nil end
+  local kept = redis.call('HMGET', COUNTERS, queue .. ':m', queue .. ':p', queue .. ':b', queue .. ':t', queue .. ':r')
+  local limits, max_running = { runs = math.huge, period = tonumber(kept[2] or '') }, tonumber(kept[1] or 0)
+  if max_running > 0 and not takes then
+    limits.runs = math.max(max_running - tonumber(kept[5] or 0) - (started[queue] or 0), 0)
+  end
+  if limits.period then
+    limits.burst = tonumber(kept[3])
+    limits.ahead = math.min(math.max(tonumber(kept[4] or 0) - micros, 0), limits.period * limits.burst)
+  end
+  return measure(limits)
+end
+
+local function pass(queue, limits, handed_out)
+  limits.runs = limits.runs - handed_out
+  if limits.period and handed_out > 0 then
+    limits.ahead = limits.ahead + limits.period * handed_out
+    redis.call('HSET', COUNTERS, queue .. ':t', string.format('%.3f', micros + limits.ahead))
+  end
+  measure(limits)
 end
 
 local next_at, is_to_repeat = nil, 0
@@ -220,25 +263,35 @@ if named_at <= #ARGV then
     local body, meta = redis.call('HGET', BODY, id), redis.call('HGET', META, id)
     local h = body and head(body, meta)
     if h and h.stage == PENDING and h.lease_until == 0 and h.version == version and h.due >= from and h.due <= to
-      and not has(h.flags, REMOVED) and redis.call('SISMEMBER', PAUSED, h.queue) == 0 and not put_off_late(n, id, body) then
-      lease(n, id, body, meta)
-      leave_all(n)
+      and not has(h.flags, REMOVED) and not put_off_late(n, id, body) then
+      local limits = any_limits and limits_of(h.queue)
+      if not limits or limits.room > 0 then
+        lease(n, id, body, meta)
+        leave_all(n)
+        if limits then pass(h.queue, limits, 1) end
+      end
     end
   end
 else
-  local any_paused = redis.call('EXISTS', PAUSED) == 1
   for n = 1, queues do
     -- Of most queues that are waited at, this is all that is to be looked at.
     local due = head_due(n)
-    if due and not (any_paused and redis.call('SISMEMBER', PAUSED, ARGV[12 + 2 * n]) == 1) then
+    local queue, before = ARGV[12 + 2 * n], lease_count
+    local limits = due and any_limits and limits_of(queue)
+    if due and not (limits and limits.paused) then
+      room = limits and math.min(limit, lease_count / 3 + limits.room) or limit
       if due <= now and not is_full() then
-        if not reserve_queue(n) then
+        local is_sorted = reserve_queue(n)
+        if limits then pass(queue, limits, (lease_count - before) / 3) end
+        if not is_sorted then
           -- Until all are sorted in, the most urgent is not known.
           next_at, is_to_repeat = now, 1
           break
         end
         due = head_due(n)
       end
+      -- Where no more may come, it is free_at that counts, or whoever tells that there is room again.
+      if due and limits and limits.room <= 0 then due = limits.free_at and math.max(due, limits.free_at) end
       if due and (not next_at or due < next_at) then next_at = due end
     end
   end

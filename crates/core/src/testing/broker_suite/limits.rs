@@ -1,0 +1,175 @@
+//! How many jobs of a queue run at once, and how often one is handed out.
+
+use super::{Subject, ids};
+use crate::job::Job;
+use crate::limits::LEASE_MS_DEFAULT;
+use crate::ports::{Limits, Named, Rate, Reserve, Source};
+use crate::rules::Finish;
+use crate::testing::fixtures::{QUEUE, T0, again, due, id, job, reserve, reserve_from, success};
+
+fn at_once(max_running: u32) -> Limits {
+    Limits { max_running: Some(max_running), ..Limits::default() }
+}
+
+fn often(per_second: f64, burst: u32) -> Limits {
+    Limits { rate: Some(Rate { per_second, burst: Some(burst) }), ..Limits::default() }
+}
+
+fn jobs(count: u64) -> Vec<Job> {
+    (1..=count).map(job).collect()
+}
+
+/// However much is asked for, and by however many.
+pub async fn no_more_run_than_may(s: Subject) {
+    s.limit(at_once(3)).await;
+    s.hold(&jobs(10)).await;
+    assert_eq!(s.handed_out(2).await, [1, 2].map(id));
+    let running = s.leases(reserve(QUEUE, 100)).await;
+    assert_eq!(running.len(), 1);
+    let reserved = s.reserve(reserve(QUEUE, 100)).await;
+    assert!(reserved.leases.is_empty());
+    assert_eq!(reserved.next_at, None, "no clock says when there is room");
+    s.settle(running[0].job.receipt(), success()).await;
+    assert_eq!(s.handed_out(100).await, [id(4)]);
+}
+
+/// However a lease ends, there is room, and who waits is told.
+pub async fn room_is_told(s: Subject) {
+    s.limit(at_once(1)).await;
+    s.hold(&jobs(4)).await;
+    let first = s.one().await;
+    assert_eq!(s.handed_out(1).await, []);
+    s.told_of(QUEUE).await;
+    s.settle(first.receipt(), success()).await;
+    s.told_of(QUEUE).await;
+    let second = s.one().await;
+    assert_eq!(s.handed_out(1).await, []);
+    s.settle(second.receipt(), again(&second, T0 + 3_600_000)).await;
+    s.told_of(QUEUE).await;
+    let third = s.one().await;
+    assert_eq!((third.id, s.handed_out(1).await), (id(3), vec![]));
+    s.pass(LEASE_MS_DEFAULT);
+    assert_eq!(s.crashed().await, [id(3)]);
+    assert_eq!(s.handed_out(1).await, [], "until it is decided on, it counts");
+    s.settle(third.receipt(), again(&third, T0)).await;
+    s.told_of(QUEUE).await;
+    assert_eq!(s.handed_out(2).await, [id(3)]);
+}
+
+/// A limit that is lifted, lowered, or gone.
+pub async fn limits_change(s: Subject) {
+    s.limit(at_once(1)).await;
+    s.hold(&jobs(10)).await;
+    assert_eq!(s.handed_out(10).await, [id(1)]);
+    s.limit(at_once(4)).await;
+    s.told_of(QUEUE).await;
+    let more = s.leases(reserve(QUEUE, 10)).await;
+    assert_eq!(more.len(), 3);
+    s.limit(at_once(2)).await;
+    s.settle(more[0].job.receipt(), success()).await;
+    assert_eq!(s.handed_out(10).await, [], "three still run");
+    s.limit(Limits::default()).await;
+    assert_eq!(s.handed_out(10).await.len(), 6);
+}
+
+/// Other queues have their own, and those behind a full one are looked at.
+pub async fn a_full_queue_is_passed_over(s: Subject) {
+    s.limit(at_once(1)).await;
+    let others = (11..=13).map(|n| Job { queue: "other".into(), ..job(n) });
+    s.hold(&jobs(3).into_iter().chain(others).collect::<Vec<_>>()).await;
+    let both = [QUEUE, "other"];
+    assert_eq!(ids(s.leases(reserve_from(&both, 2)).await), [1, 11].map(id));
+    assert_eq!(ids(s.leases(reserve_from(&both, 10)).await), [12, 13].map(id));
+}
+
+/// Nor by name.
+pub async fn a_named_job_needs_room_too(s: Subject) {
+    s.limit(at_once(1)).await;
+    s.hold(&jobs(2)).await;
+    let named = |n| Reserve { source: Source::Named(vec![Named { id: id(n), version: None }]), ..reserve(QUEUE, 1) };
+    let first = s.reserve(named(1)).await;
+    assert_eq!(ids(first.leases.clone()), [id(1)]);
+    let second = s.reserve(named(2)).await;
+    assert_eq!((second.leases.len(), second.refused.len()), (0, 1));
+    s.settle(first.leases[0].job.receipt(), success()).await;
+    assert_eq!(ids(s.reserve(named(2)).await.leases), [id(2)]);
+}
+
+/// What is taken does not run.
+pub async fn a_take_needs_no_room(s: Subject) {
+    s.limit(at_once(1)).await;
+    s.hold(&jobs(3)).await;
+    let taken = s.leases(Reserve { take: true, ..reserve(QUEUE, 2) }).await;
+    assert_eq!(ids(taken), [1, 2].map(id));
+    assert_eq!(s.handed_out(2).await, [id(3)]);
+}
+
+/// A burst, and then one a period; whoever looks when it was told to, finds one.
+pub async fn a_rate_holds(s: Subject) {
+    s.limit(often(10.0, 3)).await;
+    s.hold(&jobs(20)).await;
+    let reserved = s.reserve(reserve(QUEUE, 100)).await;
+    assert_eq!(ids(reserved.leases), [1, 2, 3].map(id));
+    assert_eq!(reserved.next_at, Some(s.now() + 100));
+    s.pass(99);
+    let early = s.reserve(reserve(QUEUE, 100)).await;
+    assert_eq!((early.leases.len(), early.next_at), (0, Some(s.now() + 1)));
+    s.pass(1);
+    assert_eq!(s.handed_out(100).await, [id(4)]);
+    s.pass(250);
+    assert_eq!(s.handed_out(1).await, [id(5)]);
+    let reserved = s.reserve(reserve(QUEUE, 100)).await;
+    assert_eq!(ids(reserved.leases), [id(6)]);
+    assert_eq!(reserved.next_at, Some(s.now() + 50), "what was left of a period counts");
+    s.pass(3_600_000);
+    let handed_out = s.handed_out(100).await;
+    assert_eq!(handed_out.len(), 3, "a rest is no reason for more than a burst");
+}
+
+/// In the long run, whatever is asked for.
+pub async fn a_rate_holds_in_the_long_run(s: Subject) {
+    s.limit(often(700.0, 5)).await;
+    s.hold(&(1..=1_000).map(job).collect::<Vec<_>>()).await;
+    let (start, mut count) = (s.now(), 0);
+    while s.now() < start + 1_000 {
+        let reserved = s.reserve(reserve(QUEUE, 3)).await;
+        count += reserved.leases.len();
+        let next_at = reserved.next_at.expect("more waits");
+        s.pass(next_at.saturating_sub(s.now()));
+    }
+    assert!((700..=707).contains(&count), "{count}");
+}
+
+/// Both together, and what is taken counts for a rate.
+pub async fn limits_hold_together(s: Subject) {
+    s.limit(Limits { max_running: Some(2), ..often(10.0, 3) }).await;
+    s.hold(&jobs(9)).await;
+    let first = s.leases(reserve(QUEUE, 9)).await;
+    assert_eq!(first.len(), 2);
+    let taken = s.leases(Reserve { take: true, ..reserve(QUEUE, 9) }).await;
+    assert_eq!(ids(taken), [id(3)]);
+    s.settle(first[0].job.receipt(), success()).await;
+    let reserved = s.reserve(reserve(QUEUE, 9)).await;
+    assert_eq!((reserved.leases.len(), reserved.next_at), (0, Some(s.now() + 100)));
+    s.pass(100);
+    assert_eq!(s.handed_out(9).await, [id(4)]);
+    s.pass(3_600_000 - 1_000);
+    assert_eq!(s.reserve(reserve(QUEUE, 9)).await.leases.len(), 0, "two run");
+}
+
+/// What is due later is told as ever; a limit does not put it off.
+pub async fn a_limit_does_not_hide_what_is_due_later(s: Subject) {
+    s.limit(Limits { max_running: Some(1), ..often(1.0, 1) }).await;
+    s.hold(&[due(1, T0 + 5_000)]).await;
+    assert_eq!(s.reserve(reserve(QUEUE, 1)).await.next_at, Some(T0 + 5_000));
+}
+
+/// Jobs that end for good as well as others.
+pub async fn a_removed_job_leaves_room(s: Subject) {
+    s.limit(at_once(1)).await;
+    s.hold(&jobs(2)).await;
+    let running = s.one().await;
+    let dropped = Finish { drop: true, ..Finish::new(crate::job::Stage::Failed) };
+    s.settle(running.receipt(), crate::rules::Decision::Finish(dropped)).await;
+    assert_eq!(s.handed_out(2).await, [id(2)]);
+}

@@ -1,0 +1,154 @@
+//! `duetime queues set`.
+
+use super::super::exit::{Failure, Result};
+use super::super::output;
+use super::super::retry_rule::{parse_backoff, parse_exhausted};
+use super::super::target::Target as Server;
+use duetime::wire::{Queue, Span};
+use duetime_core::engine::QueueSettings;
+use duetime_core::ports::Rate;
+use duetime_core::{Retry, Target, WhenExhausted};
+
+/// What goes back to its default.
+const RESET: &str = "default";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "`default` takes a setting back. Examples:
+  duetime queues set orders --retry steps:15s,15s,30s --max-attempts 5 --when-exhausted move:orders-dead
+  duetime queues set mail --max-running 20 --rate 100/s,burst=20
+  duetime queues set hooks --target https://shop.example/hooks --lease default")]
+pub(super) struct Set {
+    /// The queue
+    #[arg(value_name = "QUEUE")]
+    queue: String,
+    /// The waits between attempts: `steps:15s,15s,30s`, `fixed:30s`, `none`, `default`, or JSON as over HTTP
+    #[arg(long, value_name = "RULE", value_parser = parse_backoff)]
+    retry: Option<duetime_core::Backoff>,
+    /// Attempts in all, 0 for no limit
+    #[arg(long, value_name = "N|default", value_parser = or_default::<u32>)]
+    max_attempts: Option<Setting<u32>>,
+    /// No attempt begins later than this after the first due time
+    #[arg(long, value_name = "SPAN|default", value_parser = or_default::<Span>)]
+    max_age: Option<Setting<Span>>,
+    /// How many leases may end unsettled before the job has failed
+    #[arg(long, value_name = "N|default", value_parser = or_default::<u32>)]
+    max_crashes: Option<Setting<u32>>,
+    /// What becomes of jobs whose attempts are used up: keep, drop, restart or move:QUEUE
+    #[arg(long, value_name = "END", value_parser = parse_exhausted)]
+    when_exhausted: Option<WhenExhausted>,
+    /// The lease of jobs without one, 1 s to 12 h
+    #[arg(long, value_name = "SPAN|default", value_parser = or_default::<Span>)]
+    lease: Option<Setting<Span>>,
+    /// How many run at once at most, over all workers
+    #[arg(long, value_name = "N|default", value_parser = or_default::<u32>)]
+    max_running: Option<Setting<u32>>,
+    /// How many start in a second at most, over all workers: `100/s` or `100/s,burst=20`
+    #[arg(long, value_name = "RATE|default", value_parser = parse_rate)]
+    rate: Option<Setting<Rate>>,
+    /// Where jobs are delivered, in place of waiting for workers: a URL, or JSON as over HTTP
+    #[arg(long, value_name = "TARGET|default", value_parser = parse_target)]
+    target: Option<Setting<Target>>,
+    #[command(flatten)]
+    server: Server,
+}
+
+/// A new value, or none: the default.
+type Setting<T> = std::result::Result<T, Default>;
+
+/// See [`RESET`].
+#[derive(Clone, Copy, Debug)]
+struct Default;
+
+fn or_default<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> std::result::Result<Setting<T>, String> {
+    if text == RESET { Ok(Err(Default)) } else { text.parse().map(Ok).map_err(|error: T::Err| error.to_string()) }
+}
+
+fn parse_rate(text: &str) -> std::result::Result<Setting<Rate>, String> {
+    const EXPECTED: &str = "expected a rate such as `100/s`, `0.5/s` or `100/s,burst=20`";
+    if text == RESET {
+        return Ok(Err(Default));
+    }
+    let (rate, burst) = text.split_once(",burst=").map_or((text, None), |(rate, burst)| (rate, Some(burst)));
+    let per_second = rate.strip_suffix("/s").and_then(|number| number.parse().ok()).ok_or(EXPECTED)?;
+    let burst = burst.map(|burst| burst.parse().map_err(|_| EXPECTED)).transpose()?;
+    Ok(Ok(Rate { per_second, burst }))
+}
+
+fn parse_target(text: &str) -> std::result::Result<Setting<Target>, String> {
+    if text == RESET {
+        return Ok(Err(Default));
+    }
+    let json = if text.starts_with('{') { text.to_owned() } else { serde_json::json!({ "url": text }).to_string() };
+    serde_json::from_str(&json).map(Ok).map_err(|error| error.to_string())
+}
+
+fn set<T>(setting: &mut Option<T>, new: Option<Setting<T>>) {
+    if let Some(new) = new {
+        *setting = new.ok();
+    }
+}
+
+impl Set {
+    pub(super) async fn run(self) -> Result {
+        self.server
+            .with(async |client| {
+                let old = client.queue(&self.queue).await?.settings;
+                let new = self.apply(old.clone());
+                if new == old && !self.server.json {
+                    return Err(Failure::usage("nothing changes: name a setting, such as `--max-running 20`"));
+                }
+                client.configure(&self.queue, new).await?;
+                if self.server.json {
+                    return output::json(&Queue::from(&client.queue(&self.queue).await?));
+                }
+                output::say(format_args!("{} is set", self.queue))
+            })
+            .await
+    }
+
+    fn apply(&self, old: QueueSettings) -> QueueSettings {
+        let mut new = old;
+        let Retry { backoff, max_attempts, max_age_ms, max_crashes, when_exhausted } = &mut new.retry;
+        if let Some(rule) = &self.retry {
+            *backoff = Some(rule.clone());
+        }
+        if let Some(end) = &self.when_exhausted {
+            *when_exhausted = Some(end.clone());
+        }
+        let ms = |span: Setting<Span>| span.map(|Span(ms)| ms);
+        set(max_attempts, self.max_attempts);
+        set(max_age_ms, self.max_age.map(ms));
+        set(max_crashes, self.max_crashes);
+        set(&mut new.lease_ms, self.lease.map(ms));
+        set(&mut new.max_running, self.max_running);
+        set(&mut new.rate, self.rate);
+        set(&mut new.target, self.target.clone());
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_read() {
+        for (text, per_second, burst) in
+            [("100/s", 100.0, None), ("0.5/s", 0.5, None), ("100/s,burst=20", 100.0, Some(20))]
+        {
+            assert_eq!(parse_rate(text).unwrap().ok(), Some(Rate { per_second, burst }));
+        }
+        assert!(parse_rate("default").unwrap().is_err());
+        for text in ["100", "x/s", "100/m", "100/s,20", "100/s,burst=", ""] {
+            assert!(parse_rate(text).unwrap_err().starts_with("expected a rate"), "{text}");
+        }
+    }
+
+    #[test]
+    fn targets_read() {
+        let target = parse_target("https://a.example/x").unwrap().unwrap();
+        assert!(matches!(target, Target::Url(endpoint) if &*endpoint.url == "https://a.example/x"));
+        assert_eq!(parse_target(r#"{"queue":"b"}"#).unwrap().ok(), Some(Target::Queue("b".into())));
+        assert!(parse_target(r#"{"link":"b"}"#).unwrap_err().contains("unknown field"));
+    }
+}
