@@ -41,6 +41,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// What an operator says of deliveries.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     webhook: webhook::Args,

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// Where jobs are sent, and how.
 #[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
 pub(super) struct Args {
     /// Send each job to this URL in place of running a command: the payload as body, signed where there are keys. 2xx
     /// completes it, 410 and 422 fail it for good, 429 and 503 slow the worker down; see `--time-limit`

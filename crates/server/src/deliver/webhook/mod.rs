@@ -49,6 +49,7 @@ const BODY_MAX: Duration = Duration::from_secs(5);
 
 /// What an operator says of webhooks.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
 pub(crate) struct Args {
     /// Deliver also to loopback and private addresses, and to these over http
     #[arg(long, env = "DUETIME_WEBHOOK_ALLOW_PRIVATE", help_heading = "Webhooks")]

@@ -1,0 +1,10 @@
+//! Deliveries to targets: a real server process, and receivers that fail in every way.
+
+mod changes;
+mod elsewhere;
+mod failures;
+mod receiver;
+mod refusals;
+mod requests;
+mod server;
+mod work;
