@@ -65,9 +65,10 @@ impl Courier {
         }
         set("headers", headers.into());
         let target: Target = serde_json::from_value(target).map_err(|error| Failure::new(USAGE, error.to_string()))?;
-        target.check()?;
+        let unfit = |error: duetime_core::Error| Failure::usage(error.to_string());
+        target.check().map_err(unfit)?;
         let Target::Url(endpoint) = target else { unreachable!("it was made with a URL") };
-        let route = Route::new(&endpoint, args.webhook.rules())?;
+        let route = Route::new(&endpoint, args.webhook.rules()).map_err(unfit)?;
         let sender = Sender::new(&args.webhook).map_err(|error| Failure::usage(error.to_string()))?;
         Ok(Self { route, sender, pace: Mutex::new(Pace::new(concurrency, Instant::now())), stop })
     }
