@@ -64,7 +64,7 @@ pub use error::{Answers, Error};
 pub use kind::Kind;
 pub use lock::Lock;
 pub use push::{Push, Pushed, new_job};
-pub use worker::{Context, Handled, HandlerError, Summary, Worker};
+pub use worker::{Context, Handled, HandlerError, Next, Summary, Worker};
 
 pub use duetime_core as core;
 pub use duetime_core::engine::{

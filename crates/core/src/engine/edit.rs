@@ -1,5 +1,6 @@
 //! Changes of jobs from outside: the broker is asked first, and the ledger for what the broker does not hold.
 
+use super::metrics::Event;
 use super::{Answers, CancelOutcome, Engine, JobRef, Patch};
 use crate::clock::Millis;
 use crate::error::Error;
@@ -127,6 +128,11 @@ impl Engine {
                 made[i] = answer;
             }
         }
+        let cancelled = edits.iter().zip(&made).filter_map(|(edit, made)| match (&edit.change, made) {
+            (Change::Cancel { .. }, Ok(Edited::Changed(job))) => Some((&job.queue, Event::Cancelled)),
+            _ => None,
+        });
+        self.metrics.count(cancelled);
         made
     }
 

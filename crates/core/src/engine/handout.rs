@@ -1,5 +1,6 @@
 //! Reserve and take.
 
+use super::metrics::Event;
 use super::{Engine, From, Handout, ReserveRequest, TakeRequest};
 use crate::error::Error;
 use crate::id::JobId;
@@ -82,7 +83,8 @@ impl Engine {
         let engine = self.clone();
         self.carry(async move {
             engine.check_backlog()?;
-            let reserved = engine.broker.reserve(reserve).await?;
+            let reserved = engine.lease(reserve).await?;
+            engine.metrics.count(reserved.leases.iter().map(|lease| (&lease.job.queue, Event::Taken)));
             let recorded = engine.record_soon(reserved.notes).await;
             let refused = engine.refusals(reserved.refused).await?;
             Ok(Handout { leases: reserved.leases, next_due_at: reserved.next_at, refused, recorded })
@@ -92,7 +94,7 @@ impl Engine {
 
     async fn reserve_or_wait(&self, reserve: Reserve, wait: Duration) -> Result<Reserved, Error> {
         self.check_backlog()?;
-        let first = self.broker.reserve(reserve.clone()).await?;
+        let first = self.lease(reserve.clone()).await?;
         let queues = match &reserve.source {
             Source::Queues(queues) => queues.clone(),
             Source::Named(_) => return Ok(first),
@@ -107,7 +109,7 @@ impl Engine {
             // To be heard from before the look on: what comes between the two is not missed.
             let ring = seats.listen();
             self.check_backlog()?;
-            let reserved = self.broker.reserve(reserve.clone()).await?;
+            let reserved = self.lease(reserve.clone()).await?;
             if !reserved.leases.is_empty() {
                 self.pass_on(&queues, &reserved);
                 return Ok(reserved);
@@ -121,6 +123,12 @@ impl Engine {
                 () = self.stopping.cancelled() => return Ok(reserved),
             }
         }
+    }
+
+    async fn lease(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        let reserved = self.metrics.stores.reserve.time(self.broker.reserve(reserve)).await?;
+        self.metrics.count(reserved.leases.iter().map(|lease| (&lease.job.queue, Event::started(&lease.job))));
+        Ok(reserved)
     }
 
     /// Wakes the next who waits where more is due.

@@ -6,6 +6,7 @@
 
 use super::Engine;
 use super::lead::document;
+use super::metrics::Event;
 use super::push::conflict;
 use crate::clock::Millis;
 use crate::error::Error;
@@ -83,6 +84,7 @@ impl Engine {
             self.ids.skip().await;
         }
         let mut has_moved = admitted.values().any(|admitted| *admitted == Admitted::Done);
+        self.metrics.count(created.iter().map(|job| (&job.queue, Event::Pushed)));
         let put = self.put_admitted(created, now, &stamp).await;
         let (resolved, unresolved) = self.resolve(held).await;
         let (admitted, last) = self.admit(resolved).await;

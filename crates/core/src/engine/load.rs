@@ -185,7 +185,7 @@ impl Engine {
             return Ok(Vec::new());
         }
         let versions: Vec<(JobId, u64)> = jobs.iter().map(|job| (job.id, job.version)).collect();
-        let puts = self.broker.put(jobs, read_at).await?;
+        let puts = self.metrics.stores.put.time(self.broker.put(jobs, read_at)).await?;
         let mut held = Vec::with_capacity(versions.len());
         let refused = versions.into_iter().zip(puts).filter_map(|(version, put)| match put {
             Put::Held => {

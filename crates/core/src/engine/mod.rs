@@ -22,6 +22,7 @@ mod inbox;
 mod lead;
 mod load;
 mod locks;
+pub mod metrics;
 mod parts;
 mod push;
 mod queues;
@@ -110,6 +111,7 @@ impl Engine {
             bells: Arc::default(),
             asking: Turns::default(),
             status: status::Status::default(),
+            metrics: metrics::Metrics::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         };
@@ -154,6 +156,11 @@ impl Engine {
         let backlog = self.broker.backlog();
         let ready = !self.stopping.is_cancelled() && backlog < self.options.backlog_max;
         Health { ready, degraded: self.status.degraded(), loaded, is_loaded, backlog }
+    }
+
+    /// What this process did so far.
+    pub fn metrics(&self) -> &metrics::Metrics {
+        &self.metrics
     }
 
     /// Refuses new requests, lets waiting ones go, records what is under way, and closes the ledger.

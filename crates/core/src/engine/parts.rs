@@ -1,6 +1,6 @@
 //! What an engine is made of.
 
-use super::{Options, ids, lead, load, locks, queues, record, status, wait};
+use super::{Options, ids, lead, load, locks, metrics, queues, record, status, wait};
 use crate::id::JobId;
 use crate::ports::{Broker, Ledger, Locks, Registry};
 use crate::turns::Turns;
@@ -34,6 +34,7 @@ pub struct Parts {
     /// One question at a time by each owner for a lock.
     pub(super) asking: Turns<locks::Claim>,
     pub(super) status: status::Status,
+    pub(super) metrics: metrics::Metrics,
     pub(super) tasks: TaskTracker,
     pub(super) stopping: CancellationToken,
 }

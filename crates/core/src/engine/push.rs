@@ -1,5 +1,6 @@
 //! Push: recorded first, then put into the broker where it is due soon.
 
+use super::metrics::Event;
 use super::{Answers, Engine, PushOutcome, Pushed};
 use crate::error::Error;
 use crate::id::JobId;
@@ -30,7 +31,8 @@ impl Engine {
         let accept = |(new, id): (&NewJob, JobId)| new.accept(id, now, self.options.payload_bytes_max);
         let mut accepted: Answers<Job> = new.iter().zip(ids).map(accept).collect();
         let to_record: Vec<Job> = accepted.iter().flatten().cloned().collect();
-        let mut recorded = self.ledger.record(to_record, self.frontier.get()).await?;
+        let record = self.ledger.record(to_record, self.frontier.get());
+        let mut recorded = self.metrics.stores.record.time(record).await?;
         for (job, recorded) in accepted.iter_mut().flatten().zip(&mut recorded) {
             if *recorded == Recorded::Repeat {
                 *recorded = self.record_apart(job).await?;
@@ -52,6 +54,7 @@ impl Engine {
                 },
             });
         }
+        self.metrics.count(to_hold.iter().map(|job| (&job.queue, Event::Pushed)));
         self.hold(to_hold, now).await?;
         let mut resolved = Vec::with_capacity(answers.len());
         for ((answer, holder), new) in answers.into_iter().zip(&new) {
@@ -101,6 +104,7 @@ impl Engine {
             match recorded.first() {
                 Some(Recorded::KeyHeld(next)) => holder = *next,
                 _ => {
+                    self.metrics.count_one(&job.queue, Event::Pushed);
                     self.hold(vec![job.clone()], read_at).await?;
                     return Ok(Pushed { job, outcome: PushOutcome::Created });
                 }

@@ -99,7 +99,8 @@ impl Engine {
                 successors.push(successor.id);
             }
         }
-        if let Err(error) = self.ledger.note(notes, self.frontier.get()).await {
+        let noted_now = self.metrics.stores.note.time(self.ledger.note(notes, self.frontier.get())).await;
+        if let Err(error) = noted_now {
             self.status.degrade(RECORDING, &error);
             return Err(error);
         }

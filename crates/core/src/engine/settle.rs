@@ -1,12 +1,13 @@
 //! Ends of leases: by their holders, and by time.
 
+use super::metrics::{Event, run_ms};
 use super::wait::LOOK_AGAIN;
 use super::{Answers, Engine, Extension, Outcome, Settlement};
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, Stage, State, check_lease};
 use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
-use crate::ports::{Change, Edit, Extended, LeaseNote};
+use crate::ports::{Change, Edit, Edited, Extended, LeaseNote};
 use crate::retry::{Retry, WhenExhausted};
 use crate::rules::{self, Decision, Failure, Finish};
 use std::collections::HashMap;
@@ -35,19 +36,32 @@ impl Engine {
 
         let mut decisions = Vec::with_capacity(outcomes.len());
         let mut answers = Vec::with_capacity(outcomes.len());
+        let mut events: Vec<fn(u64, State) -> Event> = Vec::with_capacity(outcomes.len());
         for (receipt, outcome) in outcomes {
+            let event: fn(u64, State) -> Event = match outcome {
+                Outcome::Complete { .. } => |ms, _| Event::Succeeded(ms),
+                Outcome::Fail(_) => Event::Failed,
+                Outcome::Release { .. } => |_, state| Event::Released(state),
+            };
             let decided = match check_outcome(&outcome) {
                 Ok(()) => self.decide(receipt, outcome, &jobs).await,
                 Err(error) => Err(error),
             };
             answers.push(decided.map(|decision| {
                 decisions.push((receipt, decision));
+                events.push(event);
                 receipt
             }));
         }
         let ends: Vec<Option<(Receipt, Stage)>> =
             decisions.iter().map(|(receipt, made)| end_of(*receipt, made)).collect();
-        let mut settled = self.broker.settle(decisions).await?;
+        let mut settled = self.metrics.stores.settle.time(self.broker.settle(decisions)).await?;
+        let now = self.now();
+        let ended = settled.runs.iter().zip(&settled.states).zip(&events);
+        self.metrics.count(ended.filter_map(|((run, state), event)| {
+            let run = run.as_ref()?;
+            Some((&run.queue, event(run_ms(run, now), (*state)?)))
+        }));
         let recorded = self.record_soon(settled.notes).await;
         self.find_settled(&ends, &mut settled.states).await;
         let mut states = settled.states.into_iter();
@@ -125,7 +139,7 @@ impl Engine {
             return vec![Err(error); count];
         }
         let receipts: Vec<Receipt> = leases.iter().map(|&(receipt, _)| receipt).collect();
-        let extended = match self.broker.extend(leases).await {
+        let extended = match self.metrics.stores.extend.time(self.broker.extend(leases)).await {
             Ok(extended) => extended,
             Err(error) => return vec![Err(error); count],
         };
@@ -179,10 +193,20 @@ impl Engine {
         let edits: Vec<Edit> = expired.unstarted.iter().map(edit).collect();
         let mut notes = Vec::new();
         if !decisions.is_empty() {
-            notes.extend(self.broker.settle(decisions).await?.notes);
+            let settled = self.broker.settle(decisions).await?;
+            let ended = settled.runs.iter().zip(&settled.states);
+            self.metrics
+                .count(ended.filter_map(|(run, state)| Some((&run.as_ref()?.queue, Event::Crashed((*state)?)))));
+            notes.extend(settled.notes);
         }
         if !edits.is_empty() {
-            notes.extend(self.broker.edit(edits).await?.1);
+            let (edited, edits) = self.broker.edit(edits).await?;
+            let expired = edited.iter().filter_map(|edited| match edited {
+                Edited::Changed(job) => Some((&job.queue, Event::Expired)),
+                _ => None,
+            });
+            self.metrics.count(expired);
+            notes.extend(edits);
         }
         if !notes.is_empty() {
             // Jobs are ready again at once; a slow ledger must not hold up the next ones.

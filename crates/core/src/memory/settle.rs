@@ -5,7 +5,7 @@ use super::live::Place;
 use crate::id::{Receipt, next_number};
 use crate::job::State;
 use crate::limits::SECOND_MS;
-use crate::ports::{Expired, Extended, Note, Settled};
+use crate::ports::{Expired, Extended, Note, Run, Settled};
 use crate::rules::{self, Decision, Finish};
 
 /// A lease that ran out and was answered by `expired` is answered again after this time where nobody settled it.
@@ -39,6 +39,7 @@ impl Held {
             let noted = self.outbox.get(receipt.id).filter(|_| state.is_some());
             settled.notes.extend(noted.cloned());
             settled.states.push(state);
+            settled.runs.push(None);
             return;
         }
         let mut job = self.remove(receipt.id).expect("it was found above");
@@ -46,6 +47,7 @@ impl Held {
             Decision::Finish(Finish { drop, successor, .. }) => (*drop, successor.clone()),
             Decision::Again(_) => (false, None),
         };
+        settled.runs.push(Some(Run::of(&job)));
         rules::apply(&mut job, decision, now.wall);
         settled.states.push(Some(job.state(now.wall)));
         if job.is_pending() {

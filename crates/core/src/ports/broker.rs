@@ -238,8 +238,26 @@ pub enum Extended {
 pub struct Settled {
     /// For each receipt the job's state now, or `None` where the lease has ended.
     pub states: Vec<Option<State>>,
+    /// For each receipt the run that it ended, `None` also where that was settled before.
+    pub runs: Vec<Option<Run>>,
     /// What it wrote to the outbox.
     pub notes: Vec<Note>,
+}
+
+/// A run that was settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The job's queue.
+    pub queue: Arc<str>,
+    /// When its lease began.
+    pub started_at: Millis,
+}
+
+impl Run {
+    /// That of a running job.
+    pub fn of(job: &Job) -> Self {
+        Self { queue: job.queue.clone(), started_at: job.started_at.unwrap_or(job.updated_at) }
+    }
 }
 
 /// What has run out.

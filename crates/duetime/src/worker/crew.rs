@@ -35,12 +35,11 @@ impl Crew {
         self.running
     }
 
-    pub(super) fn start(&mut self, handler: &Handler, job: Job, now: Instant) -> Running {
+    pub(super) fn start(&mut self, handler: Handler, job: Job, now: Instant) -> Running {
         self.running += 1;
         let context = Context::new(job);
         let mut reporter =
             Reporter { context: context.clone(), reports: self.reports.clone(), has_begun: false, outcome: None };
-        let handler = handler.clone();
         let task = self.runtime.spawn(async move {
             if !reporter.begin() {
                 return;

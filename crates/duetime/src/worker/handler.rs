@@ -90,11 +90,26 @@ pub(super) type Run = Pin<Box<dyn Future<Output = Handled> + Send>>;
 /// A handler, whatever its payload.
 pub(super) type Handler = Arc<dyn Fn(Context) -> Run + Send + Sync>;
 
+/// What is to be run within a wrapper: the next one, or the handler.
+pub struct Next(Handler);
+
+impl Next {
+    /// Runs it.
+    pub async fn run(self, context: Context) -> Handled {
+        (self.0)(context).await
+    }
+}
+
+/// What runs around every handler.
+type Wrapper = Arc<dyn Fn(Context, Next) -> Run + Send + Sync>;
+
 /// Which handler runs which jobs.
 #[derive(Default)]
 pub(super) struct Handlers {
     by_kind: HashMap<Arc<str>, Handler>,
     fallback: Option<Handler>,
+    /// The outermost first.
+    wrappers: Vec<Wrapper>,
     /// The queues of typed handlers, in their order.
     queues: Vec<&'static str>,
 }
@@ -141,8 +156,22 @@ impl Handlers {
         &self.queues
     }
 
-    pub(super) fn of(&self, job: &Job) -> Option<&Handler> {
-        self.by_kind.get(&job.kind).or(self.fallback.as_ref())
+    pub(super) fn wrap<F, R>(&mut self, wrapper: F)
+    where
+        F: Fn(Context, Next) -> R + Send + Sync + 'static,
+        R: Future<Output = Handled> + Send + 'static,
+    {
+        self.wrappers.push(Arc::new(move |context, next| Box::pin(wrapper(context, next))));
+    }
+
+    /// The job's handler, with what runs around it.
+    pub(super) fn of(&self, job: &Job) -> Option<Handler> {
+        let handler = self.by_kind.get(&job.kind).or(self.fallback.as_ref())?.clone();
+        let within = |inner: Handler, wrapper: &Wrapper| -> Handler {
+            let wrapper = wrapper.clone();
+            Arc::new(move |context| wrapper(context, Next(inner.clone())))
+        };
+        Some(self.wrappers.iter().rev().fold(handler, within))
     }
 }
 

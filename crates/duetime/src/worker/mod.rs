@@ -17,7 +17,7 @@ mod run;
 mod supply;
 
 pub use context::Context;
-pub use handler::{Handled, HandlerError};
+pub use handler::{Handled, HandlerError, Next};
 pub use run::Summary;
 
 use crate::client::Client;
@@ -116,6 +116,29 @@ impl Worker {
         R: Future<Output = Handled> + Send + 'static,
     {
         self.handlers.fallback(handler);
+        self
+    }
+
+    /// Runs this around every handler, within the wrappers that were added before: to measure, to log, to open what
+    /// every handler needs, to refuse. What handlers share they capture, an `Arc` or a pool of connections, say.
+    ///
+    /// ```
+    /// # use duetime::{Client, Worker};
+    /// # async fn example(client: &Client) -> Result<(), duetime::Error> {
+    /// let worker = Worker::new(client).wrap(async |context, next| {
+    ///     let (id, begin) = (context.id(), std::time::Instant::now());
+    ///     let handled = next.run(context).await;
+    ///     println!("{id} took {:?}: {}", begin.elapsed(), if handled.is_ok() { "done" } else { "failed" });
+    ///     handled
+    /// });
+    /// # worker.run().await }
+    /// ```
+    pub fn wrap<F, R>(mut self, wrapper: F) -> Self
+    where
+        F: Fn(Context, Next) -> R + Send + Sync + 'static,
+        R: Future<Output = Handled> + Send + 'static,
+    {
+        self.handlers.wrap(wrapper);
         self
     }
 

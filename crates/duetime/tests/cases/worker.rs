@@ -1,7 +1,7 @@
 //! The worker.
 
 use super::{Remind, ended, nothing, push, queue};
-use duetime::{Backoff, CancelOutcome, Client, Context, Handled, HandlerError, Stage, Summary, Worker};
+use duetime::{Backoff, CancelOutcome, Client, Context, Handled, HandlerError, Next, Stage, Summary, Worker};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -64,6 +64,36 @@ pub(crate) async fn handlers_are_for_kinds_and_queues_in_order(client: Client) {
     let worker = Worker::new(&client).queue(urgent).queue(other).concurrency(1);
     worker.raw_handler("first", note(&order)).fallback(note(&order)).run_once().await.unwrap();
     assert_eq!(*order.lock().unwrap(), ["first", "second", "third", "fourth"]);
+}
+
+/// The first is the outermost, and each may answer in place of the handler.
+pub(crate) async fn wrappers_run_around_every_handler(client: Client) {
+    let queue = queue();
+    let fine = push(&client, &queue, 1).await;
+    let refused = client.push_raw("secret", *b"{}").queue(queue.clone()).await.unwrap().id;
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let note = |word: &'static str| {
+        let order = order.clone();
+        move |context: Context, next: Next| {
+            let order = order.clone();
+            async move {
+                order.lock().unwrap().push(word);
+                let handled = next.run(context).await;
+                order.lock().unwrap().push(word);
+                handled
+            }
+        }
+    };
+    let guard = async |context: Context, next: Next| match &**context.kind() {
+        "secret" => Err(HandlerError::final_("not here")),
+        _ => next.run(context).await,
+    };
+    let worker = Worker::new(&client).queue(queue).concurrency(1);
+    let worker = worker.wrap(note("outer")).wrap(note("inner")).wrap(guard).fallback(async |_, _| Ok(()));
+    assert_eq!(worker.run_once().await.unwrap(), Summary { succeeded: 1, failed: 1, ..Summary::default() });
+    assert_eq!(*order.lock().unwrap(), ["outer", "inner", "inner", "outer"].repeat(2));
+    ended(&client, fine, Stage::Succeeded).await;
+    assert_eq!(ended(&client, refused, Stage::Failed).await.message.as_deref(), Some("not here"));
 }
 
 pub(crate) async fn a_panic_is_a_failure(client: Client) {

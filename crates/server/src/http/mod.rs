@@ -17,6 +17,7 @@ mod leases;
 mod limits;
 mod listen;
 mod locks;
+mod metrics;
 mod problem;
 mod push;
 mod queues;

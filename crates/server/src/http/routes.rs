@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::problem::{Problem, Refusal};
-use super::{bulk, find, handout, health, job, leases, locks, push, queues};
+use super::{bulk, find, handout, health, job, leases, locks, metrics, push, queues};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
@@ -37,6 +37,7 @@ pub(super) fn routes(app: App) -> Router {
         .route("/v1/locks/{name}", get(locks::get).put(locks::put).delete(locks::delete))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
+        .route("/metrics", get(metrics::metrics))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         // Bodies have limits of their own.

@@ -8,6 +8,7 @@ mod jobs;
 mod leases;
 mod limits;
 mod locks;
+mod metrics;
 mod poll;
 mod protocol;
 mod push;

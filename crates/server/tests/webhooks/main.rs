@@ -4,6 +4,7 @@ mod changes;
 mod elsewhere;
 mod failures;
 mod receiver;
+mod receivers;
 mod refusals;
 mod requests;
 mod server;

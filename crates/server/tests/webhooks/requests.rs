@@ -15,7 +15,7 @@ pub(crate) fn key(byte: u8) -> String {
 }
 
 /// What a key makes of a request.
-fn signature(byte: u8, id: &str, seconds: &str, body: &str) -> String {
+pub(crate) fn signature(byte: u8, id: &str, seconds: &str, body: &str) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &[byte; 32]);
     format!("v1,{}", STANDARD.encode(hmac::sign(&key, format!("{id}.{seconds}.{body}").as_bytes())))
 }

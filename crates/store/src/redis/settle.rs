@@ -4,9 +4,10 @@ use super::change::{Came, Step};
 use super::codec::Record;
 use super::jobs::{bytes, groups, place};
 use super::{Parts, scripts};
-use duetime_core::ports::{Expired, Extended, Note, Settled};
+use duetime_core::ports::{Expired, Extended, Note, Run, Settled};
 use duetime_core::rules::{self, Decision, Finish};
 use duetime_core::{Error, JobId, Receipt, Stage, State};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Of so many looks for what has run out, one goes to all partitions: about every two minutes.
@@ -21,12 +22,13 @@ enum End {
     /// The same was settled before.
     Before(State),
     /// It is carried out; what is to be noted.
-    Now(State, Option<Box<Note>>),
+    Now(State, Run, Option<Box<Note>>),
 }
 
 impl Parts {
     pub(super) async fn settle_jobs(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error> {
-        let mut settled = Settled { states: vec![None; decisions.len()], notes: Vec::new() };
+        let mut settled =
+            Settled { states: vec![None; decisions.len()], runs: vec![None; decisions.len()], notes: Vec::new() };
         let (mut plain, mut others) = (Vec::new(), Vec::new());
         for (position, (receipt, decision)) in decisions.into_iter().enumerate() {
             match decision {
@@ -50,6 +52,11 @@ impl Parts {
                 let stage = Stage::from_code(stages.number()? as u8);
                 let is_this = |stage: &Stage| *stage == Stage::Succeeded;
                 settled.states[plain[i].0] = stage.filter(is_this).and_then(Stage::end_state);
+            }
+            let mut runs = reply.list()?;
+            let mut last: Option<Arc<str>> = None;
+            for &i in &chosen {
+                settled.runs[plain[i].0] = run(&runs.bytes()?, &mut last);
             }
             let noted = reply.list()?.records()?.into_iter().filter_map(|(_, record)| record);
             settled.notes.extend(noted.filter(|record| record.job.stage == Stage::Succeeded).map(note));
@@ -81,6 +88,7 @@ impl Parts {
                 return Step::Answer(state.map_or(End::Lost, End::Before));
             }
             let mut changed = record.clone();
+            let run = Run::of(&record.job);
             rules::apply(&mut changed.job, decision.clone(), now);
             changed.removed = drops;
             let state = changed.job.state(now);
@@ -88,7 +96,7 @@ impl Parts {
                 Some(copy) => Some(Note::Moved(changed.job.clone(), copy.clone())),
                 None => (!self.options.is_ledger()).then(|| note(changed.clone())),
             };
-            Step::Write(Box::new(changed), copy, End::Now(state, noted.map(Box::new)))
+            Step::Write(Box::new(changed), copy, End::Now(state, run, noted.map(Box::new)))
         };
         let came = self.change(&ids, decide).await?;
         for ((position, receipt, decision), came) in others.iter().zip(came) {
@@ -97,7 +105,8 @@ impl Parts {
             settled.states[*position] = match end {
                 End::Lost => None,
                 End::Forgotten => self.buried_end(*receipt, decision).await?,
-                End::Now(state, noted) => {
+                End::Now(state, run, noted) => {
+                    settled.runs[*position] = Some(run);
                     settled.notes.extend(noted.map(|noted| *noted));
                     Some(state)
                 }
@@ -182,6 +191,17 @@ fn is_plain(finish: &Finish) -> bool {
         && crashes.is_none()
         && !drop
         && successor.is_none()
+}
+
+/// A run as the script answers it: when it began, then its queue; nothing where none was ended.
+fn run(bytes: &[u8], last: &mut Option<Arc<str>>) -> Option<Run> {
+    let (began, queue) = bytes.split_first_chunk::<6>()?;
+    let started_at = began.iter().fold(0, |instant, &byte| instant << 8 | u64::from(byte));
+    let queue = match last {
+        Some(last) if last.as_bytes() == queue => last.clone(),
+        _ => last.insert(Arc::from(std::str::from_utf8(queue).ok()?)).clone(),
+    };
+    Some(Run { queue, started_at })
 }
 
 /// The note of a job as it is kept.

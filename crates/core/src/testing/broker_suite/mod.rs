@@ -230,7 +230,7 @@ macro_rules! broker_suite {
             settles {
                 success_ends_a_job a_failure_is_kept_with_its_error a_job_goes_on_later a_stale_receipt_changes_nothing
                 an_end_is_answered_again a_release_keeps_the_place a_moved_job_leaves_both a_dropped_job_leaves_nothing
-                a_taken_job_has_succeeded
+                a_taken_job_has_succeeded a_settle_says_which_run_it_ended
             }
             views {
                 a_live_job_is_seen_as_it_is an_ended_job_is_seen_until_it_is_noted a_listing_goes_by_due_time

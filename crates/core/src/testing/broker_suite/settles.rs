@@ -3,9 +3,9 @@
 use super::Subject;
 use crate::id::Receipt;
 use crate::job::{AttemptError, Job, Stage, State};
-use crate::ports::{Note, Reserve};
+use crate::ports::{Note, Reserve, Settled};
 use crate::rules::{Again, Decision, Finish};
-use crate::testing::fixtures::{QUEUE, T0, again, finish, id, job, reserve, success};
+use crate::testing::fixtures::{QUEUE, T0, again, finish, id, job, reserve, reserve_from, success};
 
 /// It is handed out no more, and its note has its full final state.
 pub async fn success_ends_a_job(s: Subject) {
@@ -145,4 +145,27 @@ pub async fn a_taken_job_has_succeeded(s: Subject) {
     s.pass(3_600_000);
     assert_eq!(s.crashed().await, []);
     assert_eq!(s.handed_out(10).await, [id(2)]);
+}
+
+/// Once, however it ended.
+pub async fn a_settle_says_which_run_it_ended(s: Subject) {
+    let other = Job { queue: "other".into(), ..job(2) };
+    s.hold(&[job(1), other, Job { tags: vec!["t".into()].into(), ..job(3) }]).await;
+    let began = s.now();
+    let leases = s.leases(reserve_from(&[QUEUE, "other"], 3)).await;
+    s.pass(500);
+    let runs = |settled: Settled| settled.runs.into_iter().map(|run| run.map(|run| (run.queue, run.started_at)));
+    let (plain, failed) = (leases[0].job.clone(), leases[2].job.clone());
+    let decisions = vec![
+        (plain.receipt(), success()),
+        (leases[1].job.receipt(), again(&leases[1].job, T0)),
+        (failed.receipt(), finish(Stage::Failed)),
+    ];
+    let settled = s.broker.settle(decisions).await.unwrap();
+    let expected: Vec<_> = leases.iter().map(|lease| Some((lease.job.queue.clone(), began))).collect();
+    assert_eq!(runs(settled).collect::<Vec<_>>(), expected);
+    for (receipt, decision) in [(plain.receipt(), success()), (failed.receipt(), finish(Stage::Failed))] {
+        let repeat = s.broker.settle(vec![(receipt, decision)]).await.unwrap();
+        assert_eq!(runs(repeat).collect::<Vec<_>>(), [None]);
+    }
 }

@@ -1,5 +1,6 @@
 -- Completes jobs. ARGV[5]: how many finished jobs are kept; then for each its id, the epoch of the lease and the result,
--- '' for none. Answers for each the stage that it has ended in, 0 where the lease is over; and those that are to be noted.
+-- '' for none. Answers for each the stage that it has ended in, 0 where the lease is over; for each that ended now when its run
+-- began, with its queue, '' for others; and those that are to be noted.
 redis.call('ZREM', RUNNING, '')
 
 local kept, ids = tonumber(ARGV[5]), {}
@@ -8,6 +9,7 @@ local metas = fetch(META, ids)
 local answers, noted, done, new_metas, gone, ended, by_queue = {}, {}, {}, {}, {}, {}, {}
 
 local count_of_done = 0
+local runs = {}
 local function finish(id, epoch, queue, new_meta)
   local at = count_of_done * 2
   new_metas[at + 1], new_metas[at + 2] = id, new_meta
@@ -16,6 +18,7 @@ local function finish(id, epoch, queue, new_meta)
   gone[count_of_done] = id
   by_queue[queue] = (by_queue[queue] or 0) + 1
   done[id] = epoch
+  runs[#answers + 1] = string.sub(new_meta, 19, 24) .. queue
   if not OWN then table.insert(noted, id) end
 end
 
@@ -62,6 +65,7 @@ for i = 6, #ARGV, 3 do
     end
   end
   answers[#answers + 1] = answer
+  runs[#answers] = runs[#answers] or ''
 end
 
 if #gone > 0 then
@@ -85,4 +89,4 @@ for i, id in ipairs(noted) do
     table.insert(notes, results[i] and '=' .. results[i] or '')
   end
 end
-return { micros, answers, notes, OWN and 0 or redis.call('ZCARD', OUTBOX) }
+return { micros, answers, runs, notes, OWN and 0 or redis.call('ZCARD', OUTBOX) }

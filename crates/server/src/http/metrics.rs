@@ -1,0 +1,197 @@
+//! `GET /metrics`: counters, histograms and gauges for Prometheus, in the text form of OpenMetrics.
+//!
+//! Counters are those of this process since its start. Gauges are read from the stores at each scrape, so of servers that
+//! share a store all show the same.
+
+use super::app::App;
+use super::problem::Problem;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use duetime_core::engine::metrics::{BOUNDS_US, Histogram, Metrics, OTHER_QUEUES, QUEUES_MAX, QueueMetrics};
+use duetime_core::engine::{Health, QueueStatus};
+use duetime_core::{Engine, Error, Millis};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+pub(super) async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Figures::read(&app.engine).await?));
+    let mut text = String::new();
+    encode(&mut text, &registry).map_err(|_| Error::Unavailable("the metrics cannot be written".to_owned()))?;
+    Ok(([(CONTENT_TYPE, TEXT)], text).into_response())
+}
+
+/// All that is shown, as it is now.
+struct Figures {
+    engine: Engine,
+    now: Millis,
+    counted: Vec<(Arc<str>, Arc<QueueMetrics>)>,
+    held: BTreeMap<Arc<str>, Held>,
+    health: Health,
+}
+
+/// What waits and runs of a queue.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    scheduled: u64,
+    ready: u64,
+    running: u64,
+    dead: u64,
+    oldest_due: Option<Millis>,
+    paused: u64,
+}
+
+impl Held {
+    fn add(&mut self, status: &QueueStatus) {
+        let counts = &status.counts;
+        self.scheduled += counts.scheduled;
+        self.ready += counts.ready;
+        self.running += counts.running;
+        self.dead += status.tally.failed;
+        self.oldest_due = [self.oldest_due, counts.oldest_due].into_iter().flatten().min();
+        self.paused += u64::from(status.settings.paused);
+    }
+}
+
+impl Figures {
+    async fn read(engine: &Engine) -> Result<Self, Error> {
+        let mut held: BTreeMap<Arc<str>, Held> = BTreeMap::new();
+        for status in engine.queues().await? {
+            let is_known = held.len() < QUEUES_MAX || held.contains_key(&status.queue);
+            let name = if is_known { status.queue.clone() } else { Arc::from(OTHER_QUEUES) };
+            held.entry(name).or_default().add(&status);
+        }
+        let counted = engine.metrics().queues();
+        Ok(Self { engine: engine.clone(), now: engine.now(), counted, held, health: engine.health() })
+    }
+
+    fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        type Counter = (&'static str, &'static str, fn(&QueueMetrics) -> &AtomicU64);
+        let counters: [Counter; 8] = [
+            ("duetime_jobs_pushed", "New jobs", |queue| &queue.pushed),
+            ("duetime_jobs_succeeded", "Jobs that were completed or taken", |queue| &queue.succeeded),
+            ("duetime_jobs_failed", "Jobs that became dead letters", |queue| &queue.failed),
+            ("duetime_jobs_cancelled", "Jobs that were cancelled", |queue| &queue.cancelled),
+            ("duetime_attempts_started", "Attempts that were begun", |queue| &queue.started),
+            ("duetime_attempts_failed", "Attempts that their worker failed", |queue| &queue.attempts_failed),
+            ("duetime_attempts_crashed", "Attempts whose lease ended unsettled", |queue| &queue.attempts_crashed),
+            ("duetime_attempts_released", "Attempts that were given back", |queue| &queue.released),
+        ];
+        for (name, help, counter) in counters {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (queue, metrics) in &self.counted {
+                let labels = [("queue", &**queue)];
+                let count = counter(metrics).load(Ordering::Relaxed);
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        type Gauge = (&'static str, &'static str, fn(&Held, Millis) -> f64);
+        let gauges: [Gauge; 6] = [
+            ("duetime_jobs_scheduled", "Jobs due in the future", |held, _| held.scheduled as f64),
+            ("duetime_jobs_ready", "Jobs that are due and wait", |held, _| held.ready as f64),
+            ("duetime_jobs_running", "Jobs that are leased", |held, _| held.running as f64),
+            ("duetime_jobs_dead", "Dead letters that are kept", |held, _| held.dead as f64),
+            ("duetime_queue_oldest_ready_seconds", "For how long the oldest ready job has been due", |held, now| {
+                held.oldest_due.map_or(0.0, |due_at| seconds(now.saturating_sub(due_at).saturating_mul(1_000)))
+            }),
+            ("duetime_queue_paused", "Whether the queue is paused", |held, _| held.paused as f64),
+        ];
+        for (name, help, gauge) in gauges {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (queue, held) in &self.held {
+                let labels = [("queue", &**queue)];
+                ConstGauge::new(gauge(held, self.now)).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let health = &self.health;
+        let single = [
+            ("duetime_ready", "Whether jobs are handed out", u64::from(health.ready)),
+            ("duetime_degraded", "How many things do not work as they should", health.degraded.len() as u64),
+            ("duetime_outbox_outcomes", "Outcomes that are not in the ledger yet", health.backlog as u64),
+        ];
+        for (name, help, value) in single {
+            let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(value as f64).encode(family)?;
+        }
+        Ok(())
+    }
+
+    fn histograms(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        type Times = (&'static str, &'static str, fn(&QueueMetrics) -> &Histogram);
+        let times: [Times; 2] = [
+            ("duetime_lateness_seconds", "From the due time to the start of the first attempt", |queue| {
+                &queue.lateness
+            }),
+            ("duetime_attempt_seconds", "From the start of an attempt to its outcome", |queue| &queue.duration),
+        ];
+        for (name, help, histogram) in times {
+            let queues = self.counted.iter().map(|(queue, metrics)| (&**queue, histogram(metrics)));
+            family(encoder, name, help, "queue", queues)?;
+        }
+        let Metrics { stores, .. } = self.engine.metrics();
+        let calls = [
+            ("put", &stores.put),
+            ("reserve", &stores.reserve),
+            ("settle", &stores.settle),
+            ("extend", &stores.extend),
+            ("record", &stores.record),
+            ("note", &stores.note),
+        ];
+        let help = "Calls of the broker (put, reserve, settle, extend) and of the ledger (record, note)";
+        family(encoder, "duetime_store_call_seconds", help, "call", calls.into_iter())
+    }
+}
+
+/// Histograms that a label tells apart.
+pub(super) fn family<'a>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &str,
+    histograms: impl Iterator<Item = (&'a str, &'a Histogram)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (value, histogram) in histograms {
+        let counts = histogram.counts();
+        let bounds = BOUNDS_US.iter().map(|&us| seconds(us)).chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
+        let labels = [(label, value)];
+        let mut metric = family.encode_family(&labels)?;
+        metric.encode_histogram::<NoLabelSet>(seconds(histogram.sum_us()), counts.iter().sum(), &buckets, None)?;
+    }
+    Ok(())
+}
+
+fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
+}
+
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.counters(&mut encoder)?;
+        self.gauges(&mut encoder)?;
+        self.histograms(&mut encoder)
+    }
+}
+
+impl fmt::Debug for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Figures").finish_non_exhaustive()
+    }
+}
