@@ -80,6 +80,9 @@ pub enum Error {
         /// Under which fence.
         fence: u64,
     },
+    /// There is no such schedule.
+    #[error("no schedule has the name {0:?}")]
+    NoSchedule(Arc<str>),
     /// The store has no room. Nothing was acknowledged; try again once there is.
     #[error("the store is full: {0}; make room and try again")]
     Full(String),
@@ -132,6 +135,7 @@ impl Error {
             Self::Live(_) => "job_live",
             Self::LockHeld { .. } => "lock_held",
             Self::LockLost { .. } => "lock_lost",
+            Self::NoSchedule(_) => "schedule_not_found",
             Self::Full(_) => "store_full",
             Self::Unavailable(_) => "store_unavailable",
             Self::Damaged(_) => "store_damaged",

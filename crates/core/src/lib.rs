@@ -15,6 +15,7 @@ pub mod name;
 pub mod ports;
 pub mod retry;
 pub mod rules;
+pub mod schedule;
 pub mod target;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -29,4 +30,5 @@ pub use id::{JobId, Receipt};
 pub use job::{AttemptError, Due, Job, KeyUntil, NewJob, OnConflict, Payload, Stage, State};
 pub use memory::Memory;
 pub use retry::{Backoff, Retry, WhenExhausted};
+pub use schedule::{Missed, Overlap, Schedule, Timing};
 pub use target::Target;

@@ -91,3 +91,17 @@ pub const PAGE_JOBS_DEFAULT: usize = 100;
 pub const STEP_JOBS_MAX: usize = 1_000;
 /// A `due_at_ms` below this looks like seconds and is refused.
 pub const INSTANT_MS_MIN: u64 = 100_000_000_000;
+/// Most schedules of a store.
+pub const SCHEDULES_MAX: usize = 10_000;
+/// Longest cron expression.
+pub const CRON_BYTES_MAX: usize = 255;
+/// Largest payload of a schedule's job: 64 KiB, since every process reads all schedules.
+pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
+/// Shortest time from one tick to the next of an `@every`: 1 s.
+pub const EVERY_MS_MIN: u64 = SECOND_MS;
+/// How late a tick may be pushed and still count as on time: 60 s, more than a restart or a failover takes.
+pub const TICK_LATE_MS_MAX: u64 = MINUTE_MS;
+/// How far ahead of its time a tick is pushed at most: 2 s, so that it is as punctual as any job.
+pub const TICK_AHEAD_MS_MAX: u64 = 2 * SECOND_MS;
+/// How many of the next runs of a schedule are shown.
+pub const NEXT_RUNS_SHOWN: usize = 10;

@@ -1,4 +1,4 @@
-//! Checks of queue names, kinds, keys, tags and locks. All of them compare byte by byte.
+//! Checks of the names of queues and schedules, of kinds, keys, tags and locks. All of them compare byte by byte.
 
 use crate::error::Error;
 use crate::limits::{
@@ -16,12 +16,15 @@ pub const KIND_DEFAULT: &str = "default";
 /// # Errors
 /// [`Error::Invalid`].
 pub fn check_queue(queue: &str) -> Result<(), Error> {
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-+/;.$_()".contains(&b);
-    if queue.is_empty() || queue.len() > QUEUE_BYTES_MAX || queue.starts_with('-') || !queue.bytes().all(allowed) {
-        let expected = "1 to 200 of A-Z a-z 0-9 - + / ; . $ _ ( ), not starting with -";
-        return Err(Error::invalid("queue", expected, shown(queue)));
-    }
-    Ok(())
+    plain("queue", queue)
+}
+
+/// A schedule's name: of the same form as a queue's.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_schedule(name: &str) -> Result<(), Error> {
+    plain("schedule", name)
 }
 
 /// A kind: 1 to 128 bytes.
@@ -81,6 +84,15 @@ pub fn check_tags(tags: &[Arc<str>]) -> Result<(), Error> {
     Ok(())
 }
 
+fn plain(what: &'static str, name: &str) -> Result<(), Error> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-+/;.$_()".contains(&b);
+    if name.is_empty() || name.len() > QUEUE_BYTES_MAX || name.starts_with('-') || !name.bytes().all(allowed) {
+        let expected = "1 to 200 of A-Z a-z 0-9 - + / ; . $ _ ( ), not starting with -";
+        return Err(Error::invalid(what, expected, shown(name)));
+    }
+    Ok(())
+}
+
 fn length(what: &'static str, text: &str, max: usize) -> Result<(), Error> {
     if text.is_empty() || text.len() > max {
         let got = format!("{} bytes", text.len());
@@ -90,7 +102,7 @@ fn length(what: &'static str, text: &str, max: usize) -> Result<(), Error> {
 }
 
 /// The start of what came, for an error message.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     const SHOWN_CHARS: usize = 80;
     let start: String = text.chars().take(SHOWN_CHARS).collect();
     if start.len() < text.len() { format!("{start:?}… ({} bytes)", text.len()) } else { format!("{start:?}") }

@@ -31,6 +31,8 @@
 //!   are kept on another thread.
 //! - A [`Lock`] is held by one of many, on whatever machine; its [guard](lock::Guard) renews it and tells when it may
 //!   be lost.
+//! - A [`Schedule`] pushes a job again and again, by cron expression and time zone:
+//!   [`set_schedule`](Client::set_schedule).
 //! - The [`inbox`] takes jobs within an SQL transaction of the application's own.
 //! - An [`Error`] says whether the call may be repeated.
 //!
@@ -73,8 +75,9 @@ pub use duetime_core::engine::{
 };
 pub use duetime_core::ports::{Holding, Lease, Rate, Released, Window};
 pub use duetime_core::rules::Failure;
+pub use duetime_core::schedule::{LastTick, ScheduleStatus, TickOutcome};
 pub use duetime_core::{
-    AttemptError, Backoff, Due, Job, JobId, KeyUntil, Millis, NewJob, OnConflict, Payload, Receipt, Retry, Stage,
-    State, WhenExhausted,
+    AttemptError, Backoff, Due, Job, JobId, KeyUntil, Millis, Missed, NewJob, OnConflict, Overlap, Payload, Receipt,
+    Retry, Schedule, Stage, State, Timing, WhenExhausted,
 };
 pub use tokio_util::sync::CancellationToken;

@@ -1,6 +1,7 @@
 //! Export: reading a store whole, without an engine. Nothing is changed, handed out or taken back.
 
 use super::queues::read_settings;
+use super::schedules::read_schedules;
 use super::{QueueSettings, Stores};
 use crate::clock::Millis;
 use crate::error::Error;
@@ -9,6 +10,7 @@ use crate::job::Job;
 use crate::limits::{PAGE_JOBS_MAX, STEP_JOBS_MAX};
 use crate::ports::{Find, Found, Note, Outcomes, Selector, Window};
 use crate::rules;
+use crate::schedule::ScheduleStatus;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -67,6 +69,14 @@ impl Export {
     /// Of the registry.
     pub async fn settings(&self) -> Result<Vec<(Arc<str>, QueueSettings)>, Error> {
         read_settings(self.stores.registry.as_ref()).await
+    }
+
+    /// All schedules that read back, by name.
+    ///
+    /// # Errors
+    /// Of the registry.
+    pub async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
+        read_schedules(self.stores.registry.as_ref()).await
     }
 
     /// The next page, which may be empty; `None` at the end. What runs comes as what waits, and where its worker was

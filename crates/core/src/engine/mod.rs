@@ -5,7 +5,8 @@
 //! dropped while they wait, they have leased or acquired nothing.
 //!
 //! In the background it loads what enters the horizon (`load`), takes back jobs whose lease is over
-//! (`settle`), records outcomes that were left over (`record`), wakes reserves (`wait`) and prunes. Where several
+//! (`settle`), records outcomes that were left over (`record`), wakes reserves (`wait`), pushes what schedules have due
+//! (`schedules`) and prunes. Where several
 //! processes share a broker and a ledger, one of them does most of that for all (`lead`), and moves what applications put
 //! into the ledger's inbox (`inbox`).
 //!
@@ -28,6 +29,7 @@ mod push;
 mod queues;
 mod record;
 mod request;
+mod schedules;
 mod settle;
 mod status;
 mod wait;
@@ -64,7 +66,7 @@ pub struct Stores {
     pub broker: Arc<dyn Broker>,
     /// All jobs.
     pub ledger: Arc<dyn Ledger>,
-    /// Queue settings.
+    /// Queue settings and schedules.
     pub registry: Arc<dyn Registry>,
     /// Locks.
     pub locks: Arc<dyn Locks>,
@@ -110,6 +112,7 @@ impl Engine {
             waiting: Arc::default(),
             bells: Arc::default(),
             asking: Turns::default(),
+            timer: schedules::Timer::default(),
             status: status::Status::default(),
             metrics: metrics::Metrics::default(),
             tasks: TaskTracker::new(),
@@ -137,6 +140,7 @@ impl Engine {
         engine.in_background(|engine| async move { engine.drain().await });
         engine.in_background(|engine| async move { engine.prune().await });
         engine.in_background(|engine| async move { engine.sweep_locks().await });
+        engine.in_background(|engine| async move { engine.tick_schedules().await });
         if !engine.broker.is_volatile() {
             engine.in_background(|engine| async move { engine.refresh_settings().await });
         }

@@ -1,6 +1,6 @@
 //! What an engine is made of.
 
-use super::{Options, ids, lead, load, locks, metrics, queues, record, status, wait};
+use super::{Options, ids, lead, load, locks, metrics, queues, record, schedules, status, wait};
 use crate::id::JobId;
 use crate::ports::{Broker, Ledger, Locks, Registry};
 use crate::turns::Turns;
@@ -33,6 +33,8 @@ pub struct Parts {
     pub(super) bells: Arc<locks::Bells>,
     /// One question at a time by each owner for a lock.
     pub(super) asking: Turns<locks::Claim>,
+    /// When schedules tick.
+    pub(super) timer: schedules::Timer,
     pub(super) status: status::Status,
     pub(super) metrics: metrics::Metrics,
     pub(super) tasks: TaskTracker,

@@ -86,7 +86,12 @@ impl Engine {
     }
 
     /// Pushes a job whose key was held by another a moment ago.
-    async fn push_held(&self, job: Job, mut holder: JobId, on_conflict: OnConflict) -> Result<Pushed, Error> {
+    pub(super) async fn push_held(
+        &self,
+        job: Job,
+        mut holder: JobId,
+        on_conflict: OnConflict,
+    ) -> Result<Pushed, Error> {
         for _ in 0..KEY_TRIES {
             if let Some(held) = self.key_holder(holder).await? {
                 match on_conflict {

@@ -379,11 +379,12 @@ impl Registry for ModelLedger {
 
     async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
         let mut rows = self.there()?;
-        let known = rows.documents.entry((kind.to_owned(), name.to_owned())).or_default();
-        if known.1 != version {
-            return Ok(PutIf::Mismatch(known.1));
+        let key = (kind.to_owned(), name.to_owned());
+        let known = rows.documents.get(&key).map_or(0, |known| known.1);
+        if known != version {
+            return Ok(PutIf::Mismatch(known));
         }
-        *known = (body.to_owned(), version + 1);
+        rows.documents.insert(key, (body.to_owned(), version + 1));
         Ok(PutIf::Stored(version + 1))
     }
 

@@ -9,5 +9,6 @@ mod keys;
 mod limits;
 mod locks;
 mod restarts;
+mod schedules;
 mod shared;
 mod simulation;

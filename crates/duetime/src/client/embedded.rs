@@ -11,7 +11,8 @@ use duetime_core::engine::{
     LockRequest, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, Stores, TakeRequest,
 };
 use duetime_core::ports::{Grant, Holding, Released};
-use duetime_core::{Engine, Error as CoreError, Job, JobId, Millis, NewJob, Receipt};
+use duetime_core::schedule::ScheduleStatus;
+use duetime_core::{Engine, Error as CoreError, Job, JobId, Millis, NewJob, Receipt, Schedule};
 use std::sync::Arc;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::task::AbortOnDropHandle;
@@ -196,6 +197,37 @@ impl Embedded {
     pub(super) async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
         let queue = queue.to_owned();
         Ok(self.call(|engine| async move { engine.configure(&queue, settings).await }).await??)
+    }
+
+    pub(super) async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
+        Ok(self.call(|engine| async move { engine.schedules().await }).await??)
+    }
+
+    pub(super) async fn schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
+        let name = name.to_owned();
+        Ok(self.call(|engine| async move { engine.schedule(&name).await }).await??)
+    }
+
+    pub(super) async fn set_schedule(
+        &self,
+        name: &str,
+        schedule: Schedule,
+        is_dry: bool,
+    ) -> Result<ScheduleStatus, Error> {
+        let name = name.to_owned();
+        let set = move |engine: Engine| async move {
+            if is_dry {
+                engine.preview_schedule(&name, schedule).await
+            } else {
+                engine.set_schedule(&name, schedule).await
+            }
+        };
+        Ok(self.call(set).await??)
+    }
+
+    pub(super) async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
+        let name = name.to_owned();
+        Ok(self.call(|engine| async move { engine.delete_schedule(&name).await }).await??)
     }
 
     pub(super) async fn health(&self) -> Result<Health, Error> {

@@ -11,6 +11,7 @@ mod pushes;
 #[cfg(feature = "redis")]
 mod redis;
 mod remote;
+mod schedules;
 
 #[cfg(feature = "embedded")]
 pub use open::OpenOptions;

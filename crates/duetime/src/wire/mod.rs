@@ -19,6 +19,7 @@ mod patch;
 mod problem;
 mod push;
 mod queue;
+mod schedule;
 mod select;
 mod settle;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use patch::Patch;
 pub use problem::Problem;
 pub use push::{Push, Pushed};
 pub use queue::{Configured, PauseBody, Purged, Queue, Queues, Settings, SettingsBody};
+pub use schedule::{ScheduleBody, ScheduleJob, ScheduleShown, Schedules, Tick, dry_run};
 pub use select::{Find, Selection, States, path_segment};
 pub use settle::{Cancelled, Complete, Extend, Extended, Fail, Nothing, Release, Settle, Settled};
 pub use text::Text;

@@ -54,6 +54,9 @@ pub struct Problem {
     /// The lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lock: Option<Text>,
+    /// The schedule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Text>,
     /// Who asked for the lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<Text>,
@@ -116,6 +119,7 @@ impl Problem {
                 problem.owner = Some(Text(owner.clone()));
                 problem.fence = Some(*fence);
             }
+            Error::NoSchedule(name) => problem.schedule = Some(Text(name.clone())),
             Error::Full(reason) | Error::Unavailable(reason) | Error::Damaged(reason) => {
                 problem.reason = Some(reason.clone());
             }
@@ -149,6 +153,7 @@ impl Problem {
             "lock_lost" => {
                 Error::LockLost { name: self.lock.clone()?.0, owner: self.owner.clone()?.0, fence: self.fence? }
             }
+            "schedule_not_found" => Error::NoSchedule(self.schedule.clone()?.0),
             "store_full" => Error::Full(reason()),
             "store_unavailable" => Error::Unavailable(reason()),
             "store_damaged" => Error::Damaged(reason()),
@@ -161,15 +166,19 @@ impl Problem {
 
 /// The engine's names of what it checks; any other is `request`.
 fn field(name: &str) -> &'static str {
-    const FIELDS: [&str; 43] = [
+    const FIELDS: [&str; 50] = [
         "backoff",
         "batch",
         "complete",
+        "cron",
         "cursor",
         "delay",
+        "dry_run",
         "due_at",
         "due_from",
         "due_to",
+        "end",
+        "every",
         "expires",
         "fail",
         "fence",
@@ -202,8 +211,11 @@ fn field(name: &str) -> &'static str {
         "retry.fixed.delay",
         "retry.steps",
         "retry_after",
+        "schedule",
+        "start",
         "tag",
         "tags",
+        "time_zone",
         "ttl",
     ];
     FIELDS.into_iter().chain(["state", "wait", "when_exhausted"]).find(|known| *known == name).unwrap_or("request")

@@ -3,6 +3,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod locks;
+pub(crate) mod schedules;
 pub(crate) mod worker;
 
 use duetime::{Client, Context, Handled, Job, JobId, Kind, Stage};
@@ -35,6 +36,10 @@ macro_rules! client_cases {
                 an_owner_gets_its_lock_again
                 a_caller_that_blocks_keeps_its_lock
                 a_lock_beyond_a_limit_is_refused;
+            schedules:
+                a_schedule_pushes_at_its_ticks
+                schedules_are_set_shown_and_deleted
+                a_schedule_beyond_a_limit_is_refused;
             worker:
                 a_typed_job_is_worked_off
                 all_that_is_due_is_run_once

@@ -1,7 +1,8 @@
-//! The lines of an export: a head, the settings of queues, jobs, and an end that says how many there were.
+//! The lines of an export: a head, the settings of queues, schedules, jobs, and an end that says how many there were.
 
 use super::exit::{Failure, Result};
-use duetime::wire::{Configured, Instant, JobBody};
+use duetime::ScheduleStatus;
+use duetime::wire::{Base64, Configured, Instant, JobBody, ScheduleBody, Text};
 use duetime_core::{Job, Millis};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -17,7 +18,10 @@ pub(super) enum Line<'a> {
     /// The first one.
     DuetimeExport(Head),
     /// The settings of a queue.
-    Queue(Configured),
+    Queue(Box<Configured>),
+    /// A schedule. It ticks from its import on.
+    #[serde(borrow)]
+    Schedule(Box<Named<'a>>),
     /// A job with everything that is known of it.
     #[serde(borrow)]
     Job(Box<JobBody<'a>>),
@@ -36,10 +40,21 @@ pub(super) struct Head {
     pub(super) jobs: u64,
 }
 
+/// A schedule with its name.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Named<'a> {
+    pub(super) name: Text,
+    #[serde(borrow)]
+    pub(super) schedule: ScheduleBody<'a>,
+}
+
 /// How many lines of which kind there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sums {
     pub(super) queues: u64,
+    /// None in exports of before there were any.
+    #[serde(default)]
+    pub(super) schedules: u64,
     pub(super) jobs: u64,
 }
 
@@ -56,12 +71,22 @@ pub(super) fn of_job(job: &Job, now: Millis) -> Line<'_> {
     let mut body = JobBody::new(job, now);
     // JSON of several lines would make several lines.
     if body.payload.is_some_and(|json| json.get().contains(['\n', '\r'])) {
-        (body.payload, body.payload_base64) = (None, Some(duetime::wire::Base64(Cow::Borrowed(&job.payload))));
+        (body.payload, body.payload_base64) = (None, Some(Base64(Cow::Borrowed(&job.payload))));
     }
     if let Some(result) = job.result.as_deref().filter(|result| result.contains(&b'\n') || result.contains(&b'\r')) {
-        (body.result, body.result_base64) = (None, Some(duetime::wire::Base64(Cow::Borrowed(result))));
+        (body.result, body.result_base64) = (None, Some(Base64(Cow::Borrowed(result))));
     }
     Line::Job(Box::new(body))
+}
+
+/// The line of a schedule.
+pub(super) fn of_schedule(status: &ScheduleStatus) -> Line<'_> {
+    let mut schedule = ScheduleBody::from(&status.schedule);
+    let job = &mut schedule.job;
+    if job.payload.is_some_and(|json| json.get().contains(['\n', '\r'])) {
+        (job.payload, job.payload_base64) = (None, Some(Base64(Cow::Borrowed(&status.schedule.job.payload))));
+    }
+    Line::Schedule(Box::new(Named { name: Text(status.name.clone()), schedule }))
 }
 
 /// Whether this version reads the lines behind this head.

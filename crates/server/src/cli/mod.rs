@@ -12,6 +12,7 @@ mod filter;
 mod get;
 mod group;
 mod import;
+mod job_args;
 mod line;
 mod list;
 mod lock;
@@ -26,6 +27,7 @@ mod queues;
 mod reschedule;
 mod retry;
 mod retry_rule;
+mod schedules;
 mod stdin;
 mod take;
 mod target;
@@ -56,6 +58,7 @@ enum Command {
     Retry(retry::Args),
     Delete(delete::Args),
     Queues(queues::Args),
+    Schedules(Box<schedules::Args>),
     Peek(peek::Args),
     Take(take::Args),
     Work(work::Args),
@@ -104,6 +107,7 @@ async fn run(command: Command) -> exit::Result {
         Command::Retry(args) => retry::run(args).await,
         Command::Delete(args) => delete::run(args).await,
         Command::Queues(args) => queues::run(args).await,
+        Command::Schedules(args) => schedules::run(*args).await,
         Command::Peek(args) => peek::run(args).await,
         Command::Take(args) => take::run(args).await,
         Command::Work(args) => work::run(args).await,

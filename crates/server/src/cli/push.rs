@@ -2,15 +2,13 @@
 
 use super::due::When;
 use super::exit::{Failure, Result};
-use super::retry_rule::{parse_backoff, parse_exhausted};
+use super::job_args::JobArgs;
+use super::output;
 use super::target::Target;
 use super::time::{now, relative};
-use super::{output, stdin};
-use duetime::wire::{Instant, Pushed, Span, Text};
+use duetime::wire::{Instant, Pushed, Text};
+use duetime_core::NewJob;
 use duetime_core::engine::PushOutcome;
-use duetime_core::limits::PRIORITY_DEFAULT;
-use duetime_core::{Backoff, KeyUntil, NewJob, OnConflict, Retry, WhenExhausted, name};
-use std::sync::Arc;
 
 /// Push a job.
 #[derive(Debug, clap::Args)]
@@ -21,65 +19,18 @@ pub(crate) struct Args {
     /// What the worker is given, any text; `-` reads standard input, any bytes
     #[arg(value_name = "PAYLOAD|-", allow_hyphen_values = true)]
     payload: String,
-    /// The queue
-    #[arg(long, short, value_name = "QUEUE", default_value = name::QUEUE_DEFAULT)]
-    queue: Arc<str>,
-    /// Which handler the job is for
-    #[arg(long, short, value_name = "KIND", default_value = name::KIND_DEFAULT)]
-    kind: Arc<str>,
     #[command(flatten)]
     when: When,
-    /// A name that is unique in the queue while the job lives
-    #[arg(long, value_name = "KEY")]
-    key: Option<Arc<str>>,
-    /// What to do where another live job has the key: keep it, replace what it is to do, or refuse this one
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "keep", requires = "key")]
-    on_conflict: Conflict,
-    /// Until when the job holds its key
-    #[arg(long, value_enum, value_name = "WHEN", default_value = "finished", requires = "key")]
-    key_until: Until,
-    /// A label; may be given several times
-    #[arg(long, short, value_name = "TAG")]
-    tag: Vec<Arc<str>>,
-    /// How urgent it is among the due jobs of its queue; 0 comes first
-    #[arg(long, value_name = "N", default_value_t = PRIORITY_DEFAULT)]
-    priority: u32,
-    /// How long a worker holds it unless it asks for more; 1s to 12h
-    #[arg(long, value_name = "SPAN")]
-    lease: Option<Span>,
-    /// Attempts in all, 0 for no limit
-    #[arg(long, value_name = "N")]
-    max_attempts: Option<u32>,
-    /// Waits between attempts: `none`, `default`, steps such as `15s,30s,5m`, or JSON as in the HTTP API
-    #[arg(long, value_name = "RULE", value_parser = parse_backoff)]
-    retry: Option<Backoff>,
-    /// What becomes of it after the last attempt: `keep`, `drop`, `restart` or `move:QUEUE`
-    #[arg(long, value_name = "WHAT", value_parser = parse_exhausted)]
-    when_exhausted: Option<WhenExhausted>,
-    /// How long after it is due it may still start
-    #[arg(long, value_name = "SPAN")]
-    expires: Option<Span>,
+    #[command(flatten)]
+    job: JobArgs,
     #[command(flatten)]
     target: Target,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Conflict {
-    Keep,
-    Replace,
-    Reject,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Until {
-    Finished,
-    Started,
 }
 
 pub(crate) async fn run(args: Args) -> Result {
     let json = args.target.json;
     let target = args.target.clone();
-    let job = job(args)?;
+    let job = job(&args)?;
     target
         .with_new(async |client| {
             let pushed = client.push_all(vec![job]).await?.pop();
@@ -89,35 +40,9 @@ pub(crate) async fn run(args: Args) -> Result {
         .await
 }
 
-fn job(args: Args) -> Result<NewJob> {
-    let payload = stdin::or_text(&args.payload)?;
-    let retry = Retry {
-        backoff: args.retry,
-        max_attempts: args.max_attempts,
-        when_exhausted: args.when_exhausted,
-        ..Retry::default()
-    };
-    Ok(NewJob {
-        queue: args.queue,
-        kind: args.kind,
-        due: args.when.due().unwrap_or_default(),
-        priority: args.priority,
-        key: args.key,
-        on_conflict: match args.on_conflict {
-            Conflict::Keep => OnConflict::Keep,
-            Conflict::Replace => OnConflict::Replace,
-            Conflict::Reject => OnConflict::Reject,
-        },
-        key_until: match args.key_until {
-            Until::Finished => KeyUntil::Finished,
-            Until::Started => KeyUntil::Started,
-        },
-        tags: args.tag,
-        lease_ms: args.lease.map(|span| span.0),
-        retry: (retry != Retry::default()).then_some(retry),
-        expires_ms: args.expires.map(|span| span.0),
-        ..NewJob::new(payload)
-    })
+fn job(args: &Args) -> Result<NewJob> {
+    let job = args.job.job(&args.payload)?;
+    Ok(NewJob { due: args.when.due().unwrap_or_default(), ..job })
 }
 
 fn document(pushed: duetime::Pushed) -> Pushed {

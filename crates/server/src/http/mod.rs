@@ -23,6 +23,7 @@ mod push;
 mod queues;
 mod reply;
 mod routes;
+mod schedules;
 mod segment;
 
 pub(crate) use app::App;

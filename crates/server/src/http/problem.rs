@@ -25,6 +25,7 @@ fn rendering(error: &Error) -> (StatusCode, &'static str) {
         Error::Live(_) => (StatusCode::CONFLICT, "The job has not ended"),
         Error::LockHeld { .. } => (StatusCode::LOCKED, "The lock is held"),
         Error::LockLost { .. } => (StatusCode::CONFLICT, "The lock is lost"),
+        Error::NoSchedule(_) => (StatusCode::NOT_FOUND, "There is no such schedule"),
         Error::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "The store is full"),
         Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "The store is not available"),
         Error::Damaged(_) => (StatusCode::INTERNAL_SERVER_ERROR, "The store is damaged"),

@@ -5,7 +5,8 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, ETAG, HeaderValue};
 use axum::http::{Response as HttpResponse, StatusCode};
 use axum::response::Response;
-use duetime::wire::JobBody;
+use duetime::wire::{JobBody, ScheduleShown};
+use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Error, Job};
 use serde::Serialize;
 
@@ -34,8 +35,16 @@ pub(super) fn with_type(status: StatusCode, media_type: &'static str, body: &imp
 
 /// A job with its version as `ETag`.
 pub(super) fn job(app: &App, job: &Job) -> Response {
-    let mut response = ok(&JobBody::new(job, app.engine.now()));
-    let etag = HeaderValue::try_from(format!("\"{}\"", job.version)).expect("digits are allowed in a header");
+    versioned(ok(&JobBody::new(job, app.engine.now())), job.version)
+}
+
+/// A schedule with its version as `ETag`.
+pub(super) fn schedule(status: &ScheduleStatus) -> Response {
+    versioned(ok(&ScheduleShown::from(status)), status.version)
+}
+
+fn versioned(mut response: Response, version: u64) -> Response {
+    let etag = HeaderValue::try_from(format!("\"{version}\"")).expect("digits are allowed in a header");
     response.headers_mut().insert(ETAG, etag);
     response
 }

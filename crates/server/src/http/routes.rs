@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::problem::{Problem, Refusal};
-use super::{bulk, find, handout, health, job, leases, locks, metrics, push, queues};
+use super::{bulk, find, handout, health, job, leases, locks, metrics, push, queues, schedules};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
@@ -35,6 +35,8 @@ pub(super) fn routes(app: App) -> Router {
         .route("/v1/jobs/{id}/run", post(job::run))
         .route("/v1/locks", get(locks::list).delete(locks::delete_all))
         .route("/v1/locks/{name}", get(locks::get).put(locks::put).delete(locks::delete))
+        .route("/v1/schedules", get(schedules::list))
+        .route("/v1/schedules/{name}", get(schedules::get).put(schedules::put).delete(schedules::delete))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::metrics))

@@ -32,6 +32,17 @@ impl FromStr for Lock {
     }
 }
 
+/// A schedule's name; `/` in it comes as `%2F`.
+pub(super) struct Schedule(pub(super) Arc<str>);
+
+impl FromStr for Schedule {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Ok(Self(Arc::from(text)))
+    }
+}
+
 /// A queue's name; `/` in it comes as `%2F`.
 pub(super) struct Queue(pub(super) Arc<str>);
 

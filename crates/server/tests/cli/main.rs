@@ -8,6 +8,7 @@ mod lock;
 mod migrate;
 mod names;
 mod redis;
+mod schedules;
 mod server;
 mod support;
 mod transfer;

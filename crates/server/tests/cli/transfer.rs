@@ -3,8 +3,8 @@
 use crate::ledger::{Beside, Sql};
 use crate::support::{Place, Ran, finish};
 use duetime::{
-    Backoff, Client, ConnectOptions, Due, Failure, Job, JobId, KeyUntil, NewJob, QueueSettings, ReserveRequest, Retry,
-    Source, WhenExhausted,
+    Backoff, Client, ConnectOptions, Due, Failure, Job, JobId, KeyUntil, NewJob, Overlap, QueueSettings,
+    ReserveRequest, Retry, Schedule, Source, Timing, WhenExhausted,
 };
 use duetime_core::limits::{DAY_MS, HOUR_MS};
 use duetime_store::testing::{RedisCluster, RedisServer};
@@ -89,6 +89,10 @@ impl Filler {
         let retry = Retry { backoff: Some(Backoff::Steps(vec![1_000, 5_000])), ..Retry::default() };
         let settings = QueueSettings { paused: true, retry, lease_ms: Some(45_000), ..QueueSettings::default() };
         self.client.configure("orders", settings).await.unwrap();
+        let weekly = Timing::parse("0 9 * * mon", Some("Asia/Shanghai")).unwrap();
+        let report = NewJob { key: Some("weekly".into()), ..job(b"{\"several\":\n\"lines\"}") };
+        let schedule = Schedule { overlap: Overlap::Skip, ..Schedule::new(weekly, report) };
+        self.client.set_schedule("weekly", schedule).await.unwrap();
         self.client.close().await.unwrap();
         2
     }
@@ -110,7 +114,7 @@ fn report(ran: &Ran, imported: usize, known: usize) -> Value {
     report
 }
 
-/// Jobs of an export: its lines are those of jobs, of a queue and the end.
+/// Jobs of an export: its lines are those of jobs, of a queue, of a schedule and the end.
 fn count(lines: &[String]) -> usize {
     lines.iter().filter(|line| line.starts_with("{\"job\":")).count()
 }
@@ -131,9 +135,10 @@ async fn from_a_file_to_redis_beside_postgres_and_back() {
     assert!(first.err.contains(&format!("{running} of them ran")), "{}", first.err);
     let expected = lines(&first);
     let jobs = count(&expected);
-    assert!(jobs > PLAIN + 15 && expected.len() == jobs + 2, "{jobs}");
+    assert!(jobs > PLAIN + 15 && expected.len() == jobs + 3, "{jobs}");
     let moved = beside.run(&place, &["import", "--json"], first.out.as_bytes());
-    assert_eq!(report(&moved, jobs, 0)["queues"], 1);
+    let moved = report(&moved, jobs, 0);
+    assert_eq!((&moved["queues"], &moved["schedules"]), (&1.into(), &1.into()));
     // Again, as after a crash.
     report(&beside.run(&place, &["import", "--json"], first.out.as_bytes()), 0, jobs);
     let second = beside.run(&place, &["export"], b"");

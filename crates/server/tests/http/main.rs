@@ -14,6 +14,7 @@ mod protocol;
 mod push;
 mod queues;
 mod refusals;
+mod schedules;
 mod server;
 mod start;
 mod stop;

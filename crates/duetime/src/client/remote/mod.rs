@@ -1,6 +1,7 @@
 //! A server, by its HTTP API. Answers become what an engine in this process would have answered.
 
 mod locks;
+mod schedules;
 mod transport;
 
 use crate::error::{Answers, Error};

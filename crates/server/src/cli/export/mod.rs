@@ -14,7 +14,7 @@ use file::Out;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Write all jobs of a store, live and ended, and the settings of its queues, as lines of JSON.
+/// Write all jobs of a store, live and ended, the settings of its queues and its schedules, as lines of JSON.
 ///
 /// The store is read as it is, and not changed. Stop its servers and workers first: what changes meanwhile may be written
 /// as it was before, and run in both places. Receipts of workers are good for nothing elsewhere, so jobs that run are
@@ -36,6 +36,7 @@ pub(crate) struct Args {
 struct Report {
     jobs: u64,
     queues: u64,
+    schedules: u64,
     /// Jobs that ran, and wait in the export, or are cancelled in it.
     running: u64,
 }
@@ -56,8 +57,12 @@ async fn write(mut export: Export, out: &mut Out) -> Result<Report> {
     Line::DuetimeExport(head).write(out)?;
     let mut sums = Sums::default();
     for (queue, settings) in &settings {
-        Line::Queue(Configured::new(queue.clone(), settings)).write(out)?;
+        Line::Queue(Box::new(Configured::new(queue.clone(), settings))).write(out)?;
         sums.queues += 1;
+    }
+    for status in &export.schedules().await? {
+        line::of_schedule(status).write(out)?;
+        sums.schedules += 1;
     }
     let progress = Progress::new("exporting", usize::try_from(jobs).unwrap_or(usize::MAX));
     while let Some(page) = export.page().await? {
@@ -71,12 +76,13 @@ async fn write(mut export: Export, out: &mut Out) -> Result<Report> {
     Line::End(sums).write(out)?;
     let running = export.running();
     export.end().await?;
-    Ok(Report { jobs: sums.jobs, queues: sums.queues, running })
+    let Sums { jobs, queues, schedules } = sums;
+    Ok(Report { jobs, queues, schedules, running })
 }
 
 /// On standard error where standard output has the lines.
 fn tell(report: &Report, args: &Args) -> Result {
-    let Report { jobs, queues, running } = report;
+    let Report { jobs, queues, schedules, running } = report;
     let text = if args.target.json {
         serde_json::to_string(report)?
     } else {
@@ -85,7 +91,8 @@ fn tell(report: &Report, args: &Args) -> Result {
         } else {
             format!("; {running} of them ran: they wait now, or are cancelled where that was asked")
         };
-        format!("{jobs} jobs and the settings of {queues} queues exported{ran}")
+        let schedules = if *schedules == 0 { String::new() } else { format!(", {schedules} schedules") };
+        format!("{jobs} jobs{schedules} and the settings of {queues} queues exported{ran}")
     };
     if file::is_stdout(&args.out) {
         eprintln!("{text}");

@@ -9,19 +9,21 @@ use super::line::{self, Line, Sums};
 use super::progress::Progress;
 use super::target::Target;
 use super::time::now;
-use duetime_core::Job;
 use duetime_core::engine::{QueueSettings, check_whole};
+use duetime_core::limits::SCHEDULE_PAYLOAD_BYTES_MAX;
+use duetime_core::{Job, Schedule};
 use lines::Lines;
 use report::Report;
 use sink::Sink;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Record the jobs of an export in a store, with their states, ids, attempts and times, and the settings of queues.
+/// Record the jobs of an export in a store, with their states, ids, attempts and times, the settings of queues, and schedules.
 ///
 /// What is there already stays as it is, so an import that was cut off may be repeated. A line that is no good is refused
 /// with its number and the reason; the others go on, and the exit code is 1. Jobs become due as they were to; what ended
-/// is kept for as long as it would have been. Settings of a queue that has others here stay. On a Redis Cluster, and
+/// is kept for as long as it would have been. Settings of a queue that has others here stay, and so do schedules, which go on with the
+/// first run from now on. On a Redis Cluster, and
 /// wherever a queue's partition is another one than the id names, jobs get another id: always the same one, which differs
 /// in its low 10 bits.
 #[derive(Debug, clap::Args)]
@@ -60,7 +62,8 @@ pub(crate) async fn run(args: Args) -> Result {
 /// What a line holds.
 enum Thing {
     Head(u64),
-    Queue(Arc<str>, QueueSettings),
+    Queue(Arc<str>, Box<QueueSettings>),
+    Schedule(Arc<str>, Box<Schedule>),
     Job(Box<Job>),
     End(Sums),
 }
@@ -87,8 +90,15 @@ async fn read(mut lines: Lines, mut sink: Option<&mut Sink>, report: &mut Report
             Thing::Queue(queue, settings) => {
                 seen.queues += 1;
                 match &mut sink {
-                    Some(sink) => sink.configure(number, queue, settings, report).await?,
+                    Some(sink) => sink.configure(number, queue, *settings, report).await?,
                     None => report.queues += 1,
+                }
+            }
+            Thing::Schedule(name, schedule) => {
+                seen.schedules += 1;
+                match &mut sink {
+                    Some(sink) => sink.set_schedule(number, name, *schedule, report).await?,
+                    None => report.schedules += 1,
                 }
             }
             Thing::Job(job) => {
@@ -119,14 +129,20 @@ fn parse(number: u64, text: &[u8]) -> std::result::Result<Thing, String> {
             Ok(Thing::Head(head.jobs))
         }
         _ if number == 1 => Err("expected `duetime_export`, got another kind of line".to_owned()),
-        Line::DuetimeExport(_) => Err("expected a job, a queue or an end, got a second head".to_owned()),
+        Line::DuetimeExport(_) => Err("expected a job, a queue, a schedule or an end, got a second head".to_owned()),
         Line::Queue(configured) => {
             let queue = configured.queue.0.clone();
             duetime_core::name::check_queue(&queue).map_err(|error| error.to_string())?;
-            let settings = QueueSettings::from(configured);
+            let settings = QueueSettings::from(*configured);
             settings.retry.check().map_err(|error| error.to_string())?;
             settings.lease_ms.map_or(Ok(()), duetime_core::job::check_lease).map_err(|error| error.to_string())?;
-            Ok(Thing::Queue(queue, settings))
+            Ok(Thing::Queue(queue, Box::new(settings)))
+        }
+        Line::Schedule(named) => {
+            let schedule = named.schedule.into_schedule().map_err(|error| error.to_string())?;
+            let checked = schedule.check(&named.name.0, now(), SCHEDULE_PAYLOAD_BYTES_MAX);
+            checked.map_err(|error| error.to_string())?;
+            Ok(Thing::Schedule(named.name.0, Box::new(schedule)))
         }
         Line::Job(body) => {
             let job = Job::try_from(*body).map_err(|error| error.to_string())?;
@@ -141,6 +157,8 @@ fn parse(number: u64, text: &[u8]) -> std::result::Result<Thing, String> {
 fn count(text: &[u8], seen: &mut Sums) {
     if text.starts_with(b"{\"queue\":") {
         seen.queues += 1;
+    } else if text.starts_with(b"{\"schedule\":") {
+        seen.schedules += 1;
     } else if text.starts_with(b"{\"job\":") {
         seen.jobs += 1;
     }

@@ -21,6 +21,10 @@ pub(super) struct Report {
     pub(super) queues: u64,
     /// Queues that have other settings here, which stay.
     pub(super) queues_kept: u64,
+    /// Schedules that were imported, or are the same here.
+    pub(super) schedules: u64,
+    /// Schedules that are others here, and stay.
+    pub(super) schedules_kept: u64,
     /// What is missing at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cut_off: Option<String>,
@@ -35,12 +39,13 @@ impl Report {
 
     /// Compares what came with what the last line says.
     pub(super) fn compare(&mut self, seen: Sums, said: Option<Sums>) {
-        let Sums { queues, jobs } = seen;
+        let Sums { queues, schedules, jobs } = seen;
         self.cut_off = match said {
             None => Some("expected a last line `end`, got none: the export was cut off, or filtered".to_owned()),
             Some(said) if said != seen => Some(format!(
-                "expected {} jobs and {} queues, as the last line says, got {jobs} and {queues}: lines are missing",
-                said.jobs, said.queues
+                "expected {} jobs, {} queues and {} schedules, as the last line says, got {jobs}, {queues} and {schedules}: \
+                 lines are missing",
+                said.jobs, said.queues, said.schedules
             )),
             Some(_) => None,
         };
@@ -60,9 +65,11 @@ impl Report {
     }
 
     fn say(&self, is_check: bool) -> Result {
-        let Self { imported, known, renamed, refused, queues, queues_kept, .. } = self;
+        let Self { imported, known, renamed, refused, queues, queues_kept, schedules, schedules_kept, .. } = self;
         if is_check {
-            return output::say(format_args!("{imported} jobs and {queues} queues read well, {refused} lines refused"));
+            return output::say(format_args!(
+                "{imported} jobs, {queues} queues and {schedules} schedules read well, {refused} lines refused"
+            ));
         }
         output::say(format_args!("{imported} jobs imported, {known} were here already, {refused} lines refused"))?;
         if *renamed > 0 {
@@ -74,6 +81,9 @@ impl Report {
             output::say(format_args!(
                 "{queues} queues have their settings, {queues_kept} keep those that they have here"
             ))?;
+        }
+        if schedules + schedules_kept > 0 {
+            output::say(format_args!("{schedules} schedules are set, {schedules_kept} stay as they are here"))?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::report::Report;
 use crate::cli::exit::Result;
 use crate::cli::target::{MEMORY, Target};
-use duetime::{Client, Imported, OpenOptions};
+use duetime::{Client, Imported, OpenOptions, Schedule};
 use duetime_core::engine::{Options, QueueSettings};
 use duetime_core::{Error as CoreError, Job, JobId};
 use std::collections::HashMap;
@@ -19,6 +19,8 @@ pub(super) struct Sink {
     client: Client,
     /// The settings of its queues before the import.
     settings: HashMap<Arc<str>, QueueSettings>,
+    /// Its schedules before the import.
+    schedules: HashMap<Arc<str>, Schedule>,
     /// With the number of its line.
     waiting: Vec<(u64, Job)>,
     bytes: usize,
@@ -38,7 +40,9 @@ impl Sink {
         };
         let queues = client.queues().await?.into_iter();
         let settings = queues.map(|status| (status.queue, status.settings)).collect();
-        Ok(Self { client, settings, waiting: Vec::new(), bytes: 0 })
+        let schedules = client.schedules().await?.into_iter();
+        let schedules = schedules.map(|status| (status.name, status.schedule)).collect();
+        Ok(Self { client, settings, schedules, waiting: Vec::new(), bytes: 0 })
     }
 
     /// Sets a queue up, unless it is.
@@ -60,6 +64,32 @@ impl Sink {
                 self.settings.insert(queue, settings);
                 report.queues += 1;
             }
+        }
+        Ok(())
+    }
+
+    /// Sets a schedule, unless there is one of this name.
+    pub(super) async fn set_schedule(
+        &mut self,
+        number: u64,
+        name: Arc<str>,
+        schedule: Schedule,
+        report: &mut Report,
+    ) -> Result {
+        match self.schedules.get(&name) {
+            Some(known) if *known == schedule => report.schedules += 1,
+            Some(_) => {
+                report.schedules_kept += 1;
+                eprintln!("line {number}: the schedule {name} is another one here, which stays");
+            }
+            None => match self.client.set_schedule(&name, schedule.clone()).await {
+                Ok(_) => {
+                    self.schedules.insert(name, schedule);
+                    report.schedules += 1;
+                }
+                Err(error) if is_of_a_job(&error) => report.refuse(number, error),
+                Err(error) => return Err(error.into()),
+            },
         }
         Ok(())
     }

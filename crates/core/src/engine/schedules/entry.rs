@@ -1,0 +1,94 @@
+//! A schedule in the registry: what was set, and how far it has ticked.
+
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::ports::Document;
+use crate::schedule::{LastTick, Schedule, Stored, Ticks};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The document of a schedule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    /// Of what was set: `max(last + 1, clock in ms)`.
+    pub(super) version: u64,
+    pub(super) schedule: Stored,
+    /// What an interval without a start counts from: when it was set.
+    pub(super) anchor: Millis,
+    /// The next tick; `None` behind the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) next_at: Option<Millis>,
+    /// The push that was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) pending: Option<Pending>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) last: Option<LastTick>,
+    /// The last job that was pushed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) job: Option<JobId>,
+}
+
+/// A tick whose job is being pushed: whoever finds this pushes the same job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Pending {
+    pub(super) at: Millis,
+    pub(super) id: JobId,
+    pub(super) created_at: Millis,
+}
+
+/// A document as it was read, and what it says.
+pub(super) struct Known {
+    pub(super) name: Arc<str>,
+    /// That of the document, which grows with each step of a tick.
+    pub(super) document_version: u64,
+    pub(super) entry: Entry,
+    pub(super) schedule: Schedule,
+    pub(super) ticks: Ticks,
+}
+
+impl Entry {
+    /// What becomes of the entry, if there is one, when this is set. What does not change when it ticks, leaves the next
+    /// tick as it is.
+    pub(super) fn set(known: Option<&Known>, schedule: &Schedule, now: Millis) -> Result<Self, Error> {
+        if let Some(Known { entry, schedule: old, .. }) = known
+            && (&old.timing, old.start, old.end) == (&schedule.timing, schedule.start, schedule.end)
+        {
+            let version = if old == schedule { entry.version } else { now.max(entry.version + 1) };
+            return Ok(Self { version, schedule: schedule.into(), ..entry.clone() });
+        }
+        let old = known.map(|known| &known.entry);
+        Ok(Self {
+            version: old.map_or(now, |old| now.max(old.version + 1)),
+            schedule: schedule.into(),
+            anchor: now,
+            next_at: schedule.ticks(now)?.next(now),
+            pending: None,
+            last: old.and_then(|old| old.last),
+            job: old.and_then(|old| old.job),
+        })
+    }
+
+    pub(super) fn parse(name: &str, body: &str) -> Result<Self, Error> {
+        serde_json::from_str(body).map_err(|error| Error::Damaged(format!("the schedule {name:?}: {error}")))
+    }
+
+    pub(super) fn body(&self) -> String {
+        serde_json::to_string(self).expect("an entry has only string keys")
+    }
+
+    /// What was set.
+    pub(super) fn schedule(&self) -> Result<Schedule, Error> {
+        self.schedule.clone().try_into()
+    }
+}
+
+impl Known {
+    pub(super) fn read(document: &Document) -> Result<Self, Error> {
+        let entry = Entry::parse(&document.name, &document.body)?;
+        let schedule = entry.schedule()?;
+        let ticks = schedule.ticks(entry.anchor)?;
+        let name = Arc::from(document.name.as_str());
+        Ok(Self { name, document_version: document.version, entry, schedule, ticks })
+    }
+}

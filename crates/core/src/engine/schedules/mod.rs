@@ -1,0 +1,169 @@
+//! Schedules: kept in the registry, and pushed at their ticks.
+//!
+//! Any engine may tick, and any may die: a tick is first *claimed* in the schedule's document, with the id of its job,
+//! then the job is recorded under that id, then the document moves on to the next tick. Whoever finds a claim carries
+//! it through, and since all of them record the same id, there is one job (`tick`). Each engine has one timer for all
+//! schedules (`timer`).
+
+mod entry;
+mod tick;
+mod timer;
+
+pub(super) use timer::Timer;
+
+use super::Engine;
+use crate::error::Error;
+use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_MAX};
+use crate::name;
+use crate::ports::{PutIf, Registry};
+use crate::schedule::{Schedule, ScheduleStatus, Timing};
+use entry::{Entry, Known};
+use std::sync::Arc;
+
+/// The registry's kind of document for a schedule.
+const KIND: &str = "schedule";
+/// The kind of the document that changes whenever a schedule is set or deleted, and its name.
+const CHANGES: &str = "schedules";
+
+impl Engine {
+    /// All schedules, by name. Those that do not read back are left out, and logged.
+    ///
+    /// # Errors
+    /// Of the registry.
+    pub async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
+        read_schedules(self.registry.as_ref()).await
+    }
+
+    /// One schedule.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`]; [`Error::Damaged`].
+    pub async fn schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
+        name::check_schedule(name)?;
+        let known = self.known_schedule(name).await?.ok_or_else(|| Error::NoSchedule(Arc::from(name)))?;
+        Ok(status(&known?))
+    }
+
+    /// What [`set_schedule`](Self::set_schedule) would answer, with nothing changed.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn preview_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
+        let schedule = self.accept_schedule(name, schedule)?;
+        let known = self.known_schedule(name).await?.and_then(Result::ok);
+        let entry = Entry::set(known.as_ref(), &schedule, self.now())?;
+        Ok(status(&self::known(name, 0, entry, schedule)?))
+    }
+
+    /// Sets a schedule, or makes it. Where it ticks at other times than before, the next tick is the first from now on;
+    /// else it stays, and a tick that was begun is pushed as it was set before.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], also where there are too many (counted only here: of several made at once a few more may be).
+    pub async fn set_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
+        self.check_open()?;
+        let schedule = self.accept_schedule(name, schedule)?;
+        let (engine, name) = (self.clone(), Arc::from(name));
+        self.carry(async move { engine.store_schedule(&name, schedule).await }).await
+    }
+
+    /// Deletes a schedule. A tick that was begun may still be pushed, and what was pushed stays.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`].
+    pub async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
+        self.check_open()?;
+        name::check_schedule(name)?;
+        let (engine, name): (_, Arc<str>) = (self.clone(), Arc::from(name));
+        self.carry(async move {
+            if !engine.registry.remove(KIND, &name).await? {
+                return Err(Error::NoSchedule(name));
+            }
+            engine.tell_of(name).await
+        })
+        .await
+    }
+
+    /// The schedule, its time zone spelled as the database does, where it keeps all limits.
+    fn accept_schedule(&self, name: &str, mut schedule: Schedule) -> Result<Schedule, Error> {
+        let now = self.now();
+        schedule.check(name, now, self.options.payload_bytes_max)?;
+        let spelled: Option<Arc<str>> = schedule.ticks(now)?.time_zone().map(Arc::from);
+        if let (Timing::Cron { time_zone, .. }, Some(spelled)) = (&mut schedule.timing, spelled) {
+            *time_zone = spelled;
+        }
+        Ok(schedule)
+    }
+
+    async fn store_schedule(&self, name: &Arc<str>, schedule: Schedule) -> Result<ScheduleStatus, Error> {
+        loop {
+            let document = self.registry.document(KIND, name).await?;
+            let version = document.as_ref().map_or(0, |document| document.version);
+            if document.is_none() {
+                self.check_room().await?;
+            }
+            // One that does not read back is replaced.
+            let known = document.and_then(|document| Known::read(&document).ok());
+            if let Some(begun) = known.as_ref().filter(|known| known.entry.pending.is_some()) {
+                self.finish_tick(begun).await?;
+                continue;
+            }
+            let entry = Entry::set(known.as_ref(), &schedule, self.now())?;
+            if let PutIf::Stored(version) = self.registry.put_if(KIND, name, &entry.body(), version).await? {
+                self.tell_of(name.clone()).await?;
+                return Ok(status(&self::known(name, version, entry, schedule)?));
+            }
+        }
+    }
+
+    async fn check_room(&self) -> Result<(), Error> {
+        let count = self.registry.documents(KIND).await?.len();
+        if count < SCHEDULES_MAX {
+            return Ok(());
+        }
+        Err(Error::invalid("schedule", format!("one of at most {SCHEDULES_MAX}"), format!("one more than {count}")))
+    }
+
+    async fn known_schedule(&self, name: &str) -> Result<Option<Result<Known, Error>>, Error> {
+        Ok(self.registry.document(KIND, name).await?.map(|document| Known::read(&document)))
+    }
+
+    /// Has every engine look at this schedule anew: this one at once, others within a second.
+    async fn tell_of(&self, name: Arc<str>) -> Result<(), Error> {
+        self.timer.touch(name);
+        if self.broker.is_volatile() {
+            return Ok(());
+        }
+        loop {
+            let version = self.registry.document(CHANGES, CHANGES).await?.map_or(0, |document| document.version);
+            if let PutIf::Stored(_) = self.registry.put_if(CHANGES, CHANGES, "{}", version).await? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// All schedules that read back, by name.
+pub(super) async fn read_schedules(registry: &dyn Registry) -> Result<Vec<ScheduleStatus>, Error> {
+    let documents = registry.documents(KIND).await?;
+    let read = documents.iter().filter_map(|document| {
+        Known::read(document).inspect_err(|error| tracing::warn!(%error, "a schedule is left out")).ok()
+    });
+    Ok(read.map(|known| status(&known)).collect())
+}
+
+fn known(name: &str, document_version: u64, entry: Entry, schedule: Schedule) -> Result<Known, Error> {
+    let ticks = schedule.ticks(entry.anchor)?;
+    Ok(Known { name: Arc::from(name), document_version, entry, schedule, ticks })
+}
+
+fn status(known: &Known) -> ScheduleStatus {
+    let Known { name, entry, schedule, ticks, .. } = known;
+    ScheduleStatus {
+        name: name.clone(),
+        version: entry.version,
+        schedule: schedule.clone(),
+        next: ticks.from(entry.next_at, NEXT_RUNS_SHOWN),
+        last: entry.last,
+    }
+}

@@ -1,0 +1,220 @@
+//! A tick: claimed, pushed under the claim's id, and done.
+//!
+//! Each step is a conditional put of the schedule's document, so one engine makes it; the push between them may be made
+//! by several, and is one job by its id. What is read is acted on within [`FRESH_FOR`]: an engine that stood still for
+//! longer reads again, lest it pushes what has ended and was pruned meanwhile.
+
+use super::KIND;
+use super::entry::{Entry, Known, Pending};
+use crate::clock::Millis;
+use crate::engine::metrics::Event;
+use crate::engine::push::is_same;
+use crate::engine::{Engine, PushOutcome};
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Job, OnConflict};
+use crate::limits::TICK_AHEAD_MS_MAX;
+use crate::ports::{Note, Outcomes, PutIf, Recorded};
+use crate::schedule::{LastTick, Overlap, Schedule, TickOutcome};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Who does not lead is this much later, and finds nothing left to do.
+const FOLLOWS_AFTER_MS: u64 = 1_000;
+/// How long the one who claimed a tick has until others carry it through.
+const CLAIM_MS: u64 = 500;
+/// How old a reading of the document may be when it is acted on.
+const FRESH_FOR: Duration = Duration::from_secs(5);
+/// Ticks that one look at a schedule pushes at most; then others have their turn.
+const TICKS_AT_ONCE: usize = 100;
+
+/// When a schedule is to be looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Then.
+    At(Millis),
+    /// Then; and this claim of somebody else's is carried through if it still stands.
+    Claimed(Millis, JobId),
+    /// Not before it is changed.
+    Never,
+}
+
+/// What came of a push.
+enum Pushed {
+    As(TickOutcome, Option<JobId>),
+    /// The id is another job's, which was imported.
+    IdTaken,
+}
+
+impl Engine {
+    /// Pushes what is due of a schedule. `seen` is a claim that stood at the last look.
+    pub(super) async fn look_at_schedule(&self, name: &str, seen: Option<JobId>) -> Result<Look, Error> {
+        for _ in 0..TICKS_AT_ONCE {
+            let read_at = Instant::now();
+            let Some(document) = self.registry.document(KIND, name).await? else { return Ok(Look::Never) };
+            let known = match Known::read(&document) {
+                Ok(known) => known,
+                Err(error) => {
+                    tracing::warn!(%error, "a schedule does not tick");
+                    return Ok(Look::Never);
+                }
+            };
+            let now = self.now();
+            match self.next_look(&known.entry, &known.schedule) {
+                Look::Claimed(_, id) if seen != Some(id) => return Ok(Look::Claimed(now + CLAIM_MS, id)),
+                Look::Claimed(..) => {
+                    if read_at.elapsed() < FRESH_FOR {
+                        self.finish_tick(&known).await?;
+                    }
+                }
+                Look::At(at) if at <= now => self.claim_tick(known, now, read_at).await?,
+                later => return Ok(later),
+            }
+        }
+        Ok(Look::At(self.now()))
+    }
+
+    /// When to look at this schedule next.
+    pub(super) fn next_look(&self, entry: &Entry, schedule: &Schedule) -> Look {
+        if let Some(pending) = entry.pending {
+            return Look::Claimed(self.now(), pending.id);
+        }
+        let follows_after = if self.is_shared() && !self.leads() { FOLLOWS_AFTER_MS } else { 0 };
+        let at = |next_at: Millis| next_at.saturating_sub(ahead_ms(schedule)).saturating_add(follows_after);
+        entry.next_at.map_or(Look::Never, |next_at| Look::At(at(next_at)))
+    }
+
+    /// Claims the next tick and pushes it; or passes over what is too late, or overlaps.
+    async fn claim_tick(&self, known: Known, now: Millis, read_at: Instant) -> Result<(), Error> {
+        let Known { ref name, ref entry, ref schedule, ref ticks, document_version } = known;
+        let Some(next_at) = entry.next_at else { return Ok(()) };
+        let at = match ticks.due(next_at, now, schedule.missed) {
+            Some(at) if at <= now.saturating_add(ahead_ms(schedule)) => at,
+            later => {
+                tracing::info!(%name, missed = next_at, "ticks of a schedule that were missed are skipped");
+                let passed = Entry { next_at: later, ..entry.clone() };
+                return self.put_entry(name, document_version, &passed).await.map(drop);
+            }
+        };
+        if schedule.overlap == Overlap::Skip && self.is_live(entry.job).await? {
+            let last = LastTick { at, outcome: TickOutcome::Overlap, job: None };
+            let passed = Entry { last: Some(last), next_at: ticks.next(at), ..entry.clone() };
+            return self.put_entry(name, document_version, &passed).await.map(drop);
+        }
+        let claimed = Entry { pending: Some(self.claim(schedule, at).await?), ..entry.clone() };
+        if read_at.elapsed() >= FRESH_FOR {
+            return Ok(());
+        }
+        match self.put_entry(name, document_version, &claimed).await? {
+            Some(document_version) if read_at.elapsed() < FRESH_FOR => {
+                self.finish_tick(&Known { document_version, entry: claimed, ..known }).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn claim(&self, schedule: &Schedule, at: Millis) -> Result<Pending, Error> {
+        let (partition, created_at) = (self.broker.partition(&schedule.job.queue), self.now());
+        let ids = self.ids.next(&[partition], self.ledger.as_ref(), created_at).await?;
+        Ok(Pending { at, id: ids[0], created_at })
+    }
+
+    /// Pushes what was claimed, and moves on to the next tick.
+    pub(super) async fn finish_tick(&self, known: &Known) -> Result<(), Error> {
+        let Known { name, entry, schedule, ticks, document_version } = known;
+        let Some(Pending { at, id, created_at }) = entry.pending else { return Ok(()) };
+        let pushed = match schedule.job(name, id, at, created_at, self.options.payload_bytes_max) {
+            Ok(job) => self.push_tick(job, schedule.job.on_conflict).await?,
+            Err(error) => {
+                tracing::warn!(%name, %error, "a schedule ticks, and its job is refused");
+                Pushed::As(TickOutcome::Refused, None)
+            }
+        };
+        let done = match pushed {
+            Pushed::As(outcome, job) => {
+                let last = Some(LastTick { at, outcome, job });
+                let pushed = job.filter(|_| outcome == TickOutcome::Pushed);
+                let next_at = ticks.next(at);
+                Entry { pending: None, last, next_at, job: pushed.or(entry.job), ..entry.clone() }
+            }
+            Pushed::IdTaken => {
+                self.ids.skip().await;
+                Entry { pending: Some(self.claim(schedule, at).await?), ..entry.clone() }
+            }
+        };
+        self.put_entry(name, *document_version, &done).await.map(drop)
+    }
+
+    async fn push_tick(&self, job: Job, on_conflict: OnConflict) -> Result<Pushed, Error> {
+        let (id, read_at) = (job.id, self.now());
+        let recorded = self.ledger.record(vec![job.clone()], self.frontier.get()).await?;
+        match recorded[0] {
+            Recorded::Created => {
+                self.metrics.count_one(&job.queue, Event::Pushed);
+                self.hold(vec![job], read_at).await?;
+            }
+            Recorded::Repeat => {
+                let row = self.ledger.get(&[id]).await?.pop().flatten();
+                match row {
+                    Some(row) if !is_same(&row, &job) => return Ok(Pushed::IdTaken),
+                    // Whoever recorded it may have died before it was put.
+                    Some(row) if row.is_pending() && !self.ledger.is_broker() => {
+                        self.stray(std::iter::once(id));
+                        self.find_strays().await?;
+                    }
+                    _ => {}
+                }
+            }
+            Recorded::KeyHeld(holder) => {
+                return match self.push_held(job, holder, on_conflict).await {
+                    Ok(pushed) => Ok(Pushed::As(pushed.outcome.into(), Some(pushed.job.id))),
+                    Err(Error::KeyConflict { holder, .. } | Error::Running(holder)) => {
+                        Ok(Pushed::As(TickOutcome::Conflict, Some(holder)))
+                    }
+                    Err(error) => Err(error),
+                };
+            }
+        }
+        Ok(Pushed::As(TickOutcome::Pushed, Some(id)))
+    }
+
+    /// Stores an entry where its document has this version; answers the new one.
+    async fn put_entry(&self, name: &Arc<str>, version: u64, entry: &Entry) -> Result<Option<u64>, Error> {
+        match self.registry.put_if(KIND, name, &entry.body(), version).await? {
+            PutIf::Stored(version) => Ok(Some(version)),
+            // Somebody else did it, or it was changed.
+            PutIf::Mismatch(_) => Ok(None),
+        }
+    }
+
+    /// Whether the job waits or runs; also where its end is not recorded yet.
+    async fn is_live(&self, id: Option<JobId>) -> Result<bool, Error> {
+        let Some(id) = id else { return Ok(false) };
+        if let Some(job) = self.broker.get(&[id]).await?.pop().flatten() {
+            return Ok(job.is_pending());
+        }
+        let notes = self.broker.outcomes(Outcomes::Of(id)).await?;
+        if let Some(note) = notes.last() {
+            return Ok(note.job().is_pending() && !matches!(note, Note::Removed(_)));
+        }
+        let row = self.ledger.get(&[id]).await?.pop().flatten();
+        Ok(row.is_some_and(|row| row.is_pending()))
+    }
+}
+
+/// How far ahead of its time a tick is pushed. Whether it overlaps, or finds its key held, is decided only then.
+fn ahead_ms(schedule: &Schedule) -> u64 {
+    let waits = schedule.overlap == Overlap::Skip || schedule.job.key.is_some();
+    if waits { 0 } else { TICK_AHEAD_MS_MAX }
+}
+
+impl From<PushOutcome> for TickOutcome {
+    fn from(outcome: PushOutcome) -> Self {
+        match outcome {
+            PushOutcome::Created => Self::Pushed,
+            PushOutcome::Kept => Self::Kept,
+            PushOutcome::Replaced => Self::Replaced,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! One timer for all schedules: sleeps until the next tick of any.
+//!
+//! What it knows may be old: it only says when to look at a schedule's document, which is read anew then. Where others
+//! may change schedules, one small document tells that somebody did; and now and then all are read in any case.
+
+use super::entry::Entry;
+use super::tick::Look;
+use super::{CHANGES, KIND};
+use crate::clock::Millis;
+use crate::engine::Engine;
+use crate::engine::wait::LOOK_AGAIN;
+use crate::error::Error;
+use crate::id::JobId;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// How often it is asked whether other processes changed a schedule.
+const REFRESH_EVERY: Duration = Duration::from_millis(900);
+/// How often all are read, lest one was changed by somebody who died before telling.
+const READ_ALL_EVERY: Duration = Duration::from_secs(30);
+/// When to try again what failed.
+const RETRY_AFTER_MS: u64 = 1_000;
+/// Schedules that are looked at together.
+const LOOKS_AT_ONCE: usize = 64;
+/// What is degraded while ticks cannot be pushed.
+const TICKING: &str = "schedules do not tick";
+
+/// Schedules that were changed here.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Timer {
+    touched: Mutex<Vec<Arc<str>>>,
+    changed: Notify,
+}
+
+impl Timer {
+    /// Has the timer look at this schedule now.
+    pub(super) fn touch(&self, name: Arc<str>) {
+        self.touched.lock().expect("no panic under this lock").push(name);
+        self.changed.notify_one();
+    }
+
+    fn take(&self) -> Vec<Arc<str>> {
+        std::mem::take(&mut self.touched.lock().expect("no panic under this lock"))
+    }
+}
+
+/// When to look at which schedule.
+#[derive(Debug, Default)]
+struct Agenda {
+    by_time: BTreeSet<(Millis, Arc<str>)>,
+    waiting: HashMap<Arc<str>, (Millis, Option<JobId>)>,
+    /// Those that are looked at now, and whether they have changed since.
+    busy: HashMap<Arc<str>, bool>,
+}
+
+impl Agenda {
+    fn set(&mut self, name: Arc<str>, look: Look) {
+        if let Some(has_changed) = self.busy.get_mut(&name) {
+            *has_changed = true;
+            return;
+        }
+        let seen = self.remove(&name).and_then(|(_, seen)| seen);
+        let (at, seen) = match look {
+            Look::At(at) => (at, seen),
+            Look::Claimed(at, id) => (at, Some(id).filter(|_| seen == Some(id))),
+            Look::Never => return,
+        };
+        self.by_time.insert((at, name.clone()));
+        self.waiting.insert(name, (at, seen));
+    }
+
+    fn remove(&mut self, name: &Arc<str>) -> Option<(Millis, Option<JobId>)> {
+        let known = self.waiting.remove(name)?;
+        self.by_time.remove(&(known.0, name.clone()));
+        Some(known)
+    }
+
+    fn next_at(&self) -> Option<Millis> {
+        self.by_time.first().map(|(at, _)| *at)
+    }
+
+    /// The first that is due, which is looked at now.
+    fn begin(&mut self, now: Millis) -> Option<(Arc<str>, Option<JobId>)> {
+        let (_, name) = self.by_time.first().filter(|(at, _)| *at <= now)?.clone();
+        let (_, seen) = self.remove(&name)?;
+        self.busy.insert(name.clone(), false);
+        Some((name, seen))
+    }
+
+    fn end(&mut self, name: Arc<str>, look: Look, now: Millis) {
+        let has_changed = self.busy.remove(&name).unwrap_or_default();
+        let (at, seen) = match look {
+            _ if has_changed => (now, None),
+            Look::At(at) => (at, None),
+            Look::Claimed(at, id) => (at, Some(id)),
+            Look::Never => return,
+        };
+        self.by_time.insert((at, name.clone()));
+        self.waiting.insert(name, (at, seen));
+    }
+}
+
+/// What was last read of the registry.
+#[derive(Debug, Default)]
+struct Reading {
+    changes: u64,
+    all_at: Option<Instant>,
+    at: Option<Instant>,
+}
+
+impl Engine {
+    /// Pushes what schedules have due, for ever.
+    pub(in crate::engine) async fn tick_schedules(&self) {
+        let (mut agenda, mut reading, mut looks) = (Agenda::default(), Reading::default(), JoinSet::new());
+        loop {
+            if let Err(error) = self.refresh_schedules(&mut agenda, &mut reading).await {
+                self.status.degrade(TICKING, &error);
+            }
+            for name in self.timer.take() {
+                agenda.set(name, Look::At(self.now()));
+            }
+            while looks.len() < LOOKS_AT_ONCE
+                && let Some((name, seen)) = agenda.begin(self.now())
+            {
+                let engine = self.clone();
+                looks.spawn(async move { engine.look_carried(name, seen).await });
+            }
+            let is_full = looks.len() == LOOKS_AT_ONCE;
+            let next_at = agenda.next_at().filter(|_| !is_full);
+            let sleep = next_at.map_or(LOOK_AGAIN, |at| self.broker.until(at).min(LOOK_AGAIN));
+            tokio::select! {
+                Some(looked) = looks.join_next() => {
+                    let Ok((name, looked)) = looked else { continue };
+                    let now = self.now();
+                    let look = looked.unwrap_or_else(|error| {
+                        self.status.degrade(TICKING, &error);
+                        Look::At(now.saturating_add(RETRY_AFTER_MS))
+                    });
+                    agenda.end(name, look, now);
+                }
+                () = self.timer.changed.notified() => {}
+                () = tokio::time::sleep(sleep) => {}
+            }
+        }
+    }
+
+    /// A change between two stores is not to be dropped in the middle, so what has begun is carried through.
+    async fn look_carried(&self, name: Arc<str>, seen: Option<JobId>) -> (Arc<str>, Result<Look, Error>) {
+        let (engine, of) = (self.clone(), name.clone());
+        let look = self.carry(async move { engine.look_at_schedule(&of, seen).await }).await;
+        if look.is_ok() {
+            self.status.mend(TICKING);
+        }
+        (name, look)
+    }
+
+    /// Takes over what was changed elsewhere.
+    async fn refresh_schedules(&self, agenda: &mut Agenda, reading: &mut Reading) -> Result<(), Error> {
+        let is_past = |at: Option<Instant>, every| at.is_none_or(|at| at.elapsed() >= every);
+        let is_first = reading.all_at.is_none();
+        if !is_first && (self.broker.is_volatile() || !is_past(reading.at, REFRESH_EVERY)) {
+            return Ok(());
+        }
+        // Also where it fails: it is tried again as soon.
+        let is_retry = is_first && !is_past(reading.at, REFRESH_EVERY);
+        if is_retry {
+            return Ok(());
+        }
+        reading.at = Some(Instant::now());
+        let changes = self.registry.document(CHANGES, CHANGES).await?.map_or(0, |document| document.version);
+        if changes == reading.changes && !is_past(reading.all_at, READ_ALL_EVERY) {
+            return Ok(());
+        }
+        for document in self.registry.documents(KIND).await? {
+            let name: Arc<str> = Arc::from(document.name.as_str());
+            let entry = Entry::parse(&name, &document.body);
+            match entry.and_then(|entry| Ok((entry.schedule()?, entry))) {
+                Ok((schedule, entry)) => agenda.set(name, self.next_look(&entry, &schedule)),
+                Err(error) => tracing::warn!(%error, "a schedule does not tick"),
+            }
+        }
+        (reading.changes, reading.all_at) = (changes, Some(Instant::now()));
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! Cron expressions in a time zone, also where its clocks are changed.
+//!
+//! croner says which readings of a clock match an expression; which instants these are is decided here, as Vixie cron
+//! has it. An expression whose second, minute or hour begins with `*` is *interval-like*: it ticks whenever the clock
+//! shows what it says, so never for what the clock leaps over, and twice for what it shows twice. Any other is *fixed*:
+//! what the clock leaps over ticks at the instant of the leap, and what it shows twice ticks the first time.
+
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::limits::CRON_BYTES_MAX;
+use crate::name;
+use croner::parser::{CronParser, Year};
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{SignedDuration, Timestamp};
+
+/// What an expression looks like.
+const EXPECTED: &str = "5 fields (minute, hour, day, month, weekday), 6 with the second first, `@hourly`, `@daily`, \
+                        `@weekly`, `@monthly`, `@yearly`, or `@every 90s`";
+/// Where the search for a match ends: beyond the longest wait, that for a 29 February on a given weekday over 2100.
+const SEARCH_YEARS_MAX: i16 = 50;
+/// What stands for expressions.
+const NICKNAMES: [(&str, &str); 7] = [
+    ("@yearly", "0 0 1 1 *"),
+    ("@annually", "0 0 1 1 *"),
+    ("@monthly", "0 0 1 * *"),
+    ("@weekly", "0 0 * * 0"),
+    ("@daily", "0 0 * * *"),
+    ("@midnight", "0 0 * * *"),
+    ("@hourly", "0 * * * *"),
+];
+const MONTHS: [&str; 12] = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+
+#[derive(Clone, Debug)]
+pub(super) struct Cron {
+    cron: croner::Cron,
+    zone: TimeZone,
+    is_interval: bool,
+}
+
+impl Cron {
+    pub(super) fn new(expression: &str, time_zone: &str) -> Result<Self, Error> {
+        let refuse = |why: String| Error::invalid("cron", EXPECTED, format!("{}{why}", name::shown(expression)));
+        if expression.len() > CRON_BYTES_MAX {
+            return Err(Error::invalid("cron", format!("at most {CRON_BYTES_MAX} bytes"), expression.len()));
+        }
+        let text = plain(expression).ok_or_else(|| refuse(String::new()))?;
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        if !matches!(fields.len(), 5 | 6) {
+            return Err(refuse(format!(", {} fields", fields.len())));
+        }
+        let clock = fields.len() - 3;
+        let names: [&[&str]; 3] = [&[], &MONTHS, &WEEKDAYS];
+        let known =
+            fields.iter().enumerate().map(|(i, field)| (*field, if i < clock { &[][..] } else { names[i - clock] }));
+        for (field, names) in known {
+            check_words(field, names).map_err(|word| refuse(format!(": {word:?} in {field:?}")))?;
+        }
+        let parser = CronParser::builder().year(Year::Disallowed).build();
+        let cron = parser.parse(&text).map_err(|error| refuse(format!(": {error}")))?;
+        let is_interval = fields[..clock].iter().any(|field| field.starts_with('*'));
+        Ok(Self { cron, zone: zone(time_zone)?, is_interval })
+    }
+
+    pub(super) fn time_zone(&self) -> Option<&str> {
+        self.zone.iana_name()
+    }
+
+    /// The first match after this instant.
+    pub(super) fn next(&self, after: Millis) -> Option<Millis> {
+        let second = Timestamp::from_second(i64::try_from(after / 1_000).ok()?).ok()?;
+        let next = if self.is_interval { self.next_shown(second) } else { self.next_meant(second) };
+        u64::try_from(next?.as_millisecond()).ok()
+    }
+
+    /// The next instant at which the clock shows a match. Between two changes of the clock that is arithmetic.
+    fn next_shown(&self, after: Timestamp) -> Option<Timestamp> {
+        let year_last = self.zone.to_datetime(after).year() + SEARCH_YEARS_MAX;
+        let mut from = after.checked_add(SignedDuration::from_secs(1)).ok()?;
+        loop {
+            let offset = self.zone.to_offset(from);
+            let shown = self.cron.find_next_occurrence(&offset.to_datetime(from), true).ok()?;
+            let at = offset.to_timestamp(shown).ok()?;
+            match self.zone.following(from).next().map(|change| change.timestamp()) {
+                Some(change) if change <= at => from = change,
+                _ => return (shown.year() <= year_last).then_some(at),
+            }
+            if offset.to_datetime(from).year() > year_last {
+                return None;
+            }
+        }
+    }
+
+    /// The next instant that stands for a match, shown or not.
+    fn next_meant(&self, after: Timestamp) -> Option<Timestamp> {
+        let mut reading = self.zone.to_datetime(after);
+        let year_last = reading.year() + SEARCH_YEARS_MAX;
+        loop {
+            reading = self.cron.find_next_occurrence(&reading, false).ok()?;
+            if reading.year() > year_last {
+                return None;
+            }
+            let at = self.instant(reading)?;
+            // What the clock shows for the second time has ticked.
+            if at > after {
+                return Some(at);
+            }
+        }
+    }
+
+    /// When the clock shows this for the first time; where it leaps over it, when it does.
+    fn instant(&self, reading: DateTime) -> Option<Timestamp> {
+        let ambiguous = self.zone.to_ambiguous_timestamp(reading);
+        let AmbiguousOffset::Gap { before, .. } = ambiguous.offset() else { return ambiguous.earlier().ok() };
+        let would_be = before.to_timestamp(reading).ok()?.checked_add(SignedDuration::from_secs(1)).ok()?;
+        self.zone.preceding(would_be).next().map(|leap| leap.timestamp())
+    }
+}
+
+/// In capitals, with no nickname in it.
+fn plain(expression: &str) -> Option<String> {
+    if !expression.starts_with('@') {
+        return Some(expression.to_ascii_uppercase());
+    }
+    let (_, plain) = NICKNAMES.iter().find(|(nickname, _)| nickname.eq_ignore_ascii_case(expression))?;
+    Some((*plain).to_owned())
+}
+
+/// Whether letters stand only where they mean something: croner puts numbers in place of names anywhere, so that `1JAN`
+/// would be November.
+fn check_words<'a>(field: &'a str, names: &[&str]) -> Result<(), &'a str> {
+    for word in field.split(|c: char| !c.is_ascii_alphanumeric()) {
+        let rest = word.trim_start_matches(|c: char| c.is_ascii_digit());
+        let is_number = rest.len() < word.len();
+        let after_name = names.iter().find_map(|name| rest.strip_prefix(name)).filter(|_| !is_number).unwrap_or(rest);
+        // The last, and the nearest weekday.
+        if !matches!(after_name, "" | "L" | "W" | "LW") {
+            return Err(word);
+        }
+    }
+    Ok(())
+}
+
+fn zone(name: &str) -> Result<TimeZone, Error> {
+    let expected = "a name of the IANA time zone database, such as `Europe/Berlin` or `UTC`";
+    jiff::tz::db().get(name).map_err(|_| Error::invalid("time_zone", expected, name::shown(name)))
+}

@@ -1,0 +1,187 @@
+//! Schedules: a rule that says when, and the job that is pushed each time.
+//!
+//! Here is what a schedule is, whether it makes sense, and when it ticks: pure functions of the definition and an
+//! instant, so every process finds the same ticks. Who pushes them is the engine's business.
+
+mod cron;
+#[cfg(test)]
+mod golden;
+mod status;
+mod stored;
+mod ticks;
+
+pub use status::{LastTick, ScheduleStatus, TickOutcome};
+pub use stored::{Stored, Template};
+pub use ticks::Ticks;
+
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Due, Job, NewJob};
+use crate::limits::{DELAY_MS_MAX, EVERY_MS_MIN, SCHEDULE_PAYLOAD_BYTES_MAX};
+use crate::name;
+use crate::wire::Span;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The time zone where none is named.
+pub const TIME_ZONE_DEFAULT: &str = "UTC";
+/// What an expression begins with that is an interval.
+const EVERY: &str = "@every";
+
+/// A recurring rule that pushes jobs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// When.
+    pub timing: Timing,
+    /// What is pushed each time. Its own `due` is not used and must be [`Due::Now`]: each job is due at its tick.
+    pub job: NewJob,
+    /// What becomes of ticks that nobody pushed in time; by default [`Missed::Once`].
+    pub missed: Missed,
+    /// Whether a tick waits for nothing; by default [`Overlap::Allow`].
+    pub overlap: Overlap,
+    /// No tick before this; by default from when it is saved.
+    pub start: Option<Millis>,
+    /// No tick after this; by default for ever.
+    pub end: Option<Millis>,
+}
+
+/// When a schedule ticks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// Whenever a clock on the wall of a place shows what the expression says.
+    Cron {
+        /// 5 fields, or 6 with seconds first, or `@hourly` and the like.
+        expression: Arc<str>,
+        /// A name of the IANA time zone database, such as `Europe/Berlin`.
+        time_zone: Arc<str>,
+    },
+    /// Always after so many milliseconds, counted from the start, or from when this was first saved: 1 s to 10 years.
+    Every(u64),
+}
+
+/// What becomes of ticks that are more than [`TICK_LATE_MS_MAX`](crate::limits::TICK_LATE_MS_MAX) late: nobody was up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missed {
+    /// They are passed over.
+    Skip,
+    /// One job is pushed for all of them, due at the last one.
+    #[default]
+    Once,
+}
+
+/// What a tick does while the last job of the schedule is live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overlap {
+    /// It pushes its job all the same.
+    #[default]
+    Allow,
+    /// It pushes none.
+    Skip,
+}
+
+impl Schedule {
+    /// A schedule with nothing special about it.
+    pub fn new(timing: Timing, job: NewJob) -> Self {
+        Self { timing, job, missed: Missed::default(), overlap: Overlap::default(), start: None, end: None }
+    }
+
+    /// Whether everything keeps its limits and it ticks at all; `now` is what instants are compared with.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], naming the part.
+    pub fn check(&self, name: &str, now: Millis, payload_bytes_max: usize) -> Result<(), Error> {
+        name::check_schedule(name)?;
+        if self.job.due != Due::Now {
+            return Err(Error::invalid(
+                "due_at",
+                "left out: each job is due at its tick",
+                format!("{:?}", self.job.due),
+            ));
+        }
+        self.job(name, JobId::MIN, now, now, payload_bytes_max.min(SCHEDULE_PAYLOAD_BYTES_MAX))?;
+        for (what, at) in [("start", self.start), ("end", self.end)] {
+            // The same bounds as those of a job.
+            at.map_or(Ok(now), |at| Due::At(at).resolve(now)).map_err(|error| renamed(error, what))?;
+        }
+        if let (Some(start), Some(end)) = (self.start, self.end)
+            && end < start
+        {
+            return Err(Error::invalid("end", format!("not before the start, {start} ms"), format!("{end} ms")));
+        }
+        let endless = Self { end: None, ..self.clone() };
+        if endless.ticks(now)?.next(now).is_none() {
+            return Err(Error::invalid("cron", "an expression that matches some time", self.timing.shown()));
+        }
+        Ok(())
+    }
+
+    /// When it ticks. What is not counted from a start is counted from `anchor`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an expression, a time zone or an interval that is none.
+    pub fn ticks(&self, anchor: Millis) -> Result<Ticks, Error> {
+        Ticks::new(self, anchor)
+    }
+
+    /// The job of a tick: due then, with the tag `schedule:NAME` beside its own.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where it breaks a limit.
+    pub fn job(&self, name: &str, id: JobId, at: Millis, now: Millis, payload_bytes_max: usize) -> Result<Job, Error> {
+        let mut new = self.job.clone();
+        let tag = tag(name);
+        if !new.tags.contains(&tag) {
+            new.tags.push(tag);
+        }
+        new.due = Due::At(at);
+        new.accept(id, now, payload_bytes_max)
+    }
+}
+
+/// The tag of the jobs of a schedule.
+pub fn tag(name: &str) -> Arc<str> {
+    Arc::from(format!("schedule:{name}"))
+}
+
+impl Timing {
+    /// What this text says: a cron expression for a time zone, or `@every SPAN`, which has none.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]. Whether the expression and the zone are any is found by [`Schedule::check`].
+    pub fn parse(text: &str, time_zone: Option<&str>) -> Result<Self, Error> {
+        let text = text.trim();
+        let Some(span) = text.strip_prefix(EVERY) else {
+            let time_zone = Arc::from(time_zone.unwrap_or(TIME_ZONE_DEFAULT));
+            return Ok(Self::Cron { expression: Arc::from(text), time_zone });
+        };
+        if let Some(zone) = time_zone {
+            return Err(Error::invalid("time_zone", "left out: an interval is the same everywhere", name::shown(zone)));
+        }
+        let span: Span = span.trim().parse().map_err(|why| Error::invalid("cron", "`@every` and a duration", why))?;
+        Ok(Self::Every(span.0))
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Cron { expression, .. } => name::shown(expression),
+            Self::Every(ms) => Span(*ms).to_string(),
+        }
+    }
+}
+
+fn check_every(every_ms: u64) -> Result<(), Error> {
+    if !(EVERY_MS_MIN..=DELAY_MS_MAX).contains(&every_ms) {
+        return Err(Error::invalid("every", "between 1 s and 10 years", Span(every_ms)));
+    }
+    Ok(())
+}
+
+fn renamed(error: Error, what: &'static str) -> Error {
+    match error {
+        Error::Invalid { expected, got, .. } => Error::Invalid { what, expected, got },
+        error => error,
+    }
+}

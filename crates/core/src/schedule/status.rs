@@ -1,0 +1,66 @@
+//! What is told of a schedule.
+
+use super::Schedule;
+use crate::clock::Millis;
+use crate::id::JobId;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A schedule as it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScheduleStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Of what was set; grows when that changes, and stays when it ticks.
+    pub version: u64,
+    /// What was set.
+    pub schedule: Schedule,
+    /// The next ticks that are not pushed yet, at most ten; none where it is over.
+    pub next: Vec<Millis>,
+    /// The last tick, and what came of it.
+    pub last: Option<LastTick>,
+}
+
+/// A tick that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastTick {
+    /// When it was.
+    pub at: Millis,
+    /// What came of it.
+    pub outcome: TickOutcome,
+    /// The job: the new one, or the one that holds the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
+}
+
+/// What came of a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TickOutcome {
+    /// A job was pushed.
+    Pushed,
+    /// Its key was held: the holder is as it was.
+    Kept,
+    /// Its key was held: the holder has the new values.
+    Replaced,
+    /// Its key was held, and that is a conflict: no job.
+    Conflict,
+    /// The job of an earlier tick was live: no job.
+    Overlap,
+    /// The job breaks a limit that did not hold when the schedule was set: no job.
+    Refused,
+}
+
+impl TickOutcome {
+    /// The word for it, as in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pushed => "pushed",
+            Self::Kept => "kept",
+            Self::Replaced => "replaced",
+            Self::Conflict => "conflict",
+            Self::Overlap => "overlap",
+            Self::Refused => "refused",
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The instants at which a schedule ticks.
+
+use super::cron::Cron;
+use super::{Missed, Schedule, Timing, check_every};
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::limits::TICK_LATE_MS_MAX;
+
+/// When a schedule ticks: whole seconds by the wall, or steps from an anchor.
+#[derive(Clone, Debug)]
+pub struct Ticks {
+    rule: Rule,
+    start: Millis,
+    end: Millis,
+}
+
+#[derive(Clone, Debug)]
+enum Rule {
+    Cron(Box<Cron>),
+    Every { every_ms: u64, anchor: Millis },
+}
+
+impl Ticks {
+    pub(super) fn new(schedule: &Schedule, anchor: Millis) -> Result<Self, Error> {
+        let rule = match &schedule.timing {
+            Timing::Cron { expression, time_zone } => Rule::Cron(Box::new(Cron::new(expression, time_zone)?)),
+            Timing::Every(every_ms) => {
+                check_every(*every_ms)?;
+                Rule::Every { every_ms: *every_ms, anchor: schedule.start.unwrap_or(anchor) }
+            }
+        };
+        Ok(Self { rule, start: schedule.start.unwrap_or(0), end: schedule.end.unwrap_or(Millis::MAX) })
+    }
+
+    /// The first tick after this instant; `None` where there is none any more.
+    pub fn next(&self, after: Millis) -> Option<Millis> {
+        // A start is a tick where the rule says so.
+        let after = after.max(self.start.saturating_sub(1));
+        let next = match &self.rule {
+            Rule::Cron(cron) => cron.next(after),
+            Rule::Every { every_ms, anchor } => match after.checked_sub(*anchor) {
+                None => Some(*anchor),
+                Some(passed) => (passed / every_ms + 1).checked_mul(*every_ms).and_then(|ms| anchor.checked_add(ms)),
+            },
+        };
+        next.filter(|&next| next <= self.end)
+    }
+
+    /// The first so many ticks from this one on.
+    pub fn from(&self, tick: Option<Millis>, count: usize) -> Vec<Millis> {
+        std::iter::successors(tick, |&at| self.next(at)).take(count).collect()
+    }
+
+    /// The last tick up to this instant, where `tick` is one that is not after it.
+    pub fn last(&self, mut tick: Millis, until: Millis) -> Millis {
+        let mut end = until;
+        // Halves the time in which it may be, however many ticks there are.
+        while tick < end {
+            let middle = tick + (end - tick) / 2;
+            match self.next(middle) {
+                Some(next) if next <= until => tick = next,
+                _ => end = middle,
+            }
+        }
+        tick
+    }
+
+    /// Which tick is to be pushed now, where `next` is the first that was not: one that is on time or still to come,
+    /// or the last one in place of all that were missed. `None` where there is none any more.
+    pub fn due(&self, next: Millis, now: Millis, missed: Missed) -> Option<Millis> {
+        if now.saturating_sub(next) <= TICK_LATE_MS_MAX {
+            return Some(next);
+        }
+        match missed {
+            Missed::Once => Some(self.last(next, now)),
+            Missed::Skip => self.next(now - TICK_LATE_MS_MAX - 1),
+        }
+    }
+
+    /// The time zone as its database spells it; `None` for an interval.
+    pub fn time_zone(&self) -> Option<&str> {
+        match &self.rule {
+            Rule::Cron(cron) => cron.time_zone(),
+            Rule::Every { .. } => None,
+        }
+    }
+}

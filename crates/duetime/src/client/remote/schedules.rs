@@ -1,0 +1,47 @@
+//! Schedules of a server.
+
+use super::Remote;
+use super::transport::Call;
+use crate::error::Error;
+use crate::wire::{self, path_segment};
+use duetime_core::schedule::ScheduleStatus;
+use duetime_core::{Schedule, name};
+use hyper::Method;
+
+impl Remote {
+    pub(in crate::client) async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
+        let reply = self.transport.send(Call::get("/v1/schedules")).await?;
+        let schedules: wire::Schedules<'_> = reply.read()?;
+        schedules.schedules.into_iter().map(|shown| Ok(ScheduleStatus::try_from(shown)?)).collect()
+    }
+
+    pub(in crate::client) async fn schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
+        self.shown_schedule(Call::get(path(name)?)).await
+    }
+
+    pub(in crate::client) async fn set_schedule(
+        &self,
+        name: &str,
+        schedule: Schedule,
+        is_dry: bool,
+    ) -> Result<ScheduleStatus, Error> {
+        let query = if is_dry { "?dry_run=true" } else { "" };
+        let call = Call::new(Method::PUT, format!("{}{query}", path(name)?));
+        self.shown_schedule(call.json(&wire::ScheduleBody::from(&schedule))?.repeats(true)).await
+    }
+
+    pub(in crate::client) async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
+        self.transport.send(Call::new(Method::DELETE, path(name)?)).await?.done()
+    }
+
+    async fn shown_schedule(&self, call: Call) -> Result<ScheduleStatus, Error> {
+        let reply = self.transport.send(call).await?;
+        Ok(ScheduleStatus::try_from(reply.read::<wire::ScheduleShown<'_>>()?)?)
+    }
+}
+
+/// Checked here, since a name that is none may lead to another path.
+fn path(name: &str) -> Result<String, Error> {
+    name::check_schedule(name)?;
+    Ok(format!("/v1/schedules/{}", path_segment(name)))
+}

@@ -1,0 +1,351 @@
+//! Schedules: what is set, and how it stands.
+
+use super::select::once;
+use super::{Backoff, Base64, Instant, Push, Span, Text};
+use duetime_core::schedule::{LastTick, ScheduleStatus, TickOutcome};
+use duetime_core::{
+    Error, JobId, KeyUntil, Missed, NewJob, OnConflict, Overlap, Schedule, Timing, WhenExhausted, name,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// A schedule to set; its name stands in the path.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleBody<'a> {
+    /// A cron expression, or `@every SPAN`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cron: Option<Text>,
+    /// In place of `cron`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<Span>,
+    /// Of `cron`; by default UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<Text>,
+    /// What is pushed.
+    #[serde(borrow)]
+    pub job: ScheduleJob<'a>,
+    /// What becomes of ticks that nobody pushed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed: Option<Missed>,
+    /// What a tick does while the job before is live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Overlap>,
+    /// No tick before this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<Instant>,
+    /// No tick after this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<Instant>,
+}
+
+/// The job of a schedule: a [`Push`] with its queue, and without what says when it is due.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleJob<'a> {
+    /// Its queue; by default `default`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Text>,
+    /// See [`Push::kind`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Text>,
+    /// See [`Push::payload`].
+    #[serde(default, borrow, deserialize_with = "super::bytes::raw", skip_serializing_if = "Option::is_none")]
+    pub payload: Option<&'a RawValue>,
+    /// See [`Push::payload_base64`].
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<Base64<'a>>,
+    /// See [`Push::priority`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
+    /// See [`Push::key`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<Text>,
+    /// See [`Push::on_conflict`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_conflict: Option<OnConflict>,
+    /// See [`Push::key_until`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_until: Option<KeyUntil>,
+    /// See [`Push::tags`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<Text>,
+    /// See [`Push::lease`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Span>,
+    /// See [`Push::retry`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Backoff>,
+    /// See [`Push::max_attempts`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// See [`Push::max_age`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<Span>,
+    /// See [`Push::max_crashes`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_crashes: Option<u32>,
+    /// See [`Push::when_exhausted`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when_exhausted: Option<WhenExhausted>,
+    /// See [`Push::expires`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Span>,
+}
+
+impl ScheduleBody<'_> {
+    /// The schedule that is meant.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where it does not say once when it ticks, and as of a [`Push`].
+    pub fn into_schedule(self) -> Result<Schedule, Error> {
+        let zone = self.time_zone.as_ref().map(|zone| &*zone.0);
+        let timing = match (&self.cron, self.every) {
+            (Some(cron), None) => Timing::parse(&cron.0, zone)?,
+            (None, Some(every)) if zone.is_none() => Timing::Every(every.0),
+            (None, Some(_)) => {
+                return Err(Error::invalid(
+                    "time_zone",
+                    "left out beside `every`, which is the same everywhere",
+                    "one",
+                ));
+            }
+            (None, None) => return Err(Error::invalid("cron", "`cron` or `every`", "neither")),
+            (Some(_), Some(_)) => return Err(Error::invalid("cron", "`cron` or `every`", "both")),
+        };
+        Ok(Schedule {
+            timing,
+            job: self.job.into_job()?,
+            missed: self.missed.unwrap_or_default(),
+            overlap: self.overlap.unwrap_or_default(),
+            start: self.start.map(|start| start.0),
+            end: self.end.map(|end| end.0),
+        })
+    }
+}
+
+impl<'a> From<&'a Schedule> for ScheduleBody<'a> {
+    fn from(schedule: &'a Schedule) -> Self {
+        let (cron, every, time_zone) = match &schedule.timing {
+            Timing::Cron { expression, time_zone } => {
+                (Some(Text(expression.clone())), None, Some(Text(time_zone.clone())))
+            }
+            Timing::Every(every_ms) => (None, Some(Span(*every_ms)), None),
+        };
+        Self {
+            cron,
+            every,
+            time_zone,
+            job: ScheduleJob::from(&schedule.job),
+            missed: Some(schedule.missed),
+            overlap: Some(schedule.overlap),
+            start: schedule.start.map(Instant),
+            end: schedule.end.map(Instant),
+        }
+    }
+}
+
+impl ScheduleJob<'_> {
+    fn into_job(self) -> Result<NewJob, Error> {
+        let queue = self.queue.map_or_else(|| Arc::from(name::QUEUE_DEFAULT), |queue| queue.0);
+        let push = Push {
+            kind: self.kind,
+            payload: self.payload,
+            payload_base64: self.payload_base64,
+            priority: self.priority,
+            key: self.key,
+            on_conflict: self.on_conflict,
+            key_until: self.key_until,
+            tags: self.tags,
+            lease: self.lease,
+            retry: self.retry,
+            max_attempts: self.max_attempts,
+            max_age: self.max_age,
+            max_crashes: self.max_crashes,
+            when_exhausted: self.when_exhausted,
+            expires: self.expires,
+            ..Push::default()
+        };
+        push.into_job(queue)
+    }
+}
+
+impl<'a> From<&'a NewJob> for ScheduleJob<'a> {
+    fn from(job: &'a NewJob) -> Self {
+        let push = Push::from(job);
+        Self {
+            queue: Some(Text(job.queue.clone())),
+            kind: push.kind,
+            payload: push.payload,
+            payload_base64: push.payload_base64,
+            priority: push.priority,
+            key: push.key,
+            on_conflict: push.on_conflict,
+            key_until: push.key_until,
+            tags: push.tags,
+            lease: push.lease,
+            retry: push.retry,
+            max_attempts: push.max_attempts,
+            max_age: push.max_age,
+            max_crashes: push.max_crashes,
+            when_exhausted: push.when_exhausted,
+            expires: push.expires,
+        }
+    }
+}
+
+/// A schedule as it stands.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScheduleShown<'a> {
+    /// Its name.
+    pub name: Text,
+    /// What was set.
+    #[serde(borrow)]
+    pub schedule: ScheduleBody<'a>,
+    /// Of what was set.
+    pub version: u64,
+    /// The next runs, at most ten.
+    pub next: Vec<Instant>,
+    /// The last tick.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Tick>,
+}
+
+/// A tick that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tick {
+    /// When it was.
+    pub at: Instant,
+    /// What came of it.
+    pub outcome: TickOutcome,
+    /// The job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
+}
+
+/// All schedules, by name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Schedules<'a> {
+    /// Each of them.
+    #[serde(borrow)]
+    pub schedules: Vec<ScheduleShown<'a>>,
+}
+
+impl<'a> From<&'a ScheduleStatus> for ScheduleShown<'a> {
+    fn from(status: &'a ScheduleStatus) -> Self {
+        let tick = |LastTick { at, outcome, job }| Tick { at: Instant(at), outcome, job };
+        Self {
+            name: Text(status.name.clone()),
+            schedule: ScheduleBody::from(&status.schedule),
+            version: status.version,
+            next: status.next.iter().copied().map(Instant).collect(),
+            last: status.last.map(tick),
+        }
+    }
+}
+
+impl TryFrom<ScheduleShown<'_>> for ScheduleStatus {
+    type Error = Error;
+
+    fn try_from(shown: ScheduleShown<'_>) -> Result<Self, Error> {
+        let tick = |Tick { at, outcome, job }| LastTick { at: at.0, outcome, job };
+        Ok(Self {
+            name: shown.name.0,
+            version: shown.version,
+            schedule: shown.schedule.into_schedule()?,
+            next: shown.next.into_iter().map(|at| at.0).collect(),
+            last: shown.last.map(tick),
+        })
+    }
+}
+
+/// What the query string of a set says: `dry_run=true` or `dry_run=false`, the default.
+///
+/// # Errors
+/// [`Error::Invalid`] for anything else.
+pub fn dry_run(text: &str) -> Result<bool, Error> {
+    let mut is_dry = None;
+    for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+        let value = match (&*name, &*value) {
+            ("dry_run", "true") => true,
+            ("dry_run", "false") => false,
+            ("dry_run", other) => return Err(Error::invalid("dry_run", "`true` or `false`", format!("{other:?}"))),
+            (other, _) => return Err(Error::invalid("query parameter", "`dry_run`", format!("`{other}`"))),
+        };
+        once("dry_run", &mut is_dry, value)?;
+    }
+    Ok(is_dry.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Object, Problem};
+    use super::*;
+    use duetime_core::Due;
+
+    fn read(text: &str) -> Result<Schedule, Error> {
+        serde_json::from_str::<Object<ScheduleBody<'_>>>(text)
+            .unwrap_or_else(|error| panic!("{error}: {text}"))
+            .0
+            .into_schedule()
+    }
+
+    #[test]
+    fn schedules_read_and_print() {
+        let text = r#"{"cron": "0 3 * * *", "time_zone": "Asia/Shanghai", "job": {"queue": "reports", "kind": "nightly", "payload": {}},
+            "missed": "skip", "overlap": "skip", "start": "2026-11-20T10:00:00.000Z"}"#;
+        let schedule = read(text).unwrap();
+        assert_eq!(schedule.timing, Timing::parse("0 3 * * *", Some("Asia/Shanghai")).unwrap());
+        assert_eq!((&*schedule.job.queue, &*schedule.job.kind, schedule.job.due), ("reports", "nightly", Due::Now));
+        assert_eq!((schedule.missed, schedule.overlap, schedule.end), (Missed::Skip, Overlap::Skip, None));
+        assert_eq!(schedule.start, Some(1_795_168_800_000));
+        let every = read(r#"{"every": "90s", "job": {"payload_base64": "AP8=", "key": "k", "on_conflict": "reject"}}"#)
+            .unwrap();
+        assert_eq!(every.timing, Timing::Every(90_000));
+        assert_eq!((every.missed, every.overlap), (Missed::Once, Overlap::Allow));
+        assert_eq!(read(r#"{"cron": "@every 90s", "job": {"payload": 1}}"#).unwrap().timing, Timing::Every(90_000));
+        for schedule in [schedule, every] {
+            let printed = serde_json::to_string(&ScheduleBody::from(&schedule)).unwrap();
+            assert_eq!(read(&printed).unwrap(), schedule, "{printed}");
+            let last = Some(LastTick { at: 7, outcome: TickOutcome::Overlap, job: None });
+            let status = ScheduleStatus { name: "s".into(), version: 7, schedule, next: vec![8, 9], last };
+            let printed = serde_json::to_string(&ScheduleShown::from(&status)).unwrap();
+            let shown: ScheduleShown<'_> = serde_json::from_str(&printed).unwrap();
+            assert_eq!(ScheduleStatus::try_from(shown).unwrap(), status, "{printed}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_refused() {
+        for text in [
+            r#"{"cron": "* * * * *"}"#,
+            r#"{"cron": "* * * * *", "job": {"payload": 1}, "when": 1}"#,
+            r#"{"cron": "* * * * *", "job": {"payload": 1, "delay": "5s"}}"#,
+            r#"{"cron": "* * * * *", "job": {"payload": 1, "due_at": "2026-11-20T10:00:00Z"}}"#,
+            r#"{"cron": "* * * * *", "job": {"payload": 1}, "missed": "all"}"#,
+            r#"{"every": 90, "job": {"payload": 1}}"#,
+        ] {
+            assert!(serde_json::from_str::<ScheduleBody<'_>>(text).is_err(), "{text}");
+        }
+        for (text, field) in [
+            (r#"{"job": {"payload": 1}}"#, "cron"),
+            (r#"{"cron": "* * * * *", "every": "5s", "job": {"payload": 1}}"#, "cron"),
+            (r#"{"every": "5s", "time_zone": "UTC", "job": {"payload": 1}}"#, "time_zone"),
+            (r#"{"every": "5s", "job": {}}"#, "payload"),
+        ] {
+            let error = read(text).unwrap_err();
+            let problem = Problem::of(&error, 400, "a title");
+            assert_eq!(problem.field.as_deref(), Some(field), "{text}");
+            assert_eq!(problem.error(), Some(error));
+        }
+    }
+
+    #[test]
+    fn query_strings_say_whether_it_is_a_rehearsal() {
+        assert_eq!((dry_run("").unwrap(), dry_run("dry_run=true").unwrap()), (false, true));
+        for wrong in ["dry_run", "dry_run=1", "dry_run=true&dry_run=true", "wet=true"] {
+            assert!(dry_run(wrong).is_err(), "{wrong}");
+        }
+    }
+}

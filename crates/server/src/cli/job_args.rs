@@ -1,0 +1,96 @@
+//! Options that say what a job is.
+
+use super::exit::Result;
+use super::retry_rule::{parse_backoff, parse_exhausted};
+use super::stdin;
+use duetime::wire::Span;
+use duetime_core::limits::PRIORITY_DEFAULT;
+use duetime_core::{Backoff, KeyUntil, NewJob, OnConflict, Retry, WhenExhausted, name};
+use std::sync::Arc;
+
+/// All of a job but its payload, and when it is due.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct JobArgs {
+    /// The queue
+    #[arg(long, short, value_name = "QUEUE", default_value = name::QUEUE_DEFAULT)]
+    queue: Arc<str>,
+    /// Which handler the job is for
+    #[arg(long, short, value_name = "KIND", default_value = name::KIND_DEFAULT)]
+    kind: Arc<str>,
+    /// A name that is unique in the queue while the job lives
+    #[arg(long, value_name = "KEY")]
+    key: Option<Arc<str>>,
+    /// What to do where another live job has the key: keep it, replace what it is to do, or refuse this one
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "keep", requires = "key")]
+    on_conflict: Conflict,
+    /// Until when the job holds its key
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "finished", requires = "key")]
+    key_until: Until,
+    /// A label; may be given several times
+    #[arg(long, short, value_name = "TAG")]
+    tag: Vec<Arc<str>>,
+    /// How urgent it is among the due jobs of its queue; 0 comes first
+    #[arg(long, value_name = "N", default_value_t = PRIORITY_DEFAULT)]
+    priority: u32,
+    /// How long a worker holds it unless it asks for more; 1s to 12h
+    #[arg(long, value_name = "SPAN")]
+    lease: Option<Span>,
+    /// Attempts in all, 0 for no limit
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// Waits between attempts: `none`, `default`, steps such as `15s,30s,5m`, or JSON as in the HTTP API
+    #[arg(long, value_name = "RULE", value_parser = parse_backoff)]
+    retry: Option<Backoff>,
+    /// What becomes of it after the last attempt: `keep`, `drop`, `restart` or `move:QUEUE`
+    #[arg(long, value_name = "WHAT", value_parser = parse_exhausted)]
+    when_exhausted: Option<WhenExhausted>,
+    /// How long after it is due it may still start
+    #[arg(long, value_name = "SPAN")]
+    expires: Option<Span>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Conflict {
+    Keep,
+    Replace,
+    Reject,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Until {
+    Finished,
+    Started,
+}
+
+impl JobArgs {
+    /// The job with this payload, due now; `-` is what standard input has.
+    pub(crate) fn job(&self, payload: &str) -> Result<NewJob> {
+        let payload = stdin::or_text(payload)?;
+        let retry = Retry {
+            backoff: self.retry.clone(),
+            max_attempts: self.max_attempts,
+            when_exhausted: self.when_exhausted.clone(),
+            ..Retry::default()
+        };
+        Ok(NewJob {
+            queue: self.queue.clone(),
+            kind: self.kind.clone(),
+            priority: self.priority,
+            key: self.key.clone(),
+            on_conflict: match self.on_conflict {
+                Conflict::Keep => OnConflict::Keep,
+                Conflict::Replace => OnConflict::Replace,
+                Conflict::Reject => OnConflict::Reject,
+            },
+            key_until: match self.key_until {
+                Until::Finished => KeyUntil::Finished,
+                Until::Started => KeyUntil::Started,
+            },
+            tags: self.tag.clone(),
+            lease_ms: self.lease.map(|span| span.0),
+            retry: (retry != Retry::default()).then_some(retry),
+            expires_ms: self.expires.map(|span| span.0),
+            ..NewJob::new(payload)
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! `duetime schedules set`.
+
+use super::show;
+use crate::cli::exit::Result;
+use crate::cli::job_args::JobArgs;
+use crate::cli::output;
+use crate::cli::target::Target;
+use duetime::wire::{Instant, ScheduleShown, Span};
+use duetime_core::{Missed, Overlap, Schedule, Timing};
+
+/// Make a schedule, or change it as a whole; shows its next ten runs
+///
+/// A job is pushed up to 2 s ahead of its time, so a change in these seconds may come too late for it. Where a schedule
+/// ticks at other times than before, it goes on with the first from now on.
+#[derive(Debug, clap::Args)]
+pub(super) struct Set {
+    /// Its name: letters, digits and - + / ; . $ _ ( )
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// What the worker is given, any text; `-` reads standard input, any bytes
+    #[arg(value_name = "PAYLOAD|-", default_value = "{}", allow_hyphen_values = true)]
+    payload: String,
+    /// When: 5 fields, or 6 with seconds first, or `@daily` and the like
+    #[arg(long, value_name = "EXPRESSION", required_unless_present = "every")]
+    cron: Option<String>,
+    /// Always after so long, from --start or from now on; 1s or more
+    #[arg(long, value_name = "SPAN", conflicts_with_all = ["cron", "time_zone"])]
+    every: Option<Span>,
+    /// Whose clocks --cron goes by, such as Europe/Berlin [default: UTC]
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<String>,
+    /// No run before this instant
+    #[arg(long, value_name = "INSTANT")]
+    start: Option<Instant>,
+    /// No run after this instant
+    #[arg(long, value_name = "INSTANT")]
+    end: Option<Instant>,
+    /// What becomes of runs that are more than 60 s late, since no server was up: none, or one for all of them
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "once")]
+    missed: MissedArg,
+    /// Whether a run is left out while the job before it is live
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "allow")]
+    overlap: OverlapArg,
+    /// Show the next runs, and save nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    job: JobArgs,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum MissedArg {
+    Skip,
+    Once,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OverlapArg {
+    Allow,
+    Skip,
+}
+
+impl Set {
+    pub(super) async fn run(&self) -> Result {
+        let schedule = self.schedule()?;
+        let client = |client: duetime::Client| async move {
+            if self.dry_run {
+                client.preview_schedule(&self.name, schedule).await
+            } else {
+                client.set_schedule(&self.name, schedule).await
+            }
+        };
+        let status = self.target.with_new(async |to| Ok(client(to.clone()).await?)).await?;
+        if self.target.json {
+            return output::json(&ScheduleShown::from(&status));
+        }
+        if self.dry_run {
+            output::say("not saved")?;
+        }
+        show::show(&status)
+    }
+
+    fn schedule(&self) -> Result<Schedule> {
+        let timing = match (&self.cron, self.every) {
+            (_, Some(every)) => Timing::Every(every.0),
+            (cron, None) => Timing::parse(cron.as_deref().unwrap_or_default(), self.time_zone.as_deref())?,
+        };
+        let missed = match self.missed {
+            MissedArg::Skip => Missed::Skip,
+            MissedArg::Once => Missed::Once,
+        };
+        let overlap = match self.overlap {
+            OverlapArg::Allow => Overlap::Allow,
+            OverlapArg::Skip => Overlap::Skip,
+        };
+        let (start, end) = (self.start.map(|start| start.0), self.end.map(|end| end.0));
+        let job = self.job.job(&self.payload)?;
+        Ok(Schedule { missed, overlap, start, end, ..Schedule::new(timing, job) })
+    }
+}
