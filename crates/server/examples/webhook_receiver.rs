@@ -70,7 +70,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = tokio::net::TcpListener::bind(address).await?;
     loop {
         let (stream, _) = listener.accept().await?;
-        let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), routes.clone());
+        let connection =
+            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), routes.clone());
         tokio::spawn(connection);
     }
 }

@@ -52,8 +52,11 @@ impl Received {
     }
 }
 
+/// By which number a request is, from 0.
+type Answers = dyn Fn(usize, &Received) -> Answer + Send + Sync;
+
 struct Shared {
-    answer: Box<dyn Fn(usize, &Received) -> Answer + Send + Sync>,
+    answer: Box<Answers>,
     received: watch::Sender<Vec<Received>>,
     opened: watch::Sender<bool>,
     /// Requests that wait for an answer, now and at most.
