@@ -8,4 +8,5 @@ mod receivers;
 mod refusals;
 mod requests;
 mod server;
+mod tls;
 mod work;
