@@ -1,7 +1,7 @@
 //! Targets that come and go, and servers that do.
 
 use super::receiver::{Answer, Receiver};
-use super::server::Server;
+use super::server::{Server, soon};
 use duetime::{ReserveRequest, Source, Stage};
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -16,10 +16,13 @@ async fn a_target_may_be_set_changed_and_taken_away() {
     server.completed(id).await;
     server.set("hooks", json!({"target": {"url": second.url()}})).await;
     // Until the change is seen, the former target may have it.
-    while second.received().is_empty() {
-        let id = server.push("hooks", "after").await;
-        server.completed(id).await;
-    }
+    soon(async {
+        while second.received().is_empty() {
+            let id = server.push("hooks", "after").await;
+            server.completed(id).await;
+        }
+    })
+    .await;
     assert_eq!(first.received()[0].body, "before");
     server.set("hooks", json!({"target": null})).await;
     let request = ReserveRequest {
@@ -29,13 +32,16 @@ async fn a_target_may_be_set_changed_and_taken_away() {
         wait_ms: 100,
         request_id: None,
     };
-    loop {
-        server.push("hooks", "for a worker").await;
-        if let Some(lease) = server.client.reserve(request.clone()).await.unwrap().leases.pop() {
-            assert_eq!(&*lease.job.payload, b"for a worker");
-            break;
+    let lease = soon(async {
+        loop {
+            server.push("hooks", "for a worker").await;
+            if let Some(lease) = server.client.reserve(request.clone()).await.unwrap().leases.pop() {
+                return lease;
+            }
         }
-    }
+    })
+    .await;
+    assert_eq!(&*lease.job.payload, b"for a worker");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -49,7 +55,7 @@ async fn a_stop_finishes_what_is_under_way() {
     receiver.after(1).await;
     server.signal(Signal::SIGTERM);
     // It no longer serves, and yet is there.
-    while server.client.health().await.is_ok() {}
+    soon(async { while server.client.health().await.is_ok() {} }).await;
     receiver.open();
     assert_eq!(server.ended().await, Some(0));
     let server = Server::on(&store, &[]).await;

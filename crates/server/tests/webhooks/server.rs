@@ -79,7 +79,7 @@ impl Server {
                 }
             }
         };
-        timeout(LIMIT, look).await.expect("it never became so")
+        soon(look).await
     }
 
     /// Waits for the end of a job that is to be completed.
@@ -117,6 +117,11 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Waits for what comes soon where all is well.
+pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
+    timeout(LIMIT, what).await.expect("it never became so")
 }
 
 /// What a job's result says.
