@@ -3,9 +3,13 @@
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
+pub use crate::key::{KeyUntil, OnConflict};
 use crate::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
 use crate::name;
+use crate::progress::Progress;
 use crate::retry::Retry;
+use crate::target::Target;
+use crate::trace;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -96,30 +100,6 @@ impl Stage {
     }
 }
 
-/// What a push does where its key is held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnConflict {
-    /// Leaves the holder as it is, and answers it.
-    #[default]
-    Keep,
-    /// Gives the holder the new payload, `due_at`, priority and tags, unless it is running: that is a conflict.
-    Replace,
-    /// Answers [`Error::KeyConflict`].
-    Reject,
-}
-
-/// Until when a key is held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyUntil {
-    /// Until the job is in a final state.
-    #[default]
-    Finished,
-    /// Until the job is first handed out, so that an event during its run queues one more.
-    Started,
-}
-
 /// One attempt that did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptError {
@@ -168,12 +148,18 @@ pub struct Job {
     pub key_until: KeyUntil,
     /// Its labels.
     pub tags: Arc<[Arc<str>]>,
+    /// Where it is delivered in place of its queue's target.
+    pub target: Option<Arc<Target>>,
+    /// The trace that it belongs to: a W3C `traceparent`.
+    pub trace: Option<Arc<str>>,
     /// What the last attempt or edit said.
     pub message: Option<Arc<str>>,
     /// The last 20 attempts that did not succeed, oldest first.
     pub errors: Vec<AttemptError>,
     /// What the handler answered.
     pub result: Option<Payload>,
+    /// How far its current attempt has come, or the last one had.
+    pub progress: Option<Arc<Progress>>,
     /// Grows with every change.
     pub version: u64,
     /// Grows with every lease; 0 before the first.
@@ -290,6 +276,10 @@ pub struct NewJob {
     pub retry: Option<Retry>,
     /// How long after its `due_at` it may still start, in milliseconds; by default for ever.
     pub expires_ms: Option<u64>,
+    /// Where it is delivered in place of its queue's target. Its queue must have one.
+    pub target: Option<Arc<Target>>,
+    /// The trace that it belongs to: a W3C `traceparent`.
+    pub trace: Option<Arc<str>>,
 }
 
 impl NewJob {
@@ -308,6 +298,8 @@ impl NewJob {
             lease_ms: None,
             retry: None,
             expires_ms: None,
+            target: None,
+            trace: None,
         }
     }
 
@@ -332,6 +324,8 @@ impl NewJob {
         if let Some(expires_ms) = self.expires_ms.filter(|&ms| ms > DELAY_MS_MAX) {
             return Err(Error::invalid("expires", "at most 10 years", format!("{expires_ms} ms")));
         }
+        self.target.as_ref().map_or(Ok(()), |target| target.check())?;
+        self.trace.as_ref().map_or(Ok(()), |trace| trace::check(trace))?;
         let due_at = self.due.resolve(now)?;
         Ok(Job {
             id,
@@ -350,9 +344,12 @@ impl NewJob {
             key: self.key.clone(),
             key_until: self.key_until,
             tags: if self.tags.is_empty() { Arc::default() } else { Arc::from(self.tags.as_slice()) },
+            target: self.target.clone(),
+            trace: self.trace.clone(),
             message: None,
             errors: Vec::new(),
             result: None,
+            progress: None,
             version: now.max(1),
             epoch: 0,
             lease_until: None,

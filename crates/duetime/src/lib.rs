@@ -77,7 +77,7 @@ pub use duetime_core::ports::{Holding, Lease, Rate, Released, Window};
 pub use duetime_core::rules::Failure;
 pub use duetime_core::schedule::{LastTick, ScheduleStatus, TickOutcome};
 pub use duetime_core::{
-    AttemptError, Backoff, Due, Job, JobId, KeyUntil, Millis, Missed, NewJob, OnConflict, Overlap, Payload, Receipt,
-    Retry, Schedule, Stage, State, Timing, WhenExhausted,
+    AttemptError, Backoff, Due, Job, JobId, KeyUntil, Millis, Missed, NewJob, OnConflict, Overlap, Payload, Progress,
+    Receipt, Retry, Schedule, Stage, State, Target, Timing, WhenExhausted,
 };
 pub use tokio_util::sync::CancellationToken;

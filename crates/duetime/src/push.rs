@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::kind::Kind;
 use crate::wire;
 use duetime_core::engine::PushOutcome;
-use duetime_core::{Backoff, Due, JobId, KeyUntil, Millis, NewJob, OnConflict, Retry, State};
+use duetime_core::{Backoff, Due, JobId, KeyUntil, Millis, NewJob, OnConflict, Retry, State, Target};
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -108,6 +108,17 @@ impl Push {
     /// How long after it is due it may still start; by default for ever.
     pub fn expires(self, expires: Duration) -> Self {
         self.set(|job| job.expires_ms = Some(millis_up(expires)))
+    }
+
+    /// Where it is delivered in place of its queue's target. Its queue must have one in its settings.
+    pub fn target(self, target: Target) -> Self {
+        self.set(|job| job.target = Some(Arc::new(target)))
+    }
+
+    /// The trace that it belongs to: a W3C `traceparent`, such as
+    /// `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`.
+    pub fn trace(self, trace: impl Into<Arc<str>>) -> Self {
+        self.set(|job| job.trace = Some(trace.into()))
     }
 
     /// The job as it stands, not pushed: for [`Client::push_all`].

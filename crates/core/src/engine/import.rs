@@ -16,7 +16,7 @@ use crate::limits::{
 };
 use crate::name;
 use crate::ports::Recorded;
-use crate::rules;
+use crate::{rules, trace};
 
 /// Instants, versions and epochs stay below this: some stores keep 48 bits of them.
 const NUMBER_END: u64 = 1 << 48;
@@ -141,6 +141,9 @@ pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
     check_payload(&job.payload, PAYLOAD_BYTES_MAX)?;
     job.retry.as_ref().map_or(Ok(()), |retry| retry.check())?;
     job.lease_ms.map_or(Ok(()), check_lease)?;
+    job.target.as_ref().map_or(Ok(()), |target| target.check())?;
+    job.trace.as_ref().map_or(Ok(()), |trace| trace::check(trace))?;
+    job.progress.as_ref().map_or(Ok(()), |progress| progress.check())?;
     check_id(job.id, now)?;
     check_numbers(job)?;
     at_most("expires", job.expires_ms.unwrap_or(0), DELAY_MS_MAX)?;
@@ -186,7 +189,8 @@ fn check_numbers(job: &Job) -> Result<(), Error> {
     let perhaps = [("started_at", job.started_at), ("finished_at", job.finished_at), ("lease_until", job.lease_until)];
     let perhaps = perhaps.into_iter().filter_map(|(what, number)| Some((what, number?)));
     let errors = job.errors.iter().map(|error| ("time of an error", error.at));
-    for (what, number) in always.into_iter().chain(perhaps).chain(errors) {
+    let progress = job.progress.iter().map(|progress| ("time of the progress", progress.at));
+    for (what, number) in always.into_iter().chain(perhaps).chain(errors).chain(progress) {
         if !(1..NUMBER_END).contains(&number) {
             return Err(Error::invalid(what, "above 0 and below 2^48", number));
         }

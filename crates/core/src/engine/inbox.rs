@@ -101,7 +101,7 @@ impl Engine {
         for (row, id) in rows.into_iter().zip(ids) {
             let (number, inserted_at) = (row.number, now.saturating_sub(row.age_ms));
             let accepted = new_job(row).and_then(|new| {
-                let job = new.accept(id, inserted_at, self.options.payload_bytes_max)?;
+                let job = self.accept(&new, id, inserted_at)?;
                 Ok(Candidate { number, job, on_conflict: new.on_conflict })
             });
             match accepted {

@@ -2,6 +2,7 @@
 
 use super::metrics::Event;
 use super::{Answers, Engine, PushOutcome, Pushed};
+use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, NewJob, OnConflict};
@@ -28,7 +29,7 @@ impl Engine {
         let now = self.now();
         let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
         let ids = self.ids.next(&partitions, self.ledger.as_ref(), now).await?;
-        let accept = |(new, id): (&NewJob, JobId)| new.accept(id, now, self.options.payload_bytes_max);
+        let accept = |(new, id): (&NewJob, JobId)| self.accept(new, id, now);
         let mut accepted: Answers<Job> = new.iter().zip(ids).map(accept).collect();
         let to_record: Vec<Job> = accepted.iter().flatten().cloned().collect();
         let record = self.ledger.record(to_record, self.frontier.get());
@@ -64,6 +65,16 @@ impl Engine {
             });
         }
         Ok(resolved)
+    }
+
+    /// The job as it is recorded, where it keeps all limits.
+    pub(super) fn accept(&self, new: &NewJob, id: JobId, created_at: Millis) -> Result<Job, Error> {
+        let job = new.accept(id, created_at, self.options.payload_bytes_max)?;
+        if job.target.is_some() && self.settings.of(&job.queue).target.is_none() {
+            let expected = "none, for a queue that has no target in its settings: its jobs are handed to workers";
+            return Err(Error::invalid("target", expected, format!("one, for the queue {:?}", job.queue)));
+        }
+        Ok(job)
     }
 
     /// Records a job whose id was there: from an attempt of the same push, or as another one's, which was imported with

@@ -7,10 +7,12 @@ use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, Stage, State, check_lease};
 use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
-use crate::ports::{Change, Edit, Edited, Extended, LeaseNote};
+use crate::ports::{Change, Edit, Edited, Extend, Extended, LeaseNote};
+use crate::progress::Progress;
 use crate::retry::{Retry, WhenExhausted};
 use crate::rules::{self, Decision, Failure, Finish};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Engine {
@@ -133,12 +135,29 @@ impl Engine {
 
     /// Moves the end of leases to so many milliseconds from now (`None`: the length that they began with).
     pub async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Answers<Extension> {
+        let extend = |(receipt, lease_ms)| Extend::new(receipt, lease_ms);
+        self.extend_leases(leases.into_iter().map(extend).collect()).await
+    }
+
+    /// Takes down how far a leased job has come, 0 to 100 percent, with a note of at most 1 KiB. That also moves the end
+    /// of its lease, by the length that it began with: who says so is at work.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] beyond a limit; [`Error::LeaseLost`] where the lease has ended.
+    pub async fn progress(&self, receipt: Receipt, percent: u8, note: Option<Arc<str>>) -> Result<Extension, Error> {
+        let progress = Progress { percent, note, at: self.now() };
+        progress.check()?;
+        let extend = Extend { progress: Some(Arc::new(progress)), ..Extend::new(receipt, None) };
+        self.extend_leases(vec![extend]).await.pop().expect("one lease has one answer")
+    }
+
+    async fn extend_leases(&self, leases: Vec<Extend>) -> Answers<Extension> {
         let count = leases.len();
-        let check = |&(_, lease_ms): &(Receipt, Option<u64>)| lease_ms.map_or(Ok(()), check_lease);
+        let check = |lease: &Extend| lease.lease_ms.map_or(Ok(()), check_lease);
         if let Err(error) = check_count(count).and_then(|()| leases.iter().try_for_each(check)) {
             return vec![Err(error); count];
         }
-        let receipts: Vec<Receipt> = leases.iter().map(|&(receipt, _)| receipt).collect();
+        let receipts: Vec<Receipt> = leases.iter().map(|lease| lease.receipt).collect();
         let extended = match self.metrics.stores.extend.time(self.broker.extend(leases)).await {
             Ok(extended) => extended,
             Err(error) => return vec![Err(error); count],

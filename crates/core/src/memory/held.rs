@@ -181,6 +181,7 @@ impl Held {
         let before = live.is_indexed().then(|| live.unpack(id));
         live.version = next_number(live.version, now.wall);
         live.attempt = live.attempt.saturating_add(1);
+        live.set_progress(None);
         let handle = self.leases.insert(now.mono + lease_ms, id);
         let run = Run {
             handle,

@@ -5,7 +5,9 @@ use super::queue::Entered;
 use crate::clock::Millis;
 use crate::id::{JobId, Receipt};
 use crate::job::{AttemptError, Job, KeyUntil, Payload, Stage};
+use crate::progress::Progress;
 use crate::retry::Retry;
+use crate::target::Target;
 use crate::wheel::Handle;
 use std::sync::Arc;
 
@@ -77,8 +79,11 @@ struct Extra {
     key: Option<Arc<str>>,
     key_until: KeyUntil,
     tags: Arc<[Arc<str>]>,
+    target: Option<Arc<Target>>,
+    trace: Option<Arc<str>>,
     message: Option<Arc<str>>,
     errors: Vec<AttemptError>,
+    progress: Option<Arc<Progress>>,
     cancel_asked: bool,
 }
 
@@ -97,8 +102,11 @@ impl Live {
             key: job.key,
             key_until: job.key_until,
             tags: job.tags,
+            target: job.target,
+            trace: job.trace,
             message: job.message,
             errors: job.errors,
+            progress: job.progress,
             cancel_asked: job.cancel_asked,
         };
         let is_plain = extra.is_plain(due_at, created_at);
@@ -147,9 +155,12 @@ impl Live {
             key: extra.key,
             key_until: extra.key_until,
             tags: extra.tags,
+            target: extra.target,
+            trace: extra.trace,
             message: extra.message,
             errors: extra.errors,
             result: None,
+            progress: extra.progress,
             version: self.version,
             epoch: run.map_or(extra.epoch, |run| run.epoch),
             lease_until: run.map(|run| run.lease_until),
@@ -200,6 +211,14 @@ impl Live {
         self.extra.as_ref().is_some_and(|extra| extra.cancel_asked)
     }
 
+    /// How far its attempt has come; `None` forgets it.
+    pub(super) fn set_progress(&mut self, progress: Option<Arc<Progress>>) {
+        if self.extra.is_some() || progress.is_some() {
+            let plain = || Box::new(Extra::plain(self.due_at, self.created_at));
+            self.extra.get_or_insert_with(plain).progress = progress;
+        }
+    }
+
     /// Whether others than its queue know of it: because it has a key, or must start in time.
     pub(super) fn is_indexed(&self) -> bool {
         self.extra.as_ref().is_some_and(|extra| extra.key.is_some() || extra.expires_ms.is_some())
@@ -220,8 +239,11 @@ impl Extra {
             key: None,
             key_until: KeyUntil::Finished,
             tags: Arc::default(),
+            target: None,
+            trace: None,
             message: None,
             errors: Vec::new(),
+            progress: None,
             cancel_asked: false,
         }
     }
@@ -238,8 +260,11 @@ impl Extra {
             && self.key.is_none()
             && self.key_until == KeyUntil::Finished
             && self.tags.is_empty()
+            && self.target.is_none()
+            && self.trace.is_none()
             && self.message.is_none()
             && self.errors.is_empty()
+            && self.progress.is_none()
             && !self.cancel_asked
     }
 }
@@ -259,7 +284,11 @@ mod tests {
                 .unwrap();
         rich.crashes = 2;
         rich.message = Some("m".into());
-        for job in [plain, rich] {
+        let traced = Job { trace: Some("t".into()), ..plain.clone() };
+        let delivered = Job { target: Some(Target::Queue("q".into()).into()), ..plain.clone() };
+        let told = Progress { percent: 1, note: None, at: 9 };
+        let under_way = Job { progress: Some(told.into()), ..plain.clone() };
+        for job in [plain, rich, traced, delivered, under_way] {
             assert_eq!(Live::pack(job.clone(), Place::Ready, &mut Names::default()).unpack(id), job);
         }
     }

@@ -27,8 +27,8 @@ use crate::id::{JobId, Receipt};
 use crate::job::Job;
 use crate::limits::STEP_JOBS_MAX;
 use crate::ports::{
-    Broker, Counts, Edit, Edited, Expired, Extended, Limits, Listing, Note, Outcomes, Put, Reserve, Reserved, Settled,
-    Wake,
+    Broker, Counts, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Outcomes, Put, Reserve, Reserved,
+    Settled, Wake,
 };
 use crate::rules::Decision;
 pub use locks::Locks;
@@ -133,8 +133,8 @@ impl Broker for Memory {
         }
     }
 
-    async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Vec<Extended>, Error> {
-        Ok(self.each(leases, |held, (receipt, lease_ms), now| held.extend(receipt, lease_ms, now)))
+    async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {
+        Ok(self.each(leases, Held::extend))
     }
 
     async fn settle(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error> {

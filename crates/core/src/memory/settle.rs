@@ -5,14 +5,15 @@ use super::live::Place;
 use crate::id::{Receipt, next_number};
 use crate::job::State;
 use crate::limits::SECOND_MS;
-use crate::ports::{Expired, Extended, Note, Run, Settled};
+use crate::ports::{Expired, Extend, Extended, Note, Run, Settled};
 use crate::rules::{self, Decision, Finish};
 
 /// A lease that ran out and was answered by `expired` is answered again after this time where nobody settled it.
 const EXPIRED_AGAIN_MS: u64 = SECOND_MS;
 
 impl Held {
-    pub(super) fn extend(&mut self, receipt: Receipt, lease_ms: Option<u64>, now: Now) -> Extended {
+    pub(super) fn extend(&mut self, extend: Extend, now: Now) -> Extended {
+        let Extend { receipt, lease_ms, progress } = extend;
         let Some(live) = self.live.get_mut(receipt.id).filter(|live| live.run_of(receipt).is_some()) else {
             return Extended::Lost;
         };
@@ -23,8 +24,12 @@ impl Held {
         run.handle = self.leases.insert(now.mono + lease_ms, receipt.id);
         run.lease_until = now.wall + lease_ms;
         run.updated_at = now.wall;
+        let lease_until = run.lease_until;
         live.version = next_number(live.version, now.wall);
-        let (lease_until, version) = (run.lease_until, live.version);
+        if progress.is_some() {
+            live.set_progress(progress);
+        }
+        let version = live.version;
         let is_noted = self.outbox.get(receipt.id).is_some();
         if is_noted {
             let job = self.live.get(receipt.id).expect("it was found above").unpack(receipt.id);

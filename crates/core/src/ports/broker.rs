@@ -7,6 +7,7 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, State};
+use crate::progress::Progress;
 use crate::rules::Decision;
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -65,8 +66,8 @@ pub trait Broker: Send + Sync {
     /// named, each within its limits. Attempt and epoch are counted.
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error>;
 
-    /// Moves the end of leases to this many milliseconds from now (`None`: the length that the lease began with).
-    async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Vec<Extended>, Error>;
+    /// Moves the end of leases, and takes down how far their jobs have come. That stays with a job until its next lease.
+    async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error>;
 
     /// Ends leases. Repeated with the receipt that finished a job it answers the same again, as far as it remembers.
     async fn settle(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error>;
@@ -213,6 +214,24 @@ pub struct Reserved {
     pub refused: Vec<(JobId, Edited)>,
     /// What it wrote to the outbox: finished jobs of a take, and leases of jobs that had a note there already.
     pub notes: Vec<Note>,
+}
+
+/// A lease to extend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extend {
+    /// Which.
+    pub receipt: Receipt,
+    /// Its end is to be so many milliseconds from now; `None`: the length that it began with.
+    pub lease_ms: Option<u64>,
+    /// How far the job has come; `None` leaves what was said before.
+    pub progress: Option<Arc<Progress>>,
+}
+
+impl Extend {
+    /// With nothing said of how far the job has come.
+    pub fn new(receipt: Receipt, lease_ms: Option<u64>) -> Self {
+        Self { receipt, lease_ms, progress: None }
+    }
 }
 
 /// What came of an extend.

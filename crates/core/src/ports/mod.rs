@@ -16,8 +16,8 @@ mod locks;
 mod registry;
 
 pub use broker::{
-    Broker, Counts, Expired, Extended, Lease, Listing, Named, Outcomes, Put, Reserve, Reserved, Run, Settled, Source,
-    Wake, Window,
+    Broker, Counts, Expired, Extend, Extended, Lease, Listing, Named, Outcomes, Put, Reserve, Reserved, Run, Settled,
+    Source, Wake, Window,
 };
 pub use edit::{Change, Edit, Edited, Update};
 pub use inbox::{Admitted, InboxRow, Verdict};

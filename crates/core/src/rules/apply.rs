@@ -15,6 +15,7 @@ pub fn lease(job: &mut Job, lease_until: Millis, now: Millis) {
     job.attempt = job.attempt.saturating_add(1);
     job.lease_until = Some(lease_until);
     job.started_at = Some(now);
+    job.progress = None;
 }
 
 /// Ends the job's lease.
@@ -72,7 +73,8 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis) -
             job.stage = Stage::Pending;
             (job.due_at, job.first_due_at) = (now, now);
             (job.attempt, job.crashes) = (0, 0);
-            (job.finished_at, job.started_at, job.result) = (None, None, None);
+            (job.finished_at, job.started_at) = (None, None);
+            (job.result, job.progress) = (None, None);
             (job.cancel_asked, job.lease_until) = (false, None);
         }
         (Change::Cancel { .. }, Stage::Pending, Some(_)) => {

@@ -159,9 +159,13 @@ fn successor(job: &Job, queue: &Arc<str>, id: JobId, now: Millis) -> Job {
         key: None,
         key_until: job.key_until,
         tags: job.tags.clone(),
+        // A target of its own is for its queue: there may be none in that one.
+        target: None,
+        trace: job.trace.clone(),
         message: Some(Arc::from(format!("moved from the queue {}, where it was the job {}", job.queue, job.id))),
         errors: Vec::new(),
         result: None,
+        progress: None,
         version: now.max(1),
         epoch: 0,
         lease_until: None,

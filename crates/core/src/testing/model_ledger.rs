@@ -164,7 +164,7 @@ impl Rows {
         {
             (row.version, row.epoch, row.attempt) = (note.version, note.epoch, note.attempt);
             (row.lease_until, row.started_at) = (Some(note.lease_until), Some(note.started_at));
-            row.updated_at = note.started_at;
+            (row.updated_at, row.progress) = (note.started_at, None);
         }
     }
 

@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::Job;
 use crate::ports::{
-    Acquire, Acquired, Broker, Counts, Cursor, Document, Edit, Edited, Expired, Extended, Find, Found, Grant, Holding,
-    LeaseNote, Ledger, Limits, Listing, LockPage, Locks, Note, Outcomes, Page, Put, PutIf, Recorded, Registry,
+    Acquire, Acquired, Broker, Counts, Cursor, Document, Edit, Edited, Expired, Extend, Extended, Find, Found, Grant,
+    Holding, LeaseNote, Ledger, Limits, Listing, LockPage, Locks, Note, Outcomes, Page, Put, PutIf, Recorded, Registry,
     Released, Reserve, Reserved, Retention, Settled, Tally, TurnWake, Wake,
 };
 use crate::rules::Decision;
@@ -186,7 +186,7 @@ impl Broker for MortalBroker {
         Ok(reserved)
     }
 
-    async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Vec<Extended>, Error> {
+    async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {
         self.life.around("extend", self.broker.extend(leases)).await
     }
 

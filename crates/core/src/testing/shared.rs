@@ -7,7 +7,7 @@ use crate::id::{JobId, Receipt};
 use crate::job::Job;
 use crate::memory::{self, Memory};
 use crate::ports::{
-    Acquire, Acquired, Broker, Counts, Edit, Edited, Expired, Extended, Grant, Holding, Lease, Limits, Listing,
+    Acquire, Acquired, Broker, Counts, Edit, Edited, Expired, Extend, Extended, Grant, Holding, Lease, Limits, Listing,
     LockPage, Locks, Note, Outcomes, Put, Released, Reserve, Reserved, Settled, TurnWake, Wake,
 };
 use crate::rules::Decision;
@@ -216,7 +216,7 @@ impl Broker for Shared {
         .await
     }
 
-    async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Vec<Extended>, Error> {
+    async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {
         self.call(|memory, _| async move { memory.extend(leases).await }).await
     }
 

@@ -3,7 +3,9 @@
 use super::{Backoff, Rule, Span};
 use crate::job::{KeyUntil, NewJob, OnConflict};
 use crate::retry::WhenExhausted;
+use crate::target::Target;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The fields of a push that have no column of their own, as in the body of a push over HTTP.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +38,12 @@ pub struct JobOptions {
     /// How long after its `due_at` it may still start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Span>,
+    /// Where it is delivered in place of its queue's target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Arc<Target>>,
+    /// A W3C `traceparent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Arc<str>>,
 }
 
 impl JobOptions {
@@ -53,6 +61,8 @@ impl JobOptions {
         job.lease_ms = self.lease.map(|span| span.0);
         job.retry = rule.into_own();
         job.expires_ms = self.expires.map(|span| span.0);
+        job.target = self.target;
+        job.trace = self.trace;
     }
 
     /// Whether it says nothing.
@@ -74,6 +84,8 @@ impl From<&NewJob> for JobOptions {
             max_crashes: rule.max_crashes,
             when_exhausted: rule.when_exhausted,
             expires: job.expires_ms.map(Span),
+            target: job.target.clone(),
+            trace: job.trace.clone(),
         }
     }
 }
@@ -90,13 +102,19 @@ mod tests {
             key_until: KeyUntil::Started,
             lease_ms: Some(90_000),
             expires_ms: Some(1_500),
+            target: Some(Arc::new(Target::Queue("mail".into()))),
+            trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
             retry: Some(Retry { max_attempts: Some(3), max_age_ms: Some(60_000), ..Retry::default() }),
             ..NewJob::new(*b"payload")
         };
         let text = serde_json::to_string(&JobOptions::from(&job)).unwrap();
         assert_eq!(
             text,
-            r#"{"on_conflict":"replace","key_until":"started","lease":"1m30s","max_attempts":3,"max_age":"1m","expires":"1s500ms"}"#
+            concat!(
+                r#"{"on_conflict":"replace","key_until":"started","lease":"1m30s","max_attempts":3,"max_age":"1m","#,
+                r#""expires":"1s500ms","target":{"queue":"mail"},"#,
+                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}"#
+            )
         );
         let mut back = NewJob::new(*b"payload");
         serde_json::from_str::<JobOptions>(&text).unwrap().apply(&mut back);

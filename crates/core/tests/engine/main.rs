@@ -12,3 +12,4 @@ mod restarts;
 mod schedules;
 mod shared;
 mod simulation;
+mod targets;

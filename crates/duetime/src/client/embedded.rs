@@ -98,6 +98,15 @@ impl Embedded {
         Ok(answers(self.call(|engine| async move { engine.extend(leases).await }).await?))
     }
 
+    pub(super) async fn progress(
+        &self,
+        receipt: Receipt,
+        percent: u8,
+        note: Option<Arc<str>>,
+    ) -> Result<Extension, Error> {
+        Ok(self.call(move |engine| async move { engine.progress(receipt, percent, note).await }).await??)
+    }
+
     pub(super) async fn job(&self, id: JobId) -> Result<Job, Error> {
         Ok(self.call(|engine| async move { engine.job(id).await }).await??)
     }

@@ -7,6 +7,7 @@ use crate::push::millis_up;
 use duetime_core::engine::{Extension, Handout, Outcome, ReserveRequest, Settlement, TakeRequest};
 use duetime_core::rules::Failure;
 use duetime_core::{Payload, Receipt};
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Client {
@@ -57,6 +58,16 @@ impl Client {
     /// As [`complete`](Self::complete).
     pub async fn release(&self, receipt: Receipt, delay: Duration) -> Result<Settlement, Error> {
         only(self.settle(vec![(receipt, Outcome::Release { delay_ms: millis_up(delay) })]).await?)
+    }
+
+    /// Says how far a leased job has come: 0 to 100 percent, and a note of at most 1 KiB. It is shown with the job until its
+    /// next attempt begins. The lease is extended with it, by the length that it began with.
+    ///
+    /// # Errors
+    /// [`LeaseLost`](duetime_core::Error::LeaseLost) where the lease has ended;
+    /// [`Invalid`](duetime_core::Error::Invalid) beyond a limit.
+    pub async fn progress(&self, receipt: Receipt, percent: u8, note: Option<Arc<str>>) -> Result<Extension, Error> {
+        forward!(self.progress(receipt, percent, note))
     }
 
     /// Moves the end of leases to so many milliseconds from now (`None`: the length that they began with).

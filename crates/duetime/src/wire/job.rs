@@ -3,7 +3,9 @@
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 use super::{Backoff, Instant, Rule, Span, Text};
 use duetime_core::engine::Listed;
-use duetime_core::{AttemptError, Error, Job, JobId, KeyUntil, Millis, Payload, Retry, Stage, State, WhenExhausted};
+use duetime_core::{
+    AttemptError, Error, Job, JobId, KeyUntil, Millis, Payload, Progress, Retry, Stage, State, Target, WhenExhausted,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -66,6 +68,12 @@ pub struct JobBody<'a> {
     /// Its labels.
     #[serde(default)]
     pub tags: Cow<'a, [Arc<str>]>,
+    /// Where it is delivered in place of its queue's target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Arc<Target>>,
+    /// The trace that it belongs to: a W3C `traceparent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Text>,
     /// What the last attempt or edit said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Text>,
@@ -78,6 +86,9 @@ pub struct JobBody<'a> {
     /// In place of `result`.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub result_base64: Option<Base64<'a>>,
+    /// How far its current attempt has come, or the last one had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<ProgressBody>,
     /// Grows with every change; the `ETag`.
     pub version: u64,
     /// Grows with every lease.
@@ -112,6 +123,31 @@ pub struct Attempt {
     /// Whether the lease ended unsettled.
     #[serde(default)]
     pub crashed: bool,
+}
+
+/// How far a job has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgressBody {
+    /// How much of it is done: 0 to 100.
+    pub percent: u8,
+    /// What it is at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<Text>,
+    /// When that was said.
+    pub at: Instant,
+}
+
+impl From<&Progress> for ProgressBody {
+    fn from(progress: &Progress) -> Self {
+        let Progress { percent, note, at } = progress;
+        Self { percent: *percent, note: note.clone().map(Text), at: Instant(*at) }
+    }
+}
+
+impl From<ProgressBody> for Progress {
+    fn from(body: ProgressBody) -> Self {
+        Self { percent: body.percent, note: body.note.map(|note| note.0), at: body.at.0 }
+    }
 }
 
 impl From<&AttemptError> for Attempt {
@@ -155,10 +191,13 @@ impl<'a> JobBody<'a> {
             key: job.key.clone().map(Text),
             key_until: job.key.as_ref().map(|_| job.key_until),
             tags: Cow::Borrowed(&job.tags),
+            target: job.target.clone(),
+            trace: job.trace.clone().map(Text),
             message: job.message.clone().map(Text),
             errors: job.errors.iter().map(Attempt::from).collect(),
             result,
             result_base64,
+            progress: job.progress.as_deref().map(ProgressBody::from),
             version: job.version,
             epoch: job.epoch,
             lease_until: job.lease_until.map(Instant),
@@ -199,9 +238,12 @@ impl TryFrom<JobBody<'_>> for Job {
             key: body.key.map(|text| text.0),
             key_until: body.key_until.unwrap_or_default(),
             tags: Arc::from(body.tags.into_owned()),
+            target: body.target,
+            trace: body.trace.map(|text| text.0),
             message: body.message.map(|text| text.0),
             errors: body.errors.into_iter().map(AttemptError::from).collect(),
             result: bytes_of("result", body.result, body.result_base64)?,
+            progress: body.progress.map(Progress::from).map(Arc::new),
             version: body.version,
             epoch: body.epoch,
             lease_until: body.lease_until.map(|instant| instant.0),

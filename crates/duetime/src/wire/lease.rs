@@ -5,7 +5,7 @@ use super::job::payload_of;
 use super::{Instant, Span, Text};
 use duetime_core::limits::PRIORITY_DEFAULT;
 use duetime_core::ports::Lease;
-use duetime_core::{Error, Job, JobId, KeyUntil, Receipt, Stage};
+use duetime_core::{Error, Job, JobId, KeyUntil, Receipt, Stage, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -48,6 +48,12 @@ pub struct LeaseBody<'a> {
     /// Its labels.
     #[serde(default)]
     pub tags: Cow<'a, [Arc<str>]>,
+    /// Where it is delivered in place of its queue's target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Arc<Target>>,
+    /// The trace that it belongs to: a W3C `traceparent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Text>,
     /// 0 is the most urgent; left out where it is the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
@@ -82,6 +88,8 @@ impl<'a> From<&'a Lease> for LeaseBody<'a> {
             lease: Span(lease.lease_ms),
             key: job.key.clone().map(Text),
             tags: Cow::Borrowed(&job.tags),
+            target: job.target.clone(),
+            trace: job.trace.clone().map(Text),
             priority: Some(job.priority).filter(|&priority| priority != PRIORITY_DEFAULT),
             version: job.version,
             created_at: Instant(job.created_at),
@@ -112,9 +120,12 @@ impl TryFrom<LeaseBody<'_>> for Lease {
             key: body.key.map(|text| text.0),
             key_until: KeyUntil::default(),
             tags: Arc::from(body.tags.into_owned()),
+            target: body.target,
+            trace: body.trace.map(|text| text.0),
             message: None,
             errors: Vec::new(),
             result: None,
+            progress: None,
             version: body.version,
             epoch: body.receipt.epoch,
             lease_until: Some(body.lease_until.0),

@@ -9,6 +9,8 @@
 mod answer;
 mod bytes;
 mod counts;
+#[cfg(test)]
+mod extras_tests;
 mod handout;
 mod health;
 mod instant;
@@ -34,7 +36,7 @@ pub use counts::Counts;
 pub use handout::{Handout, JobRefBody, Reserve, Take, Taken};
 pub use health::Health;
 pub use instant::Instant;
-pub use job::{Attempt, JobBody, Page};
+pub use job::{Attempt, JobBody, Page, ProgressBody};
 pub use lease::LeaseBody;
 pub use lock::{Lock, LockAsked, LockBody, LockGranted, LockPage, LockQuery, LocksReleased};
 pub use patch::Patch;
@@ -43,5 +45,5 @@ pub use push::{Push, Pushed};
 pub use queue::{Configured, PauseBody, Purged, Queue, Queues, Settings, SettingsBody};
 pub use schedule::{ScheduleBody, ScheduleJob, ScheduleShown, Schedules, Tick, dry_run};
 pub use select::{Find, Selection, States, path_segment};
-pub use settle::{Cancelled, Complete, Extend, Extended, Fail, Nothing, Release, Settle, Settled};
+pub use settle::{Cancelled, Complete, Extend, Extended, Fail, Nothing, Progress, Release, Settle, Settled};
 pub use text::Text;

@@ -6,7 +6,7 @@ use super::{Backoff, Instant, Rule, Span, Text};
 use duetime_core::engine::{self, PushOutcome};
 use duetime_core::job::State;
 use duetime_core::limits::PRIORITY_DEFAULT;
-use duetime_core::{Due, Error, JobId, KeyUntil, Millis, NewJob, OnConflict, WhenExhausted, name};
+use duetime_core::{Due, Error, JobId, KeyUntil, Millis, NewJob, OnConflict, Target, WhenExhausted, name};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -72,6 +72,12 @@ pub struct Push<'a> {
     /// How long after its `due_at` it may still start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Span>,
+    /// Where it is delivered in place of its queue's target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Arc<Target>>,
+    /// The trace that it belongs to: a W3C `traceparent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Text>,
 }
 
 impl Push<'_> {
@@ -103,6 +109,8 @@ impl Push<'_> {
             lease_ms: self.lease.map(|span| span.0),
             retry: rule.into_own(),
             expires_ms: self.expires.map(|span| span.0),
+            target: self.target,
+            trace: self.trace.map(|trace| trace.0),
         })
     }
 }
@@ -132,6 +140,8 @@ impl<'a> From<&'a NewJob> for Push<'a> {
             max_crashes: rule.max_crashes,
             when_exhausted: rule.when_exhausted,
             expires: job.expires_ms.map(Span),
+            target: job.target.clone(),
+            trace: job.trace.clone().map(Text),
         }
     }
 }

@@ -161,6 +161,17 @@ impl From<Settled> for Settlement {
     }
 }
 
+/// How far a job has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Progress {
+    /// How much of it is done: 0 to 100.
+    pub percent: u8,
+    /// What it is at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<Text>,
+}
+
 /// A lease that goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extended {

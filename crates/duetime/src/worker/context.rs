@@ -1,5 +1,7 @@
 //! What a handler is told of its job.
 
+use crate::client::Client;
+use crate::error;
 use duetime_core::limits::RESULT_BYTES_MAX;
 use duetime_core::{Error, Job, JobId, Millis, Payload, Receipt};
 use serde::Serialize;
@@ -13,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Context(Arc<Inner>);
 
 struct Inner {
+    client: Client,
     job: Job,
     cancellation: CancellationToken,
     /// Whether the handler has begun, or never will.
@@ -21,9 +24,9 @@ struct Inner {
 }
 
 impl Context {
-    pub(super) fn new(job: Job) -> Self {
+    pub(super) fn new(client: Client, job: Job) -> Self {
         let (cancellation, begun, result) = (CancellationToken::new(), AtomicBool::new(false), Mutex::new(None));
-        Self(Arc::new(Inner { job, cancellation, begun, result }))
+        Self(Arc::new(Inner { client, job, cancellation, begun, result }))
     }
 
     /// Decides between the handler, which is about to begin, and the dispatcher, which is about to give the job back:
@@ -80,6 +83,35 @@ impl Context {
     /// The payload's bytes.
     pub fn payload(&self) -> &Payload {
         &self.0.job.payload
+    }
+
+    /// The trace that the job belongs to, where it was pushed with one: a W3C `traceparent`.
+    pub fn trace(&self) -> Option<&Arc<str>> {
+        self.0.job.trace.as_ref()
+    }
+
+    /// Says how far the job has come: 0 to 100 percent, and a note of at most 1 KiB. It is shown with the job until its
+    /// next attempt begins. The lease is extended with it; where it is lost, or the job was cancelled, the handler's
+    /// [token](Self::cancellation) is cancelled.
+    ///
+    /// # Errors
+    /// [`LeaseLost`](duetime_core::Error::LeaseLost), [`Invalid`](duetime_core::Error::Invalid) beyond a limit, or where the
+    /// call did not reach the engine.
+    pub async fn progress(&self, percent: u8, note: Option<&str>) -> Result<(), error::Error> {
+        match self.0.client.progress(self.receipt(), percent, note.map(Arc::from)).await {
+            Ok(extension) => {
+                if extension.cancel_asked {
+                    self.0.cancellation.cancel();
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if matches!(error, error::Error::Core(Error::LeaseLost(_))) {
+                    self.0.cancellation.cancel();
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Cancelled as soon as the handler had better end: the job was cancelled, its lease is lost, or the worker's

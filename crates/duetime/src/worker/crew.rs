@@ -3,16 +3,19 @@
 use super::context::Context;
 use super::handler::{Handler, HandlerError};
 use super::held::Running;
+use crate::client::Client;
 use duetime_core::engine::Outcome;
-use duetime_core::{Job, Receipt};
+use duetime_core::{Job, Receipt, trace};
 use futures_util::FutureExt;
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
 pub(super) struct Crew {
+    client: Client,
     runtime: Handle,
     reports: UnboundedSender<Report>,
     running: usize,
@@ -27,8 +30,8 @@ pub(super) struct Report {
 }
 
 impl Crew {
-    pub(super) fn new(runtime: Handle, reports: UnboundedSender<Report>) -> Self {
-        Self { runtime, reports, running: 0 }
+    pub(super) fn new(client: Client, runtime: Handle, reports: UnboundedSender<Report>) -> Self {
+        Self { client, runtime, reports, running: 0 }
     }
 
     pub(super) fn running(&self) -> usize {
@@ -37,7 +40,7 @@ impl Crew {
 
     pub(super) fn start(&mut self, handler: Handler, job: Job, now: Instant) -> Running {
         self.running += 1;
-        let context = Context::new(job);
+        let context = Context::new(self.client.clone(), job);
         let mut reporter =
             Reporter { context: context.clone(), reports: self.reports.clone(), has_begun: false, outcome: None };
         let task = self.runtime.spawn(async move {
@@ -46,7 +49,8 @@ impl Crew {
             }
             let context = reporter.context.clone();
             // The call itself may panic too, before there is a future.
-            let handled = AssertUnwindSafe(async { handler(context).await }).catch_unwind().await;
+            let span = span(context.job());
+            let handled = AssertUnwindSafe(async { handler(context).await }).catch_unwind().instrument(span).await;
             reporter.end(match handled {
                 Ok(Ok(())) => Outcome::Complete { result: reporter.context.take_result() },
                 Ok(Err(error)) => error.into_outcome(),
@@ -88,6 +92,13 @@ impl Drop for Reporter {
         // Nobody listens once the worker has given up on it.
         let _ = self.reports.send(Report { receipt: self.context.receipt(), outcome });
     }
+}
+
+/// What a handler logs belongs to its job, and to the trace that the job was pushed in.
+fn span(job: &Job) -> Span {
+    let trace_id = job.trace.as_deref().map(|trace| trace::ids(trace).0);
+    let (queue, kind, id, attempt) = (&*job.queue, &*job.kind, job.id, job.attempt);
+    tracing::info_span!("job", queue, kind, %id, attempt, trace_id)
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {

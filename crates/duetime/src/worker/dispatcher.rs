@@ -83,7 +83,7 @@ impl Dispatcher {
             goal,
             phase: Phase::Working,
             supply: Supply::default(),
-            crew: Crew::new(handlers, sender),
+            crew: Crew::new(worker.client.clone(), handlers, sender),
             held: Held::default(),
             outbox: Outbox::default(),
             calls: Calls::new(worker.client.detached(), worker.queues(), worker.lease_ms),

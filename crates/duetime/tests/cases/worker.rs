@@ -96,6 +96,32 @@ pub(crate) async fn wrappers_run_around_every_handler(client: Client) {
     assert_eq!(ended(&client, refused, Stage::Failed).await.message.as_deref(), Some("not here"));
 }
 
+pub(crate) async fn a_handler_says_how_far_it_has_come(client: Client) {
+    let queue = queue();
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let id = client.push(Remind { user: 7 }).queue(queue.clone()).trace(trace).await.unwrap().id;
+    let seen = client.clone();
+    let worker = Worker::new(&client).queue(queue).handler(move |_: Remind, context: Context| {
+        let client = seen.clone();
+        async move {
+            assert_eq!(context.trace().map(|trace| &**trace), Some(trace));
+            context.progress(40, Some("half")).await?;
+            let told = client.get(context.id()).await?.progress.unwrap();
+            assert_eq!((told.percent, told.note.as_deref()), (40, Some("half")));
+            let beyond = context.progress(101, None).await.unwrap_err();
+            assert_eq!(beyond.code(), "invalid");
+            client.cancel(context.id()).await?;
+            assert!(!context.is_cancelled());
+            context.progress(100, None).await?;
+            assert!(context.is_cancelled(), "it was told with the answer");
+            Ok(())
+        }
+    });
+    assert_eq!(worker.run_once().await.unwrap().succeeded, 1);
+    let told = ended(&client, id, Stage::Succeeded).await.progress.unwrap();
+    assert_eq!((told.percent, told.note.as_deref()), (100, None));
+}
+
 pub(crate) async fn a_panic_is_a_failure(client: Client) {
     let queue = queue();
     let id = push(&client, &queue, 7).await;

@@ -9,6 +9,8 @@ use std::process::ExitCode;
 pub(crate) const ERROR: u8 = 1;
 /// The command line is wrong; clap ends with it, too.
 pub(crate) const USAGE: u8 = 2;
+/// Some lines of a file were refused, and the others went (`EX_DATAERR` of sysexits.h).
+pub(crate) const DATA: u8 = 65;
 /// A lock is held by somebody else (`EX_UNAVAILABLE` of sysexits.h).
 pub(crate) const LOCK_HELD: u8 = 69;
 /// A lock was lost while its command ran (`EX_SOFTWARE` of sysexits.h).
@@ -25,7 +27,8 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// The end of every `--help`.
 pub(crate) const HELP: &str = "Exit codes: 0 done, 1 error, 2 wrong usage, 75 try again later (no server there, the store \
 is held by another process or full); `work` and `lock` also 126 and 127: the command cannot be run, or is not there; `lock` also 69 the lock is held, 70 it \
-was lost, and whatever its command exits with; `migrate --check` also 78: a migration is missing.";
+was lost, and whatever its command exits with; `migrate --check` also 78: a migration is missing; `push --file` also \
+65: some lines were refused.";
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]

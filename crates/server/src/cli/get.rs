@@ -40,9 +40,18 @@ fn show(job: &Job, now: Millis) -> Result {
     line("priority", job.priority)?;
     optional("key", job.key.as_deref().map(safe))?;
     optional("tags", (!job.tags.is_empty()).then(|| safe(&job.tags.join(" "))))?;
+    optional("target", job.target.as_ref().map(|target| safe(&shown(target))))?;
+    optional("trace", job.trace.as_deref())?;
     optional("crashes", (job.crashes > 0).then_some(job.crashes))?;
     optional("cancel", job.cancel_asked.then_some("asked for; the worker has not stopped yet"))?;
     optional("leased until", job.lease_until.map(when))?;
+    optional(
+        "progress",
+        job.progress.as_ref().map(|progress| {
+            let note = progress.note.as_deref().map(|note| format!(": {}", safe(note))).unwrap_or_default();
+            format!("{} %{note}, at {}", progress.percent, when(progress.at))
+        }),
+    )?;
     line("pushed", when(job.created_at))?;
     optional("started", job.started_at.map(when))?;
     optional("finished", job.finished_at.map(when))?;
@@ -54,6 +63,15 @@ fn show(job: &Job, now: Millis) -> Result {
     }
     line("payload", safe(&String::from_utf8_lossy(&job.payload)))?;
     optional("result", job.result.as_deref().map(|result| safe(&String::from_utf8_lossy(result))))
+}
+
+/// In a few words: headers may hold secrets.
+fn shown(target: &duetime_core::Target) -> String {
+    match target {
+        duetime_core::Target::Url(endpoint) => format!("{} {}", endpoint.method, endpoint.url),
+        duetime_core::Target::RedisList(list) => format!("the Redis list {}", list.key),
+        duetime_core::Target::Queue(queue) => format!("the queue {queue}"),
+    }
 }
 
 fn line(name: &str, value: impl Display) -> Result {

@@ -5,7 +5,7 @@ use super::retry_rule::{parse_backoff, parse_exhausted};
 use super::stdin;
 use duetime::wire::Span;
 use duetime_core::limits::PRIORITY_DEFAULT;
-use duetime_core::{Backoff, KeyUntil, NewJob, OnConflict, Retry, WhenExhausted, name};
+use duetime_core::{Backoff, KeyUntil, NewJob, OnConflict, Retry, Target, WhenExhausted, name, trace};
 use std::sync::Arc;
 
 /// All of a job but its payload, and when it is due.
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) struct JobArgs {
     /// The queue
     #[arg(long, short, value_name = "QUEUE", default_value = name::QUEUE_DEFAULT)]
-    queue: Arc<str>,
+    pub(crate) queue: Arc<str>,
     /// Which handler the job is for
     #[arg(long, short, value_name = "KIND", default_value = name::KIND_DEFAULT)]
     kind: Arc<str>,
@@ -47,6 +47,20 @@ pub(crate) struct JobArgs {
     /// How long after it is due it may still start
     #[arg(long, value_name = "SPAN")]
     expires: Option<Span>,
+    /// Where the job is delivered in place of its queue's target: a URL, or JSON as in the HTTP API
+    #[arg(long = "target", value_name = "URL|JSON", value_parser = parse_target)]
+    delivery: Option<Arc<Target>>,
+    /// The trace that it belongs to, as a W3C traceparent; by default TRACEPARENT, where that is one
+    #[arg(long, value_name = "TRACEPARENT")]
+    trace: Option<Arc<str>>,
+}
+
+fn parse_target(text: &str) -> std::result::Result<Arc<Target>, String> {
+    let url = serde_json::json!({ "url": text });
+    let target = if text.starts_with('{') { serde_json::from_str(text) } else { serde_json::from_value(url) };
+    let target: Target = target.map_err(|error| error.to_string())?;
+    target.check().map_err(|error| error.to_string())?;
+    Ok(Arc::new(target))
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -63,6 +77,12 @@ enum Until {
 }
 
 impl JobArgs {
+    /// The trace that is named, or that this command was started in.
+    pub(crate) fn trace(&self) -> Option<Arc<str>> {
+        let of_environment = || std::env::var("TRACEPARENT").ok().filter(|trace| trace::check(trace).is_ok());
+        self.trace.clone().or_else(|| of_environment().map(Arc::from))
+    }
+
     /// The job with this payload, due now; `-` is what standard input has.
     pub(crate) fn job(&self, payload: &str) -> Result<NewJob> {
         let payload = stdin::or_text(payload)?;
@@ -90,6 +110,8 @@ impl JobArgs {
             lease_ms: self.lease.map(|span| span.0),
             retry: (retry != Retry::default()).then_some(retry),
             expires_ms: self.expires.map(|span| span.0),
+            target: self.delivery.clone(),
+            trace: self.trace(),
             ..NewJob::new(payload)
         })
     }

@@ -14,6 +14,7 @@ mod group;
 mod import;
 mod job_args;
 mod line;
+mod lines;
 mod list;
 mod lock;
 mod many;
@@ -32,6 +33,7 @@ mod stdin;
 mod take;
 mod target;
 mod time;
+mod under_way;
 mod work;
 
 use clap::Parser;
@@ -62,6 +64,7 @@ enum Command {
     Peek(peek::Args),
     Take(take::Args),
     Work(work::Args),
+    Progress(under_way::Args),
     Lock(lock::Args),
     Demo(demo::Args),
     Bench(bench::Args),
@@ -111,6 +114,7 @@ async fn run(command: Command) -> exit::Result {
         Command::Peek(args) => peek::run(args).await,
         Command::Take(args) => take::run(args).await,
         Command::Work(args) => work::run(args).await,
+        Command::Progress(args) => under_way::run(args).await,
         Command::Lock(args) => lock::run(args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Bench(args) => bench::run(args).await,

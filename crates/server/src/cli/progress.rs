@@ -21,6 +21,16 @@ impl Progress {
         Self(bar)
     }
 
+    /// Of something whose end is not known.
+    pub(crate) fn counting(what: &'static str) -> Self {
+        let bar = ProgressBar::no_length().with_message(what);
+        if let Ok(style) = ProgressStyle::with_template("{msg:<16} {human_pos} {per_sec:>12}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(TICK);
+        Self(bar)
+    }
+
     pub(crate) fn add(&self, jobs: usize) {
         self.0.inc(jobs as u64);
     }

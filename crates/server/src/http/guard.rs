@@ -10,10 +10,14 @@ use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, Request};
 use axum::response::{IntoResponse, Response};
+use duetime_core::trace;
 use futures_util::FutureExt;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Instant;
+use tracing::Instrument;
+use tracing::field::Empty;
 
 /// Whether what the path names takes query parameters; what it names checks them.
 fn takes_query(method: &Method, path: &str) -> bool {
@@ -66,8 +70,23 @@ fn is_local(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
 }
 
-/// Runs what handles a request; a panic in it is answered and logged, and ends nothing else.
-pub(super) async fn shield(method: Method, path: String, handle: impl Future<Output = Response>) -> Response {
+/// Runs what handles a request, in a span that has the ids of its trace; a panic in it is answered and logged, and ends
+/// nothing else.
+pub(super) async fn shield(
+    method: Method,
+    path: String,
+    trace: Option<Arc<str>>,
+    handle: impl Future<Output = Response>,
+) -> Response {
+    let span = tracing::info_span!("request", trace_id = Empty, parent_id = Empty);
+    if let Some(trace) = &trace {
+        let (trace_id, parent_id) = trace::ids(trace);
+        span.record("trace_id", trace_id).record("parent_id", parent_id);
+    }
+    answer(method, path, handle).instrument(span).await
+}
+
+async fn answer(method: Method, path: String, handle: impl Future<Output = Response>) -> Response {
     let started = Instant::now();
     let response = AssertUnwindSafe(handle).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!(%method, path, "a handler panicked");
@@ -92,9 +111,36 @@ mod tests {
         }
     }
 
+    /// What was logged.
+    #[derive(Clone, Default)]
+    struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_logged_of_a_request_has_the_ids_of_its_trace() {
+        let log = Log::default();
+        let written = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || written.clone()).finish();
+        let _until_the_end = tracing::subscriber::set_default(subscriber);
+        let trace = Some(Arc::from("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
+        shield(Method::GET, "/".to_owned(), trace, async { panic!("a bug") }).await;
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let span = r#"request{trace_id="4bf92f3577b34da6a3ce929d0e0e4736" parent_id="00f067aa0ba902b7"}"#;
+        assert!(text.contains(span) && text.contains("a handler panicked"), "{text}");
+    }
+
     #[tokio::test]
     async fn a_panic_is_answered() {
-        let response = shield(Method::GET, "/".to_owned(), async { panic!("a bug") }).await;
+        let response = shield(Method::GET, "/".to_owned(), None, async { panic!("a bug") }).await;
         assert_eq!(response.status().as_u16(), 500);
         assert_eq!(response.headers()["content-type"], "application/problem+json");
     }

@@ -1,4 +1,4 @@
-//! Leases: complete, fail, release, extend; and many settles at once.
+//! Leases: complete, fail, release, extend, progress; and many settles at once.
 
 use super::app::App;
 use super::batch;
@@ -8,7 +8,7 @@ use super::reply;
 use super::segment::Segment;
 use axum::extract::State;
 use axum::response::Response;
-use duetime::wire::{self, Answer, Complete, Extend, Extended, Fail, Release, Settle, Settled};
+use duetime::wire::{self, Answer, Complete, Extend, Extended, Fail, Progress, Release, Settle, Settled};
 use duetime_core::Receipt;
 use duetime_core::engine::Outcome;
 
@@ -51,6 +51,16 @@ pub(super) async fn extend(
 ) -> Result<Response, Problem> {
     let lease_ms = body.object::<Extend>()?.lease.map(|span| span.0);
     let extension = reply::only(app.engine.extend(vec![(receipt, lease_ms)]).await)?;
+    Ok(reply::ok(&Extended::from(extension)))
+}
+
+pub(super) async fn progress(
+    State(app): State<App>,
+    Segment(receipt): Segment<Receipt>,
+    body: One,
+) -> Result<Response, Problem> {
+    let Progress { percent, note } = body.object::<Progress>()?;
+    let extension = app.engine.progress(receipt, percent, note.map(|note| note.0)).await?;
     Ok(reply::ok(&Extended::from(extension)))
 }
 

@@ -4,7 +4,7 @@ use super::app::App;
 use super::limits::{
     ACCEPT_PAUSE, BUFFER_BYTES_MAX, CONNECTIONS_MAX, HEAD_TIME_MAX, HEADERS_PARSED_MAX, STOP_TIME_MAX,
 };
-use super::{guard, routes};
+use super::{guard, routes, trace};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use hyper::body::Incoming;
@@ -48,7 +48,8 @@ pub(crate) async fn serve(listener: TcpListener, app: App, stop: CancellationTok
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let (app, routes) = (app.clone(), routes.clone());
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-            let handled = guard::shield(method, path, async move { handle(&app, &routes, request).await });
+            let trace = trace::of(request.headers());
+            let handled = guard::shield(method, path, trace, async move { handle(&app, &routes, request).await });
             handled.map(Ok::<_, Infallible>)
         });
         let connection = connections.watch(http.serve_connection(TokioIo::new(stream), service));

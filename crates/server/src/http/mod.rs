@@ -25,6 +25,7 @@ mod reply;
 mod routes;
 mod schedules;
 mod segment;
+mod trace;
 
 pub(crate) use app::App;
 pub(crate) use listen::serve;

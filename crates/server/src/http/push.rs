@@ -1,4 +1,4 @@
-//! `POST /v1/queues/{queue}/jobs`: push one job, or an array.
+//! `POST /v1/queues/{queue}/jobs`: push one job, or an array. Jobs that name no trace belong to that of the request.
 
 use super::app::App;
 use super::batch;
@@ -6,21 +6,29 @@ use super::body::Batch;
 use super::problem::Problem;
 use super::reply;
 use super::segment::{Queue, Segment};
+use super::trace;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, LOCATION};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use duetime::wire::{Answer, Push, Pushed};
-use duetime_core::Error;
 use duetime_core::engine::{self, PushOutcome};
+use duetime_core::{Error, NewJob};
 
 pub(super) async fn push(
     State(app): State<App>,
     Segment(Queue(queue)): Segment<Queue>,
+    headers: HeaderMap,
     body: Batch,
 ) -> Result<Response, Problem> {
+    let trace = trace::of(&headers);
+    let into_job = |job: Push<'_>| -> Result<NewJob, Error> {
+        let mut job = job.into_job(queue.clone())?;
+        job.trace = job.trace.or_else(|| trace.clone());
+        Ok(job)
+    };
     if body.text().trim_ascii_start().starts_with('[') {
-        let batch = batch::read(body.text(), |job: Push<'_>| job.into_job(queue.clone()))?;
+        let batch = batch::read(body.text(), into_job)?;
         drop(body);
         let (jobs, merge) = batch.split();
         let answers = app.engine.push(jobs).await?;
@@ -30,7 +38,7 @@ pub(super) async fn push(
         };
         return Ok(reply::ok(&merge.answers(answers.into_iter().map(answer))));
     }
-    let job = body.object::<Push<'_>>()?.into_job(queue)?;
+    let job = into_job(body.object::<Push<'_>>()?)?;
     drop(body);
     let pushed = reply::only(app.engine.push(vec![job]).await?)?;
     let status = match pushed.outcome {

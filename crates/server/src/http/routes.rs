@@ -24,6 +24,7 @@ pub(super) fn routes(app: App) -> Router {
         .route("/v1/leases/{receipt}/fail", post(leases::fail))
         .route("/v1/leases/{receipt}/release", post(leases::release))
         .route("/v1/leases/{receipt}/extend", post(leases::extend))
+        .route("/v1/leases/{receipt}/progress", post(leases::progress))
         .route("/v1/settle", post(leases::settle))
         .route("/v1/jobs", get(find::find))
         .route("/v1/jobs/cancel", post(bulk::cancel))

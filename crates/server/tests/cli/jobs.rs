@@ -29,6 +29,23 @@ fn a_job_is_pushed_listed_and_shown() {
 }
 
 #[test]
+fn a_job_is_pushed_with_a_trace_and_a_target() {
+    const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let place = Place::new();
+    let id = place.push(&["--trace", TRACE, "x"]);
+    assert_eq!(place.job(&id)["trace"], TRACE);
+    assert!(place.ok(&["get", &id]).contains(&format!("trace:        {TRACE}")));
+    for target in ["https://a.example/x", r#"{"queue": "mail"}"#] {
+        let ran = place.run(&["push", "--target", target, "x"]);
+        assert!(ran.code == 1 && ran.err.contains("has no target in its settings"), "{ran:?}");
+    }
+    for (target, why) in [("mail", "begins with https://"), (r#"{"list": 1}"#, "unknown field `list`")] {
+        let ran = place.run(&["push", "--target", target, "x"]);
+        assert!(ran.code == 2 && ran.err.contains(why), "{ran:?}");
+    }
+}
+
+#[test]
 fn standard_input_is_a_payload() {
     let place = Place::new();
     let ran = finish(place.command(&["push", "-", "--json"]), b"\xff\x00 bytes");

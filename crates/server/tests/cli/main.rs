@@ -7,6 +7,7 @@ mod ledger;
 mod lock;
 mod migrate;
 mod names;
+mod push_file;
 mod redis;
 mod schedules;
 mod server;

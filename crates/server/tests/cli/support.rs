@@ -40,7 +40,9 @@ impl Place {
     pub(crate) fn bare(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_duetime"));
         command.args(arguments).current_dir(self.folder.path());
-        for name in ["DUETIME_SERVER", "DUETIME_STORE", "DUETIME_LISTEN", "DUETIME_BROKER", "DUETIME_LEDGER"] {
+        for name in
+            ["DUETIME_SERVER", "DUETIME_STORE", "DUETIME_LISTEN", "DUETIME_BROKER", "DUETIME_LEDGER", "TRACEPARENT"]
+        {
             command.env_remove(name);
         }
         command

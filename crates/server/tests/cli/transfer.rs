@@ -59,6 +59,7 @@ impl Filler {
             lease_ms: Some(90_000),
             retry: Some(retry.clone()),
             expires_ms: Some(30 * DAY_MS),
+            trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
             ..later(3 * HOUR_MS)
         };
         self.push(rich.clone()).await;

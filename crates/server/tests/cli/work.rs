@@ -20,6 +20,23 @@ fn a_command_is_given_payload_and_environment() {
 }
 
 #[test]
+fn a_command_is_given_the_trace_of_its_job() {
+    const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let place = Place::new();
+    place.push(&["--trace", TRACE, "x"]);
+    place.push(&["x"]);
+    let mut command = place.command(&["work", "default", "--once", "--", "sh", "-c", "echo \"trace=$TRACEPARENT\""]);
+    command.env("TRACEPARENT", TRACE.replace("4bf9", "1111"));
+    let ran = finish(command, b"");
+    assert_eq!((ran.code, &*ran.out), (0, &*format!("trace={TRACE}\ntrace=\n")), "the worker's own is not the job's");
+    let mut command = place.command(&["push", "--json", "x"]);
+    command.env("TRACEPARENT", TRACE);
+    let ran = finish(command, b"");
+    let pushed: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(place.job(pushed["id"].as_str().unwrap())["trace"], TRACE);
+}
+
+#[test]
 fn exit_codes_decide() {
     let place = Place::new();
     let [ok, bad, again, killed] = ["ok", "bad", "again", "killed"].map(|kind| place.push(&["--kind", kind, "x"]));

@@ -73,6 +73,30 @@ fn extending_moves_the_end() {
 }
 
 #[test]
+fn progress_is_shown_and_extends_the_lease() {
+    let server = Server::start();
+    let id = server.push(&json!({"payload": 1, "lease": "10s"}));
+    let lease = server.reserve(1).remove(0);
+    let path = format!("/v1/leases/{}/progress", lease["receipt"].as_str().unwrap());
+    let told = server.post(&path, &json!({"percent": 40, "note": "half of it"})).ok();
+    assert!(told["lease_until"].as_str() >= lease["lease_until"].as_str());
+    assert_eq!((&told["receipt"], &told["cancel_requested"]), (&lease["receipt"], &json!(false)));
+    let progress = &server.job(&id)["progress"];
+    assert_eq!((&progress["percent"], &progress["note"]), (&json!(40), &json!("half of it")));
+    assert!(progress["at"].as_str() >= lease["started_at"].as_str());
+    for wrong in
+        [json!({}), json!({"percent": 101}), json!({"percent": -1}), json!({"percent": 1, "note": "n".repeat(1025)})]
+    {
+        server.post(&path, &wrong).problem(400, "invalid");
+    }
+    server.post(&path, &json!({"percent": 90})).ok();
+    server.call(&path.replace("progress", "complete")).ok();
+    let progress = server.job(&id)["progress"].clone();
+    assert_eq!((&progress["percent"], progress.get("note")), (&json!(90), None), "the last word stays");
+    server.post(&path, &json!({"percent": 99})).problem(409, "lease_lost");
+}
+
+#[test]
 fn a_stale_receipt_changes_nothing() {
     let server = Server::start();
     let id = server.push(&json!({"payload": 1}));

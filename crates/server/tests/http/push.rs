@@ -47,6 +47,27 @@ fn payloads_come_back_byte_for_byte() {
 }
 
 #[test]
+fn a_job_has_the_target_and_the_trace_that_it_is_pushed_with() {
+    const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let server = Server::start();
+    let other = TRACE.replace("4bf9", "1111");
+    let target = json!({"url": "https://a.example/one", "method": "PUT", "timeout": "5s", "final_statuses": [404]});
+    let job = json!({"payload": 1, "target": target});
+    let refused = server.post("/v1/queues/q/jobs", &job).problem(400, "invalid");
+    assert!(refused["detail"].as_str().unwrap().contains("has no target in its settings"), "{refused}");
+    server.put("/v1/queues/q", &json!({"target": {"url": "https://a.example/all"}})).ok();
+
+    let jobs = format!(r#"[{job}, {{"payload": 2, "trace": "{other}"}}]"#);
+    let pushed = server.send("POST", "/v1/queues/q/jobs", &[("traceparent", TRACE)], &jobs).ok();
+    let shown = server.job(pushed[0]["id"].as_str().unwrap());
+    assert_eq!((&shown["target"], &shown["trace"]), (&target, &json!(TRACE)), "that of the request");
+    assert_eq!(server.job(pushed[1]["id"].as_str().unwrap())["trace"], other, "its own");
+    let pushed = server.send("POST", "/v1/queues/q/jobs", &[("traceparent", "mine")], r#"{"payload": 1}"#).expect(201);
+    assert_eq!(server.job(pushed["id"].as_str().unwrap()).get("trace"), None);
+    server.post("/v1/queues/q/jobs", &json!({"payload": 1, "trace": "mine"})).problem(400, "invalid");
+}
+
+#[test]
 fn keys_differ_in_every_byte() {
     let server = Server::start();
     let keys = ["key", "Key", "key ", " key", "kéy"];

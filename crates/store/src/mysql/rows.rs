@@ -1,6 +1,8 @@
 //! Rows from MySQL or MariaDB, and what a row has for a statement's places.
 
-use crate::sql::{self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, json, list, number, signed, text};
+use crate::sql::{
+    self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, extras, json, list, number, progress, signed, text,
+};
 use duetime_core::ports::{Document, InboxRow, LeaseNote};
 use duetime_core::{Job, JobId, KeyUntil};
 use mysql_async::{Row, Value};
@@ -47,6 +49,8 @@ pub(super) fn insert(row: &Inserted<'_>) -> Result<Vec<Value>, Fault> {
         bytes(job.message.as_ref().map(|message| message.as_bytes())),
         bytes(job.result.as_deref()),
         bytes(Some(&job.payload)),
+        extras(job)?.into(),
+        progress(job)?.into(),
     ]);
     values.extend(filing(row));
     Ok(values)
@@ -93,6 +97,7 @@ pub(super) fn change(row: &Changed<'_>) -> Result<Vec<Value>, Fault> {
         list(&job.errors)?.into(),
         bytes(job.message.as_ref().map(|message| message.as_bytes())),
         bytes(job.result.as_deref()),
+        progress(job)?.into(),
     ]);
     values.extend(filing(row));
     Ok(values)
@@ -184,6 +189,8 @@ pub(super) fn job(mut row: Row) -> Result<Job, Fault> {
         message: taken(24),
         result: taken(25),
         payload: taken(26).unwrap_or_default(),
+        extras: taken(27),
+        progress: taken(28),
     };
     raw.job()
 }

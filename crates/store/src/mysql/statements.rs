@@ -8,7 +8,8 @@ macro_rules! columns {
     () => {
         "j.id, j.due_at, j.first_due_at, j.priority, j.attempt, j.crashes, j.version, j.epoch, j.created_at, \
          j.updated_at, j.started_at, j.finished_at, j.lease_until, j.lease_ms, j.expires_ms, j.state, j.key_until, \
-         j.cancel_asked, j.queue, j.kind, j.job_key, j.retry, j.tags, j.errors, j.message, j.result, j.payload"
+         j.cancel_asked, j.queue, j.kind, j.job_key, j.retry, j.tags, j.errors, j.message, j.result, j.payload, \
+         j.extras, j.progress"
     };
 }
 
@@ -49,8 +50,9 @@ const UNION: &str = " UNION ALL ";
 pub(super) const INSERT: Bulk = Bulk {
     text: "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, \
      created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, key_until, \
-     cancel_asked, queue, kind, job_key, retry, tags, errors, message, result, payload, bucket, live_key) VALUES {}",
-    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+     cancel_asked, queue, kind, job_key, retry, tags, errors, message, result, payload, extras, progress, \
+     bucket, live_key) VALUES {}",
+    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     between: ", ",
 };
 
@@ -62,7 +64,7 @@ pub(super) const INSERT_PLAIN: Bulk = Bulk {
     between: ", ",
 };
 
-macro_rules! progress {
+macro_rules! change {
     () => {
         "due_at = VALUES(due_at), first_due_at = VALUES(first_due_at), priority = VALUES(priority), \
          attempt = VALUES(attempt), crashes = VALUES(crashes), version = VALUES(version), epoch = VALUES(epoch), \
@@ -77,9 +79,9 @@ pub(super) const END: Bulk = Bulk {
         "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, updated_at, \
          started_at, finished_at, state, created_at, key_until, cancel_asked, queue, kind, payload) VALUES {} \
          ON DUPLICATE KEY UPDATE ",
-        progress!(),
-        ", lease_until = NULL, cancel_asked = 0, errors = NULL, message = NULL, result = NULL, bucket = NULL, \
-         live_key = NULL"
+        change!(),
+        ", lease_until = NULL, cancel_asked = 0, errors = NULL, message = NULL, result = NULL, progress = NULL, \
+         bucket = NULL, live_key = NULL"
     ),
     row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, '', '', '')",
     between: ", ",
@@ -89,13 +91,13 @@ pub(super) const END: Bulk = Bulk {
 pub(super) const CHANGE: Bulk = Bulk {
     text: concat!(
         "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, updated_at, \
-         started_at, finished_at, state, lease_until, cancel_asked, errors, message, result, bucket, live_key, created_at, \
-         key_until, queue, kind, payload) VALUES {} ON DUPLICATE KEY UPDATE ",
-        progress!(),
+         started_at, finished_at, state, lease_until, cancel_asked, errors, message, result, progress, bucket, live_key, \
+         created_at, key_until, queue, kind, payload) VALUES {} ON DUPLICATE KEY UPDATE ",
+        change!(),
         ", lease_until = VALUES(lease_until), cancel_asked = VALUES(cancel_asked), errors = VALUES(errors), \
-         message = VALUES(message), result = VALUES(result), bucket = VALUES(bucket), live_key = VALUES(live_key)"
+         message = VALUES(message), result = VALUES(result), progress = VALUES(progress), bucket = VALUES(bucket), live_key = VALUES(live_key)"
     ),
-    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '', '', '')",
+    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '', '', '')",
     between: ", ",
 };
 
@@ -104,7 +106,7 @@ pub(super) const REWRITE: &str = "UPDATE duetime_jobs SET tags = ?, payload = ? 
 pub(super) const LEASE: Bulk = Bulk {
     text: "UPDATE ({}) u STRAIGHT_JOIN duetime_jobs j ON j.id = u.id SET j.epoch = u.epoch, j.attempt = u.attempt, \
      j.lease_until = u.lease_until, j.started_at = u.started_at, j.updated_at = GREATEST(j.updated_at, u.started_at), \
-     j.live_key = IF(u.frees_key, NULL, j.live_key), j.version = u.version WHERE j.version < u.version AND j.state = 1",
+     j.progress = NULL, j.live_key = IF(u.frees_key, NULL, j.live_key), j.version = u.version WHERE j.version < u.version AND j.state = 1",
     row: "SELECT CAST(? AS SIGNED) AS id, CAST(? AS SIGNED) AS version, CAST(? AS SIGNED) AS epoch, \
      CAST(? AS SIGNED) AS attempt, CAST(? AS SIGNED) AS lease_until, CAST(? AS SIGNED) AS started_at, \
      CAST(? AS SIGNED) AS frees_key",

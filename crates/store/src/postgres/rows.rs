@@ -1,7 +1,9 @@
 //! Rows from PostgreSQL, and columns of many rows as arrays.
 
 use super::session::shared;
-use crate::sql::{self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, json, list, number, signed};
+use crate::sql::{
+    self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, extras, json, list, number, progress, signed,
+};
 use duetime_core::ports::{Document, InboxRow, LeaseNote};
 use duetime_core::{Job, JobId, KeyUntil};
 use std::sync::Arc;
@@ -63,6 +65,8 @@ pub(super) fn insert<'a>(arrays: &mut Arrays<'a>, rows: &[Inserted<'a>]) -> Resu
     arrays.add(jobs().map(|job| job.message.as_ref().map(|message| message.as_bytes())));
     arrays.add(jobs().map(|job| job.result.as_deref()));
     arrays.add(jobs().map(|job| &*job.payload));
+    arrays.add(jobs().map(extras).collect::<Result<Vec<_>, _>>()?.into_iter());
+    arrays.add(jobs().map(progress).collect::<Result<Vec<_>, _>>()?.into_iter());
     filing(arrays, rows);
     Ok(())
 }
@@ -82,7 +86,7 @@ pub(super) fn insert_plain<'a>(arrays: &mut Arrays<'a>, rows: &[Inserted<'a>]) {
 }
 
 /// What `END` and `CHANGE` write alike.
-fn progress(arrays: &mut Arrays<'_>, rows: &[Changed<'_>]) {
+fn outcome(arrays: &mut Arrays<'_>, rows: &[Changed<'_>]) {
     let jobs = || rows.iter().map(|row| row.job);
     let numbers: [fn(&Job) -> u64; 9] = [
         |job| job.id.get(),
@@ -104,13 +108,13 @@ fn progress(arrays: &mut Arrays<'_>, rows: &[Changed<'_>]) {
 
 /// The parameters of `END`.
 pub(super) fn end(arrays: &mut Arrays<'_>, rows: &[Changed<'_>]) {
-    progress(arrays, rows);
+    outcome(arrays, rows);
     arrays.add(rows.iter().map(|row| i16::from(row.job.stage.code())));
 }
 
 /// The parameters of `CHANGE`.
 pub(super) fn change<'a>(arrays: &mut Arrays<'a>, rows: &[Changed<'a>]) -> Result<(), Fault> {
-    progress(arrays, rows);
+    outcome(arrays, rows);
     let jobs = || rows.iter().map(|row| row.job);
     arrays.add(jobs().map(|job| job.lease_until.map(signed)));
     arrays.add(jobs().map(|job| i16::from(job.stage.code())));
@@ -118,6 +122,7 @@ pub(super) fn change<'a>(arrays: &mut Arrays<'a>, rows: &[Changed<'a>]) -> Resul
     errors(arrays, rows)?;
     arrays.add(jobs().map(|job| job.message.as_ref().map(|message| message.as_bytes())));
     arrays.add(jobs().map(|job| job.result.as_deref()));
+    arrays.add(jobs().map(progress).collect::<Result<Vec<_>, _>>()?.into_iter());
     filing(arrays, rows);
     Ok(())
 }
@@ -188,6 +193,8 @@ pub(super) fn job(row: &Row) -> Result<Job, Fault> {
         message: bytes(24)?,
         result: bytes(25)?,
         payload: bytes(26)?.unwrap_or_default(),
+        extras: text(27)?,
+        progress: text(28)?,
     };
     raw.job()
 }

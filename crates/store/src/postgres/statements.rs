@@ -5,7 +5,8 @@ macro_rules! columns {
     () => {
         "j.id, j.due_at, j.first_due_at, j.priority, j.attempt, j.crashes, j.version, j.epoch, j.created_at, \
          j.updated_at, j.started_at, j.finished_at, j.lease_until, j.lease_ms, j.expires_ms, j.state, j.key_until, \
-         j.cancel_asked, j.queue, j.kind, j.job_key, j.retry, j.tags, j.errors, j.message, j.result, j.payload"
+         j.cancel_asked, j.queue, j.kind, j.job_key, j.retry, j.tags, j.errors, j.message, j.result, j.payload, \
+         j.extras, j.progress"
     };
 }
 
@@ -18,12 +19,13 @@ macro_rules! hit {
 
 pub(super) const INSERT: &str = "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, \
      version, epoch, created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, \
-     key_until, cancel_asked, queue, kind, job_key, retry, tags, errors, message, result, payload, bucket, live_key) \
+     key_until, cancel_asked, queue, kind, job_key, retry, tags, errors, message, result, payload, extras, progress, bucket, \
+     live_key) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
      $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \
      $14::bigint[], $15::bigint[], $16::smallint[], $17::smallint[], $18::boolean[], $19::text[], $20::bytea[], \
-     $21::bytea[], $22::text[], $23::text[], $24::text[], $25::bytea[], $26::bytea[], $27::bytea[], $28::bigint[], \
-     $29::bytea[]) ON CONFLICT DO NOTHING";
+     $21::bytea[], $22::text[], $23::text[], $24::text[], $25::bytea[], $26::bytea[], $27::bytea[], $28::text[], \
+     $29::text[], $30::bigint[], $31::bytea[]) ON CONFLICT DO NOTHING";
 
 /// Of rows that are [plain](crate::sql::Inserted::is_plain).
 pub(super) const INSERT_PLAIN: &str = "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, \
@@ -36,7 +38,7 @@ pub(super) const INSERT_PLAIN: &str = "INSERT INTO duetime_jobs (id, due_at, fir
 pub(super) const END: &str = "UPDATE duetime_jobs j SET due_at = u.due_at, first_due_at = u.first_due_at, \
      priority = u.priority, attempt = u.attempt, crashes = u.crashes, version = u.version, epoch = u.epoch, \
      updated_at = u.updated_at, started_at = u.started_at, finished_at = u.finished_at, lease_until = NULL, \
-     state = u.state, cancel_asked = false, errors = NULL, message = NULL, result = NULL, bucket = 0, live_key = NULL \
+     state = u.state, cancel_asked = false, errors = NULL, message = NULL, result = NULL, progress = NULL, bucket = 0, live_key = NULL \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
      $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::smallint[]) AS u (id, due_at, first_due_at, \
      priority, attempt, crashes, version, epoch, updated_at, started_at, finished_at, state) WHERE j.id = u.id";
@@ -45,19 +47,19 @@ pub(super) const CHANGE: &str = "UPDATE duetime_jobs j SET due_at = u.due_at, fi
      priority = u.priority, attempt = u.attempt, crashes = u.crashes, version = u.version, epoch = u.epoch, \
      updated_at = u.updated_at, started_at = u.started_at, finished_at = u.finished_at, \
      lease_until = u.lease_until, state = u.state, cancel_asked = u.cancel_asked, errors = u.errors, \
-     message = u.message, result = u.result, bucket = u.bucket, live_key = u.live_key \
+     message = u.message, result = u.result, progress = u.progress, bucket = u.bucket, live_key = u.live_key \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
      $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::smallint[], $14::boolean[], \
-     $15::text[], $16::bytea[], $17::bytea[], $18::bigint[], $19::bytea[]) AS u (id, due_at, first_due_at, priority, \
+     $15::text[], $16::bytea[], $17::bytea[], $18::text[], $19::bigint[], $20::bytea[]) AS u (id, due_at, first_due_at, priority, \
      attempt, crashes, version, epoch, updated_at, started_at, finished_at, lease_until, state, cancel_asked, errors, \
-     message, result, bucket, live_key) WHERE j.id = u.id";
+     message, result, progress, bucket, live_key) WHERE j.id = u.id";
 
 pub(super) const REWRITE: &str = "UPDATE duetime_jobs j SET tags = u.tags, payload = u.payload \
      FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS u (id, tags, payload) WHERE j.id = u.id";
 
 pub(super) const LEASE: &str = "UPDATE duetime_jobs j SET version = u.version, epoch = u.epoch, attempt = u.attempt, \
      lease_until = u.lease_until, started_at = u.started_at, updated_at = greatest(j.updated_at, u.started_at), \
-     live_key = CASE WHEN u.frees_key THEN NULL ELSE j.live_key END \
+     progress = NULL, live_key = CASE WHEN u.frees_key THEN NULL ELSE j.live_key END \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::boolean[]) \
      AS u (id, version, epoch, attempt, lease_until, started_at, frees_key) \
      WHERE j.id = u.id AND j.version < u.version AND j.state = 1";

@@ -4,8 +4,8 @@ use super::jobs::bytes;
 use super::{Parts, Redis, scripts};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Broker, Counts, Edit, Edited, Expired, Extended, Limits, Listing, Note, Outcomes, Put, Reserve, Reserved, Settled,
-    Tally, Wake, Window,
+    Broker, Counts, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Outcomes, Put, Reserve, Reserved,
+    Settled, Tally, Wake, Window,
 };
 use duetime_core::rules::Decision;
 use duetime_core::{Error, Job, JobId, Millis, Receipt, State};
@@ -54,7 +54,7 @@ impl Broker for Redis {
         self.reserve_jobs(reserve).await
     }
 
-    async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Vec<Extended>, Error> {
+    async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {
         self.extend_leases(leases).await
     }
 

@@ -9,11 +9,13 @@ use duetime_core::job::{AttemptError, KeyUntil};
 use duetime_core::limits::PRIORITY_DEFAULT;
 use duetime_core::name::KIND_DEFAULT;
 use duetime_core::retry::Retry;
-use duetime_core::{Error, Job, JobId, Stage};
+use duetime_core::{Error, Extras, Job, JobId, Progress, Stage};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 const CANCEL_ASKED: u16 = 1;
 const HOLDS_KEY: u16 = 2;
+const HAS_PROGRESS: u16 = 4;
 const REWRITTEN: u16 = 8;
 const REMOVED: u16 = 16;
 const TAGGED: u16 = 32;
@@ -28,6 +30,7 @@ const HAS_PRIORITY: u16 = 2_048;
 const HAS_KEY: u16 = 4_096;
 const CREATED_DIFFERS: u16 = 8_192;
 const FIRST_DUE_DIFFERS: u16 = 16_384;
+/// A retry rule as JSON; or, where there are extras, an array of the rule (or null) and them.
 const HAS_RETRY: u16 = 32_768;
 
 /// The message of a taken job.
@@ -66,6 +69,7 @@ impl Record {
             && job.message.is_none()
             && job.errors.is_empty()
             && job.result.is_none()
+            && job.progress.is_none()
             && !(job.cancel_asked || self.rewritten || self.removed)
     }
 
@@ -89,6 +93,7 @@ impl Record {
         let flag = |set: bool, flag: u16| if set { flag } else { 0 };
         flag(job.cancel_asked, CANCEL_ASKED)
             | flag(job.live_key().is_some() && !self.removed, HOLDS_KEY)
+            | flag(job.progress.is_some(), HAS_PROGRESS)
             | flag(self.rewritten, REWRITTEN)
             | flag(self.removed, REMOVED)
             | flag(!job.tags.is_empty(), TAGGED)
@@ -100,6 +105,7 @@ impl Record {
     /// What seldom changes: what has its usual value takes no room.
     pub(super) fn body(&self) -> Vec<u8> {
         let job = &self.job;
+        let extras = Extras::of(job);
         let flag = |set: bool, flag: u16| if set { flag } else { 0 };
         let flags = (self.flags() & (HOLDS_KEY | TAGGED | EXPIRES | UNTIL_STARTED))
             | flag(job.lease_ms.is_some(), HAS_LEASE)
@@ -107,7 +113,7 @@ impl Record {
             | flag(job.key.is_some(), HAS_KEY)
             | flag(job.created_at != job.version, CREATED_DIFFERS)
             | flag(job.first_due_at != job.due_at, FIRST_DUE_DIFFERS)
-            | flag(job.retry.is_some(), HAS_RETRY);
+            | flag(job.retry.is_some() || extras.is_some(), HAS_RETRY);
         let mut body = Writer::with_capacity(job.payload.len() + 64);
         body.instant(job.version);
         body.instant(job.due_at);
@@ -130,8 +136,10 @@ impl Record {
             body.instant(job.first_due_at);
         }
         job.expires_ms.iter().for_each(|&ms| body.instant(ms));
-        if let Some(retry) = &job.retry {
-            body.long(&serde_json::to_vec(retry).expect("a rule has only string keys"));
+        match (&job.retry, &extras) {
+            (None, None) => {}
+            (Some(retry), None) => body.long(&json(retry)),
+            (retry, Some(extras)) => body.long(&json(&(retry, extras))),
         }
         body.rest(&job.payload)
     }
@@ -168,7 +176,15 @@ impl Record {
             meta.u8(u8::from(error.crashed));
             meta.long(error.message.as_bytes());
         }
-        meta.rest(&[])
+        // Last, and its length behind it: so scripts can take it away, or put another there.
+        match &job.progress {
+            Some(progress) => {
+                let progress = json(progress);
+                let length = u16::try_from(progress.len()).expect("notes are limited to 1 KiB");
+                meta.rest(&[&progress[..], &length.to_be_bytes()].concat())
+            }
+            None => meta.rest(&[]),
+        }
     }
 }
 
@@ -202,8 +218,8 @@ impl Decoder {
         let created_at = if says(CREATED_DIFFERS) { body.instant()? } else { version };
         let first_due_at = if says(FIRST_DUE_DIFFERS) { body.instant()? } else { due_at };
         let expires_ms = if says(EXPIRES) { Some(body.instant()?) } else { None };
-        let retry: Option<Retry> =
-            if says(HAS_RETRY) { Some(serde_json::from_slice(body.long()?).ok()?) } else { None };
+        let rare = if says(HAS_RETRY) { serde_json::from_slice(body.long()?).ok()? } else { Rare::default() };
+        let (retry, Extras { target, trace }) = rare.parts();
         let tags = tags?;
         let mut record = Record::new(Job {
             id,
@@ -216,15 +232,18 @@ impl Decoder {
             priority,
             attempt: 0,
             crashes: 0,
-            retry: retry.map(Arc::new),
+            retry,
             lease_ms,
             expires_ms,
             key,
             key_until: if says(UNTIL_STARTED) { KeyUntil::Started } else { KeyUntil::Finished },
             tags: if tags.is_empty() { Arc::default() } else { Arc::from(tags) },
+            target,
+            trace,
             message: None,
             errors: Vec::new(),
             result: None,
+            progress: None,
             version,
             epoch: 0,
             lease_until: None,
@@ -235,15 +254,48 @@ impl Decoder {
             finished_at: None,
         });
         if !meta.is_empty() {
-            read_meta(&mut record, &mut Reader::new(meta))?;
+            read_meta(&mut record, meta)?;
         }
         record.job.result = result.split_first().map(|(_, result)| Arc::from(result));
         Some(record)
     }
 }
 
-fn read_meta(record: &mut Record, meta: &mut Reader<'_>) -> Option<()> {
+/// What [`HAS_RETRY`] announces.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Rare {
+    WithExtras(Option<Retry>, Extras),
+    Retry(Option<Retry>),
+}
+
+impl Default for Rare {
+    fn default() -> Self {
+        Self::Retry(None)
+    }
+}
+
+impl Rare {
+    fn parts(self) -> (Option<Arc<Retry>>, Extras) {
+        match self {
+            Self::WithExtras(retry, extras) => (retry.map(Arc::new), extras),
+            Self::Retry(retry) => (retry.map(Arc::new), Extras::default()),
+        }
+    }
+}
+
+/// As it is kept for a script to put it at the end of a meta.
+pub(super) fn progress(progress: &Progress) -> Vec<u8> {
+    json(progress)
+}
+
+fn json<T: Serialize>(value: &T) -> Vec<u8> {
+    serde_json::to_vec(value).expect("it has only string keys")
+}
+
+fn read_meta(record: &mut Record, meta: &[u8]) -> Option<()> {
     let job = &mut record.job;
+    let meta = &mut Reader::new(meta);
     let some = |at: u64| Some(at).filter(|&at| at > 0);
     (job.version, job.epoch) = (meta.instant()?, meta.instant()?);
     (job.lease_until, job.started_at) = (some(meta.instant()?), some(meta.instant()?));
@@ -255,6 +307,12 @@ fn read_meta(record: &mut Record, meta: &mut Reader<'_>) -> Option<()> {
     job.cancel_asked = flags & CANCEL_ASKED != 0;
     record.rewritten = flags & REWRITTEN != 0;
     record.removed = flags & REMOVED != 0;
+    if flags & HAS_PROGRESS != 0 {
+        let (rest, length) = meta.rest().split_last_chunk::<2>()?;
+        let start = rest.len().checked_sub(usize::from(u16::from_be_bytes(*length)))?;
+        job.progress = Some(serde_json::from_slice(&rest[start..]).ok()?);
+        *meta = Reader::new(&rest[..start]);
+    }
     // They stand in the body, too.
     meta.short()?;
     meta.short()?;

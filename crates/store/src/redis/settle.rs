@@ -1,10 +1,10 @@
 //! Leases: extended, settled, run out.
 
 use super::change::{Came, Step};
-use super::codec::Record;
+use super::codec::{self, Record};
 use super::jobs::{bytes, groups, place};
 use super::{Parts, scripts};
-use duetime_core::ports::{Expired, Extended, Note, Run, Settled};
+use duetime_core::ports::{Expired, Extend, Extended, Note, Run, Settled};
 use duetime_core::rules::{self, Decision, Finish};
 use duetime_core::{Error, JobId, Receipt, Stage, State};
 use std::sync::Arc;
@@ -133,15 +133,16 @@ impl Parts {
         Ok(stage.filter(|stage| *stage == finish.stage).and_then(Stage::end_state))
     }
 
-    pub(super) async fn extend_leases(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Vec<Extended>, Error> {
+    pub(super) async fn extend_leases(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {
         let mut extended = vec![Extended::Lost; leases.len()];
-        for (partition, chosen) in groups(leases.iter().map(|(receipt, _)| place(self, receipt.id))) {
+        for (partition, chosen) in groups(leases.iter().map(|lease| place(self, lease.receipt.id))) {
             let arguments = |text: &mut super::Text| {
                 for &i in &chosen {
-                    let (receipt, lease_ms) = leases[i];
+                    let Extend { receipt, lease_ms, progress } = &leases[i];
                     text.push(&bytes(receipt.id));
                     text.number(receipt.epoch);
                     text.number(lease_ms.unwrap_or(0));
+                    text.push(&progress.as_deref().map(codec::progress).unwrap_or_default());
                 }
             };
             let mut answers = self.run(partition, &scripts::EXTEND, &[], arguments).await?.list()?;

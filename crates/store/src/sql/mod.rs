@@ -31,7 +31,9 @@ mod writer;
 pub(crate) use fault::Fault;
 pub(crate) use ledger::ports;
 pub use options::Options;
-pub(crate) use row::{Changed, Head, Hit, Inserted, RawJob, id, json, list, number, signed, stage, text};
+pub(crate) use row::{
+    Changed, Head, Hit, Inserted, RawJob, extras, id, json, list, number, progress, signed, stage, text,
+};
 pub use schema::Schema;
 pub(crate) use schema::{denied, script};
 pub(crate) use session::{Database, Held, Key, Session, Stream};

@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use duetime_core::ports::bucket;
-use duetime_core::{AttemptError, Error, Job, JobId, KeyUntil, Millis, Stage};
+use duetime_core::{AttemptError, Error, Extras, Job, JobId, KeyUntil, Millis, Stage};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ impl<'a> Inserted<'a> {
         let is_new = (job.created_at, job.updated_at, job.first_due_at) == (job.version, job.version, job.due_at);
         let has_times = [job.started_at, job.finished_at, job.lease_until, job.lease_ms, job.expires_ms] != [None; 5];
         let is_bare = job.key.is_none() && job.tags.is_empty() && job.retry.is_none() && self.is_silent();
-        is_fresh && is_new && !has_times && is_bare && job.key_until == KeyUntil::Finished
+        let is_common = job.target.is_none() && job.trace.is_none();
+        is_fresh && is_new && !has_times && is_bare && is_common && job.key_until == KeyUntil::Finished
     }
 
     /// Whether it has ended as most jobs do: fewer columns say it all.
@@ -43,7 +44,8 @@ impl<'a> Inserted<'a> {
 
     /// Whether nothing was said of it.
     fn is_silent(&self) -> bool {
-        self.job.message.is_none() && self.job.errors.is_empty() && self.job.result.is_none()
+        let job = self.job;
+        job.message.is_none() && job.errors.is_empty() && job.result.is_none() && job.progress.is_none()
     }
 }
 
@@ -95,6 +97,8 @@ pub(crate) struct RawJob {
     pub(crate) errors: Option<Vec<u8>>,
     pub(crate) result: Option<Vec<u8>>,
     pub(crate) payload: Vec<u8>,
+    pub(crate) extras: Option<Vec<u8>>,
+    pub(crate) progress: Option<Vec<u8>>,
 }
 
 impl RawJob {
@@ -104,6 +108,7 @@ impl RawJob {
             self.numbers.map(number);
         let [started_at, finished_at, lease_until, lease_ms, expires_ms] =
             self.options.map(|option| option.map(number).transpose());
+        let Extras { target, trace } = parsed(self.extras.as_deref())?.unwrap_or_default();
         let small = |number: u64| u32::try_from(number).map_err(|_| Fault::damaged("a small number", number));
         Ok(Job {
             id: id(self.id)?,
@@ -126,9 +131,12 @@ impl RawJob {
                 other => return Err(Fault::damaged("key_until", other)),
             },
             tags: parsed(self.tags.as_deref())?.unwrap_or_default(),
+            target,
+            trace,
             message: self.message.as_deref().map(text).transpose()?,
             errors: parsed::<Vec<AttemptError>>(self.errors.as_deref())?.unwrap_or_default(),
             result: self.result.map(Arc::from),
+            progress: parsed(self.progress.as_deref())?.map(Arc::new),
             version: version?,
             epoch: epoch?,
             lease_until: lease_until?,
@@ -195,6 +203,16 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<String, Fault> {
 /// JSON, or NULL for an empty list.
 pub(crate) fn list<T: Serialize>(items: &[T]) -> Result<Option<String>, Fault> {
     if items.is_empty() { Ok(None) } else { json(&items).map(Some) }
+}
+
+/// A job's extras as they are stored.
+pub(crate) fn extras(job: &Job) -> Result<Option<String>, Fault> {
+    Extras::of(job).as_ref().map(json).transpose()
+}
+
+/// How far a job has come, as it is stored.
+pub(crate) fn progress(job: &Job) -> Result<Option<String>, Fault> {
+    job.progress.as_ref().map(json).transpose()
 }
 
 fn parsed<T: DeserializeOwned>(json: Option<&[u8]>) -> Result<Option<T>, Fault> {

@@ -13,23 +13,25 @@ use std::sync::Arc;
 /// touched.
 const END: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, attempt = ?6, \
      crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, cancel_asked = ?12, \
-     message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18 \
+     message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
+     progress = ?19 \
      WHERE id = ?1 AND version < ?2 AND state = 1";
 /// A pending job waits again.
 const AGAIN: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
      attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
-     cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, bucket = ?19 \
+     cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, progress = ?19, \
+     bucket = ?20 \
      WHERE id = ?1 AND version < ?2 AND state = 1";
 /// Any other change.
 const CHANGE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
      attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
      cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
-     bucket = ?19 WHERE id = ?1";
+     progress = ?19, bucket = ?20 WHERE id = ?1";
 /// Any other change, with payload and tags.
 const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
      attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
      cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
-     bucket = ?19, tags = ?20, payload = ?21 WHERE id = ?1";
+     progress = ?19, bucket = ?20, tags = ?21, payload = ?22 WHERE id = ?1";
 
 /// Records what became of jobs.
 pub(super) fn note(transaction: &mut Transaction<'_>, notes: &[Note], frontier: Millis) -> Result<(), Fault> {
@@ -134,8 +136,8 @@ pub(super) fn rewrite(
     let live_key = free_key(connection, job)?;
     let mut statement = connection.prepare_cached(REWRITE)?;
     bind(&mut statement, job, live_key, Some(frontier))?;
-    statement.raw_bind_parameter(20, list(&job.tags)?)?;
-    statement.raw_bind_parameter(21, &*job.payload)?;
+    statement.raw_bind_parameter(21, list(&job.tags)?)?;
+    statement.raw_bind_parameter(22, &*job.payload)?;
     statement.raw_execute()?;
     if *stored.tags != *job.tags {
         untag(connection, job.id, &stored.tags)?;
@@ -178,8 +180,9 @@ fn bind(
     statement.raw_bind_parameter(16, live_key.map(|key| &**key))?;
     statement.raw_bind_parameter(17, job.stage.code())?;
     statement.raw_bind_parameter(18, job.finished_at)?;
+    statement.raw_bind_parameter(19, row::progress(job)?)?;
     if let Some(frontier) = frontier {
-        statement.raw_bind_parameter(19, bucket(job.due_at, frontier))?;
+        statement.raw_bind_parameter(20, bucket(job.due_at, frontier))?;
     }
     Ok(())
 }

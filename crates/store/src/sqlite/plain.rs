@@ -90,9 +90,12 @@ fn is_plain(job: &Job) -> bool {
         key,
         key_until,
         tags,
+        target,
+        trace,
         message,
         errors,
         result,
+        progress,
         version: _,
         epoch,
         lease_until,
@@ -112,6 +115,9 @@ fn is_plain(job: &Job) -> bool {
         && retry.is_none()
         && message.is_none()
         && result.is_none()
+        && target.is_none()
+        && trace.is_none()
+        && progress.is_none()
         && [lease_until, started_at, finished_at].iter().all(|instant| instant.is_none())
 }
 

@@ -6,7 +6,7 @@ use duetime_core::Error;
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The migrations; the first is number 1.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
 
 /// Marks a file as ours (`application_id`): "Duet".
 const APPLICATION_ID: i32 = 0x4475_6574;
@@ -72,6 +72,25 @@ mod tests {
         let error = migrate(&mut connection, "it").unwrap_err();
         assert_eq!(error.code(), "store_unusable");
         assert_eq!(number::<i32>(&connection, "SELECT count(*) FROM sqlite_schema").unwrap(), 1);
+    }
+
+    #[test]
+    fn an_older_file_keeps_its_jobs() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(MIGRATIONS[0]).unwrap();
+        connection
+            .execute_batch(&format!("PRAGMA user_version = 1; PRAGMA application_id = {APPLICATION_ID}"))
+            .unwrap();
+        let insert = "INSERT INTO duetime_jobs (id, queue, kind, due_at, first_due_at, priority, version, created_at, \
+                      updated_at, payload) VALUES (1, 'q', 'k', 5, 5, 0, 1, 1, 1, x'ff')";
+        connection.execute_batch(insert).unwrap();
+        migrate(&mut connection, "it").unwrap();
+        assert_eq!(check(&connection, "it").unwrap(), MIGRATIONS.len());
+        let job = super::super::read::one(&connection, duetime_core::JobId::new(1).unwrap()).unwrap().unwrap();
+        assert_eq!(
+            (job.due_at, &*job.payload, job.target, job.trace, job.progress),
+            (5, &[0xff][..], None, None, None)
+        );
     }
 
     #[test]

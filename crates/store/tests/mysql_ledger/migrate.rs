@@ -35,6 +35,20 @@ async fn who_may_not_migrate_is_told_to() {
     MySql::connect(&url, careful).await.unwrap();
 }
 
+/// Where it was cut off before it was recorded.
+#[tokio::test]
+async fn a_migration_can_be_run_again() {
+    let url = database().await;
+    MySql::migrate(&url).await.unwrap();
+    let mut client = client(&url).await;
+    for found in 0..=KNOWN {
+        client.query_drop(format!("REPLACE INTO duetime_meta (name, value) VALUES ('schema', {found})")).await.unwrap();
+        assert_eq!(MySql::migrate(&url).await.unwrap(), Schema { found, known: KNOWN });
+    }
+    let store = MySql::connect(&url, OPTIONS).await.unwrap();
+    store.record(vec![job(1)], FRONTIER).await.unwrap();
+}
+
 #[tokio::test]
 async fn newer_tables_are_refused_and_left_alone() {
     let url = database().await;

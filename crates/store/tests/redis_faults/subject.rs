@@ -1,6 +1,6 @@
 //! A queue in the Redis under test, as an engine uses it.
 
-use duetime_core::ports::{Broker, Extended, Ledger, Recorded};
+use duetime_core::ports::{Broker, Extend, Extended, Ledger, Recorded};
 use duetime_core::rules::Decision;
 use duetime_core::testing::fixtures::{QUEUE, id, reserve};
 use duetime_core::{Due, Error, Job, NewJob, Receipt, State};
@@ -56,7 +56,7 @@ impl Subject {
     }
 
     pub(crate) async fn extend(&self, receipt: Receipt) -> Result<Extended, Error> {
-        Ok(self.redis.extend(vec![(receipt, None)]).await?[0])
+        Ok(self.redis.extend(vec![Extend::new(receipt, None)]).await?[0])
     }
 
     /// How many jobs wait, run and have succeeded, by the counters.

@@ -2,10 +2,12 @@
 
 use super::Subject;
 use crate::id::Receipt;
-use crate::job::{Job, State};
+use crate::job::{AttemptError, Job, State};
 use crate::limits::LEASE_MS_DEFAULT;
 use crate::ports::{Extended, Put, Reserve};
-use crate::testing::fixtures::{QUEUE, T0, again, due, id, job, reserve, success};
+use crate::progress::Progress;
+use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, reserve, success};
+use std::sync::Arc;
 
 /// While it lives nobody else gets the job.
 pub async fn a_lease_has_one_holder(s: Subject) {
@@ -118,6 +120,55 @@ pub async fn an_extension_takes_the_first_length_again(s: Subject) {
             "{extended:?}"
         );
     }
+}
+
+fn told(percent: u8, note: Option<&str>) -> Arc<Progress> {
+    Arc::new(Progress { percent, note: note.map(Arc::from), at: T0 })
+}
+
+/// Whatever else is done to it, and whatever was said of its earlier attempts; it is noted with what becomes of the job.
+pub async fn what_is_said_of_a_job_stays_until_its_next_lease(s: Subject) {
+    let error = AttemptError { attempt: 1, at: T0 - 5, message: "no".into(), crashed: false };
+    let failed = Job { attempt: 1, epoch: T0 - 9, message: Some("no".into()), errors: vec![error], ..job(1) };
+    s.hold(std::slice::from_ref(&failed)).await;
+    let first = s.one().await;
+    for progress in [told(40, Some("Größe \0\"")), told(0, None), told(100, Some(&"ä".repeat(512)))] {
+        assert!(matches!(s.progress(first.receipt(), &progress).await, Extended::Until { .. }));
+        s.extend(first.receipt(), None).await;
+        let seen = s.get(id(1)).await.unwrap();
+        assert_eq!((seen.progress, &seen.errors, &seen.message), (Some(progress), &failed.errors, &failed.message));
+    }
+    let last = Some(told(100, Some(&"ä".repeat(512))));
+    let settled = s.settled(first.receipt(), again(&first, T0)).await;
+    assert_eq!((settled.notes.len(), &settled.notes[0].job().progress), (1, &last));
+    assert_eq!(s.get(id(1)).await.unwrap().progress, last, "it waits");
+
+    let second = s.one().await;
+    assert_eq!((second.progress.as_ref(), &second.errors), (None, &failed.errors));
+    assert_eq!(s.get(id(1)).await, Some(second.clone()));
+    assert_eq!(s.progress(first.receipt(), &told(1, None)).await, Extended::Lost);
+    assert_eq!(s.get(id(1)).await, Some(second.clone()), "that changed nothing");
+    s.progress(second.receipt(), &told(50, Some("half"))).await;
+    s.edit(id(1), cancel()).await;
+    assert_eq!(s.get(id(1)).await.unwrap().progress, Some(told(50, Some("half"))), "asked to stop");
+    let settled = s.settled(second.receipt(), success()).await;
+    let ended = settled.notes[0].job();
+    assert_eq!((&ended.progress, &ended.errors), (&Some(told(50, Some("half"))), &failed.errors));
+}
+
+/// By the length that it began with; and also of a job of which nothing else is said.
+pub async fn what_is_said_of_a_job_extends_its_lease(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let receipt = s.leases(Reserve { lease_ms: Some(7_000), ..reserve(QUEUE, 1) }).await[0].job.receipt();
+    s.pass(5_000);
+    let Extended::Until { lease_until, version, .. } = s.progress(receipt, &told(7, None)).await else {
+        panic!("the lease lives");
+    };
+    assert_eq!(lease_until, s.now() + 7_000);
+    let seen = s.get(id(1)).await.unwrap();
+    assert_eq!((seen.version, seen.lease_until, seen.progress), (version, Some(lease_until), Some(told(7, None))));
+    let settled = s.settled(receipt, success()).await;
+    assert_eq!(settled.notes[0].job().progress, Some(told(7, None)));
 }
 
 /// When it was settled, when it is an earlier one, and when nobody knows the job.

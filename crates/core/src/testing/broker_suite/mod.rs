@@ -25,7 +25,10 @@ use super::fixtures::{QUEUE, edit, reserve};
 use crate::clock::{Clock, Millis};
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, State};
-use crate::ports::{Broker, Change, Edited, Extended, Lease, Limits, Note, Outcomes, Put, Reserve, Reserved, Settled};
+use crate::ports::{
+    Broker, Change, Edited, Extend, Extended, Lease, Limits, Note, Outcomes, Put, Reserve, Reserved, Settled,
+};
+use crate::progress::Progress;
 use crate::rules::Decision;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -108,7 +111,13 @@ impl Subject {
     }
 
     async fn extend(&self, receipt: Receipt, lease_ms: Option<u64>) -> Extended {
-        self.broker.extend(vec![(receipt, lease_ms)]).await.expect("extend")[0]
+        self.broker.extend(vec![Extend::new(receipt, lease_ms)]).await.expect("extend")[0]
+    }
+
+    /// Says how far a job has come.
+    async fn progress(&self, receipt: Receipt, progress: &Arc<Progress>) -> Extended {
+        let extend = Extend { progress: Some(progress.clone()), ..Extend::new(receipt, None) };
+        self.broker.extend(vec![extend]).await.expect("extend")[0]
     }
 
     async fn edit(&self, id: JobId, change: Change) -> Edited {
@@ -194,7 +203,8 @@ macro_rules! broker_suite {
             leases {
                 a_lease_has_one_holder the_nearest_length_wins numbers_grow_with_each_lease
                 numbers_grow_over_a_lost_memory a_restored_lease_has_the_time_left an_extension_moves_the_end
-                an_extension_takes_the_first_length_again an_extended_lease_can_be_lost a_lease_ends_once_its_time_is_over
+                an_extension_takes_the_first_length_again an_extended_lease_can_be_lost
+                what_is_said_of_a_job_stays_until_its_next_lease what_is_said_of_a_job_extends_its_lease a_lease_ends_once_its_time_is_over
                 an_unsettled_end_is_told_again expired_is_bounded a_job_not_started_in_time_is_not_handed_out
             }
             limits {

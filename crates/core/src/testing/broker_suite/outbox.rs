@@ -3,7 +3,7 @@
 use super::Subject;
 use crate::clock::Millis;
 use crate::job::{Job, State};
-use crate::ports::{Change, Edit, Note, Outcomes, Put, Update};
+use crate::ports::{Change, Edit, Extend, Note, Outcomes, Put, Update};
 use crate::testing::fixtures::{T0, again, cancel, due, id, job, success};
 
 fn priority(priority: u32) -> Change {
@@ -43,13 +43,13 @@ pub async fn a_lease_joins_the_note_of_its_job(s: Subject) {
     s.hold(&[job(1)]).await;
     s.edit(id(1), Change::Update(Update { payload: Some((*b"new").into()), ..Update::default() })).await;
     let running = s.one().await;
-    let extended = s.broker.extend(vec![(running.receipt(), None)]).await.unwrap();
+    let extended = s.broker.extend(vec![Extend::new(running.receipt(), None)]).await.unwrap();
     let notes = s.outcomes().await;
     let [Note::Rewritten(noted)] = &notes[..] else { panic!("{notes:?}") };
     assert_eq!((noted.lease_until, noted.epoch), (running.lease_until, running.epoch));
     assert!(matches!(extended[0], crate::ports::Extended::Until { version, .. } if version == noted.version));
     s.forget(id(1), noted.version).await;
-    s.broker.extend(vec![(running.receipt(), None)]).await.unwrap();
+    s.broker.extend(vec![Extend::new(running.receipt(), None)]).await.unwrap();
     assert!(s.outcomes().await.is_empty(), "a lease alone leaves no note");
 }
 

@@ -21,7 +21,9 @@ async fn counted(s: &Subject, queue: &str) -> Counts {
 /// Waiting and running, with all its fields.
 pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
     use crate::job::{AttemptError, KeyUntil};
+    use crate::progress::Progress;
     use crate::retry::Retry;
+    use crate::target::Target;
     let rich = Job {
         kind: "mail".into(),
         first_due_at: T0 - 77,
@@ -34,6 +36,9 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
         key: Some("k".into()),
         key_until: KeyUntil::Started,
         tags: ["a".into(), "b".into()].into(),
+        target: Some(Target::Queue("mail".into()).into()),
+        trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+        progress: Some(Progress { percent: 40, note: Some("half".into()), at: T0 - 6 }.into()),
         message: Some("last".into()),
         errors: vec![AttemptError { attempt: 3, at: T0 - 5, message: "last".into(), crashed: true }],
         version: T0 + 9,
@@ -55,6 +60,8 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
         lease_until: Some(T0 + 30_010),
         started_at: Some(T0 + 10),
         updated_at: T0 + 10,
+        // A new attempt has not come far.
+        progress: None,
         ..rich
     };
     assert_eq!(running, expected);

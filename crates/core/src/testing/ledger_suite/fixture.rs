@@ -5,6 +5,8 @@ use crate::id::JobId;
 use crate::job::{Job, NewJob, Stage};
 use crate::limits::{HOUR_MS, PAYLOAD_BYTES_DEFAULT};
 use crate::ports::{BUCKET_MS, Change, Edit, Edited, Find, Ledger, Note, Page, Recorded, Selector, Window};
+use crate::progress::Progress;
+use crate::target::Target;
 use std::sync::Arc;
 
 /// When tests play: a multiple of [`BUCKET_MS`].
@@ -39,6 +41,21 @@ pub fn keyed(n: u64, key: &str) -> Job {
 /// The n-th job, with tags.
 pub fn tagged(n: u64, tags: &[&str]) -> Job {
     job_with(n, |job| job.tags = tags.iter().copied().map(text).collect())
+}
+
+/// A trace.
+pub const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+/// A target with all that one can have.
+pub fn target() -> Option<Arc<Target>> {
+    let target =
+        r#"{"url": "https://a.example/größe?'", "headers": {"a": "\"b\""}, "final_statuses": [410], "key": "k"}"#;
+    Some(Arc::new(serde_json::from_str(target).expect("a target")))
+}
+
+/// What a worker says of its job.
+pub fn progress(percent: u8) -> Option<Arc<Progress>> {
+    Some(Arc::new(Progress { percent, note: Some(text("halbe \"Größe\"\0")), at: NOW + 3 }))
 }
 
 /// Shared text.

@@ -49,6 +49,17 @@ pub async fn a_lease_never_overwrites_a_higher_version(subject: Subject) {
     assert_eq!(rows, [Some(again(&job(1), NOW + 5)), Some(ended(&job(2), Stage::Failed)), None]);
 }
 
+/// Of the attempt that begins nothing has been said.
+pub async fn a_lease_forgets_how_far_the_last_one_came(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1)]).await;
+    let waits = Job { progress: progress(70), ..again(&job(1), NOW + 5) };
+    note(ledger, std::slice::from_ref(&waits)).await;
+    let running = Job { version: waits.version + 1, progress: None, ..leased(&waits) };
+    ledger.lease(vec![LeaseNote::of(&running)]);
+    assert_eq!(until_leased(ledger, 1).await[0].progress, None);
+}
+
 /// And no other key.
 pub async fn a_lease_frees_a_key_held_until_started(subject: Subject) {
     let ledger = &*subject.ledger;

@@ -69,11 +69,12 @@ macro_rules! ledger_suite {
                 names_compare_byte_by_byte, get_answers_in_order,
             ]
             lease: [
-                a_lease_is_restored, a_lease_never_overwrites_a_higher_version, a_lease_frees_a_key_held_until_started,
-                a_settled_job_is_not_leased, a_later_lease_wins,
+                a_lease_is_restored, a_lease_forgets_how_far_the_last_one_came, a_lease_never_overwrites_a_higher_version,
+                a_lease_frees_a_key_held_until_started, a_settled_job_is_not_leased, a_later_lease_wins,
             ]
             note: [
-                every_field_comes_back, the_higher_version_wins, a_note_of_an_unknown_job_is_nothing,
+                every_field_comes_back, how_far_a_job_had_come_stays_with_its_end, the_higher_version_wins,
+                a_note_of_an_unknown_job_is_nothing,
                 a_final_note_frees_the_key, a_job_that_waits_again_keeps_its_key, a_rewritten_job_has_new_payload_and_tags,
                 a_moved_job_is_copied_once, a_moved_job_comes_back_no_second_time, a_moved_job_survives_a_taken_key,
                 a_removed_job_is_gone, a_removal_of_an_older_version_is_nothing, notes_of_one_job_in_disorder,

@@ -9,7 +9,8 @@ use std::sync::Arc;
 /// Every field that a change can have.
 pub async fn every_field_comes_back(subject: Subject) {
     let ledger = &*subject.ledger;
-    record(ledger, &[tagged(1, &["a"])]).await;
+    let of_trace = |job: Job| Job { target: target(), trace: Some(text(TRACE)), ..job };
+    record(ledger, &[of_trace(tagged(1, &["a"]))]).await;
     let error = |attempt| AttemptError { attempt, at: NOW + 3, message: text("out of \"ink\""), crashed: attempt == 2 };
     let waits = Job {
         due_at: NOW + 9,
@@ -20,7 +21,8 @@ pub async fn every_field_comes_back(subject: Subject) {
         message: Some(text("out of ink")),
         errors: vec![error(1), error(2)],
         cancel_asked: true,
-        ..again(&tagged(1, &["a"]), NOW + 9)
+        progress: progress(40),
+        ..again(&of_trace(tagged(1, &["a"])), NOW + 9)
     };
     note(ledger, std::slice::from_ref(&waits)).await;
     assert_eq!(row(ledger, id(1)).await, Some(waits.clone()));
@@ -32,6 +34,20 @@ pub async fn every_field_comes_back(subject: Subject) {
     let done = Job { result: Some(Arc::from(b"42".as_slice())), ..ended(&running, Stage::Failed) };
     note(ledger, std::slice::from_ref(&done)).await;
     assert_eq!(row(ledger, id(1)).await, Some(done));
+}
+
+/// Whatever else was said of it, and also where nothing was.
+pub async fn how_far_a_job_had_come_stays_with_its_end(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1), job(2), job(3)]).await;
+    let told = |n| Job { progress: progress(60), ..ended(&job(n), Stage::Succeeded) };
+    note(ledger, &[told(1), ended(&job(2), Stage::Succeeded), told(3)]).await;
+    assert_eq!(row(ledger, id(1)).await, Some(told(1)));
+    assert_eq!(row(ledger, id(2)).await, Some(ended(&job(2), Stage::Succeeded)));
+    // An end in a later version, of which nothing was said.
+    let again = Job { version: told(3).version + 1, ..ended(&job(3), Stage::Failed) };
+    note(ledger, std::slice::from_ref(&again)).await;
+    assert_eq!(row(ledger, id(3)).await, Some(again));
 }
 
 /// Whichever comes first; the same version twice does no harm.

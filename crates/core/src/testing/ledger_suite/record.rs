@@ -41,6 +41,7 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
         job.key = Some(text("Order-1 "));
         job.key_until = KeyUntil::Started;
         job.tags = [text("b"), text("a\"'")].into();
+        (job.target, job.trace) = (target(), Some(text(TRACE)));
     });
     record(&*subject.ledger, std::slice::from_ref(&job)).await;
     assert_eq!(row(&*subject.ledger, job.id).await, Some(job));
@@ -58,6 +59,7 @@ pub async fn a_job_that_has_ended_comes_back(subject: Subject) {
             job.errors = vec![AttemptError { attempt: 1, at: NOW, message: text("no"), crashed: true }];
             job.key = Some(text("k"));
             job.tags = [text("t")].into();
+            (job.progress, job.trace) = (progress(40), Some(text(TRACE)));
         })
     };
     let holder = job_with(4, |job| job.key = Some(text("k")));
@@ -137,7 +139,7 @@ pub async fn keys_of_other_queues_are_free(subject: Subject) {
 /// Each field that most jobs leave at its default, in batches of jobs that are alike but for it.
 pub async fn every_kind_of_job_in_bulk(subject: Subject) {
     let ledger = &*subject.ledger;
-    let kinds: [fn(&mut crate::Job); 18] = [
+    let kinds: [fn(&mut crate::Job); 21] = [
         |_| {},
         |job| job.lease_ms = Some(5_000),
         |job| job.expires_ms = Some(7),
@@ -155,6 +157,9 @@ pub async fn every_kind_of_job_in_bulk(subject: Subject) {
         |job| job.message = Some(text("m")),
         |job| job.result = Some(Arc::from(b"r".as_slice())),
         |job| job.started_at = Some(NOW - 1),
+        |job| job.target = target(),
+        |job| job.trace = Some(text(TRACE)),
+        |job| job.progress = progress(100),
         |job| job.kind = text(&format!("kind {}", job.id.get() % 2_048)),
     ];
     let jobs: Vec<crate::Job> =
@@ -164,7 +169,7 @@ pub async fn every_kind_of_job_in_bulk(subject: Subject) {
     for (row, job) in ledger.get(&ids).await.unwrap().into_iter().zip(jobs) {
         assert_eq!(row, Some(job));
     }
-    assert_eq!(ledger.tallies().await.unwrap()[0].1.pending, 18 * 70);
+    assert_eq!(ledger.tallies().await.unwrap()[0].1.pending, 21 * 70);
 }
 
 /// The same id twice in a batch.

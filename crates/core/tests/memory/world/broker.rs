@@ -4,11 +4,11 @@ use super::{Got, REQUEST_MS, Run, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
 use crate::random::{How, What};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{
-    Change, Edit, Edited, Extended, Lease, Named, Note, Outcomes, Reserve, Reserved, Source, Update, Window,
+    Change, Edit, Edited, Extend, Extended, Lease, Named, Note, Outcomes, Reserve, Reserved, Source, Update, Window,
 };
 use duetime_core::rules::{self, Again, Decision, Finish};
 use duetime_core::testing::fixtures::{due, edit, finish, reserve, success};
-use duetime_core::{Clock, Job, JobId, Receipt, Stage, State};
+use duetime_core::{Clock, Job, JobId, Progress, Receipt, Stage, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -197,7 +197,11 @@ impl World {
 
     pub(super) async fn extend(&mut self, receipt: usize, lease_ms: Option<u64>) {
         let Some(&receipt) = pick(&self.receipts, receipt) else { return };
-        let extended = self.broker.extend(vec![(receipt, lease_ms)]).await.unwrap()[0];
+        let progress = lease_ms
+            .filter(|lease_ms| lease_ms % 2 == 1)
+            .map(|lease_ms| Arc::new(Progress { percent: (lease_ms % 101) as u8, note: None, at: self.now() }));
+        let extend = Extend { receipt, lease_ms, progress: progress.clone() };
+        let extended = self.broker.extend(vec![extend]).await.unwrap()[0];
         let (now, mono) = (self.now(), self.clock.mono());
         let truth = self.truths.get_mut(&receipt.id).unwrap();
         let Some(run) = truth.lease.as_mut().filter(|_| truth.job.epoch == receipt.epoch) else {
@@ -207,6 +211,7 @@ impl World {
         (run.ends, run.told) = (mono + lease_ms, None);
         rules::touch(&mut truth.job, now);
         truth.job.lease_until = Some(now + lease_ms);
+        truth.job.progress = progress.or(truth.job.progress.take());
         let Job { version, cancel_asked, .. } = truth.job;
         let is_noted = truth.noted.is_some();
         assert_eq!(extended, Extended::Until { lease_until: now + lease_ms, version, cancel_asked, is_noted });

@@ -189,6 +189,17 @@ impl Remote {
         Ok(stream::iter(extends).buffered(EXTENDS_MAX).collect().await)
     }
 
+    pub(super) async fn progress(
+        &self,
+        receipt: Receipt,
+        percent: u8,
+        note: Option<Arc<str>>,
+    ) -> Result<Extension, Error> {
+        let body = wire::Progress { percent, note: note.map(wire::Text) };
+        let call = Call::post(format!("/v1/leases/{receipt}/progress")).json(&body)?.repeats(true);
+        Ok(Extension::from(self.transport.send(call).await?.read::<wire::Extended>()?))
+    }
+
     pub(super) async fn job(&self, id: JobId) -> Result<Job, Error> {
         self.shown(Call::get(format!("/v1/jobs/{id}"))).await
     }

@@ -1,18 +1,17 @@
 //! `duetime import`.
 
-mod lines;
 mod report;
 mod sink;
 
 use super::exit::{Failure, Result};
 use super::line::{self, Line, Sums};
+use super::lines::Lines;
 use super::progress::Progress;
 use super::target::Target;
 use super::time::now;
 use duetime_core::engine::{QueueSettings, check_whole};
 use duetime_core::limits::SCHEDULE_PAYLOAD_BYTES_MAX;
 use duetime_core::{Job, Schedule};
-use lines::Lines;
 use report::Report;
 use sink::Sink;
 use std::path::PathBuf;

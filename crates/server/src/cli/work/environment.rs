@@ -3,10 +3,13 @@
 use duetime::wire::Instant;
 use duetime_core::Job;
 
+/// Where W3C Trace Context is passed on to a process. A job without one does not belong to the worker's.
+pub(super) const TRACE: &str = "TRACEPARENT";
+
 /// Names and values for a job's command.
 pub(super) fn of(job: &Job) -> Vec<(&'static str, String)> {
     let text = |text: &str| text.replace('\0', "\u{fffd}");
-    vec![
+    let mut environment = vec![
         ("DUETIME_ID", job.id.to_string()),
         ("DUETIME_QUEUE", text(&job.queue)),
         ("DUETIME_KIND", text(&job.kind)),
@@ -17,5 +20,7 @@ pub(super) fn of(job: &Job) -> Vec<(&'static str, String)> {
         ("DUETIME_KEY", text(job.key.as_deref().unwrap_or(""))),
         ("DUETIME_RECEIPT", job.receipt().to_string()),
         ("DUETIME_EPOCH", job.epoch.to_string()),
-    ]
+    ];
+    environment.extend(job.trace.as_ref().map(|trace| (TRACE, trace.to_string())));
+    environment
 }

@@ -34,7 +34,7 @@ const HELD_RETRY: Duration = Duration::from_millis(100);
 /// Run a command for each job that is due, or send it to a URL.
 ///
 /// The payload is the command's standard input; DUETIME_ID, _QUEUE, _KIND, _ATTEMPT, _DUE_AT, _DUE_AT_MS, _TAGS (one
-/// per line), _KEY, _RECEIPT and _EPOCH are in its environment. Exit status 0 completes the job, 65 fails it for good,
+/// per line), _KEY, _RECEIPT and _EPOCH are in its environment, and TRACEPARENT where the job belongs to a trace. Exit status 0 completes the job, 65 fails it for good,
 /// anything else fails the attempt, with the end of standard error as the message. The lease is extended while the
 /// command runs. It runs in a process group of its own, which is ended (SIGTERM, after 5 s SIGKILL) at the time limit,
 /// when the job is cancelled, and when its lease is lost.

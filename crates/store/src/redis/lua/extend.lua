@@ -1,16 +1,18 @@
--- Moves the end of leases. ARGV from [5]: id, epoch, and the length in ms, 0 for the one that it began with.
+-- Moves the end of leases. ARGV from [5]: id, epoch, the length in ms, 0 for the one that it began with, and how far the job
+-- has come, '' for as was said before.
 -- Answers for each its new meta and whether it is to be noted, or 0 where the lease is over.
 redis.call('ZREM', RUNNING, '')
 local ids, answers = {}, {}
-for i = 5, #ARGV, 3 do table.insert(ids, ARGV[i]) end
+for i = 5, #ARGV, 4 do table.insert(ids, ARGV[i]) end
 local metas = fetch(META, ids)
-for i = 5, #ARGV, 3 do
-  local id, epoch, length = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-  local meta = metas[(i - 2) / 3]
+for i = 5, #ARGV, 4 do
+  local id, epoch, length, progress = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3]
+  local meta = metas[(i - 1) / 4]
   local h = meta and head(nil, meta)
   if h and h.stage == PENDING and h.lease_until > 0 and h.epoch == epoch then
     h.lease_until = now + (length > 0 and length or h.lease_ms)
     h.version, h.updated = after(h.version), now
+    if progress ~= '' then set_progress(h, progress) end
     redis.call('HSET', META, id, packed(h))
     redis.call('ZADD', RUNNING, h.lease_until, id)
     local is_noted = not OWN and redis.call('ZSCORE', OUTBOX, id)

@@ -16,13 +16,14 @@ end
 local now = math.floor(micros / 1000)
 
 -- The beginning of a meta: version, epoch, lease_until, started_at, updated_at, finished_at, due_at, attempt, lease_ms,
--- flags, stage; then queue and key. What follows is opaque here.
+-- flags, stage; then queue and key. What follows is opaque here, but for its end: where the flags say so, how far the job has
+-- come, and the length of that.
 local HEAD, HEAD_FLAGS, HEAD_NEXT = '>I6I6I6I6I6I6I6I4I4I2B', 51, 54
 -- The beginning of a body: first version, first due_at, flags, queue; then, where the flags say so, the job's own lease_ms,
 -- its priority, its key, its tags.
 local BODY_HEAD, BODY_FLAGS = '>I6I6I2Bc0', 13
-local CANCEL_ASKED, HOLDS_KEY, REWRITTEN, REMOVED, TAGGED, HAS_RESULT, EXPIRES, TAKEN, UNTIL_STARTED =
-  1, 2, 8, 16, 32, 64, 128, 256, 512
+local CANCEL_ASKED, HOLDS_KEY, HAS_PROGRESS, REWRITTEN, REMOVED, TAGGED, HAS_RESULT, EXPIRES, TAKEN, UNTIL_STARTED =
+  1, 2, 4, 8, 16, 32, 64, 128, 256, 512
 -- Of bodies only.
 local HAS_LEASE, HAS_PRIORITY, HAS_KEY, META_FLAGS = 1024, 2048, 4096, 1023
 local PENDING, SUCCEEDED, FAILED, CANCELLED = 1, 10, 20, 30
@@ -86,6 +87,17 @@ end
 local function packed(h)
   return struct.pack(HEAD, h.version, h.epoch, h.lease_until, h.started, h.updated, h.finished, h.due, h.attempt, h.lease_ms,
     h.flags, h.stage) .. h.tail
+end
+
+-- Says how far a job has come; '' takes that away.
+local function set_progress(h, progress)
+  if has(h.flags, HAS_PROGRESS) then
+    local length = struct.unpack('>I2', h.tail, #h.tail - 1)
+    h.tail, h.flags = string.sub(h.tail, 1, #h.tail - 2 - length), without(h.flags, HAS_PROGRESS)
+  end
+  if progress ~= '' then
+    h.tail, h.flags = h.tail .. progress .. struct.pack('>I2', #progress), bit.bor(h.flags, HAS_PROGRESS)
+  end
 end
 
 -- Among the paused queues, before the names of those that have other limits: no name begins with it.

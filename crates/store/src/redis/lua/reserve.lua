@@ -109,6 +109,7 @@ local function lease(n, id, body, meta)
     free_key(id, h.queue, h.key)
     h.flags = without(h.flags, HOLDS_KEY)
   end
+  set_progress(h, '')
   h.version, h.epoch, h.started, h.updated = after(h.version), after(h.epoch), now, now
   h.attempt = math.min(h.attempt + 1, 4294967295)
   h.lease_ms = length

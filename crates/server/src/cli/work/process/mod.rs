@@ -3,6 +3,7 @@
 //! However the run ends, also where its future is dropped, no process of a run that was ended stays behind. A command
 //! that ends by itself may leave others in the background; they lose their pipes.
 
+use super::environment;
 use super::tail::Tail;
 use crate::cli::group::Group;
 use crate::cli::program::Program;
@@ -52,7 +53,7 @@ impl Process {
         output_bytes_max: Option<usize>,
     ) -> io::Result<Self> {
         let mut command = Command::new(&program.path);
-        command.arg0(&program.name).args(&program.arguments).envs(environment);
+        command.arg0(&program.name).args(&program.arguments).env_remove(environment::TRACE).envs(environment);
         command.stdin(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         command.stdout(if output_bytes_max.is_some() { Stdio::piped() } else { Stdio::inherit() });
         let mut child = command.spawn()?;

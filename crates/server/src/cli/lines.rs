@@ -9,14 +9,14 @@ use std::path::Path;
 const LINE_BYTES_MAX: usize = 128 << 20;
 
 /// What is read from.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     from: Box<dyn BufRead + Send>,
     line: Vec<u8>,
     number: u64,
 }
 
 impl Lines {
-    pub(super) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let from: Box<dyn BufRead + Send> = if path.as_os_str() == "-" {
             Box::new(BufReader::new(std::io::stdin()))
         } else {
@@ -29,7 +29,7 @@ impl Lines {
     }
 
     /// The next line and its number, from 1; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<(u64, &[u8])>> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u64, &[u8])>> {
         self.line.clear();
         let limit = LINE_BYTES_MAX as u64 + 1;
         if (&mut self.from).take(limit).read_until(b'\n', &mut self.line)? == 0 {
@@ -38,7 +38,7 @@ impl Lines {
         self.number += 1;
         if self.line.len() > LINE_BYTES_MAX {
             let text = format!("line {}: expected at most {LINE_BYTES_MAX} bytes, got more", self.number);
-            return Err(Failure::error(text).hint("is this an export of Duetime?"));
+            return Err(Failure::error(text).hint("is this a file with one JSON document a line?"));
         }
         Ok(Some((self.number, self.line.trim_ascii_end())))
     }

@@ -1,0 +1,27 @@
+//! Keys: how a job is unique in its queue.
+
+use serde::{Deserialize, Serialize};
+
+/// What a push does where its key is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnConflict {
+    /// Leaves the holder as it is, and answers it.
+    #[default]
+    Keep,
+    /// Gives the holder the new payload, `due_at`, priority and tags, unless it is running: that is a conflict.
+    Replace,
+    /// Answers [`Error::KeyConflict`](crate::Error::KeyConflict).
+    Reject,
+}
+
+/// Until when a key is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyUntil {
+    /// Until the job is in a final state.
+    #[default]
+    Finished,
+    /// Until the job is first handed out, so that an event during its run queues one more.
+    Started,
+}

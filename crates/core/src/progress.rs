@@ -1,0 +1,56 @@
+//! How far a running job has come, as its handler says.
+
+use crate::clock::Millis;
+use crate::error::Error;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Longest note.
+pub const NOTE_BYTES_MAX: usize = 1_024;
+/// All of it.
+pub const PERCENT_MAX: u8 = 100;
+
+/// How far a job has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Progress {
+    /// How much of it is done: 0 to 100.
+    pub percent: u8,
+    /// What it is at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Arc<str>>,
+    /// When that was said.
+    pub at: Millis,
+}
+
+impl Progress {
+    /// Whether it keeps its limits.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn check(&self) -> Result<(), Error> {
+        if self.percent > PERCENT_MAX {
+            return Err(Error::invalid("percent", format!("between 0 and {PERCENT_MAX}"), self.percent));
+        }
+        match &self.note {
+            Some(note) if note.len() > NOTE_BYTES_MAX => {
+                Err(Error::invalid("note", format!("at most {NOTE_BYTES_MAX} bytes"), note.len()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_kept() {
+        let progress = |percent, note: &str| Progress { percent, note: Some(note.into()), at: 1 };
+        progress(100, &"n".repeat(1_024)).check().unwrap();
+        for beyond in [progress(101, ""), progress(0, &"n".repeat(1_025))] {
+            assert_eq!(beyond.check().unwrap_err().code(), "invalid", "{beyond:?}");
+        }
+    }
+}

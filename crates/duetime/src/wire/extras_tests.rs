@@ -1,0 +1,43 @@
+//! What few jobs have, in all bodies: a target, a trace, and how far they have come.
+
+use super::*;
+use duetime_core::ports::Lease;
+use duetime_core::{Job, JobId, NewJob, Progress, Target};
+use std::sync::Arc;
+
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const NOW: u64 = 1_795_168_800_250;
+const EXTRAS: &str = r#""target":{"queue":"mail"},"trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01""#;
+
+fn new() -> NewJob {
+    let target = Some(Arc::new(Target::Queue(Arc::from("mail"))));
+    NewJob { target, trace: Some(Arc::from(TRACE)), ..NewJob::new(*b"1") }
+}
+
+fn job() -> Job {
+    let progress = Progress { percent: 40, note: Some(Arc::from("half")), at: NOW };
+    Job { progress: Some(Arc::new(progress)), ..new().accept(JobId::new(7).unwrap(), NOW, 100).unwrap() }
+}
+
+#[test]
+fn a_push_reads_back() {
+    let text = serde_json::to_string(&Push::from(&new())).unwrap();
+    assert!(text.contains(EXTRAS), "{text}");
+    assert_eq!(serde_json::from_str::<Push<'_>>(&text).unwrap().into_job("default".into()).unwrap(), new());
+}
+
+#[test]
+fn a_job_reads_back() {
+    let text = serde_json::to_string(&JobBody::new(&job(), NOW)).unwrap();
+    let progress = r#""progress":{"percent":40,"note":"half","at":"2026-11-20T10:00:00.250Z"}"#;
+    assert!(text.contains(EXTRAS) && text.contains(progress), "{text}");
+    assert_eq!(Job::try_from(serde_json::from_str::<JobBody<'_>>(&text).unwrap()).unwrap(), job());
+}
+
+#[test]
+fn a_lease_reads_back() {
+    let leased = Job { lease_until: Some(NOW + 9), started_at: Some(NOW), progress: None, ..job() };
+    let text = serde_json::to_string(&LeaseBody::from(&Lease { job: leased.clone(), lease_ms: 9 })).unwrap();
+    let back = Lease::try_from(serde_json::from_str::<LeaseBody<'_>>(&text).unwrap()).unwrap().job;
+    assert_eq!((back.target, back.trace, back.progress), (leased.target, leased.trace, None));
+}

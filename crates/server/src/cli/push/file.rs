@@ -1,0 +1,156 @@
+//! `duetime push --file`: many jobs, one a line.
+
+use super::line::Line;
+use super::report::{Gap, Report};
+use crate::cli::exit::Result;
+use crate::cli::lines::Lines;
+use crate::cli::progress::Progress;
+use crate::cli::target::Target;
+use duetime::{Client, Error, Pushed};
+use duetime_core::{Error as CoreError, NewJob};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Jobs pushed at a time, and bytes of payload.
+const BATCH_JOBS: usize = 1_000;
+const BATCH_BYTES: usize = 8 << 20;
+/// Of a body that is too large for the server.
+const TOO_LARGE: u16 = 413;
+
+/// Which lines, and what they leave out.
+pub(super) struct Source<'a> {
+    pub(super) path: &'a Path,
+    /// Lines that were pushed before.
+    pub(super) skip: u64,
+    pub(super) rejects: Option<&'a PathBuf>,
+    pub(super) queue: Arc<str>,
+    pub(super) trace: Option<Arc<str>>,
+}
+
+/// A line that is a job, if the engine takes it.
+struct Waiting {
+    number: u64,
+    /// As it came, where that may be wanted.
+    line: Vec<u8>,
+    job: NewJob,
+}
+
+pub(super) async fn run(source: Source<'_>, target: &Target) -> Result {
+    let mut lines = Lines::open(source.path)?;
+    let mut report = Report::new(source.rejects.map(PathBuf::as_path))?;
+    let json = target.json;
+    target
+        .with_new(async |client| {
+            let progress = Progress::counting("pushing");
+            let gap = push(client, &source, &mut lines, &mut report, &progress).await;
+            progress.done();
+            match gap? {
+                None => report.end(json),
+                Some(gap) => Err(report.broken(json, &gap)),
+            }
+        })
+        .await
+}
+
+/// Pushes all lines; answers where the answers ceased, if they did.
+async fn push(
+    client: &Client,
+    source: &Source<'_>,
+    lines: &mut Lines,
+    report: &mut Report,
+    progress: &Progress,
+) -> Result<Option<Gap>> {
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    while let Some((number, line)) = lines.next()? {
+        if number <= source.skip || line.is_empty() {
+            continue;
+        }
+        match parse(line, source) {
+            Ok(job) => {
+                bytes += job.payload.len();
+                let line = if report.keeps_rejects() { line.to_vec() } else { Vec::new() };
+                batch.push(Waiting { number, line, job });
+            }
+            Err((code, why)) => report.refuse(number, line, code, why)?,
+        }
+        if batch.len() >= BATCH_JOBS || bytes >= BATCH_BYTES {
+            let gap = send(client, std::mem::take(&mut batch), report, progress).await?;
+            if gap.is_some() {
+                return Ok(gap);
+            }
+            bytes = 0;
+        }
+    }
+    send(client, batch, report, progress).await
+}
+
+/// The job of a line, or the code and the reason why it is none.
+fn parse(line: &[u8], source: &Source<'_>) -> std::result::Result<NewJob, (&'static str, String)> {
+    let line: Line<'_> = serde_json::from_slice(line)
+        .map_err(|error| (if error.is_data() { "invalid" } else { "malformed_json" }, error.to_string()))?;
+    let mut job = line.into_job(&source.queue).map_err(|error| (error.code(), error.to_string()))?;
+    job.trace = job.trace.or_else(|| source.trace.clone());
+    Ok(job)
+}
+
+async fn send(client: &Client, batch: Vec<Waiting>, report: &mut Report, progress: &Progress) -> Result<Option<Gap>> {
+    let jobs: Vec<NewJob> = batch.iter().map(|waiting| waiting.job.clone()).collect();
+    let mut answers = client.push_all(jobs).await;
+    if batch.len() > 1 && answers.as_ref().is_err_and(is_of_a_job) {
+        // One that is too large must not keep out the others.
+        let mut each = Vec::with_capacity(batch.len());
+        for waiting in &batch {
+            let answer = client.push_all(vec![waiting.job.clone()]).await;
+            each.push(answer.and_then(|mut answers| answers.remove(0)));
+        }
+        answers = Ok(each);
+    }
+    let answers = answers.unwrap_or_else(|error| batch.iter().map(|_| Err(error.clone())).collect());
+    progress.add(batch.len());
+    note(&batch, answers, report)
+}
+
+/// Counts answers; answers what was not answered.
+fn note(
+    batch: &[Waiting],
+    answers: Vec<std::result::Result<Pushed, Error>>,
+    report: &mut Report,
+) -> Result<Option<Gap>> {
+    let mut gap: Option<Gap> = None;
+    for (Waiting { number, line, .. }, answer) in batch.iter().zip(answers) {
+        match answer {
+            Ok(pushed) => {
+                report.taken(pushed.outcome);
+                gap.iter_mut().for_each(|gap| gap.taken_behind.push(*number));
+            }
+            Err(error) if is_of_a_job(&error) => report.refuse(*number, line, error.code(), &error)?,
+            Err(error) => {
+                let gap = gap.get_or_insert_with(|| Gap {
+                    unanswered: Vec::new(),
+                    taken_behind: Vec::new(),
+                    why: error.to_string(),
+                    is_unknown: false,
+                    passes: error.is_retryable(),
+                });
+                gap.unanswered.push(*number);
+                gap.is_unknown |= matches!(error, Error::OutcomeUnknown { .. });
+            }
+        }
+    }
+    Ok(gap)
+}
+
+/// Whether a job is what is wrong, and not the way to the engine.
+fn is_of_a_job(error: &Error) -> bool {
+    match error {
+        Error::Core(error) => matches!(
+            error,
+            CoreError::Invalid { .. }
+                | CoreError::KeyConflict { .. }
+                | CoreError::Running(_)
+                | CoreError::Finished { .. }
+        ),
+        Error::Refused { status, .. } => *status == TOO_LARGE,
+        _ => false,
+    }
+}

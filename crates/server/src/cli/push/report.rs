@@ -1,0 +1,169 @@
+//! What came of the lines of a file.
+
+use crate::cli::exit::{DATA, ERROR, Failure, Result, TRY_LATER};
+use crate::cli::output;
+use duetime_core::engine::PushOutcome;
+use serde::Serialize;
+use std::fmt::{Display, Write as _};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// Counts. Whatever is refused is told at once, on standard error.
+#[derive(Default, Serialize)]
+pub(super) struct Report {
+    /// Jobs that are new.
+    pushed: u64,
+    /// Jobs whose key was held: the holder stays as it is.
+    kept: u64,
+    /// Jobs whose key was held: the holder was given their values.
+    replaced: u64,
+    /// Lines that were refused.
+    refused: u64,
+    /// Where refused lines go.
+    #[serde(skip)]
+    rejects: Option<BufWriter<File>>,
+}
+
+impl Report {
+    /// With a new file for refused lines, where one is wanted.
+    pub(super) fn new(rejects: Option<&Path>) -> Result<Self> {
+        let made = |path: &Path| {
+            // Never over a file that is there: it may be the one that is read.
+            File::create_new(path).map(BufWriter::new).map_err(|error| {
+                Failure::error(format!("cannot make {}: {error}", path.display()))
+                    .hint("name a file that is not there yet")
+            })
+        };
+        Ok(Self { rejects: rejects.map(made).transpose()?, ..Self::default() })
+    }
+
+    /// Whether refused lines are wanted.
+    pub(super) fn keeps_rejects(&self) -> bool {
+        self.rejects.is_some()
+    }
+
+    /// A line is a job.
+    pub(super) fn taken(&mut self, outcome: PushOutcome) {
+        *match outcome {
+            PushOutcome::Created => &mut self.pushed,
+            PushOutcome::Kept => &mut self.kept,
+            PushOutcome::Replaced => &mut self.replaced,
+        } += 1;
+    }
+
+    /// A line is no good.
+    pub(super) fn refuse(&mut self, number: u64, line: &[u8], code: &str, why: impl Display) -> Result {
+        self.refused += 1;
+        eprintln!("line {number}: {code}: {why}");
+        if let Some(rejects) = &mut self.rejects {
+            rejects.write_all(line)?;
+            rejects.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
+    /// Tells it; the exit code says whether all lines, some or none are jobs.
+    pub(super) fn end(mut self, json: bool) -> Result {
+        self.flush()?;
+        self.say(json)?;
+        match (self.taken_in_all(), self.refused) {
+            (_, 0) => Ok(()),
+            (0, _) => Err(Failure::quiet(ERROR)),
+            _ => Err(Failure::quiet(DATA)),
+        }
+    }
+
+    /// Tells how far it got before the answers ceased.
+    pub(super) fn broken(mut self, json: bool, gap: &Gap) -> Failure {
+        let told = self.flush().and_then(|()| self.say(json));
+        let mut hint = String::new();
+        if gap.is_unknown {
+            // Text takes all.
+            let _ = write!(hint, "whether lines {} were taken is not known: ", ranges(&gap.unanswered));
+            hint.push_str("jobs without a key may come twice; ");
+        }
+        let done = gap.unanswered.first().map_or(0, |first| first - 1);
+        let _ = write!(hint, "all lines up to {done} are done with: go on with --skip {done}");
+        if !gap.taken_behind.is_empty() {
+            let _ = write!(hint, ", without the lines {}, which are jobs already", ranges(&gap.taken_behind));
+        }
+        match told {
+            Ok(()) => Failure::new(if gap.passes { TRY_LATER } else { ERROR }, gap.why.clone()).hint(hint),
+            Err(failure) => failure,
+        }
+    }
+
+    fn taken_in_all(&self) -> u64 {
+        self.pushed + self.kept + self.replaced
+    }
+
+    fn flush(&mut self) -> Result {
+        Ok(self.rejects.as_mut().map_or(Ok(()), Write::flush)?)
+    }
+
+    fn say(&self, json: bool) -> Result {
+        if json {
+            return output::json(self);
+        }
+        let Self { pushed, kept, replaced, refused, .. } = self;
+        output::say(format_args!(
+            "{pushed} jobs pushed, {kept} kept and {replaced} replaced since their key was held, {refused} lines refused"
+        ))
+    }
+}
+
+/// Lines that were not answered.
+pub(super) struct Gap {
+    /// Their numbers, in order; there is one at least.
+    pub(super) unanswered: Vec<u64>,
+    /// Lines behind the first of them that are jobs.
+    pub(super) taken_behind: Vec<u64>,
+    /// Why.
+    pub(super) why: String,
+    /// Whether some of them may be jobs.
+    pub(super) is_unknown: bool,
+    /// Whether it may work later.
+    pub(super) passes: bool,
+}
+
+/// Numbers in order, in a few words.
+fn ranges(numbers: &[u64]) -> String {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let shown =
+        ranges.iter().map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_in_ranges() {
+        assert_eq!(ranges(&[1]), "1");
+        assert_eq!(ranges(&[1, 2, 3, 5, 7, 8]), "1-3, 5, 7-8");
+    }
+
+    #[test]
+    fn a_gap_says_where_to_go_on() {
+        let gap = |unanswered: &[u64], taken_behind: &[u64], is_unknown| Gap {
+            unanswered: unanswered.to_vec(),
+            taken_behind: taken_behind.to_vec(),
+            why: "gone".into(),
+            is_unknown,
+            passes: true,
+        };
+        let hint = |gap: &Gap| format!("{:?}", Report::default().broken(true, gap));
+        assert!(hint(&gap(&[1], &[], false)).contains("go on with --skip 0\""));
+        let told = hint(&gap(&[4, 6], &[5, 7], true));
+        assert!(told.contains("whether lines 4, 6 were taken is not known"), "{told}");
+        assert!(told.contains("--skip 3, without the lines 5, 7, which"), "{told}");
+    }
+}
