@@ -9,6 +9,7 @@ mod store;
 pub(crate) use args::Args;
 pub(crate) use store::{own, shared};
 
+use crate::deliver;
 use crate::http::{self, App};
 use duetime_core::Error as CoreError;
 use std::net::SocketAddr;
@@ -37,6 +38,9 @@ pub(crate) enum Error {
     /// The log cannot be set up.
     #[error("expected --log-level to be error, warn, info, debug, trace or a filter such as info,hyper=debug: {0}")]
     LogLevel(String),
+    /// Nothing can be delivered to targets.
+    #[error(transparent)]
+    Deliver(#[from] deliver::Error),
     /// Signals cannot be heard, or nothing can be printed.
     #[error("the system refuses: {0}")]
     System(#[from] std::io::Error),
@@ -55,11 +59,16 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let address = args.listen;
     let listener = TcpListener::bind(address).await.map_err(|error| Error::Listen { address, error })?;
     let stop = stop_signal()?;
+    let deliver = deliver::Setup::new(&args.deliver)?;
     let opened = store::open(&args).await?;
     banner::print(listener.local_addr()?, &args, &opened);
     let engine = opened.engine;
-    let app = App::new(engine.clone(), !args.allow_remote);
+    let app = App::new(engine.clone(), !args.allow_remote, deliver.policy());
+    let delivering = tokio::spawn(deliver.run(engine.clone(), stop.clone()));
     http::serve(listener, app, stop).await;
+    if let Err(error) = delivering.await {
+        tracing::error!(%error, "deliveries ended early");
+    }
     engine.stop().await?;
     tracing::info!("stopped");
     Ok(())

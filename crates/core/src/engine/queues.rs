@@ -169,6 +169,19 @@ impl Engine {
         .await
     }
 
+    /// The queues that have a target, with their settings; cheap to ask often.
+    pub fn queues_with_targets(&self) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
+        let known = self.settings.known.read().expect("no panic under this lock");
+        let with_target = known.iter().filter(|(_, settings)| settings.target.is_some());
+        with_target.map(|(queue, settings)| (queue.clone(), settings.clone())).collect()
+    }
+
+    /// Whether other processes may have the same broker. Then a reserve had better have a request id: what it leased
+    /// is else lost with an answer that nobody waited for.
+    pub fn shares_broker(&self) -> bool {
+        !self.broker.is_volatile()
+    }
+
     /// All queues that have jobs or settings, by name.
     ///
     /// # Errors

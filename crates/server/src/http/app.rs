@@ -1,6 +1,7 @@
 //! What every request is handled with.
 
 use super::limits::LARGE_BODIES_MAX;
+use crate::deliver::Policy;
 use duetime_core::Engine;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -17,12 +18,14 @@ pub(crate) struct App {
     pub(super) large_bodies: Arc<Semaphore>,
     /// Whether only names of this machine are answered to; see [`guard`](super::guard).
     pub(super) local_only: bool,
+    /// What may be a target.
+    pub(super) targets: Policy,
 }
 
 impl App {
     /// Handles requests with this engine.
-    pub(crate) fn new(engine: Engine, local_only: bool) -> Self {
+    pub(crate) fn new(engine: Engine, local_only: bool, targets: Policy) -> Self {
         let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES_MAX));
-        Self { engine, stopping: CancellationToken::new(), large_bodies, local_only }
+        Self { engine, stopping: CancellationToken::new(), large_bodies, local_only, targets }
     }
 }

@@ -124,6 +124,7 @@ async fn too_large(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deliver::Policy;
     use duetime_core::engine::{Options, Stores};
     use duetime_core::memory::{Locks, Memory};
     use duetime_core::{Engine, SystemClock};
@@ -138,7 +139,7 @@ mod tests {
         let broker = Arc::new(Memory::new(clock.clone()));
         let locks = Arc::new(Locks::new(clock, sqlite.clone()));
         let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks };
-        let app = App::new(Engine::start(stores, Options::default()).await.unwrap(), true);
+        let app = App::new(Engine::start(stores, Options::default()).await.unwrap(), true, Policy::default());
         tokio::time::pause();
         let body = axum::body::Body::from_stream(stream::pending::<Result<&[u8], std::io::Error>>());
         let refused = One::from_request(Request::new(body), &app).await.err().map(duetime::wire::Problem::from);

@@ -27,6 +27,9 @@ pub(super) async fn put(
     body: One,
 ) -> Result<Response, Problem> {
     let changes = body.object::<SettingsBody>()?;
+    if let Some(Some(target)) = &changes.target {
+        app.targets.check(&queue, target)?;
+    }
     let new = app.engine.reconfigure(&queue, move |old| changes.clone().apply(&old)).await?;
     Ok(reply::ok(&Configured::new(queue, &new)))
 }

@@ -59,6 +59,8 @@ pub(crate) struct Args {
     /// Listen also where other machines can reach it. There is no authentication yet
     #[arg(long, env = "DUETIME_ALLOW_REMOTE")]
     pub(super) allow_remote: bool,
+    #[command(flatten)]
+    pub(super) deliver: crate::deliver::Args,
 }
 
 /// When an outcome counts as acknowledged.

@@ -15,6 +15,7 @@ mod push;
 mod report;
 mod restart;
 mod subject;
+mod webhooks;
 
 use super::exit::Result;
 
@@ -38,6 +39,7 @@ enum Load {
     Lateness(lateness::Args),
     Burst(burst::Args),
     Restart(restart::Args),
+    Webhooks(webhooks::Args),
 }
 
 pub(crate) async fn run(args: Args) -> Result {
@@ -47,5 +49,6 @@ pub(crate) async fn run(args: Args) -> Result {
         Load::Lateness(args) => lateness::run(args).await,
         Load::Burst(args) => burst::run(args).await,
         Load::Restart(args) => restart::run(args).await,
+        Load::Webhooks(args) => webhooks::run(args).await,
     }
 }

@@ -46,7 +46,7 @@ pub(super) async fn run(args: Args) -> Result {
     fill(&args, path.clone()).await?;
 
     let begin = Instant::now();
-    let mut server = start(&path)?;
+    let mut server = start(&path, &[])?;
     let address = address(&mut server).await?;
     let client = Client::connect(&address).await?;
     let mut serving = None;
@@ -97,14 +97,15 @@ async fn fill(args: &Args, path: PathBuf) -> Result {
     subject.close().await
 }
 
-fn start(store: &Path) -> Result<Child> {
+/// A server of its own on this store, with these options.
+pub(super) fn start(store: &Path, options: &[&str]) -> Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--store"]).arg(store);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--store"]).arg(store).args(options);
     Ok(command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?)
 }
 
 /// What the server says of where it listens.
-async fn address(server: &mut Child) -> Result<String> {
+pub(super) async fn address(server: &mut Child) -> Result<String> {
     let stdout = server.stdout.take().ok_or_else(|| Failure::error("the server has no output"))?;
     let mut lines = BufReader::new(stdout).lines();
     while let Some(line) = lines.next_line().await? {

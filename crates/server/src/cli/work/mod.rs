@@ -1,4 +1,4 @@
-//! `duetime work`: a worker that runs a command for each job.
+//! `duetime work`: a worker that runs a command for each job, or sends it to a URL.
 
 mod ending;
 mod environment;
@@ -6,13 +6,14 @@ mod handler;
 mod process;
 mod stop;
 mod tail;
+mod url;
 
 use super::exit::{Failure, Result, TRY_LATER};
 use super::output;
 use super::program::Program;
 use super::target::{Target, loaded};
 use duetime::wire::Span;
-use duetime::{Client, Summary, Worker};
+use duetime::{Client, Context, Handled, Summary, Worker};
 use duetime_core::name;
 use handler::Handler;
 use serde::Serialize;
@@ -22,6 +23,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stop::Stop;
+use url::Courier;
 
 /// How long running commands may take to finish after the first signal: as long as they like, since a second signal
 /// ends them. A century.
@@ -29,7 +31,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// How often a held store is tried again.
 const HELD_RETRY: Duration = Duration::from_millis(100);
 
-/// Run a command for each job that is due.
+/// Run a command for each job that is due, or send it to a URL.
 ///
 /// The payload is the command's standard input; DUETIME_ID, _QUEUE, _KIND, _ATTEMPT, _DUE_AT, _DUE_AT_MS, _TAGS (one
 /// per line), _KEY, _RECEIPT and _EPOCH are in its environment, and TRACEPARENT where the job belongs to a trace. Exit status 0 completes the job, 65 fails it for good,
@@ -42,6 +44,7 @@ const HELD_RETRY: Duration = Duration::from_millis(100);
 #[command(after_help = "Examples:
   duetime work orders -- ./cancel-order.sh
   duetime work mails invoices --concurrency 8 --time-limit 10m -- python3 send.py
+  duetime work hooks --url https://shop.example/hook --webhook-keys keys --concurrency 16
   * * * * *  duetime work orders --for 58s -- ./cancel-order.sh       (crontab)
 
 Exit codes: 0 also where jobs failed; 75 nothing was done, try again later; 126 and 127 as in a shell.")]
@@ -49,7 +52,7 @@ pub(crate) struct Args {
     /// The queues, in strict order
     #[arg(value_name = "QUEUE", required = true, num_args = 1..)]
     queues: Vec<Arc<str>>,
-    /// Commands that run at the same time
+    /// Commands, or requests, that run at the same time
     #[arg(long, short, value_name = "N", default_value = "1")]
     concurrency: NonZero<u16>,
     /// Run all that is due, then exit
@@ -58,7 +61,7 @@ pub(crate) struct Args {
     /// Work for this long, finish what runs, then exit
     #[arg(long = "for", id = "span", value_name = "SPAN")]
     span: Option<Span>,
-    /// End a command that runs for longer
+    /// End a command that runs for longer; of requests 30s by default, 30m at most
     #[arg(long, value_name = "SPAN")]
     time_limit: Option<Span>,
     /// How long a job is leased before the lease is extended; 1s to 12h
@@ -72,8 +75,10 @@ pub(crate) struct Args {
     result: bool,
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    url: url::Args,
     /// The command and its arguments, run without a shell
-    #[arg(last = true, required = true, value_name = "CMD ARGS")]
+    #[arg(last = true, required_unless_present = "url", value_name = "CMD ARGS")]
     command: Vec<OsString>,
 }
 
@@ -81,29 +86,51 @@ pub(crate) async fn run(args: Args) -> Result {
     for queue in &args.queues {
         name::check_queue(queue)?;
     }
-    // Before anything is reserved: a command that is not there must not fail every job.
-    let program = Program::find(&args.command)?;
     let stop = Stop::on_signals()?;
+    // Before anything is reserved: a command that is not there must not fail every job.
+    let means = Means::of(&args, &stop)?;
     let client = open(&args, &stop).await?;
-    let result = work(&args, &client, program, &stop).await;
+    let result = work(&args, &client, means, &stop).await;
     let closed = client.close().await;
     let summary = result?;
     closed?;
     tell(summary, args.target.json)
 }
 
-async fn work(args: &Args, client: &Client, program: Program, stop: &Stop) -> Result<Summary> {
+/// What is done with each job.
+enum Means {
+    Command(Handler),
+    Url(Box<Courier>),
+}
+
+impl Means {
+    fn of(args: &Args, stop: &Stop) -> Result<Self> {
+        if let Some(url) = &args.url.url {
+            let courier = Courier::new(&args.url, url, args.time_limit, args.concurrency.get().into(), stop.clone())?;
+            return Ok(Self::Url(Box::new(courier)));
+        }
+        Ok(Self::Command(Handler {
+            program: Program::find(&args.command)?,
+            server: args.target.store.is_none().then(|| args.target.address()),
+            time_limit: args.time_limit.map(|span| Duration::from_millis(span.0)),
+            keeps_result: args.result,
+            stop: stop.clone(),
+        }))
+    }
+
+    async fn run(&self, context: Context) -> Handled {
+        match self {
+            Self::Command(handler) => handler.run(context).await,
+            Self::Url(courier) => courier.run(context).await,
+        }
+    }
+}
+
+async fn work(args: &Args, client: &Client, means: Means, stop: &Stop) -> Result<Summary> {
     if args.once {
         // A server that has just started may not know yet all that is due.
         loaded(client).await?;
     }
-    let handler = Handler {
-        program,
-        server: args.target.store.is_none().then(|| args.target.address()),
-        time_limit: args.time_limit.map(|span| Duration::from_millis(span.0)),
-        keeps_result: args.result,
-        stop: stop.clone(),
-    };
     let mut worker = Worker::new(client).concurrency(args.concurrency.get().into()).stop_limit(STOP_LIMIT);
     for queue in &args.queues {
         worker = worker.queue(queue.clone());
@@ -111,10 +138,10 @@ async fn work(args: &Args, client: &Client, program: Program, stop: &Stop) -> Re
     if let Some(Span(lease_ms)) = args.lease {
         worker = worker.lease(Duration::from_millis(lease_ms));
     }
-    let handler = Arc::new(handler);
+    let means = Arc::new(means);
     let worker = worker.fallback(move |_, context| {
-        let handler = handler.clone();
-        async move { handler.run(context).await }
+        let means = means.clone();
+        async move { means.run(context).await }
     });
     let end = stop.asked_within(args.span.map(|span| Duration::from_millis(span.0)));
     let summary = if args.once { worker.run_once_until(end).await } else { worker.run_until(end).await }

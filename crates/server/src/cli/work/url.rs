@@ -1,0 +1,101 @@
+//! `duetime work --url`: each job is sent to a URL, signed, in place of a command.
+
+use super::stop::Stop;
+use crate::cli::exit::{Failure, Result, USAGE};
+use crate::cli::time::now;
+use crate::deliver::Pace;
+use crate::deliver::webhook::{self, Route, Sender};
+use duetime::wire::Span;
+use duetime::{Context, Handled, HandlerError};
+use duetime_core::target::Target;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// Where jobs are sent, and how.
+#[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
+pub(super) struct Args {
+    /// Send each job to this URL in place of running a command: the payload as body, signed where there are keys. 2xx
+    /// completes it, 410 and 422 fail it for good, 429 and 503 slow the worker down; see `--time-limit`
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "result"], help_heading = "Webhooks")]
+    pub(super) url: Option<String>,
+    /// The method [default: POST]
+    #[arg(long, value_name = "METHOD", requires = "url", help_heading = "Webhooks")]
+    method: Option<String>,
+    /// A header, several by repeating it
+    #[arg(long = "header", value_name = "NAME: VALUE", requires = "url", help_heading = "Webhooks")]
+    headers: Vec<String>,
+    /// A status after which a job has failed for good, several by repeating it [default: 410 and 422]
+    #[arg(long = "final-status", value_name = "STATUS", requires = "url", help_heading = "Webhooks")]
+    final_statuses: Vec<u16>,
+    /// The name of the keys to sign with [default: default]
+    #[arg(long, value_name = "NAME", requires = "url", help_heading = "Webhooks")]
+    key: Option<String>,
+    #[command(flatten)]
+    webhook: webhook::Args,
+}
+
+/// Sends jobs.
+pub(super) struct Courier {
+    route: Route,
+    sender: Sender,
+    pace: Mutex<Pace>,
+    stop: Stop,
+}
+
+impl Courier {
+    /// # Errors
+    /// Where an option cannot be used. Nothing has been reserved then.
+    pub(super) fn new(args: &Args, url: &str, limit: Option<Span>, concurrency: usize, stop: Stop) -> Result<Self> {
+        let mut target = serde_json::json!({ "url": url });
+        let mut set = |name: &str, value: serde_json::Value| target[name] = value;
+        args.method.iter().for_each(|method| set("method", method.as_str().into()));
+        args.key.iter().for_each(|key| set("key", key.as_str().into()));
+        limit.iter().for_each(|limit| set("timeout", limit.to_string().into()));
+        if !args.final_statuses.is_empty() {
+            set("final_statuses", args.final_statuses.clone().into());
+        }
+        let mut headers = serde_json::Map::new();
+        for header in &args.headers {
+            let (name, value) = header.split_once(':').ok_or_else(|| {
+                Failure::usage("expected --header to be a name, a colon and a value, got no colon".to_owned())
+            })?;
+            headers.insert(name.trim().to_owned(), value.trim().into());
+        }
+        set("headers", headers.into());
+        let target: Target = serde_json::from_value(target).map_err(|error| Failure::new(USAGE, error.to_string()))?;
+        let unfit = |error: duetime_core::Error| Failure::usage(error.to_string());
+        target.check().map_err(unfit)?;
+        let Target::Url(endpoint) = target else { unreachable!("it was made with a URL") };
+        let route = Route::new(&endpoint, args.webhook.rules()).map_err(unfit)?;
+        let sender = Sender::new(&args.webhook).map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Self { route, sender, pace: Mutex::new(Pace::new(concurrency, Instant::now())), stop })
+    }
+
+    /// Sends a job once the receiver may be asked.
+    pub(super) async fn run(&self, context: Context) -> Handled {
+        let given_back = || Err(HandlerError::release(Duration::ZERO));
+        while let Some(until) = self.held_until() {
+            tokio::select! {
+                () = sleep_until(until) => {}
+                () = context.cancellation().cancelled() => return given_back(),
+                () = self.stop.asked_within(None) => return given_back(),
+            }
+        }
+        let began = Instant::now();
+        let delivery = tokio::select! {
+            delivery = self.sender.send(&self.route, context.job(), now()) => delivery,
+            () = self.stop.forced().cancelled() => return given_back(),
+        };
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner).ended(delivery.sign, began, Instant::now());
+        if let Some(why) = delivery.why() {
+            eprintln!("duetime: job {}, attempt {}: {why}", context.id(), context.attempt());
+        }
+        delivery.into_handled(&context)
+    }
+
+    fn held_until(&self) -> Option<Instant> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner).held_until(Instant::now())
+    }
+}

@@ -1,0 +1,73 @@
+//! A target, read and ready to be delivered to.
+
+use super::delivery::Delivery;
+use super::forward;
+use super::redis_list::{List, Servers};
+use super::webhook::{Route, Rules, Sender};
+use duetime_core::target::Target;
+use duetime_core::{Engine, Error, Job};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long what is not a webhook may take: far longer than it does.
+const TIME_MAX: Duration = Duration::from_secs(30);
+
+/// What an operator allows of targets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Policy {
+    pub(super) rules: Rules,
+    pub(super) servers: Servers,
+}
+
+impl Policy {
+    /// Whether a queue's jobs may be delivered there, as far as that can be told before a name is resolved.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], naming the part.
+    pub(crate) fn check(&self, queue: &str, target: &Target) -> Result<(), Error> {
+        target.check()?;
+        Errand::new(queue, target, self).map(drop)
+    }
+}
+
+/// What to do with each job.
+#[derive(Debug)]
+pub(super) enum Errand {
+    /// Send it.
+    Webhook(Box<Route>),
+    /// Append it.
+    RedisList(List),
+    /// Push a copy.
+    HandOn(Arc<str>),
+}
+
+impl Errand {
+    /// # Errors
+    /// [`Error::Invalid`] where it may not be delivered there.
+    pub(super) fn new(queue: &str, target: &Target, policy: &Policy) -> Result<Self, Error> {
+        Ok(match target {
+            Target::Url(endpoint) => Self::Webhook(Box::new(Route::new(endpoint, policy.rules)?)),
+            Target::RedisList(list) => Self::RedisList(policy.servers.list(list)?),
+            Target::Queue(other) if **other == *queue => {
+                return Err(Error::invalid("target.queue", "another queue", format_args!("{queue:?} itself")));
+            }
+            Target::Queue(other) => Self::HandOn(other.clone()),
+        })
+    }
+
+    /// How long one delivery may take.
+    pub(super) fn timeout(&self) -> Duration {
+        match self {
+            Self::Webhook(route) => route.timeout(),
+            Self::RedisList(_) | Self::HandOn(_) => TIME_MAX,
+        }
+    }
+
+    pub(super) async fn run(&self, engine: &Engine, sender: &Sender, job: &Job) -> Delivery {
+        match self {
+            Self::Webhook(route) => sender.send(route, job, engine.now()).await,
+            Self::RedisList(list) => list.append(&job.payload).await,
+            Self::HandOn(queue) => forward::hand_on(engine, job, queue).await,
+        }
+    }
+}

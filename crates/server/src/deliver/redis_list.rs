@@ -1,0 +1,231 @@
+//! Redis lists: the payload is appended, and whoever pops the list has it.
+//!
+//! Only servers that the operator has named are reached, so whoever may set targets cannot try out the network; what is
+//! needed to log in stands with the operator, not in settings that everybody reads. Where a reply is lost, the payload
+//! may be appended again: at least once.
+
+use super::delivery::{Delivery, Sign};
+use duetime_core::Error;
+use duetime_core::target::RedisList;
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError,
+    ServerErrorKind,
+};
+use serde::Serialize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a connection may take to be made.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// How long a server may take to answer before its connection is given up.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// The servers that may be appended to.
+#[derive(Clone, Default)]
+pub(crate) struct Servers(Arc<[Arc<Server>]>);
+
+/// A list on one of them.
+#[derive(Clone)]
+pub(super) struct List {
+    server: Arc<Server>,
+    key: Arc<str>,
+}
+
+struct Server {
+    place: Place,
+    client: Client,
+    current: Mutex<Current>,
+    connecting: tokio::sync::Mutex<()>,
+}
+
+/// The connection, and which one it is.
+#[derive(Default)]
+struct Current {
+    number: u64,
+    connection: Option<MultiplexedConnection>,
+}
+
+/// Which database of which server, with TLS or without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    tls: bool,
+    host: String,
+    port: u16,
+    db: i64,
+}
+
+/// What is kept with a job that was appended.
+#[derive(Serialize)]
+struct Appended {
+    /// Of the list, just then.
+    length: u64,
+}
+
+impl Servers {
+    /// The servers of these URLs.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], without the password.
+    pub(super) fn new(urls: &[String]) -> Result<Self, Error> {
+        // Where another provider was installed before, that one serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let servers = urls.iter().map(|url| {
+            let expected = "redis://[user:password@]host[:port][/db] or rediss://…";
+            let wrong = |_| Error::invalid("--deliver-redis", expected, "another URL");
+            let info = url.as_str().into_connection_info().map_err(wrong)?;
+            let place = place(&info).ok_or_else(|| Error::invalid("--deliver-redis", expected, "a socket's path"))?;
+            let info = info.set_tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
+            let client = Client::open(info).map_err(wrong)?;
+            Ok(Arc::new(Server { place, client, current: Mutex::default(), connecting: tokio::sync::Mutex::default() }))
+        });
+        Ok(Self(servers.collect::<Result<Vec<_>, Error>>()?.into()))
+    }
+
+    /// The list that a target names.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where its server is not among these.
+    pub(super) fn list(&self, target: &RedisList) -> Result<List, Error> {
+        let wrong = |expected: &str, got: &str| Error::invalid("target.redis_list.url", expected, got);
+        let info = target.url.as_ref().into_connection_info().map_err(|_| wrong("an address of Redis", "another"))?;
+        if info.redis_settings().password().is_some() {
+            return Err(wrong("a URL without a password, which stands in --deliver-redis", "one with it"));
+        }
+        let place = place(&info).ok_or_else(|| wrong("an address of Redis", "a socket's path"))?;
+        let server = self.0.iter().find(|server| server.place == place);
+        let server = server.ok_or_else(|| {
+            let got = format!("{}:{}/{}", place.host, place.port, place.db);
+            wrong("a server that was named by --deliver-redis at the start, with the same port and database", &got)
+        })?;
+        Ok(List { server: server.clone(), key: target.key.clone() })
+    }
+}
+
+impl List {
+    /// Appends a payload.
+    pub(super) async fn append(&self, payload: &[u8]) -> Delivery {
+        let mut command = Cmd::new();
+        command.arg("RPUSH").arg(self.key.as_bytes()).arg(payload);
+        let (number, mut connection) = match self.server.connection().await {
+            Ok(connected) => connected,
+            Err(why) => return Delivery::failed(format!("not connected: {why}"), Sign::Away),
+        };
+        match timeout(ANSWER_MAX, command.query_async::<u64>(&mut connection)).await {
+            Ok(Ok(length)) => Delivery::taken(&Appended { length }),
+            Ok(Err(error)) => {
+                if error.is_unrecoverable_error() || error.is_io_error() {
+                    self.server.give_up(number);
+                }
+                Delivery::failed(format!("Redis: {error}"), sign(&error))
+            }
+            Err(_) => {
+                self.server.give_up(number);
+                let said = format!("time-out: Redis has not answered within {} s", ANSWER_MAX.as_secs());
+                Delivery::failed(said, Sign::Overloaded { hold_ms: None })
+            }
+        }
+    }
+}
+
+/// What an error says of the server.
+fn sign(error: &RedisError) -> Sign {
+    match error.kind() {
+        ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::TryAgain | ServerErrorKind::ReadOnly) => {
+            Sign::Overloaded { hold_ms: None }
+        }
+        _ if error.is_io_error() => Sign::Away,
+        _ => Sign::Answered,
+    }
+}
+
+impl Server {
+    async fn connection(&self) -> Result<(u64, MultiplexedConnection), String> {
+        if let Some(connected) = self.connected() {
+            return Ok(connected);
+        }
+        let _one_at_a_time = self.connecting.lock().await;
+        if let Some(connected) = self.connected() {
+            return Ok(connected);
+        }
+        let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(Some(CONNECT_MAX));
+        let connecting = self.client.get_multiplexed_async_connection_with_config(&config);
+        let connection = match timeout(CONNECT_MAX, connecting).await {
+            Ok(connection) => connection.map_err(|error| error.to_string())?,
+            Err(_) => return Err(format!("no answer within {} s", CONNECT_MAX.as_secs())),
+        };
+        let mut current = self.current();
+        current.number += 1;
+        current.connection = Some(connection.clone());
+        Ok((current.number, connection))
+    }
+
+    fn connected(&self) -> Option<(u64, MultiplexedConnection)> {
+        let current = self.current();
+        Some((current.number, current.connection.clone()?))
+    }
+
+    /// Lets go of a broken connection, where it is still the current one.
+    fn give_up(&self, number: u64) {
+        let mut current = self.current();
+        if current.number == number {
+            current.connection = None;
+        }
+    }
+
+    fn current(&self) -> std::sync::MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn place(info: &ConnectionInfo) -> Option<Place> {
+    let (tls, host, port) = match info.addr() {
+        ConnectionAddr::Tcp(host, port) => (false, host, *port),
+        ConnectionAddr::TcpTls { host, port, .. } => (true, host, *port),
+        _ => return None,
+    };
+    Some(Place { tls, host: host.to_lowercase(), port, db: info.redis_settings().db() })
+}
+
+impl std::fmt::Debug for List {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("List").field("place", &self.server.place).field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Servers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|server| &server.place)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_named_servers_are_reached() {
+        let named = ["redis://me:secret@Cache.example:6380/2".to_owned(), "rediss://cache.example".to_owned()];
+        let servers = Servers::new(&named).unwrap();
+        let list = |url: &str| servers.list(&RedisList { url: url.into(), key: "k".into() });
+        for url in ["redis://cache.example:6380/2", "rediss://cache.example:6379", "rediss://cache.example/0"] {
+            assert!(list(url).is_ok(), "{url}");
+        }
+        for url in [
+            "redis://cache.example:6380",
+            "redis://cache.example:6380/3",
+            "redis://cache.example:6379",
+            "redis://cache.example:63801/2",
+            "redis://cache.example.evil:6380/2",
+            "redis://127.0.0.1:6380/2",
+            "redis://me:secret@cache.example:6380/2",
+        ] {
+            let error = list(url).unwrap_err().to_string();
+            assert!(error.contains("--deliver-redis") && !error.contains("secret"), "{url}: {error}");
+        }
+        assert!(!format!("{servers:?}").contains("secret"));
+        let error = Servers::new(&["http://me:secret@a".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("--deliver-redis") && !error.contains("secret"), "{error}");
+    }
+}

@@ -1,0 +1,227 @@
+//! Webhooks: one request for each job, signed, over connections that are kept.
+//!
+//! Nothing is sent to an address that was not judged: those in URLs when they are read, those of names when they
+//! are resolved for a connection. Redirects are not followed, and no proxy is asked. What is to be delivered when, and
+//! how much at a time, is not decided here.
+
+mod address;
+mod keys;
+mod reply;
+mod resolver;
+mod retry_after;
+mod route;
+mod signature;
+mod tls;
+
+pub(crate) use address::Rules;
+pub(crate) use route::Route;
+
+use super::delivery::{Delivery, Sign};
+use bytes::Bytes;
+use duetime::wire::{self, Span, show_bytes};
+use duetime_core::{Job, Millis};
+use http_body_util::Full;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::GaiResolver;
+use hyper_util::client::legacy::{self, Client};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use keys::Keys;
+use resolver::Guarded;
+use std::borrow::Cow;
+use std::error::Error as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
+
+/// How long a connection may take to be made.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// How long a connection that is not used is kept: less than most servers keep it.
+const IDLE_MAX: Duration = Duration::from_secs(20);
+/// Connections to one host that are kept while they are not used.
+const IDLE_CONNECTIONS_MAX: usize = 1_024;
+/// How long the body of an answer may take: the job's outcome does not depend on it.
+const BODY_MAX: Duration = Duration::from_secs(5);
+
+/// What an operator says of webhooks.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    /// Deliver also to loopback and private addresses, and to these over http
+    #[arg(long, env = "DUETIME_WEBHOOK_ALLOW_PRIVATE", help_heading = "Webhooks")]
+    webhook_allow_private: bool,
+    /// Root certificates that are trusted besides those of the system, in PEM
+    #[arg(long, value_name = "FILE", env = "DUETIME_WEBHOOK_CA", help_heading = "Webhooks")]
+    webhook_ca: Option<PathBuf>,
+    /// Keys to sign with, read again when the file changes: lines `NAME whsec_BASE64`, several of one name all sign; by
+    /// default those named `default`
+    #[arg(long, value_name = "FILE", env = "DUETIME_WEBHOOK_KEYS", help_heading = "Webhooks")]
+    webhook_keys: Option<PathBuf>,
+}
+
+impl Args {
+    /// Where may be delivered to.
+    pub(crate) fn rules(&self) -> Rules {
+        Rules { allow_private: self.webhook_allow_private }
+    }
+}
+
+/// Why nothing can be sent.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+#[non_exhaustive]
+pub(crate) enum Error {
+    /// The keys.
+    Keys(#[from] keys::Error),
+    /// The root certificates.
+    Tls(#[from] tls::Error),
+}
+
+type Tcp = HttpConnector<Guarded>;
+
+/// Sends webhooks.
+pub(crate) struct Sender {
+    encrypted: Client<HttpsConnector<Tcp>, Full<Bytes>>,
+    plain: Client<Tcp, Full<Bytes>>,
+    keys: Arc<Keys>,
+    _watch: AbortOnDropHandle<()>,
+}
+
+impl Sender {
+    /// Must be called in a tokio runtime, which carries the connections.
+    ///
+    /// # Errors
+    /// Where a file that was named cannot be used.
+    pub(crate) fn new(args: &Args) -> Result<Self, Error> {
+        let keys = Arc::new(Keys::open(args.webhook_keys.clone())?);
+        let tls = tls::config(args.webhook_ca.as_deref())?;
+        let rules = args.rules();
+        let https = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_only()
+            .enable_all_versions()
+            .wrap_connector(connector(rules, false));
+        let mut client = Client::builder(TokioExecutor::new());
+        client
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX);
+        let (encrypted, plain) = (client.build(https), client.build(connector(rules, true)));
+        let watched = keys.clone();
+        let watch = AbortOnDropHandle::new(tokio::spawn(async move { watched.watch().await }));
+        Ok(Self { encrypted, plain, keys, _watch: watch })
+    }
+
+    /// Delivers a job, at `now` by the wall clock.
+    pub(crate) async fn send(&self, route: &Route, job: &Job, now: Millis) -> Delivery {
+        let request = match self.request(route, job, now) {
+            Ok(request) => request,
+            Err(why) => return Delivery::failed(why, Sign::None),
+        };
+        let end = Instant::now() + route.timeout;
+        let sent = if route.is_plain { self.plain.request(request) } else { self.encrypted.request(request) };
+        match timeout_at(end, sent).await {
+            Ok(Ok(response)) => {
+                let (status, headers, body) = reply::read(response, end.min(Instant::now() + BODY_MAX)).await;
+                reply::judge(route, status, &headers, &body, now)
+            }
+            Ok(Err(error)) => not_sent(&error),
+            Err(_) => {
+                let limit = Span(u64::try_from(route.timeout.as_millis()).unwrap_or(u64::MAX));
+                let said = format!("time-out: no answer within {limit}");
+                Delivery::failed(said, Sign::Overloaded { hold_ms: None })
+            }
+        }
+    }
+
+    fn request(&self, route: &Route, job: &Job, now: Millis) -> Result<Request<Full<Bytes>>, String> {
+        let ring = self.keys.of(route.key.as_deref())?;
+        // What is shared with the store is not copied.
+        let body = if route.method == Method::GET { Bytes::new() } else { Bytes::from_owner(job.payload.clone()) };
+        let (id, seconds) = (job.id.to_string(), (now / 1_000).to_string());
+        let mut headers = route.headers.clone();
+        if !body.is_empty() && !headers.contains_key(CONTENT_TYPE) {
+            let is_json = show_bytes(&body).0.is_some();
+            let kind = if is_json { "application/json" } else { "application/octet-stream" };
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
+        if let Some(ring) = ring {
+            set(&mut headers, "webhook-signature", &signature::sign(&ring, &id, &seconds, &body));
+        }
+        set(&mut headers, "webhook-id", &id);
+        set(&mut headers, "webhook-timestamp", &seconds);
+        set(&mut headers, "duetime-queue", &job.queue);
+        set(&mut headers, "duetime-kind", &job.kind);
+        set(&mut headers, "duetime-attempt", &job.attempt.to_string());
+        set(&mut headers, "duetime-due-at", &wire::Instant(job.due_at).to_string());
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = route.method.clone();
+        *request.uri_mut() = route.uri.clone();
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+}
+
+fn connector(rules: Rules, is_plain: bool) -> Tcp {
+    let mut connector = HttpConnector::new_with_resolver(Guarded::new(GaiResolver::new(), rules.reach(is_plain)));
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_MAX));
+    connector
+}
+
+/// Sets a header; what is not visible ASCII in its value is percent-encoded.
+fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    let value = HeaderValue::from_str(&encoded(value)).expect("it is visible ASCII");
+    headers.insert(HeaderName::from_static(name), value);
+}
+
+fn encoded(value: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'%';
+    if value.bytes().all(is_plain) && value.trim_ascii().len() == value.len() {
+        return Cow::Borrowed(value);
+    }
+    let is_kept = |byte: u8| is_plain(byte) && byte != b' ';
+    let encode = |byte: u8| if is_kept(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    Cow::Owned(value.bytes().map(encode).collect())
+}
+
+/// What follows where there is no answer.
+fn not_sent(error: &legacy::Error) -> Delivery {
+    if let Some(refused) = resolver::refusal(error) {
+        return Delivery::refused(refused.to_string(), Sign::None);
+    }
+    let mut said = if error.is_connect() { "not connected".to_owned() } else { "no answer".to_owned() };
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_said = cause.to_string();
+        if !said.ends_with(&cause_said) {
+            said = format!("{said}: {cause_said}");
+        }
+        next = cause.source();
+    }
+    Delivery::failed(said, Sign::Away)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_values_are_visible() {
+        for (value, shown) in [
+            ("order.cancel", "order.cancel"),
+            ("two words", "two words"),
+            ("100%", "100%25"),
+            (" a\nb ", "%20a%0Ab%20"),
+            ("größe", "gr%C3%B6%C3%9Fe"),
+        ] {
+            assert_eq!(encoded(value), shown);
+        }
+    }
+}

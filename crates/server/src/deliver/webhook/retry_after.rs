@@ -1,0 +1,51 @@
+//! The header `Retry-After`: seconds, or a date of HTTP.
+
+use duetime_core::Millis;
+use duetime_core::limits::{DAY_MS, SECOND_MS};
+use jiff::fmt::rfc2822::DateTimeParser;
+
+/// Longest time that a receiver may ask for: a day. Longer ones count as a day.
+const MAX_MS: u64 = DAY_MS;
+
+static PARSER: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
+
+/// How long to wait from `now` on; `None` where that is no time, or none is to pass.
+pub(super) fn read(text: &str, now: Millis) -> Option<u64> {
+    let text = text.trim();
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let wait_ms = if is_number {
+        text.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(SECOND_MS)
+    } else {
+        let at = PARSER.parse_timestamp(text).ok()?.as_millisecond();
+        u64::try_from(at).ok()?.saturating_sub(now)
+    };
+    (wait_ms > 0).then_some(wait_ms.min(MAX_MS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_and_dates_are_read() {
+        // Sun, 06 Nov 1994 08:49:00 GMT
+        let now = 784_111_740_000;
+        for (text, wait_ms) in [
+            ("1", Some(1_000)),
+            (" 120 ", Some(120_000)),
+            ("0", None),
+            ("86400", Some(DAY_MS)),
+            ("86401", Some(DAY_MS)),
+            ("99999999999999999999999", Some(DAY_MS)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(37_000)),
+            ("Sun, 06 Nov 1994 08:48:37 GMT", None),
+            ("Sun, 06 Nov 2094 08:49:37 GMT", Some(DAY_MS)),
+            ("-1", None),
+            ("1.5", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            assert_eq!(read(text, now), wait_ms, "{text:?}");
+        }
+    }
+}

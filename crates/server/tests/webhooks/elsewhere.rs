@@ -1,0 +1,72 @@
+//! Targets that are no URLs: Redis lists, and other queues.
+
+use super::server::{Server, result};
+use duetime::Stage;
+use duetime_store::testing::RedisServer;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn payloads_are_appended_to_a_redis_list() {
+    let mut redis = tokio::task::spawn_blocking(RedisServer::start).await.unwrap();
+    let server = Server::with(&["--deliver-redis", &redis.url()]).await;
+    let list = json!({"url": redis.url(), "key": "mail"});
+    let retry = json!({"fixed": {"delay": "50ms"}});
+    server
+        .set("mail", json!({"max_running": 1, "max_attempts": 1000, "retry": retry, "target": {"redis_list": list}}))
+        .await;
+    let (first, second) = (server.push("mail", r#"{"n": 1}"#).await, server.push("mail", "2\r\n").await);
+    assert_eq!(result(&server.completed(first).await), json!({"length": 1}));
+    assert_eq!(result(&server.completed(second).await), json!({"length": 2}));
+    assert_eq!(redis.command(&["LPOP", "mail"]), r#"{"n": 1}"#);
+    assert_eq!(redis.command(&["LPOP", "mail"]), "2\r\n");
+
+    redis.command(&["SET", "mail", "no list"]);
+    let wrong = server.push("mail", "3").await;
+    let job = server.until(wrong, |job| !job.errors.is_empty()).await;
+    assert!(job.errors[0].message.contains("WRONGTYPE"), "{:?}", job.errors);
+    redis.command(&["DEL", "mail"]);
+    server.completed(wrong).await;
+
+    // A new server at the same place, as far as anybody can tell.
+    redis = tokio::task::spawn_blocking(move || {
+        redis.restart();
+        redis
+    })
+    .await
+    .unwrap();
+    let after = server.push("mail", "4").await;
+    server.completed(after).await;
+    assert_eq!(redis.command(&["LRANGE", "mail", "-1", "-1"]), "4");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_is_handed_on_to_another_queue() {
+    let server = Server::with(&[]).await;
+    server.set("in", json!({"target": {"queue": "out"}})).await;
+    let id = server.client.push_raw("order.paid", *b"{}").queue("in").priority(7).tag("t").await.unwrap().id;
+    let handed_on = result(&server.completed(id).await);
+    let copies = server.jobs("out").await;
+    assert_eq!((copies.len(), handed_on["queue"].as_str()), (1, Some("out")));
+    let copy = &copies[0];
+    assert_eq!((json!(copy.id), copy.stage, copy.attempt), (handed_on["job"].clone(), Stage::Pending, 0));
+    assert_eq!((&*copy.kind, &*copy.payload, copy.priority, &*copy.tags[0]), ("order.paid", &b"{}"[..], 7, "t"));
+    assert_eq!(copy.key.as_deref(), Some(&*format!("forward-1-{id}")));
+    // Handed on again while the copy is there, it is the same job.
+    server.client.retry(id).await.unwrap();
+    assert_eq!(result(&server.completed(id).await), handed_on);
+    assert_eq!(server.jobs("out").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_circle_of_targets_ends() {
+    let server = Server::with(&[]).await;
+    server.set("a", json!({"target": {"queue": "b"}})).await;
+    server.set("b", json!({"target": {"queue": "a"}})).await;
+    let mut id = server.push("a", "{}").await;
+    for _ in 0..8 {
+        let handed_on = result(&server.completed(id).await);
+        id = serde_json::from_value(handed_on["job"].clone()).unwrap();
+    }
+    assert!(server.failed(id).await.contains("form a circle"));
+    assert_eq!((server.jobs("a").await.len(), server.jobs("b").await.len()), (5, 4));
+}

@@ -1,0 +1,12 @@
+//! Deliveries to targets: a real server process, and receivers that fail in every way.
+
+mod changes;
+mod elsewhere;
+mod failures;
+mod receiver;
+mod receivers;
+mod refusals;
+mod requests;
+mod server;
+mod tls;
+mod work;

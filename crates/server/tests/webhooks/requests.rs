@@ -1,0 +1,99 @@
+//! What is sent: headers, signatures, and by which keys.
+
+use super::receiver::{Answer, Receiver};
+use super::server::{Server, result, soon};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use duetime::wire;
+use ring::hmac;
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// A key by its first byte.
+pub(crate) fn key(byte: u8) -> String {
+    format!("whsec_{}", STANDARD.encode([byte; 32]))
+}
+
+/// What a key makes of a request.
+pub(crate) fn signature(byte: u8, id: &str, seconds: &str, body: &str) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &[byte; 32]);
+    format!("v1,{}", STANDARD.encode(hmac::sign(&key, format!("{id}.{seconds}.{body}").as_bytes())))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delivery_says_what_it_is() {
+    let server = Server::start().await;
+    let receiver = Receiver::start(|_, _| Answer::Status(202, ""));
+    let target = json!({"url": receiver.url(), "method": "PUT", "headers": {"authorization": "Bearer abc"}});
+    server.set("hooks", json!({"target": target})).await;
+    let id = server.push("hooks", r#"{"order": 7}"#).await;
+    let job = server.completed(id).await;
+    assert_eq!(result(&job), json!({"status": 202}));
+    let got = receiver.received().remove(0);
+    assert_eq!((&*got.method, &*got.body), ("PUT", br#"{"order": 7}"#.as_slice()));
+    for (name, value) in [
+        ("authorization", "Bearer abc"),
+        ("content-type", "application/json"),
+        ("duetime-queue", "hooks"),
+        ("duetime-kind", "order.paid"),
+        ("duetime-attempt", "1"),
+        ("duetime-due-at", &wire::Instant(job.due_at).to_string()),
+        ("webhook-id", &id.to_string()),
+        ("webhook-signature", ""),
+    ] {
+        assert_eq!(got.header(name), value, "{name}");
+    }
+    assert!(got.header("user-agent").starts_with("duetime/"));
+    let seconds: u64 = got.header("webhook-timestamp").parse().unwrap();
+    assert!((job.due_at / 1_000..=job.due_at / 1_000 + 60).contains(&seconds));
+    let id = server.push("hooks", "no json").await;
+    server.completed(id).await;
+    assert_eq!(receiver.received()[1].header("content-type"), "application/octet-stream");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_keys_of_a_name_sign_and_are_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys");
+    let write = |keys: &[(&str, u8)]| {
+        let lines = keys.iter().fold("# keys\n".to_owned(), |mut lines, (name, byte)| {
+            writeln!(lines, "{name} {}", key(*byte)).unwrap();
+            lines
+        });
+        std::fs::write(&file, lines).unwrap();
+    };
+    write(&[("default", 1), ("shop", 2)]);
+    let server = Server::with(&["--webhook-allow-private", "--webhook-keys", file.to_str().unwrap()]).await;
+    let receiver = Receiver::start(|_, _| Answer::Status(200, ""));
+    server.set("plain", json!({"target": {"url": receiver.url()}})).await;
+    server.set("shop", json!({"target": {"url": receiver.url(), "key": "shop"}})).await;
+    server.set("none", json!({"retry": "none", "target": {"url": receiver.url(), "key": "none"}})).await;
+    let signed = async |queue: &str| {
+        let id = server.push(queue, "{}").await;
+        server.completed(id).await;
+        receiver.received().pop().unwrap()
+    };
+    let by = |got: &super::receiver::Received, bytes: &[u8]| {
+        let sign = |byte: &u8| signature(*byte, got.header("webhook-id"), got.header("webhook-timestamp"), "{}");
+        got.header("webhook-signature") == bytes.iter().map(sign).collect::<Vec<_>>().join(" ")
+    };
+    let got = signed("plain").await;
+    assert!(by(&got, &[1]), "{got:?}");
+    assert!(by(&signed("shop").await, &[2]));
+    let id = server.push("none", "{}").await;
+    let said = server.failed(id).await;
+    assert!(said.contains("there is no key \"none\"") && !said.contains("whsec_"), "{said}");
+
+    write(&[("default", 1), ("shop", 2), ("shop", 3)]);
+    // Until the change is seen.
+    let got = soon(async {
+        loop {
+            let got = signed("shop").await;
+            if !by(&got, &[2]) {
+                return got;
+            }
+        }
+    })
+    .await;
+    assert!(by(&got, &[2, 3]), "{got:?}");
+}
