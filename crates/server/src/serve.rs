@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let opened = store::open(&args).await?;
     banner::print(listener.local_addr()?, &args, &opened);
     let engine = opened.engine;
-    let app = App::new(engine.clone(), !args.allow_remote, deliver.policy());
+    let app = App::new(engine.clone(), !args.allow_remote, deliver.policy(), deliver.observed());
     let delivering = tokio::spawn(deliver.run(engine.clone(), stop.clone()));
     http::serve(listener, app, stop).await;
     if let Err(error) = delivering.await {

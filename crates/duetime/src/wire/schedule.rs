@@ -4,7 +4,7 @@ use super::select::once;
 use super::{Backoff, Base64, Instant, Push, Span, Text};
 use duetime_core::schedule::{LastTick, ScheduleStatus, TickOutcome};
 use duetime_core::{
-    Error, JobId, KeyUntil, Missed, NewJob, OnConflict, Overlap, Schedule, Timing, WhenExhausted, name,
+    Error, JobId, KeyUntil, Missed, NewJob, OnConflict, Overlap, Schedule, Target, Timing, WhenExhausted, name,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -92,6 +92,9 @@ pub struct ScheduleJob<'a> {
     /// See [`Push::expires`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Span>,
+    /// See [`Push::target`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Arc<Target>>,
 }
 
 impl ScheduleBody<'_> {
@@ -165,6 +168,7 @@ impl ScheduleJob<'_> {
             max_crashes: self.max_crashes,
             when_exhausted: self.when_exhausted,
             expires: self.expires,
+            target: self.target,
             ..Push::default()
         };
         push.into_job(queue)
@@ -191,6 +195,7 @@ impl<'a> From<&'a NewJob> for ScheduleJob<'a> {
             max_crashes: push.max_crashes,
             when_exhausted: push.when_exhausted,
             expires: push.expires,
+            target: push.target,
         }
     }
 }

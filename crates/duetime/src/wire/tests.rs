@@ -1,8 +1,10 @@
 //! The bodies as documented, and every refusal.
 
+mod settings;
+
 use super::*;
-use duetime_core::engine::{self, JobRef, Outcome, PushOutcome, Query, QueueSettings, ReserveRequest, Settlement};
-use duetime_core::ports::{Lease, Rate};
+use duetime_core::engine::{self, JobRef, Outcome, PushOutcome, Query, ReserveRequest, Settlement};
+use duetime_core::ports::Lease;
 use duetime_core::rules::Failure;
 use duetime_core::{
     AttemptError, Due, Error, Job, JobId, KeyUntil, NewJob, OnConflict, Receipt, Retry, Stage, State, WhenExhausted,
@@ -347,32 +349,6 @@ fn a_patch_reads_back() {
     let back = engine::Patch::try_from(read::<Patch<'_>>(&text)).unwrap();
     assert_eq!((back.due, back.priority, back.payload), (Some(Due::After(0)), Some(0), patch.payload));
     refused::<Patch<'_>>(r#"{"tags":[]}"#, "unknown field `tags`");
-}
-
-#[test]
-fn the_documented_settings_read_and_leave_the_rest() {
-    let old = QueueSettings { paused: true, lease_ms: Some(5_000), ..QueueSettings::default() };
-    let text =
-        r#"{"retry": {"steps": ["15s", "15s", "30s"]}, "max_attempts": 5, "when_exhausted": {"move": "orders-dead"}}"#;
-    let new = read::<SettingsBody>(text).apply(&old);
-    assert_eq!((new.paused, new.lease_ms, new.retry.max_attempts), (true, Some(5_000), Some(5)));
-    assert_eq!(new.retry.backoff, Some(retry::Backoff::Steps(vec![15_000, 15_000, 30_000])));
-    assert_eq!(new.retry.when_exhausted, Some(WhenExhausted::Move(Arc::from("orders-dead"))));
-    let cleared = read::<SettingsBody>(r#"{"lease":null,"retry":null}"#).apply(&new);
-    assert_eq!((cleared.lease_ms, cleared.retry.backoff, cleared.retry.max_attempts), (None, None, Some(5)));
-    assert_eq!(read::<SettingsBody>(&print(&SettingsBody::from(&new))).apply(&old), new);
-
-    let configured = print(&Configured::new(Arc::from("q"), &new));
-    assert_eq!(QueueSettings::from(read::<Configured>(&configured)), new);
-    let status = engine::QueueStatus { queue: Arc::from("q"), settings: new, ..engine::QueueStatus::default() };
-    let shown = read::<Queue>(&print(&Queue::from(&status)));
-    assert_eq!(engine::QueueStatus::from(shown).settings, status.settings);
-    let limits =
-        r#"{"max_running": 50, "rate": {"per_second": 100, "burst": 20}, "target": {"url": "https://a.example"}}"#;
-    let limited = read::<SettingsBody>(limits).apply(&old);
-    assert_eq!((limited.max_running, limited.rate), (Some(50), Some(Rate { per_second: 100.0, burst: Some(20) })));
-    assert_eq!(read::<SettingsBody>(&print(&SettingsBody::from(&limited))).apply(&old), limited);
-    refused::<SettingsBody>(r#"{"speed":1}"#, "unknown field `speed`");
 }
 
 #[test]

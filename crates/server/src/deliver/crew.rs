@@ -2,7 +2,7 @@
 
 use super::delivery::{Delivery, Sign};
 use super::errand::Errand;
-use super::{Event, Means, observe};
+use super::{Event, Means};
 use duetime::{Failure, Outcome};
 use duetime_core::{Job, Receipt};
 use std::collections::HashMap;
@@ -41,8 +41,15 @@ impl Crew {
         let (means, errand) = (self.means.clone(), self.errand.clone());
         let mut reporter = Reporter { receipt, began: now, events: self.events.clone(), delivery: None };
         let task = tokio::spawn(async move {
-            let delivery = errand.run(&means.engine, &means.sender, &job).await;
-            observe::delivered(&job, &delivery, now.elapsed());
+            let delivery = match &job.target {
+                None => errand.run(&means.engine, &means.sender, &job).await,
+                // Its own, in place of that of its queue.
+                Some(own) => match Errand::new(&job.queue, own, &means.policy) {
+                    Ok(errand) => errand.run(&means.engine, &means.sender, &job).await,
+                    Err(error) => Delivery::refused(error.to_string(), Sign::None),
+                },
+            };
+            means.observed.delivered(&job, &delivery, now.elapsed());
             reporter.end(delivery);
         });
         self.running.insert(receipt, task.abort_handle());

@@ -17,6 +17,7 @@ mod redis_list;
 pub(crate) mod webhook;
 
 pub(crate) use errand::Policy;
+pub(crate) use observe::Observed;
 pub(crate) use pace::Pace;
 
 use crew::Report;
@@ -67,7 +68,9 @@ pub(crate) enum Error {
 struct Means {
     engine: Engine,
     sender: Sender,
+    policy: Policy,
     request_ids: RequestIds,
+    observed: Arc<Observed>,
 }
 
 impl Means {
@@ -88,6 +91,7 @@ enum Event {
 pub(crate) struct Setup {
     sender: Sender,
     policy: Policy,
+    observed: Arc<Observed>,
 }
 
 impl Setup {
@@ -97,7 +101,7 @@ impl Setup {
     /// Where a file cannot be used, or a URL is none.
     pub(crate) fn new(args: &Args) -> Result<Self, Error> {
         let policy = Policy { rules: args.webhook.rules(), servers: Servers::new(&args.deliver_redis)? };
-        Ok(Self { sender: Sender::new(&args.webhook)?, policy })
+        Ok(Self { sender: Sender::new(&args.webhook)?, policy, observed: Arc::default() })
     }
 
     /// What may be a target.
@@ -105,12 +109,17 @@ impl Setup {
         self.policy.clone()
     }
 
+    /// What becomes of deliveries.
+    pub(crate) fn observed(&self) -> Arc<Observed> {
+        self.observed.clone()
+    }
+
     /// Delivers until it is stopped, and then what is under way, within a limit.
     pub(crate) async fn run(self, engine: Engine, stop: CancellationToken) {
-        let means = Arc::new(Means { engine, sender: self.sender, request_ids: RequestIds::new() });
+        let Self { sender, policy, observed } = self;
+        let means = Means { engine, sender, policy, request_ids: RequestIds::new(), observed };
         let mut deliveries = Deliveries {
-            means,
-            policy: self.policy,
+            means: Arc::new(means),
             by_queue: HashMap::new(),
             refused: HashSet::new(),
             tasks: TaskTracker::new(),
@@ -129,7 +138,6 @@ impl Setup {
 /// All deliverers.
 struct Deliveries {
     means: Arc<Means>,
-    policy: Policy,
     by_queue: HashMap<Arc<str>, Running>,
     /// Targets that were said to be refused.
     refused: HashSet<(Arc<str>, String)>,
@@ -171,7 +179,7 @@ impl Deliveries {
     }
 
     fn start(&mut self, queue: Arc<str>, target: &Target, max_running: Option<u32>) {
-        match Errand::new(&queue, target, &self.policy) {
+        match Errand::new(&queue, target, &self.means.policy) {
             Ok(errand) => {
                 tracing::info!(%queue, "the queue's jobs are delivered to its target");
                 let stop = self.stop.child_token();

@@ -1,7 +1,7 @@
 //! What every request is handled with.
 
 use super::limits::LARGE_BODIES_MAX;
-use crate::deliver::Policy;
+use crate::deliver::{Observed, Policy};
 use duetime_core::Engine;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -20,12 +20,14 @@ pub(crate) struct App {
     pub(super) local_only: bool,
     /// What may be a target.
     pub(super) targets: Policy,
+    /// What becomes of deliveries.
+    pub(super) deliveries: Arc<Observed>,
 }
 
 impl App {
     /// Handles requests with this engine.
-    pub(crate) fn new(engine: Engine, local_only: bool, targets: Policy) -> Self {
+    pub(crate) fn new(engine: Engine, local_only: bool, targets: Policy, deliveries: Arc<Observed>) -> Self {
         let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES_MAX));
-        Self { engine, stopping: CancellationToken::new(), large_bodies, local_only, targets }
+        Self { engine, stopping: CancellationToken::new(), large_bodies, local_only, targets, deliveries }
     }
 }

@@ -139,7 +139,8 @@ mod tests {
         let broker = Arc::new(Memory::new(clock.clone()));
         let locks = Arc::new(Locks::new(clock, sqlite.clone()));
         let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks };
-        let app = App::new(Engine::start(stores, Options::default()).await.unwrap(), true, Policy::default());
+        let app =
+            App::new(Engine::start(stores, Options::default()).await.unwrap(), true, Policy::default(), Arc::default());
         tokio::time::pause();
         let body = axum::body::Body::from_stream(stream::pending::<Result<&[u8], std::io::Error>>());
         let refused = One::from_request(Request::new(body), &app).await.err().map(duetime::wire::Problem::from);

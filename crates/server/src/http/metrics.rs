@@ -5,6 +5,7 @@
 
 use super::app::App;
 use super::problem::Problem;
+use crate::deliver::Observed;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -27,7 +28,7 @@ const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Figures::read(&app.engine).await?));
+    registry.register_collector(Box::new(Figures::read(&app.engine, app.deliveries.clone()).await?));
     let mut text = String::new();
     encode(&mut text, &registry).map_err(|_| Error::Unavailable("the metrics cannot be written".to_owned()))?;
     Ok(([(CONTENT_TYPE, TEXT)], text).into_response())
@@ -40,6 +41,7 @@ struct Figures {
     counted: Vec<(Arc<str>, Arc<QueueMetrics>)>,
     held: BTreeMap<Arc<str>, Held>,
     health: Health,
+    deliveries: Arc<Observed>,
 }
 
 /// What waits and runs of a queue.
@@ -66,7 +68,7 @@ impl Held {
 }
 
 impl Figures {
-    async fn read(engine: &Engine) -> Result<Self, Error> {
+    async fn read(engine: &Engine, deliveries: Arc<Observed>) -> Result<Self, Error> {
         let mut held: BTreeMap<Arc<str>, Held> = BTreeMap::new();
         for status in engine.queues().await? {
             let is_known = held.len() < QUEUES_MAX || held.contains_key(&status.queue);
@@ -74,7 +76,7 @@ impl Figures {
             held.entry(name).or_default().add(&status);
         }
         let counted = engine.metrics().queues();
-        Ok(Self { engine: engine.clone(), now: engine.now(), counted, held, health: engine.health() })
+        Ok(Self { engine: engine.clone(), now: engine.now(), counted, held, health: engine.health(), deliveries })
     }
 
     fn counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -154,12 +156,14 @@ impl Figures {
             ("note", &stores.note),
         ];
         let help = "Calls of the broker (put, reserve, settle, extend) and of the ledger (record, note)";
-        family(encoder, "duetime_store_call_seconds", help, "call", calls.into_iter())
+        family(encoder, "duetime_store_call_seconds", help, "call", calls.into_iter())?;
+        let help = "Deliveries to targets, by what came of them";
+        family(encoder, "duetime_delivery_seconds", help, "outcome", self.deliveries.by_outcome().into_iter())
     }
 }
 
 /// Histograms that a label tells apart.
-pub(super) fn family<'a>(
+fn family<'a>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,

@@ -6,7 +6,7 @@ use crate::cli::job_args::JobArgs;
 use crate::cli::output;
 use crate::cli::target::Target;
 use duetime::wire::{Instant, ScheduleShown, Span};
-use duetime_core::{Missed, Overlap, Schedule, Timing};
+use duetime_core::{Missed, NewJob, Overlap, Schedule, Timing};
 
 /// Make a schedule, or change it as a whole; shows its next ten runs
 ///
@@ -96,7 +96,8 @@ impl Set {
             OverlapArg::Skip => Overlap::Skip,
         };
         let (start, end) = (self.start.map(|start| start.0), self.end.map(|end| end.0));
-        let job = self.job.job(&self.payload)?;
+        // Each tick is a beginning of its own.
+        let job = NewJob { trace: None, ..self.job.job(&self.payload)? };
         Ok(Schedule { missed, overlap, start, end, ..Schedule::new(timing, job) })
     }
 }

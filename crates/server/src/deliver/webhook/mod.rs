@@ -159,6 +159,9 @@ impl Sender {
         set(&mut headers, "duetime-kind", &job.kind);
         set(&mut headers, "duetime-attempt", &job.attempt.to_string());
         set(&mut headers, "duetime-due-at", &wire::Instant(job.due_at).to_string());
+        if let Some(trace) = &job.trace {
+            set(&mut headers, "traceparent", trace);
+        }
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = route.method.clone();
         *request.uri_mut() = route.uri.clone();
