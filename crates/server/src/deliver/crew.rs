@@ -41,7 +41,10 @@ impl Crew {
         let (means, errand) = (self.means.clone(), self.errand.clone());
         let mut reporter = Reporter { receipt, began: now, events: self.events.clone(), delivery: None };
         let task = tokio::spawn(async move {
-            let delivery = errand.run(&means.engine, &means.sender, &job).await;
+            let delivery = match &job.target {
+                Some(own) => Errand::run_own(&means.policy, own, &means.engine, &means.sender, &job).await,
+                None => errand.run(&means.engine, &means.sender, &job).await,
+            };
             observe::delivered(&job, &delivery, now.elapsed());
             reporter.end(delivery);
         });

@@ -67,6 +67,7 @@ pub(crate) enum Error {
 struct Means {
     engine: Engine,
     sender: Sender,
+    policy: Policy,
     request_ids: RequestIds,
 }
 
@@ -107,10 +108,10 @@ impl Setup {
 
     /// Delivers until it is stopped, and then what is under way, within a limit.
     pub(crate) async fn run(self, engine: Engine, stop: CancellationToken) {
-        let means = Arc::new(Means { engine, sender: self.sender, request_ids: RequestIds::new() });
+        let means =
+            Arc::new(Means { engine, sender: self.sender, policy: self.policy, request_ids: RequestIds::new() });
         let mut deliveries = Deliveries {
             means,
-            policy: self.policy,
             by_queue: HashMap::new(),
             refused: HashSet::new(),
             tasks: TaskTracker::new(),
@@ -129,7 +130,6 @@ impl Setup {
 /// All deliverers.
 struct Deliveries {
     means: Arc<Means>,
-    policy: Policy,
     by_queue: HashMap<Arc<str>, Running>,
     /// Targets that were said to be refused.
     refused: HashSet<(Arc<str>, String)>,
@@ -171,7 +171,7 @@ impl Deliveries {
     }
 
     fn start(&mut self, queue: Arc<str>, target: &Target, max_running: Option<u32>) {
-        match Errand::new(&queue, target, &self.policy) {
+        match Errand::new(&queue, target, &self.means.policy) {
             Ok(errand) => {
                 tracing::info!(%queue, "the queue's jobs are delivered to its target");
                 let stop = self.stop.child_token();
