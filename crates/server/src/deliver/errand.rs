@@ -1,6 +1,6 @@
 //! A target, read and ready to be delivered to.
 
-use super::delivery::Delivery;
+use super::delivery::{Delivery, Sign};
 use super::forward;
 use super::redis_list::{List, Servers};
 use super::webhook::{Route, Rules, Sender};
@@ -60,6 +60,20 @@ impl Errand {
         match self {
             Self::Webhook(route) => route.timeout(),
             Self::RedisList(_) | Self::HandOn(_) => TIME_MAX,
+        }
+    }
+
+    /// Delivers a job to its own target. What that can bear says nothing of the queue's, nor of other jobs' own.
+    pub(super) async fn run_own(
+        policy: &Policy,
+        target: &Target,
+        engine: &Engine,
+        sender: &Sender,
+        job: &Job,
+    ) -> Delivery {
+        match Self::new(&job.queue, target, policy) {
+            Ok(errand) => Delivery { sign: Sign::None, ..errand.run(engine, sender, job).await },
+            Err(error) => Delivery::refused(format!("refused: {error}"), Sign::None),
         }
     }
 
