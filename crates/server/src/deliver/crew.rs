@@ -43,11 +43,7 @@ impl Crew {
         let task = tokio::spawn(async move {
             let delivery = match &job.target {
                 None => errand.run(&means.engine, &means.sender, &job).await,
-                // Its own, in place of that of its queue.
-                Some(own) => match Errand::new(&job.queue, own, &means.policy) {
-                    Ok(errand) => errand.run(&means.engine, &means.sender, &job).await,
-                    Err(error) => Delivery::refused(error.to_string(), Sign::None),
-                },
+                Some(own) => Errand::run_own(&means.policy, own, &means.engine, &means.sender, &job).await,
             };
             means.observed.delivered(&job, &delivery, now.elapsed());
             reporter.end(delivery);
