@@ -29,7 +29,7 @@ const UNKNOWN_DELAY_MS: u64 = 5_000;
 /// Kinds of which it is remembered that they were logged.
 const UNKNOWN_LOGGED_MAX: usize = 1_000;
 /// How long handlers have to heed their tokens when a stop's limit is over.
-const HEED: Duration = Duration::from_secs(5);
+pub(super) const HEED: Duration = Duration::from_secs(5);
 /// How long aborted handlers have to be gone, and the last outcomes to be answered.
 const LEAVE: Duration = Duration::from_secs(1);
 

@@ -23,11 +23,15 @@ pub use run::Summary;
 use crate::client::Client;
 use crate::kind::Kind;
 use crate::push::millis_up;
+use dispatcher::HEED;
 use duetime_core::Payload;
 use duetime_core::name::QUEUE_DEFAULT;
+use duetime_core::wire::Span;
 use handler::Handlers;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// Handlers that run at the same time where nothing else is said.
 const CONCURRENCY_DEFAULT: usize = 8;
@@ -140,6 +144,23 @@ impl Worker {
     {
         self.handlers.wrap(wrapper);
         self
+    }
+
+    /// How long a handler may take, and with it the wrappers that are added later; by default as long as it lives. Then
+    /// its token is cancelled, it has 5 s to end, and whatever it answers, the attempt has failed. A handler that
+    /// blocks its thread cannot be ended: it has failed when it comes to its end.
+    pub fn time_limit(self, limit: Duration) -> Self {
+        self.wrap(move |context, next| async move {
+            let token = context.cancellation().clone();
+            let mut run = pin!(next.run(context));
+            if let Ok(handled) = timeout(limit, &mut run).await {
+                return handled;
+            }
+            token.cancel();
+            // It may end in peace; what it says comes too late.
+            let _ = timeout(HEED, run).await;
+            Err(HandlerError::new(format_args!("time limit of {} exceeded", Span(millis_up(limit)))))
+        })
     }
 
     /// The queues to work on.

@@ -45,6 +45,7 @@ macro_rules! client_cases {
                 all_that_is_due_is_run_once
                 handlers_are_for_kinds_and_queues_in_order
                 wrappers_run_around_every_handler
+                a_handler_has_a_time_limit
                 a_handler_says_how_far_it_has_come
                 a_panic_is_a_failure
                 a_payload_that_does_not_decode_is_a_failure

@@ -96,6 +96,20 @@ pub(crate) async fn wrappers_run_around_every_handler(client: Client) {
     assert_eq!(ended(&client, refused, Stage::Failed).await.message.as_deref(), Some("not here"));
 }
 
+/// It is told to end, and has failed whatever it answers.
+pub(crate) async fn a_handler_has_a_time_limit(client: Client) {
+    let queue = queue();
+    let id = push(&client, &queue, 1).await;
+    let worker = Worker::new(&client).queue(queue).time_limit(Duration::from_millis(50));
+    let worker = worker.fallback(async |_, context| {
+        context.cancellation().cancelled().await;
+        Ok(())
+    });
+    assert_eq!(worker.run_once().await.unwrap(), Summary { failed: 1, ..Summary::default() });
+    let job = ended(&client, id, Stage::Pending).await;
+    assert_eq!((job.errors.len(), &*job.errors[0].message), (1, "time limit of 50ms exceeded"));
+}
+
 pub(crate) async fn a_handler_says_how_far_it_has_come(client: Client) {
     let queue = queue();
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";

@@ -4,10 +4,12 @@ use super::receiver::{Answer, Receiver};
 use super::server::{Server, result, soon};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use duetime::wire;
+use duetime::{Target, wire};
 use ring::hmac;
 use serde_json::json;
 use std::fmt::Write as _;
+
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 /// A key by its first byte.
 pub(crate) fn key(byte: u8) -> String {
@@ -96,4 +98,26 @@ async fn all_keys_of_a_name_sign_and_are_read_again() {
     })
     .await;
     assert!(by(&got, &[2, 3]), "{got:?}");
+}
+
+/// And takes the job's trace along.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_jobs_own_target_counts_in_place_of_its_queues() {
+    let server = Server::start().await;
+    let [usual, own] = [0, 1].map(|_| Receiver::start(|_, _| Answer::Status(200, "")));
+    let target = |url: &str| -> Target { serde_json::from_value(json!({ "url": url })).unwrap() };
+    let push = |target: Target| server.client.push_raw("order.paid", *b"{}").queue("hooks").target(target).trace(TRACE);
+    let refused = push(target(&own.url())).await.unwrap_err();
+    assert_eq!(refused.code(), "invalid", "workers would get it");
+    server.set("hooks", json!({"retry": "none", "target": {"url": usual.url()}})).await;
+    let id = push(target(&own.url())).await.unwrap().id;
+    server.completed(id).await;
+    assert_eq!((usual.received().len(), own.received().len()), (0, 1));
+    assert_eq!(own.received()[0].header("traceparent"), TRACE);
+    let inner = push(target("https://169.254.169.254/latest")).await.unwrap().id;
+    let said = server.failed(inner).await;
+    assert!(said.starts_with("refused:"), "{said}");
+    let usual_one = server.push("hooks", "{}").await;
+    server.completed(usual_one).await;
+    assert_eq!(usual.received().len(), 1);
 }
