@@ -4,6 +4,7 @@ use crate::support::{Place, Ran, finish, is_running, pid, pid_in, until, wait};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
 
 /// A server on the folder's store, on a port of its own.
@@ -121,4 +122,28 @@ fn a_server_is_measured() {
     }
     let report = server.json(&["bench", "restart", "-n", "3000"]);
     assert_eq!((&report["figures"][2]["name"], &report["figures"][2]["value"]), (&"loaded".into(), &3_000.0.into()));
+}
+
+/// It takes down whoever runs it. After the fifth time it is left alone, with its history; others go on meanwhile.
+#[test]
+fn a_job_that_kills_its_worker_fails_in_the_end() {
+    let server = Server::start();
+    let poison = server.push(&["--queue", "q", "poison"]);
+    let script = r#"if [ "$(cat)" = poison ]; then kill -9 $PPID; fi"#;
+    let arguments = ["work", "q", "--lease", "1s", "--concurrency", "1", "--", "sh", "-c", script];
+    for _ in 0..5 {
+        let fine = server.push(&["--queue", "q", "--priority", "0", "fine"]);
+        let mut command = server.place.bare(&arguments);
+        let worker = command.env("DUETIME_SERVER", &server.url).stdout(Stdio::null()).spawn().unwrap();
+        assert_eq!(wait(worker).signal(), Some(Signal::SIGKILL as i32));
+        assert_eq!(server.json(&["get", &fine])["state"], "succeeded");
+    }
+    let failed = until("the end of the last lease", || {
+        let job = server.json(&["get", &poison]);
+        (job["state"] == "failed").then_some(job)
+    });
+    assert_eq!((&failed["attempt"], &failed["crashes"]), (&5.into(), &5.into()));
+    let errors = failed["errors"].as_array().unwrap();
+    assert_eq!(errors.len(), 5);
+    assert!(errors.iter().all(|error| error["crashed"] == true && error["at"].is_string()), "{errors:?}");
 }
