@@ -25,6 +25,7 @@ mod load;
 mod locks;
 pub mod metrics;
 mod parts;
+mod prune;
 mod push;
 mod queues;
 mod record;
@@ -40,7 +41,6 @@ pub use request::*;
 
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::limits::STEP_JOBS_MAX;
 use crate::ports::{Broker, Ledger, Locks, Registry};
 use crate::turns::Turns;
 use parts::Parts;
@@ -49,9 +49,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
-/// How often finished jobs past their retention are looked for.
-const PRUNE_EVERY: Duration = Duration::from_secs(10);
 
 /// How often what has ended is let go of: locks, and places in line for them.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
@@ -225,23 +222,6 @@ impl Engine {
             tokio::time::sleep(SWEEP_EVERY).await;
             if let Err(error) = self.locks.sweep().await {
                 tracing::warn!(%error, "could not let go of locks that have ended");
-            }
-        }
-    }
-
-    /// Removes finished jobs past their retention, for ever.
-    async fn prune(&self) {
-        loop {
-            tokio::time::sleep(PRUNE_EVERY).await;
-            while !self.is_shared() || self.leads() {
-                match self.ledger.prune(self.options.retention, self.now(), STEP_JOBS_MAX).await {
-                    Ok(STEP_JOBS_MAX) => {}
-                    Ok(_) => break,
-                    Err(error) => {
-                        tracing::warn!(%error, "could not remove old finished jobs");
-                        break;
-                    }
-                }
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::DELAY_MS_MAX;
 use crate::name;
-use crate::ports::{Document, PutIf, Registry};
+use crate::ports::{Document, PutIf, Registry, Retention};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -35,6 +35,20 @@ impl Settings {
     pub(super) fn leases(&self) -> Vec<(Arc<str>, u64)> {
         let known = self.known.read().expect("no panic under this lock");
         known.iter().filter_map(|(queue, settings)| Some((queue.clone(), settings.lease_ms?))).collect()
+    }
+
+    /// Whether any queue keeps what has ended for another time than is usual.
+    pub(super) fn has_retentions(&self) -> bool {
+        self.known.read().expect("no panic under this lock").values().any(|settings| !settings.retention.is_usual())
+    }
+
+    /// The longest time that any queue keeps what has ended.
+    pub(super) fn longest_retention(&self, usual: Retention) -> Retention {
+        let known = self.known.read().expect("no panic under this lock");
+        known.values().map(|settings| settings.retention.or(usual)).fold(usual, |longest, kept| Retention {
+            succeeded_ms: longest.succeeded_ms.max(kept.succeeded_ms),
+            failed_ms: longest.failed_ms.max(kept.failed_ms),
+        })
     }
 
     fn set(&self, queue: Arc<str>, settings: QueueSettings) {

@@ -4,6 +4,7 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Due, Job, Payload, State, check_lease};
+use crate::limits::DELAY_MS_MAX;
 use crate::ports::{Counts, Holding, Lease, Limits, Rate, Retention, Tally, Window};
 use crate::retry::Retry;
 use crate::rules::Failure;
@@ -272,6 +273,9 @@ pub struct QueueSettings {
     /// How often its jobs are handed out at most, over all workers; by default no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// How long its jobs are kept when they have ended.
+    #[serde(skip_serializing_if = "Keep::is_usual")]
+    pub retention: Keep,
     /// Where its jobs are delivered, in place of waiting for workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
@@ -292,12 +296,47 @@ impl QueueSettings {
             return Err(Error::invalid("max_running", "1 or more (to hand out nothing, pause the queue)", 0));
         }
         self.rate.as_ref().map_or(Ok(()), Rate::check)?;
+        self.retention.check()?;
         self.target.as_ref().map_or(Ok(()), Target::check)
     }
 
     /// What the broker keeps of them.
     pub fn limits(&self) -> Limits {
         Limits { paused: self.paused, max_running: self.max_running, rate: self.rate }
+    }
+}
+
+/// How long jobs of a queue are kept when they have ended; `None` for as long as those of others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Keep {
+    /// Succeeded and cancelled ones, up to 10 years in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub succeeded_ms: Option<u64>,
+    /// Failed ones, up to 10 years in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_ms: Option<u64>,
+}
+
+impl Keep {
+    /// Whether it says nothing.
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// With what is usual where it says nothing.
+    pub(super) fn or(self, usual: Retention) -> Retention {
+        Retention {
+            succeeded_ms: self.succeeded_ms.unwrap_or(usual.succeeded_ms),
+            failed_ms: self.failed_ms.unwrap_or(usual.failed_ms),
+        }
+    }
+
+    fn check(self) -> Result<(), Error> {
+        match self.succeeded_ms.into_iter().chain(self.failed_ms).find(|&ms| ms > DELAY_MS_MAX) {
+            Some(ms) => Err(Error::invalid("retention", "at most 10 years", format!("{ms} ms"))),
+            None => Ok(()),
+        }
     }
 }
 

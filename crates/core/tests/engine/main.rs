@@ -9,6 +9,7 @@ mod keys;
 mod limits;
 mod locks;
 mod restarts;
+mod retention;
 mod schedules;
 mod shared;
 mod simulation;

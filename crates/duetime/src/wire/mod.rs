@@ -42,7 +42,7 @@ pub use lock::{Lock, LockAsked, LockBody, LockGranted, LockPage, LockQuery, Lock
 pub use patch::Patch;
 pub use problem::Problem;
 pub use push::{Push, Pushed};
-pub use queue::{Configured, PauseBody, Purged, Queue, Queues, Settings, SettingsBody};
+pub use queue::{Configured, PauseBody, Purged, Queue, Queues, Retention, Settings, SettingsBody};
 pub use schedule::{ScheduleBody, ScheduleJob, ScheduleShown, Schedules, Tick, dry_run};
 pub use select::{Find, Selection, States, path_segment};
 pub use settle::{Cancelled, Complete, Extend, Extended, Fail, Nothing, Progress, Release, Settle, Settled};

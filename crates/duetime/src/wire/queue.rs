@@ -1,11 +1,30 @@
 //! Queues: statistics and settings.
 
 use super::{Backoff, Instant, Rule, Span, Text};
-use duetime_core::engine::{QueueSettings, QueueStatus};
+use duetime_core::engine::{Keep, QueueSettings, QueueStatus};
 use duetime_core::ports::{Counts, Rate, Tally};
 use duetime_core::{Error, Millis, Retry, Target, WhenExhausted};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
+
+/// How long jobs that have ended are kept; what is left out goes by what is usual.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retention {
+    /// Succeeded and cancelled ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub succeeded: Option<Span>,
+    /// Failed ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Span>,
+}
+
+impl From<Retention> for Keep {
+    fn from(retention: Retention) -> Self {
+        let ms = |span: Option<Span>| span.map(|Span(ms)| ms);
+        Self { succeeded_ms: ms(retention.succeeded), failed_ms: ms(retention.failed) }
+    }
+}
 
 /// What is set of a queue's settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +54,9 @@ pub struct Settings {
     /// How often one is handed out at most, over all workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// How long jobs that have ended are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
     /// Where jobs are delivered, in place of waiting for workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
@@ -43,15 +65,29 @@ pub struct Settings {
 impl From<&QueueSettings> for Settings {
     fn from(settings: &QueueSettings) -> Self {
         let Rule { retry, max_attempts, max_age, max_crashes, when_exhausted } = Rule::from(&settings.retry);
-        let QueueSettings { lease_ms, max_running, rate, target, .. } = settings.clone();
+        let QueueSettings { lease_ms, max_running, rate, retention, target, .. } = settings.clone();
+        let Keep { succeeded_ms, failed_ms } = retention;
+        let kept = Retention { succeeded: succeeded_ms.map(Span), failed: failed_ms.map(Span) };
+        let retention = (!retention.is_usual()).then_some(kept);
         let lease = lease_ms.map(Span);
-        Self { retry, max_attempts, max_age, max_crashes, when_exhausted, lease, max_running, rate, target }
+        Self { retry, max_attempts, max_age, max_crashes, when_exhausted, lease, max_running, rate, retention, target }
     }
 }
 
 impl Settings {
     fn into_core(self, paused: bool, paused_until: Option<Instant>) -> QueueSettings {
-        let Self { retry, max_attempts, max_age, max_crashes, when_exhausted, lease, max_running, rate, target } = self;
+        let Self {
+            retry,
+            max_attempts,
+            max_age,
+            max_crashes,
+            when_exhausted,
+            lease,
+            max_running,
+            rate,
+            retention,
+            target,
+        } = self;
         let rule = Rule { retry, max_attempts, max_age, max_crashes, when_exhausted };
         QueueSettings {
             paused,
@@ -60,6 +96,7 @@ impl Settings {
             lease_ms: lease.map(|span| span.0),
             max_running,
             rate,
+            retention: retention.map(Keep::from).unwrap_or_default(),
             target,
         }
     }
@@ -93,6 +130,9 @@ pub struct SettingsBody {
     /// See [`Settings::rate`].
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub rate: Option<Option<Rate>>,
+    /// See [`Settings::retention`].
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Option<Retention>>,
     /// See [`Settings::target`].
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub target: Option<Option<Target>>,
@@ -116,6 +156,7 @@ impl SettingsBody {
             lease: self.lease.unwrap_or(old.lease),
             max_running: self.max_running.unwrap_or(old.max_running),
             rate: self.rate.unwrap_or(old.rate),
+            retention: self.retention.unwrap_or(old.retention),
             target: self.target.unwrap_or(old.target),
         };
         new.into_core(settings.paused, settings.paused_until.map(Instant))
@@ -135,6 +176,7 @@ impl From<&QueueSettings> for SettingsBody {
             lease: Some(settings.lease),
             max_running: Some(settings.max_running),
             rate: Some(settings.rate),
+            retention: Some(settings.retention),
             target: Some(settings.target),
         }
     }

@@ -131,11 +131,13 @@ fn a_queue_is_set_and_shown() {
         "2d",
         "--lease",
         "5m",
+        "--keep-succeeded",
+        "1h",
     ];
     assert_eq!(place.ok(&set), "orders is set\n");
     let settings = serde_json::json!({
         "retry": {"steps": ["15s", "15s", "30s"]}, "max_attempts": 5, "when_exhausted": {"move": "orders-dead"},
-        "max_running": 20, "rate": {"per_second": 100.0, "burst": 20}, "max_age": "2d", "lease": "5m",
+        "max_running": 20, "rate": {"per_second": 100.0, "burst": 20}, "max_age": "2d", "lease": "5m", "retention": {"succeeded": "1h"},
     });
     assert_eq!(place.json(&["queues", "show", "orders"])["settings"], settings);
     place.ok(&["queues", "set", "orders", "--rate", "default", "--max-age", "default", "--max-attempts", "default"]);

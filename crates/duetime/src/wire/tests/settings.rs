@@ -2,7 +2,7 @@
 
 use super::{print, read, refused};
 use crate::wire::{Configured, Queue, SettingsBody};
-use duetime_core::engine::{self, QueueSettings};
+use duetime_core::engine::{self, Keep, QueueSettings};
 use duetime_core::ports::Rate;
 use duetime_core::{WhenExhausted, retry};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ fn the_documented_settings_read_and_leave_the_rest() {
     let status = engine::QueueStatus { queue: Arc::from("q"), settings: new, ..engine::QueueStatus::default() };
     let shown = read::<Queue>(&print(&Queue::from(&status)));
     assert_eq!(engine::QueueStatus::from(shown).settings, status.settings);
-    let limits =
-        r#"{"max_running": 50, "rate": {"per_second": 100, "burst": 20}, "target": {"url": "https://a.example"}}"#;
+    let limits = r#"{"max_running": 50, "rate": {"per_second": 100, "burst": 20}, "target": {"url": "https://a.example"}, "retention": {"succeeded": "1h"}}"#;
     let limited = read::<SettingsBody>(limits).apply(&old);
     assert_eq!((limited.max_running, limited.rate), (Some(50), Some(Rate { per_second: 100.0, burst: Some(20) })));
+    assert_eq!(limited.retention, Keep { succeeded_ms: Some(3_600_000), failed_ms: None });
     assert_eq!(read::<SettingsBody>(&print(&SettingsBody::from(&limited))).apply(&old), limited);
     refused::<SettingsBody>(r#"{"speed":1}"#, "unknown field `speed`");
 }

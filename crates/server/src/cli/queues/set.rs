@@ -45,6 +45,12 @@ pub(super) struct Set {
     /// How many start in a second at most, over all workers: `100/s` or `100/s,burst=20`
     #[arg(long, value_name = "RATE|default", value_parser = parse_rate)]
     rate: Option<Setting<Rate>>,
+    /// How long succeeded and cancelled jobs are kept
+    #[arg(long, value_name = "SPAN|default", value_parser = or_default::<Span>)]
+    keep_succeeded: Option<Setting<Span>>,
+    /// How long failed jobs are kept
+    #[arg(long, value_name = "SPAN|default", value_parser = or_default::<Span>)]
+    keep_failed: Option<Setting<Span>>,
     /// Where jobs are delivered, in place of waiting for workers: a URL, or JSON as over HTTP
     #[arg(long, value_name = "TARGET|default", value_parser = parse_target)]
     target: Option<Setting<Target>>,
@@ -122,6 +128,8 @@ impl Set {
         set(&mut new.lease_ms, self.lease.map(ms));
         set(&mut new.max_running, self.max_running);
         set(&mut new.rate, self.rate);
+        set(&mut new.retention.succeeded_ms, self.keep_succeeded.map(ms));
+        set(&mut new.retention.failed_ms, self.keep_failed.map(ms));
         set(&mut new.target, self.target.clone());
         new
     }

@@ -1,0 +1,121 @@
+//! Retention: what has ended is removed once it was kept for long enough.
+//!
+//! Ledgers find what has ended long ago by an index over all queues. So where queues have retentions of their own, they
+//! are asked for what is past the longest of all; those that keep theirs for less are walked through, page by page.
+
+use super::{Engine, JobRef};
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::job::{Job, State};
+use crate::limits::STEP_JOBS_MAX;
+use crate::ports::{Find, Retention, Selector, Tally, Window};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often finished jobs past their retention are looked for.
+const PRUNE_EVERY: Duration = Duration::from_secs(10);
+/// Pages of a queue in which nothing is past its retention that are looked at each time: what was pushed early may have
+/// ended late, and stand before others.
+const IDLE_PAGES_MAX: usize = 10;
+
+/// How far queues were walked through: where the last walk stopped.
+type Walks = HashMap<Arc<str>, Option<String>>;
+
+impl Engine {
+    /// Removes finished jobs past their retention, for ever.
+    pub(super) async fn prune(&self) {
+        let mut walks = Walks::new();
+        loop {
+            tokio::time::sleep(PRUNE_EVERY).await;
+            if self.is_shared() && !self.leads() {
+                continue;
+            }
+            if let Err(error) = self.prune_once(&mut walks).await {
+                tracing::warn!(%error, "could not remove old finished jobs");
+            }
+        }
+    }
+
+    async fn prune_once(&self, walks: &mut Walks) -> Result<(), Error> {
+        let usual = self.options.retention;
+        let longest = self.settings.longest_retention(usual);
+        while self.ledger.prune(longest, self.now(), STEP_JOBS_MAX).await? == STEP_JOBS_MAX {
+            if self.is_shared() && !self.leads() {
+                return Ok(());
+            }
+        }
+        if !self.settings.has_retentions() {
+            walks.clear();
+            return Ok(());
+        }
+        for (queue, tally) in self.ledger.tallies().await? {
+            let kept = self.settings.of(&queue).retention.or(usual);
+            let states = walked(&tally, kept, longest);
+            if states.is_empty() {
+                walks.remove(&queue);
+                continue;
+            }
+            // First where most are found, then on from where the last walk stopped.
+            let stopped = walks.remove(&queue).flatten();
+            self.walk(&queue, &states, kept, None, 0).await?;
+            let stopped = self.walk(&queue, &states, kept, stopped, IDLE_PAGES_MAX).await?;
+            walks.insert(queue, stopped);
+        }
+        Ok(())
+    }
+
+    /// Removes what is past its retention, page by page, until so many pages had nothing; answers where it stopped.
+    async fn walk(
+        &self,
+        queue: &Arc<str>,
+        states: &[State],
+        kept: Retention,
+        mut after: Option<String>,
+        idle_pages_max: usize,
+    ) -> Result<Option<String>, Error> {
+        let mut idle_pages = 0;
+        loop {
+            let find = Find {
+                selector: Selector::Queue(queue.clone()),
+                queue: None,
+                states: states.to_vec(),
+                kind: None,
+                due: Window::ALL,
+                after: after.clone(),
+                limit: STEP_JOBS_MAX,
+            };
+            let found = self.ledger.find(find).await?;
+            let now = self.now();
+            let past = found.jobs.iter().filter(|job| is_past(job, kept, now));
+            // One that was tried again by hand meanwhile stays.
+            let past: Vec<JobRef> = past.map(|job| JobRef { id: job.id, version: Some(job.version) }).collect();
+            if past.is_empty() {
+                idle_pages += 1;
+            } else {
+                drop(self.delete(past).await);
+            }
+            after = found.next;
+            if after.is_none() || idle_pages > idle_pages_max {
+                return Ok(after);
+            }
+        }
+    }
+}
+
+/// The final states of a queue that are kept for less than the longest time, as far as there are any.
+fn walked(tally: &Tally, kept: Retention, longest: Retention) -> Vec<State> {
+    let mut states = Vec::new();
+    if kept.succeeded_ms < longest.succeeded_ms && tally.succeeded + tally.cancelled > 0 {
+        states.extend([State::Succeeded, State::Cancelled]);
+    }
+    if kept.failed_ms < longest.failed_ms && tally.failed > 0 {
+        states.push(State::Failed);
+    }
+    states
+}
+
+fn is_past(job: &Job, kept: Retention, now: Millis) -> bool {
+    let kept_ms = if job.stage.end_state() == Some(State::Failed) { kept.failed_ms } else { kept.succeeded_ms };
+    job.finished_at.is_some_and(|at| at.saturating_add(kept_ms) <= now)
+}
