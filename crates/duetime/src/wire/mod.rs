@@ -45,5 +45,5 @@ pub use push::{Push, Pushed};
 pub use queue::{Configured, PauseBody, Purged, Queue, Queues, Retention, Settings, SettingsBody};
 pub use schedule::{ScheduleBody, ScheduleJob, ScheduleShown, Schedules, Tick, dry_run};
 pub use select::{Find, Selection, States, path_segment};
-pub use settle::{Cancelled, Complete, Extend, Extended, Fail, Nothing, Progress, Release, Settle, Settled};
+pub use settle::{Cancelled, Complete, Extend, ExtendOne, Extended, Fail, Nothing, Progress, Release, Settle, Settled};
 pub use text::Text;

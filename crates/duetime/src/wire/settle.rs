@@ -4,6 +4,7 @@ use super::bytes::{Base64, bytes_of, raw, show_bytes};
 use super::handout::yes;
 use super::{Instant, Object, Span, Text};
 use duetime_core::engine::{CancelOutcome, Extension, Outcome, Settlement};
+use duetime_core::job::check_lease;
 use duetime_core::rules::Failure;
 use duetime_core::{Error, Receipt, State};
 use serde::{Deserialize, Serialize};
@@ -158,6 +159,26 @@ impl From<Settlement> for Settled {
 impl From<Settled> for Settlement {
     fn from(Settled { receipt, state, recorded }: Settled) -> Self {
         Self { receipt, state, recorded }
+    }
+}
+
+/// One lease of many that are to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExtendOne {
+    /// Which lease.
+    pub receipt: Receipt,
+    /// See [`Extend::lease`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Span>,
+}
+
+impl TryFrom<ExtendOne> for (Receipt, Option<u64>) {
+    type Error = Error;
+
+    fn try_from(ExtendOne { receipt, lease }: ExtendOne) -> Result<Self, Error> {
+        lease.map_or(Ok(()), |Span(ms)| check_lease(ms))?;
+        Ok((receipt, lease.map(|Span(ms)| ms)))
     }
 }
 

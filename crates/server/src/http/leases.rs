@@ -1,4 +1,4 @@
-//! Leases: complete, fail, release, extend, progress; and many settles at once.
+//! Leases: complete, fail, release, extend, progress; and many settles, or extensions, at once.
 
 use super::app::App;
 use super::batch;
@@ -8,9 +8,9 @@ use super::reply;
 use super::segment::Segment;
 use axum::extract::State;
 use axum::response::Response;
-use duetime::wire::{self, Answer, Complete, Extend, Extended, Fail, Progress, Release, Settle, Settled};
+use duetime::wire::{self, Answer, Complete, Extend, ExtendOne, Extended, Fail, Progress, Release, Settle, Settled};
 use duetime_core::Receipt;
-use duetime_core::engine::Outcome;
+use duetime_core::engine::{Answers, Outcome};
 
 pub(super) async fn complete(
     State(app): State<App>,
@@ -54,6 +54,15 @@ pub(super) async fn extend(
     Ok(reply::ok(&Extended::from(extension)))
 }
 
+pub(super) async fn extend_many(State(app): State<App>, body: Batch) -> Result<Response, Problem> {
+    let batch = batch::read(body.text(), |one: ExtendOne| <(Receipt, Option<u64>)>::try_from(one))?;
+    drop(body);
+    let (leases, merge) = batch.split();
+    let receipts: Vec<_> = leases.iter().map(|(receipt, _)| *receipt).collect();
+    let answers = app.engine.extend(leases).await;
+    Ok(reply::ok(&merge.answers(each(receipts, answers, Extended::from))))
+}
+
 pub(super) async fn progress(
     State(app): State<App>,
     Segment(receipt): Segment<Receipt>,
@@ -70,12 +79,16 @@ pub(super) async fn settle(State(app): State<App>, body: Batch) -> Result<Respon
     let (outcomes, merge) = batch.split();
     let receipts: Vec<_> = outcomes.iter().map(|(receipt, _)| *receipt).collect();
     let answers = app.engine.settle(outcomes).await;
-    let answers = receipts.into_iter().zip(answers).map(|(receipt, answer)| match answer {
-        Ok(settlement) => Answer::Done(Settled::from(settlement)),
+    Ok(reply::ok(&merge.answers(each(receipts, answers, Settled::from))))
+}
+
+/// What is said of each lease: a problem names it.
+fn each<T, B>(receipts: Vec<Receipt>, answers: Answers<T>, body: fn(T) -> B) -> impl Iterator<Item = Answer<B>> {
+    receipts.into_iter().zip(answers).map(move |(receipt, answer)| match answer {
+        Ok(done) => Answer::Done(body(done)),
         Err(error) => {
             let problem = wire::Problem { receipt: Some(receipt), ..Problem::from(error).into() };
             Answer::Problem(Box::new(problem))
         }
-    });
-    Ok(reply::ok(&merge.answers(answers)))
+    })
 }

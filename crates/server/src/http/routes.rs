@@ -26,6 +26,7 @@ pub(super) fn routes(app: App) -> Router {
         .route("/v1/leases/{receipt}/extend", post(leases::extend))
         .route("/v1/leases/{receipt}/progress", post(leases::progress))
         .route("/v1/settle", post(leases::settle))
+        .route("/v1/extend", post(leases::extend_many))
         .route("/v1/jobs", get(find::find))
         .route("/v1/jobs/cancel", post(bulk::cancel))
         .route("/v1/jobs/retry", post(bulk::retry))

@@ -72,6 +72,28 @@ fn extending_moves_the_end() {
     assert!(back["lease_until"].as_str() < extended["lease_until"].as_str());
 }
 
+/// Each by itself, in order.
+#[test]
+fn many_leases_are_extended_at_once() {
+    let server = Server::start();
+    (0..2).for_each(|n| drop(server.push(&json!({"payload": n}))));
+    let leases = server.reserve(2);
+    let [first, second] = [0, 1].map(|n| leases[n]["receipt"].clone());
+    server.call(&format!("/v1/leases/{}/complete", second.as_str().unwrap())).ok();
+    let body = json!([
+        {"receipt": first, "lease": "12h"}, {"receipt": second}, {"receipt": first, "lease": "13h"}, {"lease": "5s"},
+        {"receipt": first},
+    ]);
+    let answers = server.post("/v1/extend", &body).ok();
+    assert_eq!(answers[0]["receipt"], first);
+    assert!(answers[0]["lease_until"].as_str() > leases[0]["lease_until"].as_str());
+    let codes: Vec<_> = (1..4).map(|n| answers[n]["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["lease_lost", "invalid", "invalid"]);
+    assert_eq!(answers[1]["receipt"], second);
+    assert!(answers[4]["lease_until"].as_str() < answers[0]["lease_until"].as_str(), "its first length again");
+    server.post("/v1/extend", &json!({"receipt": first})).problem(400, "invalid");
+}
+
 #[test]
 fn progress_is_shown_and_extends_the_lease() {
     let server = Server::start();

@@ -14,7 +14,6 @@ use duetime_core::engine::{
 };
 use duetime_core::ports::Lease;
 use duetime_core::{Job, JobId, Millis, NewJob, OnConflict, Receipt, name};
-use futures_util::{StreamExt, stream};
 use hyper::Method;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -26,8 +25,6 @@ use wire::path_segment;
 const TIME_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 /// How long a change of all jobs that are found may take beside the time limit: an hour, for tens of millions.
 const BULK_MS: u64 = 3_600_000;
-/// Leases extended at a time.
-const EXTENDS_MAX: usize = 16;
 
 /// How a server, or a Redis, is spoken to.
 #[derive(Clone, Debug)]
@@ -180,13 +177,13 @@ impl Remote {
     }
 
     pub(super) async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Answers<Extension>, Error> {
-        let extends = leases.into_iter().map(|(receipt, lease_ms)| async move {
-            let body = wire::Extend { lease: lease_ms.map(wire::Span) };
-            let call = Call::post(format!("/v1/leases/{receipt}/extend")).json(&body)?.repeats(true);
-            let reply = self.transport.send(call).await?;
-            Ok(Extension::from(reply.read::<wire::Extended>()?))
-        });
-        Ok(stream::iter(extends).buffered(EXTENDS_MAX).collect().await)
+        let body = |&(receipt, lease_ms): &(Receipt, Option<u64>)| wire::ExtendOne {
+            receipt,
+            lease: lease_ms.map(wire::Span),
+        };
+        let bodies: Vec<_> = leases.iter().map(body).collect();
+        let reply = self.transport.send(Call::post("/v1/extend").json(&bodies)?.repeats(true)).await?;
+        each(reply.read::<Vec<wire::Answer<wire::Extended>>>()?, leases.len(), Extension::from)
     }
 
     pub(super) async fn progress(
