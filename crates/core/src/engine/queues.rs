@@ -89,6 +89,8 @@ impl Engine {
     pub(super) async fn refresh_settings(&self) {
         for look in 0_u32.. {
             tokio::time::sleep(REFRESH_EVERY).await;
+            // What is set here meanwhile must not be told first and read over then.
+            let _one_at_a_time = self.configuring.lock().await;
             let tells = self.leads() && look.is_multiple_of(TELL_AGAIN_EVERY);
             let read = if tells { self.load_settings().await } else { self.read_settings().await };
             if let Err(error) = read {
@@ -99,6 +101,12 @@ impl Engine {
 
     async fn read_settings(&self) -> Result<(), Error> {
         let read = read_settings(self.registry.as_ref()).await?;
+        for (queue, settings) in &read {
+            // Whoever set them may have died before the broker was told.
+            if self.settings.of(queue).limits() != settings.limits() {
+                self.broker.limit(queue, settings.limits()).await?;
+            }
+        }
         self.settings.set_all(read.into_iter().map(|(queue, settings)| (queue, Arc::new(settings))).collect());
         Ok(())
     }

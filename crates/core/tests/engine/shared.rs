@@ -426,6 +426,22 @@ async fn the_leader_tells_the_broker_again_what_is_paused() {
     assert_eq!(leader.leases().await.len(), 1);
 }
 
+/// Long before the leader would tell all of it again.
+#[tokio::test(start_paused = true)]
+async fn limits_hold_though_who_set_them_died_before_telling() {
+    let (world, leader, other) = World::with_two().await;
+    other.push(NewJob { due: Due::After(1_500), ..job() }).await;
+    let paused = QueueSettings { paused: true, ..QueueSettings::default() };
+    let body = serde_json::to_string(&paused).unwrap();
+    world.ledger.put_if("queue", "default", &body, 0).await.unwrap();
+    seconds(2).await;
+    assert!(leader.leases().await.is_empty() && other.leases().await.is_empty());
+    let body = serde_json::to_string(&QueueSettings::default()).unwrap();
+    world.ledger.put_if("queue", "default", &body, 1).await.unwrap();
+    seconds(1).await;
+    assert_eq!(leader.leases().await.len(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_push_without_the_broker_is_taken_and_runs_once_it_is_back() {
     for presence in [Presence::Away, Presence::Mute, Presence::Stalled] {
