@@ -1,8 +1,10 @@
 //! Several engines over one broker and one ledger: each dies at some step, and the broker loses its memory.
 
+mod limits;
+
 use super::fixture::{job, pass, request};
-use duetime_core::engine::{CancelOutcome, Options, Outcome, Patch, QueueSettings, Stores};
-use duetime_core::ports::{ADOPTED, BROKER, Broker, COMPARED, LOADED, Limits, Registry};
+use duetime_core::engine::{CancelOutcome, Options, Outcome, Patch, Stores};
+use duetime_core::ports::{ADOPTED, BROKER, Broker, COMPARED, LOADED, Registry};
 use duetime_core::rules::Failure;
 use duetime_core::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry, When};
 use duetime_core::testing::shared::Presence;
@@ -401,45 +403,6 @@ async fn an_update_outlives_a_failover() {
     assert!(leader.leases().await.is_empty());
     seconds(17).await;
     assert_eq!(&*leader.lease().await.payload, b"new");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_paused_queue_stays_paused_after_a_flush() {
-    let (world, leader, other) = World::with_two().await;
-    other.engine.pause("default", None).await.unwrap();
-    other.push(job()).await;
-    world.flush().await;
-    seconds(3).await;
-    assert!(leader.leases().await.is_empty());
-    other.engine.resume("default").await.unwrap();
-    assert_eq!(leader.leases().await.len(), 1);
-}
-
-/// Two who set it at once may tell the broker in the other order than they told the registry.
-#[tokio::test(start_paused = true)]
-async fn the_leader_tells_the_broker_again_what_is_paused() {
-    let (world, leader, other) = World::with_two().await;
-    other.engine.configure("default", QueueSettings::default()).await.unwrap();
-    world.broker.limit(&"default".into(), Limits { paused: true, ..Limits::default() }).await.unwrap();
-    other.push(job()).await;
-    seconds(5).await;
-    assert_eq!(leader.leases().await.len(), 1);
-}
-
-/// Long before the leader would tell all of it again.
-#[tokio::test(start_paused = true)]
-async fn limits_hold_though_who_set_them_died_before_telling() {
-    let (world, leader, other) = World::with_two().await;
-    other.push(NewJob { due: Due::After(1_500), ..job() }).await;
-    let paused = QueueSettings { paused: true, ..QueueSettings::default() };
-    let body = serde_json::to_string(&paused).unwrap();
-    world.ledger.put_if("queue", "default", &body, 0).await.unwrap();
-    seconds(2).await;
-    assert!(leader.leases().await.is_empty() && other.leases().await.is_empty());
-    let body = serde_json::to_string(&QueueSettings::default()).unwrap();
-    world.ledger.put_if("queue", "default", &body, 1).await.unwrap();
-    seconds(1).await;
-    assert_eq!(leader.leases().await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,46 @@
+//! What limits queues, told by one and kept by all.
+
+use super::super::fixture::job;
+use super::{World, seconds};
+use duetime_core::engine::QueueSettings;
+use duetime_core::ports::{Broker, Limits, Registry};
+use duetime_core::{Due, NewJob};
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_queue_stays_paused_after_a_flush() {
+    let (world, leader, other) = World::with_two().await;
+    other.engine.pause("default", None).await.unwrap();
+    other.push(job()).await;
+    world.flush().await;
+    seconds(3).await;
+    assert!(leader.leases().await.is_empty());
+    other.engine.resume("default").await.unwrap();
+    assert_eq!(leader.leases().await.len(), 1);
+}
+
+/// Two who set it at once may tell the broker in the other order than they told the registry.
+#[tokio::test(start_paused = true)]
+async fn the_leader_tells_the_broker_again_what_is_paused() {
+    let (world, leader, other) = World::with_two().await;
+    other.engine.configure("default", QueueSettings::default()).await.unwrap();
+    world.broker.limit(&"default".into(), Limits { paused: true, ..Limits::default() }).await.unwrap();
+    other.push(job()).await;
+    seconds(5).await;
+    assert_eq!(leader.leases().await.len(), 1);
+}
+
+/// Long before the leader would tell all of it again.
+#[tokio::test(start_paused = true)]
+async fn limits_hold_though_who_set_them_died_before_telling() {
+    let (world, leader, other) = World::with_two().await;
+    other.push(NewJob { due: Due::After(1_500), ..job() }).await;
+    let paused = QueueSettings { paused: true, ..QueueSettings::default() };
+    let body = serde_json::to_string(&paused).unwrap();
+    world.ledger.put_if("queue", "default", &body, 0).await.unwrap();
+    seconds(2).await;
+    assert!(leader.leases().await.is_empty() && other.leases().await.is_empty());
+    let body = serde_json::to_string(&QueueSettings::default()).unwrap();
+    world.ledger.put_if("queue", "default", &body, 1).await.unwrap();
+    seconds(1).await;
+    assert_eq!(leader.leases().await.len(), 1);
+}
