@@ -22,7 +22,7 @@ pub(crate) fn run(revision: &str) -> Result<(), String> {
     let binary = older_binary(&Metadata::read()?.target_directory.join("upgrade").join(&commit), &commit)?;
     let which = ["-p", "duetime-server", "--all-features", "--test", "upgrade"];
     let mut test = process::cargo(["test"].iter().chain(&which));
-    test.args(["--", "--ignored", "--nocapture", "--test-threads=1"]).env(OLD_BINARY, binary);
+    test.args(["--", "--nocapture", "--test-threads=1"]).env(OLD_BINARY, binary);
     process::run(test)
 }
 
