@@ -66,6 +66,9 @@ pub struct Problem {
     /// How long the lock is held unless its holder renews or releases it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<Span>,
+    /// When there is room again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Span>,
     /// What the store said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

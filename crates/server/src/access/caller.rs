@@ -11,6 +11,8 @@ pub(crate) enum Caller {
     Anyone,
     /// The holder of this token.
     Token(Arc<Known>),
+    /// Somebody of whom no token was asked, and who may do nothing that one is asked for.
+    Nobody,
 }
 
 impl Caller {
@@ -18,6 +20,7 @@ impl Caller {
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Anyone => "anyone",
+            Self::Nobody => "nobody",
             Self::Token(known) => &known.token.name,
         }
     }
@@ -26,6 +29,7 @@ impl Caller {
     pub(crate) fn rights(&self) -> String {
         match self {
             Self::Anyone => Scope::Admin.word().to_owned(),
+            Self::Nobody => "none".to_owned(),
             Self::Token(known) => known.token.allow.iter().map(Grant::to_string).collect::<Vec<_>>().join(", "),
         }
     }
@@ -48,6 +52,7 @@ impl Caller {
     fn any(&self, is_right: impl Fn(&Grant) -> bool) -> bool {
         match self {
             Self::Anyone => true,
+            Self::Nobody => false,
             Self::Token(known) => known.token.allow.iter().any(is_right),
         }
     }

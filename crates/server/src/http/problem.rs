@@ -2,8 +2,9 @@
 
 use super::reply;
 use axum::http::StatusCode;
+use axum::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
-use duetime::wire;
+use duetime::wire::{self, Span};
 use duetime_core::Error;
 
 /// Why a request is refused, ready to be sent.
@@ -59,6 +60,12 @@ pub(super) enum Refusal {
     Origin,
     /// The request is for another host.
     Host,
+    /// No token that counts is shown.
+    Unauthorized,
+    /// The token has no right to this.
+    Forbidden,
+    /// Too much is asked with this token.
+    TooMany,
     /// A fault of the server.
     Internal,
 }
@@ -79,6 +86,9 @@ impl Refusal {
             Self::Body => ("body_unreadable", StatusCode::BAD_REQUEST, "The body cannot be read"),
             Self::Origin => ("foreign_origin", StatusCode::FORBIDDEN, "Pages of other origins are refused"),
             Self::Host => ("foreign_host", StatusCode::MISDIRECTED_REQUEST, "This is another host"),
+            Self::Unauthorized => ("unauthorized", StatusCode::UNAUTHORIZED, "A token is expected"),
+            Self::Forbidden => ("forbidden", StatusCode::FORBIDDEN, "The token has no right to this"),
+            Self::TooMany => ("too_many_requests", StatusCode::TOO_MANY_REQUESTS, "The token's rate is used up"),
             Self::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
         }
     }
@@ -111,6 +121,14 @@ impl From<Problem> for wire::Problem {
 }
 
 impl Problem {
+    /// Too much is asked with a token; in so many milliseconds there is room.
+    pub(super) fn too_many(wait_ms: u64) -> Self {
+        let wait = Span(wait_ms);
+        let mut problem = Refusal::TooMany.because(format!("expected fewer requests with this token: try again in {wait}"));
+        problem.0.retry_after = Some(wait);
+        problem
+    }
+
     /// The same, where the request named the version in `If-Match`.
     pub(super) fn of_precondition(mut self) -> Self {
         if self.0.code == "version_mismatch" {
@@ -126,6 +144,14 @@ impl IntoResponse for Problem {
         if status.is_server_error() {
             tracing::warn!(code = self.0.code, status = self.0.status, "{}", self.0.detail);
         }
-        reply::with_type(status, "application/problem+json", &self.0)
+        let mut response = reply::with_type(status, "application/problem+json", &self.0);
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"duetime\""));
+        }
+        if let Some(Span(wait_ms)) = self.0.retry_after {
+            // In whole seconds, as HTTP has it.
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms.div_ceil(1_000)));
+        }
+        response
     }
 }
