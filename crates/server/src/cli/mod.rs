@@ -33,6 +33,7 @@ mod stdin;
 mod take;
 mod target;
 mod time;
+mod token;
 mod under_way;
 mod work;
 
@@ -68,6 +69,7 @@ enum Command {
     Lock(lock::Args),
     Demo(demo::Args),
     Bench(bench::Args),
+    Token(token::Args),
     Backup(backup::Args),
     Migrate(migrate::Args),
     Export(export::Args),
@@ -118,6 +120,7 @@ async fn run(command: Command) -> exit::Result {
         Command::Lock(args) => lock::run(args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Bench(args) => bench::run(args).await,
+        Command::Token(args) => token::run(args),
         Command::Backup(args) => backup::run(args).await,
         Command::Migrate(args) => migrate::run(args).await,
         Command::Export(args) => export::run(args).await,
