@@ -16,7 +16,8 @@ use std::path::PathBuf;
 /// changes, so that new tokens count and revoked ones do not within a second or two. Of several servers each reads its own
 /// file. Only hashes are kept: a token that is lost is made anew.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A right is push, work, read, change, lock or admin (all of them), for all names or for some: `push:orders.*`.
+#[command(
+    after_help = "A right is push, work, read, change, lock or admin (all of them), for all names or for some: `push:orders.*`.
 
   push    push jobs, and nothing else
   work    reserve, take, settle and extend
@@ -28,7 +29,8 @@ use std::path::PathBuf;
 Examples:
   duetime token create shop --allow 'push:orders.*' --allow 'change:orders.*'
   duetime token create prometheus --allow read --expires 365d
-  duetime serve --tokens tokens.toml --listen 0.0.0.0:7300 --tls-cert cert.pem --tls-key key.pem")]
+  duetime serve --tokens tokens.toml --listen 0.0.0.0:7300 --tls-cert cert.pem --tls-key key.pem"
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,

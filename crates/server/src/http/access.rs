@@ -14,8 +14,9 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use duetime_core::target::Target;
 use duetime::wire::Instant;
+use duetime_core::engine::Query;
+use duetime_core::target::Target;
 use duetime_core::{JobId, NewJob, WhenExhausted};
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -41,13 +42,16 @@ pub(super) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Calle
     }
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
-        return Err(Refusal::Unauthorized.because("expected one header `authorization: Bearer TOKEN`, got none or several"));
+        return Err(
+            Refusal::Unauthorized.because("expected one header `authorization: Bearer TOKEN`, got none or several")
+        );
     };
     let shown = value.to_str().ok().and_then(|value| value.split_once(' '));
     let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
     let now = app.engine.now();
     let known = shown.and_then(|shown| tokens.find(shown, now)).ok_or_else(|| {
-        Refusal::Unauthorized.because("expected a bearer token that this server knows and that is not over, got another")
+        Refusal::Unauthorized
+            .because("expected a bearer token that this server knows and that is not over, got another")
     })?;
     known.pass(now).map_err(|from| Problem::too_many(from.saturating_sub(now)))?;
     Ok(Caller::Token(known))
@@ -105,7 +109,11 @@ pub(super) fn check(caller: &Caller, scope: Scope, name: &str) -> Result<(), Pro
 /// # Errors
 /// [`Refusal::Forbidden`].
 pub(super) fn check_all(caller: &Caller, scope: Scope) -> Result<(), Problem> {
-    if caller.may_all(scope) { Ok(()) } else { Err(forbidden(caller, scope, "all names (or a request that names one)")) }
+    if caller.may_all(scope) {
+        Ok(())
+    } else {
+        Err(forbidden(caller, scope, "all names (or a request that names one)"))
+    }
 }
 
 /// Whether this may be done with each of these jobs. Of what is not there, others say so.
@@ -138,17 +146,27 @@ pub(super) async fn check_jobs(app: &App, caller: &Caller, scope: Scope, ids: &[
     check_each(app, caller, scope, ids).await?.into_iter().collect()
 }
 
-/// Whether a job may be pushed: also where it is to go from there.
+/// Whether this may be done with all jobs that are looked for so: those of a queue, for a token that is not for all.
 ///
 /// # Errors
 /// [`Refusal::Forbidden`].
-pub(super) fn check_push(caller: &Caller, job: &NewJob) -> Result<(), Problem> {
-    check(caller, Scope::Push, &job.queue)?;
-    let when_exhausted = job.retry.as_ref().and_then(|retry| retry.when_exhausted.as_ref());
-    check_ends(caller, Scope::Push, job.target.as_deref(), when_exhausted)
+pub(super) fn check_query(caller: &Caller, scope: Scope, query: &Query) -> Result<(), Problem> {
+    match &query.queue {
+        Some(queue) => check(caller, scope, queue),
+        None => check_all(caller, scope),
+    }
 }
 
-/// Whether jobs may go on to the queues that these name.
+/// Whether a job may go on to the queues that it names.
+///
+/// # Errors
+/// [`Refusal::Forbidden`].
+pub(super) fn check_ends_of(caller: &Caller, scope: Scope, job: &NewJob) -> Result<(), Problem> {
+    let when_exhausted = job.retry.as_ref().and_then(|retry| retry.when_exhausted.as_ref());
+    check_ends(caller, scope, job.target.as_deref(), when_exhausted)
+}
+
+/// Whether jobs may go on to the queues that a target and a rule name.
 ///
 /// # Errors
 /// [`Refusal::Forbidden`].

@@ -123,8 +123,8 @@ async fn too_large(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::super::edge::Edge;
+    use super::*;
     use crate::deliver::Policy;
     use duetime_core::engine::{Options, Stores};
     use duetime_core::memory::{Locks, Memory};

@@ -143,16 +143,15 @@ mod tests {
         let trace = Some(Arc::from("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
         shield(Method::GET, "/".to_owned(), HeaderValue::from_static("r-7"), trace, async { panic!("a bug") }).await;
         let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-        let span = r#"request{request_id="r-7" trace_id="4bf92f3577b34da6a3ce929d0e0e4736" parent_id="00f067aa0ba902b7"}"#;
+        let span =
+            r#"request{request_id="r-7" trace_id="4bf92f3577b34da6a3ce929d0e0e4736" parent_id="00f067aa0ba902b7"}"#;
         assert!(text.contains(span) && text.contains("a handler panicked"), "{text}");
     }
 
     #[tokio::test]
     async fn a_panic_is_answered() {
-        let response = shield(Method::GET, "/".to_owned(), HeaderValue::from_static("r-7"), None, async {
-            panic!("a bug")
-        })
-        .await;
+        let response =
+            shield(Method::GET, "/".to_owned(), HeaderValue::from_static("r-7"), None, async { panic!("a bug") }).await;
         assert_eq!(response.headers()["request-id"], "r-7");
         assert_eq!(response.status().as_u16(), 500);
         assert_eq!(response.headers()["content-type"], "application/problem+json");

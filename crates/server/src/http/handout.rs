@@ -3,34 +3,38 @@
 //! A reserve that waits ends with its connection: the HTTP library drops the handler once the client has closed it, and
 //! the engine hands nothing to a caller that is gone. A client that shuts down its sending half counts as gone.
 
+use super::access;
 use super::app::App;
 use super::body::One;
 use super::problem::Problem;
 use super::reply;
 use super::segment::{Queue, Segment};
+use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::Response;
 use duetime::wire::{self, Handout, Reserve, Take, Taken};
-use duetime_core::engine::{self, ReserveRequest};
+use duetime_core::engine::{self, From as Source, ReserveRequest};
 use duetime_core::{Error, JobId};
 
 pub(super) async fn reserve(
     State(app): State<App>,
     Segment(Queue(queue)): Segment<Queue>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
     let request = body.object::<Reserve>()?.into_request(Some(queue))?;
     drop(body);
-    hand_out(&app, request).await
+    hand_out(&app, &caller, request).await
 }
 
-pub(super) async fn reserve_anywhere(State(app): State<App>, body: One) -> Result<Response, Problem> {
+pub(super) async fn reserve_anywhere(State(app): State<App>, caller: Caller, body: One) -> Result<Response, Problem> {
     let request = body.object::<Reserve>()?.into_request(None)?;
     drop(body);
-    hand_out(&app, request).await
+    hand_out(&app, &caller, request).await
 }
 
-async fn hand_out(app: &App, request: ReserveRequest) -> Result<Response, Problem> {
+async fn hand_out(app: &App, caller: &Caller, request: ReserveRequest) -> Result<Response, Problem> {
+    check(app, caller, &request.from).await?;
     let mut handout = tokio::select! {
         biased;
         handout = app.engine.reserve(request) => handout?,
@@ -43,13 +47,26 @@ async fn hand_out(app: &App, request: ReserveRequest) -> Result<Response, Proble
 pub(super) async fn take(
     State(app): State<App>,
     Segment(Queue(queue)): Segment<Queue>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
     let request = body.object::<Take>()?.into_request(queue)?;
     drop(body);
+    check(&app, &caller, &request.from).await?;
     let mut handout = app.engine.take(request).await?;
     let refused = refusals(&mut handout);
     Ok(reply::ok(&Taken::new(&handout, refused, app.engine.now())))
+}
+
+/// Named jobs are handed out whatever the queue of the path.
+async fn check(app: &App, caller: &Caller, from: &Source) -> Result<(), Problem> {
+    match from {
+        Source::Queues(queues) => queues.iter().try_for_each(|queue| access::check(caller, Scope::Work, queue)),
+        Source::Jobs(jobs) => {
+            let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
+            access::check_jobs(app, caller, Scope::Work, &ids).await
+        }
+    }
 }
 
 fn refusals(handout: &mut engine::Handout) -> Vec<wire::Problem> {

@@ -94,7 +94,13 @@ struct Speaker {
 
 impl Speaker {
     /// Serves one connection to its end.
-    async fn converse(self, stream: TcpStream, peer: SocketAddr, _room: (OwnedSemaphorePermit, Seat), watcher: Watcher) {
+    async fn converse(
+        self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        _room: (OwnedSemaphorePermit, Seat),
+        watcher: Watcher,
+    ) {
         match self.app.edge.tls.as_ref().map(|tls| tls.acceptor()) {
             None => self.serve(stream, peer, watcher).await,
             Some(acceptor) => {

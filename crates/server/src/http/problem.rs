@@ -124,7 +124,8 @@ impl Problem {
     /// Too much is asked with a token; in so many milliseconds there is room.
     pub(super) fn too_many(wait_ms: u64) -> Self {
         let wait = Span(wait_ms);
-        let mut problem = Refusal::TooMany.because(format!("expected fewer requests with this token: try again in {wait}"));
+        let mut problem =
+            Refusal::TooMany.because(format!("expected fewer requests with this token: try again in {wait}"));
         problem.0.retry_after = Some(wait);
         problem
     }

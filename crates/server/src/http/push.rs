@@ -1,5 +1,6 @@
 //! `POST /v1/queues/{queue}/jobs`: push one job, or an array. Jobs that name no trace belong to that of the request.
 
+use super::access;
 use super::app::App;
 use super::batch;
 use super::body::Batch;
@@ -7,6 +8,7 @@ use super::problem::Problem;
 use super::reply;
 use super::segment::{Queue, Segment};
 use super::trace;
+use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
@@ -18,13 +20,17 @@ use duetime_core::{Error, NewJob};
 pub(super) async fn push(
     State(app): State<App>,
     Segment(Queue(queue)): Segment<Queue>,
+    caller: Caller,
     headers: HeaderMap,
     body: Batch,
 ) -> Result<Response, Problem> {
     let trace = trace::of(&headers);
-    let into_job = |job: Push<'_>| -> Result<NewJob, Error> {
+    // Before anything is said of the jobs.
+    access::check(&caller, Scope::Push, &queue)?;
+    let into_job = |job: Push<'_>| -> Result<NewJob, Problem> {
         let mut job = job.into_job(queue.clone())?;
         job.trace = job.trace.or_else(|| trace.clone());
+        access::check_ends_of(&caller, Scope::Push, &job)?;
         Ok(job)
     };
     if body.text().trim_ascii_start().starts_with('[') {

@@ -15,7 +15,8 @@ const BYTES_MAX: usize = 128;
 /// The id of a request: what it brings along, where that is short and can be shown, else a new one.
 pub(super) fn of(headers: &HeaderMap) -> HeaderValue {
     let brought = headers.get(REQUEST_ID).or_else(|| headers.get(OF_PROXIES));
-    let fits = |id: &&HeaderValue| (1..=BYTES_MAX).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic);
+    let fits =
+        |id: &&HeaderValue| (1..=BYTES_MAX).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic);
     brought.filter(fits).cloned().unwrap_or_else(next)
 }
 

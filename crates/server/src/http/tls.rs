@@ -82,7 +82,8 @@ fn read(cert: &Path, key: &Path) -> Result<TlsAcceptor, Error> {
         return Err(of_cert("it holds no certificate".to_owned()));
     }
     // The error never shows what it read.
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| of_key(format!("it cannot be read as PEM: {error}")))?;
+    let key =
+        PrivateKeyDer::from_pem_file(key).map_err(|error| of_key(format!("it cannot be read as PEM: {error}")))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

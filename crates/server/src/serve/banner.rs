@@ -28,7 +28,9 @@ fn try_print(address: SocketAddr, edge: &Edge, opened: &Opened) -> std::io::Resu
 fn open_to(address: SocketAddr, edge: &Edge) -> &'static str {
     match (edge.asks_for_tokens(), edge.scheme() == "https", address.ip().is_loopback()) {
         (true, true, _) | (true, _, true) => "holders of a token",
-        (true, false, false) => "holders of a token, who show it unencrypted: put a proxy that speaks TLS before it, or say --tls-cert",
+        (true, false, false) => {
+            "holders of a token, who show it unencrypted: put a proxy that speaks TLS before it, or say --tls-cert"
+        }
         (false, _, true) => "whoever is on this machine: no tokens are asked for",
         (false, _, false) => "whoever can reach this address: no tokens are asked for",
     }

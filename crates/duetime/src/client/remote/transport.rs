@@ -122,7 +122,9 @@ impl Transport {
 
     async fn send_once(&self, call: &Call) -> Result<Reply, Failed> {
         let limit = self.options.time_limit + call.wait;
-        let request = call.request(&self.address, self.options.token.as_ref()).map_err(|error| Failed { error, is_lost: false })?;
+        let request = call
+            .request(&self.address, self.options.token.as_ref())
+            .map_err(|error| Failed { error, is_lost: false })?;
         let exchange = async {
             let response = self.http.request(request).await.map_err(|error| {
                 let is_lost = !error.is_connect();
@@ -226,8 +228,7 @@ mod tests {
             assert_eq!(&*origin(right).unwrap(), right.trim_end_matches('/'));
         }
         assert_eq!(origin("https://queue.example").is_ok(), cfg!(feature = "tls"));
-        for wrong in
-            ["", "127.0.0.1:7300", "ftp://queue.example", "http://a/b", "http://a?b", "http://u@a", "http://"]
+        for wrong in ["", "127.0.0.1:7300", "ftp://queue.example", "http://a/b", "http://a?b", "http://u@a", "http://"]
         {
             assert_eq!(origin(wrong).unwrap_err().code(), "address", "{wrong}");
         }
