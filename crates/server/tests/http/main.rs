@@ -1,9 +1,12 @@
 //! The HTTP API, as raw bytes against the real server process.
 
 mod bulk;
+#[path = "../common/certificate.rs"]
+mod certificate;
 mod client;
 mod find;
 mod handout;
+mod hostile;
 mod jobs;
 mod leases;
 mod limits;
@@ -18,3 +21,5 @@ mod schedules;
 mod server;
 mod start;
 mod stop;
+mod tls;
+mod tokens;
