@@ -17,6 +17,7 @@ mod protocol;
 mod push;
 mod queues;
 mod refusals;
+mod rights;
 mod schedules;
 mod server;
 mod start;
