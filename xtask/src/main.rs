@@ -65,6 +65,12 @@ enum Chore {
         #[arg(long, value_name = "SEED")]
         seed: Option<u64>,
     },
+    /// Send the real server requests that are wrong in every way
+    Fuzz {
+        /// For how many seconds
+        #[arg(long, default_value_t = sim::FUZZ_SECONDS, value_name = "N")]
+        seconds: u64,
+    },
     /// Install the programs that the tests need, where they are missing
     Setup,
 }
@@ -78,6 +84,7 @@ fn main() -> ExitCode {
         Chore::Sim { seeds, from } => shown(&sim::simulate(seeds, from)),
         Chore::Kill { rounds } => shown(&sim::kill(rounds)),
         Chore::Chaos { jobs, seconds, seed } => shown(&sim::chaos(jobs, seconds, seed)),
+        Chore::Fuzz { seconds } => shown(&sim::fuzz(seconds)),
         Chore::Setup => shown(&setup::install_missing()),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -179,7 +179,14 @@ fn a_token_for_other_names_can_do_nothing() {
         };
         assert!(is_forbidden(&reply), "{operation}: {reply:?}");
         // Of a job of others only that it is.
-        assert!(!reply.body.contains("orders.a") || operation.contains("{queue}") || operation.contains("{name}") || operation.contains("/v1/jobs") || operation.contains("/v1/events"), "{operation}: {reply:?}");
+        assert!(
+            !reply.body.contains("orders.a")
+                || operation.contains("{queue}")
+                || operation.contains("{name}")
+                || operation.contains("/v1/jobs")
+                || operation.contains("/v1/events"),
+            "{operation}: {reply:?}"
+        );
     }
     assert_eq!(world.state(), before);
     // By jobs of its own it gets no further: not to a queue of others, and not by their schedule's name.
@@ -195,7 +202,8 @@ fn a_token_for_other_names_can_do_nothing() {
     let put = |path: &str, body: Value| send(&world.server, &token, "PUT", path, &body.to_string());
     put("/v1/queues/mail.a", json!({"target": {"queue": "orders.a"}})).problem(403, "forbidden");
     put("/v1/queues/mail.a", json!({"when_exhausted": {"move": "orders.a"}})).problem(403, "forbidden");
-    put("/v1/schedules/orders.a", json!({"every": "2h", "job": {"queue": "mail.a", "payload": 1}})).problem(403, "forbidden");
+    put("/v1/schedules/orders.a", json!({"every": "2h", "job": {"queue": "mail.a", "payload": 1}}))
+        .problem(403, "forbidden");
     let batch = r#"[{"payload": 1}, {"payload": 2, "target": {"queue": "orders.a"}}]"#;
     let answers = send(&world.server, &token, "POST", "/v1/queues/mail.a/jobs", batch).ok();
     assert_eq!((&answers[0]["state"], &answers[1]["code"]), (&json!("ready"), &json!("forbidden")));
