@@ -18,6 +18,7 @@ mod limits;
 mod listen;
 mod locks;
 mod metrics;
+mod openapi;
 mod problem;
 mod push;
 mod queues;
