@@ -4,9 +4,7 @@
 //! Jobs and leases are named by ids, which say nothing of their queue: for a token that is not for all queues it is looked up.
 
 use super::app::App;
-use super::audit::Call;
 use super::problem::{Problem, Refusal};
-use super::request_id::REQUEST_ID;
 use crate::access::{Caller, Scope};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::HeaderMap;
@@ -14,17 +12,11 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use duetime::wire::Instant;
 use duetime_core::engine::Query;
 use duetime_core::target::Target;
 use duetime_core::{JobId, NewJob, WhenExhausted};
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
-
-/// Where a connection comes from.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) SocketAddr);
 
 /// Paths for which no token is asked: what tells the platform how the server is, and readers what the API is.
 fn is_open(path: &str) -> bool {
@@ -63,24 +55,6 @@ pub(super) async fn require(State(scope): State<Scope>, caller: Caller, request:
         return next.run(request).await;
     }
     forbidden(&caller, scope, "this").into_response()
-}
-
-/// The layer of routes whose calls are taken down, also those that are refused.
-pub(super) async fn audit(State(app): State<App>, caller: Caller, request: Request, next: Next) -> Response {
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let peer = request.extensions().get().map(|Peer(address)| *address);
-    let request_id = request.headers().get(REQUEST_ID).cloned();
-    let response = next.run(request).await;
-    app.edge.audit.note(&Call {
-        at: Instant(app.engine.now()),
-        who: caller.name(),
-        peer,
-        method: method.as_str(),
-        path: &path,
-        status: response.status().as_u16(),
-        request_id: request_id.as_ref().and_then(|id| id.to_str().ok()),
-    });
-    response
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {

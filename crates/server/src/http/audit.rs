@@ -2,6 +2,7 @@
 //!
 //! Each call is a line of the log, with the target `duetime::audit`, and where a file is named, a line of JSON there.
 
+use axum::response::Response;
 use duetime::wire::Instant;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
@@ -36,11 +37,26 @@ pub(super) struct Call<'a> {
     /// The name of the token, or `anyone`.
     pub(super) who: &'a str,
     /// From where.
-    pub(super) peer: Option<SocketAddr>,
+    pub(super) peer: SocketAddr,
     pub(super) method: &'a str,
     pub(super) path: &'a str,
     pub(super) status: u16,
-    pub(super) request_id: Option<&'a str>,
+    pub(super) request_id: &'a str,
+}
+
+/// What the response to an audited call is known by.
+#[derive(Clone, Copy, Debug)]
+struct Audited;
+
+/// Marks the response to a call that is to be taken down.
+pub(super) async fn mark(mut response: Response) -> Response {
+    response.extensions_mut().insert(Audited);
+    response
+}
+
+/// Whether the call that this answers is to be taken down.
+pub(super) fn is_marked(response: &Response) -> bool {
+    response.extensions().get::<Audited>().is_some()
 }
 
 impl Audit {
@@ -57,9 +73,8 @@ impl Audit {
 
     /// Takes a call down. That it cannot be written is said in the log; the call has been made.
     pub(super) fn note(&self, call: &Call<'_>) {
-        let Call { who, method, path, status, .. } = call;
-        let peer = call.peer.map(tracing::field::display);
-        tracing::info!(target: "duetime::audit", who, peer, method, path, status, "audit");
+        let Call { who, peer, method, path, status, .. } = call;
+        tracing::info!(target: "duetime::audit", who, %peer, method, path, status, "audit");
         let Some(file) = &self.file else { return };
         let mut line = serde_json::to_vec(call).expect("a call has no maps");
         line.push(b'\n');

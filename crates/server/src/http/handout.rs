@@ -12,10 +12,26 @@ use super::segment::{Queue, Segment};
 use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::Response;
+use duetime::wire::schema::QueueName;
 use duetime::wire::{self, Handout, Reserve, Take, Taken};
 use duetime_core::engine::{self, From as Source, ReserveRequest};
 use duetime_core::{Error, JobId};
 
+/// Lease due jobs of a queue.
+///
+/// The most urgent due ones, or those that are named. Where nothing is due it waits for as long as it may. A worker
+/// then completes, fails, releases or extends each lease.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/reserve", operation_id = "reserve", tag = "work",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    request_body = Option<Reserve>,
+    responses(
+        (status = 200, description = "Leases; none where nothing came due.", body = Handout<'_>),
+    ),
+    extensions(("x-codes" = json!(["backlog"]))),
+)]
 pub(super) async fn reserve(
     State(app): State<App>,
     Segment(Queue(queue)): Segment<Queue>,
@@ -27,6 +43,17 @@ pub(super) async fn reserve(
     hand_out(&app, &caller, request).await
 }
 
+/// Lease due jobs of several queues, or named ones.
+///
+/// Of `queues` in strict order: of the second only when the first has none.
+#[utoipa::path(
+    post, path = "/v1/reserve", operation_id = "reserve_anywhere", tag = "work",
+    request_body = Reserve,
+    responses(
+        (status = 200, description = "Leases; none where nothing came due.", body = Handout<'_>),
+    ),
+    extensions(("x-codes" = json!(["backlog"]))),
+)]
 pub(super) async fn reserve_anywhere(State(app): State<App>, caller: Caller, body: One) -> Result<Response, Problem> {
     let request = body.object::<Reserve>()?.into_request(None)?;
     drop(body);
@@ -44,6 +71,20 @@ async fn hand_out(app: &App, caller: &Caller, request: ReserveRequest) -> Result
     Ok(reply::ok(&Handout::new(&handout, refused)))
 }
 
+/// Take due jobs, at most once.
+///
+/// What is handed out has succeeded with that: nobody settles it, and what its taker loses is lost.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/take", operation_id = "take", tag = "work",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    request_body = Option<Take>,
+    responses(
+        (status = 200, description = "The jobs.", body = Taken<'_>),
+    ),
+    extensions(("x-codes" = json!(["backlog"]))),
+)]
 pub(super) async fn take(
     State(app): State<App>,
     Segment(Queue(queue)): Segment<Queue>,

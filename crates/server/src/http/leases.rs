@@ -10,10 +10,23 @@ use super::segment::Segment;
 use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::Response;
+use duetime::wire::schema::{ExtendAnswers, Extensions, SettleAnswers, Settles};
 use duetime::wire::{self, Answer, Complete, Extend, ExtendOne, Extended, Fail, Progress, Release, Settle, Settled};
 use duetime_core::Receipt;
 use duetime_core::engine::{Answers, Outcome};
 
+/// Complete a job.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/complete", operation_id = "complete", tag = "work",
+    params(
+        ("receipt" = Receipt, Path, description = "The lease."),
+    ),
+    request_body = Option<Complete<'_>>,
+    responses(
+        (status = 200, description = "What became of the job.", body = Settled),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
 pub(super) async fn complete(
     State(app): State<App>,
     Segment(receipt): Segment<Receipt>,
@@ -24,6 +37,20 @@ pub(super) async fn complete(
     settle_one(&app, &caller, receipt, outcome).await
 }
 
+/// Fail an attempt.
+///
+/// The job is tried again by its retry rule, unless this is final or its attempts are used up.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/fail", operation_id = "fail", tag = "work",
+    params(
+        ("receipt" = Receipt, Path, description = "The lease."),
+    ),
+    request_body = Option<Fail>,
+    responses(
+        (status = 200, description = "What became of the job.", body = Settled),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
 pub(super) async fn fail(
     State(app): State<App>,
     Segment(receipt): Segment<Receipt>,
@@ -34,6 +61,20 @@ pub(super) async fn fail(
     settle_one(&app, &caller, receipt, outcome).await
 }
 
+/// Give a job back.
+///
+/// The attempt does not count.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/release", operation_id = "release", tag = "work",
+    params(
+        ("receipt" = Receipt, Path, description = "The lease."),
+    ),
+    request_body = Option<Release>,
+    responses(
+        (status = 200, description = "What became of the job.", body = Settled),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
 pub(super) async fn release(
     State(app): State<App>,
     Segment(receipt): Segment<Receipt>,
@@ -50,6 +91,18 @@ async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, outcome: Outco
     Ok(reply::ok(&Settled::from(settlement)))
 }
 
+/// Extend a lease.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/extend", operation_id = "extend", tag = "work",
+    params(
+        ("receipt" = Receipt, Path, description = "The lease."),
+    ),
+    request_body = Option<Extend>,
+    responses(
+        (status = 200, description = "It goes on.", body = Extended),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
 pub(super) async fn extend(
     State(app): State<App>,
     Segment(receipt): Segment<Receipt>,
@@ -62,6 +115,16 @@ pub(super) async fn extend(
     Ok(reply::ok(&Extended::from(extension)))
 }
 
+/// Extend many leases.
+///
+/// One answer for each, in order.
+#[utoipa::path(
+    post, path = "/v1/extend", operation_id = "extend_many", tag = "work",
+    request_body = Extensions,
+    responses(
+        (status = 200, description = "An answer for each.", body = ExtendAnswers),
+    ),
+)]
 pub(super) async fn extend_many(State(app): State<App>, caller: Caller, body: Batch) -> Result<Response, Problem> {
     let mut batch = batch::read(body.text(), |one: ExtendOne| <(Receipt, Option<u64>)>::try_from(one))?;
     drop(body);
@@ -72,6 +135,20 @@ pub(super) async fn extend_many(State(app): State<App>, caller: Caller, body: Ba
     Ok(reply::ok(&merge.answers(each(receipts, answers, Extended::from))))
 }
 
+/// Say how far a job has come.
+///
+/// The lease is extended by that.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/progress", operation_id = "progress", tag = "work",
+    params(
+        ("receipt" = Receipt, Path, description = "The lease."),
+    ),
+    request_body = Progress,
+    responses(
+        (status = 200, description = "It goes on.", body = Extended),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
 pub(super) async fn progress(
     State(app): State<App>,
     Segment(receipt): Segment<Receipt>,
@@ -84,6 +161,16 @@ pub(super) async fn progress(
     Ok(reply::ok(&Extended::from(extension)))
 }
 
+/// End many leases.
+///
+/// Each with `complete`, `fail` or `release`; one answer for each, in order.
+#[utoipa::path(
+    post, path = "/v1/settle", operation_id = "settle", tag = "work",
+    request_body = Settles,
+    responses(
+        (status = 200, description = "An answer for each.", body = SettleAnswers),
+    ),
+)]
 pub(super) async fn settle(State(app): State<App>, caller: Caller, body: Batch) -> Result<Response, Problem> {
     let mut batch = batch::read(body.text(), |one: Settle<'_>| <(Receipt, Outcome)>::try_from(one))?;
     drop(body);

@@ -1,7 +1,7 @@
 //! Connections: accepted within limits, encrypted where that is asked, served, and let go in order.
 
-use super::access::Peer;
 use super::app::App;
+use super::audit::{self, Call};
 use super::limits::{
     ACCEPT_PAUSE, BUFFER_BYTES_MAX, HANDSHAKE_TIME_MAX, HEAD_TIME_MAX, HEADERS_PARSED_MAX, STOP_TIME_MAX,
 };
@@ -9,6 +9,7 @@ use super::peers::{self, Peers, Seat};
 use super::request_id::{self, REQUEST_ID};
 use super::{guard, routes, trace};
 use axum::response::{IntoResponse, Response};
+use duetime::wire::Instant;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -140,8 +141,8 @@ impl Speaker {
             let trace = trace::of(request.headers());
             let id = request_id::of(request.headers());
             request.headers_mut().insert(REQUEST_ID, id.clone());
-            request.extensions_mut().insert(Peer(peer));
-            let handled = guard::shield(method, path, id, trace, async move { handle(&app, &routes, request).await });
+            let handle = async move { handle(&app, &routes, peer, request).await };
+            let handled = guard::shield(method, path, id, trace, handle);
             handled.map(Ok::<_, Infallible>)
         });
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
@@ -151,13 +152,27 @@ impl Speaker {
     }
 }
 
-async fn handle(app: &App, routes: &Routes, mut request: hyper::Request<Incoming>) -> Response {
-    match guard::check(app, &request) {
-        Ok(caller) => request.extensions_mut().insert(caller),
+async fn handle(app: &App, routes: &Routes, peer: SocketAddr, mut request: hyper::Request<Incoming>) -> Response {
+    let caller = match guard::check(app, &request) {
+        Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
-    match routes.call(request).await {
+    request.extensions_mut().insert(caller.clone());
+    let (method, uri, id) = (request.method().clone(), request.uri().clone(), request.headers()[REQUEST_ID].clone());
+    let response = match routes.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},
+    };
+    if audit::is_marked(&response) {
+        app.edge.audit.note(&Call {
+            at: Instant(app.engine.now()),
+            who: caller.name(),
+            peer,
+            method: method.as_str(),
+            path: uri.path(),
+            status: response.status().as_u16(),
+            request_id: id.to_str().unwrap_or_default(),
+        });
     }
+    response
 }

@@ -28,6 +28,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Counters, histograms and gauges for Prometheus.
+///
+/// In the text form of OpenMetrics. Counters are those of this process since its start.
+#[utoipa::path(
+    get, path = "/metrics", operation_id = "metrics", tag = "server",
+    responses(
+        (status = 200, description = "The metrics.", body = String, content_type = "application/openmetrics-text"),
+    ),
+)]
 pub(super) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
     // They tell of all queues.
     access::check_all(&caller, Scope::Read)?;

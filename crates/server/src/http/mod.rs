@@ -22,6 +22,7 @@ mod limits;
 mod listen;
 mod locks;
 mod metrics;
+mod openapi;
 mod peers;
 mod problem;
 mod push;

@@ -9,14 +9,36 @@ use super::segment::{self, Segment};
 use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::Response;
-use duetime::wire::{Configured, Nothing, PauseBody, Purged, Queue, Queues, SettingsBody};
+use duetime::wire::schema::QueueName;
+use duetime::wire::{self, Configured, Nothing, PauseBody, Purged, Queue, Queues, SettingsBody};
 
+/// List the queues.
+///
+/// All that have jobs or settings, by name.
+#[utoipa::path(
+    get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
+    responses(
+        (status = 200, description = "The queues.", body = Queues),
+    ),
+)]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
     let mut queues = app.engine.queues().await?;
     queues.retain(|status| caller.may(Scope::Read, &status.queue));
     Ok(reply::ok(&Queues { queues: queues.iter().map(Queue::from).collect() }))
 }
 
+/// Show a queue.
+///
+/// Known or not: a queue need not be made.
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}", operation_id = "get_queue", tag = "queues",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    responses(
+        (status = 200, description = "What is in it, and its settings.", body = wire::Queue),
+    ),
+)]
 pub(super) async fn get(
     State(app): State<App>,
     Segment(segment::Queue(queue)): Segment<segment::Queue>,
@@ -26,6 +48,19 @@ pub(super) async fn get(
     Ok(reply::ok(&Queue::from(&app.engine.queue(&queue).await?)))
 }
 
+/// Change a queue's settings.
+///
+/// What is left out keeps its value; `null` goes back to the default.
+#[utoipa::path(
+    put, path = "/v1/queues/{queue}", operation_id = "set_queue", tag = "queues",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    request_body = Option<SettingsBody>,
+    responses(
+        (status = 200, description = "The settings as they are now.", body = Configured),
+    ),
+)]
 pub(super) async fn put(
     State(app): State<App>,
     Segment(segment::Queue(queue)): Segment<segment::Queue>,
@@ -44,6 +79,19 @@ pub(super) async fn put(
     Ok(reply::ok(&Configured::new(queue, &new)))
 }
 
+/// Pause a queue.
+///
+/// Nothing more is handed out, for good or for a while. What runs goes on.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/pause", operation_id = "pause_queue", tag = "queues",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    request_body = Option<PauseBody>,
+    responses(
+        (status = 200, description = "The settings as they are now.", body = Configured),
+    ),
+)]
 pub(super) async fn pause(
     State(app): State<App>,
     Segment(segment::Queue(queue)): Segment<segment::Queue>,
@@ -56,6 +104,17 @@ pub(super) async fn pause(
     Ok(reply::ok(&Configured::new(queue, &settings)))
 }
 
+/// Resume a queue.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/resume", operation_id = "resume_queue", tag = "queues",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    request_body = Option<Nothing>,
+    responses(
+        (status = 200, description = "The settings as they are now.", body = Configured),
+    ),
+)]
 pub(super) async fn resume(
     State(app): State<App>,
     Segment(segment::Queue(queue)): Segment<segment::Queue>,
@@ -68,6 +127,19 @@ pub(super) async fn resume(
     Ok(reply::ok(&Configured::new(queue, &settings)))
 }
 
+/// Cancel all waiting jobs of a queue.
+///
+/// They are kept as cancelled, with the message `purged`.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/purge", operation_id = "purge_queue", tag = "queues",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    request_body = Option<Nothing>,
+    responses(
+        (status = 200, description = "How many there were.", body = Purged),
+    ),
+)]
 pub(super) async fn purge(
     State(app): State<App>,
     Segment(segment::Queue(queue)): Segment<segment::Queue>,
