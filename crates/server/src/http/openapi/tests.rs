@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Codes that belong to no operation.
-const OF_NO_OPERATION: [&str; 2] = ["no_route", "method_not_allowed"];
+const OF_NO_OPERATION: [&str; 4] = ["no_route", "method_not_allowed", "not_due", "held_back"];
 
 fn document() -> Value {
     serde_json::to_value(&*DOCUMENT).unwrap()
