@@ -1,6 +1,6 @@
 //! What happens to jobs is heard in other processes.
 
-use duetime_core::engine::events::{Listener, Told, Transition};
+use duetime_core::engine::events::{Filter, Listener, Told, Transition};
 use duetime_core::engine::{Engine, From, Options as EngineOptions, Outcome, ReserveRequest};
 use duetime_core::{JobId, NewJob, State};
 use duetime_store::redis::{Options, Redis};
@@ -64,9 +64,9 @@ async fn hears(listener: &mut Listener, of: JobId, last: JobId) {
 
 async fn hear_each_other(url: &str) {
     let (a, b, idle) = (engine(url).await, engine(url).await, engine(url).await);
-    let mut at_a = a.listen().await.unwrap();
+    let mut at_a = a.listen(Filter::default()).await.unwrap();
     is_heard(&mut at_a, &b).await;
-    let mut at_b = b.listen().await.unwrap();
+    let mut at_b = b.listen(Filter::default()).await.unwrap();
     for (listener, others) in [(&mut at_a, [&b, &idle]), (&mut at_b, [&a, &idle])] {
         for other in others {
             is_heard(listener, other).await;
@@ -102,7 +102,7 @@ fn published(server: &RedisServer) -> u64 {
 async fn nothing_is_published_where_nobody_listens() {
     let server = RedisServer::start();
     let (a, b) = (engine(&server.url()).await, engine(&server.url()).await);
-    let mut listener = a.listen().await.unwrap();
+    let mut listener = a.listen(Filter::default()).await.unwrap();
     is_heard(&mut listener, &b).await;
     drop(listener);
     let deadline = tokio::time::Instant::now() + WAIT_MAX;

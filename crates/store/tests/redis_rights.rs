@@ -1,6 +1,7 @@
 //! A Redis user with the rights that ARCHITECTURE.md names, and no others: all that an engine asks of Redis is among
 //! them, and all of them are asked for.
 
+use duetime_core::engine::events::Filter;
 use duetime_core::engine::{
     BulkAction, From, LockRequest, Options as EngineOptions, Outcome, Patch, Query, QueueSettings, ReserveRequest,
     TakeRequest,
@@ -166,7 +167,7 @@ async fn life(url: &str) {
     other.overhear(Arc::new(move |told| drop(ear.send(told))));
     other.listen(true).await.unwrap();
     // After which it knows of the other one, too.
-    let _listener = engine.listen().await.unwrap();
+    let _listener = engine.listen(Filter::default()).await.unwrap();
     life_of_jobs(&redis, &engine).await;
     heard.recv().await.expect("the other one hears of it");
     life_of_a_lock(&redis, &engine).await;

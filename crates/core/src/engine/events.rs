@@ -5,6 +5,7 @@
 //! be lost between processes, or told twice where a call is repeated: it is for watching, not for accounting.
 
 use super::Engine;
+pub use super::listener::{Filter, Listener};
 use super::metrics::run_ms;
 use super::parts::Parts;
 use super::queues::REFRESH_EVERY;
@@ -17,9 +18,8 @@ pub use crate::ports::{Told, Transition, What};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// How far one who listens may fall behind, in transitions, before it misses some.
 pub const RING_TRANSITIONS: usize = 16_384;
@@ -161,46 +161,20 @@ impl Events {
         }
     }
 
-    fn join(self: &Arc<Self>, stopping: CancellationToken) -> (Listener, Instant) {
+    /// One more listens here; since when somebody does without a break.
+    fn join(&self) -> (broadcast::Receiver<Told>, Instant) {
         let ring = self.ring.get_or_init(|| broadcast::channel(RING_TRANSITIONS).0);
         let mut since = self.since.lock().expect("no panic under this lock");
-        let receiver = ring.subscribe();
         if self.heard_by.fetch_add(HERE, Ordering::Relaxed) < HERE {
             *since = None;
         }
-        let since = *since.get_or_insert_with(Instant::now);
-        (Listener { receiver, events: self.clone(), stopping }, since)
+        (ring.subscribe(), *since.get_or_insert_with(Instant::now))
     }
-}
 
-/// Hears what happens to jobs, from when it was made on.
-#[derive(Debug)]
-pub struct Listener {
-    receiver: broadcast::Receiver<Told>,
-    events: Arc<Events>,
-    stopping: CancellationToken,
-}
-
-impl Listener {
-    /// What happened next, or how much was missed; `None` once the engine stops. Dropped while it waits, it has taken
-    /// nothing.
-    pub async fn next(&mut self) -> Option<Told> {
-        tokio::select! {
-            biased;
-            () = self.stopping.cancelled() => None,
-            told = self.receiver.recv() => match told {
-                Ok(told) => Some(told),
-                Err(RecvError::Lagged(missed)) => Some(Told::Missed(missed)),
-                Err(RecvError::Closed) => None,
-            },
-        }
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        let _since = self.events.since.lock().expect("no panic under this lock");
-        self.events.heard_by.fetch_sub(HERE, Ordering::Relaxed);
+    /// One less does.
+    pub(super) fn leave(&self) {
+        let _since = self.since.lock().expect("no panic under this lock");
+        self.heard_by.fetch_sub(HERE, Ordering::Relaxed);
     }
 }
 
@@ -260,10 +234,12 @@ impl Engine {
     /// Of a shared broker this takes about a second, unless somebody here listens already: then the others know of it.
     ///
     /// # Errors
-    /// [`Error::Stopping`]; where a shared broker cannot be asked.
-    pub async fn listen(&self) -> Result<Listener, Error> {
+    /// [`Error::Invalid`]; [`Error::Stopping`]; where a shared broker cannot be asked.
+    pub async fn listen(&self, filter: Filter) -> Result<Listener, Error> {
         self.check_open()?;
-        let (listener, since) = self.events.join(self.stopping.clone());
+        filter.check()?;
+        let (receiver, since) = self.events.join();
+        let listener = Listener::new(receiver, filter, self.events.clone(), self.stopping.clone());
         if self.shares_broker() {
             self.events.set_elsewhere(self.broker.listen(true).await?);
             tokio::time::sleep_until(since + HEARD_AFTER).await;

@@ -22,6 +22,7 @@ mod ids;
 mod import;
 mod inbox;
 mod lead;
+mod listener;
 mod load;
 mod locks;
 pub mod metrics;

@@ -1,6 +1,6 @@
 //! What every request is handled with.
 
-use super::limits::LARGE_BODIES_MAX;
+use super::limits::{EVENT_STREAMS_MAX, LARGE_BODIES_MAX};
 use crate::deliver::{Observed, Policy};
 use duetime_core::Engine;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ pub(crate) struct App {
     pub(crate) stopping: CancellationToken,
     /// One for each large body that may be held.
     pub(super) large_bodies: Arc<Semaphore>,
+    /// One for each stream of events.
+    pub(super) event_streams: Arc<Semaphore>,
     /// Whether only names of this machine are answered to; see [`guard`](super::guard).
     pub(super) local_only: bool,
     /// What may be a target.
@@ -28,6 +30,15 @@ impl App {
     /// Handles requests with this engine.
     pub(crate) fn new(engine: Engine, local_only: bool, targets: Policy, deliveries: Arc<Observed>) -> Self {
         let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES_MAX));
-        Self { engine, stopping: CancellationToken::new(), large_bodies, local_only, targets, deliveries }
+        let event_streams = Arc::new(Semaphore::new(EVENT_STREAMS_MAX));
+        Self {
+            engine,
+            stopping: CancellationToken::new(),
+            large_bodies,
+            event_streams,
+            local_only,
+            targets,
+            deliveries,
+        }
     }
 }

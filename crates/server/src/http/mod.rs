@@ -8,6 +8,7 @@ mod batch;
 mod body;
 mod bulk;
 mod etag;
+mod events;
 mod find;
 mod guard;
 mod handout;

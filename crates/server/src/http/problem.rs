@@ -59,6 +59,8 @@ pub(super) enum Refusal {
     Origin,
     /// The request is for another host.
     Host,
+    /// As many streams of events are open as may be.
+    TooManyStreams,
     /// A fault of the server.
     Internal,
 }
@@ -79,6 +81,9 @@ impl Refusal {
             Self::Body => ("body_unreadable", StatusCode::BAD_REQUEST, "The body cannot be read"),
             Self::Origin => ("foreign_origin", StatusCode::FORBIDDEN, "Pages of other origins are refused"),
             Self::Host => ("foreign_host", StatusCode::MISDIRECTED_REQUEST, "This is another host"),
+            Self::TooManyStreams => {
+                ("too_many_streams", StatusCode::SERVICE_UNAVAILABLE, "There are too many streams of events")
+            }
             Self::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::problem::{Problem, Refusal};
-use super::{bulk, find, handout, health, job, leases, locks, metrics, push, queues, schedules};
+use super::{bulk, events, find, handout, health, job, leases, locks, metrics, push, queues, schedules};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
@@ -39,6 +39,7 @@ pub(super) fn routes(app: App) -> Router {
         .route("/v1/locks/{name}", get(locks::get).put(locks::put).delete(locks::delete))
         .route("/v1/schedules", get(schedules::list))
         .route("/v1/schedules/{name}", get(schedules::get).put(schedules::put).delete(schedules::delete))
+        .route("/v1/events", get(events::events))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::metrics))
