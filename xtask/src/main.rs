@@ -66,6 +66,12 @@ enum Chore {
         #[arg(long, value_name = "SEED")]
         seed: Option<u64>,
     },
+    /// Send the real server requests that are wrong in every way
+    Fuzz {
+        /// For how many seconds
+        #[arg(long, default_value_t = sim::FUZZ_SECONDS, value_name = "N")]
+        seconds: u64,
+    },
     /// Replace servers of an older version one by one under load, beside MariaDB and PostgreSQL, and account for every job
     Upgrade {
         /// The older version: a commit, a tag, `HEAD~30`
@@ -85,6 +91,7 @@ fn main() -> ExitCode {
         Chore::Sim { seeds, from } => shown(&sim::simulate(seeds, from)),
         Chore::Kill { rounds } => shown(&sim::kill(rounds)),
         Chore::Chaos { jobs, seconds, seed } => shown(&sim::chaos(jobs, seconds, seed)),
+        Chore::Fuzz { seconds } => shown(&sim::fuzz(seconds)),
         Chore::Upgrade { from } => shown(&upgrade::run(&from)),
         Chore::Setup => shown(&setup::install_missing()),
     };

@@ -34,6 +34,7 @@
 //! - A [`Schedule`] pushes a job again and again, by cron expression and time zone:
 //!   [`set_schedule`](Client::set_schedule).
 //! - The [`inbox`] takes jobs within an SQL transaction of the application's own.
+//! - [`Events`] tell what happens to jobs: [`events`](Client::events).
 //! - An [`Error`] says whether the call may be repeated.
 //!
 //! # Features
@@ -43,6 +44,7 @@
 //!   `appendonly yes` and `maxmemory-policy noeviction`. What had better be set is logged at the start.
 //! - `mysql`, `postgres`: a ledger in MySQL, MariaDB or PostgreSQL beside Redis, by [`ConnectOptions`], and
 //!   [`inbox::push_in`] for transactions of `mysql_async` and `tokio_postgres`.
+//! - `tls`: servers at `https://` addresses.
 //!
 //! Without either only servers can be used.
 
@@ -53,13 +55,16 @@ mod kind;
 pub mod lock;
 mod push;
 mod request_id;
+#[cfg(feature = "tls")]
+#[doc(hidden)]
+pub mod tls;
 #[doc(hidden)]
 pub mod wire;
 pub mod worker;
 
 #[cfg(feature = "embedded")]
 pub use client::OpenOptions;
-pub use client::{Client, ConnectOptions};
+pub use client::{Client, ConnectOptions, Events, Token};
 #[cfg(feature = "embedded")]
 pub use duetime_store::sqlite::Durability;
 pub use error::{Answers, Error};
@@ -69,6 +74,7 @@ pub use push::{Push, Pushed, new_job};
 pub use worker::{Context, Handled, HandlerError, Next, Summary, Worker};
 
 pub use duetime_core as core;
+pub use duetime_core::engine::events::{Filter, Told, Transition, What};
 pub use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, JobRef, Listed,
     LockList, Outcome, Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,

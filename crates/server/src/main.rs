@@ -1,9 +1,12 @@
 //! The Duetime server and command line.
 
+mod access;
 mod cli;
 mod deliver;
 mod http;
+mod rate;
 mod serve;
+mod watched;
 
 use std::process::ExitCode;
 

@@ -10,7 +10,7 @@ pub(crate) use args::Args;
 pub(crate) use store::{own, shared};
 
 use crate::deliver;
-use crate::http::{self, App};
+use crate::http::{self, App, Edge};
 use duetime_core::Error as CoreError;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
@@ -21,12 +21,9 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
-    /// There is no authentication yet.
-    #[error(
-        "{0} can be reached from other machines, and there is no authentication yet: whoever reaches it can do anything \
-         to your jobs. Listen on 127.0.0.1, or say --allow-remote where the network is closed to others"
-    )]
-    Remote(SocketAddr),
+    /// The server cannot be reached as it is asked.
+    #[error(transparent)]
+    Http(#[from] http::Error),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {error}; is another server running there?")]
     Listen {
@@ -51,19 +48,17 @@ pub(crate) enum Error {
 
 /// Serves until the process is told to stop.
 pub(crate) async fn run(args: Args) -> Result<(), Error> {
-    if !args.listen.ip().is_loopback() && !args.allow_remote {
-        return Err(Error::Remote(args.listen));
-    }
     log::start(&args)?;
+    let edge = Edge::new(&args.http, args.listen)?;
     // Before the store is opened, so that an address in use leaves it alone.
     let address = args.listen;
     let listener = TcpListener::bind(address).await.map_err(|error| Error::Listen { address, error })?;
     let stop = stop_signal()?;
     let deliver = deliver::Setup::new(&args.deliver)?;
     let opened = store::open(&args).await?;
-    banner::print(listener.local_addr()?, &args, &opened);
+    banner::print(listener.local_addr()?, &edge, &opened);
     let engine = opened.engine;
-    let app = App::new(engine.clone(), !args.allow_remote, deliver.policy(), deliver.observed());
+    let app = App::new(engine.clone(), edge, deliver.policy(), deliver.observed());
     let delivering = tokio::spawn(deliver.run(engine.clone(), stop.clone()));
     http::serve(listener, app, stop).await;
     if let Err(error) = delivering.await {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// How the engine is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Health {
     /// Whether jobs are handed out.
     pub ready: bool,

@@ -6,6 +6,7 @@ mod cancel;
 mod delete;
 mod demo;
 mod due;
+mod events;
 mod exit;
 mod export;
 mod filter;
@@ -33,6 +34,7 @@ mod stdin;
 mod take;
 mod target;
 mod time;
+mod token;
 mod under_way;
 mod work;
 
@@ -61,6 +63,7 @@ enum Command {
     Delete(delete::Args),
     Queues(queues::Args),
     Schedules(Box<schedules::Args>),
+    Events(events::Args),
     Peek(peek::Args),
     Take(take::Args),
     Work(work::Args),
@@ -68,6 +71,7 @@ enum Command {
     Lock(lock::Args),
     Demo(demo::Args),
     Bench(bench::Args),
+    Token(token::Args),
     Backup(backup::Args),
     Migrate(migrate::Args),
     Export(export::Args),
@@ -111,6 +115,7 @@ async fn run(command: Command) -> exit::Result {
         Command::Delete(args) => delete::run(args).await,
         Command::Queues(args) => queues::run(args).await,
         Command::Schedules(args) => schedules::run(*args).await,
+        Command::Events(args) => events::run(args).await,
         Command::Peek(args) => peek::run(args).await,
         Command::Take(args) => take::run(args).await,
         Command::Work(args) => work::run(args).await,
@@ -118,6 +123,7 @@ async fn run(command: Command) -> exit::Result {
         Command::Lock(args) => lock::run(args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Bench(args) => bench::run(args).await,
+        Command::Token(args) => token::run(args),
         Command::Backup(args) => backup::run(args).await,
         Command::Migrate(args) => migrate::run(args).await,
         Command::Export(args) => export::run(args).await,
