@@ -60,7 +60,8 @@ impl Plan {
                 "--jobs" => plan.jobs = number,
                 "--rate" => plan.rate = number.max(1) as u64,
                 _ => {
-                    let expected = "expected --polls N, --events N, --jobs N, --rate N, or -- and options of the server";
+                    let expected =
+                        "expected --polls N, --events N, --jobs N, --rate N, or -- and options of the server";
                     return Err(format!("{expected}, got {word}"));
                 }
             }
