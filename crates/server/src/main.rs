@@ -1,6 +1,7 @@
 //! The Duetime server and command line.
 
 mod cli;
+mod config;
 mod deliver;
 mod http;
 mod serve;

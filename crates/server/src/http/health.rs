@@ -5,16 +5,10 @@ use super::reply;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use duetime::wire::Health;
-use serde::Serialize;
-
-#[derive(Serialize)]
-struct Alive {
-    status: &'static str,
-}
+use duetime::wire::{Alive, Health};
 
 pub(super) async fn alive() -> Response {
-    reply::ok(&Alive { status: "ok" })
+    reply::ok(&Alive { status: "ok".into(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) })
 }
 
 pub(super) async fn ready(State(app): State<App>) -> Response {

@@ -28,4 +28,5 @@ mod segment;
 mod trace;
 
 pub(crate) use app::App;
+pub(crate) use limits::CONNECTIONS_MAX;
 pub(crate) use listen::serve;

@@ -1,0 +1,45 @@
+//! How many files the process may open: a connection is one.
+
+use super::finding::Finding;
+use crate::http::CONNECTIONS_MAX;
+use nix::sys::resource::{Resource, getrlimit};
+
+const CHECK: &str = "limits";
+/// For the store, its log, deliveries and what else is open.
+const OTHERS: u64 = 256;
+
+/// Compares it with what may come.
+pub(super) fn look() -> Finding {
+    match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((soft, _)) => judge(soft),
+        Err(error) => {
+            Finding::warning(CHECK, format!("the limit of open files is not known: {error}"), "see `ulimit -n`")
+        }
+    }
+}
+
+fn judge(open_max: u64) -> Finding {
+    let needed = CONNECTIONS_MAX as u64 + OTHERS;
+    if open_max >= needed {
+        return Finding::ok(CHECK, format!("{open_max} files may be open, for at most {CONNECTIONS_MAX} connections"));
+    }
+    let text = format!("{open_max} files may be open; {CONNECTIONS_MAX} connections and the store take up to {needed}");
+    Finding::warning(
+        CHECK,
+        text,
+        format!("raise it: `ulimit -n {needed}`, or LimitNOFILE={needed} in a unit of systemd"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Status;
+    use super::*;
+
+    #[test]
+    fn too_few_files_are_told() {
+        assert_eq!(judge(1 << 20).status, Status::Ok);
+        let finding = judge(64);
+        assert!(finding.status == Status::Warning && finding.advice.unwrap().contains("ulimit -n"));
+    }
+}
