@@ -78,7 +78,7 @@ fn check(shown: &Shown, expression: &str, text: &str) {
 fn what_alerts_and_dashboard_ask_for_is_there() {
     let shown = shown();
     let alerts = yaml("prometheus/alerts.yaml");
-    let rules: Vec<Value> = alerts["groups"].as_array().unwrap().iter().flat_map(|group| rules(group)).collect();
+    let rules: Vec<Value> = alerts["groups"].as_array().unwrap().iter().flat_map(rules).collect();
     assert!(rules.len() > 10);
     for rule in &rules {
         let summary = rule["annotations"]["summary"].as_str().unwrap();

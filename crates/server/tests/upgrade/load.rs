@@ -211,7 +211,7 @@ async fn settle(job: &Job, servers: &Servers, journal: &Shared, queue: &str) {
         assert!(other.is_none_or(|id| id == job.id), "a tick twice: {job:?}");
     }
     // Some fail the first time.
-    let fails = job.attempt == 1 && job.id.get() / 1_024 % 16 == 0;
+    let fails = job.attempt == 1 && (job.id.get() / 1_024).is_multiple_of(16);
     loop {
         // By another server than the one that handed it out, more often than not.
         let client = servers.any();
