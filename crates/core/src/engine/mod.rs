@@ -14,6 +14,7 @@
 
 mod bulk;
 mod edit;
+mod expected;
 mod export;
 mod find;
 mod handout;
@@ -35,6 +36,7 @@ mod settle;
 mod status;
 mod wait;
 
+pub use expected::Expected;
 pub use export::Export;
 pub use import::check_whole;
 pub use request::*;

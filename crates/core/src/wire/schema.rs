@@ -29,6 +29,7 @@ const TRACE: &str = "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$";
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
 const ETAG: &str = "^\"[0-9]{1,20}\"$";
 const IF_MATCH: &str = r#"^("[0-9]{1,20}"|\*)$"#;
+const STAR: &str = r"^\*$";
 const ANY: &str = "";
 
 /// A string of this form.
@@ -97,6 +98,7 @@ forms! {
     Base64: "Bytes that are not JSON, in standard base64 with padding.", 0..=usize::MAX, BASE64, "/wA=";
     ETag: "A version in quotes.", 3..=22, ETAG, "\"1795168800250\"";
     IfMatch: "The version in quotes that it must have, or * for any.", 1..=22, IF_MATCH, "\"1795168800250\"";
+    Star: "An asterisk.", 1..=1, STAR, "*";
     Cursor: "Where the next page begins, as the page before answered it.", 0..=usize::MAX, ANY, "a-0-1834902384928391168";
 }
 

@@ -1,7 +1,7 @@
 //! Queues: statistics and settings.
 
 #[cfg(feature = "openapi")]
-use super::schema::QueueName;
+use super::schema::{Cursor, QueueName};
 use super::{Backoff, Instant, Rule, Span, Text};
 use duetime_core::engine::{Keep, QueueSettings, QueueStatus};
 use duetime_core::ports::{Counts, Rate, Tally};
@@ -320,12 +320,16 @@ impl From<Queue> for QueueStatus {
     }
 }
 
-/// All queues, by name.
+/// A page of queues, by name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = QueuePage))]
 pub struct Queues {
     /// The queues.
     pub queues: Vec<Queue>,
+    /// Where the next page begins; `null` at the end.
+    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
+    #[serde(default)]
+    pub next_cursor: Option<String>,
 }
 
 /// How many jobs a purge cancelled.

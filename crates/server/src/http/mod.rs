@@ -14,6 +14,7 @@ mod edge;
 mod etag;
 mod find;
 mod guard;
+mod gzip;
 mod handout;
 mod health;
 mod job;
@@ -23,6 +24,7 @@ mod listen;
 mod locks;
 mod metrics;
 mod openapi;
+mod page;
 mod peers;
 mod problem;
 mod push;
@@ -32,6 +34,10 @@ mod request_id;
 mod routes;
 mod schedules;
 mod segment;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod trace;
 

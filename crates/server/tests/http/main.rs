@@ -4,6 +4,8 @@ mod bulk;
 #[path = "../common/certificate.rs"]
 mod certificate;
 mod client;
+mod codes;
+mod conditions;
 mod find;
 mod handout;
 mod hostile;
@@ -12,6 +14,7 @@ mod leases;
 mod limits;
 mod locks;
 mod metrics;
+mod pages;
 mod poll;
 mod protocol;
 mod push;

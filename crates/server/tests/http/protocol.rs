@@ -54,7 +54,7 @@ fn only_json_is_read() {
     for (head, status) in [
         ("content-type: application/x-www-form-urlencoded\r\n", 415),
         ("content-type: text/plain\r\n", 415),
-        ("content-encoding: gzip\r\n", 415),
+        ("content-encoding: br\r\n", 415),
         ("content-type: Application/JSON; charset=utf-8\r\n", 201),
         ("", 201),
     ] {
