@@ -6,6 +6,7 @@ mod cancel;
 mod delete;
 mod demo;
 mod due;
+mod events;
 mod exit;
 mod export;
 mod filter;
@@ -62,6 +63,7 @@ enum Command {
     Delete(delete::Args),
     Queues(queues::Args),
     Schedules(Box<schedules::Args>),
+    Events(events::Args),
     Peek(peek::Args),
     Take(take::Args),
     Work(work::Args),
@@ -113,6 +115,7 @@ async fn run(command: Command) -> exit::Result {
         Command::Delete(args) => delete::run(args).await,
         Command::Queues(args) => queues::run(args).await,
         Command::Schedules(args) => schedules::run(*args).await,
+        Command::Events(args) => events::run(args).await,
         Command::Peek(args) => peek::run(args).await,
         Command::Take(args) => take::run(args).await,
         Command::Work(args) => work::run(args).await,

@@ -72,7 +72,13 @@ fn exchange(stream: &mut TcpStream, request: &[u8]) -> Option<(u16, String)> {
     let _ = stream.write_all(request);
     let mut reply = Vec::new();
     let mut buffer = [0; 4096];
-    while !reply.windows(4).any(|window| window == b"\r\n\r\n") {
+    loop {
+        if reply.starts_with(b"HTTP/1.1 100 Continue\r\n\r\n") {
+            reply.drain(.."HTTP/1.1 100 Continue\r\n\r\n".len());
+        }
+        if reply.windows(4).any(|window| window == b"\r\n\r\n") {
+            break;
+        }
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => reply.extend_from_slice(&buffer[..count]),
