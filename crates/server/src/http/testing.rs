@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use duetime_core::engine::{Options, Stores};
 use duetime_core::memory::{Locks, Memory};
-use duetime_core::ports::{Document, PutIf, Registry};
+use duetime_core::ports::{Document, Ledger, PutIf, Registry};
 use duetime_core::{Engine, Error, SystemClock};
 use duetime_store::sqlite::Sqlite;
 use http_body_util::BodyExt;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use tower_service::Service;
 
-/// A registry that answers an error when it is told to.
+/// The stores of an app: the registry answers an error when it is told to.
 pub(super) struct Faulty {
     inner: Arc<Sqlite>,
     error: Mutex<Option<Error>>,
@@ -28,6 +28,11 @@ impl Faulty {
     /// From now on it answers this.
     pub(super) fn fail(&self, error: Error) {
         *self.error.lock().unwrap() = Some(error);
+    }
+
+    /// Nothing can be recorded any more.
+    pub(super) async fn close_ledger(&self) {
+        Ledger::close(&*self.inner).await.unwrap();
     }
 
     fn check(&self) -> Result<(), Error> {

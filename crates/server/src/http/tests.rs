@@ -49,15 +49,27 @@ async fn what_a_store_says_stays_in_the_log() {
 }
 
 #[tokio::test]
-async fn who_stops_or_cannot_record_says_so() {
-    let (stopped, _) = app(Options::default()).await;
-    stopped.engine.stop().await.unwrap();
-    let (full, _) = app(Options { backlog_max: 0, ..Options::default() }).await;
-    for (app, code) in [(stopped, "stopping"), (full, "backlog")] {
-        let reply = ask(&app, "POST /v1/queues/q/reserve", &[], "").await;
-        assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &json!(code)));
-        assert_eq!(reply.header("retry-after"), Some("1"));
-    }
+async fn who_stops_says_so() {
+    let (app, _) = app(Options::default()).await;
+    app.engine.stop().await.unwrap();
+    let reply = ask(&app, "POST /v1/queues/q/reserve", &[], "").await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &json!("stopping")));
+    assert_eq!(reply.header("retry-after"), Some("1"));
+}
+
+/// What a worker did is kept in memory while it cannot be recorded, and only so much of it.
+#[tokio::test]
+async fn who_can_record_no_more_hands_nothing_out() {
+    let (app, stores) = app(Options { backlog_max: 1, ..Options::default() }).await;
+    ask(&app, PUSH, &[], r#"{"payload":1}"#).await;
+    let handout = ask(&app, "POST /v1/queues/q/reserve", &[], "").await.json();
+    let receipt = handout["leases"][0]["receipt"].as_str().unwrap();
+    stores.close_ledger().await;
+    let settled = ask(&app, &format!("POST /v1/leases/{receipt}/complete"), &[], "").await;
+    assert_eq!((settled.status.as_u16(), &settled.json()["recorded"]), (200, &json!(false)));
+    let reply = ask(&app, "POST /v1/queues/q/reserve", &[], "").await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["code"]), (503, &json!("backlog")));
+    assert_eq!((&reply.json()["backlog"], reply.header("retry-after")), (&json!(1), Some("1")));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::path::Path;
 /// Each code, and the test that provokes it: in a file of these, or of the server's own where stores must fail.
 const TESTS: [(&str, &str, &str); 34] = [
     ("already_finished", "tests/http/jobs.rs", "what_runs_or_has_ended_is_not_patched"),
-    ("backlog", "src/http/tests.rs", "who_stops_or_cannot_record_says_so"),
+    ("backlog", "src/http/tests.rs", "who_can_record_no_more_hands_nothing_out"),
     ("body_too_large", "tests/http/protocol.rs", "a_body_beyond_its_limit_is_refused"),
     ("body_unreadable", "tests/http/codes.rs", "a_body_that_is_not_packed_as_it_says"),
     ("forbidden", "tests/http/rights.rs", "a_token_can_do_what_it_is_for_and_nothing_else"),
@@ -32,7 +32,7 @@ const TESTS: [(&str, &str, &str); 34] = [
     ("not_due", "tests/http/handout.rs", "named_jobs_are_handed_out_in_their_version_only"),
     ("not_found", "tests/http/jobs.rs", "cancelling_says_what_happened"),
     ("schedule_not_found", "tests/http/schedules.rs", "a_schedule_is_set_shown_and_deleted"),
-    ("stopping", "src/http/tests.rs", "who_stops_or_cannot_record_says_so"),
+    ("stopping", "src/http/tests.rs", "who_stops_says_so"),
     ("store_damaged", "src/http/tests.rs", "what_a_store_says_stays_in_the_log"),
     ("store_full", "src/http/tests.rs", "what_a_store_says_stays_in_the_log"),
     ("store_unavailable", "src/http/tests.rs", "what_a_store_says_stays_in_the_log"),

@@ -23,11 +23,11 @@ fn what_is_known_is_not_sent_again() {
         let first = server.get(&path);
         first.ok();
         let known = etag(&first);
-        for value in [&*known, "*", &format!("\"1\", W/{known}")] {
+        for value in [&*known, "*", &format!("\"9\", W/{known}")] {
             let reply = ask(&server, "GET", &path, ("if-none-match", value), "");
             assert_eq!((reply.status, etag(&reply), &*reply.body), (304, known.clone(), ""), "{path}: {value}");
         }
-        let reply = ask(&server, "GET", &path, ("if-none-match", "\"1\""), "");
+        let reply = ask(&server, "GET", &path, ("if-none-match", "\"9\""), "");
         assert_eq!(reply.ok(), first.json(), "{path}");
     }
 }
