@@ -41,6 +41,7 @@ mod wait;
 pub use expected::Expected;
 pub use export::Export;
 pub use import::check_whole;
+pub use locks::LockList;
 pub use request::*;
 
 use crate::clock::Millis;

@@ -34,6 +34,12 @@ fn takes_query(method: &Method, path: &str) -> bool {
     }
 }
 
+/// Methods that no path has go on to be told so.
+fn refuses_query(method: &Method, path: &str) -> bool {
+    let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    methods.contains(method) && !takes_query(method, path)
+}
+
 /// Whether the request may go on to its route, and who makes it.
 pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Problem> {
     let (uri, headers) = (request.uri(), request.headers());
@@ -51,7 +57,7 @@ pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
     }
     check_origin(headers, host)?;
     let caller = access::caller(app, uri.path(), headers)?;
-    if let Some(query) = uri.query().filter(|query| !query.is_empty() && !takes_query(request.method(), uri.path())) {
+    if let Some(query) = uri.query().filter(|query| !query.is_empty() && refuses_query(request.method(), uri.path())) {
         let detail = format!("expected no query parameters at {}, got {query:?}", uri.path());
         return Err(Refusal::Invalid.because(detail));
     }

@@ -19,7 +19,13 @@ fn a_path_or_method_that_is_not_there() {
     for path in ["/", "/v1", "/v1/jobs/", "/v2/jobs", "/v1/queues/q/nothing", "/healthz/"] {
         server.get(path).problem(404, "no_route");
     }
-    for (method, path) in [("GET", PUSH), ("PUT", "/v1/jobs/7"), ("DELETE", "/v1/queues/q"), ("PATCH", "/healthz")] {
+    for (method, path) in [
+        ("GET", PUSH),
+        ("TRACE", "/v1/locks?limit=1"),
+        ("PUT", "/v1/jobs/7"),
+        ("DELETE", "/v1/queues/q"),
+        ("PATCH", "/healthz"),
+    ] {
         let reply = server.send(method, path, &[], "");
         reply.problem(405, "method_not_allowed");
         assert!(reply.header("allow").is_some_and(|allow| !allow.is_empty()), "{path}");

@@ -16,7 +16,7 @@ use super::reply;
 use super::routes;
 use axum::body::Bytes;
 use axum::response::Response;
-use duetime::wire::schema::{ETag, IfMatch, Star, StateWord, Trace, literal};
+use duetime::wire::schema::{ETag, IfMatch, Star, StateWord, literal};
 use serde_json::json;
 use std::sync::LazyLock;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -95,8 +95,7 @@ pub(super) fn frame() -> OpenApi {
         .schema_from::<ETag>()
         .schema_from::<IfMatch>()
         .schema_from::<Star>()
-        .schema_from::<StateWord>()
-        .schema_from::<Trace>();
+        .schema_from::<StateWord>();
     let tags = TAGS.map(|(name, description)| TagBuilder::new().name(name).description(Some(description)).build());
     OpenApiBuilder::new().info(info.build()).components(Some(components.build())).tags(Some(tags)).build()
 }
