@@ -77,9 +77,10 @@ pub use duetime_core as core;
 pub use duetime_core::engine::events::{Filter, Told, Transition, What};
 pub use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, JobRef, Listed,
-    LockList, Outcome, Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
+    LockList, LockRequest, Outcome, Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement,
+    TakeRequest,
 };
-pub use duetime_core::ports::{Holding, Lease, Rate, Released, Window};
+pub use duetime_core::ports::{Grant, Holding, Lease, Rate, Released, Window};
 pub use duetime_core::rules::Failure;
 pub use duetime_core::schedule::{LastTick, ScheduleStatus, TickOutcome};
 pub use duetime_core::{

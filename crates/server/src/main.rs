@@ -2,6 +2,7 @@
 
 mod access;
 mod cli;
+mod config;
 mod deliver;
 mod http;
 mod rate;

@@ -1,5 +1,6 @@
 //! Who may reach the server, and how.
 
+use super::limits::DESCRIPTORS_KEPT;
 use std::path::PathBuf;
 
 /// What an operator says of the network.
@@ -27,4 +28,11 @@ pub(crate) struct Args {
     /// Listen also where other machines can reach it, though no tokens are asked for: whoever reaches it can do anything
     #[arg(long, env = "DUETIME_ALLOW_REMOTE")]
     pub(super) allow_remote: bool,
+}
+
+impl Args {
+    /// How many files are open at once at most.
+    pub(crate) fn files(&self) -> u64 {
+        u64::from(self.connections_max) + DESCRIPTORS_KEPT as u64
+    }
 }

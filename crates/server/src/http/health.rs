@@ -5,16 +5,7 @@ use super::reply;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use duetime::wire::Health;
-use serde::Serialize;
-use utoipa::ToSchema;
-
-/// That the process lives.
-#[derive(Serialize, ToSchema)]
-pub(super) struct Alive {
-    /// `ok`.
-    status: &'static str,
-}
+use duetime::wire::{Alive, Health};
 
 /// Whether the process lives.
 #[utoipa::path(
@@ -24,7 +15,7 @@ pub(super) struct Alive {
     ),
 )]
 pub(super) async fn alive() -> Response {
-    reply::ok(&Alive { status: "ok" })
+    reply::ok(&Alive { status: "ok".into(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) })
 }
 
 /// Whether jobs are handed out.

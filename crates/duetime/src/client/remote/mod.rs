@@ -318,6 +318,14 @@ impl Remote {
         Ok(self.transport.send(Call::get("/readyz")).await?.read_any::<wire::Health>()?.into())
     }
 
+    pub(super) async fn version(&self) -> Result<Option<String>, Error> {
+        Ok(self.transport.send(Call::get("/healthz")).await?.read::<wire::Alive>()?.version)
+    }
+
+    pub(super) async fn metrics(&self) -> Result<String, Error> {
+        self.transport.send(Call::get("/metrics")).await?.text()
+    }
+
     #[expect(clippy::unused_async, reason = "the same form as for an embedded store")]
     pub(super) async fn close(&self) -> Result<(), Error> {
         Ok(())

@@ -226,6 +226,12 @@ impl Reply {
         serde_json::from_slice(&self.body).map_err(|error| Error::Protocol(error.to_string()))
     }
 
+    /// The text that was asked for.
+    pub(super) fn text(&self) -> Result<String, Error> {
+        self.done()?;
+        String::from_utf8(self.body.to_vec()).map_err(|error| Error::Protocol(error.to_string()))
+    }
+
     /// That it was done.
     pub(super) fn done(&self) -> Result<(), Error> {
         if self.status.is_success() { Ok(()) } else { self.read::<serde_json::Value>().map(drop) }
