@@ -39,7 +39,9 @@ while IFS= read -r line <&3; do
 done
 [ -n "$url" ] || { echo "run.sh: the server did not start:" >&2; cat "$folder/log" >&2; exit 1; }
 
-cd "$here"
+# What it remembers of a run goes with the folder.
+cp "$here/schemathesis.toml" "$folder"
+cd "$folder"
 status=0
 # Events never end, so no answer of theirs can be judged.
 "$schemathesis" run "$url/openapi.json" --checks all --continue-on-failure --exclude-path /v1/events \

@@ -26,9 +26,8 @@ use tracing::field::Empty;
 fn takes_query(method: &Method, path: &str) -> bool {
     let deletes = method == Method::DELETE;
     match path {
-        "/v1/jobs" | "/v1/events" => true,
-        "/v1/queues" | "/v1/schedules" => method == Method::GET,
-        "/v1/locks" => deletes || method == Method::GET,
+        // Whatever methods these have take some, and others are told that there is no such method.
+        "/v1/jobs" | "/v1/events" | "/v1/queues" | "/v1/schedules" | "/v1/locks" => true,
         path if path.starts_with("/v1/schedules/") => method == Method::PUT,
         path => deletes && path.starts_with("/v1/locks/"),
     }
