@@ -24,7 +24,7 @@ fn judge(open_max: u64, needed: u64) -> Finding {
     Finding::warning(
         CHECK,
         text,
-        format!("raise it: `ulimit -Hn {needed}`, or LimitNOFILE={needed} in a unit of systemd"),
+        format!("raise it: `ulimit -n {needed}`, or LimitNOFILE={needed} in a unit of systemd"),
     )
 }
 
