@@ -43,6 +43,7 @@
 //!   `appendonly yes` and `maxmemory-policy noeviction`. What had better be set is logged at the start.
 //! - `mysql`, `postgres`: a ledger in MySQL, MariaDB or PostgreSQL beside Redis, by [`ConnectOptions`], and
 //!   [`inbox::push_in`] for transactions of `mysql_async` and `tokio_postgres`.
+//! - `tls`: servers at `https://` addresses.
 //!
 //! Without either only servers can be used.
 
@@ -53,13 +54,16 @@ mod kind;
 pub mod lock;
 mod push;
 mod request_id;
+#[cfg(feature = "tls")]
+#[doc(hidden)]
+pub mod tls;
 #[doc(hidden)]
 pub mod wire;
 pub mod worker;
 
 #[cfg(feature = "embedded")]
 pub use client::OpenOptions;
-pub use client::{Client, ConnectOptions};
+pub use client::{Client, ConnectOptions, Token};
 #[cfg(feature = "embedded")]
 pub use duetime_store::sqlite::Durability;
 pub use error::{Answers, Error};

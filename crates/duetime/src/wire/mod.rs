@@ -22,6 +22,8 @@ mod problem;
 mod push;
 mod queue;
 mod schedule;
+#[cfg(feature = "openapi")]
+pub mod schema;
 mod select;
 mod settle;
 #[cfg(test)]

@@ -105,6 +105,12 @@ impl From<Error> for Failure {
                  straight on a store file with --store PATH",
             ),
             Error::OutcomeUnknown { .. } => failure.hint("look with `duetime list` before you repeat it"),
+            Error::Refused { status: 401, .. } => {
+                failure.hint("put a token into DUETIME_TOKEN, or name its file with --token-file")
+            }
+            Error::Refused { status: 403, .. } => {
+                failure.hint("show a token that has this right: `duetime token create --allow …`")
+            }
             Error::Protocol(_) => failure.hint("is this the address of a Duetime server, of this version?"),
             _ => failure,
         }
@@ -114,6 +120,12 @@ impl From<Error> for Failure {
 impl From<duetime_core::Error> for Failure {
     fn from(error: duetime_core::Error) -> Self {
         Error::Core(error).into()
+    }
+}
+
+impl From<crate::access::Error> for Failure {
+    fn from(error: crate::access::Error) -> Self {
+        Self::error(error.to_string())
     }
 }
 

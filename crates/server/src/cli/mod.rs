@@ -44,6 +44,7 @@ mod stdin;
 mod take;
 mod target;
 mod time;
+mod token;
 mod under_way;
 mod update;
 mod work;
@@ -98,6 +99,7 @@ enum Command {
     Metrics(health::Metrics),
     Completions(completions::Args),
     Man(completions::Man),
+    Token(token::Args),
     Backup(backup::Args),
     Migrate(migrate::Args),
     Export(export::Args),
@@ -178,6 +180,7 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Lock(args) => lock::run(args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Bench(args) => bench::run(args).await,
+        Command::Token(args) => token::run(args),
         Command::Backup(args) => backup::run(args).await,
         Command::Migrate(args) => migrate::run(args).await,
         Command::Export(args) => export::run(args).await,

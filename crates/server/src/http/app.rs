@@ -1,5 +1,6 @@
 //! What every request is handled with.
 
+use super::edge::Edge;
 use super::limits::LARGE_BODIES_MAX;
 use crate::deliver::{Observed, Policy};
 use duetime_core::Engine;
@@ -16,8 +17,8 @@ pub(crate) struct App {
     pub(crate) stopping: CancellationToken,
     /// One for each large body that may be held.
     pub(super) large_bodies: Arc<Semaphore>,
-    /// Whether only names of this machine are answered to; see [`guard`](super::guard).
-    pub(super) local_only: bool,
+    /// Who may reach the server.
+    pub(super) edge: Edge,
     /// What may be a target.
     pub(super) targets: Policy,
     /// What becomes of deliveries.
@@ -26,8 +27,8 @@ pub(crate) struct App {
 
 impl App {
     /// Handles requests with this engine.
-    pub(crate) fn new(engine: Engine, local_only: bool, targets: Policy, deliveries: Arc<Observed>) -> Self {
+    pub(crate) fn new(engine: Engine, edge: Edge, targets: Policy, deliveries: Arc<Observed>) -> Self {
         let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES_MAX));
-        Self { engine, stopping: CancellationToken::new(), large_bodies, local_only, targets, deliveries }
+        Self { engine, stopping: CancellationToken::new(), large_bodies, edge, targets, deliveries }
     }
 }

@@ -63,9 +63,8 @@ pub(crate) struct Args {
     /// Largest payload of a job, up to 64MiB
     #[arg(long, value_name = "SIZE", env = "DUETIME_PAYLOAD_MAX", default_value = "1MiB")]
     pub(super) payload_max: Size,
-    /// Listen also where other machines can reach it. There is no authentication yet
-    #[arg(long, env = "DUETIME_ALLOW_REMOTE")]
-    pub(super) allow_remote: bool,
+    #[command(flatten)]
+    pub(super) http: crate::http::Args,
     #[command(flatten)]
     pub(super) deliver: crate::deliver::Args,
 }
@@ -121,6 +120,11 @@ impl Args {
             (None, _, Some(path)) => Place::File(path),
             (None, _, None) => Place::Memory,
         }
+    }
+
+    /// Who may reach it, and how.
+    pub(crate) fn http(&self) -> &crate::http::Args {
+        &self.http
     }
 
     /// Where it listens.

@@ -1,9 +1,12 @@
 //! The HTTP API, as raw bytes against the real server process.
 
 mod bulk;
+#[path = "../common/certificate.rs"]
+mod certificate;
 mod client;
 mod find;
 mod handout;
+mod hostile;
 mod jobs;
 mod leases;
 mod limits;
@@ -14,7 +17,10 @@ mod protocol;
 mod push;
 mod queues;
 mod refusals;
+mod rights;
 mod schedules;
 mod server;
 mod start;
 mod stop;
+mod tls;
+mod tokens;

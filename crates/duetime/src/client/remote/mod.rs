@@ -1,8 +1,12 @@
 //! A server, by its HTTP API. Answers become what an engine in this process would have answered.
 
+mod connector;
 mod locks;
 mod schedules;
+mod token;
 mod transport;
+
+pub use token::Token;
 
 use crate::error::{Answers, Error};
 use crate::push::Pushed;
@@ -16,6 +20,7 @@ use duetime_core::ports::Lease;
 use duetime_core::{Job, JobId, Millis, NewJob, OnConflict, Receipt, name};
 use hyper::Method;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use transport::{Call, Transport, of_problem};
@@ -39,11 +44,21 @@ pub struct ConnectOptions {
     /// The ledger beside Redis, `mysql://…` or `postgres://…` (features `mysql` and `postgres`): what was acknowledged is
     /// there, whatever becomes of Redis. All processes that share the jobs name the same one; by default there is none.
     pub ledger: Option<String>,
+    /// What is shown to a server that asks for tokens; by default nothing.
+    pub token: Option<Token>,
+    /// One more root certificate, as PEM, beside those of the system: for servers at `https://` addresses.
+    pub root_certificates: Option<PathBuf>,
 }
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        Self { time_limit: TIME_LIMIT_DEFAULT, engine: Options::default(), ledger: None }
+        Self {
+            time_limit: TIME_LIMIT_DEFAULT,
+            engine: Options::default(),
+            ledger: None,
+            token: None,
+            root_certificates: None,
+        }
     }
 }
 

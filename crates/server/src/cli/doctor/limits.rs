@@ -1,7 +1,6 @@
 //! How many files the process may open: a connection is one.
 
 use super::finding::Finding;
-use crate::http::CONNECTIONS_MAX;
 use nix::sys::resource::{Resource, getrlimit};
 
 const CHECK: &str = "limits";
@@ -9,21 +8,22 @@ const CHECK: &str = "limits";
 const OTHERS: u64 = 256;
 
 /// Compares it with what may come.
-pub(super) fn look() -> Finding {
+pub(super) fn look(connections_max: u32) -> Finding {
     match getrlimit(Resource::RLIMIT_NOFILE) {
-        Ok((soft, _)) => judge(soft),
+        // A server raises its own as far as it may.
+        Ok((_, hard)) => judge(hard, connections_max),
         Err(error) => {
             Finding::warning(CHECK, format!("the limit of open files is not known: {error}"), "see `ulimit -n`")
         }
     }
 }
 
-fn judge(open_max: u64) -> Finding {
-    let needed = CONNECTIONS_MAX as u64 + OTHERS;
+fn judge(open_max: u64, connections_max: u32) -> Finding {
+    let needed = u64::from(connections_max) + OTHERS;
     if open_max >= needed {
-        return Finding::ok(CHECK, format!("{open_max} files may be open, for at most {CONNECTIONS_MAX} connections"));
+        return Finding::ok(CHECK, format!("{open_max} files may be open, for at most {connections_max} connections"));
     }
-    let text = format!("{open_max} files may be open; {CONNECTIONS_MAX} connections and the store take up to {needed}");
+    let text = format!("{open_max} files may be open; {connections_max} connections and the store take up to {needed}");
     Finding::warning(
         CHECK,
         text,
@@ -38,8 +38,8 @@ mod tests {
 
     #[test]
     fn too_few_files_are_told() {
-        assert_eq!(judge(1 << 20).status, Status::Ok);
-        let finding = judge(64);
+        assert_eq!(judge(1 << 20, 10_000).status, Status::Ok);
+        let finding = judge(64, 10_000);
         assert!(finding.status == Status::Warning && finding.advice.unwrap().contains("ulimit -n"));
     }
 }
