@@ -34,6 +34,7 @@
 //! - A [`Schedule`] pushes a job again and again, by cron expression and time zone:
 //!   [`set_schedule`](Client::set_schedule).
 //! - The [`inbox`] takes jobs within an SQL transaction of the application's own.
+//! - [`Events`] tell what happens to jobs: [`events`](Client::events).
 //! - An [`Error`] says whether the call may be repeated.
 //!
 //! # Features
@@ -63,7 +64,7 @@ pub mod worker;
 
 #[cfg(feature = "embedded")]
 pub use client::OpenOptions;
-pub use client::{Client, ConnectOptions, Token};
+pub use client::{Client, ConnectOptions, Events, Token};
 #[cfg(feature = "embedded")]
 pub use duetime_store::sqlite::Durability;
 pub use error::{Answers, Error};
@@ -73,6 +74,7 @@ pub use push::{Push, Pushed, new_job};
 pub use worker::{Context, Handled, HandlerError, Next, Summary, Worker};
 
 pub use duetime_core as core;
+pub use duetime_core::engine::events::{Filter, Told, Transition, What};
 pub use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, JobRef, Listed,
     LockList, LockRequest, Outcome, Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement,

@@ -1,6 +1,6 @@
 //! Changes of jobs from outside: the broker is asked first, and the ledger for what the broker does not hold.
 
-use super::metrics::Event;
+use super::events::{Event, Subject};
 use super::{Answers, CancelOutcome, Engine, JobRef, Patch};
 use crate::clock::Millis;
 use crate::error::Error;
@@ -128,11 +128,11 @@ impl Engine {
                 made[i] = answer;
             }
         }
-        let cancelled = edits.iter().zip(&made).filter_map(|(edit, made)| match (&edit.change, made) {
-            (Change::Cancel { .. }, Ok(Edited::Changed(job))) => Some((&job.queue, Event::Cancelled)),
+        let now = self.now();
+        self.saw(edits.iter().zip(&made).filter_map(|(edit, made)| match made {
+            Ok(Edited::Changed(job)) => Some((Subject::of(job, now), event(&edit.change))),
             _ => None,
-        });
-        self.metrics.count(cancelled);
+        }));
         made
     }
 
@@ -173,6 +173,17 @@ impl Engine {
         if let Err(error) = told.and(self.hold(jobs, now).await) {
             tracing::warn!(%error, "a job that was edited in the ledger is not in the broker yet");
         }
+    }
+}
+
+/// What a change is, once it was made.
+fn event(change: &Change) -> Event {
+    match change {
+        Change::Cancel { .. } => Event::Cancelled,
+        Change::Delete => Event::Deleted,
+        Change::Update(_) => Event::Changed,
+        Change::Retry => Event::Retried,
+        Change::Expire => Event::Expired,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reserve and take.
 
-use super::metrics::Event;
+use super::events::Event;
 use super::{Engine, From, Handout, ReserveRequest, TakeRequest};
 use crate::error::Error;
 use crate::id::JobId;
@@ -84,7 +84,7 @@ impl Engine {
         self.carry(async move {
             engine.check_backlog()?;
             let reserved = engine.lease(reserve).await?;
-            engine.metrics.count(reserved.leases.iter().map(|lease| (&lease.job.queue, Event::Taken)));
+            engine.saw_jobs(reserved.leases.iter().map(|lease| &lease.job), |_| Event::Taken);
             let recorded = engine.record_soon(reserved.notes).await;
             let refused = engine.refusals(reserved.refused).await?;
             Ok(Handout { leases: reserved.leases, next_due_at: reserved.next_at, refused, recorded })
@@ -127,7 +127,7 @@ impl Engine {
 
     async fn lease(&self, reserve: Reserve) -> Result<Reserved, Error> {
         let reserved = self.metrics.stores.reserve.time(self.broker.reserve(reserve)).await?;
-        self.metrics.count(reserved.leases.iter().map(|lease| (&lease.job.queue, Event::started(&lease.job))));
+        self.saw_jobs(reserved.leases.iter().map(|lease| &lease.job), Event::started);
         Ok(reserved)
     }
 

@@ -4,6 +4,7 @@
 //! in the right partition: always the same id, so that a repeat doubles nothing. Sequences that are allotted from then on
 //! lie beyond those that came.
 
+use super::events::Event;
 use super::push::{KEY_TRIES, conflict, is_same};
 use super::{Answers, Engine, Imported};
 use crate::clock::Millis;
@@ -59,6 +60,7 @@ impl Engine {
                 Err(error) => Err(error),
                 Ok((Recorded::Created, job)) => {
                     let id = job.id;
+                    self.saw_jobs(std::iter::once(&job), |_| Event::Imported);
                     to_hold.extend(job.is_pending().then_some(job));
                     Ok(Imported { id, is_new: true })
                 }

@@ -5,8 +5,8 @@
 //! and holds nobody up. Whoever dies when, a row that was committed becomes one job.
 
 use super::Engine;
+use super::events::Event;
 use super::lead::document;
-use super::metrics::Event;
 use super::push::conflict;
 use crate::clock::Millis;
 use crate::error::Error;
@@ -84,7 +84,7 @@ impl Engine {
             self.ids.skip().await;
         }
         let mut has_moved = admitted.values().any(|admitted| *admitted == Admitted::Done);
-        self.metrics.count(created.iter().map(|job| (&job.queue, Event::Pushed)));
+        self.saw_jobs(created.iter(), |_| Event::Pushed);
         let put = self.put_admitted(created, now, &stamp).await;
         let (resolved, unresolved) = self.resolve(held).await;
         let (admitted, last) = self.admit(resolved).await;

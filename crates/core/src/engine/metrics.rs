@@ -3,8 +3,9 @@
 //! They are counted where transitions happen, and not read back from stores: of many processes that share a broker each
 //! has its own, which are to be summed up.
 
+use super::events::Event;
 use crate::clock::Millis;
-use crate::job::{Job, State};
+use crate::job::State;
 use crate::ports::Run;
 use std::collections::HashMap;
 use std::future::Future;
@@ -129,32 +130,6 @@ pub struct Metrics {
     pub stores: StoreMetrics,
 }
 
-/// Something that happened to a job.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
-    Pushed,
-    /// So late, in milliseconds, where that says something.
-    Started(Option<u64>),
-    /// A worker completed it after so many milliseconds.
-    Succeeded(u64),
-    Taken,
-    /// A worker failed it after so many milliseconds; where it stands now.
-    Failed(u64, State),
-    Crashed(State),
-    Released(State),
-    Expired,
-    Cancelled,
-}
-
-impl Event {
-    /// A job was leased, or taken.
-    pub(super) fn started(job: &Job) -> Self {
-        let started_at = job.started_at.unwrap_or(job.due_at);
-        let is_first = (job.attempt, job.crashes) == (1, 0);
-        Self::Started(is_first.then(|| started_at.saturating_sub(job.due_at)))
-    }
-}
-
 impl Metrics {
     /// Those of each queue, and under [`OTHER_QUEUES`] of all others where there are some.
     pub fn queues(&self) -> Vec<(Arc<str>, Arc<QueueMetrics>)> {
@@ -179,29 +154,24 @@ impl Metrics {
     }
 
     /// Counts what happened to jobs, which mostly are neighbours of one queue.
-    pub(super) fn count<'a>(&self, events: impl Iterator<Item = (&'a Arc<str>, Event)>) {
+    pub(super) fn count<'a>(&self, events: impl Iterator<Item = (&'a Arc<str>, Event, State)>) {
         let mut last: Option<(&Arc<str>, Arc<QueueMetrics>)> = None;
-        for (queue, event) in events {
+        for (queue, event, state) in events {
             let metrics = match &last {
                 Some((known, metrics)) if known == &queue => metrics,
                 _ => &last.insert((queue, self.of(queue))).1,
             };
-            metrics.count(event);
+            metrics.count(event, state);
         }
-    }
-
-    /// Counts one thing.
-    pub(super) fn count_one(&self, queue: &Arc<str>, event: Event) {
-        self.of(queue).count(event);
     }
 }
 
 impl QueueMetrics {
-    fn count(&self, event: Event) {
+    fn count(&self, event: Event, state: State) {
         let one = |counter: &AtomicU64| {
             counter.fetch_add(1, Ordering::Relaxed);
         };
-        let ended = |state| match state {
+        let ended = || match state {
             State::Failed => one(&self.failed),
             State::Cancelled => one(&self.cancelled),
             _ => {}
@@ -217,21 +187,22 @@ impl QueueMetrics {
                 self.duration.add(ms.saturating_mul(1_000));
             }
             Event::Taken => one(&self.succeeded),
-            Event::Failed(ms, state) => {
+            Event::Failed(ms) => {
                 one(&self.attempts_failed);
                 self.duration.add(ms.saturating_mul(1_000));
-                ended(state);
+                ended();
             }
-            Event::Crashed(state) => {
+            Event::Crashed => {
                 one(&self.attempts_crashed);
-                ended(state);
+                ended();
             }
-            Event::Released(state) => {
+            Event::Released => {
                 one(&self.released);
-                ended(state);
+                ended();
             }
             Event::Expired => one(&self.failed),
             Event::Cancelled => one(&self.cancelled),
+            Event::Imported | Event::Changed | Event::Retried | Event::Deleted => {}
         }
     }
 }
@@ -260,10 +231,12 @@ mod tests {
     #[test]
     fn queues_beyond_the_bound_are_counted_together() {
         let metrics = Metrics::default();
-        for n in 0..QUEUES_MAX + 50 {
-            metrics.count_one(&Arc::from(format!("q{n}")), Event::Pushed);
-        }
-        metrics.count_one(&Arc::from("q0"), Event::Pushed);
+        let pushed = |queue: &str| {
+            let queue = Arc::from(queue);
+            metrics.count(std::iter::once((&queue, Event::Pushed, State::Ready)));
+        };
+        (0..QUEUES_MAX + 50).for_each(|n| pushed(&format!("q{n}")));
+        pushed("q0");
         let all = metrics.queues();
         assert_eq!(all.len(), QUEUES_MAX + 1);
         let of = |name: &str| all.iter().find(|(queue, _)| &**queue == name).unwrap().1.pushed.load(Ordering::Relaxed);

@@ -14,6 +14,7 @@
 
 mod bulk;
 mod edit;
+pub mod events;
 mod export;
 mod find;
 mod handout;
@@ -21,6 +22,7 @@ mod ids;
 mod import;
 mod inbox;
 mod lead;
+mod listener;
 mod load;
 mod locks;
 pub mod metrics;
@@ -112,6 +114,7 @@ impl Engine {
             timer: schedules::Timer::default(),
             status: status::Status::default(),
             metrics: metrics::Metrics::default(),
+            events: Arc::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         };
@@ -121,6 +124,8 @@ impl Engine {
             Some(queue) => waiting.ring(queue),
             None => waiting.ring_all(),
         }));
+        let events = engine.events.clone();
+        engine.broker.overhear(Arc::new(move |told| events.tell(told)));
         let bells = engine.bells.clone();
         engine.locks.start(Arc::new(move |name, owner| bells.ring(name, owner))).await?;
         engine.load_settings().await?;

@@ -1,6 +1,6 @@
 //! What an engine is made of.
 
-use super::{Options, ids, lead, load, locks, metrics, queues, record, schedules, status, wait};
+use super::{Options, events, ids, lead, load, locks, metrics, queues, record, schedules, status, wait};
 use crate::id::JobId;
 use crate::ports::{Broker, Ledger, Locks, Registry};
 use crate::turns::Turns;
@@ -37,6 +37,8 @@ pub struct Parts {
     pub(super) timer: schedules::Timer,
     pub(super) status: status::Status,
     pub(super) metrics: metrics::Metrics,
+    /// Who listens to what happens to jobs.
+    pub(super) events: Arc<events::Events>,
     pub(super) tasks: TaskTracker,
     pub(super) stopping: CancellationToken,
 }

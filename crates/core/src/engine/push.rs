@@ -1,6 +1,6 @@
 //! Push: recorded first, then put into the broker where it is due soon.
 
-use super::metrics::Event;
+use super::events::Event;
 use super::{Answers, Engine, PushOutcome, Pushed};
 use crate::clock::Millis;
 use crate::error::Error;
@@ -55,7 +55,7 @@ impl Engine {
                 },
             });
         }
-        self.metrics.count(to_hold.iter().map(|job| (&job.queue, Event::Pushed)));
+        self.saw_jobs(to_hold.iter(), |_| Event::Pushed);
         self.hold(to_hold, now).await?;
         let mut resolved = Vec::with_capacity(answers.len());
         for ((answer, holder), new) in answers.into_iter().zip(&new) {
@@ -120,7 +120,7 @@ impl Engine {
             match recorded.first() {
                 Some(Recorded::KeyHeld(next)) => holder = *next,
                 _ => {
-                    self.metrics.count_one(&job.queue, Event::Pushed);
+                    self.saw_jobs(std::iter::once(&job), |_| Event::Pushed);
                     self.hold(vec![job.clone()], read_at).await?;
                     return Ok(Pushed { job, outcome: PushOutcome::Created });
                 }

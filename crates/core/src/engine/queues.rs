@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 /// The registry's kind of document for a queue's settings.
 const KIND: &str = "queue";
 /// How often what other processes set is looked at.
-const REFRESH_EVERY: Duration = Duration::from_millis(900);
+pub(super) const REFRESH_EVERY: Duration = Duration::from_millis(900);
 /// Every so many times the leader tells the broker again what limits queues: of two at once, the wrong one may have been last.
 const TELL_AGAIN_EVERY: u32 = 5;
 
@@ -89,6 +89,7 @@ impl Engine {
     pub(super) async fn refresh_settings(&self) {
         for look in 0_u32.. {
             tokio::time::sleep(REFRESH_EVERY).await;
+            self.look_for_listeners().await;
             // What is set here meanwhile must not be told first and read over then.
             let _one_at_a_time = self.configuring.lock().await;
             let tells = self.leads() && look.is_multiple_of(TELL_AGAIN_EVERY);

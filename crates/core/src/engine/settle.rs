@@ -1,6 +1,6 @@
 //! Ends of leases: by their holders, and by time.
 
-use super::metrics::{Event, run_ms};
+use super::events::Event;
 use super::wait::LOOK_AGAIN;
 use super::{Answers, Engine, Extension, Outcome, Settlement};
 use crate::error::Error;
@@ -38,12 +38,12 @@ impl Engine {
 
         let mut decisions = Vec::with_capacity(outcomes.len());
         let mut answers = Vec::with_capacity(outcomes.len());
-        let mut events: Vec<fn(u64, State) -> Event> = Vec::with_capacity(outcomes.len());
+        let mut events: Vec<fn(u64) -> Event> = Vec::with_capacity(outcomes.len());
         for (receipt, outcome) in outcomes {
-            let event: fn(u64, State) -> Event = match outcome {
-                Outcome::Complete { .. } => |ms, _| Event::Succeeded(ms),
+            let event: fn(u64) -> Event = match outcome {
+                Outcome::Complete { .. } => Event::Succeeded,
                 Outcome::Fail(_) => Event::Failed,
-                Outcome::Release { .. } => |_, state| Event::Released(state),
+                Outcome::Release { .. } => |_| Event::Released,
             };
             let decided = match check_outcome(&outcome) {
                 Ok(()) => self.decide(receipt, outcome, &jobs).await,
@@ -58,12 +58,8 @@ impl Engine {
         let ends: Vec<Option<(Receipt, Stage)>> =
             decisions.iter().map(|(receipt, made)| end_of(*receipt, made)).collect();
         let mut settled = self.metrics.stores.settle.time(self.broker.settle(decisions)).await?;
-        let now = self.now();
-        let ended = settled.runs.iter().zip(&settled.states).zip(&events);
-        self.metrics.count(ended.filter_map(|((run, state), event)| {
-            let run = run.as_ref()?;
-            Some((&run.queue, event(run_ms(run, now), (*state)?)))
-        }));
+        let ids = answers.iter().flatten().map(|receipt| receipt.id);
+        self.saw_settled(ids, &settled, |place, ms| events[place](ms));
         let recorded = self.record_soon(settled.notes).await;
         self.find_settled(&ends, &mut settled.states).await;
         let mut states = settled.states.into_iter();
@@ -213,18 +209,16 @@ impl Engine {
         let mut notes = Vec::new();
         if !decisions.is_empty() {
             let settled = self.broker.settle(decisions).await?;
-            let ended = settled.runs.iter().zip(&settled.states);
-            self.metrics
-                .count(ended.filter_map(|(run, state)| Some((&run.as_ref()?.queue, Event::Crashed((*state)?)))));
+            self.saw_settled(expired.crashed.iter().map(|job| job.id), &settled, |_, _| Event::Crashed);
             notes.extend(settled.notes);
         }
         if !edits.is_empty() {
             let (edited, edits) = self.broker.edit(edits).await?;
             let expired = edited.iter().filter_map(|edited| match edited {
-                Edited::Changed(job) => Some((&job.queue, Event::Expired)),
+                Edited::Changed(job) => Some(job),
                 _ => None,
             });
-            self.metrics.count(expired);
+            self.saw_jobs(expired, |_| Event::Expired);
             notes.extend(edits);
         }
         if !notes.is_empty() {

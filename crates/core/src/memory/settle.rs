@@ -52,8 +52,8 @@ impl Held {
             Decision::Finish(Finish { drop, successor, .. }) => (*drop, successor.clone()),
             Decision::Again(_) => (false, None),
         };
-        settled.runs.push(Some(Run::of(&job)));
         rules::apply(&mut job, decision, now.wall);
+        settled.runs.push(Some(Run::of(&job)));
         settled.states.push(Some(job.state(now.wall)));
         if job.is_pending() {
             self.insert(job.clone(), now);

@@ -1,6 +1,7 @@
 //! The broker: live jobs, in order, and leases.
 
 use super::edit::{Edit, Edited};
+use super::events::{Ear, Transition};
 use super::ledger::Note;
 use super::limits::Limits;
 use crate::clock::Millis;
@@ -108,6 +109,20 @@ pub trait Broker: Send + Sync {
 
     /// How many notes have not been forgotten.
     fn backlog(&self) -> usize;
+
+    /// Who is to hear what happens in other processes, while this one [listens](Self::listen). Called once, before anything
+    /// else. A broker of one process has nothing to say.
+    fn overhear(&self, _ear: Ear) {}
+
+    /// Says whether somebody in this process listens to what happens in others; answers whether somebody in another one
+    /// does. It is forgotten after three seconds, so who listens says it again.
+    async fn listen(&self, _listens: bool) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    /// Tells other processes what happened here, as far as somebody there listens. It does not wait, and may be lost; how
+    /// much was, is told then.
+    fn tell(&self, _transitions: Vec<Arc<Transition>>) {}
 }
 
 impl dyn Broker {
@@ -268,14 +283,26 @@ pub struct Settled {
 pub struct Run {
     /// The job's queue.
     pub queue: Arc<str>,
+    /// Which handler it is for. A broker may leave it out where nobody listens.
+    pub kind: Option<Arc<str>>,
+    /// Its attempts, as they count now.
+    pub attempt: u32,
+    /// From when it may run, where it waits now.
+    pub due_at: Millis,
     /// When its lease began.
     pub started_at: Millis,
 }
 
 impl Run {
-    /// That of a running job.
+    /// The last one of a job that runs no more.
     pub fn of(job: &Job) -> Self {
-        Self { queue: job.queue.clone(), started_at: job.started_at.unwrap_or(job.updated_at) }
+        Self {
+            queue: job.queue.clone(),
+            kind: Some(job.kind.clone()),
+            attempt: job.attempt,
+            due_at: job.due_at,
+            started_at: job.started_at.unwrap_or(job.updated_at),
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod broker;
 mod edit;
+mod events;
 mod inbox;
 mod ledger;
 mod limits;
@@ -20,6 +21,7 @@ pub use broker::{
     Source, Wake, Window,
 };
 pub use edit::{Change, Edit, Edited, Update};
+pub use events::{Ear, Told, Transition, What};
 pub use inbox::{Admitted, InboxRow, Verdict};
 pub use ledger::{
     ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, INBOX_BYTES_MAX, LOADED, LeaseNote, Ledger, Note, Page,

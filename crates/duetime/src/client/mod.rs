@@ -2,6 +2,7 @@
 
 #[cfg(feature = "engine")]
 mod embedded;
+mod events;
 mod leases;
 mod locks;
 mod manage;
@@ -13,6 +14,7 @@ mod redis;
 mod remote;
 mod schedules;
 
+pub use events::Events;
 #[cfg(feature = "embedded")]
 pub use open::OpenOptions;
 pub use remote::{ConnectOptions, Token};

@@ -9,6 +9,7 @@
 mod answer;
 mod bytes;
 mod counts;
+mod event;
 #[cfg(test)]
 mod extras_tests;
 mod handout;
@@ -35,6 +36,7 @@ pub use duetime_core::wire::{Backoff, Exponential, Fixed, Object, Rule, Span};
 pub use answer::Answer;
 pub use bytes::{Base64, bytes_of, show_bytes};
 pub use counts::Counts;
+pub use event::{EventBody, EventQuery, LOST, Lost, STOPPING, SUBSCRIBED};
 pub use handout::{Handout, JobRefBody, Reserve, Take, Taken};
 pub use health::{Alive, Health};
 pub use instant::Instant;

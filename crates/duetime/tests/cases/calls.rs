@@ -2,8 +2,8 @@
 
 use super::{Remind, ended, push, queue};
 use duetime::{
-    Client, Due, JobRef, KeyUntil, NewJob, OnConflict, Outcome, PushOutcome, Query, QueueSettings, Rate,
-    ReserveRequest, Retry, Source, Stage, State, TakeRequest, Window,
+    Client, Due, Filter, JobRef, KeyUntil, NewJob, OnConflict, Outcome, Patch, PushOutcome, Query, QueueSettings, Rate,
+    ReserveRequest, Retry, Source, Stage, State, TakeRequest, Told, What, Window,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -221,4 +221,23 @@ pub(crate) async fn queues_are_managed(client: Client) {
     assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 0);
     assert!(client.health().await.unwrap().ready);
     assert_eq!(client.queue("not a name").await.unwrap_err().code(), "invalid");
+}
+
+pub(crate) async fn what_happens_is_told(client: Client) {
+    let queue = queue();
+    let filter = Filter { queues: vec![queue.clone()], what: vec![What::Pushed, What::Started, What::Succeeded] };
+    let mut events = client.events(filter).await.unwrap();
+    let id = push(&client, &queue, 7).await;
+    client.update(id, Patch { priority: Some(1), ..Patch::default() }).await.unwrap();
+    let lease = client.reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0);
+    client.complete(lease.job.receipt(), None).await.unwrap();
+    for (what, state, attempt) in
+        [(What::Pushed, State::Ready, 0), (What::Started, State::Running, 1), (What::Succeeded, State::Succeeded, 1)]
+    {
+        let Some(Told::Transition(told)) = events.next().await.unwrap() else { panic!("nothing is missed") };
+        assert_eq!((told.what, told.state, told.attempt, told.id), (what, state, attempt, id));
+        assert_eq!((&told.queue, &*told.kind), (&queue, "remind"));
+    }
+    let malformed = Filter { queues: vec!["a b".into()], what: Vec::new() };
+    assert_eq!(client.events(malformed).await.unwrap_err().code(), "invalid");
 }

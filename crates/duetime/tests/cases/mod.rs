@@ -25,7 +25,8 @@ macro_rules! client_cases {
                 due_jobs_are_seen_and_taken
                 jobs_are_changed_on_their_condition
                 jobs_are_found_and_cancelled_by_tag
-                queues_are_managed;
+                queues_are_managed
+                what_happens_is_told;
             locks:
                 a_lock_has_one_holder
                 a_guard_renews_itself

@@ -9,6 +9,7 @@ mod delete;
 mod demo;
 mod doctor;
 mod due;
+mod events;
 mod exit;
 mod export;
 mod filter;
@@ -77,6 +78,7 @@ enum Command {
     Delete(delete::Args),
     Queues(queues::Args),
     Schedules(Box<schedules::Args>),
+    Events(events::Args),
     Peek(peek::Args),
     Take(take::Args),
     Work(work::Args),
@@ -173,6 +175,7 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Delete(args) => delete::run(args).await,
         Command::Queues(args) => queues::run(args).await,
         Command::Schedules(args) => schedules::run(*args).await,
+        Command::Events(args) => events::run(args).await,
         Command::Peek(args) => peek::run(args).await,
         Command::Take(args) => take::run(args).await,
         Command::Work(args) => work::run(args).await,

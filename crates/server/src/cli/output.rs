@@ -48,14 +48,19 @@ pub(crate) fn print(table: &Table) -> Result {
 
 /// A state, coloured.
 pub(crate) fn state_cell(state: State) -> Cell {
-    Cell::new(state.word()).fg(match state {
+    Cell::new(state.word()).fg(state_color(state))
+}
+
+/// The colour of a state.
+pub(crate) fn state_color(state: State) -> Color {
+    match state {
         State::Scheduled => Color::Blue,
         State::Ready => Color::Cyan,
         State::Running => Color::Yellow,
         State::Succeeded => Color::Green,
         State::Failed => Color::Red,
         State::Cancelled => Color::DarkGrey,
-    })
+    }
 }
 
 /// Jobs, a line each; columns in which nothing would stand are left out.

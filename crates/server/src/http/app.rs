@@ -1,7 +1,7 @@
 //! What every request is handled with.
 
 use super::edge::Edge;
-use super::limits::LARGE_BODIES_MAX;
+use super::limits::{EVENT_STREAMS_MAX, LARGE_BODIES_MAX};
 use crate::deliver::{Observed, Policy};
 use duetime_core::Engine;
 use std::sync::Arc;
@@ -17,6 +17,8 @@ pub(crate) struct App {
     pub(crate) stopping: CancellationToken,
     /// One for each large body that may be held.
     pub(super) large_bodies: Arc<Semaphore>,
+    /// One for each stream of events.
+    pub(super) event_streams: Arc<Semaphore>,
     /// Who may reach the server.
     pub(super) edge: Edge,
     /// What may be a target.
@@ -29,6 +31,8 @@ impl App {
     /// Handles requests with this engine.
     pub(crate) fn new(engine: Engine, edge: Edge, targets: Policy, deliveries: Arc<Observed>) -> Self {
         let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES_MAX));
-        Self { engine, stopping: CancellationToken::new(), large_bodies, edge, targets, deliveries }
+        let event_streams = Arc::new(Semaphore::new(EVENT_STREAMS_MAX));
+        let stopping = CancellationToken::new();
+        Self { engine, stopping, large_bodies, event_streams, edge, targets, deliveries }
     }
 }

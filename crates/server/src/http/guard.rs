@@ -26,7 +26,7 @@ use tracing::field::Empty;
 fn takes_query(method: &Method, path: &str) -> bool {
     let deletes = method == Method::DELETE;
     match path {
-        "/v1/jobs" => true,
+        "/v1/jobs" | "/v1/events" => true,
         "/v1/locks" => deletes || method == Method::GET,
         path if path.starts_with("/v1/schedules/") => method == Method::PUT,
         path => deletes && path.starts_with("/v1/locks/"),

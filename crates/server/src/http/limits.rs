@@ -28,5 +28,12 @@ pub(crate) const LARGE_BODIES_MAX: usize = 8;
 pub(crate) const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long running requests may go on once the server is told to stop.
 pub(crate) const STOP_TIME_MAX: Duration = Duration::from_secs(10);
+/// Most streams of events at once.
+pub(crate) const EVENT_STREAMS_MAX: usize = 4_096;
+/// Events that are there together are sent together up to this; the HTTP library takes at most 16 such texts before it is rid of
+/// the first.
+pub(crate) const EVENT_CHUNK_BYTES: usize = 1 << 10;
+/// A stream of events on which nothing happens gives a sign of life so often.
+pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 /// Pause after a connection could not be accepted, for want of file descriptors, say.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

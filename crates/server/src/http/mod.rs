@@ -12,6 +12,7 @@ mod body;
 mod bulk;
 mod edge;
 mod etag;
+mod events;
 mod find;
 mod guard;
 mod handout;

@@ -12,7 +12,7 @@ use duetime_core::Error;
 pub(crate) struct Problem(Box<wire::Problem>);
 
 /// What each code means: its status, and its title. Documented in this order.
-pub(super) const CODES: [(&str, StatusCode, &str); 33] = [
+pub(super) const CODES: [(&str, StatusCode, &str); 34] = [
     ("invalid", StatusCode::BAD_REQUEST, "The request is not valid"),
     ("malformed_json", StatusCode::BAD_REQUEST, "The body is not JSON"),
     ("body_unreadable", StatusCode::BAD_REQUEST, "The body cannot be read"),
@@ -43,6 +43,7 @@ pub(super) const CODES: [(&str, StatusCode, &str); 33] = [
     ("store_damaged", StatusCode::INTERNAL_SERVER_ERROR, "The store is damaged"),
     ("store_unusable", StatusCode::INTERNAL_SERVER_ERROR, "The store cannot be used"),
     ("store_unavailable", StatusCode::SERVICE_UNAVAILABLE, "The store is not available"),
+    ("too_many_streams", StatusCode::SERVICE_UNAVAILABLE, "There are too many streams of events"),
     ("stopping", StatusCode::SERVICE_UNAVAILABLE, "The server is stopping"),
     ("backlog", StatusCode::SERVICE_UNAVAILABLE, "Outcomes cannot be recorded"),
     ("store_full", StatusCode::INSUFFICIENT_STORAGE, "The store is full"),
@@ -84,6 +85,8 @@ pub(super) enum Refusal {
     Forbidden,
     /// Too much is asked with this token.
     TooMany,
+    /// As many streams of events are open as may be.
+    TooManyStreams,
     /// A fault of the server.
     Internal,
 }
@@ -105,6 +108,7 @@ impl Refusal {
             Self::Unauthorized => "unauthorized",
             Self::Forbidden => "forbidden",
             Self::TooMany => "too_many_requests",
+            Self::TooManyStreams => "too_many_streams",
             Self::Internal => "internal",
         }
     }

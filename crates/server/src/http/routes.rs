@@ -4,7 +4,7 @@
 use super::app::App;
 use super::openapi::{self, Documented, Needs};
 use super::problem::{Problem, Refusal};
-use super::{access, audit, bulk, find, handout, health, job, leases, locks, metrics, push, queues, schedules};
+use super::{access, audit, bulk, events, find, handout, health, job, leases, locks, metrics, push, queues, schedules};
 use crate::access::Scope;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -92,6 +92,7 @@ fn reading() -> OpenApiRouter<App> {
         .routes(routes!(queues::get))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::get))
+        .routes(routes!(events::events))
         .routes(routes!(metrics::metrics))
 }
 

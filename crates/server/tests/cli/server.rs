@@ -109,6 +109,39 @@ fn a_live_store_is_copied_and_not_touched_otherwise() {
     assert!(copied.code == 0 && copied.out.contains("scheduled"), "{copied:?}");
 }
 
+/// The first line of what a command prints that watches; meanwhile this goes on happening.
+fn watched(server: &Server, arguments: &[&str], happens: impl Fn()) -> String {
+    let mut command = server.place.bare(&[&["events", "-n", "1"], arguments].concat());
+    let mut watching = command.env("DUETIME_SERVER", &server.url).stdout(Stdio::piped()).spawn().unwrap();
+    let status = until("something is heard", || {
+        happens();
+        watching.try_wait().unwrap()
+    });
+    assert!(status.success());
+    std::io::read_to_string(watching.stdout.take().unwrap()).unwrap()
+}
+
+#[test]
+fn what_happens_is_watched() {
+    let server = Server::start();
+    let happens = || {
+        server.push(&["--queue", "orders", "--delay", "1h", "x"]);
+        server.run(&["cancel", "--queue", "orders"]);
+        server.push(&["--queue", "mail.x", "x"]);
+    };
+    let line = watched(&server, &["--queue", "mail.*"], happens);
+    assert!(line.contains("  pushed     ") && line.contains("  mail.x  default  ready  attempt 0\n"), "{line:?}");
+    let event: Value = serde_json::from_str(&watched(&server, &["--what", "cancelled", "--json"], happens)).unwrap();
+    assert_eq!(
+        (&event["what"], &event["queue"], &event["state"]),
+        (&"cancelled".into(), &"orders".into(), &"cancelled".into())
+    );
+    let refused = server.run(&["events", "--what", "ended"]);
+    assert!(refused.code == 2 && refused.err.contains("one of pushed, imported"), "{refused:?}");
+    let refused = server.place.run(&["events"]);
+    assert!(refused.code == 2 && refused.err.contains("--server"), "{refused:?}");
+}
+
 #[test]
 fn a_server_is_measured() {
     let server = Server::start();

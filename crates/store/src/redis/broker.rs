@@ -4,8 +4,8 @@ use super::jobs::bytes;
 use super::{Parts, Redis, scripts};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Broker, Counts, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Outcomes, Put, Reserve, Reserved,
-    Settled, Tally, Wake, Window,
+    Broker, Counts, Ear, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Outcomes, Put, Reserve,
+    Reserved, Settled, Tally, Transition, Wake, Window,
 };
 use duetime_core::rules::Decision;
 use duetime_core::{Error, Job, JobId, Millis, Receipt, State};
@@ -119,6 +119,18 @@ impl Broker for Redis {
 
     fn backlog(&self) -> usize {
         self.backlogs().values().map(|&count| count as usize).sum()
+    }
+
+    fn overhear(&self, ear: Ear) {
+        self.grapevine.overhear(ear);
+    }
+
+    async fn listen(&self, listens: bool) -> Result<bool, Error> {
+        self.look_for_listeners(listens).await
+    }
+
+    fn tell(&self, transitions: Vec<Arc<Transition>>) {
+        self.grapevine.tell(transitions);
     }
 }
 

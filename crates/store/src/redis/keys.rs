@@ -75,6 +75,11 @@ impl Keys {
         format!("duetime:{}:locks", self.namespace)
     }
 
+    /// The channel on which nodes hear what happens in others.
+    pub(super) fn events_channel(&self) -> String {
+        format!("duetime:{}:events", self.namespace)
+    }
+
     /// The keys of a partition, a request's, and those of some of its queues.
     pub(super) fn script(&self, partition: u16, request: &str, queues: &[&str]) -> Text {
         let mut keys = self.partitions[usize::from(partition)].clone();

@@ -14,6 +14,7 @@ mod checks;
 mod clock;
 mod codec;
 mod edit;
+mod events;
 mod fault;
 mod find;
 mod jobs;
@@ -40,6 +41,7 @@ use call::{Call, Text};
 use clock::RedisClock;
 use duetime_core::engine::Stores;
 use duetime_core::{Clock, Error};
+use events::Grapevine;
 use keys::Keys;
 use link::Link;
 use redis::Value;
@@ -119,7 +121,9 @@ pub struct Parts {
     /// The greatest fence that was given to this process.
     last_fence: AtomicU64,
     waker: Arc<Waker>,
-    listener: JoinHandle<()>,
+    /// What happens in other processes.
+    grapevine: Arc<Grapevine>,
+    tasks: [JoinHandle<()>; 3],
     fitness: checks::Fitness,
     /// The address, without user and password.
     place: String,
@@ -146,7 +150,13 @@ impl Redis {
         let waker = Arc::new(Waker::default());
         let (begun, has_begun) = oneshot::channel();
         let channels = Channels { queues: keys.channel(), locks: keys.lock_channel() };
-        let listener = tokio::spawn(wake::listen(link.clone(), channels, waker.clone(), begun));
+        let requests = Requests::new();
+        let grapevine = Arc::new(Grapevine::new(keys.events_channel(), requests.unique()));
+        let tasks = [
+            tokio::spawn(wake::listen(link.clone(), channels, waker.clone(), begun)),
+            tokio::spawn(events::hear(link.clone(), grapevine.clone())),
+            tokio::spawn(events::publish(link.clone(), grapevine.clone())),
+        ];
         let parts = Parts {
             link,
             keys,
@@ -157,10 +167,11 @@ impl Redis {
             looks: AtomicU64::new(0),
             frontiers: Mutex::default(),
             backlog: Mutex::default(),
-            requests: Requests::new(),
+            requests,
             last_fence: AtomicU64::new(0),
             waker,
-            listener,
+            grapevine,
+            tasks,
             fitness,
             place: url::masked(url),
         };
@@ -323,7 +334,7 @@ fn warn_emptied(partition: u16) {
 
 impl Drop for Parts {
     fn drop(&mut self) {
-        self.listener.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 

@@ -4,6 +4,7 @@ use super::change::{Came, Step};
 use super::codec::{self, Record};
 use super::jobs::{bytes, groups, place};
 use super::{Parts, scripts};
+use duetime_core::name::KIND_DEFAULT;
 use duetime_core::ports::{Expired, Extend, Extended, Note, Run, Settled};
 use duetime_core::rules::{self, Decision, Finish};
 use duetime_core::{Error, JobId, Receipt, Stage, State};
@@ -39,6 +40,7 @@ impl Parts {
         for (partition, chosen) in groups(plain.iter().map(|(_, receipt, _)| place(self, receipt.id))) {
             let arguments = |text: &mut super::Text| {
                 text.number(self.options.ended_max as u64);
+                text.flag(self.grapevine.is_wanted());
                 for &i in &chosen {
                     let (_, receipt, result) = &plain[i];
                     text.push(&bytes(receipt.id));
@@ -88,8 +90,8 @@ impl Parts {
                 return Step::Answer(state.map_or(End::Lost, End::Before));
             }
             let mut changed = record.clone();
-            let run = Run::of(&record.job);
             rules::apply(&mut changed.job, decision.clone(), now);
+            let run = Run::of(&changed.job);
             changed.removed = drops;
             let state = changed.job.state(now);
             let noted = match &copy {
@@ -124,6 +126,7 @@ impl Parts {
         let Decision::Finish(finish) = decision else { return Ok(None) };
         let arguments = |text: &mut super::Text| {
             text.number(0);
+            text.flag(false);
             text.push(&bytes(receipt.id));
             text.push(&receipt.epoch.to_be_bytes()[2..]);
             text.push(b"");
@@ -194,15 +197,26 @@ fn is_plain(finish: &Finish) -> bool {
         && successor.is_none()
 }
 
-/// A run as the script answers it: when it began, then its queue; nothing where none was ended.
+/// A run as the script answers it: when it began, its due time and attempts, its queue, and its kind where that was asked
+/// for; nothing where none was ended.
 fn run(bytes: &[u8], last: &mut Option<Arc<str>>) -> Option<Run> {
-    let (began, queue) = bytes.split_first_chunk::<6>()?;
-    let started_at = began.iter().fold(0, |instant, &byte| instant << 8 | u64::from(byte));
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
+    let (began, rest) = bytes.split_first_chunk::<6>()?;
+    let (due_at, rest) = rest.split_first_chunk::<6>()?;
+    let (attempt, rest) = rest.split_first_chunk::<4>()?;
+    let (&length, rest) = rest.split_first()?;
+    let (queue, rest) = rest.split_at_checked(length.into())?;
     let queue = match last {
         Some(last) if last.as_bytes() == queue => last.clone(),
         _ => last.insert(Arc::from(std::str::from_utf8(queue).ok()?)).clone(),
     };
-    Some(Run { queue, started_at })
+    let kind = match rest.split_first() {
+        None => None,
+        Some((_, [])) => Some(Arc::from(KIND_DEFAULT)),
+        Some((_, kind)) => Some(Arc::from(std::str::from_utf8(kind).ok()?)),
+    };
+    let (due_at, started_at) = (number(due_at), number(began));
+    Some(Run { queue, kind, attempt: u32::from_be_bytes(*attempt), due_at, started_at })
 }
 
 /// The note of a job as it is kept.

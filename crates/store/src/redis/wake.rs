@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 const PING_EVERY: Duration = Duration::from_secs(5);
 const PONG_WITHIN: Duration = Duration::from_secs(2);
 /// Between attempts to subscribe.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// What each race that was lost in a row adds to the wait, and how many count.
 const LOSS: Duration = Duration::from_micros(300);
 const LOSSES_MAX: u32 = 10;
@@ -91,45 +91,66 @@ pub(super) struct Channels {
 pub(super) async fn listen(link: Arc<Link>, channels: Channels, waker: Arc<Waker>, begun: oneshot::Sender<()>) {
     let mut begun = Some(begun);
     for turn in 0.. {
-        let (sender, mut messages) = mpsc::unbounded_channel();
-        let config = AsyncConnectionConfig::new()
-            .set_push_sender(sender)
-            .set_response_timeout(Some(PONG_WITHIN))
-            .set_connection_timeout(Some(PONG_WITHIN));
-        let subscribed = async {
-            let mut connection = link.listener(&config, turn).await?;
-            connection.subscribe(&channels.queues).await?;
-            connection.subscribe(&channels.locks).await?;
-            RedisResult::Ok(connection)
-        };
-        match subscribed.await {
-            Ok(mut connection) => {
-                if let Some(begun) = begun.take() {
-                    // Nobody waits for it where the caller has gone away.
-                    let _ = begun.send(());
-                }
-                // Who waits for a lock asks again by itself, at least every second.
-                waker.wake(None);
-                hear(&mut connection, &mut messages, &channels, &waker).await;
+        let begin = || {
+            if let Some(begun) = begun.take() {
+                // Nobody waits for it where the caller has gone away.
+                let _ = begun.send(());
             }
-            Err(error) => tracing::debug!(%error, "could not subscribe to what Redis publishes"),
-        }
+            // Who waits for a lock asks again by itself, at least every second.
+            waker.wake(None);
+        };
+        subscribe(&link, turn, &[&channels.queues, &channels.locks], begin, |channel, message| {
+            tell(channel, message, &channels, &waker);
+        })
+        .await;
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Passes on what is heard until the connection is no more.
+/// Passes on what is heard on channels, by a connection of its own, until that is no more: `turn` says to which of several
+/// servers.
+pub(super) async fn subscribe(
+    link: &Link,
+    turn: usize,
+    channels: &[&str],
+    begin: impl FnOnce(),
+    tell: impl Fn(&[u8], &[u8]),
+) {
+    let (sender, mut messages) = mpsc::unbounded_channel();
+    let config = AsyncConnectionConfig::new()
+        .set_push_sender(sender)
+        .set_response_timeout(Some(PONG_WITHIN))
+        .set_connection_timeout(Some(PONG_WITHIN));
+    let subscribed = async {
+        let mut connection = link.listener(&config, turn).await?;
+        for channel in channels {
+            connection.subscribe(*channel).await?;
+        }
+        RedisResult::Ok(connection)
+    };
+    match subscribed.await {
+        Ok(mut connection) => {
+            begin();
+            hear(&mut connection, &mut messages, tell).await;
+        }
+        Err(error) => tracing::debug!(%error, "could not subscribe to what Redis publishes"),
+    }
+}
+
 async fn hear(
     connection: &mut redis::aio::MultiplexedConnection,
     messages: &mut UnboundedReceiver<PushInfo>,
-    channels: &Channels,
-    waker: &Arc<Waker>,
+    tell: impl Fn(&[u8], &[u8]),
 ) {
     let mut next_ping = tokio::time::Instant::now() + PING_EVERY;
     loop {
         tokio::select! {
             message = messages.recv() => match message {
-                Some(PushInfo { kind: PushKind::Message, data }) => tell(&data, channels, waker),
+                Some(PushInfo { kind: PushKind::Message, data }) => {
+                    if let [Value::BulkString(channel), Value::BulkString(message)] = &data[..] {
+                        tell(channel, message);
+                    }
+                }
                 Some(PushInfo { kind: PushKind::Disconnection, .. }) | None => return,
                 Some(_) => {}
             },
@@ -145,8 +166,7 @@ async fn hear(
 }
 
 /// A message is its channel, and the name of a queue, or a lock and an owner.
-fn tell(data: &[Value], channels: &Channels, waker: &Arc<Waker>) {
-    let [Value::BulkString(channel), Value::BulkString(message)] = data else { return };
+fn tell(channel: &[u8], message: &[u8], channels: &Channels, waker: &Arc<Waker>) {
     if channel == channels.locks.as_bytes() {
         if let Some((name, owner)) = turn(message) {
             waker.wake_lock(name, owner);

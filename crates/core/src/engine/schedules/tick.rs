@@ -7,7 +7,7 @@
 use super::KIND;
 use super::entry::{Entry, Known, Pending};
 use crate::clock::Millis;
-use crate::engine::metrics::Event;
+use crate::engine::events::Event;
 use crate::engine::push::is_same;
 use crate::engine::{Engine, PushOutcome};
 use crate::error::Error;
@@ -151,7 +151,7 @@ impl Engine {
         let recorded = self.ledger.record(vec![job.clone()], self.frontier.get()).await?;
         match recorded[0] {
             Recorded::Created => {
-                self.metrics.count_one(&job.queue, Event::Pushed);
+                self.saw_jobs(std::iter::once(&job), |_| Event::Pushed);
                 self.hold(vec![job], read_at).await?;
             }
             Recorded::Repeat => {

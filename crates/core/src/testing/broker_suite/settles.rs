@@ -3,7 +3,7 @@
 use super::Subject;
 use crate::id::Receipt;
 use crate::job::{AttemptError, Job, Stage, State};
-use crate::ports::{Note, Reserve, Settled};
+use crate::ports::{Note, Reserve, Run, Settled};
 use crate::rules::{Again, Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, finish, id, job, reserve, reserve_from, success};
 
@@ -149,20 +149,33 @@ pub async fn a_taken_job_has_succeeded(s: Subject) {
 
 /// Once, however it ended.
 pub async fn a_settle_says_which_run_it_ended(s: Subject) {
-    let other = Job { queue: "other".into(), ..job(2) };
-    s.hold(&[job(1), other, Job { tags: vec!["t".into()].into(), ..job(3) }]).await;
+    let other = Job { queue: "other".into(), kind: "k".into(), ..job(2) };
+    let third = Job { tags: vec!["t".into()].into(), kind: "l".into(), ..job(3) };
+    let fourth = Job { priority: 7, tags: vec!["t".into(), "u".into()].into(), kind: "m".into(), ..job(4) };
+    s.hold(&[job(1), other, third, fourth]).await;
     let began = s.now();
-    let leases = s.leases(reserve_from(&[QUEUE, "other"], 3)).await;
+    let mut leases = s.leases(reserve_from(&[QUEUE, "other"], 4)).await;
+    leases.sort_by_key(|lease| lease.job.id);
     s.pass(500);
-    let runs = |settled: Settled| settled.runs.into_iter().map(|run| run.map(|run| (run.queue, run.started_at)));
+    // Now also the kinds are asked for.
+    s.broker.listen(true).await.unwrap();
+    let told = |run: Run| (run.queue, run.kind, run.attempt, run.due_at, run.started_at);
+    let runs = |settled: Settled| settled.runs.into_iter().map(|run| run.map(told));
     let (plain, failed) = (leases[0].job.clone(), leases[2].job.clone());
     let decisions = vec![
         (plain.receipt(), success()),
-        (leases[1].job.receipt(), again(&leases[1].job, T0)),
+        (leases[1].job.receipt(), again(&leases[1].job, T0 + 5)),
         (failed.receipt(), finish(Stage::Failed)),
+        (leases[3].job.receipt(), success()),
     ];
     let settled = s.broker.settle(decisions).await.unwrap();
-    let expected: Vec<_> = leases.iter().map(|lease| Some((lease.job.queue.clone(), began))).collect();
+    let expected = leases.iter().map(|lease| {
+        let Job { queue, kind, attempt, due_at, .. } = lease.job.clone();
+        // The second one waits again.
+        let due_at = if lease.job.id == id(2) { T0 + 5 } else { due_at };
+        Some((queue, Some(kind), attempt, due_at, began))
+    });
+    let expected: Vec<_> = expected.collect();
     assert_eq!(runs(settled).collect::<Vec<_>>(), expected);
     for (receipt, decision) in [(plain.receipt(), success()), (failed.receipt(), finish(Stage::Failed))] {
         let repeat = s.broker.settle(vec![(receipt, decision)]).await.unwrap();

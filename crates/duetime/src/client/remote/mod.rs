@@ -1,6 +1,7 @@
 //! A server, by its HTTP API. Answers become what an engine in this process would have answered.
 
 mod connector;
+mod events;
 mod locks;
 mod schedules;
 mod token;
@@ -18,6 +19,7 @@ use duetime_core::engine::{
 };
 use duetime_core::ports::Lease;
 use duetime_core::{Job, JobId, Millis, NewJob, OnConflict, Receipt, name};
+pub(super) use events::Stream;
 use hyper::Method;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -30,6 +32,12 @@ use wire::path_segment;
 const TIME_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 /// How long a change of all jobs that are found may take beside the time limit: an hour, for tens of millions.
 const BULK_MS: u64 = 3_600_000;
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Remote({})", self.address())
+    }
+}
 
 /// How a server, or a Redis, is spoken to.
 #[derive(Clone, Debug)]

@@ -120,6 +120,23 @@ impl Transport {
         }
     }
 
+    /// Asks for what comes bit by bit.
+    pub(super) async fn open(&self, call: Call) -> Result<Incoming, Error> {
+        let limit = self.options.time_limit;
+        let request = call.request(&self.address, self.options.token.as_ref())?;
+        let late = |_| self.unknown(format!("none within {} ms", limit.as_millis()));
+        let response = timeout(limit, self.http.request(request)).await.map_err(late)?;
+        let response = response.map_err(|error| self.failed(!error.is_connect(), &error))?;
+        if response.status().is_success() {
+            return Ok(Incoming(response.into_body()));
+        }
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect();
+        let body = timeout(limit, body).await.map_err(late)?.map_err(|error| self.unknown(error.to_string()))?;
+        Reply { status, body: body.to_bytes() }.done()?;
+        Err(Error::Protocol(format!("status {status}")))
+    }
+
     async fn send_once(&self, call: &Call) -> Result<Reply, Failed> {
         let limit = self.options.time_limit + call.wait;
         let request = call
@@ -149,8 +166,29 @@ impl Transport {
         if is_lost { self.unknown(message) } else { Error::Unreachable { server: self.address.clone(), message } }
     }
 
-    fn unknown(&self, message: String) -> Error {
+    pub(super) fn unknown(&self, message: String) -> Error {
         Error::OutcomeUnknown { server: self.address.clone(), message }
+    }
+}
+
+/// The body of an answer that comes bit by bit.
+#[derive(Debug)]
+pub(super) struct Incoming(hyper::body::Incoming);
+
+impl Incoming {
+    /// What comes next; `None` at its end. There is no limit of time.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
+        loop {
+            match self.0.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(error.to_string()),
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        return Ok(Some(bytes));
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -120,6 +120,17 @@ local function free_key(id, queue, key)
   if redis.call('HGET', HOLDERS, field) == id then redis.call('HDEL', HOLDERS, field) end
 end
 
+-- A kind with its length before it, which stands behind the tags.
+local function kind_of(body)
+  local _, _, _, at = body_rest(body)
+  if has(struct.unpack('>I2', body, BODY_FLAGS), TAGGED) then
+    local n
+    n, at = struct.unpack('B', body, at)
+    for _ = 1, n do at = at + 1 + string.byte(body, at) end
+  end
+  return string.sub(body, at, at + string.byte(body, at))
+end
+
 local function tags_of(body)
   local tags = {}
   if not has(struct.unpack('>I2', body, BODY_FLAGS), TAGGED) then return tags end

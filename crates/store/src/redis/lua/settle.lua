@@ -1,11 +1,13 @@
--- Completes jobs. ARGV[5]: how many finished jobs are kept; then for each its id, the epoch of the lease and the result,
--- '' for none. Answers for each the stage that it has ended in, 0 where the lease is over; for each that ended now when its run
--- began, with its queue, '' for others; and those that are to be noted.
+-- Completes jobs. ARGV[5]: how many finished jobs are kept; [6]: whether kinds are asked for; then for each its id, the epoch
+-- of the lease and the result, '' for none. Answers for each the stage that it has ended in, 0 where the lease is over; for each
+-- that ended now when its run began, its due time and attempts, its queue and, where that is asked for, its kind, '' for
+-- others; and those that are to be noted.
 redis.call('ZREM', RUNNING, '')
 
 local kept, ids = tonumber(ARGV[5]), {}
-for i = 6, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
+for i = 7, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
 local metas = fetch(META, ids)
+local bodies_of_all = ARGV[6] == '1' and fetch(BODY, ids)
 local answers, noted, done, new_metas, gone, ended, by_queue = {}, {}, {}, {}, {}, {}, {}
 
 local count_of_done = 0
@@ -18,7 +20,9 @@ local function finish(id, epoch, queue, new_meta)
   gone[count_of_done] = id
   by_queue[queue] = (by_queue[queue] or 0) + 1
   done[id] = epoch
-  runs[#answers + 1] = string.sub(new_meta, 19, 24) .. queue
+  local run = string.sub(new_meta, 19, 24) .. string.sub(new_meta, 37, 46) .. string.char(#queue) .. queue
+  local body = bodies_of_all and bodies_of_all[#answers + 1]
+  runs[#answers + 1] = body and run .. kind_of(body) or run
   if not OWN then table.insert(noted, id) end
 end
 
@@ -33,9 +37,9 @@ local function finish_plain(id, epoch, meta)
   return true
 end
 
-for i = 6, #ARGV, 3 do
+for i = 7, #ARGV, 3 do
   local id, epoch, result = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local meta = metas[(i - 3) / 3]
+  local meta = metas[(i - 4) / 3]
   local is_done = done[id] == epoch or (result == '' and meta and not done[id] and finish_plain(id, epoch, meta))
   local h = not is_done and meta and head(nil, meta)
   local is_this = h and six(h.epoch) == epoch

@@ -1,0 +1,147 @@
+//! What happens to jobs, as it is told to who listens: for watching, not for accounting.
+
+use crate::clock::Millis;
+use crate::id::JobId;
+use crate::job::State;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// What happened to a job. The word alone says where the job stands after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// It is new, and waits. Also a copy that is made where a rule moves a job.
+    Pushed,
+    /// It is new here, in whatever state.
+    Imported,
+    /// It was handed out, and runs.
+    Started,
+    /// A worker completed it.
+    Succeeded,
+    /// It was handed out and has succeeded in one step.
+    Taken,
+    /// A worker failed it, and it waits for another attempt.
+    Retrying,
+    /// Its lease ended unsettled, and it waits for another attempt.
+    Crashed,
+    /// A worker gave it back, and it waits.
+    Released,
+    /// It failed for good: by a worker, or by its last crash.
+    Failed,
+    /// It was not started in time, and has failed.
+    Expired,
+    /// It was cancelled, at once or when its worker let go of it.
+    Cancelled,
+    /// It waits, with new values: another due time, priority, payload or tags.
+    Changed,
+    /// It had ended, and waits again.
+    Retried,
+    /// It is gone, with its record.
+    Deleted,
+}
+
+impl What {
+    /// All of them, in the order of a job's life.
+    pub const ALL: [Self; 14] = [
+        Self::Pushed,
+        Self::Imported,
+        Self::Started,
+        Self::Succeeded,
+        Self::Taken,
+        Self::Retrying,
+        Self::Crashed,
+        Self::Released,
+        Self::Failed,
+        Self::Expired,
+        Self::Cancelled,
+        Self::Changed,
+        Self::Retried,
+        Self::Deleted,
+    ];
+
+    /// The word for it, as in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pushed => "pushed",
+            Self::Imported => "imported",
+            Self::Started => "started",
+            Self::Succeeded => "succeeded",
+            Self::Taken => "taken",
+            Self::Retrying => "retrying",
+            Self::Crashed => "crashed",
+            Self::Released => "released",
+            Self::Failed => "failed",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+            Self::Changed => "changed",
+            Self::Retried => "retried",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for What {
+    type Err = crate::Error;
+
+    fn from_str(text: &str) -> Result<Self, crate::Error> {
+        Self::ALL.into_iter().find(|what| what.word() == text).ok_or_else(|| {
+            let words: Vec<&str> = Self::ALL.iter().map(|what| what.word()).collect();
+            crate::Error::invalid("what", format!("one of {}", words.join(", ")), text)
+        })
+    }
+}
+
+/// Something that happened to a job, and where it stands after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transition {
+    /// When it was seen, by the broker's clock.
+    pub at: Millis,
+    /// What happened.
+    pub what: What,
+    /// The job.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: Arc<str>,
+    /// Which handler it is for.
+    pub kind: Arc<str>,
+    /// Where it stands; of a deleted one, where it stood.
+    pub state: State,
+    /// Its attempts so far.
+    pub attempt: u32,
+    /// From when it may run, where it waits.
+    pub due_at: Option<Millis>,
+}
+
+/// What somebody hears who listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Something happened.
+    Transition(Arc<Transition>),
+    /// So many things that happened, or more, could not be told.
+    Missed(u64),
+}
+
+/// Hears what happens in other processes.
+pub type Ear = Arc<dyn Fn(Told) + Send + Sync>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_json() {
+        for what in What::ALL {
+            assert_eq!(serde_json::to_string(&what).unwrap(), format!("{:?}", what.word()));
+            assert_eq!(what.word().parse::<What>().unwrap(), what);
+        }
+        assert!("gone".parse::<What>().unwrap_err().to_string().contains("retrying, crashed"));
+    }
+}

@@ -1,0 +1,99 @@
+//! Server-sent events.
+
+use super::Remote;
+use super::transport::{Call, Incoming};
+use crate::error::Error;
+use crate::wire::{EventBody, EventQuery, LOST, Lost, STOPPING};
+use duetime_core::engine::events::{Filter, Told, What};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// A server's events hold names only: a longer one is no event.
+const EVENT_BYTES_MAX: usize = 64 << 10;
+
+/// A stream of a server's events, made anew where it ended.
+#[derive(Debug)]
+pub(in crate::client) struct Stream {
+    remote: Remote,
+    filter: Filter,
+    body: Option<Incoming>,
+    read: Vec<u8>,
+}
+
+impl Remote {
+    pub(in crate::client) async fn listen(&self, filter: Filter) -> Result<Stream, Error> {
+        let mut stream = Stream { remote: self.clone(), filter, body: None, read: Vec::new() };
+        stream.open().await?;
+        Ok(stream)
+    }
+}
+
+impl Stream {
+    async fn open(&mut self) -> Result<&mut Incoming, Error> {
+        let call = Call::get(format!("/v1/events?{}", EventQuery(self.filter.clone())));
+        self.read.clear();
+        Ok(self.body.insert(self.remote.transport.open(call).await?))
+    }
+
+    pub(in crate::client) async fn next(&mut self) -> Result<Option<Told>, Error> {
+        loop {
+            while let Some(end) = self.read.windows(2).position(|bytes| bytes == b"\n\n") {
+                let event: Vec<u8> = self.read.drain(..end + 2).collect();
+                match told(&event)? {
+                    Event::Told(told) => {
+                        if let Told::Missed(_) = told {
+                            self.body = None;
+                        }
+                        return Ok(Some(told));
+                    }
+                    Event::Stopping => {
+                        self.body = None;
+                        return Ok(None);
+                    }
+                    Event::Other => {}
+                }
+            }
+            if self.read.len() > EVENT_BYTES_MAX {
+                self.body = None;
+                return Err(Error::Protocol(format!("an event of more than {EVENT_BYTES_MAX} bytes")));
+            }
+            let body = match &mut self.body {
+                Some(body) => body,
+                None => self.open().await?,
+            };
+            match body.next().await {
+                Ok(Some(bytes)) => self.read.extend_from_slice(&bytes),
+                ended => {
+                    self.body = None;
+                    let why = ended.err().unwrap_or_else(|| "the stream of events ended".to_owned());
+                    return Err(self.remote.transport.unknown(why));
+                }
+            }
+        }
+    }
+}
+
+enum Event {
+    Told(Told),
+    Stopping,
+    /// A comment, or something that a later server tells.
+    Other,
+}
+
+fn told(event: &[u8]) -> Result<Event, Error> {
+    let text = std::str::from_utf8(event).map_err(|error| Error::Protocol(format!("an event: {error}")))?;
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    let data = field("data").unwrap_or_default();
+    Ok(match field("event") {
+        Some(STOPPING) => Event::Stopping,
+        Some(LOST) => Event::Told(Told::Missed(parse::<Lost>(data)?.missed)),
+        Some(word) if word.parse::<What>().is_ok() => {
+            Event::Told(Told::Transition(Arc::new(parse::<EventBody>(data)?.into())))
+        }
+        _ => Event::Other,
+    })
+}
+
+fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, Error> {
+    serde_json::from_str(data).map_err(|error| Error::Protocol(format!("an event: {error}")))
+}

@@ -1,0 +1,120 @@
+//! What happens to jobs: the query and the data of server-sent events.
+
+use super::{Instant, Text};
+use duetime_core::engine::events::{Filter, Transition, What};
+use duetime_core::{Error, JobId, State};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The event of a stream that has begun: what happens from then on is told.
+pub const SUBSCRIBED: &str = "subscribed";
+/// The event of a stream that ends since it was read too slowly, or something was lost on its way.
+pub const LOST: &str = "lost";
+/// The event of a stream that ends since the server stops.
+pub const STOPPING: &str = "stopping";
+
+/// Something that happened to a job, and where it stands after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventBody {
+    /// What happened; also the name of the event.
+    pub what: What,
+    /// The job.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: Text,
+    /// Which handler it is for.
+    pub kind: Text,
+    /// Where it stands; of a deleted one, where it stood.
+    pub state: State,
+    /// Its attempts so far.
+    pub attempt: u32,
+    /// When it was seen.
+    pub at: Instant,
+    /// From when it may run, where it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Instant>,
+}
+
+impl From<&Transition> for EventBody {
+    fn from(transition: &Transition) -> Self {
+        let Transition { at, what, id, queue, kind, state, attempt, due_at } = transition;
+        Self {
+            what: *what,
+            id: *id,
+            queue: Text(queue.clone()),
+            kind: Text(kind.clone()),
+            state: *state,
+            attempt: *attempt,
+            at: Instant(*at),
+            due_at: due_at.map(Instant),
+        }
+    }
+}
+
+impl From<EventBody> for Transition {
+    fn from(event: EventBody) -> Self {
+        let EventBody { what, id, queue, kind, state, attempt, at, due_at } = event;
+        let due_at = due_at.map(|at| at.0);
+        Self { at: at.0, what, id, queue: queue.0, kind: kind.0, state, attempt, due_at }
+    }
+}
+
+/// The data of a stream's last event where something was missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// So much, or more.
+    pub missed: u64,
+}
+
+/// Which events are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventQuery(pub Filter);
+
+impl FromStr for EventQuery {
+    type Err = Error;
+
+    /// Reads a query string. `queue` may be repeated; `what`, too, or list several with commas.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let mut filter = Filter::default();
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            match &*name {
+                "queue" => filter.queues.push(Arc::from(value)),
+                "what" => {
+                    for word in value.split(',') {
+                        filter.what.push(word.parse()?);
+                    }
+                }
+                _ => return Err(Error::invalid("query parameter", "one of `queue` and `what`", format!("`{name}`"))),
+            }
+        }
+        Ok(Self(filter))
+    }
+}
+
+impl fmt::Display for EventQuery {
+    /// Writes the query string.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = form_urlencoded::Serializer::new(String::new());
+        text.extend_pairs(self.0.queues.iter().map(|queue| ("queue", queue)));
+        text.extend_pairs(self.0.what.iter().map(|what| ("what", what.word())));
+        f.write_str(&text.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_read_as_it_is_written() {
+        let query: EventQuery = "queue=a&queue=mail.*&what=started,failed&what=taken".parse().unwrap();
+        assert_eq!(query.0.queues, [Arc::from("a"), Arc::from("mail.*")]);
+        assert_eq!(query.0.what, [What::Started, What::Failed, What::Taken]);
+        assert_eq!(query.to_string().parse::<EventQuery>().unwrap(), query);
+        for wrong in ["queues=a", "what=ended", "what="] {
+            assert_eq!(wrong.parse::<EventQuery>().unwrap_err().code(), "invalid", "{wrong}");
+        }
+    }
+}

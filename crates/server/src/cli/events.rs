@@ -1,0 +1,89 @@
+//! `duetime events`.
+
+use super::exit::{Failure, Result};
+use super::output;
+use super::target::Target;
+use super::time::{now, relative};
+use comfy_table::Color;
+use duetime::wire::{EventBody, Instant, Lost};
+use duetime_core::State;
+use duetime_core::engine::events::{Filter, Told, Transition, What};
+use std::sync::Arc;
+
+/// Watch what happens to jobs, a line each, until it is stopped. It is for watching, not for accounting: something may be
+/// missed, which is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime events --queue orders --queue 'mail.*'
+  duetime events --what failed --what expired --json")]
+pub(crate) struct Args {
+    /// Only of this queue, or of all that begin so (`mail.*`); may be repeated
+    #[arg(long, short, value_name = "QUEUE")]
+    queue: Vec<Arc<str>>,
+    /// Only this: pushed, imported, started, succeeded, taken, retrying, crashed, released, failed, expired, cancelled, changed,
+    /// retried or deleted; may be repeated
+    #[arg(long, short, value_name = "WORD", value_delimiter = ',')]
+    what: Vec<What>,
+    /// End after so many
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<u64>,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) async fn run(args: Args) -> Result {
+    let Args { queue, what, limit, target } = args;
+    if target.store.is_some() {
+        return Err(Failure::usage("nothing happens in a store file but by the process that has it open")
+            .hint("ask its server: leave out --store, or name it with --server"));
+    }
+    let filter = Filter { queues: queue, what };
+    target
+        .with(async |client| {
+            let mut events = client.events(filter.clone()).await?;
+            let mut left = limit.unwrap_or(u64::MAX);
+            while left > 0 {
+                match events.next().await? {
+                    Some(Told::Transition(transition)) => {
+                        show(&transition, target.json)?;
+                        left -= 1;
+                    }
+                    Some(Told::Missed(missed)) if target.json => output::json(&Lost { missed })?,
+                    Some(Told::Missed(missed)) => eprintln!("{missed} or more were missed"),
+                    None => return Err(Failure::error("the server stops")),
+                }
+            }
+            Ok(())
+        })
+        .await
+}
+
+fn show(transition: &Transition, json: bool) -> Result {
+    if json {
+        return output::json(&EventBody::from(transition));
+    }
+    let Transition { at, what, id, queue, kind, state, attempt, due_at } = transition;
+    let word = painted(&format!("{what:<9}"), *state);
+    let kind = output::snippet(kind.as_bytes());
+    let due = match due_at {
+        Some(due_at) if due_at > at => format!("  due {}", relative(*due_at, now())),
+        _ => String::new(),
+    };
+    output::say(format_args!("{}  {word}  {id}  {queue}  {kind}  {state}  attempt {attempt}{due}", Instant(*at)))
+}
+
+/// A text in the colour of a state.
+fn painted(text: &str, state: State) -> String {
+    if !output::is_colourful() {
+        return text.to_owned();
+    }
+    let code = match output::state_color(state) {
+        Color::Blue => 34,
+        Color::Cyan => 36,
+        Color::Yellow => 33,
+        Color::Green => 32,
+        Color::Red => 31,
+        _ => 90,
+    };
+    format!("\x1b[{code}m{text}\x1b[0m")
+}

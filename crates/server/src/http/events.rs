@@ -1,0 +1,189 @@
+//! `GET /v1/events`: what happens to jobs, as server-sent events.
+//!
+//! A stream holds little: all read from the engine's ring, and the HTTP library asks for the next bytes only once it is rid of
+//! those before. Who reads more slowly than the ring turns is told so, and the stream ends: the reader comes back, and
+//! reads the state of jobs anew.
+
+use super::app::App;
+use super::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, HEARTBEAT_EVERY};
+use super::problem::{Problem, Refusal};
+use crate::access::{Caller, Scope};
+use axum::body::{Body, Bytes};
+use axum::extract::{RawQuery, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
+use axum::response::{IntoResponse, Response};
+use duetime::wire::{EventBody, EventQuery, Instant, LOST, Lost, STOPPING, SUBSCRIBED};
+use duetime_core::engine::events::{Listener, Told};
+use futures_util::stream;
+use serde::Serialize;
+use std::convert::Infallible;
+use std::fmt::Write;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+
+/// When a client that lost its stream had better come back, in milliseconds.
+const RETRY_MS: u64 = 1_000;
+/// Asks proxies to pass on what comes.
+const BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
+
+/// What happens to jobs, as server-sent events.
+///
+/// The first event is `subscribed`. From then on each one is named by what happened, and tells of one job. Comments are signs
+/// of life. Who reads too slowly gets `lost` as the last event; a server that stops says `stopping`.
+#[utoipa::path(
+    get, path = "/v1/events", operation_id = "events", tag = "jobs",
+    params(
+        ("queue" = Option<Vec<String>>, Query, description = "Of this queue, or with `*` at the end of those that begin so; may be repeated."),
+        ("what" = Option<Vec<String>>, Query, description = "Where this happened, such as `started`; may be repeated."),
+    ),
+    responses(
+        (status = 200, description = "The events.", body = String, content_type = "text/event-stream"),
+    ),
+    extensions(("x-codes" = json!(["too_many_streams"]))),
+)]
+pub(super) async fn events(
+    State(app): State<App>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let EventQuery(filter) = query.unwrap_or_default().parse()?;
+    let Ok(slot) = app.event_streams.clone().try_acquire_owned() else {
+        let detail = format!("expected at most {EVENT_STREAMS_MAX} streams of events at once, got one more");
+        return Err(Refusal::TooManyStreams.because(detail));
+    };
+    let listener = app.engine.listen(filter).await?;
+    let mut opening = format!("retry: {RETRY_MS}\n");
+    append(&mut opening, SUBSCRIBED, &Subscribed { at: Instant(app.engine.now()) });
+    let told = Stream { listener, caller, stopping: app.stopping.clone(), opening: Some(opening), _slot: slot };
+    let told = stream::unfold(Some(told), |told| async {
+        let mut told = told?;
+        let (text, goes_on) = told.next().await;
+        Some((Ok::<_, Infallible>(Bytes::from(text)), goes_on.then_some(told)))
+    });
+    let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store"), BUFFERING];
+    Ok((headers, Body::from_stream(told)).into_response())
+}
+
+/// The data of the first event.
+#[derive(Serialize)]
+struct Subscribed {
+    at: Instant,
+}
+
+/// The data of an event that says it all.
+#[derive(Serialize)]
+struct Nothing {}
+
+struct Stream {
+    listener: Listener,
+    /// Who listens: only queues that they have a right to are told of.
+    caller: Caller,
+    stopping: CancellationToken,
+    opening: Option<String>,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Stream {
+    /// The next text, and whether there is more to come.
+    async fn next(&mut self) -> (String, bool) {
+        if let Some(opening) = self.opening.take() {
+            return (opening, true);
+        }
+        let mut text = String::new();
+        let heartbeat = tokio::time::sleep(HEARTBEAT_EVERY);
+        tokio::pin!(heartbeat);
+        loop {
+            let told = match self.listener.try_next() {
+                _ if self.stopping.is_cancelled() => None,
+                Some(told) => Some(told),
+                None if !text.is_empty() => return (text, true),
+                None => tokio::select! {
+                    biased;
+                    () = self.stopping.cancelled() => None,
+                    told = self.listener.next() => told,
+                    () = &mut heartbeat => return (":\n\n".to_owned(), true),
+                },
+            };
+            match told {
+                Some(Told::Transition(transition)) => {
+                    if self.caller.may(Scope::Read, &transition.queue) {
+                        append(&mut text, transition.what.word(), &EventBody::from(&*transition));
+                    }
+                }
+                Some(Told::Missed(missed)) => {
+                    append(&mut text, LOST, &Lost { missed });
+                    return (text, false);
+                }
+                None => {
+                    append(&mut text, STOPPING, &Nothing {});
+                    return (text, false);
+                }
+            }
+            if text.len() >= EVENT_CHUNK_BYTES {
+                return (text, true);
+            }
+        }
+    }
+}
+
+/// Appends an event.
+fn append(text: &mut String, event: &str, data: &impl Serialize) {
+    let data = serde_json::to_string(data).expect("events have no maps");
+    write!(text, "event: {event}\ndata: {data}\n\n").expect("text takes all");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::edge::Edge;
+    use super::*;
+    use crate::deliver::Policy;
+    use duetime_core::engine::{Options, Stores};
+    use duetime_core::memory::{Locks, Memory};
+    use duetime_core::{Engine, SystemClock};
+    use duetime_store::sqlite::Sqlite;
+    use http_body_util::BodyExt;
+    use std::sync::Arc;
+
+    async fn app() -> App {
+        let sqlite = Arc::new(Sqlite::memory().unwrap());
+        let clock = Arc::new(SystemClock::new());
+        let broker = Arc::new(Memory::new(clock.clone()));
+        let locks = Arc::new(Locks::new(clock, sqlite.clone()));
+        let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks };
+        App::new(
+            Engine::start(stores, Options::default()).await.unwrap(),
+            Edge::local(),
+            Policy::default(),
+            Arc::default(),
+        )
+    }
+
+    async fn open(app: &App) -> Result<Response, Problem> {
+        events(State(app.clone()), Caller::Anyone, RawQuery(None)).await
+    }
+
+    #[tokio::test]
+    async fn a_stream_too_many_is_refused_and_one_that_ends_makes_room() {
+        let app = app().await;
+        let kept = app.event_streams.clone().try_acquire_many_owned(EVENT_STREAMS_MAX as u32 - 1).unwrap();
+        let last = open(&app).await.unwrap();
+        let problem = duetime::wire::Problem::from(open(&app).await.map(drop).unwrap_err());
+        assert_eq!((problem.status, &*problem.code), (503, "too_many_streams"));
+        drop(last);
+        open(&app).await.unwrap();
+        drop(kept);
+    }
+
+    #[tokio::test]
+    async fn a_stream_on_which_nothing_happens_gives_signs_of_life() {
+        let app = app().await;
+        let mut body = open(&app).await.unwrap().into_body();
+        tokio::time::pause();
+        let begin = tokio::time::Instant::now();
+        for (text, seconds) in [("event: subscribed", 0), (":", 15), (":", 30)] {
+            let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert!(std::str::from_utf8(&frame).unwrap().contains(text), "{frame:?}");
+            assert_eq!(begin.elapsed().as_secs(), seconds);
+        }
+    }
+}
