@@ -8,7 +8,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Jobs", &["push", "list", "get", "update", "reschedule", "run", "cancel", "retry", "delete"]),
     ("Queues, schedules and locks", &["queues", "peek", "schedules", "lock", "locks"]),
     ("Work", &["work", "take", "reserve", "complete", "fail", "release", "extend", "progress", "settle"]),
-    ("The server", &["serve", "config", "token", "health", "metrics", "doctor"]),
+    ("The server", &["serve", "config", "token", "health", "metrics", "events", "doctor"]),
     ("The store", &["backup", "export", "import", "migrate"]),
     ("Trying and installing", &["demo", "bench", "completions", "man", "help"]),
 ];

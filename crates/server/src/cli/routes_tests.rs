@@ -4,7 +4,7 @@ use super::command;
 use crate::http::operations;
 
 /// What does it, with the option that it takes where one is needed.
-const COMMANDS: [(&str, &str, &str); 40] = [
+const COMMANDS: [(&str, &str, &str); 41] = [
     ("POST", "/v1/queues/{queue}/jobs", "push"),
     ("POST", "/v1/queues/{queue}/reserve", "reserve"),
     ("POST", "/v1/queues/{queue}/take", "take"),
@@ -42,6 +42,7 @@ const COMMANDS: [(&str, &str, &str); 40] = [
     ("GET", "/v1/schedules/{name}", "schedules show"),
     ("PUT", "/v1/schedules/{name}", "schedules set"),
     ("DELETE", "/v1/schedules/{name}", "schedules delete"),
+    ("GET", "/v1/events", "events"),
     ("GET", "/healthz", "health --alive"),
     ("GET", "/readyz", "health"),
     ("GET", "/metrics", "metrics"),
