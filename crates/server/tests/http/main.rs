@@ -2,6 +2,7 @@
 
 mod bulk;
 mod client;
+mod events;
 mod find;
 mod handout;
 mod jobs;
@@ -18,3 +19,4 @@ mod schedules;
 mod server;
 mod start;
 mod stop;
+mod totals;

@@ -6,7 +6,8 @@ use duetime_core::Error;
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The migrations; the first is number 1.
-const MIGRATIONS: [&str; 2] = [include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql"), include_str!("migrations/0003.sql")];
 
 /// Marks a file as ours (`application_id`): "Duet".
 const APPLICATION_ID: i32 = 0x4475_6574;
