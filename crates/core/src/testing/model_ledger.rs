@@ -6,11 +6,11 @@ use crate::id::{JobId, block_start};
 use crate::job::{Job, Stage, State};
 use crate::ports::{
     ADOPTED, Admitted, BROKER, BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, INBOX_BYTES_MAX,
-    InboxRow, LeaseNote, Ledger, Note, Page, PutIf, Recorded, Registry, Retention, Selector, Tally, Totals, Verdict,
-    bucket,
+    InboxRow, LeaseNote, Ledger, Note, Page, PutIf, Recorded, Registry, Retention, Selector, Tally, Verdict, bucket,
 };
 use crate::rules;
 use crate::testing::ledger_suite::inbox::Inbox;
+use crate::testing::model_totals::ModelTotals;
 use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub struct ModelLedger {
 #[derive(Debug, Default)]
 struct Rows {
     jobs: BTreeMap<JobId, (u64, Job)>,
-    totals: BTreeMap<Arc<str>, Totals>,
+    totals: ModelTotals,
     block_end: u64,
     documents: BTreeMap<(String, String), (String, u64)>,
     /// Jobs that lost their key to another.
@@ -86,23 +86,6 @@ impl ModelLedger {
 }
 
 impl Rows {
-    fn count_new(&mut self, job: &Job) {
-        self.totals.entry(job.queue.clone()).or_default().pushed += 1;
-        self.count_end(job, Stage::Pending);
-    }
-
-    /// Counts where a job that was in this stage has come to.
-    fn count_end(&mut self, job: &Job, from: Stage) {
-        let totals = self.totals.entry(job.queue.clone()).or_default();
-        match job.stage {
-            stage if stage == from => {}
-            Stage::Pending => {}
-            Stage::Succeeded => totals.succeeded += 1,
-            Stage::Failed => totals.failed += 1,
-            Stage::Cancelled => totals.cancelled += 1,
-        }
-    }
-
     fn key_holder(&self, job: &Job) -> Option<JobId> {
         let key = job.live_key()?;
         let holds = |other: &&Job| other.id != job.id && other.queue == job.queue && other.live_key() == Some(key);
@@ -117,7 +100,7 @@ impl Rows {
         if let Some(holder) = self.key_holder(&job) {
             return Recorded::KeyHeld(holder);
         }
-        self.count_new(&job);
+        self.totals.count_new(&job);
         self.jobs.insert(job.id, (bucket(job.due_at, frontier), job));
         Recorded::Created
     }
@@ -153,25 +136,25 @@ impl Rows {
             Note::Changed(job) => {
                 *row = keep_content(row, job);
                 let job = row.clone();
-                self.count_end(&job, from);
+                self.totals.count_end(&job, from);
                 self.claim(&job);
             }
             Note::Rewritten(job) => {
                 *row = job.clone();
-                self.count_end(&job, from);
+                self.totals.count_end(&job, from);
                 self.claim(&job);
             }
             Note::Moved(job, successor) => {
                 *row = keep_content(row, job.clone());
-                self.count_end(&job, from);
+                self.totals.count_end(&job, from);
                 self.claim(&successor);
                 if !self.jobs.contains_key(&successor.id) {
-                    self.count_new(&successor);
+                    self.totals.count_new(&successor);
                     self.jobs.insert(successor.id, (bucket(successor.due_at, frontier), *successor));
                 }
             }
             Note::Removed(job) => {
-                self.count_end(&job, from);
+                self.totals.count_end(&job, from);
                 self.jobs.remove(&job.id);
             }
         }
@@ -212,7 +195,7 @@ impl Rows {
             (Change::Delete, Some((_, row))) => return Edited::Changed(row),
             (_, before) => {
                 let from = before.map_or(Stage::Pending, |(_, row)| row.stage);
-                self.count_end(&job, from);
+                self.totals.count_end(&job, from);
                 self.jobs.insert(edit.id, (bucket(job.due_at, frontier), job));
             }
         }
@@ -373,21 +356,8 @@ impl Ledger for ModelLedger {
     }
 
     async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
-        let totals = self.there()?.totals.clone();
-        let mut tallies: BTreeMap<Arc<str>, Tally> = BTreeMap::new();
-        for job in self.jobs() {
-            let tally = tallies.entry(job.queue).or_default();
-            match job.stage {
-                Stage::Pending => tally.pending += 1,
-                Stage::Succeeded => tally.succeeded += 1,
-                Stage::Failed => tally.failed += 1,
-                Stage::Cancelled => tally.cancelled += 1,
-            }
-        }
-        for (queue, tally) in &mut tallies {
-            tally.totals = totals.get(queue).copied().unwrap_or_default();
-        }
-        Ok(tallies.into_iter().collect())
+        let rows = self.there()?;
+        Ok(rows.totals.tallies(rows.jobs.values().map(|(_, job)| job)))
     }
 
     async fn close(&self) -> Result<(), Error> {

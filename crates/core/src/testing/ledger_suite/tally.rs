@@ -5,6 +5,7 @@ use super::fixture::*;
 use crate::id::JobId;
 use crate::job::{Job, Stage};
 use crate::ports::{Change, Edited, Ledger, Note, Recorded, Retention, Selector, Tally, Totals};
+use crate::testing::model_totals::ModelTotals;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngSeed, TestRng, TestRunner};
 use std::collections::BTreeMap;
@@ -143,42 +144,27 @@ pub async fn counts_match_a_model(subject: Subject) {
     let config = proptest::test_runner::Config { rng_seed: RngSeed::Fixed(seed), ..Default::default() };
     let mut random = TestRunner::new(config).rng().clone();
     let mut model: BTreeMap<JobId, Job> = BTreeMap::new();
-    let mut tallies: BTreeMap<Arc<str>, Tally> = BTreeMap::new();
-    let mut count = |job: &Job, from: Option<Stage>| {
-        let totals = &mut tallies.entry(job.queue.clone()).or_default().totals;
-        totals.pushed += u64::from(from.is_none());
-        match job.stage {
-            stage if Some(stage) == from => {}
-            Stage::Pending => {}
-            Stage::Succeeded => totals.succeeded += 1,
-            Stage::Failed => totals.failed += 1,
-            Stage::Cancelled => totals.cancelled += 1,
-        }
-    };
+    let mut totals = ModelTotals::default();
     // Of a queue without rows the totals would be forgotten.
     for (n, queue) in (JOBS + 1..).zip(QUEUES) {
         let anchor = job_with(n, |job| (job.queue, job.due_at) = (text(queue), NOW + 1_000_000));
         record(&*subject.ledger, std::slice::from_ref(&anchor)).await;
-        count(&anchor, None);
+        totals.count_new(&anchor);
         model.insert(anchor.id, anchor);
     }
     for _ in 0..STEPS {
         let before = model.clone();
         if let Some(gone) = step(&subject, &mut model, &mut random).await {
-            count(&gone, before.get(&gone.id).map(|job| job.stage));
+            totals.count_end(&gone, before.get(&gone.id).map_or(gone.stage, |job| job.stage));
         }
-        model.values().for_each(|job| count(job, before.get(&job.id).map(|job| job.stage)));
-    }
-    for job in model.values() {
-        let tally = tallies.entry(job.queue.clone()).or_default();
-        match job.stage {
-            Stage::Pending => tally.pending += 1,
-            Stage::Succeeded => tally.succeeded += 1,
-            Stage::Failed => tally.failed += 1,
-            Stage::Cancelled => tally.cancelled += 1,
+        for job in model.values() {
+            match before.get(&job.id) {
+                Some(before) => totals.count_end(job, before.stage),
+                None => totals.count_new(job),
+            }
         }
     }
-    assert_eq!(subject.ledger.tallies().await.unwrap(), tallies.into_iter().collect::<Vec<_>>());
+    assert_eq!(subject.ledger.tallies().await.unwrap(), totals.tallies(model.values()));
     let rows = subject.ledger.get(&model.keys().copied().collect::<Vec<_>>()).await.unwrap();
     assert_eq!(rows.into_iter().map(Option::unwrap).collect::<Vec<_>>(), model.values().cloned().collect::<Vec<_>>());
     assert_eq!(found(&*subject.ledger, all(Selector::All)).await.len(), model.len());
