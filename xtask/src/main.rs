@@ -12,6 +12,7 @@ mod setup;
 mod sim;
 mod test;
 mod tidy;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -65,6 +66,18 @@ enum Chore {
         #[arg(long, value_name = "SEED")]
         seed: Option<u64>,
     },
+    /// Send the real server requests that are wrong in every way
+    Fuzz {
+        /// For how many seconds
+        #[arg(long, default_value_t = sim::FUZZ_SECONDS, value_name = "N")]
+        seconds: u64,
+    },
+    /// Replace servers of an older version one by one under load, beside MariaDB and PostgreSQL, and account for every job
+    Upgrade {
+        /// The older version: a commit, a tag, `HEAD~30`
+        #[arg(long, value_name = "REVISION")]
+        from: String,
+    },
     /// Install the programs that the tests need, where they are missing
     Setup,
 }
@@ -78,6 +91,8 @@ fn main() -> ExitCode {
         Chore::Sim { seeds, from } => shown(&sim::simulate(seeds, from)),
         Chore::Kill { rounds } => shown(&sim::kill(rounds)),
         Chore::Chaos { jobs, seconds, seed } => shown(&sim::chaos(jobs, seconds, seed)),
+        Chore::Fuzz { seconds } => shown(&sim::fuzz(seconds)),
+        Chore::Upgrade { from } => shown(&upgrade::run(&from)),
         Chore::Setup => shown(&setup::install_missing()),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -19,6 +19,8 @@ struct Needed {
 }
 
 const EXAMPLES: &str = "the examples of the inbox";
+const CLIENTS: &str = "the example clients";
+const PACKAGING: &str = "the tests of packaging";
 
 const NEEDED: &[Needed] = &[
     Needed { program: "openssl", package: "openssl", used_by: "the tests of TLS" },
@@ -27,6 +29,11 @@ const NEEDED: &[Needed] = &[
     Needed { program: "jq", package: "jq", used_by: "the README's commands" },
     Needed { program: "mariadbd", package: "mariadb-server", used_by: "tests of the ledger in MariaDB" },
     Needed { program: "pg_ctlcluster", package: "postgresql", used_by: "tests of the ledger in PostgreSQL" },
+    Needed { program: "node", package: "nodejs", used_by: CLIENTS },
+    Needed { program: "/usr/bin/python3", package: "python3", used_by: CLIENTS },
+    Needed { program: "/var/lib/dpkg/info/python3-yaml.list", package: "python3-yaml", used_by: PACKAGING },
+    Needed { program: "systemd-analyze", package: "systemd", used_by: PACKAGING },
+    Needed { program: "systemd-sysusers", package: "systemd", used_by: PACKAGING },
     Needed { program: "php", package: "php-cli", used_by: EXAMPLES },
     Needed { program: "/var/lib/dpkg/info/php-mysql.list", package: "php-mysql", used_by: EXAMPLES },
     Needed { program: "/var/lib/dpkg/info/php-pgsql.list", package: "php-pgsql", used_by: EXAMPLES },

@@ -1,5 +1,5 @@
-//! The chores that look for lost jobs: the seeded simulation of the engine, the real server under SIGKILL, and many
-//! processes on one Redis in trouble.
+//! The chores that look for lost jobs and other harm: the seeded simulation of the engine, the real server under SIGKILL
+//! and under requests that are wrong, and many processes on one Redis in trouble.
 //!
 //! They live with what they test (`crates/core/examples/sim.rs`, `crates/server/tests/kill/`,
 //! `crates/server/tests/redis_chaos/`); here they are only called.
@@ -23,6 +23,9 @@ pub(crate) const KILL_ROUNDS: u32 = 200;
 pub(crate) const CHAOS_JOBS: u64 = 200_000;
 pub(crate) const CHAOS_SECONDS: u64 = 60;
 
+/// Seconds of `cargo xtask fuzz` where none are asked for; `cargo xtask test` leaves them to the test itself.
+pub(crate) const FUZZ_SECONDS: u64 = 600;
+
 /// Runs the simulation for the seeds `from`, `from + 1`, ... `from + seeds - 1`.
 pub(crate) fn simulate(seeds: u64, from: u64) -> Result<(), String> {
     let mut command =
@@ -37,6 +40,15 @@ pub(crate) fn kill(rounds: u32) -> Result<(), String> {
     test::build_server()?;
     let mut command = long_test("kill", &[]);
     command.env("DUETIME_KILL_ROUNDS", rounds.to_string()).env(test::SERVER_BINARY, test::server_binary(&metadata));
+    process::run(command)
+}
+
+/// Runs the fuzz test for so long against the release binary, showing its progress.
+pub(crate) fn fuzz(seconds: u64) -> Result<(), String> {
+    let metadata = Metadata::read()?;
+    test::build_server()?;
+    let mut command = long_test("fuzz", &[]);
+    command.env("DUETIME_FUZZ_SECONDS", seconds.to_string()).env(test::SERVER_BINARY, test::server_binary(&metadata));
     process::run(command)
 }
 

@@ -115,6 +115,30 @@ pub enum Error {
 }
 
 impl Error {
+    /// Every [`code`](Self::code) that there is.
+    pub const CODES: [&'static str; 20] = [
+        "invalid",
+        "not_found",
+        "key_conflict",
+        "version_mismatch",
+        "lease_lost",
+        "job_running",
+        "already_finished",
+        "not_due",
+        "held_back",
+        "job_live",
+        "lock_held",
+        "lock_lost",
+        "schedule_not_found",
+        "store_full",
+        "store_unavailable",
+        "store_damaged",
+        "store_held",
+        "store_unusable",
+        "stopping",
+        "backlog",
+    ];
+
     /// An [`Error::Invalid`].
     pub fn invalid(what: &'static str, expected: impl Into<String>, got: impl std::fmt::Display) -> Self {
         Self::Invalid { what, expected: expected.into(), got: got.to_string() }
@@ -149,5 +173,18 @@ impl Error {
     /// Whether the same request may succeed later without being changed.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::LockHeld { .. } | Self::Full(_) | Self::Unavailable(_) | Self::Stopping | Self::Backlog(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_codes_is_whole() {
+        let code = include_str!("error.rs").split("pub fn code(").nth(1).unwrap();
+        let code = code.split("\n    }\n").next().unwrap();
+        let words: Vec<&str> = code.lines().filter_map(|line| line.split('"').nth(1)).collect();
+        assert_eq!(words, Error::CODES);
     }
 }

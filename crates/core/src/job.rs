@@ -19,6 +19,7 @@ pub type Payload = Arc<[u8]>;
 
 /// Where a job stands, derived from what is stored and the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Due in the future, for the first time or again.

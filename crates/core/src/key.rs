@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a push does where its key is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnConflict {
     /// Leaves the holder as it is, and answers it.
@@ -17,6 +18,7 @@ pub enum OnConflict {
 
 /// Until when a key is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KeyUntil {
     /// Until the job is in a final state.

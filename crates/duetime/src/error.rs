@@ -1,5 +1,6 @@
 //! What a call can come to, each with a stable code.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// An error of a call.
@@ -45,9 +46,20 @@ pub enum Error {
     /// The database refused a row of the inbox. The transaction is to be rolled back.
     #[error("the database did not take the row: {0}")]
     Sql(String),
-    /// The address is not of the form `http://host:port`.
-    #[error("expected a server's address like http://127.0.0.1:7300, got {0:?}")]
+    /// The address is not of the form `http://host:port`, or `https://host:port` with the feature `tls`.
+    #[error("expected a server's address like http://127.0.0.1:7300 (or https://… where TLS is built in), got {0:?}")]
     Address(String),
+    /// What is to be a token cannot be one. It is not shown.
+    #[error("expected a token as `duetime token create` prints it, without blanks, got something else")]
+    Token,
+    /// Root certificates cannot be used.
+    #[error("the root certificates {} cannot be read as PEM: {why}", file.display())]
+    Roots {
+        /// Which file.
+        file: PathBuf,
+        /// Why.
+        why: String,
+    },
 }
 
 /// One answer for each thing that was asked, in order.
@@ -65,6 +77,8 @@ impl Error {
             Self::Payload(_) => "payload",
             Self::Sql(_) => "sql",
             Self::Address(_) => "address",
+            Self::Token => "token",
+            Self::Roots { .. } => "roots",
         }
     }
 
@@ -75,7 +89,8 @@ impl Error {
             Self::Core(error) => error.is_retryable(),
             Self::Unreachable { .. } | Self::OutcomeUnknown { .. } => true,
             Self::Refused { status, .. } => *status >= 500 || *status == 429,
-            Self::Protocol(_) | Self::Payload(_) | Self::Sql(_) | Self::Address(_) => false,
+            Self::Protocol(_) | Self::Payload(_) | Self::Sql(_) => false,
+            Self::Address(_) | Self::Token | Self::Roots { .. } => false,
         }
     }
 }

@@ -44,6 +44,7 @@
 //!   `appendonly yes` and `maxmemory-policy noeviction`. What had better be set is logged at the start.
 //! - `mysql`, `postgres`: a ledger in MySQL, MariaDB or PostgreSQL beside Redis, by [`ConnectOptions`], and
 //!   [`inbox::push_in`] for transactions of `mysql_async` and `tokio_postgres`.
+//! - `tls`: servers at `https://` addresses.
 //!
 //! Without either only servers can be used.
 
@@ -54,13 +55,16 @@ mod kind;
 pub mod lock;
 mod push;
 mod request_id;
+#[cfg(feature = "tls")]
+#[doc(hidden)]
+pub mod tls;
 #[doc(hidden)]
 pub mod wire;
 pub mod worker;
 
 #[cfg(feature = "embedded")]
 pub use client::OpenOptions;
-pub use client::{Client, ConnectOptions, Events};
+pub use client::{Client, ConnectOptions, Events, Token};
 #[cfg(feature = "embedded")]
 pub use duetime_store::sqlite::Durability;
 pub use error::{Answers, Error};
@@ -73,9 +77,10 @@ pub use duetime_core as core;
 pub use duetime_core::engine::events::{Filter, Told, Transition, What};
 pub use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, JobRef, Listed,
-    LockList, Outcome, Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
+    LockList, LockRequest, Outcome, Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement,
+    TakeRequest,
 };
-pub use duetime_core::ports::{Holding, Lease, Rate, Released, Window};
+pub use duetime_core::ports::{Grant, Holding, Lease, Rate, Released, Window};
 pub use duetime_core::rules::Failure;
 pub use duetime_core::schedule::{LastTick, ScheduleStatus, TickOutcome};
 pub use duetime_core::{

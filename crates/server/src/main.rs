@@ -1,9 +1,13 @@
 //! The Duetime server and command line.
 
+mod access;
 mod cli;
+mod config;
 mod deliver;
 mod http;
+mod rate;
 mod serve;
+mod watched;
 
 use std::process::ExitCode;
 

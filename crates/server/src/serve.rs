@@ -2,15 +2,17 @@
 
 mod args;
 mod banner;
+mod instance;
+mod line;
 mod log;
 mod size;
 mod store;
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, Place};
 pub(crate) use store::{own, shared};
 
 use crate::deliver;
-use crate::http::{self, App};
+use crate::http::{self, App, Edge};
 use duetime_core::Error as CoreError;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
@@ -21,12 +23,9 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum Error {
-    /// There is no authentication yet.
-    #[error(
-        "{0} can be reached from other machines, and there is no authentication yet: whoever reaches it can do anything \
-         to your jobs. Listen on 127.0.0.1, or say --allow-remote where the network is closed to others"
-    )]
-    Remote(SocketAddr),
+    /// The server cannot be reached as it is asked.
+    #[error(transparent)]
+    Http(#[from] http::Error),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {error}; is another server running there?")]
     Listen {
@@ -49,21 +48,32 @@ pub(crate) enum Error {
     Store(#[from] CoreError),
 }
 
-/// Serves until the process is told to stop.
-pub(crate) async fn run(args: Args) -> Result<(), Error> {
-    if !args.listen.ip().is_loopback() && !args.allow_remote {
-        return Err(Error::Remote(args.listen));
+/// All that is wrong with the options, each right by itself; nothing is opened but files that they name. Must be called in
+/// a tokio runtime.
+pub(crate) fn refusals(args: &Args) -> Vec<Error> {
+    let edge = Edge::new(&args.http, args.listen).err().map(Error::from);
+    let level = log::filter(args).err();
+    let deliver = deliver::Setup::new(&args.deliver).err().map(Error::from);
+    [edge, level, deliver].into_iter().flatten().collect()
+}
+
+/// Serves until the process is told to stop. What was given and does not count is told in the log.
+pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
+    if let Some(error) = refusals(&args).into_iter().next() {
+        return Err(error);
     }
     log::start(&args)?;
+    let edge = Edge::new(&args.http, args.listen)?;
+    put_aside.iter().for_each(|what| tracing::warn!("{what}"));
     // Before the store is opened, so that an address in use leaves it alone.
     let address = args.listen;
     let listener = TcpListener::bind(address).await.map_err(|error| Error::Listen { address, error })?;
     let stop = stop_signal()?;
     let deliver = deliver::Setup::new(&args.deliver)?;
     let opened = store::open(&args).await?;
-    banner::print(listener.local_addr()?, &args, &opened);
+    banner::print(listener.local_addr()?, &edge, &opened);
     let engine = opened.engine;
-    let app = App::new(engine.clone(), !args.allow_remote, deliver.policy(), deliver.observed());
+    let app = App::new(engine.clone(), edge, deliver.policy(), deliver.observed());
     let delivering = tokio::spawn(deliver.run(engine.clone(), stop.clone()));
     http::serve(listener, app, stop).await;
     if let Err(error) = delivering.await {

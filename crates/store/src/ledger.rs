@@ -1,6 +1,6 @@
 //! The ledger that an address names, whichever server keeps it.
 
-pub use crate::sql::{Options, Schema};
+pub use crate::sql::{Looked, Options, Schema};
 
 use duetime_core::Error;
 use duetime_core::ports::{Ledger, Registry};
@@ -69,6 +69,19 @@ pub async fn check(url: &str) -> Result<Schema, Error> {
         Kind::MySql => crate::mysql::MySql::check(url).await,
         #[cfg(feature = "postgres")]
         Kind::Postgres => crate::postgres::Postgres::check(url).await,
+    }
+}
+
+/// Looks whether a server could use it, and changes nothing; `may_lose` as in [`Options::may_lose`].
+///
+/// # Errors
+/// As [`connect`].
+pub async fn look(url: &str, may_lose: bool) -> Result<Looked, Error> {
+    match kind(url)? {
+        #[cfg(feature = "mysql")]
+        Kind::MySql => crate::mysql::MySql::look(url, may_lose).await,
+        #[cfg(feature = "postgres")]
+        Kind::Postgres => crate::postgres::Postgres::look(url, may_lose).await,
     }
 }
 

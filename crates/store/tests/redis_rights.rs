@@ -1,4 +1,4 @@
-//! A Redis user with the rights that ARCHITECTURE.md names, and no others: all that an engine asks of Redis is among
+//! A Redis user with the rights of `packaging/redis-acl`, and no others: all that an engine asks of Redis is among
 //! them, and all of them are asked for.
 
 use duetime_core::engine::events::Filter;
@@ -25,10 +25,10 @@ const IDLE: &str = "ping";
 /// What is asked for without need: it may be refused.
 const OPTIONAL: [&str; 3] = ["client|setinfo", "config|get", "role"];
 
-/// The user's rules, as the docs say.
+/// The user's rules, as an administrator has them.
 fn rules() -> Vec<&'static str> {
-    let docs = include_str!("../../../ARCHITECTURE.md");
-    let line = docs.lines().find_map(|line| line.strip_prefix("user duetime ")).expect("the line for redis.conf");
+    let file = include_str!("../../../packaging/redis-acl");
+    let line = file.lines().find_map(|line| line.strip_prefix("user duetime ")).expect("the line for redis.conf");
     line.split_whitespace().collect()
 }
 
@@ -185,6 +185,13 @@ async fn the_rights_of_the_docs_are_enough_and_none_is_idle() {
     let used = commands_of(&server, false);
     let idle: Vec<_> = commands().into_iter().filter(|name| !used.contains(*name) && *name != IDLE).collect();
     assert_eq!(idle, [""; 0], "granted, and not used");
+}
+
+#[tokio::test]
+async fn redis_takes_the_file_as_it_stands() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/redis-acl");
+    let server = RedisServer::with(&["--aclfile", file]);
+    life(&as_user(&server.url())).await;
 }
 
 #[tokio::test]

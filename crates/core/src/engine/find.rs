@@ -12,6 +12,7 @@ use crate::limits::PAGE_JOBS_MAX;
 use crate::name;
 use crate::ports::{Find, Listing, Selector};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Pages of the ledger that one page of an answer reads at most; it may be short, and say where to go on.
 const LEDGER_PAGES: usize = 10;
@@ -37,6 +38,23 @@ impl Engine {
             return Ok(job);
         }
         self.ledger.get(&[id]).await?.pop().flatten().ok_or(Error::NotFound(id))
+    }
+
+    /// The queues of these jobs, in order; `None` of those that are not there.
+    ///
+    /// # Errors
+    /// Where a store cannot be asked.
+    pub async fn queues_of(&self, ids: &[JobId]) -> Result<Vec<Option<Arc<str>>>, Error> {
+        let queue = |job: Option<Job>| job.map(|job| job.queue);
+        let mut queues: Vec<_> = self.broker.get(ids).await?.into_iter().map(queue).collect();
+        let far: Vec<usize> = (0..ids.len()).filter(|&i| queues[i].is_none()).collect();
+        if !far.is_empty() {
+            let asked: Vec<JobId> = far.iter().map(|&i| ids[i]).collect();
+            for (i, job) in far.into_iter().zip(self.ledger.get(&asked).await?) {
+                queues[i] = queue(job);
+            }
+        }
+        Ok(queues)
     }
 
     /// A page of jobs. `limit` is 1 to 1000.

@@ -33,6 +33,7 @@ pub struct Imported {
 
 /// Whether a push made a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PushOutcome {
     /// It did.
@@ -177,6 +178,7 @@ pub struct Extension {
 
 /// What a cancel did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CancelOutcome {
     /// The job will not run.

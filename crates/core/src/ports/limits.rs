@@ -18,11 +18,14 @@ pub struct Limits {
 
 /// So many a second in the long run, and no more than `burst` at once after a rest.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
     /// Jobs a second, 0.001 to 1,000,000.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0.001, maximum = 1_000_000))]
     pub per_second: f64,
     /// Jobs at once; by default those of a tenth of a second, and at least 1.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
 }

@@ -62,6 +62,7 @@ pub enum Timing {
 
 /// What becomes of ticks that are more than [`TICK_LATE_MS_MAX`](crate::limits::TICK_LATE_MS_MAX) late: nobody was up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
     /// They are passed over.
@@ -73,6 +74,7 @@ pub enum Missed {
 
 /// What a tick does while the last job of the schedule is live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
     /// It pushes its job all the same.

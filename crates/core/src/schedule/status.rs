@@ -35,6 +35,7 @@ pub struct LastTick {
 
 /// What came of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TickOutcome {
     /// A job was pushed.

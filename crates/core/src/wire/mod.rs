@@ -4,6 +4,8 @@
 mod inbox;
 mod object;
 mod rule;
+#[cfg(feature = "openapi")]
+pub mod schema;
 mod span;
 
 pub use inbox::JobOptions;

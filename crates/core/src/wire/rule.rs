@@ -21,25 +21,29 @@ pub enum Backoff {
     Exponential(Object<Exponential>),
 }
 
-/// See [`Backoff::Fixed`].
+/// Always the same wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Fixed {
     /// The wait.
     pub delay: Span,
 }
 
-/// See [`Backoff::Exponential`].
+/// Growing waits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Exponential {
     /// The first wait.
     pub first: Span,
     /// From one wait to the next.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100))]
     pub factor: f64,
     /// The longest wait.
     pub max: Span,
     /// Share of the wait by which it varies.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 1))]
     pub jitter: f64,
 }
 

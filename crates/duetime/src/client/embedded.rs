@@ -248,6 +248,16 @@ impl Embedded {
         Ok(self.call(|engine| async move { engine.health() }).await?)
     }
 
+    #[expect(clippy::unused_async, reason = "the same form as for a server")]
+    pub(super) async fn version(&self) -> Result<Option<String>, Error> {
+        Ok(Some(env!("CARGO_PKG_VERSION").to_owned()))
+    }
+
+    #[expect(clippy::unused_async, reason = "the same form as for a server")]
+    pub(super) async fn metrics(&self) -> Result<String, Error> {
+        Err(CoreError::Unusable("expected a server, which counts; a store does not".to_owned()).into())
+    }
+
     pub(super) async fn close(&self) -> Result<(), Error> {
         Ok(self.call(|engine| async move { engine.stop().await }).await??)
     }

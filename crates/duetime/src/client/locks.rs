@@ -37,21 +37,28 @@ impl Client {
         forward!(self.release_all(owner))
     }
 
-    pub(crate) async fn acquire_lock(&self, request: LockRequest) -> Result<Grant, Error> {
+    /// Acquires a lock for an owner, who renews it by [`renew_lock`](Self::renew_lock) or holds it for its time to live:
+    /// for holders that outlive this process. [`lock`](Self::lock) does all that by itself.
+    ///
+    /// # Errors
+    /// [`LockHeld`](duetime_core::Error::LockHeld) where it is held, also after the wait.
+    pub async fn acquire_lock(&self, request: LockRequest) -> Result<Grant, Error> {
         forward!(self.acquire_lock(request))
     }
 
-    pub(crate) async fn renew_lock(
-        &self,
-        name: &Arc<str>,
-        owner: &Arc<str>,
-        fence: u64,
-        ttl_ms: u64,
-    ) -> Result<Grant, Error> {
+    /// Holds a lock for so many milliseconds from now.
+    ///
+    /// # Errors
+    /// [`LockLost`](duetime_core::Error::LockLost) where it is no longer held under this fence.
+    pub async fn renew_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Grant, Error> {
         forward!(self.renew_lock(name, owner, fence, ttl_ms))
     }
 
-    pub(crate) async fn release_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<(), Error> {
+    /// Releases a lock.
+    ///
+    /// # Errors
+    /// As [`renew_lock`](Self::renew_lock).
+    pub async fn release_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<(), Error> {
         forward!(self.release_lock(name, owner, fence))
     }
 }

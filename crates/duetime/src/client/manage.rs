@@ -183,4 +183,20 @@ impl Client {
     pub async fn health(&self) -> Result<Health, Error> {
         forward!(self.health())
     }
+
+    /// The version of Duetime that answers: a server's, where it tells, or this library's.
+    ///
+    /// # Errors
+    /// Where the server cannot be asked.
+    pub async fn version(&self) -> Result<Option<String>, Error> {
+        forward!(self.version())
+    }
+
+    /// What a server counts, in the text format of Prometheus.
+    ///
+    /// # Errors
+    /// Where the server cannot be asked, or there is none.
+    pub async fn metrics(&self) -> Result<String, Error> {
+        forward!(self.metrics())
+    }
 }

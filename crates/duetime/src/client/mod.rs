@@ -17,7 +17,7 @@ mod schedules;
 pub use events::Events;
 #[cfg(feature = "embedded")]
 pub use open::OpenOptions;
-pub use remote::ConnectOptions;
+pub use remote::{ConnectOptions, Token};
 
 use crate::error::Error;
 #[cfg(feature = "engine")]
@@ -57,13 +57,13 @@ use forward;
 impl Client {
     /// A client of what is at this address:
     ///
-    /// - `http://host:port`: a server. Nothing is sent yet.
+    /// - `http://host:port`, or `https://host[:port]` (feature `tls`): a server. Nothing is sent yet.
     /// - `redis://[user:password@]host[:port][/db][?namespace=name]`, `rediss://` for TLS,
     ///   `redis+sentinel://host:port,…/master[/db]`, `redis+cluster://host:port,…` (feature `redis`): jobs in Redis, which
     ///   this process shares with all others that name the same namespace. Its engine runs here.
     ///
     /// # Errors
-    /// [`Error::Address`]; where Redis does not answer or cannot serve.
+    /// [`Error::Address`], [`Error::Roots`]; where Redis does not answer or cannot serve.
     pub async fn connect(address: &str) -> Result<Self, Error> {
         Self::connect_with(address, ConnectOptions::default()).await
     }

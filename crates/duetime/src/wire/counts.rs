@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The words of [`BulkCounts`].
-const WORDS: [&str; 20] = [
+pub(super) const WORDS: [&str; 20] = [
     "cancelled",
     "cancel_requested",
     "already_finished",

@@ -1,5 +1,7 @@
 //! Reserve and take: what is asked, and what is handed out.
 
+#[cfg(feature = "openapi")]
+use super::schema::{QueueName, RequestId};
 use super::text::shared;
 use super::{Instant, JobBody, LeaseBody, Object, Problem, Span, Text};
 use duetime_core::engine::{self, From as Source, JobRef, ReserveRequest, TakeRequest};
@@ -10,30 +12,36 @@ use std::sync::Arc;
 
 /// A reserve.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reserve {
     /// At most so many; by default 1, or as many as are named.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// For how long.
+    /// For how long: 1 s to 12 h; by default each job's own length, its queue's, or 60 s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
-    /// How long to wait where nothing is due; by default not at all.
+    /// How long to wait where nothing is due, at most 60 s; by default not at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Span>,
     /// A repeat with the same id gets what the first got.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Text>,
     /// From these queues, in strict order; only where the path names none.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<QueueName>>, min_items = 1, max_items = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<Vec<Text>>,
     /// These jobs.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<JobRefBody>>, max_items = 1_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Vec<Object<JobRefBody>>>,
 }
 
 /// A job, and optionally the version that it must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobRef))]
 #[serde(deny_unknown_fields)]
 pub struct JobRefBody {
     /// Which job.
@@ -116,9 +124,11 @@ impl From<&ReserveRequest> for Reserve {
 
 /// A take.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Take {
     /// At most so many; by default 10, or as many as are named.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
     /// Only jobs due from this instant on.
@@ -128,9 +138,11 @@ pub struct Take {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_to: Option<Instant>,
     /// A repeat with the same id gets what the first got.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Text>,
     /// These jobs, in place of a window.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<JobRefBody>>, max_items = 1_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Vec<Object<JobRefBody>>>,
 }
@@ -170,6 +182,7 @@ impl From<&TakeRequest> for Take {
 
 /// Leases.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Handout<'a> {
     /// The leases.
     #[serde(borrow)]
@@ -178,6 +191,7 @@ pub struct Handout<'a> {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Problem>,
     /// Before this instant nothing more is due here; `null` where nothing waits.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub next_due_at: Option<Instant>,
 }
 
@@ -194,6 +208,7 @@ impl<'a> Handout<'a> {
 
 /// Jobs that were taken.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Taken<'a> {
     /// The jobs, finished.
     #[serde(borrow)]
@@ -202,6 +217,7 @@ pub struct Taken<'a> {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Problem>,
     /// Before this instant nothing more is due here; `null` where nothing waits.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub next_due_at: Option<Instant>,
     /// False where the take could not be recorded yet and is kept in memory until it can.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]

@@ -1,6 +1,8 @@
 //! A job as it is shown.
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
+#[cfg(feature = "openapi")]
+use super::schema::{Cursor, Key, Kind, Message, Note, QueueName, Tag, Trace};
 use super::{Backoff, Instant, Rule, Span, Text};
 use duetime_core::engine::Listed;
 use duetime_core::{
@@ -13,17 +15,22 @@ use std::sync::Arc;
 
 /// A job with everything that is known of it. What it does not have is left out.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Job))]
 pub struct JobBody<'a> {
     /// Its id.
     pub id: JobId,
     /// Its queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
     pub queue: Text,
     /// Which handler it is for.
+    #[cfg_attr(feature = "openapi", schema(value_type = Kind))]
     pub kind: Text,
     /// JSON.
+    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
     pub payload: Option<&'a RawValue>,
     /// In place of `payload`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64<'a>>,
     /// Where it stands.
@@ -60,30 +67,38 @@ pub struct JobBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Span>,
     /// Its unique name in its queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Text>,
     /// Until when it holds the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_until: Option<KeyUntil>,
     /// Its labels.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>))]
     #[serde(default)]
     pub tags: Cow<'a, [Arc<str>]>,
     /// Where it is delivered in place of its queue's target.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Target>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Arc<Target>>,
     /// The trace that it belongs to: a W3C `traceparent`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Text>,
     /// What the last attempt or edit said.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Message>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Text>,
     /// The last attempts that did not succeed, oldest first.
+    #[cfg_attr(feature = "openapi", schema(max_items = 20))]
     #[serde(default)]
     pub errors: Vec<Attempt>,
     /// JSON.
+    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
     pub result: Option<&'a RawValue>,
     /// In place of `result`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub result_base64: Option<Base64<'a>>,
     /// How far its current attempt has come, or the last one had.
@@ -113,12 +128,14 @@ pub struct JobBody<'a> {
 
 /// One attempt that did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Attempt {
     /// Which attempt.
     pub attempt: u32,
     /// When it ended.
     pub at: Instant,
     /// Why.
+    #[cfg_attr(feature = "openapi", schema(value_type = Message))]
     pub message: Text,
     /// Whether the lease ended unsettled.
     #[serde(default)]
@@ -127,10 +144,13 @@ pub struct Attempt {
 
 /// How far a job has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobProgress))]
 pub struct ProgressBody {
     /// How much of it is done: 0 to 100.
+    #[cfg_attr(feature = "openapi", schema(maximum = 100))]
     pub percent: u8,
     /// What it is at.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Note>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Text>,
     /// When that was said.
@@ -273,11 +293,13 @@ fn stage_of(state: State) -> Stage {
 
 /// A page of jobs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobPage))]
 pub struct Page<'a> {
     /// The jobs.
     #[serde(borrow)]
     pub jobs: Vec<JobBody<'a>>,
     /// Where the next page begins; `null` at the end.
+    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
     pub next_cursor: Option<Cow<'a, str>>,
 }
 

@@ -2,6 +2,8 @@
 
 use super::bytes::{Base64, raw, show_bytes};
 use super::job::payload_of;
+#[cfg(feature = "openapi")]
+use super::schema::{Key, Kind, QueueName, Tag, Trace};
 use super::{Instant, Span, Text};
 use duetime_core::limits::PRIORITY_DEFAULT;
 use duetime_core::ports::Lease;
@@ -13,19 +15,24 @@ use std::sync::Arc;
 
 /// A leased job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Lease))]
 pub struct LeaseBody<'a> {
     /// Proves the lease.
     pub receipt: Receipt,
     /// The job's id.
     pub id: JobId,
     /// Its queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
     pub queue: Text,
     /// Which handler it is for.
+    #[cfg_attr(feature = "openapi", schema(value_type = Kind))]
     pub kind: Text,
     /// JSON.
+    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
     pub payload: Option<&'a RawValue>,
     /// In place of `payload`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64<'a>>,
     /// This attempt; the first is 1.
@@ -43,15 +50,19 @@ pub struct LeaseBody<'a> {
     /// How long it is.
     pub lease: Span,
     /// Its unique name in its queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Text>,
     /// Its labels.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>))]
     #[serde(default)]
     pub tags: Cow<'a, [Arc<str>]>,
     /// Where it is delivered in place of its queue's target.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Target>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Arc<Target>>,
     /// The trace that it belongs to: a W3C `traceparent`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Text>,
     /// 0 is the most urgent; left out where it is the default.

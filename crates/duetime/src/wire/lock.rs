@@ -1,5 +1,7 @@
 //! Locks: acquire, renew, release, look.
 
+#[cfg(feature = "openapi")]
+use super::schema::{Cursor, LockName, Owner};
 use super::select::once;
 use super::{Instant, Span, Text};
 use duetime_core::engine::{LockList, LockRequest};
@@ -13,20 +15,22 @@ use std::sync::Arc;
 
 /// Acquires a lock; with a fence, renews it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LockRequest))]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
     /// For whom; unique to one holder.
+    #[cfg_attr(feature = "openapi", schema(value_type = Owner))]
     pub owner: Text,
-    /// How long it is held unless it is renewed; by default 15 s.
+    /// How long it is held unless it is renewed: 100 ms to 24 h; by default 15 s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Span>,
-    /// How long to wait for it; by default not at all.
+    /// How long to wait for it, at most 60 s; by default not at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Span>,
     /// Whether the place in line outlives the wait for a moment, for a request that goes on waiting.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_place: bool,
-    /// What it is held under.
+    /// What it is held under: then it is renewed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<u64>,
 }
@@ -88,6 +92,7 @@ impl From<&LockRequest> for Lock {
 
 /// A lock that is held now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LockGranted {
     /// Grows with every grant.
     pub fence: u64,
@@ -109,12 +114,15 @@ impl From<LockGranted> for Grant {
 
 /// A lock as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Lock))]
 pub struct LockBody {
     /// Its name.
+    #[cfg_attr(feature = "openapi", schema(value_type = LockName))]
     pub name: Text,
     /// Whether anybody holds it; only then there is more.
     pub held: bool,
     /// Who.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Owner>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<Text>,
     /// Under which fence.
@@ -153,10 +161,12 @@ impl From<&Holding> for LockBody {
 
 /// A page of locks that are held.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LockPage {
     /// By name.
     pub locks: Vec<LockBody>,
     /// Where the next page begins.
+    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
     pub next_cursor: Option<String>,
 }
 
@@ -175,6 +185,7 @@ impl From<LockPage> for LockList {
 
 /// What came of releasing all locks of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LocksReleased {
     /// So many are free now.
     pub released: u64,

@@ -23,6 +23,8 @@ mod problem;
 mod push;
 mod queue;
 mod schedule;
+#[cfg(feature = "openapi")]
+pub mod schema;
 mod select;
 mod settle;
 #[cfg(test)]
@@ -36,7 +38,7 @@ pub use bytes::{Base64, bytes_of, show_bytes};
 pub use counts::Counts;
 pub use event::{EventBody, EventQuery, LOST, Lost, STOPPING, SUBSCRIBED};
 pub use handout::{Handout, JobRefBody, Reserve, Take, Taken};
-pub use health::Health;
+pub use health::{Alive, Health};
 pub use instant::Instant;
 pub use job::{Attempt, JobBody, Page, ProgressBody};
 pub use lease::LeaseBody;

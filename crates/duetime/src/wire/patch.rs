@@ -9,27 +9,32 @@ use serde_json::value::RawValue;
 
 /// New values of a waiting job; what is left out stays.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Patch<'a> {
     /// When it is to run, from now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// In place of `delay`.
+    #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
     /// In place of `delay`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Instant>,
     /// In place of `delay`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at_ms: Option<Millis>,
     /// 0 is the most urgent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
     /// JSON.
+    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
     pub payload: Option<&'a RawValue>,
     /// In place of `payload`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64<'a>>,
 }

@@ -1,11 +1,14 @@
 //! Errors as RFC 9457 problem documents.
 
+#[cfg(feature = "openapi")]
+use super::schema::{Key, LockName, Owner, ProblemCode, QueueName, ScheduleName};
 use super::{Span, Text};
 use duetime_core::{Error, JobId, Receipt, State};
 use serde::{Deserialize, Serialize};
 
 /// An error: what went wrong in words, under a stable code, and the values that it speaks of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Problem {
     /// `urn:duetime:` and the code.
     #[serde(rename = "type")]
@@ -13,10 +16,12 @@ pub struct Problem {
     /// The code in words.
     pub title: String,
     /// The HTTP status; of one answer among many the status that it would have alone.
+    #[cfg_attr(feature = "openapi", schema(minimum = 400, maximum = 599))]
     pub status: u16,
     /// What was expected and what came.
     pub detail: String,
-    /// Stable.
+    /// Stable: what programs go by.
+    #[cfg_attr(feature = "openapi", schema(value_type = ProblemCode))]
     pub code: String,
     /// Which part of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,9 +39,11 @@ pub struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Receipt>,
     /// The queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Text>,
     /// The key.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Text>,
     /// The job that holds the key.
@@ -52,12 +59,15 @@ pub struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<usize>,
     /// The lock.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<LockName>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lock: Option<Text>,
     /// The schedule.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<ScheduleName>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Text>,
     /// Who asked for the lock.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Owner>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<Text>,
     /// What the lock was to be held under.
@@ -66,6 +76,9 @@ pub struct Problem {
     /// How long the lock is held unless its holder renews or releases it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<Span>,
+    /// When there is room again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Span>,
     /// What the store said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

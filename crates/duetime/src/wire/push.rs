@@ -1,6 +1,8 @@
 //! A job to push, and what the push did.
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
+#[cfg(feature = "openapi")]
+use super::schema::{Key, Kind, QueueName, Tag, Trace};
 use super::text::shared;
 use super::{Backoff, Instant, Rule, Span, Text};
 use duetime_core::engine::{self, PushOutcome};
@@ -13,57 +15,66 @@ use std::sync::Arc;
 
 /// A job to push; its queue stands in the path.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Push<'a> {
-    /// Which handler it is for.
+    /// Which handler it is for; by default `default`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Kind>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Text>,
-    /// JSON.
+    /// JSON. This or `payload_base64` must be there.
+    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
     pub payload: Option<&'a RawValue>,
     /// In place of `payload`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64<'a>>,
-    /// When it is to run, from now.
+    /// When it is to run, from now: at most 10 years. At most one of four fields says so; by default it runs at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// In place of `delay`.
+    #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
     /// In place of `delay`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Instant>,
     /// In place of `delay`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at_ms: Option<Millis>,
-    /// 0 is the most urgent.
+    /// 0 is the most urgent; by default 1024.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
     /// Its unique name in its queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Text>,
-    /// What to do where the key is held.
+    /// What to do where the key is held; by default `keep`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_conflict: Option<OnConflict>,
-    /// Until when it holds the key.
+    /// Until when it holds the key; by default `finished`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_until: Option<KeyUntil>,
-    /// Its labels.
+    /// Its labels, each once.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>, max_items = 16))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Text>,
-    /// Its own lease.
+    /// Its own lease: 1 s to 12 h.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
     /// Its own backoff.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Backoff>,
-    /// Attempts in all.
+    /// Attempts in all; 0 for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
     /// No attempt begins later than this after the first `due_at`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_age: Option<Span>,
-    /// Crashes that fail it.
+    /// Crashes that fail it; by default 5.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_crashes: Option<u32>,
     /// What becomes of it in the end.
@@ -73,9 +84,11 @@ pub struct Push<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Span>,
     /// Where it is delivered in place of its queue's target.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Target>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Arc<Target>>,
     /// The trace that it belongs to: a W3C `traceparent`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Text>,
 }
@@ -180,10 +193,12 @@ pub(super) fn show_due(due: Due) -> (Option<u64>, Option<Millis>) {
 
 /// What a push did for one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Pushed {
     /// The job: the new one, or the one that holds the key.
     pub id: JobId,
     /// Its queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
     pub queue: Text,
     /// Where it stands.
     pub state: State,

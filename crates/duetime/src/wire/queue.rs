@@ -1,5 +1,7 @@
 //! Queues: statistics and settings.
 
+#[cfg(feature = "openapi")]
+use super::schema::QueueName;
 use super::{Backoff, Instant, Rule, Span, Text};
 use duetime_core::engine::{Keep, QueueSettings, QueueStatus};
 use duetime_core::ports::{Counts, Rate, Tally, Totals};
@@ -9,6 +11,7 @@ use std::sync::Arc;
 
 /// How long jobs that have ended are kept; what is left out goes by what is usual.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
     /// Succeeded and cancelled ones.
@@ -28,6 +31,7 @@ impl From<Retention> for Keep {
 
 /// What is set of a queue's settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = QueueSettings))]
 #[serde(default)]
 pub struct Settings {
     /// The backoff of jobs without one.
@@ -104,36 +108,47 @@ impl Settings {
 
 /// New settings: what is left out keeps its value, and `null` goes back to the default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = QueueChanges))]
 #[serde(default, deny_unknown_fields)]
 pub struct SettingsBody {
-    /// See [`Settings::retry`].
+    /// The backoff of jobs without one.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Backoff>))]
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub retry: Option<Option<Backoff>>,
-    /// See [`Settings::max_attempts`].
+    /// Attempts in all; 0 for no limit.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>))]
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<Option<u32>>,
-    /// See [`Settings::max_age`].
+    /// No attempt begins later than this after the first `due_at`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub max_age: Option<Option<Span>>,
-    /// See [`Settings::max_crashes`].
+    /// Crashes that fail a job; by default 5.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1))]
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub max_crashes: Option<Option<u32>>,
-    /// See [`Settings::when_exhausted`].
+    /// What becomes of jobs in the end.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<WhenExhausted>))]
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub when_exhausted: Option<Option<WhenExhausted>>,
-    /// See [`Settings::lease`].
+    /// The lease of jobs without one: 1 s to 12 h; by default 60 s.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub lease: Option<Option<Span>>,
-    /// See [`Settings::max_running`].
+    /// How many run at once at most, over all workers.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u32>, minimum = 1))]
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub max_running: Option<Option<u32>>,
-    /// See [`Settings::rate`].
+    /// How often one is handed out at most, over all workers.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Rate>))]
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub rate: Option<Option<Rate>>,
-    /// See [`Settings::retention`].
+    /// How long jobs that have ended are kept.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Retention>))]
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub retention: Option<Option<Retention>>,
-    /// See [`Settings::target`].
+    /// Where jobs are delivered, in place of waiting for workers.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Target>))]
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub target: Option<Option<Target>>,
 }
@@ -184,6 +199,7 @@ impl From<&QueueSettings> for SettingsBody {
 
 /// For how long a queue is paused; by default until it is resumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Pause))]
 #[serde(default, deny_unknown_fields)]
 pub struct PauseBody {
     /// Until then.
@@ -209,8 +225,10 @@ impl PauseBody {
 
 /// A queue's settings as they are now: the answer to a change of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Configured {
     /// The queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
     pub queue: Text,
     /// Whether nothing is handed out.
     pub paused: bool,
@@ -237,8 +255,10 @@ impl From<Configured> for QueueSettings {
 
 /// A queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Queue {
     /// Its name.
+    #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
     pub queue: Text,
     /// Whether nothing is handed out.
     pub paused: bool,
@@ -263,6 +283,7 @@ pub struct Queue {
     #[serde(default)]
     pub totals: Totals,
     /// Since when the oldest ready job has been due; `null` where none is.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub oldest_due_at: Option<Instant>,
     /// What is set.
     pub settings: Settings,
@@ -316,6 +337,7 @@ impl From<Queue> for QueueStatus {
 
 /// All queues, by name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = QueuePage))]
 pub struct Queues {
     /// The queues.
     pub queues: Vec<Queue>,
@@ -323,6 +345,7 @@ pub struct Queues {
 
 /// How many jobs a purge cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Purged {
     /// That many.
     pub purged: u64,

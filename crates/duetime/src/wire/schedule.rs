@@ -1,5 +1,7 @@
 //! Schedules: what is set, and how it stands.
 
+#[cfg(feature = "openapi")]
+use super::schema::{Cron, Key, Kind, QueueName, ScheduleName, Tag, TimeZone};
 use super::select::once;
 use super::{Backoff, Base64, Instant, Push, Span, Text};
 use duetime_core::schedule::{LastTick, ScheduleStatus, TickOutcome};
@@ -12,15 +14,18 @@ use std::sync::Arc;
 
 /// A schedule to set; its name stands in the path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Schedule))]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleBody<'a> {
     /// A cron expression, or `@every SPAN`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Cron>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cron: Option<Text>,
     /// In place of `cron`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<Span>,
     /// Of `cron`; by default UTC.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<TimeZone>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<Text>,
     /// What is pushed.
@@ -42,57 +47,66 @@ pub struct ScheduleBody<'a> {
 
 /// The job of a schedule: a [`Push`] with its queue, and without what says when it is due.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleJob<'a> {
     /// Its queue; by default `default`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Text>,
-    /// See [`Push::kind`].
+    /// Which handler it is for.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Kind>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Text>,
-    /// See [`Push::payload`].
+    /// JSON.
+    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "super::bytes::raw", skip_serializing_if = "Option::is_none")]
     pub payload: Option<&'a RawValue>,
-    /// See [`Push::payload_base64`].
+    /// In place of `payload`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64<'a>>,
-    /// See [`Push::priority`].
+    /// 0 is the most urgent; by default 1024.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
-    /// See [`Push::key`].
+    /// Its unique name in its queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Text>,
-    /// See [`Push::on_conflict`].
+    /// What to do where the key is held; by default `keep`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_conflict: Option<OnConflict>,
-    /// See [`Push::key_until`].
+    /// Until when it holds the key; by default `finished`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_until: Option<KeyUntil>,
-    /// See [`Push::tags`].
+    /// Its labels, each once.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>, max_items = 16))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Text>,
-    /// See [`Push::lease`].
+    /// Its own lease: 1 s to 12 h.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
-    /// See [`Push::retry`].
+    /// Its own backoff.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Backoff>,
-    /// See [`Push::max_attempts`].
+    /// Attempts in all; 0 for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
-    /// See [`Push::max_age`].
+    /// No attempt begins later than this after the first `due_at`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_age: Option<Span>,
-    /// See [`Push::max_crashes`].
+    /// Crashes that fail it; by default 5.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_crashes: Option<u32>,
-    /// See [`Push::when_exhausted`].
+    /// What becomes of it in the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when_exhausted: Option<WhenExhausted>,
-    /// See [`Push::expires`].
+    /// How long after its `due_at` it may still start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Span>,
-    /// See [`Push::target`].
+    /// Where it is delivered in place of its queue's target.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Target>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Arc<Target>>,
 }
@@ -202,8 +216,10 @@ impl<'a> From<&'a NewJob> for ScheduleJob<'a> {
 
 /// A schedule as it stands.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ScheduleShown<'a> {
     /// Its name.
+    #[cfg_attr(feature = "openapi", schema(value_type = ScheduleName))]
     pub name: Text,
     /// What was set.
     #[serde(borrow)]
@@ -211,6 +227,7 @@ pub struct ScheduleShown<'a> {
     /// Of what was set.
     pub version: u64,
     /// The next runs, at most ten.
+    #[cfg_attr(feature = "openapi", schema(max_items = 10))]
     pub next: Vec<Instant>,
     /// The last tick.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -219,6 +236,7 @@ pub struct ScheduleShown<'a> {
 
 /// A tick that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Tick {
     /// When it was.
     pub at: Instant,
@@ -231,6 +249,7 @@ pub struct Tick {
 
 /// All schedules, by name.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SchedulePage))]
 pub struct Schedules<'a> {
     /// Each of them.
     #[serde(borrow)]

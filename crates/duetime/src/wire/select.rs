@@ -1,5 +1,7 @@
 //! Which jobs: a selection in a body or in a query string.
 
+#[cfg(feature = "openapi")]
+use super::schema::{Key, Kind, QueueName, Tag};
 use super::{Instant, Text};
 use duetime_core::engine::Query;
 use duetime_core::{Error, State};
@@ -74,21 +76,26 @@ fn words(states: &[State], retrying: bool) -> impl Iterator<Item = &'static str>
 
 /// The body of a bulk request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Selection {
     /// In this queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Text>,
     /// In one of these states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<States>,
     /// With this tag.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Tag>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<Text>,
     /// With this key.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Text>,
     /// Of this kind.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Kind>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Text>,
     /// Due from this instant on.

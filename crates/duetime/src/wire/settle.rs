@@ -2,6 +2,8 @@
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 use super::handout::yes;
+#[cfg(feature = "openapi")]
+use super::schema::{Message, Note};
 use super::{Instant, Object, Span, Text};
 use duetime_core::engine::{CancelOutcome, Extension, Outcome, Settlement};
 use duetime_core::job::check_lease;
@@ -13,45 +15,52 @@ use std::sync::Arc;
 
 /// The job is done.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Complete<'a> {
-    /// JSON, kept with the job.
+    /// JSON of at most 1 MiB, kept with the job.
+    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
     pub result: Option<&'a RawValue>,
     /// In place of `result`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub result_base64: Option<Base64<'a>>,
 }
 
 /// The attempt failed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Fail {
     /// Why.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Message>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Text>,
     /// Whether to give up at once.
     #[serde(default, rename = "final", skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
-    /// How long to wait, in place of what the rule says.
+    /// How long to wait, at most 10 years, in place of what the rule says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Span>,
 }
 
 /// The job is given back; the attempt does not count.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Release {
-    /// From now; without one the job keeps its place.
+    /// From now, at most 10 years; without one the job keeps its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
 }
 
 /// The lease goes on.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Extend {
-    /// From now; by default the length that it began with.
+    /// From now, 1 s to 12 h; by default the length that it began with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
 }
@@ -82,17 +91,21 @@ impl From<Release> for Outcome {
 
 /// One of many settles.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Settle<'a> {
     /// Which lease.
     pub receipt: Receipt,
     /// It is done.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Complete<'a>>))]
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub complete: Option<Object<Complete<'a>>>,
     /// It failed.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Fail>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail: Option<Object<Fail>>,
     /// It is given back.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Release>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<Object<Release>>,
 }
@@ -140,6 +153,7 @@ impl<'a> Settle<'a> {
 
 /// What became of a settled job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Settled {
     /// The lease.
     pub receipt: Receipt,
@@ -164,11 +178,12 @@ impl From<Settled> for Settlement {
 
 /// One lease of many that are to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExtendOne {
     /// Which lease.
     pub receipt: Receipt,
-    /// See [`Extend::lease`].
+    /// From now, 1 s to 12 h; by default the length that it began with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
 }
@@ -184,17 +199,21 @@ impl TryFrom<ExtendOne> for (Receipt, Option<u64>) {
 
 /// How far a job has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
     /// How much of it is done: 0 to 100.
+    #[cfg_attr(feature = "openapi", schema(maximum = 100))]
     pub percent: u8,
     /// What it is at.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Note>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Text>,
 }
 
 /// A lease that goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Extended {
     /// The lease.
     pub receipt: Receipt,
@@ -221,11 +240,13 @@ impl From<Extended> for Extension {
 
 /// What a cancel, a retry or a run of one job says besides its path: nothing.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
 /// What a cancel did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Cancelled {
     /// In a word.
     pub outcome: CancelOutcome,

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 pub(crate) const ERROR: u8 = 1;
 /// The command line is wrong; clap ends with it, too.
 pub(crate) const USAGE: u8 = 2;
-/// Some lines of a file were refused, and the others went (`EX_DATAERR` of sysexits.h).
+/// Some of many were refused, and the others went (`EX_DATAERR` of sysexits.h).
 pub(crate) const DATA: u8 = 65;
 /// A lock is held by somebody else (`EX_UNAVAILABLE` of sysexits.h).
 pub(crate) const LOCK_HELD: u8 = 69;
@@ -17,6 +17,8 @@ pub(crate) const LOCK_HELD: u8 = 69;
 pub(crate) const LOCK_LOST: u8 = 70;
 /// The tables of a ledger are not those of this version (`EX_CONFIG` of sysexits.h).
 pub(crate) const SCHEMA_OLD: u8 = 78;
+/// A configuration file is wrong (the same).
+pub(crate) const CONFIG: u8 = 78;
 /// It may work later without being changed (`EX_TEMPFAIL` of sysexits.h).
 pub(crate) const TRY_LATER: u8 = 75;
 /// A program is there but cannot be run, as in a shell.
@@ -26,9 +28,9 @@ pub(crate) const NOT_FOUND: u8 = 127;
 
 /// The end of every `--help`.
 pub(crate) const HELP: &str = "Exit codes: 0 done, 1 error, 2 wrong usage, 75 try again later (no server there, the store \
-is held by another process or full); `work` and `lock` also 126 and 127: the command cannot be run, or is not there; `lock` also 69 the lock is held, 70 it \
-was lost, and whatever its command exits with; `migrate --check` also 78: a migration is missing; `push --file` also \
-65: some lines were refused.";
+is held by another process or full, `health`: no jobs are handed out); `work` and `lock` also 126 and 127: the command cannot be run, or is not there; \
+`lock` and `locks` also 69: the lock is held; `lock` also 70: it was lost, and whatever its command exits with; `serve` and `config check` also 78: the configuration file is wrong, \
+`migrate --check` also 78: a migration is missing; `push --file`, `settle` and `extend` also 65: some were refused.";
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
@@ -103,6 +105,12 @@ impl From<Error> for Failure {
                  straight on a store file with --store PATH",
             ),
             Error::OutcomeUnknown { .. } => failure.hint("look with `duetime list` before you repeat it"),
+            Error::Refused { status: 401, .. } => {
+                failure.hint("put a token into DUETIME_TOKEN, or name its file with --token-file")
+            }
+            Error::Refused { status: 403, .. } => {
+                failure.hint("show a token that has this right: `duetime token create --allow …`")
+            }
             Error::Protocol(_) => failure.hint("is this the address of a Duetime server, of this version?"),
             _ => failure,
         }
@@ -112,6 +120,12 @@ impl From<Error> for Failure {
 impl From<duetime_core::Error> for Failure {
     fn from(error: duetime_core::Error) -> Self {
         Error::Core(error).into()
+    }
+}
+
+impl From<crate::access::Error> for Failure {
+    fn from(error: crate::access::Error) -> Self {
+        Self::error(error.to_string())
     }
 }
 

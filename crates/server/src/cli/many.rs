@@ -7,7 +7,7 @@ use super::target::Target;
 use duetime::wire::Counts;
 use duetime::{Client, Error};
 use duetime_core::JobId;
-use duetime_core::engine::{BulkAction, BulkCounts};
+use duetime_core::engine::{BulkAction, BulkCounts, JobRef};
 use serde::Serialize;
 
 /// Ids, or a filter.
@@ -16,6 +16,9 @@ pub(crate) struct Selected {
     /// The jobs; or say which by options
     #[arg(value_name = "ID", conflicts_with_all = ["queue", "state", "tag", "key", "kind", "due_from", "due_to"])]
     ids: Vec<JobId>,
+    /// Only where the job still has this version; of one job
+    #[arg(long, value_name = "N", requires = "ids")]
+    version: Option<u64>,
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
@@ -38,10 +41,13 @@ struct Line<'a> {
 pub(crate) async fn run(
     selected: &Selected,
     action: BulkAction,
-    one: impl AsyncFn(&Client, JobId) -> std::result::Result<&'static str, Error>,
+    one: impl AsyncFn(&Client, JobRef) -> std::result::Result<&'static str, Error>,
 ) -> Result {
     if selected.ids.is_empty() && selected.filter.is_empty() {
         return Err(Failure::usage("which jobs? Name ids, or choose by --tag, --queue and the like"));
+    }
+    if selected.version.is_some() && selected.ids.len() != 1 {
+        return Err(Failure::usage("--version is of one job: name that by its id"));
     }
     let query = selected.filter.query()?;
     let json = selected.target.json;
@@ -53,7 +59,7 @@ pub(crate) async fn run(
             }
             let mut failed = false;
             for &id in &selected.ids {
-                let answer = one(client, id).await;
+                let answer = one(client, JobRef { id, version: selected.version }).await;
                 failed |= answer.is_err();
                 tell(id, answer, json)?;
             }

@@ -3,8 +3,11 @@
 mod backup;
 mod bench;
 mod cancel;
+mod completions;
+mod config;
 mod delete;
 mod demo;
+mod doctor;
 mod due;
 mod events;
 mod exit;
@@ -12,12 +15,16 @@ mod export;
 mod filter;
 mod get;
 mod group;
+mod groups;
+mod health;
 mod import;
 mod job_args;
+mod lease;
 mod line;
 mod lines;
 mod list;
 mod lock;
+mod locks;
 mod many;
 mod migrate;
 mod output;
@@ -27,18 +34,27 @@ mod progress;
 mod push;
 mod queues;
 mod reschedule;
+mod reserve;
 mod retry;
 mod retry_rule;
+#[cfg(test)]
+mod routes_tests;
 mod schedules;
+mod settle;
 mod stdin;
 mod take;
 mod target;
 mod time;
+mod token;
 mod under_way;
+mod update;
 mod work;
 
-use clap::Parser;
-use std::io::IsTerminal;
+pub(crate) use output::is_colourful;
+
+use crate::config::{Settings, Surroundings, parse};
+use clap::{CommandFactory, FromArgMatches, Parser};
+use std::ffi::OsString;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -70,15 +86,45 @@ enum Command {
     Lock(lock::Args),
     Demo(demo::Args),
     Bench(bench::Args),
+    Token(token::Args),
+    Config(config::Args),
+    Doctor(Box<doctor::Args>),
+    Update(update::Args),
+    Run(update::Run),
+    Reserve(reserve::Args),
+    Complete(lease::Complete),
+    Fail(lease::Fail),
+    Release(lease::Release),
+    Extend(lease::Extend),
+    Settle(settle::Args),
+    Locks(locks::Args),
+    Health(health::Args),
+    Metrics(health::Metrics),
+    Completions(completions::Args),
+    Man(completions::Man),
     Backup(backup::Args),
     Migrate(migrate::Args),
     Export(export::Args),
     Import(import::Args),
 }
 
+/// All commands with their options.
+pub(crate) fn command() -> clap::Command {
+    groups::grouped(Cli::command())
+}
+
 /// Runs the command that the process was started with.
 pub(crate) fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let parsed = match parse(&command(), &line, &Surroundings::own()) {
+        Ok(parsed) => parsed,
+        Err(error) => error.exit(),
+    };
+    let command = match Cli::from_arg_matches(&parsed.matches) {
+        Ok(cli) => cli.command,
+        Err(error) => error.format(&mut command()).exit(),
+    };
+    let settings = parsed.settings.unwrap_or_default();
     if !matches!(command, Command::Serve(_)) {
         log_warnings();
     }
@@ -87,7 +133,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return exit::Failure::error(format!("no threads to run on: {error}")).report(),
     };
-    let result = runtime.block_on(run(command));
+    let result = runtime.block_on(run(command, settings));
     // A thread that waits for the terminal must not hold up the end.
     runtime.shutdown_background();
     result.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
@@ -97,13 +143,29 @@ pub(crate) fn main() -> ExitCode {
 /// for servers to say, not for every command of a crontab.
 fn log_warnings() {
     let filter = EnvFilter::new("warn,duetime::client::redis=error");
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    let log =
+        tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(output::is_colourful(&std::io::stderr()));
     log.with_target(false).with_env_filter(filter).init();
 }
 
-async fn run(command: Command) -> exit::Result {
+async fn run(command: Command, settings: Settings) -> exit::Result {
     match command {
-        Command::Serve(args) => Ok(crate::serve::run(*args).await?),
+        Command::Serve(args) => serve(*args, &settings).await,
+        Command::Config(args) => config::run(args, &settings),
+        Command::Doctor(args) => doctor::run(*args, &settings).await,
+        Command::Update(args) => update::run(args).await,
+        Command::Run(args) => update::run_now(args).await,
+        Command::Reserve(args) => reserve::run(args).await,
+        Command::Complete(args) => lease::complete(args).await,
+        Command::Fail(args) => lease::fail(args).await,
+        Command::Release(args) => lease::release(args).await,
+        Command::Extend(args) => lease::extend(args).await,
+        Command::Settle(args) => settle::run(args).await,
+        Command::Locks(args) => locks::run(args).await,
+        Command::Health(args) => health::run(args).await,
+        Command::Metrics(args) => health::metrics(args).await,
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => completions::man(&args),
         Command::Push(args) => push::run(*args).await,
         Command::List(args) => list::run(args).await,
         Command::Get(args) => get::run(args).await,
@@ -121,11 +183,21 @@ async fn run(command: Command) -> exit::Result {
         Command::Lock(args) => lock::run(args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Bench(args) => bench::run(args).await,
+        Command::Token(args) => token::run(args),
         Command::Backup(args) => backup::run(args).await,
         Command::Migrate(args) => migrate::run(args).await,
         Command::Export(args) => export::run(args).await,
         Command::Import(args) => import::run(args).await,
     }
+}
+
+async fn serve(args: crate::serve::Args, settings: &Settings) -> exit::Result {
+    if !settings.mistakes.is_empty() {
+        let code = if settings.is_file_wrong() { exit::CONFIG } else { exit::USAGE };
+        let texts: Vec<_> = settings.mistakes.iter().map(|mistake| mistake.text.as_str()).collect();
+        return Err(exit::Failure::new(code, texts.join("\nduetime: ")));
+    }
+    Ok(crate::serve::run(args, &settings.aside).await?)
 }
 
 #[cfg(test)]

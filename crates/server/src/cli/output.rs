@@ -25,16 +25,16 @@ pub(crate) fn json(document: &impl Serialize) -> Result {
     Ok(writeln!(out)?)
 }
 
-/// Whether standard output takes colours.
-pub(crate) fn is_colourful() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+/// Whether what is written there may have colours: to a terminal, unless NO_COLOR is set.
+pub(crate) fn is_colourful(out: &impl IsTerminal) -> bool {
+    out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// A table without lines; a row is a line, also in a pipe.
 pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING);
-    if !is_colourful() {
+    if !is_colourful(&std::io::stdout()) {
         table.force_no_tty();
     }
     table.set_header(header.iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)));

@@ -17,6 +17,7 @@ impl Progress {
         if let Ok(style) = style {
             bar.set_style(style);
         }
+        bar.tick();
         bar.enable_steady_tick(TICK);
         Self(bar)
     }
@@ -27,6 +28,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{msg:<16} {human_pos} {per_sec:>12}") {
             bar.set_style(style);
         }
+        bar.tick();
         bar.enable_steady_tick(TICK);
         Self(bar)
     }

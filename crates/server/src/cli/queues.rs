@@ -26,6 +26,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
+    /// List all queues
+    List(Target),
     /// Show one queue, with its settings
     Show(One),
     /// Change settings of a queue; what is not named stays as it is
@@ -62,6 +64,7 @@ struct Pause {
 pub(crate) async fn run(args: Args) -> Result {
     match args.action {
         None => args.target.with(async |client| list(client, args.target.json).await).await,
+        Some(Action::List(target)) => target.with(async |client| list(client, target.json).await).await,
         Some(Action::Show(one)) => show(&one).await,
         Some(Action::Set(set)) => set.run().await,
         Some(Action::Pause(pause)) => self::pause(&pause).await,

@@ -1,7 +1,7 @@
 //! Which jobs a command is about: those of a server, in Redis, or of a store file.
 
 use super::exit::{Failure, Result};
-use duetime::{Client, ConnectOptions};
+use duetime::{Client, ConnectOptions, Token};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +11,12 @@ const SERVER_DEFAULT: &str = "http://127.0.0.1:7300";
 const SERVER_ENV: &str = "DUETIME_SERVER";
 /// Names the ledger beside a Redis where no option does.
 const LEDGER_ENV: &str = "DUETIME_LEDGER";
+/// Holds the token for that server; no option does, since others see the options of a process.
+const TOKEN_ENV: &str = "DUETIME_TOKEN";
+/// Names the file of the token where no option does.
+const TOKEN_FILE_ENV: &str = "DUETIME_TOKEN_FILE";
+/// Names the root certificate where no option does.
+const CA_ENV: &str = "DUETIME_CA";
 /// How often it is looked whether a store is loaded.
 const LOOK: Duration = Duration::from_millis(1);
 /// The store that is no file.
@@ -41,8 +47,26 @@ pub(crate) struct Target {
         display_order = 902
     )]
     pub(crate) ledger: Option<String>,
+    /// The token for that server stands in this file [env: DUETIME_TOKEN_FILE, or the token itself in DUETIME_TOKEN]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "store",
+        help_heading = "Where the jobs are",
+        display_order = 903
+    )]
+    pub(crate) token_file: Option<PathBuf>,
+    /// One more root certificate, as PEM, for a server at https://… [env: DUETIME_CA]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "store",
+        help_heading = "Where the jobs are",
+        display_order = 904
+    )]
+    pub(crate) ca: Option<PathBuf>,
     /// Print JSON, in the form of the HTTP API
-    #[arg(long, display_order = 903)]
+    #[arg(long, display_order = 905)]
     pub(crate) json: bool,
 }
 
@@ -78,17 +102,34 @@ impl Target {
                 loaded(&client).await?;
                 Ok(client)
             }
-            None => Ok(self.connect().await?),
+            None => self.connect().await,
         }
     }
 
-    async fn connect(&self) -> std::result::Result<Client, duetime::Error> {
+    async fn connect(&self) -> Result<Client> {
         let address = self.address();
         let mut options = ConnectOptions::default();
         if address.starts_with("redis") {
             options.ledger = self.ledger();
+        } else {
+            options.token = self.token()?;
+            options.root_certificates = self.ca.clone().or_else(|| named(CA_ENV).map(PathBuf::from));
         }
-        Client::connect_with(&address, options).await
+        Ok(Client::connect_with(&address, options).await?)
+    }
+
+    /// The token for the server, where there is one.
+    fn token(&self) -> Result<Option<Token>> {
+        let file = self.token_file.clone();
+        if file.is_none()
+            && let Some(token) = named(TOKEN_ENV)
+        {
+            return Ok(Some(token.parse()?));
+        }
+        let Some(file) = file.or_else(|| named(TOKEN_FILE_ENV).map(PathBuf::from)) else { return Ok(None) };
+        let text = std::fs::read_to_string(&file)
+            .map_err(|error| Failure::error(format!("the token file {}: {error}", file.display())))?;
+        Ok(Some(text.parse()?))
     }
 
     /// The ledger's address, where there is one.

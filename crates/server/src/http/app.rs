@@ -1,5 +1,6 @@
 //! What every request is handled with.
 
+use super::edge::Edge;
 use super::limits::{EVENT_STREAMS_MAX, LARGE_BODIES_MAX};
 use crate::deliver::{Observed, Policy};
 use duetime_core::Engine;
@@ -18,8 +19,8 @@ pub(crate) struct App {
     pub(super) large_bodies: Arc<Semaphore>,
     /// One for each stream of events.
     pub(super) event_streams: Arc<Semaphore>,
-    /// Whether only names of this machine are answered to; see [`guard`](super::guard).
-    pub(super) local_only: bool,
+    /// Who may reach the server.
+    pub(super) edge: Edge,
     /// What may be a target.
     pub(super) targets: Policy,
     /// What becomes of deliveries.
@@ -28,17 +29,10 @@ pub(crate) struct App {
 
 impl App {
     /// Handles requests with this engine.
-    pub(crate) fn new(engine: Engine, local_only: bool, targets: Policy, deliveries: Arc<Observed>) -> Self {
+    pub(crate) fn new(engine: Engine, edge: Edge, targets: Policy, deliveries: Arc<Observed>) -> Self {
         let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES_MAX));
         let event_streams = Arc::new(Semaphore::new(EVENT_STREAMS_MAX));
-        Self {
-            engine,
-            stopping: CancellationToken::new(),
-            large_bodies,
-            event_streams,
-            local_only,
-            targets,
-            deliveries,
-        }
+        let stopping = CancellationToken::new();
+        Self { engine, stopping, large_bodies, event_streams, edge, targets, deliveries }
     }
 }

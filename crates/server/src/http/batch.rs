@@ -2,7 +2,6 @@
 
 use super::problem::Problem;
 use duetime::wire::{Answer, Object};
-use duetime_core::Error;
 use duetime_core::limits::BATCH_JOBS_MAX;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess};
@@ -19,6 +18,23 @@ pub(super) struct Batch<T> {
 }
 
 impl<T> Batch<T> {
+    /// Refuses what this judges so: one judgement for each that was asked, in order.
+    pub(super) fn refuse(&mut self, judgements: Vec<Result<(), Problem>>) {
+        let mut refused = std::mem::take(&mut self.refused).into_iter().peekable();
+        let mut asked = std::mem::take(&mut self.asked).into_iter().zip(judgements);
+        for place in 0.. {
+            if let Some(one) = refused.next_if(|(at, _)| *at == place) {
+                self.refused.push(one);
+                continue;
+            }
+            match asked.next() {
+                Some((one, Ok(()))) => self.asked.push(one),
+                Some((_, Err(problem))) => self.refused.push((place, problem)),
+                None => break,
+            }
+        }
+    }
+
     /// What could be read, and what puts the answers to it back among the refusals.
     pub(super) fn split(self) -> (Vec<T>, Merge) {
         (self.asked, Merge(self.refused))
@@ -43,15 +59,16 @@ impl Merge {
 ///
 /// # Errors
 /// What is wrong with the array as a whole.
-pub(super) fn read<'a, T, U>(text: &'a str, make: impl Fn(T) -> Result<U, Error>) -> Result<Batch<U>, Problem>
+pub(super) fn read<'a, T, U, E>(text: &'a str, make: impl Fn(T) -> Result<U, E>) -> Result<Batch<U>, Problem>
 where
     T: Deserialize<'a>,
+    E: Into<Problem>,
 {
-    match each(text, |Object(element): Object<T>| Ok(make(element)?)) {
+    match each(text, |Object(element): Object<T>| make(element).map_err(E::into)) {
         // An element has the wrong form: find out which, and say so there. Rare, so that it may take two passes.
         Err(error) if error.is_data() => Ok(each(text, |raw: &RawValue| {
             let Object(element) = serde_json::from_str::<Object<T>>(raw.get())?;
-            Ok(make(element)?)
+            make(element).map_err(E::into)
         })?),
         read => Ok(read?),
     }
@@ -103,6 +120,7 @@ where
 mod tests {
     use super::*;
     use duetime::wire::JobRefBody;
+    use duetime_core::Error;
 
     fn numbers(text: &str) -> Result<Batch<u64>, Problem> {
         read(text, |body: JobRefBody| match body.id.get() {
@@ -127,6 +145,22 @@ mod tests {
         assert_eq!((&*words[1], &*words[4]), ("1", "2"));
         assert!(words[0].contains("not 9") && words[5].contains("not 9"));
         assert!(words[2].contains("unknown field `od`") && words[3].contains("expected an object"), "{words:?}");
+    }
+
+    #[test]
+    fn what_is_judged_wrong_is_answered_in_its_place() {
+        let mut batch = numbers(r#"[{"id":"1"},7,{"id":"2"},{"id":"3"},{"od":1}]"#).unwrap();
+        let wrong = || Err(Problem::from(Error::Stopping));
+        batch.refuse(vec![wrong(), Ok(()), wrong()]);
+        let (asked, merge) = batch.split();
+        assert_eq!(asked, [2]);
+        let answers = merge.answers([Answer::Done(2)]);
+        let code = |answer: &Answer<u64>| match answer {
+            Answer::Done(_) => "done".to_owned(),
+            Answer::Problem(problem) => problem.code.clone(),
+        };
+        let codes: Vec<_> = answers.iter().map(code).collect();
+        assert_eq!(codes, ["stopping", "invalid", "done", "stopping", "invalid"]);
     }
 
     #[test]

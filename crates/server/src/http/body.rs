@@ -123,6 +123,7 @@ async fn too_large(
 
 #[cfg(test)]
 mod tests {
+    use super::super::edge::Edge;
     use super::*;
     use crate::deliver::Policy;
     use duetime_core::engine::{Options, Stores};
@@ -139,8 +140,8 @@ mod tests {
         let broker = Arc::new(Memory::new(clock.clone()));
         let locks = Arc::new(Locks::new(clock, sqlite.clone()));
         let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks };
-        let app =
-            App::new(Engine::start(stores, Options::default()).await.unwrap(), true, Policy::default(), Arc::default());
+        let engine = Engine::start(stores, Options::default()).await.unwrap();
+        let app = App::new(engine, Edge::local(), Policy::default(), Arc::default());
         tokio::time::pause();
         let body = axum::body::Body::from_stream(stream::pending::<Result<&[u8], std::io::Error>>());
         let refused = One::from_request(Request::new(body), &app).await.err().map(duetime::wire::Problem::from);

@@ -7,6 +7,7 @@
 use super::app::App;
 use super::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, HEARTBEAT_EVERY};
 use super::problem::{Problem, Refusal};
+use crate::access::{Caller, Scope};
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
@@ -25,7 +26,26 @@ const RETRY_MS: u64 = 1_000;
 /// Asks proxies to pass on what comes.
 const BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 
-pub(super) async fn events(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Problem> {
+/// What happens to jobs, as server-sent events.
+///
+/// The first event is `subscribed`. From then on each one is named by what happened, and tells of one job. Comments are signs
+/// of life. Who reads too slowly gets `lost` as the last event; a server that stops says `stopping`.
+#[utoipa::path(
+    get, path = "/v1/events", operation_id = "events", tag = "jobs",
+    params(
+        ("queue" = Option<Vec<String>>, Query, description = "Of this queue, or with `*` at the end of those that begin so; may be repeated."),
+        ("what" = Option<Vec<String>>, Query, description = "Where this happened, such as `started`; may be repeated."),
+    ),
+    responses(
+        (status = 200, description = "The events.", body = String, content_type = "text/event-stream"),
+    ),
+    extensions(("x-codes" = json!(["too_many_streams"]))),
+)]
+pub(super) async fn events(
+    State(app): State<App>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
     let EventQuery(filter) = query.unwrap_or_default().parse()?;
     let Ok(slot) = app.event_streams.clone().try_acquire_owned() else {
         let detail = format!("expected at most {EVENT_STREAMS_MAX} streams of events at once, got one more");
@@ -34,7 +54,7 @@ pub(super) async fn events(State(app): State<App>, RawQuery(query): RawQuery) ->
     let listener = app.engine.listen(filter).await?;
     let mut opening = format!("retry: {RETRY_MS}\n");
     append(&mut opening, SUBSCRIBED, &Subscribed { at: Instant(app.engine.now()) });
-    let told = Stream { listener, stopping: app.stopping.clone(), opening: Some(opening), _slot: slot };
+    let told = Stream { listener, caller, stopping: app.stopping.clone(), opening: Some(opening), _slot: slot };
     let told = stream::unfold(Some(told), |told| async {
         let mut told = told?;
         let (text, goes_on) = told.next().await;
@@ -56,6 +76,8 @@ struct Nothing {}
 
 struct Stream {
     listener: Listener,
+    /// Who listens: only queues that they have a right to are told of.
+    caller: Caller,
     stopping: CancellationToken,
     opening: Option<String>,
     _slot: OwnedSemaphorePermit,
@@ -68,16 +90,25 @@ impl Stream {
             return (opening, true);
         }
         let mut text = String::new();
-        let mut told = tokio::select! {
-            biased;
-            () = self.stopping.cancelled() => None,
-            told = self.listener.next() => told,
-            () = tokio::time::sleep(HEARTBEAT_EVERY) => return (":\n\n".to_owned(), true),
-        };
+        let heartbeat = tokio::time::sleep(HEARTBEAT_EVERY);
+        tokio::pin!(heartbeat);
         loop {
+            let told = match self.listener.try_next() {
+                _ if self.stopping.is_cancelled() => None,
+                Some(told) => Some(told),
+                None if !text.is_empty() => return (text, true),
+                None => tokio::select! {
+                    biased;
+                    () = self.stopping.cancelled() => None,
+                    told = self.listener.next() => told,
+                    () = &mut heartbeat => return (":\n\n".to_owned(), true),
+                },
+            };
             match told {
                 Some(Told::Transition(transition)) => {
-                    append(&mut text, transition.what.word(), &EventBody::from(&*transition));
+                    if self.caller.may(Scope::Read, &transition.queue) {
+                        append(&mut text, transition.what.word(), &EventBody::from(&*transition));
+                    }
                 }
                 Some(Told::Missed(missed)) => {
                     append(&mut text, LOST, &Lost { missed });
@@ -91,10 +122,6 @@ impl Stream {
             if text.len() >= EVENT_CHUNK_BYTES {
                 return (text, true);
             }
-            match self.listener.try_next() {
-                Some(next) => told = Some(next),
-                None => return (text, true),
-            }
         }
     }
 }
@@ -107,6 +134,7 @@ fn append(text: &mut String, event: &str, data: &impl Serialize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::edge::Edge;
     use super::*;
     use crate::deliver::Policy;
     use duetime_core::engine::{Options, Stores};
@@ -122,11 +150,16 @@ mod tests {
         let broker = Arc::new(Memory::new(clock.clone()));
         let locks = Arc::new(Locks::new(clock, sqlite.clone()));
         let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks };
-        App::new(Engine::start(stores, Options::default()).await.unwrap(), true, Policy::default(), Arc::default())
+        App::new(
+            Engine::start(stores, Options::default()).await.unwrap(),
+            Edge::local(),
+            Policy::default(),
+            Arc::default(),
+        )
     }
 
     async fn open(app: &App) -> Result<Response, Problem> {
-        events(State(app.clone()), RawQuery(None)).await
+        events(State(app.clone()), Caller::Anyone, RawQuery(None)).await
     }
 
     #[tokio::test]

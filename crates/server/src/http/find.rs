@@ -1,15 +1,44 @@
 //! `GET /v1/jobs`: find, and peek.
 
+use super::access;
 use super::app::App;
 use super::problem::Problem;
 use super::reply;
+use crate::access::{Caller, Scope};
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
-use duetime::wire::{Find, Page};
+use duetime::wire::schema::{Cursor, Key, Kind, QueueName, StateWord, Tag};
+use duetime::wire::{Find, Instant, Page};
 use duetime_core::limits::PAGE_JOBS_DEFAULT;
 
-pub(super) async fn find(State(app): State<App>, RawQuery(text): RawQuery) -> Result<Response, Problem> {
+/// Find jobs.
+///
+/// Waiting jobs of one queue come in due order, all else in the order of ids. A page may be short and still have a
+/// next one.
+#[utoipa::path(
+    get, path = "/v1/jobs", operation_id = "find_jobs", tag = "jobs",
+    params(
+        ("queue" = Option<QueueName>, Query, description = "In this queue."),
+        ("state" = Option<Vec<StateWord>>, Query, description = "In one of these states; may be repeated, or list several with commas."),
+        ("tag" = Option<Tag>, Query, description = "With this tag."),
+        ("key" = Option<Key>, Query, description = "With this key; needs a queue."),
+        ("kind" = Option<Kind>, Query, description = "Of this kind."),
+        ("due_from" = Option<Instant>, Query, description = "Due from this instant on."),
+        ("due_to" = Option<Instant>, Query, description = "Due up to this instant."),
+        ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
+        ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
+    ),
+    responses(
+        (status = 200, description = "A page.", body = Page<'_>),
+    ),
+)]
+pub(super) async fn find(
+    State(app): State<App>,
+    caller: Caller,
+    RawQuery(text): RawQuery,
+) -> Result<Response, Problem> {
     let find: Find = text.unwrap_or_default().parse()?;
+    access::check_query(&caller, Scope::Read, &find.query)?;
     let limit = find.limit.unwrap_or(PAGE_JOBS_DEFAULT);
     let listed = app.engine.find(&find.query, find.cursor.as_deref(), limit).await?;
     Ok(reply::ok(&Page::new(&listed, app.engine.now())))

@@ -1,12 +1,15 @@
 //! What is refused before any route is looked for, and what holds for every request.
 //!
-//! There is no authentication yet, so a web page that the user merely visits must not reach the server: browsers name
-//! the page's origin, and the name by which they think to have reached us.
+//! Where no tokens are asked for, a web page that the user merely visits must not reach the server: browsers name the
+//! page's origin, and the name by which they think to have reached us.
 
+use super::access;
 use super::app::App;
 use super::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 use super::problem::{Problem, Refusal};
-use axum::http::header::{HOST, ORIGIN};
+use super::request_id::REQUEST_ID;
+use crate::access::Caller;
+use axum::http::header::{HOST, HeaderValue, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, Request};
 use axum::response::{IntoResponse, Response};
@@ -30,8 +33,8 @@ fn takes_query(method: &Method, path: &str) -> bool {
     }
 }
 
-/// Whether the request may go on to its route.
-pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<(), Problem> {
+/// Whether the request may go on to its route, and who makes it.
+pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Problem> {
     let (uri, headers) = (request.uri(), request.headers());
     let path_bytes = uri.path_and_query().map_or(0, |path| path.as_str().len());
     let bytes = headers.iter().fold(path_bytes, |sum, (name, value)| sum + name.as_str().len() + value.len());
@@ -40,17 +43,18 @@ pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<(), Problem> {
         return Err(Refusal::HeadTooLarge.because(format!("{expected}, got {bytes} and {}", headers.len())));
     }
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).or(uri.authority().map(Authority::as_str));
-    if app.local_only && host.is_some_and(|host| !is_local(host)) {
+    if app.edge.local_only && host.is_some_and(|host| !is_local(host)) {
         let host = host.unwrap_or_default();
         let detail = format!("expected the host localhost or an address (or --allow-remote), got {host:?}");
         return Err(Refusal::Host.because(detail));
     }
     check_origin(headers, host)?;
+    let caller = access::caller(app, uri.path(), headers)?;
     if let Some(query) = uri.query().filter(|query| !query.is_empty() && !takes_query(request.method(), uri.path())) {
         let detail = format!("expected no query parameters at {}, got {query:?}", uri.path());
         return Err(Refusal::Invalid.because(detail));
     }
-    Ok(())
+    Ok(caller)
 }
 
 fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), Problem> {
@@ -71,20 +75,24 @@ fn is_local(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
 }
 
-/// Runs what handles a request, in a span that has the ids of its trace; a panic in it is answered and logged, and ends
-/// nothing else.
+/// Runs what handles a request, in a span that has its id and those of its trace; a panic in it is answered and logged,
+/// and ends nothing else.
 pub(super) async fn shield(
     method: Method,
     path: String,
+    id: HeaderValue,
     trace: Option<Arc<str>>,
     handle: impl Future<Output = Response>,
 ) -> Response {
-    let span = tracing::info_span!("request", trace_id = Empty, parent_id = Empty);
+    let request_id = id.to_str().unwrap_or_default();
+    let span = tracing::info_span!("request", request_id, trace_id = Empty, parent_id = Empty);
     if let Some(trace) = &trace {
         let (trace_id, parent_id) = trace::ids(trace);
         span.record("trace_id", trace_id).record("parent_id", parent_id);
     }
-    answer(method, path, handle).instrument(span).await
+    let mut response = answer(method, path, handle).instrument(span).await;
+    response.headers_mut().insert(REQUEST_ID, id);
+    response
 }
 
 async fn answer(method: Method, path: String, handle: impl Future<Output = Response>) -> Response {
@@ -133,15 +141,18 @@ mod tests {
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || written.clone()).finish();
         let _until_the_end = tracing::subscriber::set_default(subscriber);
         let trace = Some(Arc::from("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
-        shield(Method::GET, "/".to_owned(), trace, async { panic!("a bug") }).await;
+        shield(Method::GET, "/".to_owned(), HeaderValue::from_static("r-7"), trace, async { panic!("a bug") }).await;
         let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-        let span = r#"request{trace_id="4bf92f3577b34da6a3ce929d0e0e4736" parent_id="00f067aa0ba902b7"}"#;
+        let span =
+            r#"request{request_id="r-7" trace_id="4bf92f3577b34da6a3ce929d0e0e4736" parent_id="00f067aa0ba902b7"}"#;
         assert!(text.contains(span) && text.contains("a handler panicked"), "{text}");
     }
 
     #[tokio::test]
     async fn a_panic_is_answered() {
-        let response = shield(Method::GET, "/".to_owned(), None, async { panic!("a bug") }).await;
+        let response =
+            shield(Method::GET, "/".to_owned(), HeaderValue::from_static("r-7"), None, async { panic!("a bug") }).await;
+        assert_eq!(response.headers()["request-id"], "r-7");
         assert_eq!(response.status().as_u16(), 500);
         assert_eq!(response.headers()["content-type"], "application/problem+json");
     }

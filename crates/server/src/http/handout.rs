@@ -3,34 +3,65 @@
 //! A reserve that waits ends with its connection: the HTTP library drops the handler once the client has closed it, and
 //! the engine hands nothing to a caller that is gone. A client that shuts down its sending half counts as gone.
 
+use super::access;
 use super::app::App;
 use super::body::One;
 use super::problem::Problem;
 use super::reply;
 use super::segment::{Queue, Segment};
+use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::Response;
+use duetime::wire::schema::QueueName;
 use duetime::wire::{self, Handout, Reserve, Take, Taken};
-use duetime_core::engine::{self, ReserveRequest};
+use duetime_core::engine::{self, From as Source, ReserveRequest};
 use duetime_core::{Error, JobId};
 
+/// Lease due jobs of a queue.
+///
+/// The most urgent due ones, or those that are named. Where nothing is due it waits for as long as it may. A worker
+/// then completes, fails, releases or extends each lease.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/reserve", operation_id = "reserve", tag = "work",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    request_body = Option<Reserve>,
+    responses(
+        (status = 200, description = "Leases; none where nothing came due.", body = Handout<'_>),
+    ),
+    extensions(("x-codes" = json!(["backlog"]))),
+)]
 pub(super) async fn reserve(
     State(app): State<App>,
     Segment(Queue(queue)): Segment<Queue>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
     let request = body.object::<Reserve>()?.into_request(Some(queue))?;
     drop(body);
-    hand_out(&app, request).await
+    hand_out(&app, &caller, request).await
 }
 
-pub(super) async fn reserve_anywhere(State(app): State<App>, body: One) -> Result<Response, Problem> {
+/// Lease due jobs of several queues, or named ones.
+///
+/// Of `queues` in strict order: of the second only when the first has none.
+#[utoipa::path(
+    post, path = "/v1/reserve", operation_id = "reserve_anywhere", tag = "work",
+    request_body = Reserve,
+    responses(
+        (status = 200, description = "Leases; none where nothing came due.", body = Handout<'_>),
+    ),
+    extensions(("x-codes" = json!(["backlog"]))),
+)]
+pub(super) async fn reserve_anywhere(State(app): State<App>, caller: Caller, body: One) -> Result<Response, Problem> {
     let request = body.object::<Reserve>()?.into_request(None)?;
     drop(body);
-    hand_out(&app, request).await
+    hand_out(&app, &caller, request).await
 }
 
-async fn hand_out(app: &App, request: ReserveRequest) -> Result<Response, Problem> {
+async fn hand_out(app: &App, caller: &Caller, request: ReserveRequest) -> Result<Response, Problem> {
+    check(app, caller, &request.from).await?;
     let mut handout = tokio::select! {
         biased;
         handout = app.engine.reserve(request) => handout?,
@@ -40,16 +71,43 @@ async fn hand_out(app: &App, request: ReserveRequest) -> Result<Response, Proble
     Ok(reply::ok(&Handout::new(&handout, refused)))
 }
 
+/// Take due jobs, at most once.
+///
+/// What is handed out has succeeded with that: nobody settles it, and what its taker loses is lost.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/take", operation_id = "take", tag = "work",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    request_body = Option<Take>,
+    responses(
+        (status = 200, description = "The jobs.", body = Taken<'_>),
+    ),
+    extensions(("x-codes" = json!(["backlog"]))),
+)]
 pub(super) async fn take(
     State(app): State<App>,
     Segment(Queue(queue)): Segment<Queue>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
     let request = body.object::<Take>()?.into_request(queue)?;
     drop(body);
+    check(&app, &caller, &request.from).await?;
     let mut handout = app.engine.take(request).await?;
     let refused = refusals(&mut handout);
     Ok(reply::ok(&Taken::new(&handout, refused, app.engine.now())))
+}
+
+/// Named jobs are handed out whatever the queue of the path.
+async fn check(app: &App, caller: &Caller, from: &Source) -> Result<(), Problem> {
+    match from {
+        Source::Queues(queues) => queues.iter().try_for_each(|queue| access::check(caller, Scope::Work, queue)),
+        Source::Jobs(jobs) => {
+            let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
+            access::check_jobs(app, caller, Scope::Work, &ids).await
+        }
+    }
 }
 
 fn refusals(handout: &mut engine::Handout) -> Vec<wire::Problem> {

@@ -1,26 +1,64 @@
 //! One job: read, change, remove, cancel, retry, run.
 
+use super::access;
 use super::app::App;
 use super::body::{Batch, One};
 use super::problem::Problem;
 use super::segment::Segment;
 use super::{etag, reply};
+use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use duetime::wire::{Cancelled, Nothing, Patch};
+use duetime::wire::schema::{ETag, IfMatch};
+use duetime::wire::{Cancelled, JobBody, Nothing, Patch};
 use duetime_core::{Error, JobId, engine};
 
-pub(super) async fn get(State(app): State<App>, Segment(id): Segment<JobId>) -> Result<Response, Problem> {
+/// Show a job.
+///
+/// With everything that is known of it, for as long as its record is kept.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}", operation_id = "get_job", tag = "jobs",
+    params(
+        ("id" = JobId, Path, description = "The job."),
+    ),
+    responses(
+        (status = 200, description = "The job.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
+    ),
+    extensions(("x-codes" = json!(["not_found"]))),
+)]
+pub(super) async fn get(
+    State(app): State<App>,
+    Segment(id): Segment<JobId>,
+    caller: Caller,
+) -> Result<Response, Problem> {
+    access::check_jobs(&app, &caller, Scope::Read, &[id]).await?;
     Ok(reply::job(&app, &app.engine.job(id).await?))
 }
 
+/// Change a waiting job.
+///
+/// What is left out stays.
+#[utoipa::path(
+    patch, path = "/v1/jobs/{id}", operation_id = "change_job", tag = "jobs",
+    params(
+        ("id" = JobId, Path, description = "The job."),
+        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
+    ),
+    request_body = Option<Patch<'_>>,
+    responses(
+        (status = 200, description = "The job as it is now.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
+    ),
+    extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
+)]
 pub(super) async fn patch(
     State(app): State<App>,
     Segment(id): Segment<JobId>,
+    caller: Caller,
     headers: HeaderMap,
     body: Batch,
 ) -> Result<Response, Problem> {
+    access::check_jobs(&app, &caller, Scope::Change, &[id]).await?;
     let target = etag::target(id, &headers)?;
     let patch = engine::Patch::try_from(body.object::<Patch<'_>>()?)?;
     drop(body);
@@ -28,47 +66,112 @@ pub(super) async fn patch(
     Ok(reply::job(&app, &job))
 }
 
+/// Remove a job and its record.
+///
+/// It must not run.
+#[utoipa::path(
+    delete, path = "/v1/jobs/{id}", operation_id = "delete_job", tag = "jobs",
+    params(
+        ("id" = JobId, Path, description = "The job."),
+        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
+    ),
+    responses(
+        (status = 204, description = "It is gone."),
+    ),
+    extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running"]))),
+)]
 pub(super) async fn delete(
     State(app): State<App>,
     Segment(id): Segment<JobId>,
+    caller: Caller,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
+    access::check_jobs(&app, &caller, Scope::Change, &[id]).await?;
     let target = etag::target(id, &headers)?;
     reply::only(app.engine.delete(vec![target]).await).map_err(conditional)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
+/// Cancel a job.
+///
+/// One that runs is asked to stop, which its worker hears when it extends the lease.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/cancel", operation_id = "cancel_job", tag = "jobs",
+    params(
+        ("id" = JobId, Path, description = "The job."),
+        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
+    ),
+    request_body = Option<Nothing>,
+    responses(
+        (status = 200, description = "What came of it.", body = Cancelled),
+    ),
+    extensions(("x-codes" = json!(["not_found", "version_mismatch"]))),
+)]
 pub(super) async fn cancel(
     State(app): State<App>,
     Segment(id): Segment<JobId>,
+    caller: Caller,
     headers: HeaderMap,
     body: One,
 ) -> Result<Response, Problem> {
     body.object::<Nothing>()?;
+    access::check_jobs(&app, &caller, Scope::Change, &[id]).await?;
     let target = etag::target(id, &headers)?;
     let outcome = reply::only(app.engine.cancel(vec![target]).await).map_err(conditional)?;
     Ok(reply::ok(&Cancelled { outcome }))
 }
 
+/// Try a job again that has ended.
+///
+/// With attempt 0, now.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/retry", operation_id = "retry_job", tag = "jobs",
+    params(
+        ("id" = JobId, Path, description = "The job."),
+        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
+    ),
+    request_body = Option<Nothing>,
+    responses(
+        (status = 200, description = "The job as it is now.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
+    ),
+    extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_live", "key_conflict"]))),
+)]
 pub(super) async fn retry(
     State(app): State<App>,
     Segment(id): Segment<JobId>,
+    caller: Caller,
     headers: HeaderMap,
     body: One,
 ) -> Result<Response, Problem> {
     body.object::<Nothing>()?;
+    access::check_jobs(&app, &caller, Scope::Change, &[id]).await?;
     let target = etag::target(id, &headers)?;
     let job = reply::only(app.engine.retry(vec![target]).await).map_err(conditional)?;
     Ok(reply::job(&app, &job))
 }
 
+/// Make a waiting job due now.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/run", operation_id = "run_job", tag = "jobs",
+    params(
+        ("id" = JobId, Path, description = "The job."),
+        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
+    ),
+    request_body = Option<Nothing>,
+    responses(
+        (status = 200, description = "The job as it is now.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
+    ),
+    extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
+)]
 pub(super) async fn run(
     State(app): State<App>,
     Segment(id): Segment<JobId>,
+    caller: Caller,
     headers: HeaderMap,
     body: One,
 ) -> Result<Response, Problem> {
     body.object::<Nothing>()?;
+    access::check_jobs(&app, &caller, Scope::Change, &[id]).await?;
     let target = etag::target(id, &headers)?;
     let job = app.engine.run(target).await.map_err(conditional)?;
     Ok(reply::job(&app, &job))

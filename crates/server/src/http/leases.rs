@@ -1,85 +1,195 @@
 //! Leases: complete, fail, release, extend, progress; and many settles, or extensions, at once.
 
+use super::access;
 use super::app::App;
 use super::batch;
 use super::body::{Batch, One};
 use super::problem::Problem;
 use super::reply;
 use super::segment::Segment;
+use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::Response;
+use duetime::wire::schema::{ExtendAnswers, Extensions, SettleAnswers, Settles};
 use duetime::wire::{self, Answer, Complete, Extend, ExtendOne, Extended, Fail, Progress, Release, Settle, Settled};
 use duetime_core::Receipt;
 use duetime_core::engine::{Answers, Outcome};
 
+/// Complete a job.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/complete", operation_id = "complete", tag = "work",
+    params(
+        ("receipt" = Receipt, Path, description = "The lease."),
+    ),
+    request_body = Option<Complete<'_>>,
+    responses(
+        (status = 200, description = "What became of the job.", body = Settled),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
 pub(super) async fn complete(
     State(app): State<App>,
     Segment(receipt): Segment<Receipt>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
     let outcome = Outcome::try_from(body.object::<Complete<'_>>()?)?;
-    settle_one(&app, receipt, outcome).await
+    settle_one(&app, &caller, receipt, outcome).await
 }
 
+/// Fail an attempt.
+///
+/// The job is tried again by its retry rule, unless this is final or its attempts are used up.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/fail", operation_id = "fail", tag = "work",
+    params(
+        ("receipt" = Receipt, Path, description = "The lease."),
+    ),
+    request_body = Option<Fail>,
+    responses(
+        (status = 200, description = "What became of the job.", body = Settled),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
 pub(super) async fn fail(
     State(app): State<App>,
     Segment(receipt): Segment<Receipt>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
     let outcome = Outcome::from(body.object::<Fail>()?);
-    settle_one(&app, receipt, outcome).await
+    settle_one(&app, &caller, receipt, outcome).await
 }
 
+/// Give a job back.
+///
+/// The attempt does not count.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/release", operation_id = "release", tag = "work",
+    params(
+        ("receipt" = Receipt, Path, description = "The lease."),
+    ),
+    request_body = Option<Release>,
+    responses(
+        (status = 200, description = "What became of the job.", body = Settled),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
 pub(super) async fn release(
     State(app): State<App>,
     Segment(receipt): Segment<Receipt>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
     let outcome = Outcome::from(body.object::<Release>()?);
-    settle_one(&app, receipt, outcome).await
+    settle_one(&app, &caller, receipt, outcome).await
 }
 
-async fn settle_one(app: &App, receipt: Receipt, outcome: Outcome) -> Result<Response, Problem> {
+async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, outcome: Outcome) -> Result<Response, Problem> {
+    check(app, caller, receipt).await?;
     let settlement = reply::only(app.engine.settle(vec![(receipt, outcome)]).await)?;
     Ok(reply::ok(&Settled::from(settlement)))
 }
 
+/// Extend a lease.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/extend", operation_id = "extend", tag = "work",
+    params(
+        ("receipt" = Receipt, Path, description = "The lease."),
+    ),
+    request_body = Option<Extend>,
+    responses(
+        (status = 200, description = "It goes on.", body = Extended),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
 pub(super) async fn extend(
     State(app): State<App>,
     Segment(receipt): Segment<Receipt>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
     let lease_ms = body.object::<Extend>()?.lease.map(|span| span.0);
+    check(&app, &caller, receipt).await?;
     let extension = reply::only(app.engine.extend(vec![(receipt, lease_ms)]).await)?;
     Ok(reply::ok(&Extended::from(extension)))
 }
 
-pub(super) async fn extend_many(State(app): State<App>, body: Batch) -> Result<Response, Problem> {
-    let batch = batch::read(body.text(), |one: ExtendOne| <(Receipt, Option<u64>)>::try_from(one))?;
+/// Extend many leases.
+///
+/// One answer for each, in order.
+#[utoipa::path(
+    post, path = "/v1/extend", operation_id = "extend_many", tag = "work",
+    request_body = Extensions,
+    responses(
+        (status = 200, description = "An answer for each.", body = ExtendAnswers),
+    ),
+)]
+pub(super) async fn extend_many(State(app): State<App>, caller: Caller, body: Batch) -> Result<Response, Problem> {
+    let mut batch = batch::read(body.text(), |one: ExtendOne| <(Receipt, Option<u64>)>::try_from(one))?;
     drop(body);
+    check_each(&app, &caller, &mut batch).await?;
     let (leases, merge) = batch.split();
     let receipts: Vec<_> = leases.iter().map(|(receipt, _)| *receipt).collect();
     let answers = app.engine.extend(leases).await;
     Ok(reply::ok(&merge.answers(each(receipts, answers, Extended::from))))
 }
 
+/// Say how far a job has come.
+///
+/// The lease is extended by that.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/progress", operation_id = "progress", tag = "work",
+    params(
+        ("receipt" = Receipt, Path, description = "The lease."),
+    ),
+    request_body = Progress,
+    responses(
+        (status = 200, description = "It goes on.", body = Extended),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
 pub(super) async fn progress(
     State(app): State<App>,
     Segment(receipt): Segment<Receipt>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
     let Progress { percent, note } = body.object::<Progress>()?;
+    check(&app, &caller, receipt).await?;
     let extension = app.engine.progress(receipt, percent, note.map(|note| note.0)).await?;
     Ok(reply::ok(&Extended::from(extension)))
 }
 
-pub(super) async fn settle(State(app): State<App>, body: Batch) -> Result<Response, Problem> {
-    let batch = batch::read(body.text(), |one: Settle<'_>| <(Receipt, Outcome)>::try_from(one))?;
+/// End many leases.
+///
+/// Each with `complete`, `fail` or `release`; one answer for each, in order.
+#[utoipa::path(
+    post, path = "/v1/settle", operation_id = "settle", tag = "work",
+    request_body = Settles,
+    responses(
+        (status = 200, description = "An answer for each.", body = SettleAnswers),
+    ),
+)]
+pub(super) async fn settle(State(app): State<App>, caller: Caller, body: Batch) -> Result<Response, Problem> {
+    let mut batch = batch::read(body.text(), |one: Settle<'_>| <(Receipt, Outcome)>::try_from(one))?;
     drop(body);
+    check_each(&app, &caller, &mut batch).await?;
     let (outcomes, merge) = batch.split();
     let receipts: Vec<_> = outcomes.iter().map(|(receipt, _)| *receipt).collect();
     let answers = app.engine.settle(outcomes).await;
     Ok(reply::ok(&merge.answers(each(receipts, answers, Settled::from))))
+}
+
+async fn check(app: &App, caller: &Caller, receipt: Receipt) -> Result<(), Problem> {
+    access::check_jobs(app, caller, Scope::Work, &[receipt.id]).await
+}
+
+/// Refuses the leases of queues that the caller has no right to.
+async fn check_each<T>(app: &App, caller: &Caller, batch: &mut batch::Batch<(Receipt, T)>) -> Result<(), Problem> {
+    let ids: Vec<_> = batch.asked.iter().map(|(receipt, _)| receipt.id).collect();
+    batch.refuse(access::check_each(app, caller, Scope::Work, &ids).await?);
+    Ok(())
 }
 
 /// What is said of each lease: a problem names it.

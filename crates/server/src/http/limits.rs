@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-/// Most connections at once; further ones wait to be accepted.
-pub(crate) const CONNECTIONS_MAX: usize = 10_000;
+/// File descriptors that are kept for other things than connections: stores, deliveries, files.
+pub(crate) const DESCRIPTORS_KEPT: usize = 512;
+/// Time to agree on how a connection is encrypted.
+pub(crate) const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// Time to read a head; also how long a connection may idle between requests.
 pub(crate) const HEAD_TIME_MAX: Duration = Duration::from_secs(60);
 /// Time to read a body.

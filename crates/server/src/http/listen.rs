@@ -1,64 +1,63 @@
-//! Connections: accepted within a limit, served, and let go in order.
+//! Connections: accepted within limits, encrypted where that is asked, served, and let go in order.
 
 use super::app::App;
+use super::audit::{self, Call};
 use super::limits::{
-    ACCEPT_PAUSE, BUFFER_BYTES_MAX, CONNECTIONS_MAX, HEAD_TIME_MAX, HEADERS_PARSED_MAX, STOP_TIME_MAX,
+    ACCEPT_PAUSE, BUFFER_BYTES_MAX, HANDSHAKE_TIME_MAX, HEAD_TIME_MAX, HEADERS_PARSED_MAX, STOP_TIME_MAX,
 };
+use super::peers::{self, Peers, Seat};
+use super::request_id::{self, REQUEST_ID};
 use super::{guard, routes, trace};
 use axum::response::{IntoResponse, Response};
+use duetime::wire::Instant;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 type Routes = TowerToHyperService<axum::Router>;
 
 /// Serves until `stop`, then lets go of those who wait and finishes what is under way, within a limit of time.
 pub(crate) async fn serve(listener: TcpListener, app: App, stop: CancellationToken) {
-    let routes = TowerToHyperService::new(routes::routes(app.clone()));
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let speaker = Speaker { routes: TowerToHyperService::new(routes::routes(app.clone())), http: http(), app };
+    let app = &speaker.app;
+    let connections_max = peers::connections(app.edge.connections_max);
+    let slots = Arc::new(Semaphore::new(connections_max));
+    let peers = Peers::new((connections_max / 2).max(1));
     let connections = GracefulShutdown::new();
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME_MAX)
-        .max_buf_size(BUFFER_BYTES_MAX)
-        .max_headers(HEADERS_PARSED_MAX);
-    loop {
-        let accepted = tokio::select! {
-            accepted = accept(&listener, &slots) => accepted,
-            () = stop.cancelled() => break,
-        };
-        let (stream, slot) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+    let accepting = async {
+        loop {
+            let (stream, peer, slot) = match accept(&listener, &slots).await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let Some(seat) = peers.seat(peer.ip()) else {
+                tracing::debug!(%peer, "closed: too many connections from this address");
                 continue;
-            }
-        };
-        let (app, routes) = (app.clone(), routes.clone());
-        let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let (app, routes) = (app.clone(), routes.clone());
-            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-            let trace = trace::of(request.headers());
-            let handled = guard::shield(method, path, trace, async move { handle(&app, &routes, request).await });
-            handled.map(Ok::<_, Infallible>)
-        });
-        let connection = connections.watch(http.serve_connection(TokioIo::new(stream), service));
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early");
-            }
-            drop(slot);
-        });
+            };
+            let speaker = speaker.clone();
+            tokio::spawn(speaker.converse(stream, peer, (slot, seat), connections.watcher()));
+        }
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = app.edge.watch() => {}
+        () = stop.cancelled() => {}
     }
     drop(listener);
     app.stopping.cancel();
@@ -70,19 +69,110 @@ pub(crate) async fn serve(listener: TcpListener, app: App, stop: CancellationTok
 async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
-) -> std::io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> std::io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let slot = slots.clone().acquire_owned().await.map_err(std::io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
+    let (stream, peer) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    Ok((stream, slot))
+    Ok((stream, peer, slot))
 }
 
-async fn handle(app: &App, routes: &Routes, request: hyper::Request<Incoming>) -> Response {
-    if let Err(problem) = guard::check(app, &request) {
-        return problem.into_response();
+fn http() -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .max_headers(HEADERS_PARSED_MAX);
+    http
+}
+
+/// Speaks with whoever has connected; a cheap handle.
+#[derive(Clone)]
+struct Speaker {
+    app: App,
+    routes: Routes,
+    http: http1::Builder,
+}
+
+impl Speaker {
+    /// Serves one connection to its end.
+    async fn converse(
+        self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        _room: (OwnedSemaphorePermit, Seat),
+        watcher: Watcher,
+    ) {
+        match self.app.edge.tls.as_ref().map(|tls| tls.acceptor()) {
+            None => self.serve(stream, peer, watcher).await,
+            Some(acceptor) => {
+                if let Some(stream) = self.encrypt(acceptor, stream, peer).await {
+                    self.serve(stream, peer, watcher).await;
+                }
+            }
+        }
     }
-    match routes.call(request).await {
+
+    async fn encrypt(
+        &self,
+        acceptor: TlsAcceptor,
+        stream: TcpStream,
+        peer: SocketAddr,
+    ) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
+        let agreed = tokio::select! {
+            agreed = tokio::time::timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)) => agreed,
+            () = self.app.stopping.cancelled() => return None,
+        };
+        match agreed {
+            Ok(Ok(stream)) => return Some(stream),
+            Ok(Err(error)) => tracing::debug!(%peer, %error, "a connection could not be encrypted"),
+            Err(_) => tracing::debug!(%peer, "a connection was not encrypted in time"),
+        }
+        None
+    }
+
+    async fn serve<S>(&self, stream: S, peer: SocketAddr, watcher: Watcher)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (app, routes) = (self.app.clone(), self.routes.clone());
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            let (app, routes) = (app.clone(), routes.clone());
+            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            let trace = trace::of(request.headers());
+            let id = request_id::of(request.headers());
+            request.headers_mut().insert(REQUEST_ID, id.clone());
+            let handle = async move { handle(&app, &routes, peer, request).await };
+            let handled = guard::shield(method, path, id, trace, handle);
+            handled.map(Ok::<_, Infallible>)
+        });
+        let connection = self.http.serve_connection(TokioIo::new(stream), service);
+        if let Err(error) = watcher.watch(connection).await {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    }
+}
+
+async fn handle(app: &App, routes: &Routes, peer: SocketAddr, mut request: hyper::Request<Incoming>) -> Response {
+    let caller = match guard::check(app, &request) {
+        Ok(caller) => caller,
+        Err(problem) => return problem.into_response(),
+    };
+    request.extensions_mut().insert(caller.clone());
+    let (method, uri, id) = (request.method().clone(), request.uri().clone(), request.headers()[REQUEST_ID].clone());
+    let response = match routes.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},
+    };
+    if audit::is_marked(&response) {
+        app.edge.audit.note(&Call {
+            at: Instant(app.engine.now()),
+            who: caller.name(),
+            peer,
+            method: method.as_str(),
+            path: uri.path(),
+            status: response.status().as_u16(),
+            request_id: id.to_str().unwrap_or_default(),
+        });
     }
+    response
 }

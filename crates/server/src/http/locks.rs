@@ -2,35 +2,91 @@
 //!
 //! A request that waits ends with its connection, as a reserve does: then its place in line is given up.
 
+use super::access;
 use super::app::App;
 use super::body::One;
 use super::problem::Problem;
 use super::reply;
 use super::segment::{Lock, Segment};
+use crate::access::{Caller, Scope};
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use duetime::wire::schema::{Cursor, LockName, Owner};
 use duetime::wire::{self, LockAsked, LockBody, LockGranted, LockPage, LockQuery, LocksReleased};
 use duetime_core::Error;
 use duetime_core::limits::PAGE_LOCKS_DEFAULT;
 
-pub(super) async fn list(State(app): State<App>, RawQuery(text): RawQuery) -> Result<Response, Problem> {
+/// List the locks that are held.
+///
+/// By name.
+#[utoipa::path(
+    get, path = "/v1/locks", operation_id = "list_locks", tag = "locks",
+    params(
+        ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
+        ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
+    ),
+    responses(
+        (status = 200, description = "A page.", body = LockPage),
+    ),
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    RawQuery(text): RawQuery,
+) -> Result<Response, Problem> {
     let query = LockQuery::read(&text.unwrap_or_default(), &["cursor", "limit"])?;
     let limit = query.limit.unwrap_or(PAGE_LOCKS_DEFAULT);
-    let locks = app.engine.list_locks(query.cursor.as_deref(), limit).await?;
+    let mut locks = app.engine.list_locks(query.cursor.as_deref(), limit).await?;
+    // A page may be short, and say where to go on.
+    locks.locks.retain(|holding| caller.may(Scope::Lock, &holding.name));
     Ok(reply::ok(&LockPage::from(locks)))
 }
 
-pub(super) async fn get(State(app): State<App>, Segment(Lock(name)): Segment<Lock>) -> Result<Response, Problem> {
+/// Show a lock.
+///
+/// Held or not: a lock need not be made.
+#[utoipa::path(
+    get, path = "/v1/locks/{name}", operation_id = "get_lock", tag = "locks",
+    params(
+        ("name" = LockName, Path, description = "The lock."),
+    ),
+    responses(
+        (status = 200, description = "Who holds it.", body = LockBody),
+    ),
+)]
+pub(super) async fn get(
+    State(app): State<App>,
+    Segment(Lock(name)): Segment<Lock>,
+    caller: Caller,
+) -> Result<Response, Problem> {
+    access::check(&caller, Scope::Lock, &name)?;
     let holding = app.engine.inspect(&name).await?;
     Ok(reply::ok(&holding.as_ref().map_or_else(|| LockBody::free(name), LockBody::from)))
 }
 
+/// Acquire a lock, or renew it.
+///
+/// First come, first served. Without `fence` it is acquired, after a wait where it is held; with the fence of a grant
+/// it is renewed.
+#[utoipa::path(
+    put, path = "/v1/locks/{name}", operation_id = "acquire_lock", tag = "locks",
+    params(
+        ("name" = LockName, Path, description = "The lock."),
+    ),
+    request_body = wire::Lock,
+    responses(
+        (status = 200, description = "It is held now.", body = LockGranted),
+    ),
+    extensions(("x-codes" = json!(["lock_held", "lock_lost"]))),
+)]
 pub(super) async fn put(
     State(app): State<App>,
     Segment(Lock(name)): Segment<Lock>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
+    access::check(&caller, Scope::Lock, &name)?;
     let asked = body.object::<wire::Lock>()?.into_asked(name.clone())?;
     drop(body);
     let grant = match asked {
@@ -44,17 +100,48 @@ pub(super) async fn put(
     Ok(reply::ok(&LockGranted::from(grant)))
 }
 
+/// Release a lock.
+#[utoipa::path(
+    delete, path = "/v1/locks/{name}", operation_id = "release_lock", tag = "locks",
+    params(
+        ("name" = LockName, Path, description = "The lock."),
+        ("owner" = Owner, Query, description = "Who holds it."),
+        ("fence" = u64, Query, description = "Under which fence."),
+    ),
+    responses(
+        (status = 204, description = "It is free, or another has it."),
+    ),
+    extensions(("x-codes" = json!(["lock_lost"]))),
+)]
 pub(super) async fn delete(
     State(app): State<App>,
     Segment(Lock(name)): Segment<Lock>,
+    caller: Caller,
     RawQuery(text): RawQuery,
 ) -> Result<Response, Problem> {
+    access::check(&caller, Scope::Lock, &name)?;
     let query = LockQuery::read(&text.unwrap_or_default(), &["owner", "fence"])?;
     app.engine.release_lock(&name, query.owner()?, query.fence()?).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-pub(super) async fn delete_all(State(app): State<App>, RawQuery(text): RawQuery) -> Result<Response, Problem> {
+/// Release all locks of an owner.
+#[utoipa::path(
+    delete, path = "/v1/locks", operation_id = "release_locks", tag = "locks",
+    params(
+        ("owner" = Owner, Query, description = "Who holds them."),
+    ),
+    responses(
+        (status = 200, description = "How many there were.", body = LocksReleased),
+    ),
+)]
+pub(super) async fn delete_all(
+    State(app): State<App>,
+    caller: Caller,
+    RawQuery(text): RawQuery,
+) -> Result<Response, Problem> {
+    // The owner's locks may have any names.
+    access::check_all(&caller, Scope::Lock)?;
     let query = LockQuery::read(&text.unwrap_or_default(), &["owner"])?;
     let released = app.engine.release_all(query.owner()?).await?;
     Ok(reply::ok(&LocksReleased::from(released)))

@@ -3,8 +3,10 @@
 //! Counters are those of this process since its start, but those of `duetime_queue_…`, which the store keeps. These and gauges are read from the stores at each scrape, so of servers that
 //! share a store all show the same.
 
+use super::access;
 use super::app::App;
 use super::problem::Problem;
+use crate::access::{Caller, Scope};
 use crate::deliver::Observed;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -27,7 +29,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-pub(super) async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
+/// Counters, histograms and gauges for Prometheus.
+///
+/// In the text form of OpenMetrics. Counters are those of this process since its start.
+#[utoipa::path(
+    get, path = "/metrics", operation_id = "metrics", tag = "server",
+    responses(
+        (status = 200, description = "The metrics.", body = String, content_type = "application/openmetrics-text"),
+    ),
+)]
+pub(super) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
+    // They tell of all queues.
+    access::check_all(&caller, Scope::Read)?;
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Figures::read(&app.engine, app.deliveries.clone()).await?));
     let mut text = String::new();

@@ -3,10 +3,14 @@
 //! Whatever is refused, by whichever layer, is answered with a problem document that has a stable code. Only what is
 //! no HTTP at all, or a head many times beyond its limit, gets the bare status of the HTTP library.
 
+mod access;
 mod app;
+mod args;
+mod audit;
 mod batch;
 mod body;
 mod bulk;
+mod edge;
 mod etag;
 mod events;
 mod find;
@@ -19,14 +23,20 @@ mod limits;
 mod listen;
 mod locks;
 mod metrics;
+mod openapi;
+mod peers;
 mod problem;
 mod push;
 mod queues;
 mod reply;
+mod request_id;
 mod routes;
 mod schedules;
 mod segment;
+mod tls;
 mod trace;
 
 pub(crate) use app::App;
+pub(crate) use args::Args;
+pub(crate) use edge::{Edge, Error};
 pub(crate) use listen::serve;

@@ -1,38 +1,58 @@
-//! Errors and their HTTP statuses: the one place that maps them.
+//! Errors and their HTTP statuses: the one place that maps them. The OpenAPI document is made from the same table.
 
 use super::reply;
 use axum::http::StatusCode;
+use axum::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
-use duetime::wire;
+use duetime::wire::{self, Span};
 use duetime_core::Error;
 
 /// Why a request is refused, ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Problem(Box<wire::Problem>);
 
-/// Status and title of an engine's error.
-fn rendering(error: &Error) -> (StatusCode, &'static str) {
-    match error {
-        Error::Invalid { .. } => (StatusCode::BAD_REQUEST, "The request is not valid"),
-        Error::NotFound(_) => (StatusCode::NOT_FOUND, "There is no such job"),
-        Error::KeyConflict { .. } => (StatusCode::CONFLICT, "The key is held"),
-        Error::VersionMismatch { .. } => (StatusCode::CONFLICT, "The job has changed"),
-        Error::LeaseLost(_) => (StatusCode::CONFLICT, "The lease has ended"),
-        Error::Running(_) => (StatusCode::CONFLICT, "The job is running"),
-        Error::Finished { .. } => (StatusCode::CONFLICT, "The job has ended"),
-        Error::NotDue(_) => (StatusCode::CONFLICT, "The job is not due"),
-        Error::HeldBack(_) => (StatusCode::CONFLICT, "The job is held back"),
-        Error::Live(_) => (StatusCode::CONFLICT, "The job has not ended"),
-        Error::LockHeld { .. } => (StatusCode::LOCKED, "The lock is held"),
-        Error::LockLost { .. } => (StatusCode::CONFLICT, "The lock is lost"),
-        Error::NoSchedule(_) => (StatusCode::NOT_FOUND, "There is no such schedule"),
-        Error::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "The store is full"),
-        Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "The store is not available"),
-        Error::Damaged(_) => (StatusCode::INTERNAL_SERVER_ERROR, "The store is damaged"),
-        Error::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "The server is stopping"),
-        Error::Backlog(_) => (StatusCode::SERVICE_UNAVAILABLE, "Outcomes cannot be recorded"),
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
-    }
+/// What each code means: its status, and its title. Documented in this order.
+pub(super) const CODES: [(&str, StatusCode, &str); 34] = [
+    ("invalid", StatusCode::BAD_REQUEST, "The request is not valid"),
+    ("malformed_json", StatusCode::BAD_REQUEST, "The body is not JSON"),
+    ("body_unreadable", StatusCode::BAD_REQUEST, "The body cannot be read"),
+    ("unauthorized", StatusCode::UNAUTHORIZED, "A valid token is needed"),
+    ("forbidden", StatusCode::FORBIDDEN, "The token has no right to this"),
+    ("foreign_origin", StatusCode::FORBIDDEN, "Pages of other origins are refused"),
+    ("no_route", StatusCode::NOT_FOUND, "There is nothing here"),
+    ("not_found", StatusCode::NOT_FOUND, "There is no such job"),
+    ("schedule_not_found", StatusCode::NOT_FOUND, "There is no such schedule"),
+    ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED, "Another method is expected"),
+    ("timeout", StatusCode::REQUEST_TIMEOUT, "The body did not come in time"),
+    ("key_conflict", StatusCode::CONFLICT, "The key is held"),
+    ("version_mismatch", StatusCode::CONFLICT, "The job has changed"),
+    ("lease_lost", StatusCode::CONFLICT, "The lease has ended"),
+    ("job_running", StatusCode::CONFLICT, "The job is running"),
+    ("already_finished", StatusCode::CONFLICT, "The job has ended"),
+    ("not_due", StatusCode::CONFLICT, "The job is not due"),
+    ("held_back", StatusCode::CONFLICT, "The job is held back"),
+    ("job_live", StatusCode::CONFLICT, "The job has not ended"),
+    ("lock_lost", StatusCode::CONFLICT, "The lock is lost"),
+    ("body_too_large", StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"),
+    ("media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE, "Another media type is expected"),
+    ("foreign_host", StatusCode::MISDIRECTED_REQUEST, "This is another host"),
+    ("lock_held", StatusCode::LOCKED, "The lock is held"),
+    ("too_many_requests", StatusCode::TOO_MANY_REQUESTS, "Too many requests"),
+    ("head_too_large", StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The head is too large"),
+    ("internal", StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
+    ("store_damaged", StatusCode::INTERNAL_SERVER_ERROR, "The store is damaged"),
+    ("store_unusable", StatusCode::INTERNAL_SERVER_ERROR, "The store cannot be used"),
+    ("store_unavailable", StatusCode::SERVICE_UNAVAILABLE, "The store is not available"),
+    ("too_many_streams", StatusCode::SERVICE_UNAVAILABLE, "There are too many streams of events"),
+    ("stopping", StatusCode::SERVICE_UNAVAILABLE, "The server is stopping"),
+    ("backlog", StatusCode::SERVICE_UNAVAILABLE, "Outcomes cannot be recorded"),
+    ("store_full", StatusCode::INSUFFICIENT_STORAGE, "The store is full"),
+];
+
+/// Status and title of a code; of one that no answer should have, those of `internal`.
+fn rendering(code: &str) -> (StatusCode, &'static str) {
+    let known = CODES.iter().find(|(known, ..)| *known == code);
+    known.map_or((StatusCode::INTERNAL_SERVER_ERROR, "Internal error"), |&(_, status, title)| (status, title))
 }
 
 /// What the edge itself refuses.
@@ -59,6 +79,12 @@ pub(super) enum Refusal {
     Origin,
     /// The request is for another host.
     Host,
+    /// No token that counts is shown.
+    Unauthorized,
+    /// The token has no right to this.
+    Forbidden,
+    /// Too much is asked with this token.
+    TooMany,
     /// As many streams of events are open as may be.
     TooManyStreams,
     /// A fault of the server.
@@ -66,38 +92,38 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    fn rendering(&self) -> (&'static str, StatusCode, &'static str) {
+    fn code(&self) -> &'static str {
         match self {
-            Self::NoRoute => ("no_route", StatusCode::NOT_FOUND, "There is nothing here"),
-            Self::Method => ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED, "Another method is expected"),
-            Self::MalformedJson => ("malformed_json", StatusCode::BAD_REQUEST, "The body is not JSON"),
-            Self::Invalid => ("invalid", StatusCode::BAD_REQUEST, "The request is not valid"),
-            Self::MediaType => ("media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE, "Another media type is expected"),
-            Self::BodyTooLarge => ("body_too_large", StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"),
-            Self::HeadTooLarge => {
-                ("head_too_large", StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The head is too large")
-            }
-            Self::Timeout => ("timeout", StatusCode::REQUEST_TIMEOUT, "The body did not come in time"),
-            Self::Body => ("body_unreadable", StatusCode::BAD_REQUEST, "The body cannot be read"),
-            Self::Origin => ("foreign_origin", StatusCode::FORBIDDEN, "Pages of other origins are refused"),
-            Self::Host => ("foreign_host", StatusCode::MISDIRECTED_REQUEST, "This is another host"),
-            Self::TooManyStreams => {
-                ("too_many_streams", StatusCode::SERVICE_UNAVAILABLE, "There are too many streams of events")
-            }
-            Self::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
+            Self::NoRoute => "no_route",
+            Self::Method => "method_not_allowed",
+            Self::MalformedJson => "malformed_json",
+            Self::Invalid => "invalid",
+            Self::MediaType => "media_type",
+            Self::BodyTooLarge => "body_too_large",
+            Self::HeadTooLarge => "head_too_large",
+            Self::Timeout => "timeout",
+            Self::Body => "body_unreadable",
+            Self::Origin => "foreign_origin",
+            Self::Host => "foreign_host",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::TooMany => "too_many_requests",
+            Self::TooManyStreams => "too_many_streams",
+            Self::Internal => "internal",
         }
     }
 
     /// The problem, in these words.
     pub(super) fn because(&self, detail: impl Into<String>) -> Problem {
-        let (code, status, title) = self.rendering();
+        let code = self.code();
+        let (status, title) = rendering(code);
         Problem(Box::new(wire::Problem::new(code, status.as_u16(), title, detail)))
     }
 }
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let (status, title) = rendering(&error);
+        let (status, title) = rendering(error.code());
         Self(Box::new(wire::Problem::of(&error, status.as_u16(), title)))
     }
 }
@@ -116,6 +142,15 @@ impl From<Problem> for wire::Problem {
 }
 
 impl Problem {
+    /// Too much is asked with a token; in so many milliseconds there is room.
+    pub(super) fn too_many(wait_ms: u64) -> Self {
+        let wait = Span(wait_ms);
+        let mut problem =
+            Refusal::TooMany.because(format!("expected fewer requests with this token: try again in {wait}"));
+        problem.0.retry_after = Some(wait);
+        problem
+    }
+
     /// The same, where the request named the version in `If-Match`.
     pub(super) fn of_precondition(mut self) -> Self {
         if self.0.code == "version_mismatch" {
@@ -131,6 +166,14 @@ impl IntoResponse for Problem {
         if status.is_server_error() {
             tracing::warn!(code = self.0.code, status = self.0.status, "{}", self.0.detail);
         }
-        reply::with_type(status, "application/problem+json", &self.0)
+        let mut response = reply::with_type(status, "application/problem+json", &self.0);
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"duetime\""));
+        }
+        if let Some(Span(wait_ms)) = self.0.retry_after {
+            // In whole seconds, as HTTP has it.
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms.div_ceil(1_000)));
+        }
+        response
     }
 }

@@ -1,5 +1,6 @@
 //! `POST /v1/queues/{queue}/jobs`: push one job, or an array. Jobs that name no trace belong to that of the request.
 
+use super::access;
 use super::app::App;
 use super::batch;
 use super::body::Batch;
@@ -7,24 +8,46 @@ use super::problem::Problem;
 use super::reply;
 use super::segment::{Queue, Segment};
 use super::trace;
+use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use duetime::wire::{Answer, Push, Pushed};
+use duetime::wire::schema::{PushAnswers, Pushes, QueueName};
+use duetime::wire::{self, Answer, Push, Pushed};
 use duetime_core::engine::{self, PushOutcome};
 use duetime_core::{Error, NewJob};
 
+/// Push jobs.
+///
+/// One job, or an array of at most 10,000 that are answered one by one, in order. It is acknowledged once it is
+/// recorded. Jobs that name no trace belong to that of the request.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/jobs", operation_id = "push", tag = "jobs",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    request_body = Pushes,
+    responses(
+        (status = 201, description = "The job was made.", body = wire::Pushed, headers(("location" = String, description = "The path of the job."))),
+        (status = 200, description = "The key was held, and the job that holds it is kept or replaced; or answers to an array.", body = PushAnswers, headers(("location" = String, description = "The path of the job, where one was pushed."))),
+    ),
+    extensions(("x-codes" = json!(["key_conflict", "job_running"]))),
+)]
 pub(super) async fn push(
     State(app): State<App>,
     Segment(Queue(queue)): Segment<Queue>,
+    caller: Caller,
     headers: HeaderMap,
     body: Batch,
 ) -> Result<Response, Problem> {
     let trace = trace::of(&headers);
-    let into_job = |job: Push<'_>| -> Result<NewJob, Error> {
+    // Before anything is said of the jobs.
+    access::check(&caller, Scope::Push, &queue)?;
+    let into_job = |job: Push<'_>| -> Result<NewJob, Problem> {
         let mut job = job.into_job(queue.clone())?;
         job.trace = job.trace.or_else(|| trace.clone());
+        access::check_ends_of(&caller, Scope::Push, &job)?;
         Ok(job)
     };
     if body.text().trim_ascii_start().starts_with('[') {

@@ -1,64 +1,152 @@
 //! Queues: statistics and settings.
 
+use super::access;
 use super::app::App;
 use super::body::One;
 use super::problem::Problem;
 use super::reply;
 use super::segment::{self, Segment};
+use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::Response;
-use duetime::wire::{Configured, Nothing, PauseBody, Purged, Queue, Queues, SettingsBody};
+use duetime::wire::schema::QueueName;
+use duetime::wire::{self, Configured, Nothing, PauseBody, Purged, Queue, Queues, SettingsBody};
 
-pub(super) async fn list(State(app): State<App>) -> Result<Response, Problem> {
-    let queues = app.engine.queues().await?;
+/// List the queues.
+///
+/// All that have jobs or settings, by name.
+#[utoipa::path(
+    get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
+    responses(
+        (status = 200, description = "The queues.", body = Queues),
+    ),
+)]
+pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
+    let mut queues = app.engine.queues().await?;
+    queues.retain(|status| caller.may(Scope::Read, &status.queue));
     Ok(reply::ok(&Queues { queues: queues.iter().map(Queue::from).collect() }))
 }
 
+/// Show a queue.
+///
+/// Known or not: a queue need not be made.
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}", operation_id = "get_queue", tag = "queues",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    responses(
+        (status = 200, description = "What is in it, and its settings.", body = wire::Queue),
+    ),
+)]
 pub(super) async fn get(
     State(app): State<App>,
     Segment(segment::Queue(queue)): Segment<segment::Queue>,
+    caller: Caller,
 ) -> Result<Response, Problem> {
+    access::check(&caller, Scope::Read, &queue)?;
     Ok(reply::ok(&Queue::from(&app.engine.queue(&queue).await?)))
 }
 
+/// Change a queue's settings.
+///
+/// What is left out keeps its value; `null` goes back to the default.
+#[utoipa::path(
+    put, path = "/v1/queues/{queue}", operation_id = "set_queue", tag = "queues",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    request_body = Option<SettingsBody>,
+    responses(
+        (status = 200, description = "The settings as they are now.", body = Configured),
+    ),
+)]
 pub(super) async fn put(
     State(app): State<App>,
     Segment(segment::Queue(queue)): Segment<segment::Queue>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
+    access::check(&caller, Scope::Admin, &queue)?;
     let changes = body.object::<SettingsBody>()?;
     if let Some(Some(target)) = &changes.target {
         app.targets.check(&queue, target)?;
     }
+    let (target, end) = (changes.target.as_ref(), changes.when_exhausted.as_ref());
+    let (target, end) = (target.and_then(Option::as_ref), end.and_then(Option::as_ref));
+    access::check_ends(&caller, Scope::Admin, target, end)?;
     let new = app.engine.reconfigure(&queue, move |old| changes.clone().apply(&old)).await?;
     Ok(reply::ok(&Configured::new(queue, &new)))
 }
 
+/// Pause a queue.
+///
+/// Nothing more is handed out, for good or for a while. What runs goes on.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/pause", operation_id = "pause_queue", tag = "queues",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    request_body = Option<PauseBody>,
+    responses(
+        (status = 200, description = "The settings as they are now.", body = Configured),
+    ),
+)]
 pub(super) async fn pause(
     State(app): State<App>,
     Segment(segment::Queue(queue)): Segment<segment::Queue>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
+    access::check(&caller, Scope::Admin, &queue)?;
     let until = body.object::<PauseBody>()?.until(app.engine.now())?;
     let settings = app.engine.pause(&queue, until).await?;
     Ok(reply::ok(&Configured::new(queue, &settings)))
 }
 
+/// Resume a queue.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/resume", operation_id = "resume_queue", tag = "queues",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    request_body = Option<Nothing>,
+    responses(
+        (status = 200, description = "The settings as they are now.", body = Configured),
+    ),
+)]
 pub(super) async fn resume(
     State(app): State<App>,
     Segment(segment::Queue(queue)): Segment<segment::Queue>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
+    access::check(&caller, Scope::Admin, &queue)?;
     body.object::<Nothing>()?;
     let settings = app.engine.resume(&queue).await?;
     Ok(reply::ok(&Configured::new(queue, &settings)))
 }
 
+/// Cancel all waiting jobs of a queue.
+///
+/// They are kept as cancelled, with the message `purged`.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/purge", operation_id = "purge_queue", tag = "queues",
+    params(
+        ("queue" = QueueName, Path, description = "The queue."),
+    ),
+    request_body = Option<Nothing>,
+    responses(
+        (status = 200, description = "How many there were.", body = Purged),
+    ),
+)]
 pub(super) async fn purge(
     State(app): State<App>,
     Segment(segment::Queue(queue)): Segment<segment::Queue>,
+    caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
+    access::check(&caller, Scope::Admin, &queue)?;
     body.object::<Nothing>()?;
     Ok(reply::ok(&Purged { purged: app.engine.purge(&queue).await? }))
 }

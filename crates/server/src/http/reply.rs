@@ -1,7 +1,7 @@
 //! Answers in JSON.
 
 use super::app::App;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, ETAG, HeaderValue};
 use axum::http::{Response as HttpResponse, StatusCode};
 use axum::response::Response;
@@ -30,6 +30,13 @@ pub(super) fn with_type(status: StatusCode, media_type: &'static str, body: &imp
     let mut response = HttpResponse::new(Body::from(bytes));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
+/// 200 with a body that is JSON already.
+pub(super) fn json(body: Bytes) -> Response {
+    let mut response = HttpResponse::new(Body::from(body));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 

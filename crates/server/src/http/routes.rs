@@ -1,53 +1,123 @@
-//! Which path does what.
+//! Which path does what, by the right that a caller needs for it. What is routed here is in the OpenAPI document: both
+//! are made from the same lists.
 
 use super::app::App;
+use super::openapi::{self, Documented, Needs};
 use super::problem::{Problem, Refusal};
-use super::{bulk, events, find, handout, health, job, leases, locks, metrics, push, queues, schedules};
+use super::{access, audit, bulk, events, find, handout, health, job, leases, locks, metrics, push, queues, schedules};
+use crate::access::Scope;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
-use axum::routing::{get, post};
+use axum::middleware::{from_fn_with_state, map_response};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// All of them.
 pub(super) fn routes(app: App) -> Router {
-    Router::new()
-        .route("/v1/queues/{queue}/jobs", post(push::push))
-        .route("/v1/queues/{queue}/reserve", post(handout::reserve))
-        .route("/v1/queues/{queue}/take", post(handout::take))
-        .route("/v1/queues", get(queues::list))
-        .route("/v1/queues/{queue}", get(queues::get).put(queues::put))
-        .route("/v1/queues/{queue}/pause", post(queues::pause))
-        .route("/v1/queues/{queue}/resume", post(queues::resume))
-        .route("/v1/queues/{queue}/purge", post(queues::purge))
-        .route("/v1/reserve", post(handout::reserve_anywhere))
-        .route("/v1/leases/{receipt}/complete", post(leases::complete))
-        .route("/v1/leases/{receipt}/fail", post(leases::fail))
-        .route("/v1/leases/{receipt}/release", post(leases::release))
-        .route("/v1/leases/{receipt}/extend", post(leases::extend))
-        .route("/v1/leases/{receipt}/progress", post(leases::progress))
-        .route("/v1/settle", post(leases::settle))
-        .route("/v1/extend", post(leases::extend_many))
-        .route("/v1/jobs", get(find::find))
-        .route("/v1/jobs/cancel", post(bulk::cancel))
-        .route("/v1/jobs/retry", post(bulk::retry))
-        .route("/v1/jobs/delete", post(bulk::delete))
-        .route("/v1/jobs/{id}", get(job::get).patch(job::patch).delete(job::delete))
-        .route("/v1/jobs/{id}/cancel", post(job::cancel))
-        .route("/v1/jobs/{id}/retry", post(job::retry))
-        .route("/v1/jobs/{id}/run", post(job::run))
-        .route("/v1/locks", get(locks::list).delete(locks::delete_all))
-        .route("/v1/locks/{name}", get(locks::get).put(locks::put).delete(locks::delete))
-        .route("/v1/schedules", get(schedules::list))
-        .route("/v1/schedules/{name}", get(schedules::get).put(schedules::put).delete(schedules::delete))
-        .route("/v1/events", get(events::events))
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(metrics::metrics))
+    Router::from(documented())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         // Bodies have limits of their own.
         .layer(DefaultBodyLimit::disable())
         .with_state(app)
+}
+
+/// Every route, and what is said of it.
+pub(super) fn documented() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(openapi::frame())
+        .merge(open().needing(Needs::Nothing))
+        .merge(of(Scope::Push, pushing()))
+        .merge(of(Scope::Work, working()))
+        .merge(of(Scope::Lock, locking()))
+        .merge(of(Scope::Read, reading()))
+        .merge(of(Scope::Change, changing()))
+        .merge(audited(of(Scope::Change, changing_many())))
+        .merge(audited(of(Scope::Admin, administering())))
+}
+
+/// For those who have this right.
+fn of(scope: Scope, routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    routes.needing(Needs::Token(scope)).route_layer(from_fn_with_state(scope, access::require))
+}
+
+/// Calls of these are taken down, also those that are refused.
+fn audited(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    routes.route_layer(map_response(audit::mark))
+}
+
+/// For everybody.
+fn open() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(health::alive))
+        .routes(routes!(health::ready))
+        .routes(routes!(openapi::openapi_json))
+}
+
+/// To push jobs.
+fn pushing() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(push::push))
+}
+
+/// To work: to lease or take jobs, and to say what became of them.
+fn working() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(handout::reserve))
+        .routes(routes!(handout::reserve_anywhere))
+        .routes(routes!(handout::take))
+        .routes(routes!(leases::complete))
+        .routes(routes!(leases::fail))
+        .routes(routes!(leases::release))
+        .routes(routes!(leases::extend))
+        .routes(routes!(leases::progress))
+        .routes(routes!(leases::settle))
+        .routes(routes!(leases::extend_many))
+}
+
+/// To hold locks.
+fn locking() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(locks::list, locks::delete_all)).routes(routes!(
+        locks::get,
+        locks::put,
+        locks::delete
+    ))
+}
+
+/// To look.
+fn reading() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(find::find))
+        .routes(routes!(job::get))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::get))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::get))
+        .routes(routes!(events::events))
+        .routes(routes!(metrics::metrics))
+}
+
+/// To change a job.
+fn changing() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(job::patch, job::delete))
+        .routes(routes!(job::cancel))
+        .routes(routes!(job::retry))
+        .routes(routes!(job::run))
+}
+
+/// To change all jobs that are found.
+fn changing_many() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(bulk::cancel)).routes(routes!(bulk::retry)).routes(routes!(bulk::delete))
+}
+
+/// To change queues and schedules.
+fn administering() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(queues::put))
+        .routes(routes!(queues::pause))
+        .routes(routes!(queues::resume))
+        .routes(routes!(queues::purge))
+        .routes(routes!(schedules::put, schedules::delete))
 }
 
 async fn no_route(method: Method, uri: Uri) -> Problem {

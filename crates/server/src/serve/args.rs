@@ -1,11 +1,12 @@
 //! What `duetime serve` is told.
 
+use super::instance::Instance;
 use super::size::Size;
 use clap::ValueEnum;
 use duetime::wire::Span;
 use duetime_store::sqlite::Durability;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const BROKER_HELP: &str = "Jobs in Redis, shared with other servers, in place of a file: \
     redis://[user:password@]host[:port][/db][?namespace=name], rediss:// for TLS, \
@@ -14,6 +15,8 @@ const BROKER_HELP: &str = "Jobs in Redis, shared with other servers, in place of
 /// Serve a store over HTTP.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    pub(super) config: crate::config::Args,
     /// Where to listen; with port 0 the system chooses one
     #[arg(long, value_name = "ADDRESS", env = "DUETIME_LISTEN", default_value = "127.0.0.1:7300")]
     pub(super) listen: SocketAddr,
@@ -53,12 +56,15 @@ pub(crate) struct Args {
     /// How it is logged, on standard error
     #[arg(long, value_name = "FORMAT", env = "DUETIME_LOG_FORMAT", default_value = "text")]
     pub(super) log_format: LogFormat,
+    /// What this process is called in its log, 1 to 64 characters without spaces [default: the machine's name and the
+    /// process id]
+    #[arg(long, value_name = "NAME", env = "DUETIME_INSTANCE")]
+    pub(super) instance: Option<Instance>,
     /// Largest payload of a job, up to 64MiB
     #[arg(long, value_name = "SIZE", env = "DUETIME_PAYLOAD_MAX", default_value = "1MiB")]
     pub(super) payload_max: Size,
-    /// Listen also where other machines can reach it. There is no authentication yet
-    #[arg(long, env = "DUETIME_ALLOW_REMOTE")]
-    pub(super) allow_remote: bool,
+    #[command(flatten)]
+    pub(crate) http: crate::http::Args,
     #[command(flatten)]
     pub(super) deliver: crate::deliver::Args,
 }
@@ -81,7 +87,46 @@ pub(super) enum LogFormat {
     Json,
 }
 
+/// Where jobs are kept, as the options name it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    /// In memory.
+    Memory,
+    /// In a file.
+    File(&'a Path),
+    /// In Redis alone.
+    Redis(&'a str),
+    /// In Redis beside a ledger.
+    Beside {
+        /// The Redis.
+        broker: &'a str,
+        /// The SQL server.
+        ledger: &'a str,
+        /// Whether its tables are made and changed at the start.
+        migrates: bool,
+        /// Whether it is taken where it may lose what it has committed.
+        may_lose: bool,
+    },
+}
+
 impl Args {
+    /// Where jobs are kept.
+    pub(crate) fn place(&self) -> Place<'_> {
+        match (&self.broker, &self.ledger, self.file()) {
+            (Some(broker), Some(ledger), _) => {
+                Place::Beside { broker, ledger, migrates: !self.no_migrate, may_lose: self.ledger_may_lose }
+            }
+            (Some(broker), None, _) => Place::Redis(broker),
+            (None, _, Some(path)) => Place::File(path),
+            (None, _, None) => Place::Memory,
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
     /// The store's file; `None` for memory.
     pub(super) fn file(&self) -> Option<&PathBuf> {
         (self.store.as_os_str() != "memory").then_some(&self.store)

@@ -1,27 +1,37 @@
 //! What is said at the start: where to reach the server, what the store is, what it could lose, how to stop.
 
-use super::args::Args;
 use super::store::Opened;
+use crate::http::Edge;
 use std::io::Write;
 use std::net::SocketAddr;
 
 /// Says it on standard output. That nobody reads it is no reason not to serve.
-pub(super) fn print(address: SocketAddr, args: &Args, opened: &Opened) {
-    if let Err(error) = try_print(address, args, opened) {
-        tracing::warn!(%error, "standard output is closed; listening on http://{address}");
+pub(super) fn print(address: SocketAddr, edge: &Edge, opened: &Opened) {
+    if let Err(error) = try_print(address, edge, opened) {
+        tracing::warn!(%error, "standard output is closed; listening on {}://{address}", edge.scheme());
     }
 }
 
-fn try_print(address: SocketAddr, args: &Args, opened: &Opened) -> std::io::Result<()> {
+fn try_print(address: SocketAddr, edge: &Edge, opened: &Opened) -> std::io::Result<()> {
     let Opened { store, loss, .. } = opened;
     let mut out = std::io::stdout().lock();
     writeln!(out, "duetime {}", env!("CARGO_PKG_VERSION"))?;
-    writeln!(out, "  listening on http://{address}")?;
-    if args.allow_remote && !address.ip().is_loopback() {
-        writeln!(out, "  open to      whoever can reach this address: there is no authentication yet")?;
-    }
+    writeln!(out, "  listening on {}://{address}", edge.scheme())?;
+    writeln!(out, "  open to      {}", open_to(address, edge))?;
     writeln!(out, "  store        {store}")?;
     writeln!(out, "  could lose   {loss}")?;
     writeln!(out, "  stop         Ctrl-C, or SIGTERM to process {}", std::process::id())?;
     out.flush()
+}
+
+/// Who can do something here.
+fn open_to(address: SocketAddr, edge: &Edge) -> &'static str {
+    match (edge.asks_for_tokens(), edge.scheme() == "https", address.ip().is_loopback()) {
+        (true, true, _) | (true, _, true) => "holders of a token",
+        (true, false, false) => {
+            "holders of a token, who show it unencrypted: put a proxy that speaks TLS before it, or say --tls-cert"
+        }
+        (false, _, true) => "whoever is on this machine: no tokens are asked for",
+        (false, _, false) => "whoever can reach this address: no tokens are asked for",
+    }
 }

@@ -6,7 +6,7 @@ use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Who serves, with the rights that ARCHITECTURE.md names.
+/// Who serves, with the rights that `packaging/` has.
 pub(crate) const USER: &str = "duetime_server";
 
 /// A private SQL server, which loses nothing.
@@ -47,13 +47,14 @@ impl Sql {
         }
     }
 
-    /// The lines of ARCHITECTURE.md for its administrator.
+    /// The statements of `packaging/` for its administrator.
     pub(crate) fn rights(&self) -> Vec<&'static str> {
-        let docs = include_str!("../../../../ARCHITECTURE.md");
-        let is_for_mysql = |line: &str| line.contains("'duetime_server'");
-        let lines = docs.lines().filter(|line| line.starts_with("CREATE ") || line.starts_with("GRANT "));
-        let lines: Vec<_> = lines.filter(|line| is_for_mysql(line) == matches!(self, Self::MariaDb(_))).collect();
-        assert!(lines.len() > 2, "{lines:?}");
+        let file = match self {
+            Self::Postgres(_) => include_str!("../../../../packaging/grants-postgres.sql"),
+            Self::MariaDb(_) => include_str!("../../../../packaging/grants-mysql.sql"),
+        };
+        let lines: Vec<_> = file.lines().filter(|line| !line.starts_with("--")).collect();
+        assert!(lines.len() > 2 && lines[0].starts_with("CREATE "), "{lines:?}");
         lines
     }
 

@@ -1,10 +1,16 @@
 //! The command line, tried on the real binary.
 
+mod api;
 mod bench;
+mod config;
 mod demo;
+mod doctor;
+mod exit_codes;
+mod install;
 mod jobs;
 mod ledger;
 mod lock;
+mod log;
 mod migrate;
 mod names;
 mod push_file;
@@ -12,6 +18,7 @@ mod redis;
 mod schedules;
 mod server;
 mod support;
+mod terminal;
 mod transfer;
 mod work;
 mod work_ends;

@@ -31,13 +31,13 @@ impl Server {
         finish(command, b"")
     }
 
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let ran = self.run(&[arguments, &["--json"]].concat());
         assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
         serde_json::from_str(&ran.out).unwrap()
     }
 
-    fn push(&self, arguments: &[&str]) -> String {
+    pub(crate) fn push(&self, arguments: &[&str]) -> String {
         self.json(&[&["push"], arguments].concat())["id"].as_str().unwrap().to_owned()
     }
 }

@@ -40,11 +40,10 @@ impl Place {
     pub(crate) fn bare(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_duetime"));
         command.args(arguments).current_dir(self.folder.path());
-        for name in
-            ["DUETIME_SERVER", "DUETIME_STORE", "DUETIME_LISTEN", "DUETIME_BROKER", "DUETIME_LEDGER", "TRACEPARENT"]
-        {
+        let of_ours = |name: &str| name.starts_with("DUETIME_") || name == "TRACEPARENT" || name == "NO_COLOR";
+        std::env::vars().filter(|(name, _)| of_ours(name)).for_each(|(name, _)| {
             command.env_remove(name);
-        }
+        });
         command
     }
 

@@ -25,6 +25,21 @@ impl Connection {
         Self(BufReader::new(stream))
     }
 
+    /// From an address of this machine.
+    pub(crate) fn from(source: &str, address: SocketAddr) -> Self {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((source.parse::<std::net::Ipv4Addr>().unwrap(), 0).into()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let stream = runtime.block_on(socket.connect(address)).unwrap().into_std().unwrap();
+        stream.set_nonblocking(false).unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    /// Whether this could be sent.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.0.get_mut().write_all(bytes.as_ref()).is_ok()
+    }
+
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.get_mut().write_all(bytes.as_ref()).unwrap();
     }

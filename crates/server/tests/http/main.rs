@@ -1,10 +1,13 @@
 //! The HTTP API, as raw bytes against the real server process.
 
 mod bulk;
+#[path = "../common/certificate.rs"]
+mod certificate;
 mod client;
 mod events;
 mod find;
 mod handout;
+mod hostile;
 mod jobs;
 mod leases;
 mod limits;
@@ -15,8 +18,11 @@ mod protocol;
 mod push;
 mod queues;
 mod refusals;
+mod rights;
 mod schedules;
 mod server;
 mod start;
 mod stop;
+mod tls;
+mod tokens;
 mod totals;

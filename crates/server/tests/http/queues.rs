@@ -130,7 +130,7 @@ fn purging_cancels_what_waits() {
 #[test]
 fn health_is_for_the_platform() {
     let server = Server::start();
-    assert_eq!(server.get("/healthz").ok(), json!({"status": "ok"}));
+    assert_eq!(server.get("/healthz").ok(), json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}));
     let ready = server.get("/readyz").ok();
     assert_eq!((&ready["ready"], &ready["degraded"], &ready["backlog"]), (&json!(true), &json!([]), &json!(0)));
 }

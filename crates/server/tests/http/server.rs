@@ -50,8 +50,10 @@ impl Server {
     }
 
     pub(crate) fn with(arguments: &[&str]) -> Self {
+        let listen: &[&str] = if arguments.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
         let mut child = command()
-            .args(["--listen", "127.0.0.1:0", "--log-level", "warn"])
+            .args(listen)
+            .args(["--log-level", "warn"])
             .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
@@ -61,8 +63,8 @@ impl Server {
         while !banner.contains("\n  stop ") {
             assert!(stdout.read_line(&mut banner).unwrap() > 0, "the server ended: {banner}");
         }
-        let address = banner.lines().find_map(|line| line.strip_prefix("  listening on http://")).unwrap();
-        let address = address.parse().unwrap();
+        let address = banner.lines().find_map(|line| line.strip_prefix("  listening on ")).unwrap();
+        let address = address.split_once("://").unwrap().1.parse().unwrap();
         Self { child, _stdout: stdout, address, banner, _folder: None }
     }
 
@@ -123,6 +125,10 @@ impl Server {
     #[track_caller]
     pub(crate) fn job(&self, id: &str) -> Value {
         self.get(&format!("/v1/jobs/{id}")).ok()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

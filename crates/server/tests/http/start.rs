@@ -37,8 +37,8 @@ fn the_start_says_what_could_be_lost() {
 
 #[test]
 fn other_machines_are_kept_out_unless_told() {
-    fails(&["--listen", "0.0.0.0:0", "--store", "memory"], &["no authentication", "--allow-remote"]);
-    fails(&["--listen", "[::]:0", "--store", "memory"], &["no authentication", "--allow-remote"]);
+    fails(&["--listen", "0.0.0.0:0", "--store", "memory"], &["no tokens are asked for", "--allow-remote"]);
+    fails(&["--listen", "[::]:0", "--store", "memory"], &["no tokens are asked for", "--allow-remote"]);
     let server = Server::with(&["--store", "memory", "--allow-remote"]);
     server.send("GET", "/healthz", &[("host", "jobs.example")], "").ok();
 }

@@ -1,5 +1,6 @@
 //! Endpoints with TLS: by HTTP/2 and HTTP/1.1, with a root that is named; and refused where it is not trusted.
 
+use super::certificate::Certificate;
 use super::server::{Server, result};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -12,38 +13,12 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
-/// A certificate for localhost, signed by a root of its own.
-struct Certificate(tempfile::TempDir);
-
 impl Certificate {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let run = |words: &str| {
-            let output = Command::new("openssl").args(words.split(' ')).current_dir(folder.path()).output().unwrap();
-            assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
-        };
-        let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-        run(&format!("req -x509 {key} -keyout root.key -out root.pem -days 2 -subj /CN=root"));
-        run(&format!("req {key} -keyout server.key -out server.csr -subj /CN=server"));
-        std::fs::write(folder.path().join("names"), "subjectAltName=DNS:localhost\nextendedKeyUsage=serverAuth\n")
-            .unwrap();
-        run(
-            "x509 -req -in server.csr -CA root.pem -CAkey root.key -CAcreateserial -days 2 -extfile names -out server.pem",
-        );
-        Self(folder)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
     /// An endpoint that speaks one protocol, and says which; its URL, and its task.
     async fn serve(&self, protocol: &'static str) -> (String, AbortOnDropHandle<()>) {
         let certificate = CertificateDer::from_pem_file(self.path("server.pem")).unwrap();

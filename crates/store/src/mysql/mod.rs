@@ -5,13 +5,14 @@
 
 mod address;
 mod fault;
+mod look;
 mod pool;
 mod rows;
 mod schema;
 mod session;
 mod statements;
 
-pub use crate::sql::{Options, Schema};
+pub use crate::sql::{Looked, Options, Schema};
 pub use schema::MIGRATIONS;
 #[doc(hidden)]
 pub use statements::questions;
@@ -65,6 +66,14 @@ impl MySql {
     /// As [`connect`](Self::connect).
     pub async fn check(url: &str) -> Result<Schema, Error> {
         schema::check(&Server::new(Address::parse(url, 1)?), true).await
+    }
+
+    /// Looks whether a server could use it, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn look(url: &str, may_lose: bool) -> Result<Looked, Error> {
+        look::look(&Server::new(Address::parse(url, 1)?), may_lose).await
     }
 
     /// Runs the migrations that have not run; answers how it was before.

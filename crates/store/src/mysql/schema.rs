@@ -78,7 +78,7 @@ fn statements(migration: &str) -> impl Iterator<Item = &str> {
     migration.split(";\n").map(str::trim).filter(|statement| !statement.is_empty())
 }
 
-async fn found(session: &mut Connection, shown: &str) -> Result<Schema, Fault> {
+pub(super) async fn found(session: &mut Connection, shown: &str) -> Result<Schema, Fault> {
     let known = MIGRATIONS.len();
     let tables = "SELECT COUNT(*) FROM information_schema.tables \
                   WHERE table_schema = DATABASE() AND table_name = 'duetime_meta'";
@@ -98,7 +98,7 @@ async fn found(session: &mut Connection, shown: &str) -> Result<Schema, Fault> {
     Ok(Schema { found, known })
 }
 
-async fn fit(session: &mut Connection, may_lose: bool) -> Result<(), Fault> {
+pub(super) async fn fit(session: &mut Connection, may_lose: bool) -> Result<(), Fault> {
     let unusable = |text: String| Err(Fault::Told(Error::Unusable(text)));
     let rows = session.ask("SELECT VERSION()").await?;
     let version = rows.first().map(|row| super::rows::shared(row, 0)).transpose()?.unwrap_or_default();

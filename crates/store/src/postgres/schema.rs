@@ -70,7 +70,7 @@ fn recorded(number: usize) -> String {
     format!("UPDATE duetime_meta SET value = {number} WHERE name = 'schema'")
 }
 
-async fn found(session: &mut Connection, shown: &str) -> Result<Schema, Fault> {
+pub(super) async fn found(session: &mut Connection, shown: &str) -> Result<Schema, Fault> {
     let known = MIGRATIONS.len();
     let is_there = session.ask("SELECT to_regclass('duetime_meta') IS NOT NULL", &[]).await?;
     if !is_there.first().is_some_and(|row| row.get(0)) {
@@ -88,7 +88,7 @@ async fn found(session: &mut Connection, shown: &str) -> Result<Schema, Fault> {
     Ok(Schema { found, known })
 }
 
-async fn fit(session: &mut Connection, may_lose: bool) -> Result<(), Fault> {
+pub(super) async fn fit(session: &mut Connection, may_lose: bool) -> Result<(), Fault> {
     let settings = "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), \
                     current_setting('synchronous_commit'), current_setting('fsync')";
     let rows = session.ask(settings, &[]).await?;

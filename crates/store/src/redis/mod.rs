@@ -23,6 +23,7 @@ mod keys;
 mod ledger;
 mod link;
 mod locks;
+mod look;
 mod outbox;
 mod put;
 mod registry;
@@ -33,6 +34,8 @@ mod scripts;
 mod settle;
 mod url;
 mod wake;
+
+pub use look::{Looked, look};
 
 use call::{Call, Text};
 use clock::RedisClock;

@@ -103,9 +103,19 @@ fn is_name(name: &str) -> bool {
 
 /// The URL without user and password, for messages.
 pub(super) fn masked(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
-        _ => url.to_owned(),
+    // No parameter that there is holds a secret; one that there is not may.
+    let (place, query) = url.rsplit_once('?').map_or((url, None), |(place, query)| (place, Some(query)));
+    let is_known = |pair: &str| ["namespace=", "partitions="].iter().any(|name| pair.starts_with(name));
+    let query = match query {
+        Some(query) if query.split('&').all(is_known) => format!("?{query}"),
+        Some(_) => "?…".to_owned(),
+        None => String::new(),
+    };
+    match (place.split_once("://"), place.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}{query}"),
+        (Some(_), None) => format!("{place}{query}"),
+        // It may be anything, also a password.
+        (None, _) => "…".to_owned(),
     }
 }
 

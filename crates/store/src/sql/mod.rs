@@ -16,6 +16,7 @@ mod group;
 mod inbox;
 mod keys;
 mod ledger;
+mod look;
 mod note;
 mod options;
 mod prune;
@@ -30,6 +31,8 @@ mod writer;
 
 pub(crate) use fault::Fault;
 pub(crate) use ledger::ports;
+pub use look::Looked;
+pub(crate) use look::{judge, rights};
 pub use options::Options;
 pub(crate) use row::{
     Changed, Head, Hit, Inserted, RawJob, extras, id, json, list, number, progress, signed, stage, text,

@@ -16,6 +16,7 @@ mod lease;
 mod ledger;
 mod lock;
 mod log;
+mod look;
 mod note;
 mod plain;
 mod pool;
@@ -30,6 +31,7 @@ mod task;
 mod writer;
 
 pub use durability::Durability;
+pub use look::{Looked, Stand, look};
 
 use self::fault::Fault;
 use self::lock::Lock;

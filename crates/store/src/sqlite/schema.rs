@@ -18,7 +18,23 @@ pub(super) fn check(connection: &Connection, store: &str) -> Result<usize, Error
     let found: usize = number(connection, "PRAGMA user_version").map_err(told)?;
     let application_id: i32 = number(connection, "PRAGMA application_id").map_err(told)?;
     let tables: u32 = number(connection, "SELECT count(*) FROM sqlite_schema").map_err(told)?;
-    if application_id != APPLICATION_ID && (tables > 0 || found > 0 || application_id != 0) {
+    judge(found, application_id, tables > 0, store)?;
+    Ok(found)
+}
+
+/// The number of the schema that this program makes.
+pub(super) fn known() -> usize {
+    MIGRATIONS.len()
+}
+
+/// Whether these are the marks of a file of ours that has tables.
+pub(super) fn is_ours(found: usize, application_id: i32) -> bool {
+    application_id == APPLICATION_ID && found > 0
+}
+
+/// Whether a file with these marks is new or ours, and no newer than this program.
+pub(super) fn judge(found: usize, application_id: i32, has_tables: bool, store: &str) -> Result<(), Error> {
+    if application_id != APPLICATION_ID && (has_tables || found > 0 || application_id != 0) {
         return Err(Error::Unusable(format!("{store} holds the tables of another program: name another file")));
     }
     if found > MIGRATIONS.len() {
@@ -28,7 +44,7 @@ pub(super) fn check(connection: &Connection, store: &str) -> Result<usize, Error
             MIGRATIONS.len()
         )));
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Brings a file to the present schema.

@@ -1,9 +1,13 @@
 //! A server, by its HTTP API. Answers become what an engine in this process would have answered.
 
+mod connector;
 mod events;
 mod locks;
 mod schedules;
+mod token;
 mod transport;
+
+pub use token::Token;
 
 use crate::error::{Answers, Error};
 use crate::push::Pushed;
@@ -18,6 +22,7 @@ use duetime_core::{Job, JobId, Millis, NewJob, OnConflict, Receipt, name};
 pub(super) use events::Stream;
 use hyper::Method;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use transport::{Call, Transport, of_problem};
@@ -47,11 +52,21 @@ pub struct ConnectOptions {
     /// The ledger beside Redis, `mysql://…` or `postgres://…` (features `mysql` and `postgres`): what was acknowledged is
     /// there, whatever becomes of Redis. All processes that share the jobs name the same one; by default there is none.
     pub ledger: Option<String>,
+    /// What is shown to a server that asks for tokens; by default nothing.
+    pub token: Option<Token>,
+    /// One more root certificate, as PEM, beside those of the system: for servers at `https://` addresses.
+    pub root_certificates: Option<PathBuf>,
 }
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        Self { time_limit: TIME_LIMIT_DEFAULT, engine: Options::default(), ledger: None }
+        Self {
+            time_limit: TIME_LIMIT_DEFAULT,
+            engine: Options::default(),
+            ledger: None,
+            token: None,
+            root_certificates: None,
+        }
     }
 }
 
@@ -292,6 +307,14 @@ impl Remote {
 
     pub(super) async fn health(&self) -> Result<Health, Error> {
         Ok(self.transport.send(Call::get("/readyz")).await?.read_any::<wire::Health>()?.into())
+    }
+
+    pub(super) async fn version(&self) -> Result<Option<String>, Error> {
+        Ok(self.transport.send(Call::get("/healthz")).await?.read::<wire::Alive>()?.version)
+    }
+
+    pub(super) async fn metrics(&self) -> Result<String, Error> {
+        self.transport.send(Call::get("/metrics")).await?.text()
     }
 
     #[expect(clippy::unused_async, reason = "the same form as for an embedded store")]

@@ -1,15 +1,15 @@
 //! HTTP/1.1 over pooled connections: sends a request, and tells apart what was never sent, what may have been carried
 //! out, and what was answered. No proxies, no redirects; every call has a time limit.
 
-use super::ConnectOptions;
+use super::connector::{Connector, SCHEMES, connector};
+use super::{ConnectOptions, Token};
 use crate::error::Error;
 use crate::wire::Problem;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::header::{CONTENT_TYPE, IF_MATCH};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, IF_MATCH};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::client::legacy::Client as Http;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::{Deserialize, Serialize};
 use std::error::Error as _;
@@ -17,8 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long it may take to connect.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// How long a connection is kept unused.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 /// Largest answer that is read: a page or hand-out of a thousand of the largest jobs is not asked for.
@@ -27,7 +25,8 @@ const ANSWER_BYTES_MAX: usize = 512 << 20;
 pub(super) struct Transport {
     address: Arc<str>,
     options: ConnectOptions,
-    http: Http<HttpConnector, Full<Bytes>>,
+    connector: Connector,
+    http: Http<Connector, Full<Bytes>>,
 }
 
 /// A request.
@@ -79,7 +78,7 @@ impl Call {
         self
     }
 
-    fn request(&self, address: &str) -> Result<Request<Full<Bytes>>, Error> {
+    fn request(&self, address: &str, token: Option<&Token>) -> Result<Request<Full<Bytes>>, Error> {
         let mut request = Request::builder().method(&self.method).uri(format!("{address}{}", self.path));
         if !self.body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
@@ -87,18 +86,23 @@ impl Call {
         if let Some(version) = self.version {
             request = request.header(IF_MATCH, format!("\"{version}\""));
         }
+        if let Some(token) = token {
+            request = request.header(AUTHORIZATION, token.header());
+        }
         request.body(Full::new(self.body.clone())).map_err(|error| Error::Protocol(error.to_string()))
     }
 }
 
 impl Transport {
     pub(super) fn new(address: &str, options: ConnectOptions) -> Result<Self, Error> {
-        Ok(Self { address: origin(address)?, options, http: http() })
+        let (address, connector) = (origin(address)?, connector(&options)?);
+        Ok(Self { address, options, http: http(connector.clone()), connector })
     }
 
     /// The same with connections of its own.
     pub(super) fn detached(&self) -> Self {
-        Self { address: self.address.clone(), options: self.options.clone(), http: http() }
+        let (address, options, connector) = (self.address.clone(), self.options.clone(), self.connector.clone());
+        Self { address, options, http: http(connector.clone()), connector }
     }
 
     pub(super) fn address(&self) -> &str {
@@ -119,7 +123,7 @@ impl Transport {
     /// Asks for what comes bit by bit.
     pub(super) async fn open(&self, call: Call) -> Result<Incoming, Error> {
         let limit = self.options.time_limit;
-        let request = call.request(&self.address)?;
+        let request = call.request(&self.address, self.options.token.as_ref())?;
         let late = |_| self.unknown(format!("none within {} ms", limit.as_millis()));
         let response = timeout(limit, self.http.request(request)).await.map_err(late)?;
         let response = response.map_err(|error| self.failed(!error.is_connect(), &error))?;
@@ -135,7 +139,9 @@ impl Transport {
 
     async fn send_once(&self, call: &Call) -> Result<Reply, Failed> {
         let limit = self.options.time_limit + call.wait;
-        let request = call.request(&self.address).map_err(|error| Failed { error, is_lost: false })?;
+        let request = call
+            .request(&self.address, self.options.token.as_ref())
+            .map_err(|error| Failed { error, is_lost: false })?;
         let exchange = async {
             let response = self.http.request(request).await.map_err(|error| {
                 let is_lost = !error.is_connect();
@@ -220,6 +226,12 @@ impl Reply {
         serde_json::from_slice(&self.body).map_err(|error| Error::Protocol(error.to_string()))
     }
 
+    /// The text that was asked for.
+    pub(super) fn text(&self) -> Result<String, Error> {
+        self.done()?;
+        String::from_utf8(self.body.to_vec()).map_err(|error| Error::Protocol(error.to_string()))
+    }
+
     /// That it was done.
     pub(super) fn done(&self) -> Result<(), Error> {
         if self.status.is_success() { Ok(()) } else { self.read::<serde_json::Value>().map(drop) }
@@ -234,20 +246,18 @@ pub(super) fn of_problem(problem: &Problem) -> Error {
     )
 }
 
-fn http() -> Http<HttpConnector, Full<Bytes>> {
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(CONNECT_LIMIT));
+fn http(connector: Connector) -> Http<Connector, Full<Bytes>> {
     Http::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_MAX).pool_timer(TokioTimer::new()).build(connector)
 }
 
-/// `http://host:port`, without a slash at its end.
+/// `http://host:port` or `https://host:port`, without a slash at its end.
 fn origin(address: &str) -> Result<Arc<str>, Error> {
     let origin = address.strip_suffix('/').unwrap_or(address);
     let uri: Option<Uri> = origin.parse().ok();
     let is_origin = uri.is_some_and(|uri| {
         let is_plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
-        uri.scheme_str() == Some("http") && is_plain && uri.path() == "/" && uri.query().is_none()
+        let is_known = uri.scheme_str().is_some_and(|scheme| SCHEMES.contains(&scheme));
+        is_known && is_plain && uri.path() == "/" && uri.query().is_none()
     });
     if is_origin { Ok(Arc::from(origin)) } else { Err(Error::Address(address.to_owned())) }
 }
@@ -261,8 +271,8 @@ mod tests {
         for right in ["http://127.0.0.1:7300", "http://queue.example/", "http://[::1]:7300"] {
             assert_eq!(&*origin(right).unwrap(), right.trim_end_matches('/'));
         }
-        for wrong in
-            ["", "127.0.0.1:7300", "https://queue.example", "http://a/b", "http://a?b", "http://u@a", "http://"]
+        assert_eq!(origin("https://queue.example").is_ok(), cfg!(feature = "tls"));
+        for wrong in ["", "127.0.0.1:7300", "ftp://queue.example", "http://a/b", "http://a?b", "http://u@a", "http://"]
         {
             assert_eq!(origin(wrong).unwrap_err().code(), "address", "{wrong}");
         }

@@ -45,7 +45,7 @@ struct Summary {
 
 impl Show {
     pub(super) fn new(json: bool) -> Self {
-        Self { json, colourful: is_colourful(), begin: Instant::now(), counted: Mutex::default() }
+        Self { json, colourful: is_colourful(&std::io::stdout()), begin: Instant::now(), counted: Mutex::default() }
     }
 
     pub(super) fn begin(&self) -> Result {

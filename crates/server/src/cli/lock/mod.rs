@@ -12,6 +12,7 @@ use duetime_core::{Error as CoreError, name};
 use signals::Signals;
 use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,12 @@ pub(crate) struct Args {
     /// The ledger beside that Redis (mysql://… or postgres://…) [env: DUETIME_LEDGER]
     #[arg(long, value_name = "URL", display_order = 901)]
     ledger: Option<String>,
+    /// The token for that server stands in this file [env: DUETIME_TOKEN_FILE, or the token itself in DUETIME_TOKEN]
+    #[arg(long, value_name = "FILE", display_order = 902)]
+    token_file: Option<PathBuf>,
+    /// One more root certificate, as PEM, for a server at https://… [env: DUETIME_CA]
+    #[arg(long, value_name = "FILE", display_order = 903)]
+    ca: Option<PathBuf>,
     /// The command and its arguments, run without a shell
     #[arg(last = true, required = true, value_name = "CMD ARGS")]
     command: Vec<OsString>,
@@ -58,7 +65,9 @@ pub(crate) async fn run(args: Args) -> Result {
     // Before the lock is: a command that is not there keeps nobody waiting.
     let program = Program::find(&args.command)?;
     let mut signals = Signals::listen()?;
-    let target = Target { server: args.server.clone(), ledger: args.ledger.clone(), store: None, json: false };
+    let (token_file, ca) = (args.token_file.clone(), args.ca.clone());
+    let (server, ledger) = (args.server.clone(), args.ledger.clone());
+    let target = Target { server, ledger, token_file, ca, store: None, json: false };
     let client = target.open().await?;
     let lock = client.lock(args.name.clone()).ttl(Duration::from_millis(args.ttl.0));
     let guard = tokio::select! {

@@ -4,6 +4,7 @@ use super::super::exit::{Failure, Result};
 use super::super::output;
 use super::super::retry_rule::{parse_backoff, parse_exhausted};
 use super::super::target::Target as Server;
+use crate::rate;
 use duetime::wire::{Queue, Span};
 use duetime_core::engine::QueueSettings;
 use duetime_core::ports::Rate;
@@ -70,14 +71,7 @@ fn or_default<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> std::
 }
 
 fn parse_rate(text: &str) -> std::result::Result<Setting<Rate>, String> {
-    const EXPECTED: &str = "expected a rate such as `100/s`, `0.5/s` or `100/s,burst=20`";
-    if text == RESET {
-        return Ok(Err(Default));
-    }
-    let (rate, burst) = text.split_once(",burst=").map_or((text, None), |(rate, burst)| (rate, Some(burst)));
-    let per_second = rate.strip_suffix("/s").and_then(|number| number.parse().ok()).ok_or(EXPECTED)?;
-    let burst = burst.map(|burst| burst.parse().map_err(|_| EXPECTED)).transpose()?;
-    Ok(Ok(Rate { per_second, burst }))
+    if text == RESET { Ok(Err(Default)) } else { rate::parse_rate(text).map(Ok) }
 }
 
 fn parse_target(text: &str) -> std::result::Result<Setting<Target>, String> {

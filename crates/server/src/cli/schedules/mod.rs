@@ -30,6 +30,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
+    /// List all schedules
+    List(Target),
     /// Show one schedule, with its next ten runs
     Show(One),
     Set(Box<Set>),
@@ -49,6 +51,7 @@ struct One {
 pub(crate) async fn run(args: Args) -> Result {
     match args.action {
         None => args.target.with(async |client| list(client, args.target.json).await).await,
+        Some(Action::List(target)) => target.with(async |client| list(client, target.json).await).await,
         Some(Action::Show(one)) => show_one(&one).await,
         Some(Action::Set(set)) => set.run().await,
         Some(Action::Delete(one)) => delete(&one).await,
@@ -92,7 +95,11 @@ async fn delete(one: &One) -> Result {
     one.target
         .with(async |client| {
             client.delete_schedule(&one.name).await?;
-            if one.target.json { Ok(()) } else { output::say(format_args!("{} is deleted", one.name)) }
+            if one.target.json {
+                output::json(&serde_json::json!({ "name": one.name, "outcome": "deleted" }))
+            } else {
+                output::say(format_args!("{} is deleted", one.name))
+            }
         })
         .await
 }

@@ -3,14 +3,13 @@
 //!
 //! A key is never shown: not in a log, an error or an answer.
 
+use crate::watched::Watched;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
 
 /// The name where a target names none.
 const NAME_DEFAULT: &str = "default";
@@ -20,8 +19,6 @@ const PREFIX: &str = "whsec_";
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 /// Most keys under one name.
 const KEYS_MAX: usize = 4;
-/// How often the file is looked at.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// The keys of one name.
 pub(super) type Ring = Arc<[hmac::Key]>;
@@ -65,14 +62,9 @@ impl Keys {
     /// Reads the file whenever it has changed, for ever. Where it is wrong, the former keys go on to sign.
     pub(super) async fn watch(&self) {
         let Some(file) = &self.file else { return std::future::pending().await };
-        let mut seen = mark(file);
+        let mut watched = Watched::new([file.clone()]);
         loop {
-            tokio::time::sleep(LOOK).await;
-            let now = mark(file);
-            if now == seen {
-                continue;
-            }
-            seen = now;
+            watched.changed().await;
             match read(file) {
                 Ok(known) => {
                     tracing::info!(file = %file.display(), names = known.len(), "the webhook keys were read again");
@@ -82,12 +74,6 @@ impl Keys {
             }
         }
     }
-}
-
-/// By which a change of the file is seen; `None` where it cannot be.
-fn mark(file: &Path) -> Option<(SystemTime, u64, u64)> {
-    let found = std::fs::metadata(file).ok()?;
-    Some((found.modified().ok()?, found.len(), found.ino()))
 }
 
 fn read(file: &Path) -> Result<ByName, Error> {

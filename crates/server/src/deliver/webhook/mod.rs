@@ -11,7 +11,6 @@ mod resolver;
 mod retry_after;
 mod route;
 mod signature;
-mod tls;
 
 pub(crate) use address::Rules;
 pub(crate) use route::Route;
@@ -78,7 +77,7 @@ pub(crate) enum Error {
     /// The keys.
     Keys(#[from] keys::Error),
     /// The root certificates.
-    Tls(#[from] tls::Error),
+    Roots(#[from] duetime::Error),
 }
 
 type Tcp = HttpConnector<Guarded>;
@@ -98,7 +97,7 @@ impl Sender {
     /// Where a file that was named cannot be used.
     pub(crate) fn new(args: &Args) -> Result<Self, Error> {
         let keys = Arc::new(Keys::open(args.webhook_keys.clone())?);
-        let tls = tls::config(args.webhook_ca.as_deref())?;
+        let tls = duetime::tls::client_config(args.webhook_ca.as_deref())?;
         let rules = args.rules();
         let https = HttpsConnectorBuilder::new()
             .with_tls_config(tls)

@@ -1,0 +1,49 @@
+//! What connections are made with: plain ones, and with the feature `tls` encrypted ones.
+
+use super::ConnectOptions;
+use crate::error::Error;
+use hyper_util::client::legacy::connect::HttpConnector;
+use std::time::Duration;
+
+/// How long it may take to connect.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+#[cfg(not(feature = "tls"))]
+pub(super) type Connector = HttpConnector;
+#[cfg(feature = "tls")]
+pub(super) type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
+
+/// The schemes of addresses that can be connected to.
+#[cfg(not(feature = "tls"))]
+pub(super) const SCHEMES: &[&str] = &["http"];
+#[cfg(feature = "tls")]
+pub(super) const SCHEMES: &[&str] = &["http", "https"];
+
+/// Connects; the client's options say which certificates count.
+///
+/// # Errors
+/// [`Error::Roots`].
+#[cfg(not(feature = "tls"))]
+pub(super) fn connector(_options: &ConnectOptions) -> Result<Connector, Error> {
+    Ok(plain())
+}
+
+/// Connects; the client's options say which certificates count.
+///
+/// # Errors
+/// [`Error::Roots`].
+#[cfg(feature = "tls")]
+pub(super) fn connector(options: &ConnectOptions) -> Result<Connector, Error> {
+    let tls = crate::tls::client_config(options.root_certificates.as_deref())?;
+    let mut plain = plain();
+    plain.enforce_http(false);
+    let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls);
+    Ok(builder.https_or_http().enable_http1().wrap_connector(plain))
+}
+
+fn plain() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_LIMIT));
+    connector
+}

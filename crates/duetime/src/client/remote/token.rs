@@ -1,0 +1,49 @@
+//! What a client shows to be let in.
+
+use crate::error::Error;
+use hyper::header::HeaderValue;
+use std::str::FromStr;
+
+/// A server's bearer token, as `duetime token create` printed it. It is never shown: not in a log and not by `Debug`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token(HeaderValue);
+
+impl Token {
+    /// The value of the header `authorization`.
+    pub(super) fn header(&self) -> HeaderValue {
+        self.0.clone()
+    }
+}
+
+impl FromStr for Token {
+    type Err = Error;
+
+    /// Reads a token; white space around it does not count.
+    ///
+    /// # Errors
+    /// [`Error::Token`] where it cannot stand in a header.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let text = text.trim();
+        let is_token = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let value = HeaderValue::try_from(format!("Bearer {text}")).ok().filter(|_| is_token);
+        let mut value = value.ok_or(Error::Token)?;
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_never_shown() {
+        let token: Token = " secret\n".parse().unwrap();
+        assert_eq!(token.header(), "Bearer secret");
+        assert!(!format!("{token:?}").contains("secret"));
+        for wrong in ["", " ", "a b", "a\nb", "ä"] {
+            let error = wrong.parse::<Token>().unwrap_err();
+            assert_eq!(error.code(), "token", "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What bodies look like that no single type stands for, or that are read by hand, for an OpenAPI document.
+
+pub use duetime_core::wire::schema::*;
+
+use super::{Extended, Instant, Problem, Push, Pushed, Settled, States, counts};
+use duetime_core::State;
+use duetime_core::limits::BATCH_JOBS_MAX;
+use serde_json::{Map, Value, json};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+/// The codes of problems. Which there are, the server knows: it says so in its document.
+#[derive(Clone, Copy, Debug)]
+pub struct ProblemCode;
+
+impl PartialSchema for ProblemCode {
+    fn schema() -> RefOr<Schema> {
+        literal(json!({"type": "string", "description": "What went wrong. Codes are stable; new ones may come."}))
+    }
+}
+
+impl ToSchema for ProblemCode {}
+
+impl PartialSchema for Instant {
+    fn schema() -> RefOr<Schema> {
+        literal(json!({
+            "type": "string",
+            "format": "date-time",
+            "description": "An instant of RFC 3339, from 1970 on. Answers have milliseconds and Z; what is finer is rounded up when read.",
+            "examples": ["2026-11-20T10:00:00.250Z"],
+        }))
+    }
+}
+
+impl ToSchema for Instant {}
+
+impl PartialSchema for States {
+    fn schema() -> RefOr<Schema> {
+        let words: Vec<&str> = State::ALL.into_iter().map(State::word).collect();
+        let any = [&words[..], &["retrying"]].concat();
+        literal(json!({
+            "description": "A state or several, or `retrying`: what waits and has been tried.",
+            "oneOf": [
+                {"type": "string", "enum": any},
+                {"type": "array", "items": {"type": "string", "enum": words}},
+                {"type": "array", "items": {"type": "string", "enum": ["retrying"]}, "minItems": 1},
+            ],
+            "examples": ["failed", ["failed", "cancelled"]],
+        }))
+    }
+}
+
+impl ToSchema for States {}
+
+impl PartialSchema for super::Counts<'_> {
+    fn schema() -> RefOr<Schema> {
+        let counter = |word: &&str| ((*word).to_owned(), json!({"type": "integer", "format": "uint64", "minimum": 0}));
+        let counters: Map<String, Value> = counts::WORDS.iter().map(counter).collect();
+        let description =
+            "How many jobs came to which outcome; what came to none is left out. Errors are counted by their codes.";
+        literal(json!({"type": "object", "description": description, "properties": counters}))
+    }
+}
+
+impl ToSchema for super::Counts<'_> {}
+
+fn reference<T: ToSchema>() -> Value {
+    json!({"$ref": format!("#/components/schemas/{}", T::name())})
+}
+
+fn add<T: ToSchema>(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+    schemas.push((T::name().into_owned(), T::schema()));
+    T::schemas(schemas);
+}
+
+/// Makes types that stand for one of several forms.
+macro_rules! choices {
+    ($($name:ident: $description:literal, $json:expr, [$($part:ty),*];)*) => {$(
+        #[doc = $description]
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                let mut schema: Value = $json;
+                schema["description"] = json!($description);
+                literal(schema)
+            }
+        }
+
+        impl ToSchema for $name {
+            fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+                $(add::<$part>(schemas);)*
+            }
+        }
+    )*};
+}
+
+/// One answer for each element, in order.
+fn answers<T: ToSchema>() -> Value {
+    json!({"type": "array", "items": {"oneOf": [reference::<T>(), reference::<Problem>()]}, "maxItems": BATCH_JOBS_MAX})
+}
+
+choices! {
+    Pushes: "One job, or an array of jobs.",
+        json!({"oneOf": [reference::<Push<'_>>(), {"type": "array", "items": reference::<Push<'_>>(), "maxItems": BATCH_JOBS_MAX}]}),
+        [Push<'_>];
+    PushAnswers: "What a push did for a job; of an array one answer for each, in order: what it did, or why not.",
+        json!({"oneOf": [reference::<Pushed>(), answers::<Pushed>()]}), [Pushed, Problem];
+    Settles: "How many leases end.",
+        json!({"type": "array", "items": reference::<super::Settle<'_>>(), "maxItems": BATCH_JOBS_MAX}), [super::Settle<'_>];
+    SettleAnswers: "One answer for each lease, in order: what became of its job, or why it was not settled.",
+        answers::<Settled>(), [Settled, Problem];
+    Extensions: "Which leases go on.",
+        json!({"type": "array", "items": reference::<super::ExtendOne>(), "maxItems": BATCH_JOBS_MAX}), [super::ExtendOne];
+    ExtendAnswers: "One answer for each lease, in order: until when it goes on, or why it does not.",
+        answers::<Extended>(), [Extended, Problem];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::JobBody;
+    use super::*;
+
+    #[test]
+    fn schemas_have_the_names_that_are_referred_to() {
+        let mut schemas = Vec::new();
+        add::<PushAnswers>(&mut schemas);
+        add::<JobBody<'_>>(&mut schemas);
+        let names: Vec<_> = schemas.iter().map(|(name, _)| &**name).collect();
+        for name in ["PushAnswers", "Pushed", "Problem", "Job", "Target", "Backoff", "Exponential", "QueueName"] {
+            assert!(names.contains(&name), "{name}: {names:?}");
+        }
+    }
+}

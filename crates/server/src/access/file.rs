@@ -1,0 +1,174 @@
+//! The file of tokens: TOML, written anew as a whole, and read by servers and by `duetime token`.
+
+use super::token::Token;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Most tokens of a file: each request is compared with all of them.
+const TOKENS_MAX: usize = 1_000;
+/// Only its owner may read it, though it holds hashes alone.
+const MODE: u32 = 0o600;
+const HEAD: &str = "# Tokens of Duetime, made by `duetime token create`. Only hashes of them are kept.\n\n";
+
+/// A file of tokens that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the tokens {}: {why}", file.display())]
+pub(crate) struct Error {
+    file: PathBuf,
+    why: String,
+}
+
+/// All tokens of a file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TokenFile {
+    /// In the order in which they were made.
+    #[serde(default, rename = "token")]
+    pub(crate) tokens: Vec<Token>,
+}
+
+impl TokenFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Where it is not there or wrong.
+    pub(crate) fn read(file: &Path) -> Result<Self, Error> {
+        let wrong = |why: String| Error { file: file.to_owned(), why };
+        let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => wrong("the file is not there; `duetime token create` makes it".to_owned()),
+            _ => wrong(error.to_string()),
+        })?;
+        Self::parse(&text).map_err(wrong)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let all: Self = toml::from_str(text).map_err(|error| {
+            // Its message shows the line, which may be a secret in the wrong place.
+            let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
+            format!("line {line}: {}", error.message())
+        })?;
+        all.check().map(|()| all)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let count = self.tokens.len();
+        if count > TOKENS_MAX {
+            return Err(format!("expected at most {TOKENS_MAX} tokens, got {count}"));
+        }
+        for (i, token) in self.tokens.iter().enumerate() {
+            token.check()?;
+            if self.tokens[..i].iter().any(|other| other.name == token.name || other.sha256 == token.sha256) {
+                return Err(format!("expected each token once, got {:?} again", token.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes a file, or makes one where there is none: of several that do it at once one comes after the other, and a
+    /// reader sees all of a change or nothing.
+    ///
+    /// # Errors
+    /// What `change` says; where the file is wrong or cannot be written.
+    pub(crate) fn change<T>(file: &Path, change: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, Error> {
+        let wrong = |why: String| Error { file: file.to_owned(), why };
+        let failed = |error: std::io::Error| wrong(error.to_string());
+        let beside = |suffix: &str| {
+            let mut name = file.as_os_str().to_owned();
+            name.push(suffix);
+            PathBuf::from(name)
+        };
+        let lock = create(&beside(".lock")).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        let mut all = match std::fs::exists(file).map_err(failed)? {
+            true => Self::read(file)?,
+            false => Self::default(),
+        };
+        let changed = change(&mut all).map_err(wrong)?;
+        all.check().map_err(wrong)?;
+        let text = toml::to_string(&all).map_err(|error| wrong(error.to_string()))?;
+        let new = beside(".new");
+        let mut written = create(&new).map_err(failed)?;
+        written.write_all(format!("{HEAD}{text}").as_bytes()).and_then(|()| written.sync_all()).map_err(failed)?;
+        std::fs::rename(&new, file).map_err(failed)?;
+        Ok(changed)
+    }
+}
+
+fn create(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Secret;
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    fn token(name: &str) -> Token {
+        let allow = vec!["push:orders.*".parse().unwrap(), "read".parse().unwrap()];
+        let rate = Some(crate::rate::parse_rate("5/s,burst=9").unwrap());
+        let expires = Some("2026-12-01T00:00:00.000Z".parse().unwrap());
+        Token { name: name.to_owned(), sha256: Secret::new().unwrap().hash(), allow, rate, created: None, expires }
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens.toml");
+        let (a, b) = (token("a"), token("b"));
+        for token in [&a, &b] {
+            TokenFile::change(&file, |all| {
+                all.tokens.push(token.clone());
+                Ok(())
+            })
+            .unwrap();
+        }
+        assert_eq!(TokenFile::read(&file).unwrap().tokens, [a, b]);
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, MODE);
+    }
+
+    #[test]
+    fn changes_at_once_are_all_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens.toml");
+        std::thread::scope(|scope| {
+            for i in 0..8 {
+                let file = &file;
+                scope.spawn(move || {
+                    TokenFile::change(file, |all| {
+                        all.tokens.push(token(&i.to_string()));
+                        Ok(())
+                    })
+                    .unwrap();
+                });
+            }
+        });
+        assert_eq!(TokenFile::read(&file).unwrap().tokens.len(), 8);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_and_nothing_is_written() {
+        let good = "name = 'a'\nsha256 = '00'\n";
+        for (text, says) in [
+            ("x = 1", "unknown field"),
+            (&format!("[[token]]\n{good}allow = ['read']"), "64 hexadecimal"),
+            ("[[token]]\nname = 'a'", "missing field"),
+            ("[[token]]\nname = 'a'\nsha256 = 1\nallow = ['rule']", "expected"),
+        ] {
+            let error = TokenFile::parse(text).unwrap_err();
+            assert!(error.contains(says) && error.contains("line "), "{error}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens.toml");
+        let twice = TokenFile::change(&file, |all| {
+            all.tokens.extend([token("a"), token("a")]);
+            Ok(())
+        });
+        assert!(twice.unwrap_err().to_string().contains("\"a\" again"));
+        assert!(!file.exists());
+        assert!(TokenFile::read(&file).unwrap_err().to_string().contains("duetime token create"));
+    }
+}

@@ -1,0 +1,18 @@
+//! Who may do what: bearer tokens with rights, kept as hashes in a file.
+//!
+//! A token is 256 random bits, so a fast hash of it tells nothing, and there is nothing to guess. The file is read again
+//! when it changes; a token that is gone from it, or over, is refused from then on.
+
+mod caller;
+mod file;
+mod grant;
+mod secret;
+mod token;
+mod tokens;
+
+pub(crate) use caller::Caller;
+pub(crate) use file::{Error, TokenFile};
+pub(crate) use grant::{Grant, Scope};
+pub(crate) use secret::Secret;
+pub(crate) use token::Token;
+pub(crate) use tokens::Tokens;

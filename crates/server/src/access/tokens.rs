@@ -1,0 +1,129 @@
+//! The tokens that a server knows.
+
+use super::file::{Error, TokenFile};
+use super::secret::hash;
+use super::token::Token;
+use crate::watched::Watched;
+use duetime_core::Millis;
+use duetime_core::ports::Flow;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use subtle::ConstantTimeEq;
+
+/// The tokens of a file.
+#[derive(Debug)]
+pub(crate) struct Tokens {
+    file: PathBuf,
+    known: RwLock<Arc<[Arc<Known>]>>,
+}
+
+/// A token, and what was asked with it of late.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(super) token: Token,
+    flow: Arc<Mutex<Flow>>,
+}
+
+impl Known {
+    /// Lets one request pass, or says from when on one may.
+    pub(crate) fn pass(&self, now: Millis) -> Result<(), Millis> {
+        let Some(rate) = &self.token.rate else { return Ok(()) };
+        let mut flow = self.flow.lock().unwrap_or_else(PoisonError::into_inner);
+        match flow.room(rate, now) {
+            (0, next) => Err(next),
+            _ => {
+                flow.pass(1, rate, now);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Tokens {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Where it cannot be used.
+    pub(crate) fn open(file: PathBuf) -> Result<Self, Error> {
+        let known = RwLock::new(known(TokenFile::read(&file)?, &[]));
+        Ok(Self { file, known })
+    }
+
+    /// The token that is shown, unless it is over at this instant. All are compared, in a time that says nothing of how
+    /// near a guess came.
+    pub(crate) fn find(&self, shown: &str, now: Millis) -> Option<Arc<Known>> {
+        let hash = hash(shown);
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut found = None;
+        for one in known.iter() {
+            if bool::from(one.token.sha256.ct_eq(&hash)) {
+                found = Some(one);
+            }
+        }
+        found.filter(|found| found.token.expires.is_none_or(|expires| now < expires.0)).cloned()
+    }
+
+    /// Reads the file whenever it has changed, for ever. Where it is wrong, the former tokens go on to count.
+    pub(crate) async fn watch(&self) {
+        let mut watched = Watched::new([self.file.clone()]);
+        loop {
+            watched.changed().await;
+            match TokenFile::read(&self.file) {
+                Ok(read) => {
+                    tracing::info!(file = %self.file.display(), tokens = read.tokens.len(), "the tokens were read again");
+                    let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
+                    *all = known(read, &all);
+                }
+                Err(error) => tracing::error!(%error, "the former tokens go on to count"),
+            }
+        }
+    }
+}
+
+/// What was asked with a token of late is remembered when it is read again.
+fn known(read: TokenFile, former: &[Arc<Known>]) -> Arc<[Arc<Known>]> {
+    let known = |token: Token| {
+        let same = former.iter().find(|known| known.token.sha256 == token.sha256);
+        let flow = same.map_or_else(Arc::default, |known| known.flow.clone());
+        Arc::new(Known { token, flow })
+    };
+    read.tokens.into_iter().map(known).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Secret;
+    use super::*;
+
+    fn tokens(lines: &str) -> (Tokens, Secret) {
+        let secret = Secret::new().unwrap();
+        let hash: String = secret.hash().iter().map(|byte| format!("{byte:02x}")).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens.toml");
+        std::fs::write(&file, format!("[[token]]\nname = 'shop'\nsha256 = '{hash}'\nallow = ['push']\n{lines}"))
+            .unwrap();
+        (Tokens::open(file).unwrap(), secret)
+    }
+
+    #[test]
+    fn a_token_counts_until_it_is_over() {
+        let (tokens, secret) = tokens("expires = '1970-01-01T00:00:01.000Z'");
+        assert_eq!(tokens.find(secret.reveal(), 999).unwrap().token.name, "shop");
+        assert!(tokens.find(secret.reveal(), 1_000).is_none());
+        let shorter = &secret.reveal()[..secret.reveal().len() - 1];
+        for other in ["", shorter, Secret::new().unwrap().reveal()] {
+            assert!(tokens.find(other, 0).is_none());
+        }
+    }
+
+    #[test]
+    fn a_rate_holds_also_when_the_file_is_read_again() {
+        let (tokens, secret) = tokens("rate = '2/s,burst=2'");
+        let now = 10_000;
+        let first = tokens.find(secret.reveal(), now).unwrap();
+        assert_eq!((first.pass(now), first.pass(now), first.pass(now)), (Ok(()), Ok(()), Err(now + 500)));
+        let read = TokenFile { tokens: vec![first.token.clone()] };
+        let again = known(read, &tokens.known.read().unwrap());
+        assert_eq!((again[0].pass(now), again[0].pass(now + 500)), (Err(now + 500), Ok(())));
+    }
+}

@@ -1,0 +1,43 @@
+//! `duetime completions` and `duetime man`: what a packager, or a shell, is given.
+
+use super::exit::{Failure, Result};
+use clap_complete::{Shell, generate};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Print what completes commands and options in a shell.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime completions bash > ~/.local/share/bash-completion/completions/duetime
+  duetime completions zsh > ~/.zfunc/_duetime
+  duetime completions fish > ~/.config/fish/completions/duetime.fish")]
+pub(crate) struct Args {
+    /// Which shell
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+/// Write a manual page for every command into a folder.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime man /usr/local/share/man/man1")]
+pub(crate) struct Man {
+    /// The folder, which must be there
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Runs `completions`.
+pub(crate) fn run(args: &Args) -> Result {
+    let mut script = Vec::new();
+    generate(args.shell, &mut super::command(), "duetime", &mut script);
+    Ok(std::io::stdout().lock().write_all(&script)?)
+}
+
+/// Runs `man`.
+pub(crate) fn man(args: &Man) -> Result {
+    if !args.folder.is_dir() {
+        return Err(Failure::error(format!("expected a folder, got {}", args.folder.display())));
+    }
+    Ok(clap_mangen::generate_to(super::command(), &args.folder)?)
+}

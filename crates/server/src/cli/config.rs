@@ -1,0 +1,153 @@
+//! `duetime config`.
+
+use super::exit::{CONFIG, Failure, Result};
+use super::output;
+use crate::config::{Mistake, Origin, Settings, example};
+use crate::serve;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// Look at the configuration of `duetime serve`.
+///
+/// Options come from a file, from variables and from flags, each before the one named here ahead of it. `duetime config
+/// example` prints a file with all keys.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime config example > duetime.toml
+  duetime config check --config duetime.toml
+  duetime config show")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Say all that is wrong with the configuration, and exit with 78 where something is
+    Check(Box<Used>),
+    /// Show every option as `serve` would use it, passwords masked, and where it came from
+    Show(Box<Used>),
+    /// Print a commented duetime.toml with all keys
+    Example,
+}
+
+#[derive(Debug, clap::Args)]
+struct Used {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten, next_help_heading = "As for `duetime serve`")]
+    serve: serve::Args,
+}
+
+#[derive(Serialize)]
+struct Wrong {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    from: Option<Value>,
+    message: String,
+}
+
+/// Runs it.
+pub(crate) fn run(args: Args, settings: &Settings) -> Result {
+    match args.action {
+        Action::Check(used) => check(&used, settings),
+        Action::Show(used) => show(&used, settings),
+        Action::Example => {
+            let command = super::command();
+            let serve = command.find_subcommand("serve").expect("the command line has `serve`");
+            Ok(std::io::stdout().lock().write_all(example(serve).as_bytes())?)
+        }
+    }
+}
+
+/// All that would keep a server from starting, as far as its options go.
+pub(crate) fn wrong(settings: &Settings, args: &serve::Args) -> Vec<Mistaken> {
+    let told = settings.mistakes.iter().cloned().map(Mistaken::Told);
+    // Where something could not be read, its default stands for it, and says nothing.
+    let refused = serve::refusals(args).into_iter().map(|error| Mistaken::Refused(error.to_string()));
+    told.chain(refused).collect()
+}
+
+/// Something that is wrong: with one value, or with how they go together.
+pub(crate) enum Mistaken {
+    Told(Mistake),
+    Refused(String),
+}
+
+impl Mistaken {
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Told(mistake) => &mistake.text,
+            Self::Refused(text) => text,
+        }
+    }
+
+    fn document(self) -> Wrong {
+        match self {
+            Self::Told(Mistake { key, from, text }) => Wrong { key, from: Some(origin(&from)), message: text },
+            Self::Refused(message) => Wrong { key: None, from: None, message },
+        }
+    }
+}
+
+fn check(used: &Used, settings: &Settings) -> Result {
+    let wrong = wrong(settings, &used.serve);
+    let is_right = wrong.is_empty();
+    if used.json {
+        let mistakes: Vec<_> = wrong.into_iter().map(Mistaken::document).collect();
+        output::json(
+            &json!({ "file": settings.file, "ok": is_right, "mistakes": mistakes, "put_aside": settings.aside }),
+        )?;
+    } else {
+        settings.aside.iter().for_each(|what| eprintln!("note: {what}"));
+        wrong.iter().for_each(|mistake| eprintln!("duetime: {}", mistake.text()));
+        if is_right {
+            let file = settings.file.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
+            output::say(format_args!("the configuration is right ({file})"))?;
+        }
+    }
+    if is_right { Ok(()) } else { Err(Failure::quiet(CONFIG)) }
+}
+
+fn show(used: &Used, settings: &Settings) -> Result {
+    if used.json {
+        let all: Vec<_> = settings.all.iter().map(document).collect();
+        let wrong: Vec<_> = settings.mistakes.iter().cloned().map(|wrong| Mistaken::Told(wrong).document()).collect();
+        return output::json(
+            &json!({ "file": settings.file, "settings": all, "mistakes": wrong, "put_aside": settings.aside }),
+        );
+    }
+    let mut table = output::table(&["KEY", "VALUE", "FROM"]);
+    for setting in &settings.all {
+        let value = if setting.values.is_empty() { "-".to_owned() } else { setting.values.join(", ") };
+        table.add_row([setting.key.clone(), output::safe(&value), setting.from.to_string()]);
+    }
+    output::print(&table)?;
+    settings.aside.iter().for_each(|what| eprintln!("note: {what}"));
+    settings.mistakes.iter().for_each(|mistake| eprintln!("duetime: {}", mistake.text));
+    Ok(())
+}
+
+fn document(setting: &crate::config::Setting) -> Value {
+    let value = match &setting.values[..] {
+        values if setting.takes_many => json!(values),
+        [] => Value::Null,
+        [value] if setting.is_switch => Value::Bool(value == "true"),
+        [value, ..] => json!(value),
+    };
+    json!({
+        "key": setting.key, "flag": setting.flag, "variable": setting.variable,
+        "value": value, "from": origin(&setting.from),
+    })
+}
+
+fn origin(from: &Origin) -> Value {
+    match from {
+        Origin::Default => json!({ "kind": "default" }),
+        Origin::File { path, line } => json!({ "kind": "file", "file": &**path, "line": line }),
+        Origin::Variable(name) => json!({ "kind": "variable", "name": name }),
+        Origin::Flag(flag) => json!({ "kind": "flag", "name": flag }),
+    }
+}

@@ -1,0 +1,44 @@
+//! Room for the store's file.
+
+use super::finding::Finding;
+use nix::sys::statvfs::statvfs;
+use std::path::Path;
+
+const CHECK: &str = "disk";
+/// Below this nothing can be recorded before long.
+const FREE_BYTES_MIN: u64 = 64 << 20;
+/// Below this somebody should look.
+const FREE_BYTES_LOW: u64 = 1 << 30;
+
+/// How much is free beside a store of so many bytes; `None` where the system does not say.
+pub(super) fn look(folder: &Path, bytes: u64) -> Option<Finding> {
+    let disk = statvfs(folder).ok()?;
+    #[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "other widths on other systems")]
+    let free = (disk.blocks_available() as u64).saturating_mul(disk.fragment_size() as u64);
+    Some(judge(&folder.display().to_string(), free, bytes))
+}
+
+fn judge(folder: &str, free: u64, bytes: u64) -> Finding {
+    let text = format!("{} MiB are free in {folder}; the store has {} MiB", free >> 20, bytes >> 20);
+    if free < FREE_BYTES_MIN {
+        return Finding::problem(CHECK, text, "make room: pushes are refused once nothing can be written");
+    }
+    if free < FREE_BYTES_LOW || free < bytes {
+        return Finding::warning(CHECK, text, "make room: a backup takes as much as the store, and jobs more each day");
+    }
+    Finding::ok(CHECK, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Status;
+    use super::*;
+
+    #[test]
+    fn too_little_room_is_told() {
+        assert_eq!(judge("/a", 10 << 30, 1 << 30).status, Status::Ok);
+        assert_eq!(judge("/a", 10 << 30, 11 << 30).status, Status::Warning);
+        assert_eq!(judge("/a", 500 << 20, 0).status, Status::Warning);
+        assert_eq!(judge("/a", 1 << 20, 0).status, Status::Problem);
+    }
+}

@@ -1,0 +1,85 @@
+//! `duetime doctor`: looks at everything that a server depends on, changes nothing, and says what to do.
+//!
+//! It opens no store: of a file it reads the head, of Redis and SQL servers it asks what any client may. What it finds
+//! is judged here and in the modules beside; what they look at answers facts.
+
+mod disk;
+mod finding;
+mod limits;
+mod server;
+mod store;
+mod zones;
+
+use super::config::wrong;
+use super::exit::{ERROR, Failure, Result};
+use super::output;
+use crate::config::Settings;
+use crate::serve;
+use finding::{Finding, Status};
+use serde_json::json;
+
+/// Look for what would keep a server from serving well, and say what to do.
+///
+/// Looks at the configuration, the store that it names, the server, clocks, limits, the disk and the time zones, and changes
+/// nothing. Options and variables are those of `duetime serve`, so that it looks at what that would use.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+#[command(after_help = "Examples:
+  duetime doctor --config /etc/duetime/duetime.toml
+  duetime doctor --broker redis://queue --ledger postgres://duetime@db/jobs --json
+
+Exit codes: 0 no problem, perhaps warnings; 1 a problem.")]
+pub(crate) struct Args {
+    /// The server to ask; by default the one of the configuration
+    #[arg(long, value_name = "URL", env = "DUETIME_SERVER")]
+    server: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten, next_help_heading = "As for `duetime serve`")]
+    serve: serve::Args,
+}
+
+pub(crate) async fn run(args: Args, settings: &Settings) -> Result {
+    let mut findings = configuration(settings, &args.serve);
+    let server = server::look(args.server.as_deref().filter(|url| !url.is_empty()), &args.serve).await;
+    let store = store::look(&args.serve, server.answers).await;
+    findings.extend(store.findings);
+    findings.extend(server.findings);
+    findings.extend(store.clocks.findings());
+    findings.push(limits::look(args.serve.http.files()));
+    findings.extend(store.folder.and_then(|(folder, bytes)| disk::look(&folder, bytes)));
+    findings.push(zones::look());
+    tell(&findings, args.json)
+}
+
+fn configuration(settings: &Settings, args: &serve::Args) -> Vec<Finding> {
+    const CHECK: &str = "configuration";
+    let advice = "correct it; `duetime config example` shows all keys with their defaults";
+    let mut findings: Vec<_> =
+        wrong(settings, args).iter().map(|wrong| Finding::problem(CHECK, wrong.text(), advice)).collect();
+    for what in &settings.aside {
+        findings.push(Finding::warning(CHECK, what, "take one of the two away, so that nobody has to guess"));
+    }
+    if findings.is_empty() {
+        let file = settings.file.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
+        findings.push(Finding::ok(CHECK, format!("all options are right ({file})")));
+    }
+    findings
+}
+
+fn tell(findings: &[Finding], json: bool) -> Result {
+    let is_well = findings.iter().all(|finding| finding.status != Status::Problem);
+    if json {
+        output::json(&json!({ "ok": is_well, "version": env!("CARGO_PKG_VERSION"), "findings": findings }))?;
+    } else {
+        let mut table = output::table(&["", "CHECK", "FINDING"]);
+        for finding in findings {
+            let advice = finding.advice.as_ref().map(|advice| format!("\n-> {}", output::safe(advice)));
+            let text = format!("{}{}", output::safe(&finding.finding), advice.unwrap_or_default());
+            table.add_row([finding.status.cell(), finding.check.into(), text.into()]);
+        }
+        output::print(&table)?;
+    }
+    if is_well { Ok(()) } else { Err(Failure::quiet(ERROR)) }
+}

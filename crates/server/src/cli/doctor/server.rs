@@ -1,0 +1,83 @@
+//! Whether a server answers, which version it is, and how it is.
+
+use super::finding::Finding;
+use crate::serve;
+use duetime::{Client, ConnectOptions, Error};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+const CHECK: &str = "server";
+/// How long it may take to answer.
+const TIME_LIMIT: Duration = Duration::from_secs(3);
+
+/// What was found.
+pub(super) struct Looked {
+    pub(super) findings: Vec<Finding>,
+    /// Where a server answers.
+    pub(super) answers: Option<String>,
+}
+
+/// Asks the server that was named, or the one that listens where the configuration says.
+pub(super) async fn look(named: Option<&str>, args: &serve::Args) -> Looked {
+    let Some(url) = named.map(str::to_owned).or_else(|| usual(args)) else {
+        let text = "no address is known: the system chooses the port";
+        return Looked { findings: vec![Finding::ok(CHECK, text)], answers: None };
+    };
+    match ask(&url).await {
+        Ok(findings) => Looked { findings, answers: Some(url) },
+        // Nobody said that there is one.
+        Err(Error::Unreachable { .. }) if named.is_none() => {
+            Looked { findings: vec![Finding::ok(CHECK, format!("none runs at {url}"))], answers: None }
+        }
+        Err(error) => {
+            let advice = "start it with `duetime serve`, or name its address with --server";
+            Looked { findings: vec![Finding::problem(CHECK, error.to_string(), advice)], answers: None }
+        }
+    }
+}
+
+/// Where a server with this configuration is reached from here.
+fn usual(args: &serve::Args) -> Option<String> {
+    let mut address = args.listen();
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    (address.port() != 0).then(|| format!("http://{address}"))
+}
+
+async fn ask(url: &str) -> Result<Vec<Finding>, Error> {
+    let mut options = ConnectOptions::default();
+    options.time_limit = TIME_LIMIT;
+    let client = Client::connect_with(url, options).await?;
+    let version = client.version().await?;
+    let health = client.health().await?;
+    let ours = env!("CARGO_PKG_VERSION");
+    let mut findings = Vec::new();
+    match version.as_deref() {
+        Some(version) if version == ours => {
+            findings.push(Finding::ok(CHECK, format!("{url} answers, version {version}")))
+        }
+        version => {
+            let text =
+                format!("{url} has the version {}, this program {ours}", version.unwrap_or("that it does not tell"));
+            findings.push(Finding::warning(CHECK, text, "bring both to one version, the server first"));
+        }
+    }
+    if !health.ready {
+        let advice = "look into its log; it goes on by itself once its store answers";
+        findings.push(Finding::problem(CHECK, "it hands out no jobs", advice));
+    }
+    for what in &health.degraded {
+        findings.push(Finding::warning(CHECK, what, "look into its log; it goes on by itself once that is over"));
+    }
+    if !health.is_loaded {
+        let text = format!("it is still loading what is due soon: {} jobs so far", health.loaded);
+        findings.push(Finding::warning(CHECK, text, "wait; nothing is lost"));
+    }
+    if health.ready && health.is_loaded && health.degraded.is_empty() {
+        findings.push(Finding::ok(CHECK, "it hands out jobs"));
+    }
+    Ok(findings)
+}

@@ -1,0 +1,202 @@
+//! The store that the configuration names: whether it is there, can be used, and is of this version.
+
+use super::finding::Finding;
+use crate::cli::time::now;
+use crate::serve::{self, Place};
+use duetime_core::{Error, Millis};
+use duetime_store::sqlite::{self, Stand};
+use duetime_store::{ledger, redis};
+use nix::unistd::{AccessFlags, access};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a Redis or an SQL server may take to answer.
+const TIME_LIMIT: Duration = Duration::from_secs(15);
+/// How far clocks may lie apart before that is said.
+const APART_MS_MAX: u64 = 1_000;
+
+/// What was found.
+#[derive(Default)]
+pub(super) struct Looked {
+    pub(super) findings: Vec<Finding>,
+    pub(super) clocks: Clocks,
+    /// Where a file grows, and its bytes so far.
+    pub(super) folder: Option<(PathBuf, u64)>,
+}
+
+/// Clocks that jobs go by, each as far ahead of this machine's as it was when it was asked.
+#[derive(Default)]
+pub(super) struct Clocks(Vec<(&'static str, i64)>);
+
+impl Clocks {
+    fn add(&mut self, name: &'static str, at: Millis) {
+        let ahead = i128::from(at) - i128::from(now());
+        self.0.push((name, i64::try_from(ahead).unwrap_or(i64::MAX)));
+    }
+
+    /// What is to be said of them.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        const CHECK: &str = "clock";
+        let advice = "set the clocks of all machines by NTP";
+        let mut findings = Vec::new();
+        for (name, ahead) in &self.0 {
+            if ahead.unsigned_abs() > APART_MS_MAX {
+                let which = if *ahead > 0 { "ahead of" } else { "behind" };
+                let text = format!("the clock of {name} is {} ms {which} this machine's", ahead.unsigned_abs());
+                findings.push(Finding::warning(CHECK, text, advice));
+            }
+        }
+        if findings.is_empty() {
+            let names: Vec<_> = ["this machine"].into_iter().chain(self.0.iter().map(|(name, _)| *name)).collect();
+            findings.push(Finding::ok(CHECK, format!("{} within {APART_MS_MAX} ms", names.join(", "))));
+        }
+        findings
+    }
+}
+
+/// Looks at it; a server that answers may hold the file.
+pub(super) async fn look(args: &serve::Args, server: Option<String>) -> Looked {
+    let mut looked = Looked::default();
+    match args.place() {
+        Place::Memory => looked.findings.push(Finding::warning(
+            "store",
+            "jobs are kept in memory alone, and are gone with the process",
+            "name a file with --store where they must not be lost",
+        )),
+        Place::File(path) => file(path, server.as_deref(), &mut looked),
+        Place::Redis(url) => shared(url, &mut looked).await,
+        Place::Beside { broker, ledger, migrates, may_lose } => {
+            shared(broker, &mut looked).await;
+            recorded(ledger, migrates, may_lose, &mut looked).await;
+        }
+    }
+    looked
+}
+
+fn file(path: &Path, server: Option<&str>, looked: &mut Looked) {
+    const CHECK: &str = "store";
+    let seen = match sqlite::look(path) {
+        Ok(seen) => seen,
+        Err(error) => {
+            let advice = "name a file of Duetime with --store, or restore a backup of it";
+            return looked.findings.push(Finding::problem(CHECK, error.to_string(), advice));
+        }
+    };
+    let shown = seen.path.display();
+    let folder = seen.path.parent().unwrap_or(Path::new("/")).to_owned();
+    let mut found = Vec::new();
+    match (seen.held_by, server) {
+        (Some(pid), Some(url)) => {
+            found.push(Finding::ok(
+                CHECK,
+                format!("{shown} is held by the process {pid}; the server at {url} was asked"),
+            ));
+        }
+        (Some(pid), None) => found.push(Finding::warning(
+            CHECK,
+            format!("{shown} is held by the process {pid}, and no server answers for it"),
+            "name the address of that server with --server, or end the process",
+        )),
+        (None, _) => {}
+    }
+    match seen.stand {
+        Stand::Nothing => found.push(Finding::ok(CHECK, format!("{shown} is not there yet: `duetime serve` makes it"))),
+        // Who holds it knows it, and its server has been asked.
+        Stand::InLog if seen.held_by.is_some() => {}
+        Stand::InLog => found.push(Finding::warning(
+            CHECK,
+            format!("{shown} was not closed in good order: all that is new in it stands in its log"),
+            "leave the file with -wal at its end where it is: `duetime serve` takes it up",
+        )),
+        Stand::Schema(schema) if schema < seen.schema_known => found.push(Finding::warning(
+            CHECK,
+            format!(
+                "{shown} has the schema {schema}; this version needs {}, and changes it when it starts",
+                seen.schema_known
+            ),
+            "make a copy first: `duetime backup`; older versions cannot open it afterwards",
+        )),
+        Stand::Schema(schema) => {
+            found.push(Finding::ok(CHECK, format!("{shown} has the schema {schema}, as this version needs it")))
+        }
+    }
+    let may = |path: &Path, rights: AccessFlags| access(path, rights).is_ok();
+    let writes = AccessFlags::R_OK | AccessFlags::W_OK;
+    if !may(&folder, writes | AccessFlags::X_OK) || (seen.stand != Stand::Nothing && !may(&seen.path, writes)) {
+        let text = format!("this user may not write {shown} and beside it in {}", folder.display());
+        found.push(Finding::problem(CHECK, text, "give the user of the server the file and its folder (chown)"));
+    }
+    looked.findings.extend(found);
+    looked.folder = Some((folder, seen.bytes));
+}
+
+async fn shared(url: &str, looked: &mut Looked) {
+    const CHECK: &str = "redis";
+    let seen = match limited(redis::look(url)).await {
+        Ok(seen) => seen,
+        Err(error) => {
+            let advice = "check --broker, and that Redis runs and is reached from here";
+            return looked.findings.push(Finding::problem(CHECK, error.to_string(), advice));
+        }
+    };
+    looked.clocks.add("Redis", seen.clock);
+    let text = format!("{} answers, version {}; could lose {}", seen.place, seen.version, seen.loss);
+    looked.findings.push(Finding::ok(CHECK, text));
+    let of_clock = |warning: &&String| !warning.contains("the clock");
+    looked.findings.extend(seen.warnings.iter().filter(of_clock).map(|text| Finding::of_warning(CHECK, text)));
+    if let Some(why) = seen.no_scripts {
+        let advice = "let its user run scripts: ACL SETUSER … +@all, or +eval +evalsha +script";
+        looked.findings.push(Finding::problem(CHECK, format!("no script may be run: {why}"), advice));
+    }
+}
+
+async fn recorded(url: &str, migrates: bool, may_lose: bool, looked: &mut Looked) {
+    const CHECK: &str = "ledger";
+    let seen = match limited(ledger::look(url, may_lose)).await {
+        Ok(seen) => seen,
+        Err(error) => {
+            let advice = "check --ledger, and that the database runs, is reached from here and takes the user";
+            return looked.findings.push(Finding::problem(CHECK, error.to_string(), advice));
+        }
+    };
+    looked.clocks.add("the database", seen.clock);
+    let (found, known) = (seen.schema.found, seen.schema.known);
+    let text = format!("{} has the schema {found}, this version needs {known}", seen.shown);
+    looked.findings.push(match (found < known, migrates) {
+        (false, _) => Finding::ok(CHECK, format!("{} answers, with the schema {found}", seen.shown)),
+        (true, false) => Finding::problem(CHECK, text, "run `duetime migrate`, since --no-migrate is given"),
+        (true, true) if found == 0 => {
+            Finding::ok(CHECK, format!("{} has no tables yet: `duetime serve` makes them", seen.shown))
+        }
+        (true, true) => Finding::warning(
+            CHECK,
+            format!("{text}, and changes it when it starts"),
+            "make a backup of the database first",
+        ),
+    });
+    if !seen.missing_rights.is_empty() {
+        let text = format!("its user may not {}", seen.missing_rights.join(", "));
+        let advice = "grant that, as ARCHITECTURE.md has it under \"Tables\"";
+        looked.findings.push(Finding::problem(CHECK, text, advice));
+    }
+}
+
+async fn limited<T>(look: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let late = |_| Error::Unavailable(format!("no answer within {} s", TIME_LIMIT.as_secs()));
+    tokio::time::timeout(TIME_LIMIT, look).await.map_err(late)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Status;
+    use super::*;
+
+    #[test]
+    fn clocks_that_lie_apart_are_told() {
+        let clocks = Clocks(vec![("Redis", 900), ("the database", -61_000)]);
+        let findings = clocks.findings();
+        assert_eq!((findings.len(), findings[0].status), (1, Status::Warning));
+        assert!(findings[0].finding.contains("the database is 61000 ms behind"), "{findings:?}");
+        assert_eq!(Clocks(vec![("Redis", -900)]).findings()[0].status, Status::Ok);
+    }
+}

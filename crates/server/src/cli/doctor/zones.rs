@@ -1,0 +1,23 @@
+//! The time zones that schedules go by.
+
+use super::finding::Finding;
+use std::path::{Path, PathBuf};
+
+const CHECK: &str = "time zones";
+/// Where systems keep them, unless TZDIR names another folder.
+const FOLDERS: [&str; 3] = ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo"];
+
+/// Whether the machine has a database of its own.
+pub(super) fn look() -> Finding {
+    let named = std::env::var_os("TZDIR").map(PathBuf::from);
+    let has_zones = |folder: &Path| folder.join("Europe/London").exists() || folder.join("UTC").exists();
+    let mut folders = named.map_or_else(|| FOLDERS.map(PathBuf::from).to_vec(), |folder| vec![folder]).into_iter();
+    match folders.find(|folder| has_zones(folder)) {
+        Some(folder) => Finding::ok(CHECK, format!("the machine's database in {}", folder.display())),
+        None => Finding::warning(
+            CHECK,
+            "the machine has no time zone database; the one within this program is used, which ages with it",
+            "install tzdata, or set TZDIR",
+        ),
+    }
+}

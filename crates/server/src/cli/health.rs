@@ -1,0 +1,120 @@
+//! `duetime health` and `duetime metrics`: how a server is.
+
+use super::exit::{Failure, Result, TRY_LATER};
+use super::output;
+use super::target::Target;
+use duetime::wire::{Alive, Health};
+use serde_json::{Map, Value, json};
+use std::io::Write;
+
+/// Say whether jobs are handed out, and what is degraded; exit with 75 where they are not.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime health
+  duetime health --alive --server http://queue:7300")]
+pub(crate) struct Args {
+    /// Only whether the process answers, and which version it is
+    #[arg(long)]
+    alive: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Print the figures of a server in the text format of Prometheus.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime metrics --json | jq '.[] | select(.name == \"duetime_jobs\")'")]
+pub(crate) struct Metrics {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Runs `health`.
+pub(crate) async fn run(args: Args) -> Result {
+    let Args { alive, target } = args;
+    target
+        .with(async |client| {
+            if alive {
+                let version = client.version().await?;
+                let text = version.as_deref().map_or_else(|| "alive".to_owned(), |version| format!("alive: {version}"));
+                let document = Alive { status: "ok".into(), version };
+                return if target.json { output::json(&document) } else { output::say(text) };
+            }
+            let health = client.health().await?;
+            let is_ready = health.ready;
+            if target.json {
+                output::json(&Health::from(health))?;
+            } else {
+                output::say(if is_ready { "ready: jobs are handed out" } else { "not ready: no jobs are handed out" })?;
+                for what in &health.degraded {
+                    output::say(format_args!("degraded: {}", output::safe(what)))?;
+                }
+                if !health.is_loaded {
+                    output::say(format_args!("still loading: {} jobs so far", health.loaded))?;
+                }
+            }
+            if is_ready { Ok(()) } else { Err(Failure::quiet(TRY_LATER)) }
+        })
+        .await
+}
+
+/// Runs `metrics`.
+pub(crate) async fn metrics(args: Metrics) -> Result {
+    args.target
+        .with(async |client| {
+            let text = client.metrics().await?;
+            if args.target.json {
+                return output::json(&text.lines().filter_map(sample).collect::<Vec<_>>());
+            }
+            Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
+        })
+        .await
+}
+
+/// A line such as `name{label="value"} 7`; comments are none.
+fn sample(line: &str) -> Option<Value> {
+    let (head, value) = line.rsplit_once(' ').filter(|_| !line.starts_with('#'))?;
+    let (name, labels) = head.split_once('{').map_or((head, ""), |(name, rest)| (name, rest.trim_end_matches('}')));
+    let mut all = Map::new();
+    let mut rest = labels;
+    while let Some((label, after)) = rest.split_once("=\"") {
+        let (value, after) = quoted(after);
+        all.insert(label.to_owned(), Value::String(value));
+        rest = after.strip_prefix(',').unwrap_or(after);
+    }
+    let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+    Some(json!({ "name": name, "labels": all, "value": number.map_or_else(|| json!(value), |number| json!(number)) }))
+}
+
+/// The text up to the quotation mark that ends it, and what follows.
+fn quoted(text: &str) -> (String, &str) {
+    let mut value = String::new();
+    let mut letters = text.char_indices();
+    while let Some((place, letter)) = letters.next() {
+        match letter {
+            '"' => return (value, &text[place + 1..]),
+            '\\' => match letters.next() {
+                Some((_, 'n')) => value.push('\n'),
+                Some((_, other)) => value.push(other),
+                None => {}
+            },
+            other => value.push(other),
+        }
+    }
+    (value, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_read() {
+        assert_eq!(sample("# TYPE a counter"), None);
+        assert_eq!(sample("a 7"), Some(json!({"name": "a", "labels": {}, "value": 7.0})));
+        let labels = json!({"queue": "a,b\"}", "le": "+Inf"});
+        let line = r#"a_bucket{queue="a,b\"}",le="+Inf"} 1.5"#;
+        assert_eq!(sample(line), Some(json!({"name": "a_bucket", "labels": labels, "value": 1.5})));
+        assert_eq!(sample("a NaN").unwrap()["value"], "NaN");
+    }
+}

@@ -1,0 +1,159 @@
+//! `duetime complete`, `fail`, `release` and `extend`: one lease, by its receipt.
+
+use super::exit::{DATA, ERROR, Failure, Result};
+use super::output;
+use super::stdin;
+use super::target::Target;
+use super::time::{now, relative};
+use duetime::wire::{Extended, Settled, Span};
+use duetime::{Client, Outcome};
+use duetime_core::{Receipt, rules};
+use serde_json::json;
+use std::sync::Arc;
+
+/// End a lease: the job is done.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime complete \"$receipt\" --result '{\"sent\": true}'")]
+pub(crate) struct Complete {
+    /// What is kept with the job, up to 1 MiB; `-` reads standard input
+    #[arg(long, value_name = "TEXT|-")]
+    result: Option<String>,
+    #[command(flatten)]
+    lease: One,
+}
+
+/// End a lease: the attempt failed, and is repeated as the job's rule says.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime fail \"$receipt\" --message 'the bank is closed' --retry-after 12h")]
+pub(crate) struct Fail {
+    /// Why, up to 1 KiB
+    #[arg(long, short, value_name = "TEXT", default_value = "")]
+    message: Arc<str>,
+    /// Give up: no further attempt
+    #[arg(long = "final", conflicts_with = "retry_after")]
+    is_final: bool,
+    /// Wait so long, in place of what the rule says
+    #[arg(long, value_name = "SPAN")]
+    retry_after: Option<Span>,
+    #[command(flatten)]
+    lease: One,
+}
+
+/// End a lease: give the job back; the attempt does not count.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime release \"$receipt\" --delay 5m")]
+pub(crate) struct Release {
+    /// Due again after so long; without it the job keeps its place
+    #[arg(long, short, value_name = "SPAN", default_value = "0s")]
+    delay: Span,
+    #[command(flatten)]
+    lease: One,
+}
+
+/// Keep leases for longer.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime extend \"$receipt\" --lease 10m")]
+pub(crate) struct Extend {
+    /// What proves the leases
+    #[arg(value_name = "RECEIPT", required = true)]
+    receipts: Vec<Receipt>,
+    /// From now, 1 s to 12 h; by default the length that each began with
+    #[arg(long, value_name = "SPAN")]
+    lease: Option<Span>,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, clap::Args)]
+struct One {
+    /// What proves the lease, as `duetime reserve` answered it, or from DUETIME_RECEIPT of a worker
+    #[arg(value_name = "RECEIPT")]
+    receipt: Receipt,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Runs `complete`.
+pub(crate) async fn complete(args: Complete) -> Result {
+    let result = args.result.as_deref().map(stdin::or_text).transpose()?;
+    settle(&args.lease, Outcome::Complete { result }).await
+}
+
+/// Runs `fail`.
+pub(crate) async fn fail(args: Fail) -> Result {
+    let Fail { message, is_final, retry_after, lease } = args;
+    let failure = rules::Failure { message, is_final, retry_after_ms: retry_after.map(|span| span.0) };
+    settle(&lease, Outcome::Fail(failure)).await
+}
+
+/// Runs `release`.
+pub(crate) async fn release(args: Release) -> Result {
+    settle(&args.lease, Outcome::Release { delay_ms: args.delay.0 }).await
+}
+
+async fn settle(One { receipt, target }: &One, outcome: Outcome) -> Result {
+    target
+        .with(async |client| {
+            let answer = client.settle(vec![(*receipt, outcome)]).await?.pop();
+            let settled = answer.ok_or_else(|| Failure::error("the settle was not answered"))??;
+            if target.json {
+                return output::json(&Settled::from(settled));
+            }
+            output::say(format_args!("{} is {}", receipt.id, settled.state.word()))
+        })
+        .await
+}
+
+/// Runs `extend`.
+pub(crate) async fn extend(args: Extend) -> Result {
+    let target = args.target.clone();
+    target.with(async |client| extend_all(client, &args).await).await
+}
+
+async fn extend_all(client: &Client, args: &Extend) -> Result {
+    let leases = args.receipts.iter().map(|&receipt| (receipt, args.lease.map(|span| span.0))).collect();
+    let answers = client.extend(leases).await?;
+    let refused = answers.iter().filter(|answer| answer.is_err()).count();
+    if args.target.json {
+        let document = |(receipt, answer): (&Receipt, _)| match answer {
+            &Ok(extension) => json!(Extended::from(extension)),
+            Err(error) => refusal(*receipt, error),
+        };
+        let documents: Vec<_> = args.receipts.iter().zip(&answers).map(document).collect();
+        // One is answered as by the path that has its receipt.
+        match &documents[..] {
+            [one] => output::json(one)?,
+            all => output::json(&all)?,
+        }
+    } else {
+        for (receipt, answer) in args.receipts.iter().zip(&answers) {
+            match answer {
+                Ok(extension) => {
+                    let asked = if extension.cancel_asked { "; it was cancelled: stop" } else { "" };
+                    let until = relative(extension.lease_until, now());
+                    output::say(format_args!("{} is leased until {until}{asked}", receipt.id))?;
+                }
+                Err(error) => eprintln!("duetime: {error}"),
+            }
+        }
+    }
+    ended(refused, answers.len())
+}
+
+/// What is told of a lease that was not settled or extended, in JSON.
+pub(super) fn refusal(receipt: Receipt, error: &duetime::Error) -> serde_json::Value {
+    json!({ "receipt": receipt, "code": error.code(), "detail": error.to_string() })
+}
+
+/// The end of a command on many: whether all, some or none of them went.
+pub(super) fn ended(refused: usize, all: usize) -> Result {
+    match refused {
+        0 => Ok(()),
+        refused if refused == all => Err(Failure::quiet(ERROR)),
+        _ => Err(Failure::quiet(DATA)),
+    }
+}

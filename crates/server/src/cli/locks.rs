@@ -1,0 +1,230 @@
+//! `duetime locks`: locks by hand. `duetime lock` holds one while a command runs.
+
+use super::exit::{Failure, LOCK_HELD, Result};
+use super::output;
+use super::target::Target;
+use super::time::{now, relative};
+use duetime::core::engine::LockRequest;
+use duetime::wire::{LockBody, LockGranted, LockPage, LocksReleased, Span};
+use duetime::{Client, Error, LockList};
+use duetime_core::Error as CoreError;
+use duetime_core::limits::PAGE_LOCKS_DEFAULT;
+use serde_json::json;
+use std::sync::Arc;
+
+/// Show locks; acquire, renew or release one by hand.
+///
+/// What is acquired here is held until it is released, or its time to live is over. `duetime lock` runs a command while it
+/// holds a lock.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "Examples:
+  duetime locks
+  fence=$(duetime locks acquire stock-42 --owner me --ttl 5m --json | jq .fence)
+  duetime locks renew stock-42 --owner me --fence \"$fence\"
+  duetime locks release --owner me")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    list: List,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// List the locks that are held
+    List(List),
+    /// Show who holds a lock
+    Show(Show),
+    /// Acquire a lock, first come, first served; exit with 69 where it is held
+    Acquire(Acquire),
+    /// Hold a lock for longer
+    Renew(Renew),
+    /// Release a lock, or all of an owner
+    Release(Release),
+}
+
+#[derive(Debug, clap::Args)]
+struct List {
+    /// At most so many, up to 1000
+    #[arg(long, short = 'n', value_name = "N", default_value_t = PAGE_LOCKS_DEFAULT)]
+    limit: usize,
+    /// Go on where the list before ended, as it said
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, clap::Args)]
+struct Show {
+    /// The lock
+    #[arg(value_name = "NAME")]
+    name: Arc<str>,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, clap::Args)]
+struct Acquire {
+    /// The lock: 1 to 255 bytes
+    #[arg(value_name = "NAME")]
+    name: Arc<str>,
+    /// For whom: a name that no other holder has
+    #[arg(long, value_name = "OWNER")]
+    owner: Arc<str>,
+    /// How long it is held unless it is renewed; 100ms to 24h
+    #[arg(long, value_name = "SPAN", default_value = "15s")]
+    ttl: Span,
+    /// How long to wait for it, up to 60s
+    #[arg(long, value_name = "SPAN", default_value = "0s")]
+    wait: Span,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, clap::Args)]
+struct Renew {
+    /// The lock
+    #[arg(value_name = "NAME")]
+    name: Arc<str>,
+    /// Who holds it
+    #[arg(long, value_name = "OWNER")]
+    owner: Arc<str>,
+    /// Under which fence, as it was answered
+    #[arg(long, value_name = "FENCE")]
+    fence: u64,
+    /// How long it is held from now; 100ms to 24h
+    #[arg(long, value_name = "SPAN", default_value = "15s")]
+    ttl: Span,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, clap::Args)]
+struct Release {
+    /// The lock; without one all of the owner are released
+    #[arg(value_name = "NAME", requires = "fence")]
+    name: Option<Arc<str>>,
+    /// Who holds it
+    #[arg(long, value_name = "OWNER")]
+    owner: Arc<str>,
+    /// Under which fence, as it was answered
+    #[arg(long, value_name = "FENCE", requires = "name")]
+    fence: Option<u64>,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) async fn run(args: Args) -> Result {
+    match args.action {
+        None => list(&args.list).await,
+        Some(Action::List(args)) => list(&args).await,
+        Some(Action::Show(args)) => show(&args).await,
+        Some(Action::Acquire(args)) => acquire(args).await,
+        Some(Action::Renew(args)) => renew(&args).await,
+        Some(Action::Release(args)) => release(&args).await,
+    }
+}
+
+async fn list(args: &List) -> Result {
+    args.target
+        .with(async |client| {
+            let locks = client.locks(args.cursor.as_deref(), args.limit).await?;
+            if args.target.json {
+                return output::json(&LockPage::from(locks));
+            }
+            table(&locks)
+        })
+        .await
+}
+
+fn table(list: &LockList) -> Result {
+    if list.locks.is_empty() {
+        eprintln!("no locks are held");
+        return Ok(());
+    }
+    let mut table = output::table(&["NAME", "OWNER", "FENCE", "EXPIRES"]);
+    for lock in &list.locks {
+        let expires = relative(lock.grant.expires_at, now());
+        table.add_row([output::safe(&lock.name), output::safe(&lock.owner), lock.grant.fence.to_string(), expires]);
+    }
+    output::print(&table)?;
+    if let Some(cursor) = &list.next_cursor {
+        eprintln!("there are more: add --cursor {cursor}, or a higher --limit");
+    }
+    Ok(())
+}
+
+async fn show(args: &Show) -> Result {
+    args.target
+        .with(async |client| {
+            let holding = client.inspect_lock(&args.name).await?;
+            if args.target.json {
+                return output::json(
+                    &holding.as_ref().map_or_else(|| LockBody::free(args.name.clone()), LockBody::from),
+                );
+            }
+            match holding {
+                Some(holding) => table(&LockList { locks: vec![holding], next_cursor: None }),
+                None => output::say(format_args!("{} is free", output::safe(&args.name))),
+            }
+        })
+        .await
+}
+
+async fn acquire(args: Acquire) -> Result {
+    let Acquire { name, owner, ttl, wait, target } = args;
+    let request = LockRequest { name, owner, ttl_ms: ttl.0, wait_ms: wait.0, keep_place: false };
+    target
+        .with_new(async |client: &Client| {
+            let granted = client.acquire_lock(request).await.map_err(refused)?;
+            granted_now(LockGranted::from(granted), target.json)
+        })
+        .await
+}
+
+async fn renew(args: &Renew) -> Result {
+    args.target
+        .with(async |client| {
+            let granted = client.renew_lock(&args.name, &args.owner, args.fence, args.ttl.0).await?;
+            granted_now(LockGranted::from(granted), args.target.json)
+        })
+        .await
+}
+
+fn granted_now(granted: LockGranted, json: bool) -> Result {
+    if json {
+        return output::json(&granted);
+    }
+    let until = relative(granted.expires_at.0, now());
+    output::say(format_args!("held under the fence {}; it expires {until}", granted.fence))
+}
+
+fn refused(error: Error) -> Failure {
+    match error {
+        Error::Core(CoreError::LockHeld { .. }) => Failure::new(LOCK_HELD, error.to_string()),
+        error => error.into(),
+    }
+}
+
+async fn release(args: &Release) -> Result {
+    args.target
+        .with(async |client| match (&args.name, args.fence) {
+            (Some(name), Some(fence)) => {
+                client.release_lock(name, &args.owner, fence).await?;
+                if args.target.json {
+                    return output::json(&json!({ "name": &**name, "outcome": "released" }));
+                }
+                output::say(format_args!("{} is released", output::safe(name)))
+            }
+            _ => {
+                let released = LocksReleased::from(client.release_all(&args.owner).await?);
+                if args.target.json {
+                    return output::json(&released);
+                }
+                output::say(format_args!("{} released, {} lost before", released.released, released.lost))
+            }
+        })
+        .await
+}

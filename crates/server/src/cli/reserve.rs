@@ -1,0 +1,75 @@
+//! `duetime reserve`.
+
+use super::exit::Result;
+use super::output::{self, snippet};
+use super::target::Target;
+use super::time::{now, relative};
+use duetime::wire::{Handout, Span};
+use duetime::{ReserveRequest, Source};
+use duetime_core::JobId;
+use duetime_core::engine::JobRef;
+use duetime_core::name;
+use std::sync::Arc;
+
+/// Lease due jobs by hand, as a worker does; each is settled by its receipt.
+///
+/// `duetime complete`, `fail`, `release` and `settle` end leases, `extend` and `progress` keep them. A lease that ends by itself
+/// counts as a crash, and the job comes back. On a store file nobody else can settle it meanwhile: name a server.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime reserve orders --wait 20s
+  receipt=$(duetime reserve orders --json | jq -r '.leases[0].receipt // empty')")]
+pub(crate) struct Args {
+    /// The queues, in strict order
+    #[arg(value_name = "QUEUE", required_unless_present = "job", conflicts_with = "job")]
+    queues: Vec<Arc<str>>,
+    /// This job, as far as it is due; may be given several times
+    #[arg(long, value_name = "ID")]
+    job: Vec<JobId>,
+    /// At most so many, up to 1000
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1)]
+    limit: usize,
+    /// For how long, 1 s to 12 h; by default as the job, its queue or the server says
+    #[arg(long, value_name = "SPAN")]
+    lease: Option<Span>,
+    /// How long to wait where nothing is due, up to 60 s
+    #[arg(long, value_name = "SPAN", default_value = "0s")]
+    wait: Span,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) async fn run(args: Args) -> Result {
+    args.queues.iter().try_for_each(|queue| name::check_queue(queue))?;
+    let limit = args.limit.max(args.job.len());
+    let jobs = || args.job.iter().map(|&id| JobRef { id, version: None }).collect();
+    let from = if args.job.is_empty() { Source::Queues(args.queues.clone()) } else { Source::Jobs(jobs()) };
+    let request =
+        ReserveRequest { from, limit, lease_ms: args.lease.map(|span| span.0), wait_ms: args.wait.0, request_id: None };
+    args.target
+        .with(async |client| {
+            let handout = client.reserve(request).await?;
+            if args.target.json {
+                return output::json(&Handout::new(&handout, Vec::new()));
+            }
+            handout.refused.iter().for_each(|(_, why)| eprintln!("duetime: {why}"));
+            if handout.leases.is_empty() {
+                let next = handout.next_due_at.map(|at| format!("; the next is due {}", relative(at, now())));
+                eprintln!("nothing is due there{}", next.unwrap_or_default());
+                return Ok(());
+            }
+            let mut table = output::table(&["RECEIPT", "QUEUE", "KIND", "ATTEMPT", "PAYLOAD"]);
+            for lease in &handout.leases {
+                let job = &lease.job;
+                table.add_row([
+                    job.receipt().to_string(),
+                    job.queue.to_string(),
+                    snippet(job.kind.as_bytes()),
+                    job.attempt.to_string(),
+                    snippet(&job.payload),
+                ]);
+            }
+            output::print(&table)
+        })
+        .await
+}

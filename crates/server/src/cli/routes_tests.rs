@@ -1,0 +1,91 @@
+//! Whether the command line does all that the HTTP API does.
+
+use super::command;
+
+/// What does it, with the option that it takes where one is needed.
+const COMMANDS: [(&str, &str, &str); 40] = [
+    ("POST", "/v1/queues/{queue}/jobs", "push"),
+    ("POST", "/v1/queues/{queue}/reserve", "reserve"),
+    ("POST", "/v1/queues/{queue}/take", "take"),
+    ("GET", "/v1/queues", "queues list"),
+    ("GET", "/v1/queues/{queue}", "queues show"),
+    ("PUT", "/v1/queues/{queue}", "queues set"),
+    ("POST", "/v1/queues/{queue}/pause", "queues pause"),
+    ("POST", "/v1/queues/{queue}/resume", "queues resume"),
+    ("POST", "/v1/queues/{queue}/purge", "queues purge"),
+    ("POST", "/v1/reserve", "reserve"),
+    ("POST", "/v1/leases/{receipt}/complete", "complete"),
+    ("POST", "/v1/leases/{receipt}/fail", "fail"),
+    ("POST", "/v1/leases/{receipt}/release", "release"),
+    ("POST", "/v1/leases/{receipt}/extend", "extend"),
+    ("POST", "/v1/leases/{receipt}/progress", "progress"),
+    ("POST", "/v1/settle", "settle"),
+    ("POST", "/v1/extend", "extend"),
+    ("GET", "/v1/jobs", "list"),
+    ("POST", "/v1/jobs/cancel", "cancel --tag"),
+    ("POST", "/v1/jobs/retry", "retry --tag"),
+    ("POST", "/v1/jobs/delete", "delete --tag"),
+    ("GET", "/v1/jobs/{id}", "get"),
+    ("PATCH", "/v1/jobs/{id}", "update"),
+    ("DELETE", "/v1/jobs/{id}", "delete"),
+    ("POST", "/v1/jobs/{id}/cancel", "cancel"),
+    ("POST", "/v1/jobs/{id}/retry", "retry"),
+    ("POST", "/v1/jobs/{id}/run", "run"),
+    ("GET", "/v1/locks", "locks list"),
+    ("DELETE", "/v1/locks", "locks release --owner"),
+    ("GET", "/v1/locks/{name}", "locks show"),
+    ("PUT", "/v1/locks/{name}", "locks acquire"),
+    ("PUT", "/v1/locks/{name}", "locks renew"),
+    ("DELETE", "/v1/locks/{name}", "locks release"),
+    ("GET", "/v1/schedules", "schedules list"),
+    ("GET", "/v1/schedules/{name}", "schedules show"),
+    ("PUT", "/v1/schedules/{name}", "schedules set"),
+    ("DELETE", "/v1/schedules/{name}", "schedules delete"),
+    ("GET", "/healthz", "health --alive"),
+    ("GET", "/readyz", "health"),
+    ("GET", "/metrics", "metrics"),
+];
+
+/// The routes of the source: axum does not tell them.
+fn routes() -> Vec<(String, String)> {
+    let source = include_str!("../http/routes.rs");
+    let mut routes = Vec::new();
+    for line in source.split(".route(").skip(1) {
+        let (path, rest) = line.trim_start()[1..].split_once('"').unwrap();
+        let methods = rest.split('\n').next().unwrap();
+        for method in ["get", "post", "put", "patch", "delete"] {
+            if methods.contains(&format!(" {method}(")) || methods.contains(&format!(".{method}(")) {
+                routes.push((method.to_uppercase(), path.to_owned()));
+            }
+        }
+    }
+    routes
+}
+
+#[test]
+fn every_route_has_a_command() {
+    let routes = routes();
+    assert!(routes.len() >= COMMANDS.len() - 1, "{routes:?}");
+    for (method, path) in &routes {
+        let has_command = COMMANDS.iter().any(|(m, p, _)| m == method && p == path);
+        assert!(has_command, "{method} {path} has no command: write one, and name it here");
+    }
+    for (method, path, _) in COMMANDS {
+        assert!(routes.contains(&(method.to_owned(), path.to_owned())), "{method} {path} is gone");
+    }
+}
+
+#[test]
+fn the_commands_are_there_and_print_json() {
+    let mut all = command();
+    all.build();
+    for (_, path, words) in COMMANDS {
+        let mut command = &all;
+        for word in words.split(' ').filter(|word| !word.starts_with("--")) {
+            command = command.find_subcommand(word).unwrap_or_else(|| panic!("no {words} for {path}"));
+        }
+        let has = |long: &str| command.get_arguments().any(|arg| arg.get_long() == Some(long));
+        let option = words.split(' ').find_map(|word| word.strip_prefix("--"));
+        assert!(has("json") && option.is_none_or(has), "{words}");
+    }
+}

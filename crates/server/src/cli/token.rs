@@ -1,0 +1,175 @@
+//! `duetime token`.
+
+use super::exit::{Failure, Result};
+use super::output;
+use super::time::now;
+use crate::access::{Grant, Secret, Token, TokenFile};
+use crate::rate::{parse_rate, show_rate};
+use duetime::wire::{Instant, Span};
+use duetime_core::ports::Rate;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Make, list and revoke the tokens of a server.
+///
+/// A server that is started with `--tokens FILE` asks for one of them with every request. It reads the file again when it
+/// changes, so that new tokens count and revoked ones do not within a second or two. Of several servers each reads its own
+/// file. Only hashes are kept: a token that is lost is made anew.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A right is push, work, read, change, lock or admin (all of them), for all names or for some: `push:orders.*`.
+
+  push    push jobs, and nothing else
+  work    reserve, take, settle and extend
+  read    look at jobs, queues, schedules, events and metrics
+  change  cancel, reschedule, run, retry and delete jobs
+  lock    hold locks, and look at them; the names are those of locks
+  admin   all of these, and settings, pauses, purges and schedules
+
+Examples:
+  duetime token create shop --allow 'push:orders.*' --allow 'change:orders.*'
+  duetime token create prometheus --allow read --expires 365d
+  duetime serve --tokens tokens.toml --listen 0.0.0.0:7300 --tls-cert cert.pem --tls-key key.pem"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Make a token, and print it: it is not shown again
+    Create(Create),
+    /// List the tokens and their rights
+    List(Where),
+    /// Take a token away
+    Revoke(Revoke),
+}
+
+#[derive(Debug, clap::Args)]
+struct Where {
+    /// The file of tokens, made where there is none
+    #[arg(long, value_name = "FILE", env = "DUETIME_TOKENS", default_value = "tokens.toml")]
+    tokens: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Create {
+    /// Whose it is; the audit log names it
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// A right, such as `push:orders.*` or `read`; several by repeating it, or with a comma between
+    #[arg(long, value_name = "RIGHT", required = true, value_delimiter = ',')]
+    allow: Vec<Grant>,
+    /// Requests at most: `100/s` or `100/s,burst=20`; by default there is no limit
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    rate: Option<Rate>,
+    /// For how long it counts, such as `90d`; by default until it is revoked
+    #[arg(long, value_name = "SPAN")]
+    expires: Option<Span>,
+    #[command(flatten)]
+    file: Where,
+}
+
+#[derive(Debug, clap::Args)]
+struct Revoke {
+    /// Whose it is
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    file: Where,
+}
+
+/// A token as it is shown: once with its secret.
+#[derive(Serialize)]
+struct Shown<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'a str>,
+    allow: &'a [Grant],
+    rate: Option<String>,
+    created: Option<Instant>,
+    expires: Option<Instant>,
+}
+
+impl<'a> Shown<'a> {
+    fn new(token: &'a Token, secret: Option<&'a Secret>) -> Self {
+        let Token { name, allow, rate, created, expires, .. } = token;
+        let (rate, secret) = (rate.as_ref().map(show_rate), secret.map(Secret::reveal));
+        Self { name, token: secret, allow, rate, created: *created, expires: *expires }
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result {
+    match args.action {
+        Action::Create(create) => self::create(create),
+        Action::List(place) => list(&place),
+        Action::Revoke(revoke) => self::revoke(&revoke),
+    }
+}
+
+fn create(Create { name, allow, rate, expires, file }: Create) -> Result {
+    let secret = Secret::new().map_err(|_| Failure::error("the system has no randomness for a token"))?;
+    let now = now();
+    let expires = expires.map(|Span(ms)| Instant(now.saturating_add(ms)));
+    let token = Token { name, sha256: secret.hash(), allow, rate, created: Some(Instant(now)), expires };
+    TokenFile::change(&file.tokens, |all| {
+        if all.tokens.iter().any(|other| other.name == token.name) {
+            return Err(format!("there is a token {:?} already: revoke it first, or choose another name", token.name));
+        }
+        all.tokens.push(token.clone());
+        Ok(())
+    })?;
+    if file.json {
+        return output::json(&Shown::new(&token, Some(&secret)));
+    }
+    // Alone on standard output, so that a script can take it.
+    output::say(secret.reveal())?;
+    eprintln!("{} was added to {}. It is not shown again.", token.name, file.tokens.display());
+    eprintln!("Show it as `authorization: Bearer TOKEN`, or in DUETIME_TOKEN for `duetime`.");
+    Ok(())
+}
+
+fn list(place: &Where) -> Result {
+    let TokenFile { tokens } = TokenFile::read(&place.tokens)?;
+    if place.json {
+        return output::json(&tokens.iter().map(|token| Shown::new(token, None)).collect::<Vec<_>>());
+    }
+    if tokens.is_empty() {
+        eprintln!("no tokens yet: `duetime token create` makes one");
+        return Ok(());
+    }
+    let now = now();
+    let mut table = output::table(&["NAME", "RIGHTS", "RATE", "CREATED", "EXPIRES"]);
+    for token in &tokens {
+        let rights: Vec<_> = token.allow.iter().map(Grant::to_string).collect();
+        let instant = |at: Option<Instant>| at.map_or_else(String::new, |at| at.to_string());
+        let mut expires = instant(token.expires);
+        if token.expires.is_some_and(|Instant(at)| at <= now) {
+            expires.push_str(" (over)");
+        }
+        let rate = token.rate.as_ref().map_or_else(String::new, show_rate);
+        table.add_row([token.name.clone(), rights.join(" "), rate, instant(token.created), expires]);
+    }
+    output::print(&table)
+}
+
+fn revoke(Revoke { name, file }: &Revoke) -> Result {
+    // A file that is not there holds no such token either.
+    TokenFile::read(&file.tokens)?;
+    TokenFile::change(&file.tokens, |all| {
+        let before = all.tokens.len();
+        all.tokens.retain(|token| token.name != *name);
+        if all.tokens.len() == before {
+            return Err(format!("there is no token {name:?}; `duetime token list` shows those that there are"));
+        }
+        Ok(())
+    })?;
+    if file.json {
+        return output::json(&serde_json::json!({ "revoked": name }));
+    }
+    output::say(format_args!("{name} is revoked: servers refuse it within two seconds"))
+}

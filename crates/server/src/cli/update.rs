@@ -1,0 +1,75 @@
+//! `duetime update` and `duetime run`: one waiting job.
+
+use super::due::When;
+use super::exit::{Failure, Result};
+use super::output;
+use super::stdin;
+use super::target::Target;
+use super::time::{now, relative};
+use duetime::Patch;
+use duetime::wire::JobBody;
+use duetime_core::engine::JobRef;
+use duetime_core::{Job, JobId};
+
+/// Change a waiting job: when it is due, its priority, its payload.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime update 1834902384928391168 --priority 0
+  duetime update 1834902384928391168 --payload '{\"order\": 8}' --version 1795168800250")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    when: When,
+    /// 0 is the most urgent
+    #[arg(long, value_name = "N")]
+    priority: Option<u32>,
+    /// What the worker is given, any text; `-` reads standard input, any bytes
+    #[arg(long, value_name = "TEXT|-", allow_hyphen_values = true)]
+    payload: Option<String>,
+    #[command(flatten)]
+    one: One,
+}
+
+/// Run a waiting job now, in place of at its time.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime run 1834902384928391168")]
+pub(crate) struct Run {
+    #[command(flatten)]
+    one: One,
+}
+
+#[derive(Debug, clap::Args)]
+struct One {
+    /// The job
+    #[arg(value_name = "ID")]
+    id: JobId,
+    /// Only where the job still has this version
+    #[arg(long, value_name = "N")]
+    version: Option<u64>,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Runs `update`.
+pub(crate) async fn run(args: Args) -> Result {
+    let Args { when, priority, payload, one } = args;
+    let patch = Patch { due: when.due(), priority, payload: payload.as_deref().map(stdin::or_text).transpose()? };
+    if patch.due.is_none() && patch.priority.is_none() && patch.payload.is_none() {
+        return Err(Failure::usage("nothing changes: give --delay, --at, --priority or --payload"));
+    }
+    let target = JobRef { id: one.id, version: one.version };
+    one.target.with(async |client| tell(&client.update(target, patch).await?, one.target.json)).await
+}
+
+/// Runs `run`.
+pub(crate) async fn run_now(Run { one }: Run) -> Result {
+    let target = JobRef { id: one.id, version: one.version };
+    one.target.with(async |client| tell(&client.run(target).await?, one.target.json)).await
+}
+
+fn tell(job: &Job, json: bool) -> Result {
+    if json {
+        return output::json(&JobBody::new(job, now()));
+    }
+    output::say(format_args!("{} is due {}, with priority {}", job.id, relative(job.due_at, now()), job.priority))
+}

@@ -1,0 +1,204 @@
+//! All options of `serve` with their values, and where each came from.
+
+use super::entries::{self, Entry};
+use super::keys::{find, key, nearest, options};
+use super::value::{check as check_value, from_file, is_secret, is_switch, takes_many};
+use super::{FILE, Origin, Surroundings, check, file, mask};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, Id};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What was given for an option.
+pub(super) struct Given {
+    pub(super) values: Vec<OsString>,
+    pub(super) from: Origin,
+    is_switch: bool,
+}
+
+impl Given {
+    /// Whether it says anything: a switch that is off does not.
+    pub(super) fn is_on(&self) -> bool {
+        !self.is_switch || self.values.first().is_some_and(|value| value == "true")
+    }
+
+    /// The option with its origin.
+    pub(super) fn named(&self, arg: &Arg) -> String {
+        match &self.from {
+            from @ (Origin::Flag(_) | Origin::Variable(_)) => from.to_string(),
+            from => format!("`{}` ({from})", key(arg)),
+        }
+    }
+}
+
+/// What is wrong, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Mistake {
+    /// The key that it is about, where it is about one.
+    pub(crate) key: Option<String>,
+    pub(crate) from: Origin,
+    /// What was expected and what came, with the place.
+    pub(crate) text: String,
+}
+
+/// An option as it is used.
+pub(crate) struct Setting {
+    pub(crate) key: String,
+    pub(crate) flag: String,
+    pub(crate) variable: Option<String>,
+    /// None where there is no value; passwords are masked.
+    pub(crate) values: Vec<String>,
+    pub(crate) is_switch: bool,
+    pub(crate) takes_many: bool,
+    pub(crate) from: Origin,
+}
+
+/// What counts, where it came from, and what is wrong with it.
+#[derive(Default)]
+pub(crate) struct Settings {
+    /// The file that was read.
+    pub(crate) file: Option<PathBuf>,
+    /// All options, in the order of the help.
+    pub(crate) all: Vec<Setting>,
+    pub(crate) mistakes: Vec<Mistake>,
+    /// What was given and does not count, since it is excluded by what does.
+    pub(crate) aside: Vec<String>,
+    given: BTreeMap<Id, Given>,
+}
+
+impl Settings {
+    /// Reads the file and the environment beside what stands on the command line.
+    pub(super) fn read(serve: &Command, line: &ArgMatches, around: &Surroundings<'_>) -> Self {
+        let mut settings = Self::default();
+        settings.read_file(serve, line, around);
+        settings.read_environment(serve, around);
+        for arg in options(serve) {
+            let id = arg.get_id();
+            if line.value_source(id.as_str()) == Some(ValueSource::CommandLine) {
+                let flag = Origin::Flag(format!("--{}", arg.get_long().unwrap_or_default()));
+                settings.give(arg, values(arg, line), flag);
+            }
+        }
+        let (mistakes, aside) = check::check(serve, &mut settings.given);
+        settings.mistakes.extend(mistakes);
+        settings.aside = aside;
+        settings
+    }
+
+    fn give(&mut self, arg: &Arg, values: Vec<OsString>, from: Origin) {
+        self.given.insert(arg.get_id().clone(), Given { values, from, is_switch: is_switch(arg) });
+    }
+
+    fn read_file(&mut self, serve: &Command, line: &ArgMatches, around: &Surroundings<'_>) {
+        let flag = line.get_raw(FILE).and_then(|mut values| values.next()).map(PathBuf::from);
+        let variable = serve.get_arguments().find(|arg| arg.get_id() == FILE).and_then(Arg::get_env);
+        let named = flag.or_else(|| variable.and_then(|name| around.set(name)).map(PathBuf::from));
+        let Some(path) = named.or_else(|| file::find(around.files)) else { return };
+        self.file = Some(path.clone());
+        let path = Arc::new(path);
+        let at = |line| Origin::File { path: path.clone(), line };
+        let text = match file::read(&path) {
+            Ok(text) => text,
+            Err(text) => return self.mistakes.push(Mistake { key: None, from: at(1), text }),
+        };
+        let (entries, wrong) = entries::read(&text);
+        for (line, message) in wrong {
+            let text = format!("{}: this is not TOML: {message}", at(line));
+            self.mistakes.push(Mistake { key: None, from: at(line), text });
+        }
+        for entry in entries {
+            let from = at(entry.line);
+            self.read_entry(serve, &entry, from);
+        }
+    }
+
+    fn read_entry(&mut self, serve: &Command, entry: &Entry<'_>, from: Origin) {
+        let path: Vec<&str> = entry.path.iter().map(String::as_str).collect();
+        let name = path.join(".");
+        let key = Some(name.clone());
+        let Some(arg) = find(serve, &path) else {
+            let meant = nearest(serve, &path.join("_"));
+            let meant = meant.map_or_else(
+                || "`duetime config example` shows all keys".to_owned(),
+                |key| format!("did you mean `{key}`?"),
+            );
+            let text = match &from {
+                Origin::File { path, line } => {
+                    format!("unknown key `{name}` in {}, line {line}: {meant}", path.display())
+                }
+                _ => format!("unknown key `{name}`: {meant}"),
+            };
+            return self.mistakes.push(Mistake { key, from, text });
+        };
+        if let Some(before) = self.given.get(arg.get_id()) {
+            let text = format!("`{name}` in {from}: it is given twice, also in {}", before.from);
+            return self.mistakes.push(Mistake { key, from, text });
+        }
+        match from_file(arg, &entry.value) {
+            Ok(values) if values.is_empty() => {}
+            Ok(values) => self.give(arg, values, from),
+            Err(why) => {
+                let text = format!("`{name}` in {from}: {why}");
+                self.mistakes.push(Mistake { key, from, text });
+            }
+        }
+    }
+
+    fn read_environment(&mut self, serve: &Command, around: &Surroundings<'_>) {
+        for arg in options(serve) {
+            let Some((name, value)) = arg.get_env().and_then(|name| Some((name, around.set(name)?))) else { continue };
+            let from = Origin::Variable(name.to_string_lossy().into_owned());
+            // Several values stand with a comma between, as behind the flag.
+            let checked = match arg.get_value_delimiter().and_then(|comma| Some(value.to_str()?.split(comma))) {
+                Some(mut parts) => parts.try_for_each(|part| check_value(arg, part.as_ref())),
+                None => check_value(arg, &value),
+            };
+            match checked {
+                Ok(()) => self.give(arg, vec![value], from),
+                Err(why) => {
+                    let text = format!("{from}: {why}");
+                    self.mistakes.push(Mistake { key: Some(key(arg)), from, text });
+                }
+            }
+        }
+    }
+
+    /// What clap takes as the default of an option.
+    pub(super) fn default_for(&self, id: &Id) -> Option<&[OsString]> {
+        self.given.get(id).filter(|given| !matches!(given.from, Origin::Flag(_))).map(|given| &*given.values)
+    }
+
+    /// Notes what is used in the end.
+    pub(super) fn finish(&mut self, serve: &Command, matches: &ArgMatches) {
+        let shown = |arg: &Arg, value: &OsString| {
+            let text = value.to_string_lossy();
+            if is_secret(arg) { mask(&text) } else { text.into_owned() }
+        };
+        let setting = |arg: &Arg| Setting {
+            key: key(arg),
+            flag: format!("--{}", arg.get_long().unwrap_or_default()),
+            variable: arg.get_env().map(|name| name.to_string_lossy().into_owned()),
+            values: values(arg, matches).iter().map(|value| shown(arg, value)).collect(),
+            is_switch: is_switch(arg),
+            takes_many: takes_many(arg),
+            from: self.given.get(arg.get_id()).map_or(Origin::Default, |given| given.from.clone()),
+        };
+        self.all = options(serve).map(setting).collect();
+    }
+
+    /// Whether something is wrong in a file.
+    pub(crate) fn is_file_wrong(&self) -> bool {
+        self.mistakes.iter().any(|mistake| matches!(mistake.from, Origin::File { .. }))
+    }
+}
+
+/// The values of an option as they were written.
+fn values(arg: &Arg, matches: &ArgMatches) -> Vec<OsString> {
+    let id = arg.get_id().as_str();
+    if is_switch(arg) {
+        return vec![matches.get_flag(id).to_string().into()];
+    }
+    matches.get_raw(id).map(|values| values.map(OsString::from).collect()).unwrap_or_default()
+}

@@ -1,0 +1,160 @@
+//! What a request may do: a token is asked for before any route is looked for, its rights by each group of routes, and
+//! the names that they are for by what handles the request.
+//!
+//! Jobs and leases are named by ids, which say nothing of their queue: for a token that is not for all queues it is looked up.
+
+use super::app::App;
+use super::problem::{Problem, Refusal};
+use crate::access::{Caller, Scope};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use duetime_core::engine::Query;
+use duetime_core::target::Target;
+use duetime_core::{JobId, NewJob, WhenExhausted};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+/// Paths for which no token is asked: what tells the platform how the server is, and readers what the API is.
+fn is_open(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz" | "/openapi.json" | "/docs") || path.starts_with("/docs/")
+}
+
+/// Who makes a request.
+///
+/// # Errors
+/// Where a token is asked for and none that counts is shown, or too much is asked with it.
+pub(super) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let Some(tokens) = &app.edge.tokens else { return Ok(Caller::Anyone) };
+    if is_open(path) {
+        return Ok(Caller::Nobody);
+    }
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return Err(
+            Refusal::Unauthorized.because("expected one header `authorization: Bearer TOKEN`, got none or several")
+        );
+    };
+    let shown = value.to_str().ok().and_then(|value| value.split_once(' '));
+    let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+    let now = app.engine.now();
+    let known = shown.and_then(|shown| tokens.find(shown, now)).ok_or_else(|| {
+        Refusal::Unauthorized
+            .because("expected a bearer token that this server knows and that is not over, got another")
+    })?;
+    known.pass(now).map_err(|from| Problem::too_many(from.saturating_sub(now)))?;
+    Ok(Caller::Token(known))
+}
+
+/// The layer of a group of routes: lets those through who have this right, for whatever name.
+pub(super) async fn require(State(scope): State<Scope>, caller: Caller, request: Request, next: Next) -> Response {
+    if caller.has(scope) {
+        return next.run(request).await;
+    }
+    forbidden(&caller, scope, "this").into_response()
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or(Self::Nobody))
+    }
+}
+
+fn forbidden(caller: &Caller, scope: Scope, what: &str) -> Problem {
+    let (word, rights) = (scope.word(), caller.rights());
+    Refusal::Forbidden.because(format!("expected a token with the right `{word}` for {what}, got one with: {rights}"))
+}
+
+/// Whether this may be done with this name.
+///
+/// # Errors
+/// [`Refusal::Forbidden`].
+pub(super) fn check(caller: &Caller, scope: Scope, name: &str) -> Result<(), Problem> {
+    if caller.may(scope, name) { Ok(()) } else { Err(forbidden(caller, scope, &format!("{name:?}"))) }
+}
+
+/// Whether this may be done with all names.
+///
+/// # Errors
+/// [`Refusal::Forbidden`].
+pub(super) fn check_all(caller: &Caller, scope: Scope) -> Result<(), Problem> {
+    if caller.may_all(scope) {
+        Ok(())
+    } else {
+        Err(forbidden(caller, scope, "all names (or a request that names one)"))
+    }
+}
+
+/// Whether this may be done with each of these jobs. Of what is not there, others say so.
+///
+/// # Errors
+/// What the stores say; of each job [`Refusal::Forbidden`].
+pub(super) async fn check_each(
+    app: &App,
+    caller: &Caller,
+    scope: Scope,
+    ids: &[JobId],
+) -> Result<Vec<Result<(), Problem>>, Problem> {
+    if caller.may_all(scope) {
+        return Ok(ids.iter().map(|_| Ok(())).collect());
+    }
+    let queues = app.engine.queues_of(ids).await?;
+    let judge = |queue: Option<Arc<str>>| match queue {
+        // Not named: it is another's.
+        Some(queue) if !caller.may(scope, &queue) => Err(forbidden(caller, scope, "the queue of this job")),
+        _ => Ok(()),
+    };
+    Ok(queues.into_iter().map(judge).collect())
+}
+
+/// Whether this may be done with all of these jobs.
+///
+/// # Errors
+/// As [`check_each`].
+pub(super) async fn check_jobs(app: &App, caller: &Caller, scope: Scope, ids: &[JobId]) -> Result<(), Problem> {
+    check_each(app, caller, scope, ids).await?.into_iter().collect()
+}
+
+/// Whether this may be done with all jobs that are looked for so: those of a queue, for a token that is not for all.
+///
+/// # Errors
+/// [`Refusal::Forbidden`].
+pub(super) fn check_query(caller: &Caller, scope: Scope, query: &Query) -> Result<(), Problem> {
+    match &query.queue {
+        Some(queue) => check(caller, scope, queue),
+        None => check_all(caller, scope),
+    }
+}
+
+/// Whether a job may go on to the queues that it names.
+///
+/// # Errors
+/// [`Refusal::Forbidden`].
+pub(super) fn check_ends_of(caller: &Caller, scope: Scope, job: &NewJob) -> Result<(), Problem> {
+    let when_exhausted = job.retry.as_ref().and_then(|retry| retry.when_exhausted.as_ref());
+    check_ends(caller, scope, job.target.as_deref(), when_exhausted)
+}
+
+/// Whether jobs may go on to the queues that a target and a rule name.
+///
+/// # Errors
+/// [`Refusal::Forbidden`].
+pub(super) fn check_ends(
+    caller: &Caller,
+    scope: Scope,
+    target: Option<&Target>,
+    when_exhausted: Option<&WhenExhausted>,
+) -> Result<(), Problem> {
+    if let Some(Target::Queue(queue)) = target {
+        check(caller, scope, queue)?;
+    }
+    match when_exhausted {
+        Some(WhenExhausted::Move(queue)) => check(caller, scope, queue),
+        _ => Ok(()),
+    }
+}

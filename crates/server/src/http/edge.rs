@@ -1,0 +1,97 @@
+//! Who may reach the server, and how: read from what the operator says before there is an engine.
+
+use super::args::Args;
+use super::audit::{self, Audit};
+use super::tls::{self, Tls};
+use crate::access::{self, Tokens};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Why the server cannot be reached as it is asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum Error {
+    /// Everybody could do anything.
+    #[error(
+        "{0} can be reached from other machines, and no tokens are asked for: whoever reaches it can do anything to your \
+         jobs. Make a token with `duetime token create NAME --allow admin` and say --tokens FILE; or listen on 127.0.0.1, \
+         or say --allow-remote where the network is closed to others"
+    )]
+    Remote(SocketAddr),
+    /// The tokens cannot be used.
+    #[error(transparent)]
+    Tokens(#[from] access::Error),
+    /// TLS cannot be spoken.
+    #[error(transparent)]
+    Tls(#[from] tls::Error),
+    /// Nothing can be written into the audit log.
+    #[error(transparent)]
+    Audit(#[from] audit::Error),
+}
+
+/// Who may reach the server, and how; a cheap handle.
+#[derive(Clone)]
+pub(crate) struct Edge {
+    /// The tokens that are asked for; `None`: everybody may do everything.
+    pub(super) tokens: Option<Arc<Tokens>>,
+    /// Whether only names of this machine are answered to; see [`guard`](super::guard).
+    pub(super) local_only: bool,
+    /// Takes down what administrators do.
+    pub(super) audit: Arc<Audit>,
+    /// Encrypts connections.
+    pub(super) tls: Option<Arc<Tls>>,
+    /// Connections at once at most.
+    pub(super) connections_max: usize,
+}
+
+impl Edge {
+    /// Reads what the operator says of a server that is to listen here.
+    ///
+    /// # Errors
+    /// Where everybody could do anything; where a file cannot be used.
+    pub(crate) fn new(args: &Args, listen: SocketAddr) -> Result<Self, Error> {
+        if !listen.ip().is_loopback() && args.tokens.is_none() && !args.allow_remote {
+            return Err(Error::Remote(listen));
+        }
+        let tokens = args.tokens.clone().map(Tokens::open).transpose()?.map(Arc::new);
+        let tls = Tls::open(args.tls_cert.clone(), args.tls_key.clone())?.map(Arc::new);
+        let audit = Arc::new(Audit::open(args.audit_log.clone())?);
+        let local_only = tokens.is_none() && !args.allow_remote;
+        let connections_max = usize::try_from(args.connections_max).expect("32 bits fit");
+        Ok(Self { tokens, local_only, audit, tls, connections_max })
+    }
+
+    /// Whether a token is asked for.
+    pub(crate) fn asks_for_tokens(&self) -> bool {
+        self.tokens.is_some()
+    }
+
+    /// What an address of the server begins with.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Reads files again whenever they change, for ever.
+    pub(super) async fn watch(&self) {
+        let tokens = async {
+            match &self.tokens {
+                Some(tokens) => tokens.watch().await,
+                None => std::future::pending().await,
+            }
+        };
+        let tls = async {
+            match &self.tls {
+                Some(tls) => tls.watch().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::join!(tokens, tls);
+    }
+
+    /// For this machine alone, as a server without options.
+    #[cfg(test)]
+    pub(super) fn local() -> Self {
+        let audit = Arc::new(Audit::default());
+        Self { tokens: None, local_only: true, audit, tls: None, connections_max: 16 }
+    }
+}

@@ -1,0 +1,99 @@
+//! The OpenAPI document of the API, made from its routes and bodies: `GET /openapi.json`.
+//!
+//! Handlers say what is particular to them, with the codes of their problems in `x-codes`. Here is added what holds for
+//! many (`operation`), and what bodies have in common (`schemas`). The document is the same for everybody.
+
+mod operation;
+mod schemas;
+#[cfg(test)]
+mod tests;
+
+pub(super) use operation::{Documented, Needs};
+
+use super::reply;
+use super::routes;
+use axum::body::Bytes;
+use axum::response::Response;
+use duetime::wire::schema::{ETag, IfMatch, StateWord, Trace, literal};
+use serde_json::json;
+use std::sync::LazyLock;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::tag::TagBuilder;
+use utoipa::openapi::{ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+/// The name of the one security scheme: a token.
+const TOKEN: &str = "token";
+
+const DESCRIPTION: &str = "A delayed job queue. Durations are text such as `30s`, instants RFC 3339; numbers only where \
+    the field's name carries the unit. Unknown fields and query parameters are refused. Whatever is refused is answered \
+    with a problem document of RFC 9457 that has a stable `code`; besides those of each operation these are `no_route` \
+    for a path that there is none of, and `method_not_allowed` for a method that a path does not have.";
+
+const TAGS: [(&str, &str); 6] = [
+    ("jobs", "Push jobs, find them, and change them."),
+    ("work", "Lease due jobs, and say what became of them."),
+    ("queues", "What is in queues, and their settings."),
+    ("schedules", "Jobs that recur."),
+    ("locks", "Locks that are held by one of many."),
+    ("server", "How the server is, and this document."),
+];
+
+static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(|| {
+    let mut document = routes::documented().into_openapi();
+    schemas::finish(&mut document);
+    document
+});
+
+static JSON: LazyLock<Bytes> =
+    LazyLock::new(|| Bytes::from(serde_json::to_vec(&*DOCUMENT).expect("a document has only string keys")));
+
+/// An OpenAPI document, as far as it is described.
+struct Document;
+
+impl PartialSchema for Document {
+    fn schema() -> RefOr<Schema> {
+        let info = json!({"type": "object", "required": ["title", "version"], "properties": {
+            "title": {"type": "string"}, "version": {"type": "string"},
+        }});
+        literal(json!({"type": "object", "description": "A document of OpenAPI 3.1.", "required": ["openapi", "info"],
+            "properties": {"openapi": {"type": "string", "pattern": "^3\\.1\\."}, "info": info}}))
+    }
+}
+
+impl ToSchema for Document {}
+
+/// This document.
+#[utoipa::path(
+    get, path = "/openapi.json", operation_id = "openapi", tag = "server",
+    responses((status = 200, description = "The OpenAPI document.", body = Document)),
+)]
+pub(super) async fn openapi_json() -> Response {
+    reply::json(JSON.clone())
+}
+
+/// The document without its paths.
+pub(super) fn frame() -> OpenApi {
+    let license = LicenseBuilder::new().name("MIT OR Apache-2.0").identifier(Some("MIT OR Apache-2.0")).build();
+    let info = InfoBuilder::new()
+        .title("Duetime")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(DESCRIPTION))
+        .license(Some(license));
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("A token, where the server asks for one."))
+        .build();
+    let components = ComponentsBuilder::new()
+        .security_scheme(TOKEN, SecurityScheme::Http(bearer))
+        .parameter(operation::TRACE, operation::trace())
+        .header(operation::REQUEST_ID, operation::request_id())
+        .header(operation::RETRY_AFTER, operation::retry_after())
+        // Of parameters and headers only, of which schemas are not collected.
+        .schema_from::<ETag>()
+        .schema_from::<IfMatch>()
+        .schema_from::<StateWord>()
+        .schema_from::<Trace>();
+    let tags = TAGS.map(|(name, description)| TagBuilder::new().name(name).description(Some(description)).build());
+    OpenApiBuilder::new().info(info.build()).components(Some(components.build())).tags(Some(tags)).build()
+}

@@ -1,0 +1,207 @@
+//! What is said of every operation: who may call it, its headers, and the problems that it answers.
+
+use super::super::app::App;
+use super::super::problem::CODES;
+use super::TOKEN;
+use crate::access::Scope;
+use duetime::wire;
+use duetime::wire::schema::literal;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use utoipa::openapi::example::ExampleBuilder;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::schema::{AllOfBuilder, OneOf, Schema};
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa::openapi::{ContentBuilder, Header, Ref, RefOr, Required, Response, ResponseBuilder};
+use utoipa_axum::router::OpenApiRouter;
+
+/// Where a handler names the codes of its problems.
+const OWN_CODES: &str = "x-codes";
+/// What any request may be refused for.
+const OF_ALL: [&str; 5] = ["invalid", "foreign_origin", "foreign_host", "head_too_large", "internal"];
+/// What one without the right token, or with too many requests, is refused for.
+const OF_ACCESS: [&str; 3] = ["unauthorized", "forbidden", "too_many_requests"];
+/// What one with a body may be refused for.
+const OF_BODY: [&str; 5] = ["malformed_json", "body_unreadable", "media_type", "body_too_large", "timeout"];
+/// What may be wrong with a store that is read.
+const OF_STORE: [&str; 3] = ["store_unavailable", "store_damaged", "store_unusable"];
+/// What may be wrong besides where something is changed.
+const OF_CHANGE: [&str; 2] = ["store_full", "stopping"];
+
+/// The header of a request that says which trace it belongs to.
+pub(super) const TRACE: &str = "traceparent";
+/// The header of every response that names its request.
+pub(super) const REQUEST_ID: &str = "request-id";
+/// The header of a response that says when to try again.
+pub(super) const RETRY_AFTER: &str = "retry-after";
+
+/// Responses by their names.
+type Problems = BTreeMap<String, RefOr<Response>>;
+
+/// What a caller needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Needs {
+    /// Nothing; and the store is not asked either.
+    Nothing,
+    /// A token with this right.
+    Token(Scope),
+}
+
+/// Routes of which everything is said.
+pub(in super::super) trait Documented {
+    /// Says of each operation what follows from what its callers need.
+    fn needing(self, needs: Needs) -> Self;
+}
+
+impl Documented for OpenApiRouter<App> {
+    fn needing(mut self, needs: Needs) -> Self {
+        let document = self.get_openapi_mut();
+        let problems = &mut document.components.get_or_insert_default().responses;
+        for item in document.paths.paths.values_mut() {
+            for (is_read, operation) in operations(item) {
+                complete(operation, needs, is_read, problems);
+            }
+        }
+        self
+    }
+}
+
+/// The operations of a path, and whether each only reads.
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (bool, &mut Operation)> {
+    let PathItem { get, put, post, delete, patch, .. } = item;
+    let changes = [put, post, delete, patch].into_iter().flatten().map(|operation| (false, operation));
+    get.iter_mut().map(|operation| (true, operation)).chain(changes)
+}
+
+fn complete(operation: &mut Operation, needs: Needs, is_read: bool, problems: &mut Problems) {
+    let mut codes: Vec<String> = OF_ALL.map(str::to_owned).into();
+    if let Needs::Token(scope) = needs {
+        let right = format!("Where the server asks for tokens, this needs the right `{}`.", scope.word());
+        let said = operation.description.take().filter(|said| !said.is_empty());
+        operation.description = Some(said.map_or_else(|| right.clone(), |said| format!("{said}\n\n{right}")));
+        codes.extend(OF_ACCESS.iter().chain(&OF_STORE).map(|&code| code.to_owned()));
+        if !is_read {
+            codes.extend(OF_CHANGE.map(str::to_owned));
+        }
+        let anybody = SecurityRequirement::default();
+        operation.security = Some(vec![SecurityRequirement::new(TOKEN, [""; 0]), anybody]);
+    }
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        codes.extend(OF_BODY.map(str::to_owned));
+        let contents = body.content.values_mut().filter_map(|content| match content {
+            RefOr::T(content) => content.schema.as_mut(),
+            RefOr::Ref(_) => None,
+        });
+        // What may be left out is not `null` for that.
+        let may_be_left_out = contents.map(without_null).fold(false, |any, had_null| any | had_null);
+        body.required = (!may_be_left_out).then_some(Required::True);
+    }
+    let own = operation.extensions.as_mut().and_then(|extensions| extensions.remove(OWN_CODES));
+    let own: Vec<String> = own.map_or_else(Vec::new, |own| serde_json::from_value(own).expect("a list of codes"));
+    codes.extend(own);
+    operation.extensions = operation.extensions.take().filter(|extensions| !extensions.is_empty());
+
+    for response in operation.responses.responses.values_mut() {
+        if let RefOr::T(response) = response {
+            add_headers(response);
+        }
+    }
+    for (status, codes) in by_status(&codes) {
+        // Many operations answer the same: it is said once.
+        let name = codes.iter().map(|(code, _)| *code).collect::<Vec<_>>().join(".");
+        let reference = RefOr::Ref(Ref::from_response_name(&name));
+        problems.entry(name).or_insert_with(|| RefOr::T(problem(status, &codes)));
+        // What is not ready is no problem document: its status is said by the operation itself.
+        operation.responses.responses.entry(status.to_string()).or_insert(reference);
+    }
+    let trace = RefOr::Ref(Ref::new(format!("#/components/parameters/{TRACE}")));
+    operation.parameters.get_or_insert_default().push(trace);
+}
+
+/// The parameter that every operation has.
+pub(super) fn trace() -> Parameter {
+    ParameterBuilder::new()
+        .name(TRACE)
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .schema(Some(Ref::from_schema_name("Trace")))
+        .description(Some("The trace that the request belongs to; passed over where it is none."))
+        .build()
+}
+
+/// The header that every response has.
+pub(super) fn request_id() -> Header {
+    let id = literal(json!({"type": "string", "examples": ["4bf92f3577b34da6a3ce929d0e0e4736"]}));
+    HeaderBuilder::new().schema(Some(id)).description(Some("Names the request in the log.")).build()
+}
+
+/// When to try again.
+pub(super) fn retry_after() -> Header {
+    let seconds = literal(json!({"type": "integer", "minimum": 0, "examples": [1]}));
+    HeaderBuilder::new().schema(Some(seconds)).description(Some("Try again after so many seconds.")).build()
+}
+
+/// Takes `null` out of the choices, and says whether it was one.
+pub(super) fn without_null(schema: &mut RefOr<Schema>) -> bool {
+    let RefOr::T(Schema::OneOf(OneOf { items, .. })) = schema else { return false };
+    let before = items.len();
+    items.retain(|item| !matches!(item, RefOr::T(Schema::Object(object)) if is_null(object)));
+    let had_null = items.len() < before;
+    if had_null && items.len() == 1 {
+        *schema = items.remove(0);
+    }
+    had_null
+}
+
+fn is_null(object: &utoipa::openapi::Object) -> bool {
+    serde_json::to_value(&object.schema_type).is_ok_and(|kind| kind == "null")
+}
+
+/// Codes and their titles, by the status that they have.
+fn by_status(codes: &[String]) -> BTreeMap<u16, Vec<(&'static str, &'static str)>> {
+    let mut by_status: BTreeMap<u16, Vec<_>> = BTreeMap::new();
+    for &(code, status, title) in CODES.iter().filter(|(code, ..)| codes.iter().any(|asked| asked == code)) {
+        by_status.entry(documented_status(code, status.as_u16())).or_default().push((code, title));
+    }
+    let known = by_status.values().map(Vec::len).sum::<usize>();
+    assert!(known == codes.len(), "a code is unknown or there twice: {codes:?}");
+    by_status
+}
+
+/// The status that an operation answers with: of one that is asked for a version, it is a precondition.
+pub(super) fn documented_status(code: &str, status: u16) -> u16 {
+    if code == "version_mismatch" { 412 } else { status }
+}
+
+fn problem(status: u16, codes: &[(&str, &str)]) -> Response {
+    let described: Vec<String> = codes.iter().map(|(code, title)| format!("`{code}`: {title}.")).collect();
+    let words: Vec<&str> = codes.iter().map(|&(code, _)| code).collect();
+    let narrowed = literal(json!({"type": "object", "properties": {
+        "code": {"type": "string", "enum": words}, "status": {"type": "integer", "enum": [status]},
+    }}));
+    let schema = AllOfBuilder::new().item(Ref::from_schema_name("Problem")).item(narrowed);
+    let examples =
+        codes.iter().map(|&(code, title)| (code, ExampleBuilder::new().value(Some(example(status, code, title)))));
+    let content =
+        ContentBuilder::new().schema(Some(Schema::AllOf(schema.build()))).examples_from_iter(examples).build();
+    let mut response =
+        ResponseBuilder::new().description(described.join(" ")).content("application/problem+json", content).build();
+    add_headers(&mut response);
+    if [429, 503].contains(&status) {
+        response.headers.insert(RETRY_AFTER.to_owned(), header_reference(RETRY_AFTER));
+    }
+    response
+}
+
+fn example(status: u16, code: &str, title: &str) -> Value {
+    json!(wire::Problem::new(code, status, title, "What was expected, and what came."))
+}
+
+fn add_headers(response: &mut Response) {
+    response.headers.insert(REQUEST_ID.to_owned(), header_reference(REQUEST_ID));
+}
+
+fn header_reference(name: &str) -> RefOr<Header> {
+    RefOr::Ref(Ref::new(format!("#/components/headers/{name}")))
+}

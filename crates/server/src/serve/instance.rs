@@ -1,0 +1,53 @@
+//! What a server is called in its log, where the logs of many stand together.
+
+use std::str::FromStr;
+
+/// The longest name.
+const CHARS_MAX: usize = 64;
+
+/// A name without spaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Instance(String);
+
+impl Instance {
+    /// The machine's name and the process id.
+    pub(super) fn of_process() -> Self {
+        let host = nix::unistd::gethostname().ok().and_then(|host| host.into_string().ok());
+        let id = std::process::id();
+        // What a machine may be called is not for us to judge; where it does not fit, the process id will do.
+        let name = host.map_or_else(|| id.to_string(), |host| format!("{host}:{id}"));
+        name.parse().unwrap_or_else(|_| Self(id.to_string()))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Instance {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_fit = |c: char| !c.is_whitespace() && !c.is_control();
+        if (1..=CHARS_MAX).contains(&text.chars().count()) && text.chars().all(is_fit) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(format!("expected a name of 1 to {CHARS_MAX} characters without spaces"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read() {
+        for right in ["a", "shop-1:77", "Ördér", &"x".repeat(64)] {
+            assert_eq!(right.parse::<Instance>().unwrap().name(), right);
+        }
+        for wrong in ["", " ", "a b", "a\n", "\u{1b}[2J", &"x".repeat(65)] {
+            assert!(wrong.parse::<Instance>().is_err(), "{wrong:?}");
+        }
+        assert!(Instance::of_process().name().ends_with(&std::process::id().to_string()));
+    }
+}

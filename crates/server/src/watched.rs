@@ -1,0 +1,47 @@
+//! Files that are read again when they change. They are looked at every second: a rename into their place, as tools and
+//! mounted secrets do it, is seen like any other change.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// How often they are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// By which a change of a file is seen; `None` where it cannot be.
+type Mark = Option<(SystemTime, u64, u64)>;
+
+/// Files, and how they were when they were last looked at.
+pub(crate) struct Watched {
+    files: Vec<PathBuf>,
+    seen: Vec<Mark>,
+}
+
+impl Watched {
+    /// Looks at these files from now on.
+    pub(crate) fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
+        let files: Vec<_> = files.into_iter().collect();
+        let seen = marks(&files);
+        Self { files, seen }
+    }
+
+    /// Waits until one of them has changed.
+    pub(crate) async fn changed(&mut self) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let now = marks(&self.files);
+            if now != self.seen {
+                self.seen = now;
+                return;
+            }
+        }
+    }
+}
+
+fn marks(files: &[PathBuf]) -> Vec<Mark> {
+    let mark = |file: &PathBuf| {
+        let found = std::fs::metadata(file).ok()?;
+        Some((found.modified().ok()?, found.len(), found.ino()))
+    };
+    files.iter().map(mark).collect()
+}

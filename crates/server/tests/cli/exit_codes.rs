@@ -1,0 +1,57 @@
+//! Every exit code: documented in the help and the README, and reached.
+
+use crate::ledger::Sql;
+use crate::server::Server;
+use crate::support::{Place, finish};
+use std::os::unix::fs::PermissionsExt;
+
+const ALL: [i32; 10] = [0, 1, 2, 65, 69, 70, 75, 78, 126, 127];
+
+/// The lines of the README's table.
+fn documented() -> Vec<i32> {
+    let readme = include_str!("../../../../README.md");
+    let (_, section) = readme.split_once("## Exit codes").expect("the README has them");
+    let rows = section.split("\n## ").next().unwrap().lines().filter_map(|line| line.strip_prefix("| "));
+    rows.filter_map(|row| row.split(' ').next()?.parse().ok()).collect()
+}
+
+#[test]
+fn all_are_documented() {
+    assert_eq!(documented(), ALL);
+    let source = include_str!("../../src/cli/exit.rs");
+    let declared = source.lines().filter_map(|line| line.split_once(": u8 = ")?.1.strip_suffix(';')?.parse().ok());
+    declared.for_each(|code: i32| assert!(ALL.contains(&code), "{code} is not documented"));
+    let help = Place::new().bare(&["--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap().replace('\n', " ");
+    let (_, codes) = help.split_once("Exit codes:").unwrap();
+    for code in ALL {
+        assert!(codes.split([' ', ':', ',', ';']).any(|word| word == code.to_string()), "{code}: {codes}");
+    }
+}
+
+#[test]
+fn all_are_reached() {
+    let place = Place::new();
+    let code = |arguments: &[&str], input: &[u8]| finish(place.command(arguments), input).code;
+    assert_eq!(code(&["push", "x"], b""), 0);
+    assert_eq!(code(&["get", "7"], b""), 1);
+    assert_eq!(code(&["get"], b""), 2);
+    assert_eq!(code(&["push", "--file", "-"], b"{\"payload\":1}\n{\"nonsense\":1}\n"), 65);
+    assert_eq!(code(&["push", "--file", "-"], b"{\"nonsense\":1}\n"), 1);
+    assert_eq!(code(&["work", "default", "--once", "--", "no-such-program"], b""), 127);
+    std::fs::write(place.path("data"), "").unwrap();
+    std::fs::set_permissions(place.path("data"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(code(&["work", "default", "--once", "--", "./data"], b""), 126);
+    std::fs::write(place.path("duetime.toml"), "nonsense = 1\n").unwrap();
+    let bare = |arguments: &[&str]| finish(place.bare(arguments), b"").code;
+    assert_eq!(bare(&["config", "check"]), 78);
+    assert_eq!(bare(&["serve"]), 78);
+    assert_eq!(bare(&["list", "--server", "http://127.0.0.1:1"]), 75);
+    let sql = Sql::postgres();
+    assert_eq!(bare(&["migrate", "--check", "--ledger", &sql.url()]), 78);
+    let server = Server::start();
+    let acquire = ["locks", "acquire", "l", "--owner"];
+    assert_eq!(server.run(&[&acquire[..], &["a", "--ttl", "1h"]].concat()).code, 0);
+    assert_eq!(server.run(&[&acquire[..], &["b"]].concat()).code, 69);
+    // 70 is reached in `lock::a_lost_lock_ends_the_command`, which takes a server away.
+}

@@ -1,0 +1,137 @@
+//! The example clients in PHP, Python, Node and the shell, as users run them, against the real server.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod program;
+mod stub;
+
+use common::Site;
+use duetime::{Job, Query, State};
+use program::{Language, Worker};
+use serde_json::{Value, json};
+use std::time::Duration;
+use stub::{Answer, Stub};
+use tokio::time::timeout;
+
+/// When a condition is given up; never reached where all is well.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// The jobs of a queue, by kind.
+async fn jobs(site: &Site, queue: &str) -> Vec<(String, State, Job)> {
+    let query = Query { queue: Some(queue.into()), ..Query::default() };
+    let jobs = site.client().find(&query, None, 100).await.unwrap().jobs;
+    let now = site.now();
+    let mut jobs: Vec<_> = jobs.into_iter().map(|job| (job.kind.to_string(), job.state(now), job)).collect();
+    jobs.sort_by(|one, other| one.0.cmp(&other.0));
+    jobs
+}
+
+/// Looks until all jobs of a queue are so.
+async fn until(site: &Site, queue: &str, is_so: impl Fn(State) -> bool) -> Vec<(String, State, Job)> {
+    let look = async {
+        loop {
+            let jobs = jobs(site, queue).await;
+            if jobs.iter().all(|(_, state, _)| is_so(*state)) {
+                return jobs;
+            }
+        }
+    };
+    timeout(LIMIT, look).await.expect("the worker works")
+}
+
+fn has_ended(state: State) -> bool {
+    matches!(state, State::Succeeded | State::Failed | State::Cancelled)
+}
+
+fn result(job: &Job) -> Value {
+    serde_json::from_slice(job.result.as_deref().expect("a result")).unwrap()
+}
+
+async fn works(language: Language) {
+    let folder = tempfile::tempdir().unwrap();
+    let site = Site::start_on_a_fixed_port(&folder.path().canonicalize().unwrap().join("duetime.db"));
+    let server = format!("http://{}", site.address());
+    let queue = format!("demo-{}", language.name());
+
+    let pushed = language.run("push", &server).await;
+    assert_eq!(pushed.out, "welcome created\nwelcome again kept\nreminder cancelled\nrefused invalid 400\n");
+    let locked = language.run("lock", &server).await;
+    assert_eq!(locked.out, "renewed true\nrefused lock_held 423\nfence grows true\n");
+
+    // A worker finds nobody, says so, and finds the server when it is back.
+    site.kill();
+    let mut worker = Worker::start(language, &server);
+    worker.says("unreachable").await;
+    site.start_again();
+    let jobs = until(&site, &queue, has_ended).await;
+    let [broken, reminder, welcome, report] = &jobs[..] else { panic!("{jobs:?}") };
+    assert_eq!((&*broken.0, broken.1, broken.2.attempt), ("mail.broken", State::Failed, 1));
+    assert_eq!(broken.2.message.as_deref(), Some("there is no such address"));
+    assert_eq!((&*reminder.0, reminder.1), ("mail.reminder", State::Cancelled));
+    assert_eq!((&*welcome.0, welcome.1, welcome.2.attempt), ("mail.welcome", State::Succeeded, 1));
+    assert_eq!(welcome.2.key.as_deref(), Some("welcome-1"));
+    assert_eq!(welcome.2.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), ["demo", "user:1"]);
+    assert_eq!(serde_json::from_slice::<Value>(&welcome.2.payload).unwrap(), json!({"to": "Zoë"}));
+    assert_eq!(result(&welcome.2), json!({"done": "mail.welcome"}));
+    // It took longer than its lease, and was not taken back.
+    assert_eq!((&*report.0, report.1, report.2.attempt, report.2.crashes), ("report", State::Succeeded, 1, 0));
+    let took = report.2.finished_at.unwrap() - report.2.started_at.unwrap();
+    assert!(took > 5_000, "{took} ms");
+
+    // Asked to stop, a worker finishes what it has begun.
+    let more = br#"{"seconds": 1}"#.to_vec();
+    let id = site.client().push_raw("report", more).queue(queue.as_str()).await.unwrap().id;
+    let begins = async { while site.client().get(id).await.unwrap().state(site.now()) != State::Running {} };
+    timeout(LIMIT, begins).await.expect("the worker works");
+    worker.stop().await;
+    let job = site.client().get(id).await.unwrap();
+    assert_eq!((job.state(site.now()), job.attempt), (State::Succeeded, 1), "{job:?}");
+}
+
+/// The token is sent; what is safe to repeat is repeated, and nothing else; the reason is told.
+async fn repeats(language: Language) {
+    let problem = json!({"code": "stopping", "detail": "the server is stopping", "status": 503});
+    let pushed = |outcome| json!({"id": "1", "outcome": outcome});
+    let stub = Stub::start(vec![
+        // Of a push with a key.
+        Answer(503, problem.clone()),
+        Answer(201, pushed("created")),
+        Answer(200, pushed("kept")),
+        // Of a push without one.
+        Answer(503, problem),
+    ]);
+    let ran = language.runs("push", &stub.address()).await;
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert_eq!(ran.out, "welcome created\nwelcome again kept\n");
+    assert!(ran.err.contains("stopping: the server is stopping"), "{ran:?}");
+    let requests = stub.requests();
+    assert_eq!(requests.len(), 4, "{requests:?}");
+    for request in &requests {
+        assert!(request.to_lowercase().contains("\r\nauthorization: bearer secret-of-a-test\r\n"), "{request}");
+    }
+    let body = |request: &str| request.split_once("\r\n\r\n").unwrap().1.to_owned();
+    assert_eq!(body(&requests[0]), body(&requests[1]));
+}
+
+macro_rules! in_each {
+    ($($language:ident: $works:ident, $repeats:ident;)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $works() {
+                works(Language::$language).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $repeats() {
+                repeats(Language::$language).await;
+            }
+        )*
+    };
+}
+
+in_each! {
+    Php: the_client_in_php_works, the_client_in_php_repeats_what_is_safe;
+    Python: the_client_in_python_works, the_client_in_python_repeats_what_is_safe;
+    Node: the_client_in_node_works, the_client_in_node_repeats_what_is_safe;
+    Shell: the_client_in_the_shell_works, the_client_in_the_shell_repeats_what_is_safe;
+}

@@ -1,0 +1,102 @@
+//! The Dockerfile and the compose file, as far as they can be judged without a container engine.
+
+use super::server::Server;
+use super::service::named;
+use super::{path, read, variables, yaml};
+use serde_json::Value;
+use std::process::Command;
+
+/// The instructions of the Dockerfile, each in one line.
+fn instructions() -> Vec<String> {
+    let text = read("Dockerfile").replace("\\\n", " ");
+    text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_image_is_of_an_ordinary_user_and_of_files_that_are_there() {
+    let all = instructions();
+    let last = all.iter().rposition(|line| line.starts_with("FROM ")).unwrap();
+    for line in ["USER 7300:7300", "STOPSIGNAL SIGTERM", "VOLUME /var/lib/duetime", "ENTRYPOINT [\"duetime\"]"] {
+        assert!(all[last..].iter().any(|other| other == line), "{line}: {all:?}");
+    }
+    assert!(all[last..].iter().any(|line| line.starts_with("HEALTHCHECK ") && line.contains("duetime-healthcheck")));
+    let ignored = std::fs::read_to_string(path("../.dockerignore")).unwrap();
+    let own = all.iter().filter(|line| line.starts_with("COPY ") && !line.contains("--from=")).skip(1);
+    for line in own {
+        let words: Vec<&str> = line.split_whitespace().filter(|word| !word.starts_with("--")).collect();
+        assert!(path("..").join(words[1]).is_file(), "{line}");
+        assert!(ignored.contains(&format!("\n!{}\n", words[1])), "{} is left out of the context", words[1]);
+    }
+    // What cargo asks for is in the context, though it builds only one package.
+    let workspace = std::fs::read_to_string(path("../Cargo.toml")).unwrap();
+    let members = workspace.lines().find_map(|line| line.strip_prefix("members = ")).unwrap();
+    for member in serde_json::from_str::<Vec<String>>(members).unwrap() {
+        let folder = member.split('/').next().unwrap();
+        assert!(ignored.contains(&format!("\n!{folder}\n")), "{folder} is left out of the context");
+    }
+    let known = variables();
+    assert!(named(&read("Dockerfile")).iter().all(|name| known.contains(name)));
+    // The oldest compiler that the workspace names, or a later one.
+    let least = workspace.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap().trim_matches('"');
+    assert!(all[0].starts_with(&format!("FROM rust:{least}-")), "{} and {least}", all[0]);
+}
+
+#[test]
+fn the_health_check_tells_a_server_from_none() {
+    let server = Server::start();
+    let check = |listen: &str| {
+        let mut command = Command::new(path("healthcheck.sh"));
+        command.env_clear().env("DUETIME_LISTEN", listen).output().unwrap().status.code()
+    };
+    assert_eq!(check(&server.address), Some(0));
+    // As the image names it.
+    let port = server.address.rsplit_once(':').unwrap().1.to_owned();
+    assert_eq!(check(&format!("0.0.0.0:{port}")), Some(0));
+    drop(server);
+    assert_eq!(check(&format!("0.0.0.0:{port}")), Some(1));
+}
+
+#[test]
+fn the_compose_file_names_what_there_is_and_keeps_no_secret() {
+    let compose = yaml("compose.yaml");
+    let services = compose["services"].as_object().unwrap();
+    let known = variables();
+    for (name, service) in services {
+        let image = service["image"].as_str().unwrap();
+        assert!(image.contains(':'), "{name}: {image} has no tag");
+        for (other, on) in service["depends_on"].as_object().into_iter().flatten() {
+            assert_eq!(on["condition"], "service_healthy");
+            assert!(!services[other]["healthcheck"]["test"].is_null(), "{name} waits for {other}, which cannot say");
+        }
+        for port in service["ports"].as_array().into_iter().flatten() {
+            assert!(port.as_str().unwrap().starts_with("127.0.0.1:"), "{name}: open to others: {port}");
+        }
+        let environment = service["environment"].as_object().unwrap();
+        for (variable, value) in environment {
+            assert!(value.is_string(), "{name}: {variable} is no text for compose: {value}");
+            assert!(!variable.starts_with("DUETIME_") || known.contains(variable), "{name}: {variable}");
+            let is_secret = variable.ends_with("_PASSWORD") || matches!(value, Value::String(v) if v.contains("://"));
+            let is_asked = value.as_str().unwrap().contains(":?set it in .env}");
+            assert!(!is_secret || is_asked || value == "yes", "{name}: {variable} is written down");
+        }
+    }
+    for name in ["duetime-1", "duetime-2"] {
+        let service = &services[name];
+        assert_eq!(service["read_only"], true);
+        assert_eq!(service["build"]["dockerfile"], "packaging/Dockerfile");
+        // What the variables say is understood: all that is missing then are the stores.
+        let mut command = Command::new(env!("CARGO_BIN_EXE_duetime"));
+        command.arg("serve").env_clear();
+        for (variable, value) in service["environment"].as_object().unwrap() {
+            let (head, tail) = value.as_str().unwrap().split_once("${").unwrap_or((value.as_str().unwrap(), ""));
+            let tail = tail.split_once('}').map_or("", |(_, tail)| tail).replace("redis:6379", "127.0.0.1:1");
+            let tail = tail.replace("mariadb:3306", "127.0.0.1:1");
+            command.env(variable, format!("{head}{tail}"));
+        }
+        let ran = command.output().unwrap();
+        // Nobody is there; 2 would be a wrong command line.
+        assert_eq!(ran.status.code(), Some(75), "{ran:?}");
+    }
+    let redis = services["redis"]["command"].to_string();
+    assert!(redis.contains("--appendonly yes") && redis.contains("--maxmemory-policy noeviction"), "{redis}");
+}

@@ -1,0 +1,55 @@
+//! A look at a database that changes nothing: whether a server could use it.
+
+use super::{Fault, Schema};
+use duetime_core::Millis;
+
+/// What was seen.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Looked {
+    /// What it is and where, without user and password.
+    pub shown: String,
+    /// How far its tables have come.
+    pub schema: Schema,
+    /// Its clock.
+    pub clock: Millis,
+    /// What the user may not do and a server needs: `INSERT on duetime_jobs`. Empty where there are no tables yet.
+    pub missing_rights: Vec<String>,
+}
+
+/// What a server does with each table, and a column that can be named.
+const RIGHTS: [(&str, &str, &str); 6] = [
+    ("duetime_jobs", "id", "SELECT INSERT UPDATE DELETE"),
+    ("duetime_tags", "tag", "SELECT INSERT DELETE"),
+    ("duetime_tallies", "queue", "SELECT INSERT UPDATE DELETE"),
+    ("duetime_registry", "name", "SELECT INSERT UPDATE DELETE"),
+    ("duetime_meta", "value", "SELECT UPDATE"),
+    ("duetime_inbox", "error", "SELECT UPDATE DELETE"),
+];
+
+/// Each right, and a statement that is refused to who lacks it, and not carried out for who has it.
+pub(crate) fn rights() -> impl Iterator<Item = (String, String)> {
+    RIGHTS.iter().flat_map(|(table, column, verbs)| {
+        verbs.split(' ').map(move |verb| {
+            let statement = match verb {
+                "SELECT" => format!("SELECT {column} FROM {table} WHERE 1 = 0"),
+                "INSERT" => format!("INSERT INTO {table} ({column}) VALUES (NULL)"),
+                "UPDATE" => format!("UPDATE {table} SET {column} = NULL WHERE 1 = 0"),
+                _ => format!("DELETE FROM {table} WHERE 1 = 0"),
+            };
+            (format!("{verb} on {table}"), format!("EXPLAIN {statement}"))
+        })
+    })
+}
+
+/// Notes a right that is missing, by what came of its statement.
+pub(crate) fn judge<T>(missing: &mut Vec<String>, right: String, answer: Result<T, Fault>) -> Result<(), Fault> {
+    match answer {
+        Ok(_) => Ok(()),
+        Err(fault @ Fault::Lost(_)) => Err(fault),
+        Err(_) => {
+            missing.push(right);
+            Ok(())
+        }
+    }
+}

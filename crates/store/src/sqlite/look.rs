@@ -1,0 +1,131 @@
+//! A look at a file that changes nothing, and waits for nobody: what its head says, and which process holds it.
+
+use super::lock::beside;
+use super::{file, schema};
+use duetime_core::Error;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Where the head of an SQLite file has `user_version` and `application_id`: big-endian, of 4 bytes.
+const USER_VERSION: usize = 60;
+const APPLICATION_ID: usize = 68;
+/// Bytes of that head.
+const HEAD_BYTES: usize = 100;
+
+/// How far a file has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stand {
+    /// There is no file yet, or an empty one.
+    Nothing,
+    /// Its first page stands in the log yet, which only SQLite reads: it is new, or its process was killed.
+    InLog,
+    /// It has this schema.
+    Schema(usize),
+}
+
+/// What was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Looked {
+    /// Its full path.
+    pub path: PathBuf,
+    /// How far it has come.
+    pub stand: Stand,
+    /// The schema that this version makes.
+    pub schema_known: usize,
+    /// Bytes of the file and its log.
+    pub bytes: u64,
+    /// The process that holds it, as far as this system tells.
+    pub held_by: Option<u32>,
+}
+
+/// Looks at the store in a file. Not for a process that has it open: closing a file of SQLite's ends the locks that this
+/// process has on it.
+///
+/// # Errors
+/// [`Error::Unusable`] where the file is no store or cannot be read, [`Error::Damaged`].
+pub fn look(path: &Path) -> Result<Looked, Error> {
+    let path = file::locate(path)?;
+    file::check_head(&path)?;
+    let bytes = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+    let log = bytes(&beside(&path, "-wal"));
+    let stand = match head(&path)? {
+        None => Stand::Nothing,
+        Some((schema, application)) if log > 0 && !schema::is_ours(schema, application) => Stand::InLog,
+        Some((schema, application)) => {
+            schema::judge(schema, application, true, &path.display().to_string())?;
+            Stand::Schema(schema)
+        }
+    };
+    let all = bytes(&path) + log;
+    let held_by = holder(&beside(&path, ".lock"));
+    Ok(Looked { stand, schema_known: schema::known(), bytes: all, held_by, path })
+}
+
+/// The schema's number and whose file it is; `None` where there is nothing yet.
+fn head(path: &Path) -> Result<Option<(usize, i32)>, Error> {
+    let unreadable = |error: std::io::Error| Error::Unusable(format!("{path:?} cannot be read ({error})"));
+    if !path.exists() {
+        return Ok(None);
+    }
+    let mut head = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(HEAD_BYTES as u64).read_to_end(&mut head).map_err(unreadable)?;
+    let number =
+        |place: usize| head.get(place..place + 4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_be_bytes);
+    let (Some(schema), Some(application)) = (number(USER_VERSION), number(APPLICATION_ID)) else { return Ok(None) };
+    Ok(Some((usize::try_from(schema).unwrap_or(usize::MAX), application)))
+}
+
+/// The process that has locked the file of a lock, by what the system lists: trying the lock might keep a server that
+/// starts just then from its store.
+fn holder(lock: &Path) -> Option<u32> {
+    let inode = fs::metadata(lock).ok()?.ino();
+    let named = fs::read_to_string(lock).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    // As in `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`.
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let of_ours =
+            words.get(1) == Some(&"FLOCK") && words.get(5)?.rsplit(':').next()?.parse::<u64>().ok() == Some(inode);
+        let pid = words.get(4)?.parse::<u32>().ok();
+        // Seen from a container the process may have another number, or none.
+        of_ours.then(|| named.or(pid)).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Options, Sqlite};
+    use super::*;
+
+    #[test]
+    fn a_store_is_looked_at_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let looked = look(&path).unwrap();
+        assert_eq!((looked.stand, looked.bytes, looked.held_by), (Stand::Nothing, 0, None));
+        assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing was made");
+        let store = Sqlite::open(&path, Options::default()).unwrap();
+        // The only look here that has the store open in its own process: SQLite's locks are not needed any more.
+        let looked = look(&path).unwrap();
+        assert_eq!((looked.stand, looked.held_by), (Stand::InLog, Some(std::process::id())));
+        drop(store);
+        let looked = look(&path).unwrap();
+        assert_eq!((looked.stand, looked.held_by), (Stand::Schema(schema::known()), None));
+    }
+
+    #[test]
+    fn what_is_no_store_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        fs::write(&path, "x".repeat(200)).unwrap();
+        assert_eq!(look(&path).unwrap_err().code(), "store_damaged");
+        fs::remove_file(&path).unwrap();
+        rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
+        assert!(look(&path).unwrap_err().to_string().contains("another program"));
+        assert_eq!(look(folder.path()).unwrap_err().code(), "store_unusable");
+    }
+}

@@ -1,0 +1,174 @@
+<?php
+declare(strict_types=1);
+
+/** The server refused. `word` is stable; the text is for people. Word `unreachable`: there was no answer. */
+final class Problem extends RuntimeException
+{
+    public function __construct(public readonly int $status, public readonly string $word, string $detail)
+    {
+        parent::__construct("$word: $detail");
+    }
+
+    /** Whether it may be otherwise in a while; what else the server refuses, it would refuse again. */
+    public function passes(): bool
+    {
+        return $this->word === 'unreachable' || in_array($this->status, [408, 429, 502, 503, 504], true);
+    }
+}
+
+/** Thrown by a handler: the job has failed for good, and is not tried again. */
+final class FinalFailure extends RuntimeException
+{
+}
+
+/**
+ * A small client of Duetime's HTTP API: PHP 8.1 or later, without any extension. Copy this file.
+ *
+ * The environment names the server (`DUETIME_SERVER`) and, where it asks for one, the token (`DUETIME_TOKEN`).
+ */
+final class Duetime
+{
+    private const TRIES = 6;
+    private readonly string $server;
+    private readonly string $token;
+
+    public function __construct(?string $server = null, ?string $token = null)
+    {
+        $this->server = rtrim($server ?? (getenv('DUETIME_SERVER') ?: 'http://127.0.0.1:7300'), '/');
+        $this->token = $token ?? (getenv('DUETIME_TOKEN') ?: '');
+    }
+
+    /** Once this returns the job is recorded. With a key a repeat finds the job that the first try made. */
+    public function push(string $queue, array $job): array
+    {
+        return $this->call('POST', '/v1/queues/' . rawurlencode($queue) . '/jobs', $job, isset($job['key']));
+    }
+
+    public function cancel(string $id): string
+    {
+        return $this->call('POST', "/v1/jobs/$id/cancel")['outcome'];
+    }
+
+    /** Leases due jobs, waiting for some where none is due; a repeat gets what the first try got. */
+    public function reserve(string $queue, int $limit = 1, string $lease = '60s', string $wait = '5s'): array
+    {
+        $request = ['limit' => $limit, 'lease' => $lease, 'wait' => $wait, 'request_id' => bin2hex(random_bytes(8))];
+        return $this->call('POST', '/v1/queues/' . rawurlencode($queue) . '/reserve', $request)['leases'];
+    }
+
+    /** `complete` (result), `fail` (message, final, retry_after), `release` (delay) or `extend` (lease). */
+    public function settle(string $receipt, string $verb, array $body = []): array
+    {
+        return $this->call('POST', "/v1/leases/$receipt/$verb", $body);
+    }
+
+    /** Acquires (ttl, wait); with the fence it renews. Answers `fence` and `expires_at`. */
+    public function lock(string $name, string $owner, array $options = []): array
+    {
+        return $this->call('PUT', '/v1/locks/' . rawurlencode($name), ['owner' => $owner] + $options);
+    }
+
+    public function unlock(string $name, string $owner, int $fence): void
+    {
+        $query = http_build_query(['owner' => $owner, 'fence' => $fence]);
+        $this->call('DELETE', '/v1/locks/' . rawurlencode($name) . "?$query");
+    }
+
+    /**
+     * Runs jobs one after the other until `$isStopped()`. A handler is given the job and `$keep`, to be called now and then:
+     * it extends the lease where a third of that has passed, and answers false when the job is no longer ours.
+     */
+    public function work(string $queue, callable $handler, callable $isStopped, int $seconds = 60): void
+    {
+        while (!$isStopped()) {
+            try {
+                $jobs = $this->reserve($queue, 1, "{$seconds}s");
+            } catch (Problem $problem) {
+                if (!$problem->passes()) {
+                    throw $problem;
+                }
+                echo $problem->getMessage(), "\n";
+                continue;
+            }
+            foreach ($jobs as $job) {
+                $this->run($job, $handler, $seconds);
+            }
+        }
+    }
+
+    private function run(array $job, callable $handler, int $seconds): void
+    {
+        $kept = hrtime(true);
+        $keep = function () use ($job, $seconds, &$kept): bool {
+            if (hrtime(true) - $kept < $seconds * 1e9 / 3) {
+                return true;
+            }
+            $kept = hrtime(true);
+            try {
+                return !$this->settle($job['receipt'], 'extend')['cancel_requested'];
+            } catch (Problem $problem) {
+                return $problem->word !== 'lease_lost';
+            }
+        };
+        try {
+            $outcome = ['complete', ['result' => $handler($job, $keep)]];
+        } catch (Throwable $error) {
+            $outcome = ['fail', ['message' => $error->getMessage(), 'final' => $error instanceof FinalFailure]];
+        }
+        try {
+            $this->settle($job['receipt'], ...$outcome);
+        } catch (Problem $problem) {
+            // `lease_lost`: somebody else has the job by now, or an answer was lost that had settled it.
+            echo "job {$job['id']}: {$problem->getMessage()}\n";
+        }
+    }
+
+    /** Calls the API; what may be repeated is, for some seconds, where the server cannot be asked just now. */
+    public function call(string $method, string $path, array $body = [], bool $repeats = true): array
+    {
+        for ($attempt = 1;; $attempt++) {
+            try {
+                return $this->once($method, $path, $body);
+            } catch (Problem $problem) {
+                // A connection that was refused carried nothing.
+                $maySend = $repeats || str_contains($problem->getMessage(), 'Connection refused');
+                if ($attempt === self::TRIES || !$problem->passes() || !$maySend) {
+                    throw $problem;
+                }
+                usleep((int) (min(100_000 * 2 ** $attempt, 5_000_000) * random_int(50, 100) / 100));
+            }
+        }
+    }
+
+    private function once(string $method, string $path, array $body): array
+    {
+        $headers = ['Content-Type: application/json'];
+        if ($this->token !== '') {
+            $headers[] = "Authorization: Bearer {$this->token}";
+        }
+        $context = stream_context_create(['http' => [
+            'method' => $method,
+            'header' => $headers,
+            'content' => $method === 'DELETE' ? '' : json_encode((object) $body, JSON_THROW_ON_ERROR),
+            'ignore_errors' => true,
+            'follow_location' => 0,
+            // Longer than any wait that this client asks for, in seconds.
+            'timeout' => 60,
+        ]]);
+        $text = @file_get_contents($this->server . $path, false, $context);
+        if ($text === false || !isset($http_response_header[0])) {
+            $why = error_get_last()['message'] ?? 'no answer';
+            throw new Problem(0, 'unreachable', "{$this->server}: $why");
+        }
+        $status = (int) (explode(' ', $http_response_header[0])[1] ?? 0);
+        $answer = json_decode($text, true);
+        if ($status >= 400) {
+            // Not of the server, where it is no document: a proxy's page, perhaps.
+            throw new Problem($status, $answer['code'] ?? "http_$status", $answer['detail'] ?? substr($text, 0, 200));
+        }
+        if ($answer === null && $status !== 204) {
+            throw new Problem(0, 'unreachable', "{$this->server}: the answer was cut off");
+        }
+        return $answer ?? [];
+    }
+}

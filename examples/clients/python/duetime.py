@@ -1,0 +1,142 @@
+"""A small client of Duetime's HTTP API: Python 3.9 or later and its standard library. Copy this file.
+
+The environment names the server (`DUETIME_SERVER`) and, where it asks for one, the token (`DUETIME_TOKEN`).
+"""
+
+import http.client
+import json
+import os
+import random
+import secrets
+import threading
+import time
+import urllib.error
+import urllib.request
+from urllib.parse import quote, urlencode
+
+TRIES = 6
+# What the server says of its own state; everything else that it refuses, it would refuse again.
+LATER = {408, 429, 502, 503, 504}
+
+
+class Problem(Exception):
+    """The server refused. `code` is stable; the text is for people. Code `unreachable`: there was no answer."""
+
+    def __init__(self, status, code, detail, document=None):
+        super().__init__(f"{code}: {detail}")
+        self.status, self.code, self.document = status, code, document or {}
+
+
+class Final(Exception):
+    """Raised by a handler: the job has failed for good, and is not tried again."""
+
+
+class Client:
+    def __init__(self, server=None, token=None):
+        self.server = (server or os.environ.get("DUETIME_SERVER") or "http://127.0.0.1:7300").rstrip("/")
+        self.token = token or os.environ.get("DUETIME_TOKEN")
+
+    def push(self, queue, job):
+        """Once this returns the job is recorded. With a key a repeat finds the job that the first try made."""
+        return self.call("POST", f"/v1/queues/{quote(queue, '')}/jobs", job, repeats="key" in job)
+
+    def cancel(self, id):
+        return self.call("POST", f"/v1/jobs/{id}/cancel")["outcome"]
+
+    def reserve(self, queue, limit=1, lease="60s", wait="5s"):
+        """Leases due jobs, waiting for some where none is due; a repeat gets what the first try got."""
+        request = {"limit": limit, "lease": lease, "wait": wait, "request_id": secrets.token_hex(8)}
+        return self.call("POST", f"/v1/queues/{quote(queue, '')}/reserve", request)["leases"]
+
+    def settle(self, receipt, verb, **body):
+        """`complete` (result), `fail` (message, final, retry_after), `release` (delay) or `extend` (lease)."""
+        return self.call("POST", f"/v1/leases/{receipt}/{verb}", body)
+
+    def lock(self, name, owner, **body):
+        """Acquires (ttl, wait); with the fence it renews. Answers `fence` and `expires_at`."""
+        return self.call("PUT", f"/v1/locks/{quote(name, '')}", {"owner": owner, **body})
+
+    def unlock(self, name, owner, fence):
+        self.call("DELETE", f"/v1/locks/{quote(name, '')}?{urlencode({'owner': owner, 'fence': fence})}")
+
+    def call(self, method, path, body=None, repeats=True):
+        """Calls the API; what may be repeated is, for some seconds, where the server cannot be asked just now."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                return self._once(method, path, body)
+            except Problem as problem:
+                passes = problem.status in LATER or problem.code == "unreachable"
+                # A connection that was refused carried nothing.
+                if attempt == TRIES or not passes or not (repeats or problem.status is None):
+                    raise
+                time.sleep(min(0.1 * 2**attempt, 5) * random.uniform(0.5, 1))
+
+    def _once(self, method, path, body):
+        headers = {"Content-Type": "application/json"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.server + path, data, headers, method=method)
+        try:
+            # Longer than any wait that this client asks for.
+            with urllib.request.urlopen(request, timeout=60) as response:
+                return json.loads(response.read() or b"null")
+        except urllib.error.HTTPError as error:
+            text = error.read().decode(errors="replace")
+            try:
+                document = json.loads(text)
+                code, detail = document["code"], document["detail"]
+            except (ValueError, KeyError, TypeError):
+                # Not of the server: a proxy's page, perhaps.
+                document, code, detail = None, f"http_{error.code}", text[:200]
+            raise Problem(error.code, code, detail, document) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            refused = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
+            raise Problem(None if refused else 0, "unreachable", f"{self.server}: {error}") from None
+
+
+class Lease:
+    """What a handler is given: `job`, and `lost`, an event that is set when it should stop."""
+
+    def __init__(self, client, job, seconds):
+        self.client, self.job, self.lost, self._done = client, job, threading.Event(), threading.Event()
+        self._seconds = seconds
+        self._keeper = threading.Thread(target=self._keep, daemon=True)
+        self._keeper.start()
+
+    def _keep(self):
+        while not self._done.wait(self._seconds / 3):
+            try:
+                if self.client.settle(self.job["receipt"], "extend")["cancel_requested"]:
+                    self.lost.set()
+            except Problem as problem:
+                if problem.code == "lease_lost":
+                    return self.lost.set()
+
+    def end(self):
+        self._done.set()
+        self._keeper.join()
+
+
+def work(client, queue, handler, stop, seconds=60):
+    """Runs jobs one after the other until `stop` is set; leases of so many seconds are extended while they run."""
+    while not stop.is_set():
+        try:
+            jobs = client.reserve(queue, lease=f"{seconds}s")
+        except Problem as problem:
+            if problem.status not in LATER and problem.code != "unreachable":
+                raise
+            print(problem, flush=True)
+            continue
+        for job in jobs:
+            lease = Lease(client, job, seconds)
+            try:
+                verb, body = "complete", {"result": handler(lease)}
+            except Exception as error:
+                verb, body = "fail", {"message": str(error) or repr(error), "final": isinstance(error, Final)}
+            lease.end()
+            try:
+                client.settle(job["receipt"], verb, **body)
+            except Problem as problem:
+                # `lease_lost`: somebody else has the job by now, or an answer was lost that had settled it.
+                print(f"job {job['id']}: {problem}", flush=True)

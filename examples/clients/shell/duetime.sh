@@ -1,0 +1,140 @@
+# A small client of Duetime's HTTP API for bash, with curl and jq. Copy this file, and source it.
+#
+# The environment names the server (DUETIME_SERVER) and, where it asks for one, the token (DUETIME_TOKEN).
+#
+# Every function prints the answer. What the server refuses ends with 22, and prints the problem document, whose `code` is
+# stable; where there is no answer the status is 75, and there is a document with the code `unreachable`.
+
+DUETIME_TRIES=${DUETIME_TRIES:-6}
+
+# duetime_call METHOD PATH [BODY [once]]: calls the API. What may be repeated is, for some seconds, where the server cannot be
+# asked just now; with `once` only where nothing was sent.
+duetime_call() {
+  local try=1 status answer
+  while :; do
+    status=0
+    answer=$(duetime_once "$@") || status=$?
+    # 22: refused, and would be again. 69: nothing was sent. 75: the server cannot be asked just now.
+    if ((status == 0 || status == 22 || try == DUETIME_TRIES)) || [[ $status == 75 && ${4:-} == once ]]; then
+      printf '%s\n' "$answer"
+      return $((status == 69 ? 75 : status))
+    fi
+    sleep "$(printf '%d.%d' $((2 ** try / 10)) $((2 ** try % 10)))"
+    try=$((try + 1))
+  done
+}
+
+duetime_once() {
+  local server=${DUETIME_SERVER:-http://127.0.0.1:7300} reply code=0 status
+  local arguments=(--silent --max-time 60 --write-out '\n%{http_code}' --request "$1")
+  if [[ -n ${3:-} ]]; then
+    arguments+=(--header 'content-type: application/json' --data-binary @-)
+  fi
+  # The token in a file of its own: what stands on a command line, everybody on the machine can read.
+  reply=$(printf '%s' "${3:-}" | curl "${arguments[@]}" \
+    --config <(printf '%s' "${DUETIME_TOKEN:+header = \"authorization: Bearer $DUETIME_TOKEN\"}") "${server%/}$2") || code=$?
+  status=${reply##*$'\n'}
+  if ((code != 0)); then
+    jq -cn --arg detail "${server%/}: curl ended with $code" '{status: 0, code: "unreachable", detail: $detail}'
+    # 6 and 7: no such host, no connection.
+    return $((code == 6 || code == 7 ? 69 : 75))
+  fi
+  reply=${reply%$'\n'*}
+  if ((status < 400)); then
+    printf '%s' "$reply"
+    return 0
+  fi
+  # Not of the server, where it is no document: a proxy's page, perhaps.
+  jq -ce 'select(.code)' <<<"$reply" 2>/dev/null ||
+    jq -cn --argjson status "$status" --arg detail "${reply:0:200}" '{$status, code: "http_\($status)", $detail}'
+  [[ $status =~ ^(408|429|502|503|504)$ ]] && return 75
+  return 22
+}
+
+# duetime_push QUEUE JOB: once this returns the job is recorded. With a key a repeat finds the job that the first try made.
+duetime_push() {
+  duetime_call POST "/v1/queues/$1/jobs" "$2" "$(jq -r 'if has("key") then "" else "once" end' <<<"$2")"
+}
+
+duetime_cancel() {
+  duetime_call POST "/v1/jobs/$1/cancel"
+}
+
+# duetime_reserve QUEUE LEASE WAIT: leases a due job, waiting for one; a repeat gets what the first try got.
+duetime_reserve() {
+  local request
+  request=$(jq -cn --arg lease "$2" --arg wait "$3" --arg id "$$-$RANDOM-$(date +%s%N)" '{$lease, $wait, request_id: $id}')
+  duetime_call POST "/v1/queues/$1/reserve" "$request"
+}
+
+# duetime_settle RECEIPT complete|fail|release|extend [BODY]
+duetime_settle() {
+  duetime_call POST "/v1/leases/$1/$2" "${3:-}"
+}
+
+# duetime_lock NAME BODY: acquires, for the owner in the body; with the fence there it renews.
+duetime_lock() {
+  duetime_call PUT "/v1/locks/$1" "$2"
+}
+
+# duetime_unlock NAME OWNER FENCE
+duetime_unlock() {
+  duetime_call DELETE "/v1/locks/$1?$(jq -rn --arg owner "$2" '"owner=\($owner | @uri)"')&fence=$3"
+}
+
+# duetime_work QUEUE SECONDS HANDLER: runs jobs one after the other until SIGTERM or SIGINT. HANDLER is called with the job; what
+# it prints is the result, in JSON, or, where it fails, the message; with 65 it has failed for good. A lease of so many
+# seconds is extended while it runs, and the handler is ended when the job is no longer ours.
+duetime_work() {
+  local answer job
+  duetime_stopped=
+  trap 'duetime_stopped=1' TERM INT
+  while [[ -z $duetime_stopped ]]; do
+    if answer=$(duetime_reserve "$1" "$2s" 5s); then
+      while IFS= read -r job; do duetime_run "$job" "$2" "$3"; done < <(jq -c '.leases[]' <<<"$answer")
+    elif (($? == 75)); then
+      jq -r '"\(.code): \(.detail)"' <<<"$answer"
+    else
+      jq -r '"\(.code): \(.detail)"' <<<"$answer" >&2
+      return 22
+    fi
+  done
+  return 0
+}
+
+duetime_run() {
+  local job=$1 receipt out handler keeper status=0
+  receipt=$(jq -r .receipt <<<"$job")
+  out=$(mktemp)
+  # A signal is for the worker, which lets the handler finish.
+  (trap '' TERM INT; "$3" "$job" >"$out") &
+  handler=$!
+  (trap '' INT; duetime_keep "$receipt" "$2" "$handler") &
+  keeper=$!
+  # A signal ends a wait, too.
+  while kill -0 "$handler" 2>/dev/null; do wait "$handler" || true; done
+  wait "$handler" || status=$?
+  kill "$keeper" 2>/dev/null
+  wait "$keeper" 2>/dev/null || true
+  local verb=complete body answer
+  if ((status == 0)); then
+    body=$(jq -c '{result: .}' "$out")
+  else
+    verb=fail
+    body=$(jq -Rsc --argjson status "$status" '{message: rtrimstr("\n"), final: ($status == 65)}' "$out")
+  fi
+  # `lease_lost`: somebody else has the job by now, or an answer was lost that had settled it.
+  answer=$(duetime_settle "$receipt" $verb "$body") || jq -r '"\(.code): \(.detail)"' <<<"$answer"
+  rm -f "$out"
+}
+
+duetime_keep() {
+  local answer
+  while sleep "$(($2 / 3)).5"; do
+    answer=$(duetime_settle "$1" extend) || true
+    if jq -e '.cancel_requested or .code == "lease_lost"' <<<"$answer" >/dev/null; then
+      kill -KILL "$3"
+      return
+    fi
+  done
+}
