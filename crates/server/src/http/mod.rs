@@ -46,3 +46,5 @@ pub(crate) use app::App;
 pub(crate) use args::Args;
 pub(crate) use edge::{Edge, Error};
 pub(crate) use listen::serve;
+#[cfg(test)]
+pub(crate) use openapi::operations;

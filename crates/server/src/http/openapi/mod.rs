@@ -74,6 +74,18 @@ pub(super) async fn openapi_json() -> Response {
     reply::json(JSON.clone())
 }
 
+/// The method and the path of every route.
+#[cfg(test)]
+pub(crate) fn operations() -> Vec<(String, String)> {
+    let document: serde_json::Value = serde_json::from_slice(&JSON).unwrap();
+    let paths = document["paths"].as_object().unwrap().iter();
+    let of = |(path, item): (&String, &serde_json::Value)| {
+        let methods = item.as_object().unwrap().keys().filter(|key| !key.starts_with("x-") && *key != "parameters");
+        methods.map(|method| (method.to_uppercase(), path.clone())).collect::<Vec<_>>()
+    };
+    paths.flat_map(of).collect()
+}
+
 /// The document without its paths.
 pub(super) fn frame() -> OpenApi {
     let license = LicenseBuilder::new().name("MIT OR Apache-2.0").identifier(Some("MIT OR Apache-2.0")).build();
