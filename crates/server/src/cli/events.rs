@@ -74,7 +74,7 @@ fn show(transition: &Transition, json: bool) -> Result {
 
 /// A text in the colour of a state.
 fn painted(text: &str, state: State) -> String {
-    if !output::is_colourful() {
+    if !output::is_colourful(&std::io::stdout()) {
         return text.to_owned();
     }
     let code = match output::state_color(state) {
