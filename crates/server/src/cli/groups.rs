@@ -5,10 +5,10 @@ use std::fmt::Write;
 
 /// Every command stands in one of these.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Jobs", &["push", "list", "get", "update", "reschedule", "run", "cancel", "retry", "delete"]),
+    ("Jobs", &["push", "list", "get", "events", "update", "reschedule", "run", "cancel", "retry", "delete"]),
     ("Queues, schedules and locks", &["queues", "peek", "schedules", "lock", "locks"]),
     ("Work", &["work", "take", "reserve", "complete", "fail", "release", "extend", "progress", "settle"]),
-    ("The server", &["serve", "config", "token", "health", "metrics", "events", "doctor"]),
+    ("The server", &["serve", "config", "token", "health", "metrics", "doctor"]),
     ("The store", &["backup", "export", "import", "migrate"]),
     ("Trying and installing", &["demo", "bench", "completions", "man", "help"]),
 ];

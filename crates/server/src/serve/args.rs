@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", env = "DUETIME_PAYLOAD_MAX", default_value = "1MiB")]
     pub(super) payload_max: Size,
     #[command(flatten)]
-    pub(super) http: crate::http::Args,
+    pub(crate) http: crate::http::Args,
     #[command(flatten)]
     pub(super) deliver: crate::deliver::Args,
 }

@@ -44,6 +44,11 @@ impl Connection {
         self.0.get_mut().write_all(bytes.as_ref()).unwrap();
     }
 
+    /// The same to a server that may be gone; then `None`.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> Option<()> {
+        self.0.get_mut().write_all(bytes.as_ref()).ok()
+    }
+
     pub(crate) fn shut_down_sending(&mut self) {
         self.0.get_mut().shutdown(Shutdown::Write).unwrap();
     }
@@ -79,6 +84,15 @@ impl Connection {
             Ok(count) => count == 0,
             Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
         }
+    }
+
+    /// The next part of a reply that comes in chunks; `None` at its end.
+    pub(crate) fn chunk(&mut self) -> Option<String> {
+        let length = usize::from_str_radix(&self.line()?, 16).unwrap();
+        let mut chunk = vec![0; length + 2];
+        self.0.read_exact(&mut chunk).unwrap();
+        chunk.truncate(length);
+        (length > 0).then(|| String::from_utf8(chunk).unwrap())
     }
 
     fn line(&mut self) -> Option<String> {

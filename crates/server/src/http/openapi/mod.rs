@@ -3,18 +3,20 @@
 //! Handlers say what is particular to them, with the codes of their problems in `x-codes`. Here is added what holds for
 //! many (`operation`), and what bodies have in common (`schemas`). The document is the same for everybody.
 
+mod docs;
 mod operation;
 mod schemas;
 #[cfg(test)]
 mod tests;
 
+pub(super) use docs::{__path_docs, __path_style, docs, style};
 pub(super) use operation::{Documented, Needs};
 
 use super::reply;
 use super::routes;
 use axum::body::Bytes;
 use axum::response::Response;
-use duetime::wire::schema::{ETag, IfMatch, StateWord, Trace, literal};
+use duetime::wire::schema::{ETag, IfMatch, Star, StateWord, literal};
 use serde_json::json;
 use std::sync::LazyLock;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -104,8 +106,8 @@ pub(super) fn frame() -> OpenApi {
         // Of parameters and headers only, of which schemas are not collected.
         .schema_from::<ETag>()
         .schema_from::<IfMatch>()
-        .schema_from::<StateWord>()
-        .schema_from::<Trace>();
+        .schema_from::<Star>()
+        .schema_from::<StateWord>();
     let tags = TAGS.map(|(name, description)| TagBuilder::new().name(name).description(Some(description)).build());
     OpenApiBuilder::new().info(info.build()).components(Some(components.build())).tags(Some(tags)).build()
 }
