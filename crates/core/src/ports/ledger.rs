@@ -281,6 +281,7 @@ impl Default for Retention {
 /// Counted in the step that makes a transition durable, so exact whoever dies. Of a queue of which no job is kept any more
 /// they may be forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Totals {
     /// New ones, with copies that a rule has moved here.
     pub pushed: u64,
