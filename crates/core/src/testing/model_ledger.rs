@@ -131,32 +131,26 @@ impl Rows {
             return;
         }
         *filed = bucket(job.due_at, frontier);
-        let from = row.stage;
+        self.totals.count_end(job, row.stage);
         match note {
             Note::Changed(job) => {
                 *row = keep_content(row, job);
                 let job = row.clone();
-                self.totals.count_end(&job, from);
                 self.claim(&job);
             }
             Note::Rewritten(job) => {
                 *row = job.clone();
-                self.totals.count_end(&job, from);
                 self.claim(&job);
             }
             Note::Moved(job, successor) => {
-                *row = keep_content(row, job.clone());
-                self.totals.count_end(&job, from);
+                *row = keep_content(row, job);
                 self.claim(&successor);
                 if !self.jobs.contains_key(&successor.id) {
                     self.totals.count_new(&successor);
                     self.jobs.insert(successor.id, (bucket(successor.due_at, frontier), *successor));
                 }
             }
-            Note::Removed(job) => {
-                self.totals.count_end(&job, from);
-                self.jobs.remove(&job.id);
-            }
+            Note::Removed(job) => drop(self.jobs.remove(&job.id)),
         }
     }
 

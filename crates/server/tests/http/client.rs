@@ -39,11 +39,6 @@ impl Connection {
         self.0.get_mut().write_all(bytes.as_ref()).unwrap();
     }
 
-    /// The same to a server that may be gone; then `None`.
-    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> Option<()> {
-        self.0.get_mut().write_all(bytes.as_ref()).ok()
-    }
-
     pub(crate) fn shut_down_sending(&mut self) {
         self.0.get_mut().shutdown(Shutdown::Write).unwrap();
     }

@@ -43,8 +43,7 @@ fn totals_are_the_same_after_a_kill() {
 fn work(address: SocketAddr, pushed: &AtomicU64, done: &AtomicU64) -> Option<()> {
     let mut connection = super::client::Connection::open(address);
     let mut send = |path: &str, body: &str| {
-        connection.try_send(request("POST", path, &[], body))?;
-        let reply = connection.reply_without_end()?;
+        let reply = connection.try_send(request("POST", path, &[], body)).then(|| connection.reply_without_end())??;
         Some(serde_json::from_str::<Value>(&reply.body).unwrap())
     };
     loop {
