@@ -129,8 +129,13 @@ duetime_run() {
 }
 
 duetime_keep() {
-  local answer
-  while sleep "$(($2 / 3)).5"; do
+  local answer nap=
+  # Its sleep ends with it.
+  trap 'kill "$nap" 2>/dev/null; exit' TERM
+  while :; do
+    sleep "$(($2 / 3)).5" &
+    nap=$!
+    wait "$nap"
     answer=$(duetime_settle "$1" extend) || true
     if jq -e '.cancel_requested or .code == "lease_lost"' <<<"$answer" >/dev/null; then
       kill -KILL "$3"
