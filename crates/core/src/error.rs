@@ -39,6 +39,18 @@ pub enum Error {
         /// The version that it has.
         current: u64,
     },
+    /// A schedule, or a queue's settings, are not as was asked for. Nothing was changed.
+    #[error(
+        "the {kind} {name:?} has version {current} (0: there is none), not what was asked for: it has changed since it was read"
+    )]
+    Changed {
+        /// `schedule` or `queue`.
+        kind: &'static str,
+        /// Its name.
+        name: Arc<str>,
+        /// The version that it has; 0 where there is none.
+        current: u64,
+    },
     /// The lease has ended, or never was: the outcome is refused and changes nothing.
     #[error("the lease {0} has ended: its job was handed out again, finished or cancelled")]
     LeaseLost(Receipt),
@@ -150,7 +162,7 @@ impl Error {
             Self::Invalid { .. } => "invalid",
             Self::NotFound(_) => "not_found",
             Self::KeyConflict { .. } => "key_conflict",
-            Self::VersionMismatch { .. } => "version_mismatch",
+            Self::VersionMismatch { .. } | Self::Changed { .. } => "version_mismatch",
             Self::LeaseLost(_) => "lease_lost",
             Self::Running(_) => "job_running",
             Self::Finished { .. } => "already_finished",
@@ -186,5 +198,6 @@ mod tests {
         let code = code.split("\n    }\n").next().unwrap();
         let words: Vec<&str> = code.lines().filter_map(|line| line.split('"').nth(1)).collect();
         assert_eq!(words, Error::CODES);
+        assert!(words.len() > 10);
     }
 }

@@ -63,6 +63,10 @@ pub const LOCK_LOST_KEPT_MS: u64 = MINUTE_MS;
 pub const PAGE_LOCKS_MAX: usize = 1_000;
 /// What a page of locks shows where no limit is given.
 pub const PAGE_LOCKS_DEFAULT: usize = 100;
+/// Most queues or schedules one page shows.
+pub const PAGE_NAMES_MAX: usize = 1_000;
+/// What a page of queues or schedules shows where no limit is given.
+pub const PAGE_NAMES_DEFAULT: usize = 100;
 /// Longest wait of a reserve, and of one request for a lock: 60 s.
 pub const WAIT_MS_MAX: u64 = 60 * SECOND_MS;
 /// Longest message of an outcome: 64 KiB.

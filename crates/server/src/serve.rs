@@ -48,23 +48,20 @@ pub(crate) enum Error {
     Store(#[from] CoreError),
 }
 
-/// All that is wrong with the options, each right by itself; nothing is opened but files that they name. Must be called in
-/// a tokio runtime.
+/// All that is wrong with the options, each right by itself. Nothing is made, and nothing opened but files that they name.
+/// Must be called in a tokio runtime.
 pub(crate) fn refusals(args: &Args) -> Vec<Error> {
-    let edge = Edge::new(&args.http, args.listen).err().map(Error::from);
     let level = log::filter(args).err();
     let deliver = deliver::Setup::new(&args.deliver).err().map(Error::from);
-    [edge, level, deliver].into_iter().flatten().collect()
+    let of_http = Edge::refusals(&args.http, args.listen).into_iter().map(Error::from);
+    level.into_iter().chain(of_http).chain(deliver).collect()
 }
 
 /// Serves until the process is told to stop. What was given and does not count is told in the log.
 pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
-    if let Some(error) = refusals(&args).into_iter().next() {
-        return Err(error);
-    }
     log::start(&args)?;
-    let edge = Edge::new(&args.http, args.listen)?;
     put_aside.iter().for_each(|what| tracing::warn!("{what}"));
+    let edge = Edge::new(&args.http, args.listen)?;
     // Before the store is opened, so that an address in use leaves it alone.
     let address = args.listen;
     let listener = TcpListener::bind(address).await.map_err(|error| Error::Listen { address, error })?;

@@ -22,5 +22,7 @@ pub mod redis;
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "sqlite", feature = "mysql", feature = "postgres"))]
+mod sums;
 #[cfg(feature = "testing")]
 pub mod testing;

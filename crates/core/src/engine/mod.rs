@@ -15,6 +15,7 @@
 mod bulk;
 mod edit;
 pub mod events;
+mod expected;
 mod export;
 mod find;
 mod handout;
@@ -37,8 +38,10 @@ mod settle;
 mod status;
 mod wait;
 
+pub use expected::Expected;
 pub use export::Export;
 pub use import::check_whole;
+pub use locks::LockList;
 pub use request::*;
 
 use crate::clock::Millis;

@@ -1,6 +1,6 @@
 //! Queues: their settings, kept in the registry, and what is in them.
 
-use super::{Engine, QueueSettings, QueueStatus};
+use super::{Engine, Expected, QueueSettings, QueueStatus};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::DELAY_MS_MAX;
@@ -178,16 +178,29 @@ impl Engine {
         queue: &str,
         change: impl Fn(QueueSettings) -> QueueSettings + Send + 'static,
     ) -> Result<QueueSettings, Error> {
+        Ok(self.reconfigure_if(queue, Expected::Anything, change).await?.0)
+    }
+
+    /// The same where the settings are as expected; answers their new version as well.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; [`Error::Changed`].
+    pub async fn reconfigure_if(
+        &self,
+        queue: &str,
+        expected: Expected,
+        change: impl Fn(QueueSettings) -> QueueSettings + Send + 'static,
+    ) -> Result<(QueueSettings, u64), Error> {
         self.check_open()?;
         name::check_queue(queue)?;
         let queue: Arc<str> = Arc::from(queue);
         let engine = self.clone();
         self.carry(async move {
             let _one_at_a_time = engine.configuring.lock().await;
-            let settings = store(engine.registry.as_ref(), &queue, change).await?;
+            let (settings, version) = store(engine.registry.as_ref(), &queue, expected, change).await?;
             engine.broker.limit(&queue, settings.limits()).await?;
             engine.settings.set(queue, settings.clone());
-            Ok(settings)
+            Ok((settings, version))
         })
         .await
     }
@@ -232,6 +245,16 @@ impl Engine {
         let known = self.queues().await?.into_iter().find(|status| *status.queue == *queue);
         Ok(known.unwrap_or_else(|| QueueStatus { queue: Arc::from(queue), ..QueueStatus::default() }))
     }
+
+    /// The same with its settings as they are stored just now, and their version: 0 where none were ever set.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn queue_versioned(&self, queue: &str) -> Result<(QueueStatus, u64), Error> {
+        let status = self.queue(queue).await?;
+        let Some(document) = self.registry.document(KIND, queue).await? else { return Ok((status, 0)) };
+        Ok((QueueStatus { settings: parse(queue, &document.body)?, ..status }, document.version))
+    }
 }
 
 impl QueueStatus {
@@ -243,23 +266,25 @@ impl QueueStatus {
     }
 }
 
-/// Stores changed settings over whatever is stored.
+/// Stores changed settings over what is stored, where that is as expected.
 async fn store(
     registry: &dyn Registry,
     queue: &str,
+    expected: Expected,
     change: impl Fn(QueueSettings) -> QueueSettings,
-) -> Result<QueueSettings, Error> {
+) -> Result<(QueueSettings, u64), Error> {
     loop {
         let document = registry.document(KIND, queue).await?;
         let (known, version) = match document {
             Some(document) => (parse(queue, &document.body)?, document.version),
             None => (QueueSettings::default(), 0),
         };
+        expected.check("queue", queue, version)?;
         let settings = change(known);
         settings.check()?;
         let body = serde_json::to_string(&settings).expect("settings have only string keys");
-        if let PutIf::Stored(_) = registry.put_if(KIND, queue, &body, version).await? {
-            return Ok(settings);
+        if let PutIf::Stored(version) = registry.put_if(KIND, queue, &body, version).await? {
+            return Ok((settings, version));
         }
     }
 }

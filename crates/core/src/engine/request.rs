@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Due, Job, Payload, State, check_lease};
 use crate::limits::DELAY_MS_MAX;
-use crate::ports::{Counts, Holding, Lease, Limits, Rate, Retention, Tally, Window};
+use crate::ports::{Counts, Lease, Limits, Rate, Retention, Tally, Window};
 use crate::retry::Retry;
 use crate::rules::Failure;
 use crate::target::Target;
@@ -57,15 +57,6 @@ pub struct LockRequest {
     pub wait_ms: u64,
     /// Whether the place in line outlives the wait for a moment, for another request that goes on waiting.
     pub keep_place: bool,
-}
-
-/// A page of locks that are held.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LockList {
-    /// By name.
-    pub locks: Vec<Holding>,
-    /// Where the next page begins; `None` at the end.
-    pub next_cursor: Option<String>,
 }
 
 /// From where jobs are handed out.

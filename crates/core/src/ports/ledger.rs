@@ -9,6 +9,7 @@ use crate::id::JobId;
 use crate::job::{Job, State};
 use crate::limits::MINUTE_MS;
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -104,7 +105,7 @@ pub trait Ledger: Send + Sync {
     /// Removes at most `limit` finished jobs that are past their retention; answers how many it removed.
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error>;
 
-    /// Rows by queue.
+    /// Rows by queue, for queues that have some, and how many there ever were.
     async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error>;
 
     /// Finishes what is under way and lets go of the store.
@@ -274,6 +275,24 @@ impl Default for Retention {
     }
 }
 
+/// How many jobs of a queue there ever were; they only grow. A job that is retried by hand may fail and succeed. One that is
+/// imported counts as pushed, and as what it has come to.
+///
+/// Counted in the step that makes a transition durable, so exact whoever dies. Of a queue of which no job is kept any more
+/// they may be forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Totals {
+    /// New ones, with copies that a rule has moved here.
+    pub pushed: u64,
+    /// Completed, or taken.
+    pub succeeded: u64,
+    /// Dead letters, with those that a rule has dropped or moved away.
+    pub failed: u64,
+    /// Cancelled.
+    pub cancelled: u64,
+}
+
 /// Rows of a queue by stored state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -285,4 +304,6 @@ pub struct Tally {
     pub failed: u64,
     /// Cancelled.
     pub cancelled: u64,
+    /// How many there ever were.
+    pub totals: Totals,
 }

@@ -25,7 +25,7 @@ pub use events::{Ear, Told, Transition, What};
 pub use inbox::{Admitted, InboxRow, Verdict};
 pub use ledger::{
     ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, INBOX_BYTES_MAX, LOADED, LeaseNote, Ledger, Note, Page,
-    Recorded, Retention, Selector, Tally, bucket,
+    Recorded, Retention, Selector, Tally, Totals, bucket,
 };
 pub use limits::{Flow, Limits, Rate};
 pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};

@@ -6,6 +6,7 @@ pub mod fixtures;
 pub mod ledger_suite;
 pub mod locks_suite;
 pub mod model_ledger;
+mod model_totals;
 pub mod mortal;
 pub mod random;
 pub mod shared;

@@ -10,6 +10,7 @@ use crate::ports::{
 };
 use crate::rules;
 use crate::testing::ledger_suite::inbox::Inbox;
+use crate::testing::model_totals::ModelTotals;
 use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -27,6 +28,7 @@ pub struct ModelLedger {
 #[derive(Debug, Default)]
 struct Rows {
     jobs: BTreeMap<JobId, (u64, Job)>,
+    totals: ModelTotals,
     block_end: u64,
     documents: BTreeMap<(String, String), (String, u64)>,
     /// Jobs that lost their key to another.
@@ -98,6 +100,7 @@ impl Rows {
         if let Some(holder) = self.key_holder(&job) {
             return Recorded::KeyHeld(holder);
         }
+        self.totals.count_new(&job);
         self.jobs.insert(job.id, (bucket(job.due_at, frontier), job));
         Recorded::Created
     }
@@ -128,6 +131,7 @@ impl Rows {
             return;
         }
         *filed = bucket(job.due_at, frontier);
+        self.totals.count_end(job, row.stage);
         match note {
             Note::Changed(job) => {
                 *row = keep_content(row, job);
@@ -141,8 +145,10 @@ impl Rows {
             Note::Moved(job, successor) => {
                 *row = keep_content(row, job);
                 self.claim(&successor);
-                let filed = bucket(successor.due_at, frontier);
-                self.jobs.entry(successor.id).or_insert((filed, *successor));
+                if !self.jobs.contains_key(&successor.id) {
+                    self.totals.count_new(&successor);
+                    self.jobs.insert(successor.id, (bucket(successor.due_at, frontier), *successor));
+                }
             }
             Note::Removed(job) => drop(self.jobs.remove(&job.id)),
         }
@@ -181,7 +187,11 @@ impl Rows {
         match (&edit.change, self.jobs.remove(&edit.id)) {
             // It is answered as it was.
             (Change::Delete, Some((_, row))) => return Edited::Changed(row),
-            _ => drop(self.jobs.insert(edit.id, (bucket(job.due_at, frontier), job))),
+            (_, before) => {
+                let from = before.map_or(Stage::Pending, |(_, row)| row.stage);
+                self.totals.count_end(&job, from);
+                self.jobs.insert(edit.id, (bucket(job.due_at, frontier), job));
+            }
         }
         edited
     }
@@ -340,18 +350,8 @@ impl Ledger for ModelLedger {
     }
 
     async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
-        drop(self.there()?);
-        let mut tallies: BTreeMap<Arc<str>, Tally> = BTreeMap::new();
-        for job in self.jobs() {
-            let tally = tallies.entry(job.queue).or_default();
-            match job.stage {
-                Stage::Pending => tally.pending += 1,
-                Stage::Succeeded => tally.succeeded += 1,
-                Stage::Failed => tally.failed += 1,
-                Stage::Cancelled => tally.cancelled += 1,
-            }
-        }
-        Ok(tallies.into_iter().collect())
+        let rows = self.there()?;
+        Ok(rows.totals.tallies(rows.jobs.values().map(|(_, job)| job)))
     }
 
     async fn close(&self) -> Result<(), Error> {

@@ -23,12 +23,14 @@ use utoipa::{PartialSchema, ToSchema};
 const PLAIN: &str = r"^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]*$";
 /// Numbers without so many digits that they are beyond every limit.
 const SPAN: &str = "^([0-9]{1,4}d)?([0-9]{1,7}h)?([0-9]{1,8}m)?([0-9]{1,9}s)?([0-9]{1,12}ms)?$";
-const ID: &str = "^[1-9][0-9]{0,18}$";
-const RECEIPT: &str = r"^[1-9][0-9]{0,18}\.[0-9]{1,20}$";
+/// Up to 2^63, but for what no clock will reach.
+const ID: &str = "^([1-9][0-9]{0,17}|[1-8][0-9]{18}|9[01][0-9]{17})$";
+const RECEIPT: &str = r"^([1-9][0-9]{0,17}|[1-8][0-9]{18}|9[01][0-9]{17})\.[0-9]{1,19}$";
 const TRACE: &str = "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$";
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
-const ETAG: &str = "^\"[0-9]{1,20}\"$";
-const IF_MATCH: &str = r#"^("[0-9]{1,20}"|\*)$"#;
+const ETAG: &str = "^\"[0-9]{1,19}\"$";
+const IF_MATCH: &str = r#"^("[0-9]{1,19}"|\*)$"#;
+const STAR: &str = r"^\*$";
 const ANY: &str = "";
 
 /// A string of this form.
@@ -97,6 +99,7 @@ forms! {
     Base64: "Bytes that are not JSON, in standard base64 with padding.", 0..=usize::MAX, BASE64, "/wA=";
     ETag: "A version in quotes.", 3..=22, ETAG, "\"1795168800250\"";
     IfMatch: "The version in quotes that it must have, or * for any.", 1..=22, IF_MATCH, "\"1795168800250\"";
+    Star: "An asterisk.", 1..=1, STAR, "*";
     Cursor: "Where the next page begins, as the page before answered it.", 0..=usize::MAX, ANY, "a-0-1834902384928391168";
 }
 

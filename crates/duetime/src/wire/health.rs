@@ -2,14 +2,13 @@
 
 use duetime_core::engine;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 
 /// That a process answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Alive {
     /// `ok`.
-    pub status: Cow<'static, str>,
+    pub status: String,
     /// Its version, where it tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,

@@ -118,6 +118,11 @@ impl Problem {
                 problem.id = Some(*id);
                 problem.current_version = Some(*current);
             }
+            Error::Changed { kind, name, current } => {
+                let place = if *kind == SCHEDULE { &mut problem.schedule } else { &mut problem.queue };
+                *place = Some(Text(name.clone()));
+                problem.current_version = Some(*current);
+            }
             Error::LeaseLost(receipt) => problem.receipt = Some(*receipt),
             Error::Finished { id, state } => {
                 problem.id = Some(*id);
@@ -155,7 +160,15 @@ impl Problem {
             "key_conflict" => {
                 Error::KeyConflict { queue: self.queue.clone()?.0, key: self.key.clone()?.0, holder: self.holder? }
             }
-            "version_mismatch" => Error::VersionMismatch { id: self.id?, current: self.current_version? },
+            "version_mismatch" => {
+                let current = self.current_version?;
+                match (self.id, &self.schedule, &self.queue) {
+                    (Some(id), ..) => Error::VersionMismatch { id, current },
+                    (None, Some(name), _) => Error::Changed { kind: SCHEDULE, name: name.0.clone(), current },
+                    (None, None, Some(name)) => Error::Changed { kind: QUEUE, name: name.0.clone(), current },
+                    (None, None, None) => return None,
+                }
+            }
             "lease_lost" => Error::LeaseLost(self.receipt?),
             "job_running" => Error::Running(self.id?),
             "already_finished" => Error::Finished { id: self.id?, state: self.state? },
@@ -176,6 +189,10 @@ impl Problem {
         })
     }
 }
+
+/// What [`Error::Changed`] speaks of.
+const SCHEDULE: &str = "schedule";
+const QUEUE: &str = "queue";
 
 /// The engine's names of what it checks; any other is `request`.
 fn field(name: &str) -> &'static str {

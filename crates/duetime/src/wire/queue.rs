@@ -1,10 +1,10 @@
 //! Queues: statistics and settings.
 
 #[cfg(feature = "openapi")]
-use super::schema::QueueName;
+use super::schema::{Cursor, QueueName};
 use super::{Backoff, Instant, Rule, Span, Text};
 use duetime_core::engine::{Keep, QueueSettings, QueueStatus};
-use duetime_core::ports::{Counts, Rate, Tally};
+use duetime_core::ports::{Counts, Rate, Tally, Totals};
 use duetime_core::{Error, Millis, Retry, Target, WhenExhausted};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
@@ -279,6 +279,9 @@ pub struct Queue {
     pub failed: u64,
     /// Records of cancelled jobs.
     pub cancelled: u64,
+    /// How many there ever were.
+    #[serde(default)]
+    pub totals: Totals,
     /// Since when the oldest ready job has been due; `null` where none is.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub oldest_due_at: Option<Instant>,
@@ -300,6 +303,7 @@ impl From<&QueueStatus> for Queue {
             succeeded: tally.succeeded,
             failed: tally.failed,
             cancelled: tally.cancelled,
+            totals: tally.totals,
             oldest_due_at: counts.oldest_due.map(Instant),
             settings: settings.into(),
         }
@@ -308,24 +312,39 @@ impl From<&QueueStatus> for Queue {
 
 impl From<Queue> for QueueStatus {
     fn from(queue: Queue) -> Self {
-        let Queue { scheduled, ready, running, pending, succeeded, failed, cancelled, paused, paused_until, .. } =
-            queue;
+        let Queue {
+            scheduled,
+            ready,
+            running,
+            pending,
+            succeeded,
+            failed,
+            cancelled,
+            totals,
+            paused,
+            paused_until,
+            ..
+        } = queue;
         let oldest_due = queue.oldest_due_at.map(|instant| instant.0);
         Self {
             queue: queue.queue.0,
             counts: Counts { scheduled, ready, running, oldest_due, paused },
-            tally: Tally { pending, succeeded, failed, cancelled },
+            tally: Tally { pending, succeeded, failed, cancelled, totals },
             settings: queue.settings.into_core(paused, paused_until),
         }
     }
 }
 
-/// All queues, by name.
+/// A page of queues, by name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = QueuePage))]
 pub struct Queues {
     /// The queues.
     pub queues: Vec<Queue>,
+    /// Where the next page begins; `null` at the end.
+    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
+    #[serde(default)]
+    pub next_cursor: Option<String>,
 }
 
 /// How many jobs a purge cancelled.

@@ -1,7 +1,7 @@
 //! Schedules: what is set, and how it stands.
 
 #[cfg(feature = "openapi")]
-use super::schema::{Cron, Key, Kind, QueueName, ScheduleName, Tag, TimeZone};
+use super::schema::{Cron, Cursor, Key, Kind, QueueName, ScheduleName, Tag, TimeZone};
 use super::select::once;
 use super::{Backoff, Base64, Instant, Push, Span, Text};
 use duetime_core::schedule::{LastTick, ScheduleStatus, TickOutcome};
@@ -247,13 +247,17 @@ pub struct Tick {
     pub job: Option<JobId>,
 }
 
-/// All schedules, by name.
+/// A page of schedules, by name.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SchedulePage))]
 pub struct Schedules<'a> {
     /// Each of them.
     #[serde(borrow)]
     pub schedules: Vec<ScheduleShown<'a>>,
+    /// Where the next page begins; `null` at the end.
+    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
+    #[serde(default)]
+    pub next_cursor: Option<String>,
 }
 
 impl<'a> From<&'a ScheduleStatus> for ScheduleShown<'a> {

@@ -359,6 +359,8 @@ fn every_error_reads_back_from_its_problem() {
         Error::NotFound(id()),
         Error::KeyConflict { queue: Arc::from("q"), key: Arc::from("k "), holder: id() },
         Error::VersionMismatch { id: id(), current: 2 },
+        Error::Changed { kind: "schedule", name: Arc::from("nightly"), current: 2 },
+        Error::Changed { kind: "queue", name: Arc::from("q"), current: 0 },
         Error::LeaseLost(receipt),
         Error::Running(id()),
         Error::Finished { id: id(), state: State::Failed },

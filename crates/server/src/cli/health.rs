@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args) -> Result {
             if alive {
                 let version = client.version().await?;
                 let text = version.as_deref().map_or_else(|| "alive".to_owned(), |version| format!("alive: {version}"));
-                let document = Alive { status: "ok".into(), version };
+                let document = Alive { status: "ok".to_owned(), version };
                 return if target.json { output::json(&document) } else { output::say(text) };
             }
             let health = client.health().await?;

@@ -76,7 +76,7 @@ pub(crate) async fn run(args: Args) -> Result {
 async fn list(client: &Client, json: bool) -> Result {
     let queues = client.queues().await?;
     if json {
-        return output::json(&Queues { queues: queues.iter().map(Queue::from).collect() });
+        return output::json(&Queues { queues: queues.iter().map(Queue::from).collect(), next_cursor: None });
     }
     if queues.is_empty() {
         eprintln!("no queues yet: `duetime push` makes one");

@@ -1,6 +1,5 @@
 //! Who may reach the server, and how.
 
-use super::limits::DESCRIPTORS_KEPT;
 use std::path::PathBuf;
 
 /// What an operator says of the network.
@@ -31,8 +30,13 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// How many files are open at once at most.
-    pub(crate) fn files(&self) -> u64 {
-        u64::from(self.connections_max) + DESCRIPTORS_KEPT as u64
+    /// Connections at once at most.
+    pub(crate) fn connections_max(&self) -> u32 {
+        self.connections_max
+    }
+
+    /// Whether TLS is spoken.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.tls_cert.is_some()
     }
 }

@@ -1,13 +1,13 @@
 //! Request bodies: read within limits of time and size, and parsed in place.
 
 use super::app::App;
+use super::gzip::{Flaw, Intake};
 use super::limits::{BATCH_BODY_BYTES_MAX, BODY_BYTES_MAX, BODY_TIME_MAX, DISCARD_TIME_MAX};
 use super::problem::{Problem, Refusal};
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
-use bytes::Buf;
 use duetime::wire::Object;
 use http_body_util::BodyExt;
 use serde::Deserialize;
@@ -45,18 +45,16 @@ impl<const BYTES_MAX: usize> FromRequest<App> for Body<BYTES_MAX> {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (parts, mut body) = request.into_parts();
         let announced = HttpBody::size_hint(&body).exact();
-        if announced != Some(0) {
-            check_media_type(&parts.headers)?;
-        }
+        let is_gzip = announced != Some(0) && check_media_type(&parts.headers)?;
         let deadline = Instant::now() + BODY_TIME_MAX;
-        let mut bytes = Vec::new();
+        let (mut intake, mut sent) = (Intake::new(is_gzip, BYTES_MAX), 0);
         let mut large = None;
         match announced.map(usize::try_from) {
             Some(Ok(length)) if length <= BYTES_MAX => {
                 if length > BODY_BYTES_MAX {
                     large = Some(permit(app, deadline).await?);
                 }
-                bytes.reserve_exact(length);
+                intake.reserve(length);
             }
             Some(_) => return Err(too_large(parts.headers, body, BYTES_MAX, announced).await),
             None => {}
@@ -66,14 +64,27 @@ impl<const BYTES_MAX: usize> FromRequest<App> for Body<BYTES_MAX> {
             let Some(frame) = frame else { break };
             let frame = frame.map_err(|error| Refusal::Body.because(format!("the body cannot be read: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
-            if bytes.len() + data.remaining() > BYTES_MAX {
+            sent += data.len();
+            if sent > BYTES_MAX {
                 return Err(too_large(parts.headers, body, BYTES_MAX, None).await);
             }
-            if large.is_none() && bytes.len() + data.remaining() > BODY_BYTES_MAX {
-                large = Some(permit(app, deadline).await?);
+            for part in intake.parts(&data) {
+                if large.is_none() && intake.len() + part.len() > BODY_BYTES_MAX {
+                    large = Some(permit(app, deadline).await?);
+                }
+                match intake.take(part) {
+                    Ok(()) => {}
+                    Err(Flaw::TooLarge) => return Err(too_large(parts.headers, body, BYTES_MAX, None).await),
+                    Err(Flaw::NoGzip(error)) => return Err(no_gzip(&error)),
+                }
             }
-            bytes.extend_from_slice(&data);
         }
+        let bytes = if is_gzip && sent == 0 { Ok(Vec::new()) } else { intake.finish() };
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(Flaw::TooLarge) => return Err(too_large(parts.headers, body, BYTES_MAX, None).await),
+            Err(Flaw::NoGzip(error)) => return Err(no_gzip(&error)),
+        };
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             Refusal::MalformedJson.because(format!("in the body: expected UTF-8, got something else at byte {at}"))
@@ -92,15 +103,23 @@ fn late() -> Problem {
     Refusal::Timeout.because(format!("expected the whole body within {seconds} s"))
 }
 
-fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
+fn no_gzip(error: &std::io::Error) -> Problem {
+    Refusal::Body.because(format!("expected a whole body in gzip, as its content-encoding says: {error}"))
+}
+
+/// Whether the body is in gzip.
+fn check_media_type(headers: &HeaderMap) -> Result<bool, Problem> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("something unreadable"));
-    if let Some(encoding) = text(CONTENT_ENCODING).filter(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
-        return Err(Refusal::MediaType.because(format!("expected a body without content-encoding, got {encoding}")));
+    let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
+    let encoding = text(CONTENT_ENCODING).filter(|encoding| !encoding.eq_ignore_ascii_case("identity"));
+    let is_gzip = encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("gzip"));
+    if let Some(encoding) = encoding.filter(|_| !is_gzip || encodings.nth(1).is_some()) {
+        return Err(Refusal::MediaType.because(format!("expected the content-encoding gzip or none, got {encoding}")));
     }
-    let Some(media_type) = text(CONTENT_TYPE) else { return Ok(()) };
+    let Some(media_type) = text(CONTENT_TYPE) else { return Ok(is_gzip) };
     let essence = media_type.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case("application/json") {
-        return Ok(());
+        return Ok(is_gzip);
     }
     Err(Refusal::MediaType.because(format!("expected the content-type application/json, got {media_type}")))
 }

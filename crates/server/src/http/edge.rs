@@ -50,7 +50,7 @@ impl Edge {
     /// # Errors
     /// Where everybody could do anything; where a file cannot be used.
     pub(crate) fn new(args: &Args, listen: SocketAddr) -> Result<Self, Error> {
-        if !listen.ip().is_loopback() && args.tokens.is_none() && !args.allow_remote {
+        if Self::is_open_to_all(args, listen) {
             return Err(Error::Remote(listen));
         }
         let tokens = args.tokens.clone().map(Tokens::open).transpose()?.map(Arc::new);
@@ -59,6 +59,18 @@ impl Edge {
         let local_only = tokens.is_none() && !args.allow_remote;
         let connections_max = usize::try_from(args.connections_max).expect("32 bits fit");
         Ok(Self { tokens, local_only, audit, tls, connections_max })
+    }
+
+    /// All that keeps a server from being reached so, as far as it is seen without making anything.
+    pub(crate) fn refusals(args: &Args, listen: SocketAddr) -> Vec<Error> {
+        let remote = Self::is_open_to_all(args, listen).then_some(Error::Remote(listen));
+        let tokens = args.tokens.clone().and_then(|file| Tokens::open(file).err()).map(Error::from);
+        let tls = Tls::open(args.tls_cert.clone(), args.tls_key.clone()).err().map(Error::from);
+        [remote, tokens, tls].into_iter().flatten().collect()
+    }
+
+    fn is_open_to_all(args: &Args, listen: SocketAddr) -> bool {
+        !listen.ip().is_loopback() && args.tokens.is_none() && !args.allow_remote
     }
 
     /// Whether a token is asked for.

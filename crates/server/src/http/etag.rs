@@ -1,9 +1,9 @@
-//! `If-Match`: the version that a job must have.
+//! `If-Match` and `If-None-Match`: the version that something must have, or that the caller has already.
 
 use super::problem::Problem;
 use axum::http::HeaderMap;
-use axum::http::header::IF_MATCH;
-use duetime_core::engine::JobRef;
+use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
+use duetime_core::engine::{Expected, JobRef};
 use duetime_core::{Error, JobId};
 
 /// The job, in the version that `If-Match` names; without the header, or with `*`, in any.
@@ -20,6 +20,34 @@ pub(super) fn target(id: JobId, headers: &HeaderMap) -> Result<JobRef, Problem> 
         (Some(version), None) => Ok(JobRef { id, version: Some(version) }),
         _ => Err(Error::invalid("If-Match", "one ETag, such as \"1795168800250\" in quotes, or *", text).into()),
     }
+}
+
+/// What must be there for a schedule or settings to be changed: by `If-Match`, or `If-None-Match: *` for nothing.
+pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Problem> {
+    let mut none = headers.get_all(IF_NONE_MATCH).iter();
+    let Some(value) = none.next() else {
+        if !headers.contains_key(IF_MATCH) {
+            return Ok(Expected::Anything);
+        }
+        let JobRef { version, .. } = target(JobId::MIN, headers)?;
+        return Ok(version.map_or(Expected::Something, Expected::Version));
+    };
+    let text = value.to_str().unwrap_or_default().trim();
+    if text != "*" || none.next().is_some() {
+        return Err(Error::invalid("If-None-Match", "*, for nothing to be there yet", text).into());
+    }
+    if headers.contains_key(IF_MATCH) {
+        return Err(Error::invalid("If-None-Match", "left out beside If-Match", "both").into());
+    }
+    Ok(Expected::Nothing)
+}
+
+/// Whether a caller has this version already, by `If-None-Match`. What is no ETag there matches nothing.
+pub(super) fn is_known(version: u64, headers: &HeaderMap) -> bool {
+    let etag = format!("\"{version}\"");
+    let values = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut tags = values.flat_map(|value| value.split(',')).map(|tag| tag.trim());
+    tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }
 
 #[cfg(test)]
@@ -46,5 +74,33 @@ mod tests {
         }
         assert_eq!(read(&["\"7\"", "\"8\""]), None);
         assert_eq!(read(&["*", "\"8\""]), None);
+    }
+
+    fn headers(values: &[(&'static str, &'static str)]) -> HeaderMap {
+        let value = |&(name, value): &(&'static str, &'static str)| (name.parse().unwrap(), value.parse().unwrap());
+        values.iter().map(value).collect()
+    }
+
+    #[test]
+    fn what_is_expected_is_said_once() {
+        let read = |values| expected(&headers(values)).ok();
+        assert_eq!(read(&[]), Some(Expected::Anything));
+        assert_eq!(read(&[("if-match", "\"7\"")]), Some(Expected::Version(7)));
+        assert_eq!(read(&[("if-match", "*")]), Some(Expected::Something));
+        assert_eq!(read(&[("if-none-match", "*")]), Some(Expected::Nothing));
+        assert_eq!(read(&[("if-none-match", "\"7\"")]), None);
+        assert_eq!(read(&[("if-none-match", "*"), ("if-match", "*")]), None);
+    }
+
+    #[test]
+    fn a_known_version_is_found_in_a_list() {
+        let knows = |value| is_known(7, &headers(&[("if-none-match", value)]));
+        for known in ["\"7\"", "W/\"7\"", "\"6\", \"7\"", "*"] {
+            assert!(knows(known), "{known}");
+        }
+        for unknown in ["\"8\"", "7", "", "\"77\""] {
+            assert!(!knows(unknown), "{unknown}");
+        }
+        assert!(!is_known(7, &headers(&[])));
     }
 }

@@ -26,11 +26,17 @@ use tracing::field::Empty;
 fn takes_query(method: &Method, path: &str) -> bool {
     let deletes = method == Method::DELETE;
     match path {
-        "/v1/jobs" | "/v1/events" => true,
-        "/v1/locks" => deletes || method == Method::GET,
+        // Whatever methods these have take some, and others are told that there is no such method.
+        "/v1/jobs" | "/v1/events" | "/v1/queues" | "/v1/schedules" | "/v1/locks" => true,
         path if path.starts_with("/v1/schedules/") => method == Method::PUT,
         path => deletes && path.starts_with("/v1/locks/"),
     }
+}
+
+/// Methods that no path has go on to be told so.
+fn refuses_query(method: &Method, path: &str) -> bool {
+    let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    methods.contains(method) && !takes_query(method, path)
 }
 
 /// Whether the request may go on to its route, and who makes it.
@@ -50,7 +56,7 @@ pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
     }
     check_origin(headers, host)?;
     let caller = access::caller(app, uri.path(), headers)?;
-    if let Some(query) = uri.query().filter(|query| !query.is_empty() && !takes_query(request.method(), uri.path())) {
+    if let Some(query) = uri.query().filter(|query| !query.is_empty() && refuses_query(request.method(), uri.path())) {
         let detail = format!("expected no query parameters at {}, got {query:?}", uri.path());
         return Err(Refusal::Invalid.because(detail));
     }

@@ -15,7 +15,7 @@ use duetime::wire::{Alive, Health};
     ),
 )]
 pub(super) async fn alive() -> Response {
-    reply::ok(&Alive { status: "ok".into(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) })
+    reply::ok(&Alive { status: "ok".to_owned(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) })
 }
 
 /// Whether jobs are handed out.

@@ -21,8 +21,10 @@ use duetime_core::{Error, JobId, engine};
     get, path = "/v1/jobs/{id}", operation_id = "get_job", tag = "jobs",
     params(
         ("id" = JobId, Path, description = "The job."),
+        ("if-none-match" = Option<String>, Header, description = "The ETag of what the caller has: then it is 304 where that has not changed."),
     ),
     responses(
+        (status = 304, description = "It has not changed.", headers(("etag" = ETag, description = "Its version."))),
         (status = 200, description = "The job.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
     ),
     extensions(("x-codes" = json!(["not_found"]))),
@@ -31,9 +33,11 @@ pub(super) async fn get(
     State(app): State<App>,
     Segment(id): Segment<JobId>,
     caller: Caller,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     access::check_jobs(&app, &caller, Scope::Read, &[id]).await?;
-    Ok(reply::job(&app, &app.engine.job(id).await?))
+    let job = app.engine.job(id).await?;
+    Ok(reply::unless_known(reply::job(&app, &job), job.version, &headers))
 }
 
 /// Change a waiting job.

@@ -22,6 +22,8 @@ pub(crate) const HEADERS_PARSED_MAX: usize = 256;
 pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 /// Largest body of a batch: 64 MiB of payloads, in base64, and what stands around them.
 pub(crate) const BATCH_BODY_BYTES_MAX: usize = 96 << 20;
+/// Answers from this size on are sent in gzip to who takes it.
+pub(crate) const GZIP_BYTES_MIN: u64 = 1 << 10;
 /// Bodies above [`BODY_BYTES_MAX`] that are held at once; further ones wait.
 pub(crate) const LARGE_BODIES_MAX: usize = 8;
 /// How long a body that is too large is read and thrown away, so that its sender sees the answer.

@@ -1,6 +1,6 @@
 //! `GET /metrics`: counters, histograms and gauges for Prometheus, in the text form of OpenMetrics.
 //!
-//! Counters are those of this process since its start. Gauges are read from the stores at each scrape, so of servers that
+//! Counters are those of this process since its start, but those of `duetime_queue_…`, which the store keeps. These and gauges are read from the stores at each scrape, so of servers that
 //! share a store all show the same.
 
 use super::access;
@@ -13,6 +13,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use duetime_core::engine::metrics::{BOUNDS_US, Histogram, Metrics, OTHER_QUEUES, QUEUES_MAX, QueueMetrics};
 use duetime_core::engine::{Health, QueueStatus};
+use duetime_core::ports::Totals;
 use duetime_core::{Engine, Error, Millis};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -66,6 +67,7 @@ struct Held {
     dead: u64,
     oldest_due: Option<Millis>,
     paused: u64,
+    totals: Totals,
 }
 
 impl Held {
@@ -77,6 +79,11 @@ impl Held {
         self.dead += status.tally.failed;
         self.oldest_due = [self.oldest_due, counts.oldest_due].into_iter().flatten().min();
         self.paused += u64::from(status.settings.paused);
+        let Totals { pushed, succeeded, failed, cancelled } = status.tally.totals;
+        self.totals.pushed += pushed;
+        self.totals.succeeded += succeeded;
+        self.totals.failed += failed;
+        self.totals.cancelled += cancelled;
     }
 }
 
@@ -110,6 +117,33 @@ impl Figures {
                 let labels = [("queue", &**queue)];
                 let count = counter(metrics).load(Ordering::Relaxed);
                 ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of the store, not of this process: they go on over restarts.
+    fn totals(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        type Total = (&'static str, &'static str, fn(&Totals) -> u64);
+        let totals: [Total; 4] = [
+            ("duetime_queue_pushed", "Jobs ever pushed to the queue, by all servers and over restarts", |totals| {
+                totals.pushed
+            }),
+            ("duetime_queue_succeeded", "Jobs that ever succeeded, by all servers and over restarts", |totals| {
+                totals.succeeded
+            }),
+            ("duetime_queue_failed", "Jobs that ever failed for good, by all servers and over restarts", |totals| {
+                totals.failed
+            }),
+            ("duetime_queue_cancelled", "Jobs that were ever cancelled, by all servers and over restarts", |totals| {
+                totals.cancelled
+            }),
+        ];
+        for (name, help, total) in totals {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (queue, held) in &self.held {
+                let labels = [("queue", &**queue)];
+                ConstCounter::new(total(&held.totals)).encode(family.encode_family(&labels)?)?;
             }
         }
         Ok(())
@@ -202,6 +236,7 @@ fn seconds(us: u64) -> f64 {
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.counters(&mut encoder)?;
+        self.totals(&mut encoder)?;
         self.gauges(&mut encoder)?;
         self.histograms(&mut encoder)
     }

@@ -15,6 +15,7 @@ mod etag;
 mod events;
 mod find;
 mod guard;
+mod gzip;
 mod handout;
 mod health;
 mod job;
@@ -24,6 +25,7 @@ mod listen;
 mod locks;
 mod metrics;
 mod openapi;
+mod page;
 mod peers;
 mod problem;
 mod push;
@@ -33,6 +35,10 @@ mod request_id;
 mod routes;
 mod schedules;
 mod segment;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod trace;
 
@@ -40,3 +46,5 @@ pub(crate) use app::App;
 pub(crate) use args::Args;
 pub(crate) use edge::{Edge, Error};
 pub(crate) use listen::serve;
+#[cfg(test)]
+pub(crate) use openapi::operations;

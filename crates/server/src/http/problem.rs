@@ -11,6 +11,9 @@ use duetime_core::Error;
 #[derive(Debug)]
 pub(crate) struct Problem(Box<wire::Problem>);
 
+/// When to try again what could not be done just now: stores and servers come back within seconds.
+const RETRY_SECONDS: u64 = 1;
+
 /// What each code means: its status, and its title. Documented in this order.
 pub(super) const CODES: [(&str, StatusCode, &str); 34] = [
     ("invalid", StatusCode::BAD_REQUEST, "The request is not valid"),
@@ -25,7 +28,7 @@ pub(super) const CODES: [(&str, StatusCode, &str); 34] = [
     ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED, "Another method is expected"),
     ("timeout", StatusCode::REQUEST_TIMEOUT, "The body did not come in time"),
     ("key_conflict", StatusCode::CONFLICT, "The key is held"),
-    ("version_mismatch", StatusCode::CONFLICT, "The job has changed"),
+    ("version_mismatch", StatusCode::CONFLICT, "It has changed"),
     ("lease_lost", StatusCode::CONFLICT, "The lease has ended"),
     ("job_running", StatusCode::CONFLICT, "The job is running"),
     ("already_finished", StatusCode::CONFLICT, "The job has ended"),
@@ -122,10 +125,35 @@ impl Refusal {
 }
 
 impl From<Error> for Problem {
+    /// What a store said may name paths, addresses and statements: it goes into the log, and the answer says so.
     fn from(error: Error) -> Self {
+        let error = match error {
+            Error::Full(_) => withheld(&error, Error::Full),
+            Error::Unavailable(_) => withheld(&error, Error::Unavailable),
+            Error::Damaged(_) => withheld(&error, Error::Damaged),
+            Error::Unusable(_) => withheld(&error, Error::Unusable),
+            // A store is opened before anything is served.
+            Error::Held { .. } => return internal(&error),
+            error => error,
+        };
+        if !CODES.iter().any(|(code, ..)| *code == error.code()) {
+            return internal(&error);
+        }
         let (status, title) = rendering(error.code());
-        Self(Box::new(wire::Problem::of(&error, status.as_u16(), title)))
+        let problem = Self(Box::new(wire::Problem::of(&error, status.as_u16(), title)));
+        // Schedules and settings have versions only for those who ask for one.
+        if matches!(error, Error::Changed { .. }) { problem.of_precondition() } else { problem }
     }
+}
+
+fn withheld(error: &Error, without: fn(String) -> Error) -> Error {
+    tracing::warn!(code = error.code(), "{error}");
+    without("the server's log says why".to_owned())
+}
+
+fn internal(error: &Error) -> Problem {
+    tracing::error!(code = error.code(), "{error}");
+    Refusal::Internal.because("the server failed to handle this request; its log says more")
 }
 
 impl From<serde_json::Error> for Problem {
@@ -169,6 +197,9 @@ impl IntoResponse for Problem {
         let mut response = reply::with_type(status, "application/problem+json", &self.0);
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"duetime\""));
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
         }
         if let Some(Span(wait_ms)) = self.0.retry_after {
             // In whole seconds, as HTTP has it.

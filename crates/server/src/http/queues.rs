@@ -3,13 +3,16 @@
 use super::access;
 use super::app::App;
 use super::body::One;
+use super::etag;
+use super::page::{self, Page};
 use super::problem::Problem;
 use super::reply;
 use super::segment::{self, Segment};
 use crate::access::{Caller, Scope};
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
+use axum::http::HeaderMap;
 use axum::response::Response;
-use duetime::wire::schema::QueueName;
+use duetime::wire::schema::{Cursor, ETag, IfMatch, QueueName, Star};
 use duetime::wire::{self, Configured, Nothing, PauseBody, Purged, Queue, Queues, SettingsBody};
 
 /// List the queues.
@@ -17,35 +20,48 @@ use duetime::wire::{self, Configured, Nothing, PauseBody, Purged, Queue, Queues,
 /// All that have jobs or settings, by name.
 #[utoipa::path(
     get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
+    params(
+        ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
+        ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
+    ),
     responses(
-        (status = 200, description = "The queues.", body = Queues),
+        (status = 200, description = "A page.", body = Queues),
     ),
 )]
-pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
     let mut queues = app.engine.queues().await?;
     queues.retain(|status| caller.may(Scope::Read, &status.queue));
-    Ok(reply::ok(&Queues { queues: queues.iter().map(Queue::from).collect() }))
+    let Page { shown, next_cursor } = page::of(queues, |status| &status.queue, query.as_deref())?;
+    Ok(reply::ok(&Queues { queues: shown.iter().map(Queue::from).collect(), next_cursor }))
 }
 
 /// Show a queue.
 ///
-/// Known or not: a queue need not be made.
+/// Known or not: a queue need not be made. The ETag is the version of its settings: what is in it changes without that.
 #[utoipa::path(
     get, path = "/v1/queues/{queue}", operation_id = "get_queue", tag = "queues",
     params(
         ("queue" = QueueName, Path, description = "The queue."),
+        ("if-none-match" = Option<String>, Header, description = "The ETag of what the caller has: then it is 304 where that has not changed."),
     ),
     responses(
-        (status = 200, description = "What is in it, and its settings.", body = wire::Queue),
+        (status = 304, description = "Its settings have not changed.", headers(("etag" = ETag, description = "Its version."))),
+        (status = 200, description = "What is in it, and its settings.", body = wire::Queue, headers(("etag" = ETag, description = "The version of its settings."))),
     ),
 )]
 pub(super) async fn get(
     State(app): State<App>,
     Segment(segment::Queue(queue)): Segment<segment::Queue>,
     caller: Caller,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     access::check(&caller, Scope::Read, &queue)?;
-    Ok(reply::ok(&Queue::from(&app.engine.queue(&queue).await?)))
+    let (status, version) = app.engine.queue_versioned(&queue).await?;
+    Ok(reply::unless_known(reply::ok(&Queue::from(&status)), version, &headers))
 }
 
 /// Change a queue's settings.
@@ -55,19 +71,24 @@ pub(super) async fn get(
     put, path = "/v1/queues/{queue}", operation_id = "set_queue", tag = "queues",
     params(
         ("queue" = QueueName, Path, description = "The queue."),
+        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
+        ("if-none-match" = Option<Star>, Header, description = "Only where there is none yet; else 412."),
     ),
     request_body = Option<SettingsBody>,
     responses(
-        (status = 200, description = "The settings as they are now.", body = Configured),
+        (status = 200, description = "The settings as they are now.", body = Configured, headers(("etag" = ETag, description = "Their version."))),
     ),
+    extensions(("x-codes" = json!(["version_mismatch"]))),
 )]
 pub(super) async fn put(
     State(app): State<App>,
     Segment(segment::Queue(queue)): Segment<segment::Queue>,
     caller: Caller,
+    headers: HeaderMap,
     body: One,
 ) -> Result<Response, Problem> {
     access::check(&caller, Scope::Admin, &queue)?;
+    let expected = etag::expected(&headers)?;
     let changes = body.object::<SettingsBody>()?;
     if let Some(Some(target)) = &changes.target {
         app.targets.check(&queue, target)?;
@@ -75,8 +96,9 @@ pub(super) async fn put(
     let (target, end) = (changes.target.as_ref(), changes.when_exhausted.as_ref());
     let (target, end) = (target.and_then(Option::as_ref), end.and_then(Option::as_ref));
     access::check_ends(&caller, Scope::Admin, target, end)?;
-    let new = app.engine.reconfigure(&queue, move |old| changes.clone().apply(&old)).await?;
-    Ok(reply::ok(&Configured::new(queue, &new)))
+    let change = move |old| changes.clone().apply(&old);
+    let (new, version) = app.engine.reconfigure_if(&queue, expected, change).await?;
+    Ok(reply::versioned(reply::ok(&Configured::new(queue, &new)), version))
 }
 
 /// Pause a queue.

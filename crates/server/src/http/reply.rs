@@ -1,9 +1,10 @@
 //! Answers in JSON.
 
 use super::app::App;
+use super::etag;
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, ETAG, HeaderValue};
-use axum::http::{Response as HttpResponse, StatusCode};
+use axum::http::{HeaderMap, Response as HttpResponse, StatusCode};
 use axum::response::Response;
 use duetime::wire::{JobBody, ScheduleShown};
 use duetime_core::schedule::ScheduleStatus;
@@ -45,12 +46,23 @@ pub(super) fn job(app: &App, job: &Job) -> Response {
     versioned(ok(&JobBody::new(job, app.engine.now())), job.version)
 }
 
+/// The same, or 304 without a body where the caller has this version already.
+pub(super) fn unless_known(response: Response, version: u64, headers: &HeaderMap) -> Response {
+    if !etag::is_known(version, headers) {
+        return versioned(response, version);
+    }
+    let mut response = HttpResponse::new(Body::empty());
+    *response.status_mut() = StatusCode::NOT_MODIFIED;
+    versioned(response, version)
+}
+
 /// A schedule with its version as `ETag`.
 pub(super) fn schedule(status: &ScheduleStatus) -> Response {
     versioned(ok(&ScheduleShown::from(status)), status.version)
 }
 
-fn versioned(mut response: Response, version: u64) -> Response {
+/// An answer with this version as `ETag`.
+pub(super) fn versioned(mut response: Response, version: u64) -> Response {
     let etag = HeaderValue::try_from(format!("\"{version}\"")).expect("digits are allowed in a header");
     response.headers_mut().insert(ETAG, etag);
     response

@@ -2,6 +2,7 @@
 //! are made from the same lists.
 
 use super::app::App;
+use super::limits::GZIP_BYTES_MIN;
 use super::openapi::{self, Documented, Needs};
 use super::problem::{Problem, Refusal};
 use super::{access, audit, bulk, events, find, handout, health, job, leases, locks, metrics, push, queues, schedules};
@@ -10,14 +11,19 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
 use axum::middleware::{from_fn_with_state, map_response};
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// All of them.
 pub(super) fn routes(app: App) -> Router {
+    // Of what is small gzip makes no less, and it would hold back events.
+    let is_worth_it = SizeAbove::new(GZIP_BYTES_MIN).and(NotForContentType::SSE);
     Router::from(documented())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
+        .layer(CompressionLayer::new().compress_when(is_worth_it))
         // Bodies have limits of their own.
         .layer(DefaultBodyLimit::disable())
         .with_state(app)
@@ -52,6 +58,8 @@ fn open() -> OpenApiRouter<App> {
         .routes(routes!(health::alive))
         .routes(routes!(health::ready))
         .routes(routes!(openapi::openapi_json))
+        .routes(routes!(openapi::docs))
+        .routes(routes!(openapi::style))
 }
 
 /// To push jobs.

@@ -1,20 +1,20 @@
 //! Schedules: list, show, set, delete.
 //!
-//! The `ETag` says whether what was set has changed. Nothing is conditional on it: a header that asks for that is refused,
-//! not passed over.
+//! The `ETag` says whether what was set has changed; ticks change nothing of that.
 
 use super::access;
 use super::app::App;
 use super::body::One;
+use super::etag;
+use super::page::{self, Page};
 use super::problem::Problem;
 use super::reply;
 use super::segment::{Schedule, Segment};
 use crate::access::{Caller, Scope};
 use axum::extract::{RawQuery, State};
-use axum::http::header::IF_MATCH;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use duetime::wire::schema::{ETag, ScheduleName};
+use duetime::wire::schema::{Cursor, ETag, IfMatch, ScheduleName, Star};
 use duetime::wire::{ScheduleBody, ScheduleShown, Schedules, dry_run};
 use duetime_core::Error;
 
@@ -23,14 +23,23 @@ use duetime_core::Error;
 /// By name.
 #[utoipa::path(
     get, path = "/v1/schedules", operation_id = "list_schedules", tag = "schedules",
+    params(
+        ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
+        ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
+    ),
     responses(
-        (status = 200, description = "The schedules.", body = Schedules<'_>),
+        (status = 200, description = "A page.", body = Schedules<'_>),
     ),
 )]
-pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
     let mut schedules = app.engine.schedules().await?;
     schedules.retain(|status| caller.may(Scope::Read, &status.schedule.job.queue));
-    Ok(reply::ok(&Schedules { schedules: schedules.iter().map(ScheduleShown::from).collect() }))
+    let Page { shown, next_cursor } = page::of(schedules, |status| &status.name, query.as_deref())?;
+    Ok(reply::ok(&Schedules { schedules: shown.iter().map(ScheduleShown::from).collect(), next_cursor }))
 }
 
 /// Show a schedule.
@@ -40,8 +49,10 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Respo
     get, path = "/v1/schedules/{name}", operation_id = "get_schedule", tag = "schedules",
     params(
         ("name" = ScheduleName, Path, description = "The schedule."),
+        ("if-none-match" = Option<String>, Header, description = "The ETag of what the caller has: then it is 304 where that has not changed."),
     ),
     responses(
+        (status = 304, description = "It has not changed.", headers(("etag" = ETag, description = "Its version."))),
         (status = 200, description = "The schedule.", body = ScheduleShown<'_>, headers(("etag" = ETag, description = "Its version."))),
     ),
     extensions(("x-codes" = json!(["schedule_not_found"]))),
@@ -50,10 +61,11 @@ pub(super) async fn get(
     State(app): State<App>,
     Segment(Schedule(name)): Segment<Schedule>,
     caller: Caller,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let status = app.engine.schedule(&name).await?;
     access::check(&caller, Scope::Read, &status.schedule.job.queue)?;
-    Ok(reply::schedule(&status))
+    Ok(reply::unless_known(reply::schedule(&status), status.version, &headers))
 }
 
 /// Set a schedule, or make it.
@@ -64,11 +76,14 @@ pub(super) async fn get(
     params(
         ("name" = ScheduleName, Path, description = "The schedule."),
         ("dry_run" = Option<bool>, Query, description = "With `true` nothing is changed: the answer is what it would be."),
+        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
+        ("if-none-match" = Option<Star>, Header, description = "Only where there is none yet; else 412."),
     ),
     request_body = ScheduleBody<'_>,
     responses(
         (status = 200, description = "The schedule as it is now.", body = ScheduleShown<'_>, headers(("etag" = ETag, description = "Its version."))),
     ),
+    extensions(("x-codes" = json!(["version_mismatch"]))),
 )]
 pub(super) async fn put(
     State(app): State<App>,
@@ -78,7 +93,7 @@ pub(super) async fn put(
     headers: HeaderMap,
     body: One,
 ) -> Result<Response, Problem> {
-    check_unconditional(&headers)?;
+    let expected = etag::expected(&headers)?;
     let is_dry = dry_run(&query.unwrap_or_default())?;
     let schedule = body.object::<ScheduleBody<'_>>()?.into_schedule()?;
     drop(body);
@@ -87,9 +102,9 @@ pub(super) async fn put(
     access::check_ends_of(&caller, Scope::Admin, job)?;
     check_present(&app, &caller, &name).await?;
     let status = if is_dry {
-        app.engine.preview_schedule(&name, schedule).await?
+        app.engine.preview_schedule_if(&name, schedule, expected).await?
     } else {
-        app.engine.set_schedule(&name, schedule).await?
+        app.engine.set_schedule_if(&name, schedule, expected).await?
     };
     Ok(reply::schedule(&status))
 }
@@ -101,11 +116,12 @@ pub(super) async fn put(
     delete, path = "/v1/schedules/{name}", operation_id = "delete_schedule", tag = "schedules",
     params(
         ("name" = ScheduleName, Path, description = "The schedule."),
+        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
     ),
     responses(
         (status = 204, description = "It is gone."),
     ),
-    extensions(("x-codes" = json!(["schedule_not_found"]))),
+    extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch"]))),
 )]
 pub(super) async fn delete(
     State(app): State<App>,
@@ -113,9 +129,9 @@ pub(super) async fn delete(
     caller: Caller,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    check_unconditional(&headers)?;
+    let expected = etag::expected(&headers)?;
     check_present(&app, &caller, &name).await?;
-    app.engine.delete_schedule(&name).await?;
+    app.engine.delete_schedule_if(&name, expected).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -129,12 +145,5 @@ async fn check_present(app: &App, caller: &Caller, name: &str) -> Result<(), Pro
         Ok(status) => access::check(caller, Scope::Admin, &status.schedule.job.queue),
         Err(Error::NoSchedule(_)) => Ok(()),
         Err(error) => Err(error.into()),
-    }
-}
-
-fn check_unconditional(headers: &HeaderMap) -> Result<(), Error> {
-    match headers.get(IF_MATCH) {
-        None => Ok(()),
-        Some(_) => Err(Error::invalid("If-Match", "left out: schedules are set and deleted as they are", "one")),
     }
 }

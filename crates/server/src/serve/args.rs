@@ -122,6 +122,11 @@ impl Args {
         }
     }
 
+    /// Who may reach it, and how.
+    pub(crate) fn http(&self) -> &crate::http::Args {
+        &self.http
+    }
+
     /// Where it listens.
     pub(crate) fn listen(&self) -> SocketAddr {
         self.listen

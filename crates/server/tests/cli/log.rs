@@ -120,7 +120,8 @@ fn no_secret_is_told(sql: Sql, make_user: &str) {
         "redis+sentinel://:hush@127.0.0.1:1/master".to_owned(),
     ];
     let wrong_ledgers = [
-        format!("{scheme}://quiet:hush-wrong@{host}"),
+        // A private PostgreSQL asks nobody for a password, but knows its users.
+        format!("{scheme}://nobody_here:hush-wrong@{host}"),
         format!("{scheme}://nobody:hush-wrong@127.0.0.1:1/duetime"),
         format!("{scheme}://quiet:hush-sql@{host}?sslmode=hush"),
         format!("{scheme}://quiet:hush/wrong@127.0.0.1:x/duetime"),

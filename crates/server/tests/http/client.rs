@@ -35,11 +35,6 @@ impl Connection {
         Self(BufReader::new(stream))
     }
 
-    /// Whether this could be sent.
-    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
-        self.0.get_mut().write_all(bytes.as_ref()).is_ok()
-    }
-
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.get_mut().write_all(bytes.as_ref()).unwrap();
     }
@@ -79,6 +74,15 @@ impl Connection {
             Ok(count) => count == 0,
             Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
         }
+    }
+
+    /// The next part of a reply that comes in chunks; `None` at its end.
+    pub(crate) fn chunk(&mut self) -> Option<String> {
+        let length = usize::from_str_radix(&self.line()?, 16).unwrap();
+        let mut chunk = vec![0; length + 2];
+        self.0.read_exact(&mut chunk).unwrap();
+        chunk.truncate(length);
+        (length > 0).then(|| String::from_utf8(chunk).unwrap())
     }
 
     fn line(&mut self) -> Option<String> {

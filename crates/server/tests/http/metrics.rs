@@ -48,6 +48,11 @@ fn transitions_are_counted_by_queue() {
         (r#"duetime_attempt_seconds_count{queue="q"}"#, 4.0),
         (r#"duetime_jobs_running{queue="q"}"#, 0.0),
         (r#"duetime_jobs_dead{queue="q"}"#, 1.0),
+        (r#"duetime_queue_pushed_total{queue="q"}"#, 6.0),
+        (r#"duetime_queue_succeeded_total{queue="q"}"#, 2.0),
+        (r#"duetime_queue_failed_total{queue="q"}"#, 1.0),
+        (r#"duetime_queue_cancelled_total{queue="q"}"#, 3.0),
+        (r#"duetime_queue_succeeded_total{queue="r"}"#, 1.0),
         ("duetime_ready", 1.0),
     ] {
         assert_eq!(value(&text, line), Some(count), "{line}: {text}");

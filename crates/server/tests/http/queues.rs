@@ -91,7 +91,7 @@ fn no_more_run_than_may() {
 #[test]
 fn statistics_count_by_state() {
     let server = Server::start();
-    assert_eq!(server.get("/v1/queues").ok(), json!({"queues": []}));
+    assert_eq!(server.get("/v1/queues").ok(), json!({"queues": [], "next_cursor": null}));
     let unknown = server.get("/v1/queues/none").ok();
     assert_eq!((&unknown["queue"], &unknown["pending"]), (&json!("none"), &json!(0)));
     for (delay, count) in [("1h", 3), ("0s", 4)] {

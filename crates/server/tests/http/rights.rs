@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 fn needed(operation: &str) -> Option<&'static str> {
     let (method, path) = operation.split_once(' ').unwrap();
     Some(match (method, path) {
-        (_, "/healthz" | "/readyz" | "/openapi.json" | "/docs") => return None,
+        (_, "/healthz" | "/readyz" | "/openapi.json" | "/docs" | "/docs/style.css") => return None,
         ("POST", "/v1/queues/{queue}/jobs") => "push",
         ("POST", "/v1/queues/{queue}/reserve" | "/v1/queues/{queue}/take") => "work",
         ("POST", "/v1/reserve" | "/v1/settle" | "/v1/extend") => "work",

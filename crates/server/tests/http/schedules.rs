@@ -11,7 +11,7 @@ fn nightly() -> Value {
 #[test]
 fn a_schedule_is_set_shown_and_deleted() {
     let server = Server::start();
-    assert_eq!(server.get("/v1/schedules").ok(), json!({"schedules": []}));
+    assert_eq!(server.get("/v1/schedules").ok(), json!({"schedules": [], "next_cursor": null}));
     let reply = server.put("/v1/schedules/reports%2Fnightly", &nightly());
     let set = reply.ok();
     assert_eq!(reply.header("etag").unwrap(), format!("\"{}\"", set["version"]));
@@ -23,14 +23,14 @@ fn a_schedule_is_set_shown_and_deleted() {
     assert_eq!(set["schedule"]["job"]["payload"], json!({"a": 1}));
     assert_eq!(set["schedule"]["job"]["queue"], "reports");
     assert_eq!(server.get("/v1/schedules/reports%2Fnightly").ok(), set);
-    assert_eq!(server.get("/v1/schedules").ok(), json!({"schedules": [set]}));
+    assert_eq!(server.get("/v1/schedules").ok(), json!({"schedules": [set], "next_cursor": null}));
     // What is shown can be set.
     assert_eq!(server.put("/v1/schedules/reports%2Fnightly", &set["schedule"]).ok(), set);
     let changed = server.put("/v1/schedules/reports%2Fnightly", &json!({"every": "1h", "job": {"payload": 1}})).ok();
     assert!(changed["version"].as_u64() > set["version"].as_u64());
     assert_eq!((&changed["schedule"]["every"], &changed["schedule"]["cron"]), (&json!("1h"), &Value::Null));
     let condition = [("if-match", "\"1\"")];
-    server.send("DELETE", "/v1/schedules/reports%2Fnightly", &condition, "").problem(400, "invalid");
+    server.send("DELETE", "/v1/schedules/reports%2Fnightly", &condition, "").problem(412, "version_mismatch");
     assert_eq!(server.send("DELETE", "/v1/schedules/reports%2Fnightly", &[], "").status, 204);
     let gone = server.send("DELETE", "/v1/schedules/reports%2Fnightly", &[], "").problem(404, "schedule_not_found");
     assert_eq!(gone["schedule"], "reports/nightly");
@@ -42,7 +42,7 @@ fn a_rehearsal_saves_nothing() {
     let server = Server::start();
     let seen = server.put("/v1/schedules/s?dry_run=true", &nightly()).ok();
     assert_eq!(seen["next"][9], "2030-03-26T19:00:00.000Z");
-    assert_eq!(server.get("/v1/schedules").ok(), json!({"schedules": []}));
+    assert_eq!(server.get("/v1/schedules").ok(), json!({"schedules": [], "next_cursor": null}));
     server.put("/v1/schedules/s?dry_run=yes", &nightly()).problem(400, "invalid");
     server.put("/v1/schedules/s?rehearse=true", &nightly()).problem(400, "invalid");
     server.put("/v1/schedules/s?dry_run=false", &nightly()).ok();
@@ -77,7 +77,7 @@ fn what_is_no_schedule_is_refused() {
         server.put("/v1/schedules/s", &body).problem(400, "invalid");
     }
     server.put("/v1/schedules/a%20b", &json!({"every": "10s", "job": job})).problem(400, "invalid");
-    assert_eq!(server.get("/v1/schedules").ok(), json!({"schedules": []}));
+    assert_eq!(server.get("/v1/schedules").ok(), json!({"schedules": [], "next_cursor": null}));
 }
 
 #[test]

@@ -226,8 +226,12 @@ pub(super) fn holder(row: &Row) -> Result<Held, Fault> {
 }
 
 /// Of four columns from the second one.
-pub(super) fn counts(row: &Row) -> Result<[i64; 4], Fault> {
-    Ok([whole(row, 1)?, whole(row, 2)?, whole(row, 3)?, whole(row, 4)?])
+pub(super) fn counts<const COUNT: usize>(row: &Row) -> Result<[i64; COUNT], Fault> {
+    let mut counts = [0; COUNT];
+    for (place, count) in (1..).zip(&mut counts) {
+        *count = whole(row, place)?;
+    }
+    Ok(counts)
 }
 
 /// Of the columns of `DOCUMENT`.

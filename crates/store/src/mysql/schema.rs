@@ -11,7 +11,8 @@ use duetime_core::Error;
 use std::time::Duration;
 
 /// The migrations; the first is number 1. Statements end with `;` at the end of a line.
-pub const MIGRATIONS: [&str; 2] = [include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
+pub const MIGRATIONS: [&str; 3] =
+    [include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql"), include_str!("migrations/0003.sql")];
 /// Whose turn it is to migrate this database, in a server with others.
 const LOCK: &str = "CONCAT('duetime.', SHA1(DATABASE()))";
 /// How long a whole migration may take, with the wait for another node's.

@@ -3,6 +3,7 @@
 use super::rows;
 use super::statements::{self as sql, Bulk, SIZES};
 use crate::sql::{Changed, Fault, Head, Held, Hit, Inserted, Key, Session, Stream, list, number, signed};
+use crate::sums::Sums;
 use async_trait::async_trait;
 use duetime_core::ports::{Cursor, Document, InboxRow, LeaseNote};
 use duetime_core::{Job, JobId, Millis, Stage};
@@ -235,8 +236,8 @@ impl Session for Connection {
         self.query(sql::PAST, values).await?.iter().map(rows::head).collect()
     }
 
-    async fn tally(&mut self, changes: &[(Arc<str>, [i64; 4])]) -> Result<(), Fault> {
-        let row = |(queue, counts): &(Arc<str>, [i64; 4])| {
+    async fn tally(&mut self, changes: &[(Arc<str>, Sums)]) -> Result<(), Fault> {
+        let row = |(queue, counts): &(Arc<str>, Sums)| {
             let mut values = vec![queue.as_bytes().into()];
             values.extend(counts.map(Value::from));
             values
@@ -245,18 +246,18 @@ impl Session for Connection {
         Ok(())
     }
 
-    async fn tallies(&mut self) -> Result<Vec<(Arc<str>, [i64; 4])>, Fault> {
+    async fn tallies(&mut self) -> Result<Vec<(Arc<str>, Sums)>, Fault> {
         let tally = |row: &Row| Ok((rows::shared(row, 0)?, rows::counts(row)?));
         self.query(sql::TALLIES, Vec::new()).await?.iter().map(tally).collect()
     }
 
     async fn drop_tallies(&mut self, queues: &[Arc<str>]) -> Result<(), Fault> {
         for queue in queues {
-            let mut sums = [0; 4];
+            let mut sums = [0_i64; 4];
             let mut slots = Vec::new();
             for row in self.query(sql::TALLIES_LOCKED, vec![queue.as_bytes().into()]).await? {
                 slots.push(rows::whole(&row, 0)?);
-                sums.iter_mut().zip(rows::counts(&row)?).for_each(|(sum, count)| *sum += count);
+                sums.iter_mut().zip(rows::counts::<4>(&row)?).for_each(|(sum, count)| *sum += count);
             }
             // What is removed adds up to nothing, so it does not matter what is added meanwhile in another slot.
             for slot in slots.into_iter().filter(|_| sums == [0; 4]) {

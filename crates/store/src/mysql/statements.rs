@@ -155,14 +155,19 @@ pub(super) const PAST: &str = "SELECT id, version, queue, state, live_key, tags 
      ORDER BY finished_at LIMIT ? FOR UPDATE SKIP LOCKED";
 
 pub(super) const TALLY: Bulk = Bulk {
-    text: "INSERT INTO duetime_tallies (queue, slot, pending, succeeded, failed, cancelled) VALUES {} \
+    text: "INSERT INTO duetime_tallies (queue, slot, pending, succeeded, failed, cancelled, total_pushed, \
+     total_succeeded, total_failed, total_cancelled) VALUES {} \
      ON DUPLICATE KEY UPDATE pending = pending + VALUES(pending), succeeded = succeeded + VALUES(succeeded), \
-     failed = failed + VALUES(failed), cancelled = cancelled + VALUES(cancelled)",
-    row: "(?, CONNECTION_ID() % 16, ?, ?, ?, ?)",
+     failed = failed + VALUES(failed), cancelled = cancelled + VALUES(cancelled), \
+     total_pushed = total_pushed + VALUES(total_pushed), total_succeeded = total_succeeded + VALUES(total_succeeded), \
+     total_failed = total_failed + VALUES(total_failed), total_cancelled = total_cancelled + VALUES(total_cancelled)",
+    row: "(?, CONNECTION_ID() % 16, ?, ?, ?, ?, ?, ?, ?, ?)",
     between: ", ",
 };
 pub(super) const TALLIES: &str = "SELECT queue, CAST(SUM(pending) AS SIGNED), CAST(SUM(succeeded) AS SIGNED), \
-     CAST(SUM(failed) AS SIGNED), CAST(SUM(cancelled) AS SIGNED) FROM duetime_tallies GROUP BY queue";
+     CAST(SUM(failed) AS SIGNED), CAST(SUM(cancelled) AS SIGNED), CAST(SUM(total_pushed) AS SIGNED), \
+     CAST(SUM(total_succeeded) AS SIGNED), CAST(SUM(total_failed) AS SIGNED), CAST(SUM(total_cancelled) AS SIGNED) \
+     FROM duetime_tallies GROUP BY queue";
 pub(super) const TALLIES_LOCKED: &str =
     "SELECT slot, pending, succeeded, failed, cancelled FROM duetime_tallies WHERE queue = ? ORDER BY slot FOR UPDATE";
 pub(super) const DROP_TALLY: &str = "DELETE FROM duetime_tallies WHERE queue = ? AND slot = ?";

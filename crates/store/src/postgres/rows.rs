@@ -4,6 +4,7 @@ use super::session::shared;
 use crate::sql::{
     self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, extras, json, list, number, progress, signed,
 };
+use crate::sums::Sums;
 use duetime_core::ports::{Document, InboxRow, LeaseNote};
 use duetime_core::{Job, JobId, KeyUntil};
 use std::sync::Arc;
@@ -236,8 +237,12 @@ pub(super) fn holder(row: &Row) -> Result<Held, Fault> {
 }
 
 /// Of the columns of `TALLIES`.
-pub(super) fn tally(row: &Row) -> Result<(Arc<str>, [i64; 4]), Fault> {
-    Ok((shared(row, 0)?, [row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?]))
+pub(super) fn tally(row: &Row) -> Result<(Arc<str>, Sums), Fault> {
+    let mut sums = crate::sums::NONE;
+    for (place, sum) in (1..).zip(&mut sums) {
+        *sum = row.try_get::<usize, i64>(place)?;
+    }
+    Ok((shared(row, 0)?, sums))
 }
 
 /// Of the columns of `DOCUMENT`.

@@ -9,7 +9,8 @@ use duetime_core::Error;
 use std::time::Duration;
 
 /// The migrations; the first is number 1.
-pub const MIGRATIONS: [&str; 2] = [include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
+pub const MIGRATIONS: [&str; 3] =
+    [include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql"), include_str!("migrations/0003.sql")];
 /// Whose turn it is to migrate: "duetime" in bytes.
 const LOCK: i64 = 0x64_7565_7469_6d65;
 /// The oldest version that is tried.

@@ -3,6 +3,7 @@
 use super::rows::{self, Arrays};
 use super::statements as sql;
 use crate::sql::{Changed, Fault, Head, Held, Hit, Inserted, Key, Session, Stream, list, number, signed, text};
+use crate::sums::Sums;
 use async_trait::async_trait;
 use deadpool_postgres::Object;
 use duetime_core::limits::PAYLOAD_BYTES_MAX;
@@ -202,15 +203,15 @@ impl Session for Connection {
         self.query(sql::PAST, &[&state, &signed(ended_by), &limit]).await?.iter().map(rows::head).collect()
     }
 
-    async fn tally(&mut self, changes: &[(Arc<str>, [i64; 4])]) -> Result<(), Fault> {
+    async fn tally(&mut self, changes: &[(Arc<str>, Sums)]) -> Result<(), Fault> {
         let queues: Vec<&str> = changes.iter().map(|(queue, _)| &**queue).collect();
-        let [pending, succeeded, failed, cancelled] =
-            [0, 1, 2, 3].map(|at: usize| changes.iter().map(|(_, counts)| counts[at]).collect::<Vec<i64>>());
-        self.execute(sql::TALLY, &[&queues, &pending, &succeeded, &failed, &cancelled]).await?;
+        let [a, b, c, d, e, f, g, h]: [Vec<i64>; 8] =
+            std::array::from_fn(|at| changes.iter().map(|(_, sums)| sums[at]).collect());
+        self.execute(sql::TALLY, &[&queues, &a, &b, &c, &d, &e, &f, &g, &h]).await?;
         Ok(())
     }
 
-    async fn tallies(&mut self) -> Result<Vec<(Arc<str>, [i64; 4])>, Fault> {
+    async fn tallies(&mut self) -> Result<Vec<(Arc<str>, Sums)>, Fault> {
         self.query(sql::TALLIES, &[]).await?.iter().map(rows::tally).collect()
     }
 

@@ -88,15 +88,20 @@ pub(super) const PAST: &str = "SELECT id, version, queue, state, live_key, tags 
      WHERE state = $1 AND finished_at IS NOT NULL AND finished_at <= $2 ORDER BY finished_at LIMIT $3 \
      FOR UPDATE SKIP LOCKED";
 
-pub(super) const TALLY: &str = "INSERT INTO duetime_tallies AS t (queue, slot, pending, succeeded, failed, cancelled) \
-     SELECT u.queue, pg_backend_pid() % 16, u.pending, u.succeeded, u.failed, u.cancelled \
-     FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) \
-     AS u (queue, pending, succeeded, failed, cancelled) \
+pub(super) const TALLY: &str = "INSERT INTO duetime_tallies AS t (queue, slot, pending, succeeded, failed, cancelled, \
+     total_pushed, total_succeeded, total_failed, total_cancelled) \
+     SELECT u.queue, pg_backend_pid() % 16, u.a, u.b, u.c, u.d, u.e, u.f, u.g, u.h \
+     FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
+     $8::bigint[], $9::bigint[]) AS u (queue, a, b, c, d, e, f, g, h) \
      ON CONFLICT (queue, slot) DO UPDATE SET pending = t.pending + excluded.pending, \
      succeeded = t.succeeded + excluded.succeeded, failed = t.failed + excluded.failed, \
-     cancelled = t.cancelled + excluded.cancelled";
+     cancelled = t.cancelled + excluded.cancelled, total_pushed = t.total_pushed + excluded.total_pushed, \
+     total_succeeded = t.total_succeeded + excluded.total_succeeded, \
+     total_failed = t.total_failed + excluded.total_failed, \
+     total_cancelled = t.total_cancelled + excluded.total_cancelled";
 pub(super) const TALLIES: &str = "SELECT queue, sum(pending)::bigint, sum(succeeded)::bigint, sum(failed)::bigint, \
-     sum(cancelled)::bigint FROM duetime_tallies GROUP BY queue";
+     sum(cancelled)::bigint, sum(total_pushed)::bigint, sum(total_succeeded)::bigint, sum(total_failed)::bigint, \
+     sum(total_cancelled)::bigint FROM duetime_tallies GROUP BY queue";
 // What is removed adds up to nothing, so it does not matter what is added meanwhile in another slot.
 pub(super) const DROP_TALLIES: &str = "WITH locked AS (SELECT * FROM duetime_tallies WHERE queue = ANY($1) \
      ORDER BY queue, slot FOR UPDATE), empty AS (SELECT queue FROM locked GROUP BY queue HAVING sum(pending) = 0 \

@@ -5,7 +5,7 @@ use super::{Parts, Redis, scripts};
 use async_trait::async_trait;
 use duetime_core::ports::{
     Broker, Counts, Ear, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Outcomes, Put, Reserve,
-    Reserved, Settled, Tally, Transition, Wake, Window,
+    Reserved, Settled, Tally, Totals, Transition, Wake, Window,
 };
 use duetime_core::rules::Decision;
 use duetime_core::{Error, Job, JobId, Millis, Receipt, State};
@@ -245,7 +245,10 @@ impl Parts {
                 let paused = number()? != 0;
                 let counts = Counts { scheduled, ready, running, oldest_due, paused };
                 let pending = scheduled + ready + running;
-                let tally = Tally { pending, succeeded: number()?, failed: number()?, cancelled: number()? };
+                let (succeeded, failed, cancelled) = (number()?, number()?, number()?);
+                let totals =
+                    Totals { pushed: number()?, succeeded: number()?, failed: number()?, cancelled: number()? };
+                let tally = Tally { pending, succeeded, failed, cancelled, totals };
                 counted[i] = (counts, tally);
             }
         }

@@ -63,7 +63,7 @@ impl<S: Session> Verb<S> for EditRows {
                 _ => {
                     gone.push(stored.id);
                     untagged.extend(stored.tags.iter().map(|tag| (&**tag, stored.id)));
-                    tallies.add(&stored.queue, stored.stage, -1);
+                    tallies.removed(&stored.queue, stored.stage, stored.stage);
                 }
             }
         }

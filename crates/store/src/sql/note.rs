@@ -8,7 +8,7 @@ use super::row::{Head, Inserted};
 use super::session::{Key, Session};
 use super::tally::Tallies;
 use duetime_core::ports::{Note, bucket};
-use duetime_core::{Job, JobId, Millis};
+use duetime_core::{Job, JobId, Millis, Stage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,6 +26,8 @@ struct Slot {
     body: Option<Job>,
     live_key: Option<Arc<str>>,
     frontier: Millis,
+    /// What its job came to before it went, where it is gone.
+    last: Option<Stage>,
 }
 
 /// Records what became of jobs.
@@ -72,6 +74,7 @@ async fn read<S: Session>(session: &mut S, notes: &[(&Note, Millis)]) -> Result<
         body: None,
         live_key: None,
         frontier: 0,
+        last: None,
     };
     let heads = session.heads(&ids).await?;
     let mut slots: BTreeMap<JobId, Slot> = ids.iter().map(|id| (*id, blank(id))).collect();
@@ -149,6 +152,7 @@ fn remove(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job) {
         keys.free(&job.queue, &key, job.id);
     }
     (slot.version, slot.new, slot.state, slot.body) = (None, None, None, None);
+    slot.last = Some(job.stage);
 }
 
 /// Gives the row the key that the job holds, unless another job has it. That cannot be where the broker and this store
@@ -179,14 +183,14 @@ async fn write<S: Session>(session: &mut S, slots: BTreeMap<JobId, Slot>, tallie
     for (id, slot) in &slots {
         let row = |job| Inserted { job, bucket: bucket(job.due_at, slot.frontier), live_key: slot.live_key.as_ref() };
         if let Some(job) = &slot.new {
-            tallies.add(&job.queue, job.stage, 1);
+            tallies.inserted(&job.queue, job.stage);
             new.push(row(job));
         }
         let Some(stored) = &slot.stored else { continue };
         if slot.version.is_none() {
             gone.push(*id);
             untagged.extend(stored.tags.iter().map(|tag| (&**tag, *id)));
-            tallies.add(&stored.queue, stored.stage, -1);
+            tallies.removed(&stored.queue, stored.stage, slot.last.unwrap_or(stored.stage));
             continue;
         }
         let Some(job) = &slot.state else { continue };

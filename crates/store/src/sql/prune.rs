@@ -42,7 +42,7 @@ impl<S: Session> Verb<S> for Prune {
             return Ok(0);
         }
         let mut tallies = Tallies::default();
-        past.iter().for_each(|row| tallies.add(&row.queue, row.stage, -1));
+        past.iter().for_each(|row| tallies.removed(&row.queue, row.stage, row.stage));
         session.delete(&past.iter().map(|row| row.id).collect::<Vec<_>>()).await?;
         let tags: Vec<_> = past.iter().flat_map(|row| row.tags.iter().map(|tag| (&**tag, row.id))).collect();
         if !tags.is_empty() {
@@ -71,7 +71,7 @@ impl<S: Session> Verb<S> for Tidy {
 
     async fn run(&mut self, session: &mut S, _: bool) -> Result<(), Fault> {
         let tallies = session.tallies().await?;
-        let empty = tallies.into_iter().filter(|(_, sums)| *sums == [0; 4]).take(QUEUES);
+        let empty = tallies.into_iter().filter(|(_, sums)| !tally::has_rows(sums)).take(QUEUES);
         let empty: Vec<Arc<str>> = empty.map(|(queue, _)| queue).collect();
         if empty.is_empty() { Ok(()) } else { session.drop_tallies(&empty).await }
     }

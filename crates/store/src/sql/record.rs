@@ -42,7 +42,7 @@ pub(super) async fn record<S: Session>(
             if let Some(key) = row.live_key {
                 keys.take(&row.job.queue, key, row.job.id);
             }
-            tallies.add(&row.job.queue, row.job.stage, 1);
+            tallies.inserted(&row.job.queue, row.job.stage);
             rows.push(*row);
             Recorded::Created
         });

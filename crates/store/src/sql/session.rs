@@ -2,6 +2,7 @@
 
 use super::fault::Fault;
 use super::row::{Changed, Head, Hit, Inserted};
+use crate::sums::Sums;
 use async_trait::async_trait;
 use duetime_core::ports::{Cursor, Document, InboxRow, LeaseNote};
 use duetime_core::{Job, JobId, Millis, Stage};
@@ -85,11 +86,11 @@ pub(crate) trait Session: Send {
     /// Locks at most `limit` rows of this state that ended by then and that nobody else has locked.
     async fn past(&mut self, stage: Stage, ended_by: Millis, limit: usize) -> Result<Vec<Head>, Fault>;
 
-    /// Adds to the rows by queue: pending, succeeded, failed, cancelled. They come in the order of their names.
-    async fn tally(&mut self, changes: &[(Arc<str>, [i64; 4])]) -> Result<(), Fault>;
+    /// Adds to the sums by queue. They come in the order of their names.
+    async fn tally(&mut self, changes: &[(Arc<str>, Sums)]) -> Result<(), Fault>;
     /// The sums, by queue.
-    async fn tallies(&mut self) -> Result<Vec<(Arc<str>, [i64; 4])>, Fault>;
-    /// Drops what these queues are counted by, where it adds up to nothing.
+    async fn tallies(&mut self) -> Result<Vec<(Arc<str>, Sums)>, Fault>;
+    /// Drops what these queues are counted by, where the rows add up to nothing.
     async fn drop_tallies(&mut self, queues: &[Arc<str>]) -> Result<(), Fault>;
 
     /// The first rows of a stream behind an id.

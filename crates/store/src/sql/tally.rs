@@ -1,10 +1,11 @@
-//! Rows by queue and state: worked out while a transaction runs, and written at its end.
+//! Rows by queue and state, and how many there ever were: worked out while a transaction runs, and written at its end.
 //!
 //! A queue has several counts that are added up when they are read: one row for all would have every transaction on the
 //! queue wait for the one before to be on disk.
 
 use super::fault::Fault;
 use super::session::Session;
+use crate::sums::{self, Sums};
 use duetime_core::Stage;
 use duetime_core::ports::Tally;
 use std::collections::BTreeMap;
@@ -12,36 +13,34 @@ use std::sync::Arc;
 
 /// How they change in one transaction.
 #[derive(Debug, Default)]
-pub(super) struct Tallies(BTreeMap<Arc<str>, [i64; 4]>);
+pub(super) struct Tallies(BTreeMap<Arc<str>, Sums>);
 
 impl Tallies {
-    /// So many rows more (or fewer) of a queue in this stage.
-    pub(super) fn add(&mut self, queue: &Arc<str>, stage: Stage, rows: i64) {
-        let place = match stage {
-            Stage::Pending => 0,
-            Stage::Succeeded => 1,
-            Stage::Failed => 2,
-            Stage::Cancelled => 3,
-        };
-        match self.0.get_mut(queue) {
-            Some(tally) => tally[place] += rows,
-            None => {
-                let mut tally = [0; 4];
-                tally[place] = rows;
-                self.0.insert(queue.clone(), tally);
-            }
+    fn of(&mut self, queue: &Arc<str>) -> &mut Sums {
+        if !self.0.contains_key(queue) {
+            self.0.insert(queue.clone(), sums::NONE);
         }
+        self.0.get_mut(queue).expect("it was inserted above")
+    }
+
+    /// A new row of a queue in this stage.
+    pub(super) fn inserted(&mut self, queue: &Arc<str>, stage: Stage) {
+        sums::insert(self.of(queue), stage, 1);
     }
 
     /// A row went from one stage to another.
     pub(super) fn moved(&mut self, queue: &Arc<str>, from: Stage, to: Stage) {
-        self.add(queue, from, -1);
-        self.add(queue, to, 1);
+        sums::change(self.of(queue), from, to);
+    }
+
+    /// A row in this stage is gone, and its job came to that one before.
+    pub(super) fn removed(&mut self, queue: &Arc<str>, stored: Stage, last: Stage) {
+        sums::remove(self.of(queue), stored, last);
     }
 
     /// Writes them.
     pub(super) async fn write<S: Session>(self, session: &mut S) -> Result<(), Fault> {
-        let changes: Vec<_> = self.0.into_iter().filter(|(_, tally)| *tally != [0; 4]).collect();
+        let changes: Vec<_> = self.0.into_iter().filter(|(_, sums)| *sums != sums::NONE).collect();
         if changes.is_empty() { Ok(()) } else { session.tally(&changes).await }
     }
 }
@@ -52,12 +51,14 @@ pub(super) async fn all<S: Session>(session: &mut S) -> Result<Vec<(Arc<str>, Ta
         .tallies()
         .await?
         .into_iter()
-        .filter(|(_, sums)| *sums != [0; 4])
-        .map(|(queue, sums)| {
-            let [pending, succeeded, failed, cancelled] = sums.map(|sum| u64::try_from(sum).unwrap_or(0));
-            (queue, Tally { pending, succeeded, failed, cancelled })
-        })
+        .filter(|(_, sums)| has_rows(sums))
+        .map(|(queue, sums)| (queue, sums::tally(sums)))
         .collect();
     tallies.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(tallies)
+}
+
+/// Whether the queue of these sums has rows.
+pub(super) fn has_rows(sums: &Sums) -> bool {
+    sums::rows(sums).iter().any(|&rows| rows != 0)
 }

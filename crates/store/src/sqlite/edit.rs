@@ -26,7 +26,7 @@ fn one(transaction: &mut Transaction<'_>, edit: &Edit, now: Millis, frontier: Mi
     let edited = rules::edit(&mut job, edit.version, &edit.change, now);
     match (&edit.change, &edited) {
         (Change::Delete, Edited::Changed(_)) => {
-            remove(transaction, job.id, &stored)?;
+            remove(transaction, job.id, &stored, stored.stage)?;
             return Ok(Edited::Changed(row));
         }
         (_, Edited::Mismatch(_)) => return Ok(Edited::Mismatch(row)),

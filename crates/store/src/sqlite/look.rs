@@ -98,7 +98,6 @@ fn holder(lock: &Path) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Options, Sqlite};
     use super::*;
 
     #[test]
@@ -108,13 +107,22 @@ mod tests {
         let looked = look(&path).unwrap();
         assert_eq!((looked.stand, looked.bytes, looked.held_by), (Stand::Nothing, 0, None));
         assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing was made");
-        let store = Sqlite::open(&path, Options::default()).unwrap();
-        // The only look here that has the store open in its own process: SQLite's locks are not needed any more.
-        let looked = look(&path).unwrap();
-        assert_eq!((looked.stand, looked.held_by), (Stand::InLog, Some(std::process::id())));
-        drop(store);
+        let mut connection = rusqlite::Connection::open(&path).unwrap();
+        schema::migrate(&mut connection, "it").unwrap();
+        connection.close().unwrap();
         let looked = look(&path).unwrap();
         assert_eq!((looked.stand, looked.held_by), (Stand::Schema(schema::known()), None));
+        assert_eq!(looked.bytes, fs::metadata(&path).unwrap().len());
+    }
+
+    #[test]
+    fn who_holds_a_lock_is_told_by_the_system() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let lock = super::super::Lock::take(&path).unwrap();
+        assert_eq!(look(&path).unwrap().held_by, Some(std::process::id()));
+        drop(lock);
+        assert_eq!(look(&path).unwrap().held_by, None);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(super) fn note(transaction: &mut Transaction<'_>, notes: &[Note], frontier: 
             }
             Note::Removed(job) => {
                 if let Some(stored) = older(transaction.connection, job.id, job.version.saturating_add(1))? {
-                    remove(transaction, job.id, &stored)?;
+                    remove(transaction, job.id, &stored, job.stage)?;
                 }
             }
         }
@@ -73,7 +73,7 @@ struct OfPending<'a> {
 /// What is stored of a row, as far as a change of it needs.
 pub(super) struct Stored {
     queue: Arc<str>,
-    stage: Stage,
+    pub(super) stage: Stage,
     tags: Vec<Arc<str>>,
 }
 
@@ -147,11 +147,11 @@ pub(super) fn rewrite(
     Ok(())
 }
 
-/// Removes a row.
-pub(super) fn remove(transaction: &mut Transaction<'_>, id: JobId, stored: &Stored) -> Result<(), Fault> {
+/// Removes a row, whose job came to this stage before.
+pub(super) fn remove(transaction: &mut Transaction<'_>, id: JobId, stored: &Stored, last: Stage) -> Result<(), Fault> {
     transaction.connection.prepare_cached("DELETE FROM duetime_jobs WHERE id = ?1")?.execute([id.get()])?;
     untag(transaction.connection, id, &stored.tags)?;
-    transaction.tallies.add(&stored.queue, stored.stage, -1);
+    transaction.tallies.removed(&stored.queue, stored.stage, last);
     Ok(())
 }
 

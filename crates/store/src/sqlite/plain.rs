@@ -66,7 +66,7 @@ pub(super) fn insert(transaction: &mut Transaction<'_>, jobs: &[Job], frontier: 
             return Err(Fault::Careful);
         }
     }
-    transaction.tallies.add(&first.queue, first.stage, i64::try_from(count).unwrap_or(i64::MAX));
+    transaction.tallies.inserted(&first.queue, first.stage, i64::try_from(count).unwrap_or(i64::MAX));
     Ok(count)
 }
 

@@ -39,7 +39,7 @@ pub(super) fn prune(
         }
         drop(rows);
         for (id, stored) in &past {
-            remove(transaction, *id, stored)?;
+            remove(transaction, *id, stored, stage)?;
         }
         removed += past.len();
     }

@@ -43,7 +43,7 @@ pub(super) fn insert(
         return refused(connection, job, live_key);
     }
     tag(connection, job)?;
-    transaction.tallies.add(&job.queue, job.stage, 1);
+    transaction.tallies.inserted(&job.queue, job.stage, 1);
     Ok(Recorded::Created)
 }
 

@@ -6,7 +6,8 @@ use duetime_core::Error;
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The migrations; the first is number 1.
-const MIGRATIONS: [&str; 2] = [include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql"), include_str!("migrations/0003.sql")];
 
 /// Marks a file as ours (`application_id`): "Duet".
 const APPLICATION_ID: i32 = 0x4475_6574;
@@ -69,6 +70,7 @@ fn number<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> ru
 #[cfg(test)]
 mod tests {
     use super::*;
+    use duetime_core::ports::{Tally, Totals};
 
     #[test]
     fn a_newer_file_is_refused_and_left_alone() {
@@ -100,6 +102,7 @@ mod tests {
         let insert = "INSERT INTO duetime_jobs (id, queue, kind, due_at, first_due_at, priority, version, created_at, \
                       updated_at, payload) VALUES (1, 'q', 'k', 5, 5, 0, 1, 1, 1, x'ff')";
         connection.execute_batch(insert).unwrap();
+        connection.execute_batch("INSERT INTO duetime_tallies VALUES ('q', 1, 2, 3, 4)").unwrap();
         migrate(&mut connection, "it").unwrap();
         assert_eq!(check(&connection, "it").unwrap(), MIGRATIONS.len());
         let job = super::super::read::one(&connection, duetime_core::JobId::new(1).unwrap()).unwrap().unwrap();
@@ -107,6 +110,10 @@ mod tests {
             (job.due_at, &*job.payload, job.target, job.trace, job.progress),
             (5, &[0xff][..], None, None, None)
         );
+        // Totals begin with what is kept.
+        let (_, tally) = super::super::tally::all(&connection).unwrap().remove(0);
+        let totals = Totals { pushed: 10, succeeded: 2, failed: 3, cancelled: 4 };
+        assert_eq!(tally, Tally { pending: 1, succeeded: 2, failed: 3, cancelled: 4, totals });
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod bells;
 
 pub(super) use bells::{Bells, Claim};
 
-use super::{Engine, LockList, LockRequest};
+use super::{Engine, LockRequest};
 use crate::error::Error;
 use crate::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN, PAGE_LOCKS_MAX, WAIT_MS_MAX};
 use crate::name::{check_lock, check_owner};
@@ -17,6 +17,15 @@ use bells::Seat;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// A page of locks that are held.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockList {
+    /// By name.
+    pub locks: Vec<Holding>,
+    /// Where the next page begins; `None` at the end.
+    pub next_cursor: Option<String>,
+}
 
 impl Engine {
     /// Acquires a lock, waiting for it where it is held: first come, first served. The owner who holds it already gets

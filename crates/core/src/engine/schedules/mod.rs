@@ -11,7 +11,7 @@ mod timer;
 
 pub(super) use timer::Timer;
 
-use super::Engine;
+use super::{Engine, Expected};
 use crate::error::Error;
 use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_MAX};
 use crate::name;
@@ -49,22 +49,50 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn preview_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
+        self.preview_schedule_if(name, schedule, Expected::Anything).await
+    }
+
+    /// What [`set_schedule_if`](Self::set_schedule_if) would answer, with nothing changed.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; [`Error::Changed`].
+    pub async fn preview_schedule_if(
+        &self,
+        name: &str,
+        schedule: Schedule,
+        expected: Expected,
+    ) -> Result<ScheduleStatus, Error> {
         let schedule = self.accept_schedule(name, schedule)?;
         let known = self.known_schedule(name).await?.and_then(Result::ok);
+        check(expected, name, known.as_ref())?;
         let entry = Entry::set(known.as_ref(), &schedule, self.now())?;
         Ok(status(&self::known(name, 0, entry, schedule)?))
     }
 
-    /// Sets a schedule, or makes it. Where it ticks at other times than before, the next tick is the first from now on;
+    /// Sets a schedule, or makes it; see [`set_schedule_if`](Self::set_schedule_if).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn set_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
+        self.set_schedule_if(name, schedule, Expected::Anything).await
+    }
+
+    /// Sets a schedule, or makes it, where what is there is as expected. Where it ticks at other times than before, the next tick is the first from now on;
     /// else it stays, and a tick that was begun is pushed as it was set before.
     ///
     /// # Errors
-    /// [`Error::Invalid`], also where there are too many (counted only here: of several made at once a few more may be).
-    pub async fn set_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
+    /// [`Error::Invalid`], also where there are too many (counted only here: of several made at once a few more may be);
+    /// [`Error::Changed`] where another is there than is expected.
+    pub async fn set_schedule_if(
+        &self,
+        name: &str,
+        schedule: Schedule,
+        expected: Expected,
+    ) -> Result<ScheduleStatus, Error> {
         self.check_open()?;
         let schedule = self.accept_schedule(name, schedule)?;
         let (engine, name) = (self.clone(), Arc::from(name));
-        self.carry(async move { engine.store_schedule(&name, schedule).await }).await
+        self.carry(async move { engine.store_schedule(&name, schedule, expected).await }).await
     }
 
     /// Deletes a schedule. A tick that was begun may still be pushed, and what was pushed stays.
@@ -72,10 +100,23 @@ impl Engine {
     /// # Errors
     /// [`Error::NoSchedule`].
     pub async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
+        self.delete_schedule_if(name, Expected::Anything).await
+    }
+
+    /// Deletes a schedule that is as expected. What is expected is looked
+    /// at just before: where several processes share a store, what another one sets in that moment is deleted as well.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`]; [`Error::Changed`].
+    pub async fn delete_schedule_if(&self, name: &str, expected: Expected) -> Result<(), Error> {
         self.check_open()?;
         name::check_schedule(name)?;
         let (engine, name): (_, Arc<str>) = (self.clone(), Arc::from(name));
         self.carry(async move {
+            if expected != Expected::Anything {
+                let known = engine.known_schedule(&name).await?.ok_or_else(|| Error::NoSchedule(name.clone()))?;
+                check(expected, &name, known.ok().as_ref())?;
+            }
             if !engine.registry.remove(KIND, &name).await? {
                 return Err(Error::NoSchedule(name));
             }
@@ -95,7 +136,12 @@ impl Engine {
         Ok(schedule)
     }
 
-    async fn store_schedule(&self, name: &Arc<str>, schedule: Schedule) -> Result<ScheduleStatus, Error> {
+    async fn store_schedule(
+        &self,
+        name: &Arc<str>,
+        schedule: Schedule,
+        expected: Expected,
+    ) -> Result<ScheduleStatus, Error> {
         loop {
             let document = self.registry.document(KIND, name).await?;
             let version = document.as_ref().map_or(0, |document| document.version);
@@ -104,6 +150,7 @@ impl Engine {
             }
             // One that does not read back is replaced.
             let known = document.and_then(|document| Known::read(&document).ok());
+            check(expected, name, known.as_ref())?;
             if let Some(begun) = known.as_ref().filter(|known| known.entry.pending.is_some()) {
                 self.finish_tick(begun).await?;
                 continue;
@@ -150,6 +197,11 @@ pub(super) async fn read_schedules(registry: &dyn Registry) -> Result<Vec<Schedu
         Known::read(document).inspect_err(|error| tracing::warn!(%error, "a schedule is left out")).ok()
     });
     Ok(read.map(|known| status(&known)).collect())
+}
+
+/// The version is that of what was set, not of the document, which ticks change too.
+fn check(expected: Expected, name: &str, known: Option<&Known>) -> Result<(), Error> {
+    expected.check("schedule", name, known.map_or(0, |known| known.entry.version))
 }
 
 fn known(name: &str, document_version: u64, entry: Entry, schedule: Schedule) -> Result<Known, Error> {

@@ -4,7 +4,8 @@ use super::Subject;
 use super::fixture::*;
 use crate::id::JobId;
 use crate::job::{Job, Stage};
-use crate::ports::{Change, Edited, Note, Recorded, Retention, Selector, Tally};
+use crate::ports::{Change, Edited, Ledger, Note, Recorded, Retention, Selector, Tally, Totals};
+use crate::testing::model_totals::ModelTotals;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngSeed, TestRng, TestRunner};
 use std::collections::BTreeMap;
@@ -18,8 +19,10 @@ pub async fn rows_are_counted_by_queue(subject: Subject) {
     record(ledger, &[job(1), job(2), job(3), other(4)]).await;
     note(ledger, &[ended(&job(1), Stage::Succeeded), ended(&job(2), Stage::Failed), leased(&job(3))]).await;
     edit(ledger, change(&other(4), Change::Cancel { message: None })).await;
-    let default = Tally { pending: 1, succeeded: 1, failed: 1, cancelled: 0 };
-    let cancelled = Tally { cancelled: 1, ..Tally::default() };
+    let totals = Totals { pushed: 3, succeeded: 1, failed: 1, cancelled: 0 };
+    let default = Tally { pending: 1, succeeded: 1, failed: 1, cancelled: 0, totals };
+    let totals = Totals { pushed: 1, cancelled: 1, ..Totals::default() };
+    let cancelled = Tally { cancelled: 1, totals, ..Tally::default() };
     assert_eq!(ledger.tallies().await.unwrap(), [(text("default"), default), (text("other"), cancelled)]);
     edit(ledger, change(&other(4), Change::Delete)).await;
     assert_eq!(ledger.tallies().await.unwrap(), [(text("default"), default)]);
@@ -32,8 +35,84 @@ pub async fn a_refused_note_counts_nothing(subject: Subject) {
     ledger.record(vec![keyed(1, "k"), keyed(2, "k")], FRONTIER).await.unwrap();
     let done = ended(&keyed(1, "k"), Stage::Succeeded);
     note(ledger, &[done.clone(), done, ended(&job(9), Stage::Failed)]).await;
-    let tally = Tally { succeeded: 1, ..Tally::default() };
+    let totals = Totals { pushed: 1, succeeded: 1, ..Totals::default() };
+    let tally = Tally { succeeded: 1, totals, ..Tally::default() };
     assert_eq!(ledger.tallies().await.unwrap(), [(text("default"), tally)]);
+}
+
+/// The totals of the queue `default`.
+async fn totals(ledger: &dyn Ledger) -> [u64; 4] {
+    let tallies = ledger.tallies().await.unwrap();
+    let tally = tallies.iter().find(|(queue, _)| **queue == *"default").map(|(_, tally)| tally.totals);
+    let Totals { pushed, succeeded, failed, cancelled } = tally.unwrap_or_default();
+    [pushed, succeeded, failed, cancelled]
+}
+
+/// And count what there ever was, once: repeats, leases and changes of values add nothing, and what is removed takes nothing
+/// back.
+pub async fn totals_only_grow(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1), job(2), job(3), job(4), job(5)]).await;
+    ledger.record(vec![job(1), job(2)], FRONTIER).await.unwrap();
+    note(ledger, &[leased(&job(1)), again(&job(2), NOW + 5)]).await;
+    assert_eq!(totals(ledger).await, [5, 0, 0, 0]);
+    let first = ended(&job(1), Stage::Succeeded);
+    for _ in 0..2 {
+        note(ledger, &[first.clone()]).await;
+        edit(ledger, change(&job(2), Change::Cancel { message: None })).await;
+    }
+    assert_eq!(totals(ledger).await, [5, 1, 0, 1]);
+
+    // Once failed, and once succeeded.
+    note(ledger, &[ended(&job(3), Stage::Failed)]).await;
+    let Edited::Changed(retried) = edit(ledger, change(&job(3), Change::Retry)).await else { panic!("it had failed") };
+    assert_eq!(totals(ledger).await, [5, 1, 1, 1]);
+    note(ledger, &[ended(&retried, Stage::Succeeded)]).await;
+    assert_eq!(totals(ledger).await, [5, 2, 1, 1]);
+
+    // Dropped in place of becoming a dead letter; deleted while it waited; pruned.
+    let dropped = ended(&job(4), Stage::Failed);
+    for _ in 0..2 {
+        ledger.note(vec![Note::Removed(dropped.clone())], FRONTIER).await.unwrap();
+    }
+    ledger.note(vec![Note::Removed(job(5))], FRONTIER).await.unwrap();
+    record(ledger, &[job(6)]).await;
+    assert_eq!(totals(ledger).await, [6, 2, 2, 1]);
+    let all = Retention { succeeded_ms: 0, failed_ms: 0 };
+    assert!(ledger.prune(all, LATER + 1_000, 1_000).await.unwrap() > 0);
+    assert_eq!(totals(ledger).await, [6, 2, 2, 1]);
+
+    // Of an import, twice; and a copy that a rule has moved here.
+    let imported = ended(&job(7), Stage::Failed);
+    for _ in 0..2 {
+        ledger.record(vec![imported.clone()], FRONTIER).await.unwrap();
+    }
+    assert_eq!(totals(ledger).await, [7, 2, 3, 1]);
+    let elsewhere = job_with(8, |job| job.queue = text("elsewhere"));
+    record(ledger, std::slice::from_ref(&elsewhere)).await;
+    for _ in 0..2 {
+        let moved = Note::Moved(ended(&elsewhere, Stage::Failed), Box::new(job(9)));
+        ledger.note(vec![moved], FRONTIER).await.unwrap();
+    }
+    assert_eq!(totals(ledger).await, [8, 2, 3, 1]);
+}
+
+/// However many count at once.
+pub async fn totals_are_exact_under_load(subject: Subject) {
+    let ledger = &subject.ledger;
+    let work = |batch: u64| {
+        let ledger = ledger.clone();
+        async move {
+            let jobs: Vec<Job> = (0..50).map(|n| job(batch * 50 + n + 1)).collect();
+            record(&*ledger, &jobs).await;
+            note(&*ledger, &jobs.iter().map(|job| ended(job, Stage::Succeeded)).collect::<Vec<_>>()).await;
+        }
+    };
+    let works: Vec<_> = (0..20).map(|batch| tokio::spawn(work(batch))).collect();
+    for work in works {
+        work.await.unwrap();
+    }
+    assert_eq!(totals(&**ledger).await, [1_000, 1_000, 0, 0]);
 }
 
 /// A closed store answers nothing, twice.
@@ -51,6 +130,8 @@ pub async fn a_closed_store_says_so(subject: Subject) {
 const STEPS: usize = 3_000;
 /// Jobs that it is about.
 const JOBS: u64 = 60;
+/// Their queues.
+const QUEUES: [&str; 3] = ["q0", "q1", "q2"];
 
 /// After any operations the rows and counts are those of a plain map. Set `DUETIME_SEED` to replay.
 pub async fn counts_match_a_model(subject: Subject) {
@@ -62,21 +143,28 @@ pub async fn counts_match_a_model(subject: Subject) {
     println!("DUETIME_SEED={seed}");
     let config = proptest::test_runner::Config { rng_seed: RngSeed::Fixed(seed), ..Default::default() };
     let mut random = TestRunner::new(config).rng().clone();
-    let mut model = BTreeMap::new();
-    for _ in 0..STEPS {
-        step(&subject, &mut model, &mut random).await;
+    let mut model: BTreeMap<JobId, Job> = BTreeMap::new();
+    let mut totals = ModelTotals::default();
+    // Of a queue without rows the totals would be forgotten.
+    for (n, queue) in (JOBS + 1..).zip(QUEUES) {
+        let anchor = job_with(n, |job| (job.queue, job.due_at) = (text(queue), NOW + 1_000_000));
+        record(&*subject.ledger, std::slice::from_ref(&anchor)).await;
+        totals.count_new(&anchor);
+        model.insert(anchor.id, anchor);
     }
-    let mut tallies: BTreeMap<Arc<str>, Tally> = BTreeMap::new();
-    for job in model.values() {
-        let tally = tallies.entry(job.queue.clone()).or_default();
-        match job.stage {
-            Stage::Pending => tally.pending += 1,
-            Stage::Succeeded => tally.succeeded += 1,
-            Stage::Failed => tally.failed += 1,
-            Stage::Cancelled => tally.cancelled += 1,
+    for _ in 0..STEPS {
+        let before = model.clone();
+        if let Some(gone) = step(&subject, &mut model, &mut random).await {
+            totals.count_end(&gone, before.get(&gone.id).map_or(gone.stage, |job| job.stage));
+        }
+        for job in model.values() {
+            match before.get(&job.id) {
+                Some(before) => totals.count_end(job, before.stage),
+                None => totals.count_new(job),
+            }
         }
     }
-    assert_eq!(subject.ledger.tallies().await.unwrap(), tallies.into_iter().collect::<Vec<_>>());
+    assert_eq!(subject.ledger.tallies().await.unwrap(), totals.tallies(model.values()));
     let rows = subject.ledger.get(&model.keys().copied().collect::<Vec<_>>()).await.unwrap();
     assert_eq!(rows.into_iter().map(Option::unwrap).collect::<Vec<_>>(), model.values().cloned().collect::<Vec<_>>());
     assert_eq!(found(&*subject.ledger, all(Selector::All)).await.len(), model.len());
@@ -93,7 +181,8 @@ pub async fn counts_match_a_model(subject: Subject) {
     assert_eq!(pending, waiting);
 }
 
-async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut TestRng) {
+/// Answers a job that is gone as its note says that it was last.
+async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut TestRng) -> Option<Job> {
     let ledger = &*subject.ledger;
     let mut below = |end: u64| random.next_u64() % end;
     let n = below(JOBS) + 1;
@@ -106,7 +195,7 @@ async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut 
     match (below(8), known) {
         (0..=2, known) => {
             let job = job_with(n, |job| {
-                job.queue = text(&format!("q{}", below(3)));
+                job.queue = text(QUEUES[below(3) as usize]);
                 job.key = (below(2) == 0).then(|| text(&format!("k{}", below(8))));
                 job.tags = (0..below(3)).map(|n| text(&format!("t{n}"))).collect();
                 job.due_at = NOW + below(3) * crate::limits::HOUR_MS;
@@ -137,9 +226,9 @@ async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut 
                     Note::Rewritten(new.clone())
                 }
                 1 if version >= job.version => {
-                    ledger.note(vec![Note::Removed(new)], FRONTIER).await.unwrap();
+                    ledger.note(vec![Note::Removed(new.clone())], FRONTIER).await.unwrap();
                     model.remove(&job.id);
-                    return;
+                    return Some(new);
                 }
                 _ => Note::Changed(new.clone()),
             };
@@ -186,4 +275,5 @@ async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut 
         }
         _ => {}
     }
+    None
 }

@@ -17,6 +17,7 @@ use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, JobRef, Listed,
     Options, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
 };
+use duetime_core::limits::PAGE_NAMES_MAX;
 use duetime_core::ports::Lease;
 use duetime_core::{Job, JobId, Millis, NewJob, OnConflict, Receipt, name};
 pub(super) use events::Stream;
@@ -269,8 +270,16 @@ impl Remote {
     }
 
     pub(super) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
-        let queues: wire::Queues = self.transport.send(Call::get("/v1/queues")).await?.read()?;
-        Ok(queues.queues.into_iter().map(QueueStatus::from).collect())
+        let mut all = Vec::new();
+        let mut page = wire::LockQuery { limit: Some(PAGE_NAMES_MAX), ..wire::LockQuery::default() };
+        loop {
+            let queues: wire::Queues = self.transport.send(Call::get(format!("/v1/queues?{page}"))).await?.read()?;
+            all.extend(queues.queues.into_iter().map(QueueStatus::from));
+            page.cursor = queues.next_cursor;
+            if page.cursor.is_none() {
+                return Ok(all);
+            }
+        }
     }
 
     pub(super) async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {

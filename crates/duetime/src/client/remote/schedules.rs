@@ -4,15 +4,26 @@ use super::Remote;
 use super::transport::Call;
 use crate::error::Error;
 use crate::wire::{self, path_segment};
+use duetime_core::limits::PAGE_NAMES_MAX;
 use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Schedule, name};
 use hyper::Method;
 
 impl Remote {
     pub(in crate::client) async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
-        let reply = self.transport.send(Call::get("/v1/schedules")).await?;
-        let schedules: wire::Schedules<'_> = reply.read()?;
-        schedules.schedules.into_iter().map(|shown| Ok(ScheduleStatus::try_from(shown)?)).collect()
+        let mut all = Vec::new();
+        let mut page = wire::LockQuery { limit: Some(PAGE_NAMES_MAX), ..wire::LockQuery::default() };
+        loop {
+            let reply = self.transport.send(Call::get(format!("/v1/schedules?{page}"))).await?;
+            let schedules: wire::Schedules<'_> = reply.read()?;
+            for shown in schedules.schedules {
+                all.push(ScheduleStatus::try_from(shown)?);
+            }
+            page.cursor = schedules.next_cursor;
+            if page.cursor.is_none() {
+                return Ok(all);
+            }
+        }
     }
 
     pub(in crate::client) async fn schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {

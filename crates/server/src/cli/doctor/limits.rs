@@ -4,27 +4,30 @@ use super::finding::Finding;
 use nix::sys::resource::{Resource, getrlimit};
 
 const CHECK: &str = "limits";
+/// For the store, its log, deliveries and what else is open.
+const OTHERS: u64 = 512;
 
-/// Compares it with what is needed for as many connections as may come.
-pub(super) fn look(files: u64) -> Finding {
+/// Compares it with what may come.
+pub(super) fn look(connections_max: u32) -> Finding {
     match getrlimit(Resource::RLIMIT_NOFILE) {
-        Ok((_, hard)) => judge(hard, files),
+        // A server raises its own as far as it may.
+        Ok((_, hard)) => judge(hard, connections_max),
         Err(error) => {
             Finding::warning(CHECK, format!("the limit of open files is not known: {error}"), "see `ulimit -n`")
         }
     }
 }
 
-fn judge(open_max: u64, needed: u64) -> Finding {
+fn judge(open_max: u64, connections_max: u32) -> Finding {
+    let needed = u64::from(connections_max) + OTHERS;
     if open_max >= needed {
-        return Finding::ok(CHECK, format!("{open_max} files may be open, and {needed} are as many as are needed"));
+        return Finding::ok(CHECK, format!("{open_max} files may be open, for at most {connections_max} connections"));
     }
-    let text =
-        format!("{open_max} files may be open; connections (--connections-max) and the store take up to {needed}");
+    let text = format!("{open_max} files may be open; {connections_max} connections and the store take up to {needed}");
     Finding::warning(
         CHECK,
         text,
-        format!("raise it: `ulimit -Hn {needed}`, or LimitNOFILE={needed} in a unit of systemd"),
+        format!("raise it: `ulimit -n {needed}`, or LimitNOFILE={needed} in a unit of systemd"),
     )
 }
 
@@ -35,8 +38,8 @@ mod tests {
 
     #[test]
     fn too_few_files_are_told() {
-        assert_eq!(judge(1 << 20, 1 << 15).status, Status::Ok);
-        let finding = judge(64, 1 << 15);
+        assert_eq!(judge(1 << 20, 10_000).status, Status::Ok);
+        let finding = judge(64, 10_000);
         assert!(finding.status == Status::Warning && finding.advice.unwrap().contains("ulimit -n"));
     }
 }

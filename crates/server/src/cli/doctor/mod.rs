@@ -17,6 +17,7 @@ use crate::config::Settings;
 use crate::serve;
 use finding::{Finding, Status};
 use serde_json::json;
+use std::path::PathBuf;
 
 /// Look for what would keep a server from serving well, and say what to do.
 ///
@@ -33,6 +34,9 @@ pub(crate) struct Args {
     /// The server to ask; by default the one of the configuration
     #[arg(long, value_name = "URL", env = "DUETIME_SERVER")]
     server: Option<String>,
+    /// One more root certificate, as PEM, for a server at https://…
+    #[arg(long, value_name = "FILE", env = "DUETIME_CA")]
+    ca: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -42,12 +46,12 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, settings: &Settings) -> Result {
     let mut findings = configuration(settings, &args.serve);
-    let server = server::look(args.server.as_deref().filter(|url| !url.is_empty()), &args.serve).await;
+    let server = server::look(args.server.as_deref().filter(|url| !url.is_empty()), args.ca.clone(), &args.serve).await;
     let store = store::look(&args.serve, server.answers).await;
     findings.extend(store.findings);
     findings.extend(server.findings);
     findings.extend(store.clocks.findings());
-    findings.push(limits::look(args.serve.http.files()));
+    findings.push(limits::look(args.serve.http().connections_max()));
     findings.extend(store.folder.and_then(|(folder, bytes)| disk::look(&folder, bytes)));
     findings.push(zones::look());
     tell(&findings, args.json)

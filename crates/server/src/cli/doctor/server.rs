@@ -4,6 +4,7 @@ use super::finding::Finding;
 use crate::serve;
 use duetime::{Client, ConnectOptions, Error};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 const CHECK: &str = "server";
@@ -18,12 +19,12 @@ pub(super) struct Looked {
 }
 
 /// Asks the server that was named, or the one that listens where the configuration says.
-pub(super) async fn look(named: Option<&str>, args: &serve::Args) -> Looked {
+pub(super) async fn look(named: Option<&str>, ca: Option<PathBuf>, args: &serve::Args) -> Looked {
     let Some(url) = named.map(str::to_owned).or_else(|| usual(args)) else {
         let text = "no address is known: the system chooses the port";
         return Looked { findings: vec![Finding::ok(CHECK, text)], answers: None };
     };
-    match ask(&url).await {
+    match ask(&url, ca).await {
         Ok(findings) => Looked { findings, answers: Some(url) },
         // Nobody said that there is one.
         Err(Error::Unreachable { .. }) if named.is_none() => {
@@ -38,18 +39,20 @@ pub(super) async fn look(named: Option<&str>, args: &serve::Args) -> Looked {
 
 /// Where a server with this configuration is reached from here.
 fn usual(args: &serve::Args) -> Option<String> {
+    let scheme = if args.http().is_encrypted() { "https" } else { "http" };
     let mut address = args.listen();
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
         IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
         _ => {}
     }
-    (address.port() != 0).then(|| format!("http://{address}"))
+    (address.port() != 0).then(|| format!("{scheme}://{address}"))
 }
 
-async fn ask(url: &str) -> Result<Vec<Finding>, Error> {
+async fn ask(url: &str, ca: Option<PathBuf>) -> Result<Vec<Finding>, Error> {
     let mut options = ConnectOptions::default();
     options.time_limit = TIME_LIMIT;
+    options.root_certificates = ca;
     let client = Client::connect_with(url, options).await?;
     let version = client.version().await?;
     let health = client.health().await?;

@@ -61,7 +61,10 @@ pub(crate) async fn run(args: Args) -> Result {
 async fn list(client: &Client, json: bool) -> Result {
     let schedules = client.schedules().await?;
     if json {
-        return output::json(&Schedules { schedules: schedules.iter().map(ScheduleShown::from).collect() });
+        return output::json(&Schedules {
+            schedules: schedules.iter().map(ScheduleShown::from).collect(),
+            next_cursor: None,
+        });
     }
     if schedules.is_empty() {
         eprintln!("no schedules yet: `duetime schedules set` makes one");

@@ -3,18 +3,20 @@
 //! Handlers say what is particular to them, with the codes of their problems in `x-codes`. Here is added what holds for
 //! many (`operation`), and what bodies have in common (`schemas`). The document is the same for everybody.
 
+mod docs;
 mod operation;
 mod schemas;
 #[cfg(test)]
 mod tests;
 
+pub(super) use docs::{__path_docs, __path_style, docs, style};
 pub(super) use operation::{Documented, Needs};
 
 use super::reply;
 use super::routes;
 use axum::body::Bytes;
 use axum::response::Response;
-use duetime::wire::schema::{ETag, IfMatch, StateWord, Trace, literal};
+use duetime::wire::schema::{ETag, IfMatch, Star, StateWord, literal};
 use serde_json::json;
 use std::sync::LazyLock;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -72,6 +74,18 @@ pub(super) async fn openapi_json() -> Response {
     reply::json(JSON.clone())
 }
 
+/// The method and the path of every route.
+#[cfg(test)]
+pub(crate) fn operations() -> Vec<(String, String)> {
+    let document: serde_json::Value = serde_json::from_slice(&JSON).unwrap();
+    let paths = document["paths"].as_object().unwrap().iter();
+    let of = |(path, item): (&String, &serde_json::Value)| {
+        let methods = item.as_object().unwrap().keys().filter(|key| !key.starts_with("x-") && *key != "parameters");
+        methods.map(|method| (method.to_uppercase(), path.clone())).collect::<Vec<_>>()
+    };
+    paths.flat_map(of).collect()
+}
+
 /// The document without its paths.
 pub(super) fn frame() -> OpenApi {
     let license = LicenseBuilder::new().name("MIT OR Apache-2.0").identifier(Some("MIT OR Apache-2.0")).build();
@@ -92,8 +106,8 @@ pub(super) fn frame() -> OpenApi {
         // Of parameters and headers only, of which schemas are not collected.
         .schema_from::<ETag>()
         .schema_from::<IfMatch>()
-        .schema_from::<StateWord>()
-        .schema_from::<Trace>();
+        .schema_from::<Star>()
+        .schema_from::<StateWord>();
     let tags = TAGS.map(|(name, description)| TagBuilder::new().name(name).description(Some(description)).build());
     OpenApiBuilder::new().info(info.build()).components(Some(components.build())).tags(Some(tags)).build()
 }

@@ -125,8 +125,10 @@ pub(super) fn trace() -> Parameter {
         .name(TRACE)
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
-        .schema(Some(Ref::from_schema_name("Trace")))
-        .description(Some("The trace that the request belongs to; passed over where it is none."))
+        // Whatever comes is taken: what is malformed says nothing of what is asked for.
+        .schema(Some(literal(json!({"type": "string"}))))
+        .example(Some(json!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")))
+        .description(Some("The trace of W3C Trace Context that the request belongs to; passed over where it is none."))
         .build()
 }
 

@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Codes that belong to no operation.
+/// Codes that no operation as a whole is answered with: of paths and methods that there are none of, and of single jobs that
+/// are named to be handed out.
 const OF_NO_OPERATION: [&str; 4] = ["no_route", "method_not_allowed", "not_due", "held_back"];
 
 fn document() -> Value {

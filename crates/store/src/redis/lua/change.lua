@@ -50,6 +50,7 @@ local function change(i)
   end
   if has(old.flags, HAS_RESULT) then redis.call('HDEL', RESULT, id) end
   if result ~= '' then redis.call('HSET', RESULT, id, string.sub(result, 2)) end
+  if OWN and new.stage ~= PENDING and new.stage ~= old.stage then count(new.queue, TOTAL_COUNTER[new.stage], 1) end
   if fate == 'gone' and OWN then
     erase({ id }, { meta })
   else

@@ -20,6 +20,8 @@ for n, id in ipairs(ids) do
     redis.call('ZADD', h.stage == FAILED and DEAD or ENDED, at, id)
     redis.call('SADD', QUEUES, h.queue)
     count(h.queue, STAGE_COUNTER[h.stage], 1)
+    count(h.queue, 'P', 1)
+    count(h.queue, TOTAL_COUNTER[h.stage], 1)
     if h.stage == FAILED then dead = dead + 1 else ended = ended + 1 end
     answers[n] = 1
   end

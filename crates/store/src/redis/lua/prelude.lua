@@ -114,6 +114,8 @@ local function count(queue, what, by)
 end
 
 local STAGE_COUNTER = { [SUCCEEDED] = 's', [FAILED] = 'f', [CANCELLED] = 'c' }
+-- How many there ever were: 'P' of those that were pushed. They only grow.
+local TOTAL_COUNTER = { [SUCCEEDED] = 'S', [FAILED] = 'F', [CANCELLED] = 'C' }
 
 local function free_key(id, queue, key)
   local field = queue .. '\0' .. key

@@ -25,8 +25,8 @@ do
 end
 
 local new_bodies, due_adds, held = {}, {}, {}
-local body_count, due_counts = 0, {}
-for n = 1, queues do due_adds[n], due_counts[n] = {}, 0 end
+local body_count, due_counts, new_counts = 0, {}, {}
+for n = 1, queues do due_adds[n], due_counts[n], new_counts[n] = {}, 0, 0 end
 
 local PLAIN = { flags = 0 }
 
@@ -104,7 +104,11 @@ for i = at, #ARGV, 9 do
     end
   end
   local answer = put(i)
-  if answer == 3 then held[id] = true end
+  if answer == 3 then
+    held[id] = true
+    local n = tonumber(ARGV[i])
+    new_counts[n] = new_counts[n] + 1
+  end
   answers[#answers + 1] = answer
 end
 if #new_bodies > 0 then many('HSET', BODY, new_bodies) end
@@ -113,6 +117,7 @@ for n = 1, queues do
   if first[n] then
     local queue = ARGV[6 + n]
     redis.call('SADD', QUEUES, queue)
+    if OWN then count(queue, 'P', new_counts[n]) end
     wake_if_sooner(queue, before[n], first[n])
   end
 end

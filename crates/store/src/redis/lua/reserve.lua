@@ -303,7 +303,10 @@ if lease_count > 0 then
   if takes then
     if OWN then
       many('ZADD', ENDED, ended)
-      for queue, n in pairs(started) do count(queue, 's', n) end
+      for queue, n in pairs(started) do
+        count(queue, 's', n)
+        count(queue, 'S', n)
+      end
       trim(ENDED, tonumber(ARGV[11]), lease_count / 3)
     else
       many('ZADD', OUTBOX, ended)

@@ -78,7 +78,10 @@ if #gone > 0 then
   many('ZADD', OWN and ENDED or OUTBOX, ended)
   for queue, n in pairs(by_queue) do
     count(queue, 'r', -n)
-    if OWN then count(queue, 's', n) end
+    if OWN then
+      count(queue, 's', n)
+      count(queue, 'S', n)
+    end
   end
   if OWN then trim(ENDED, kept, #gone) end
 end

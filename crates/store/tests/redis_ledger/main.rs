@@ -1,5 +1,7 @@
 //! Redis as its own ledger.
 
+mod totals;
+
 use duetime_core::job::{Job, NewJob, Stage, State};
 use duetime_core::limits::DAY_MS;
 use duetime_core::ports::{

@@ -1,0 +1,50 @@
+//! What must be there for a change to be made.
+
+use crate::error::Error;
+use std::sync::Arc;
+
+/// What must be there for a change to be made: of a schedule, or of a queue's settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expected {
+    /// Whatever there is.
+    #[default]
+    Anything,
+    /// Nothing yet.
+    Nothing,
+    /// Something.
+    Something,
+    /// Something in this version.
+    Version(u64),
+}
+
+impl Expected {
+    /// Whether it is so. `kind` is `schedule` or `queue`; 0 says that there is none.
+    ///
+    /// # Errors
+    /// [`Error::Changed`].
+    pub fn check(self, kind: &'static str, name: &str, current: u64) -> Result<(), Error> {
+        let is_so = match self {
+            Self::Anything => true,
+            Self::Nothing => current == 0,
+            Self::Something => current > 0,
+            Self::Version(version) => current == version,
+        };
+        if is_so { Ok(()) } else { Err(Error::Changed { kind, name: Arc::from(name), current }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_compared() {
+        let passes = |expected: Expected| [0, 7, 8].map(|current| expected.check("queue", "q", current).is_ok());
+        assert_eq!(passes(Expected::Anything), [true, true, true]);
+        assert_eq!(passes(Expected::Nothing), [true, false, false]);
+        assert_eq!(passes(Expected::Something), [false, true, true]);
+        assert_eq!(passes(Expected::Version(7)), [false, true, false]);
+        let error = Expected::Version(7).check("queue", "q", 8).unwrap_err();
+        assert_eq!(error, Error::Changed { kind: "queue", name: Arc::from("q"), current: 8 });
+    }
+}

@@ -1,0 +1,59 @@
+//! Pages of lists that are read as a whole, by name.
+
+use duetime::wire::LockQuery;
+use duetime_core::Error;
+use duetime_core::limits::{PAGE_NAMES_DEFAULT, PAGE_NAMES_MAX};
+
+/// What a page shows, and where the next one begins.
+pub(super) struct Page<T> {
+    /// By name.
+    pub(super) shown: Vec<T>,
+    /// The last name that is shown, where more come.
+    pub(super) next_cursor: Option<String>,
+}
+
+/// The page of these that a query string asks for with `cursor` and `limit`.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub(super) fn of<T>(mut all: Vec<T>, name: fn(&T) -> &str, query: Option<&str>) -> Result<Page<T>, Error> {
+    let query = LockQuery::read(query.unwrap_or_default(), &["cursor", "limit"])?;
+    let limit = query.limit.unwrap_or(PAGE_NAMES_DEFAULT);
+    if !(1..=PAGE_NAMES_MAX).contains(&limit) {
+        return Err(Error::invalid("limit", format!("between 1 and {PAGE_NAMES_MAX}"), limit));
+    }
+    // Stores may sort otherwise; a cursor goes by bytes.
+    all.sort_by(|one, other| name(one).cmp(name(other)));
+    if let Some(after) = &query.cursor {
+        all.retain(|one| name(one) > after.as_str());
+    }
+    let has_next = all.len() > limit;
+    all.truncate(limit);
+    let next_cursor = all.last().filter(|_| has_next).map(|last| name(last).to_owned());
+    Ok(Page { shown: all, next_cursor })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_follow_each_other() {
+        let all = || vec!["b", "a", "d", "c", "e"];
+        let page = |query: &str| of(all(), |name| name, Some(query));
+        let (mut seen, mut query) = (Vec::new(), "limit=2".to_owned());
+        loop {
+            let Page { shown, next_cursor } = page(&query).unwrap();
+            assert!(shown.len() <= 2);
+            seen.extend(shown);
+            let Some(cursor) = next_cursor else { break };
+            query = format!("limit=2&cursor={cursor}");
+        }
+        assert_eq!(seen, ["a", "b", "c", "d", "e"]);
+        assert_eq!(page("limit=5").unwrap().next_cursor, None);
+        assert_eq!(page("cursor=e").unwrap().shown, [""; 0]);
+        for wrong in ["limit=0", "limit=1001", "limit=x", "after=a"] {
+            assert_eq!(page(wrong).err().map(|error| error.code()), Some("invalid"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! An app over stores in memory whose registry can be made to fail, for tests of the edge.
+
+use super::app::App;
+use super::edge::Edge;
+use super::routes::routes;
+use crate::access::Caller;
+use crate::deliver::Policy;
+use async_trait::async_trait;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, Request, StatusCode};
+use duetime_core::engine::{Options, Stores};
+use duetime_core::memory::{Locks, Memory};
+use duetime_core::ports::{Document, Ledger, PutIf, Registry};
+use duetime_core::{Engine, Error, SystemClock};
+use duetime_store::sqlite::Sqlite;
+use http_body_util::BodyExt;
+use serde_json::Value;
+use std::sync::{Arc, Mutex};
+use tower_service::Service;
+
+/// The stores of an app: the registry answers an error when it is told to.
+pub(super) struct Faulty {
+    inner: Arc<Sqlite>,
+    error: Mutex<Option<Error>>,
+}
+
+impl Faulty {
+    /// From now on it answers this.
+    pub(super) fn fail(&self, error: Error) {
+        *self.error.lock().unwrap() = Some(error);
+    }
+
+    /// Nothing can be recorded any more.
+    pub(super) async fn close_ledger(&self) {
+        Ledger::close(&*self.inner).await.unwrap();
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.error.lock().unwrap().clone().map_or(Ok(()), Err)
+    }
+}
+
+#[async_trait]
+impl Registry for Faulty {
+    async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {
+        self.check()?;
+        self.inner.document(kind, name).await
+    }
+
+    async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
+        self.check()?;
+        self.inner.documents(kind).await
+    }
+
+    async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
+        self.check()?;
+        self.inner.put_if(kind, name, body, version).await
+    }
+
+    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
+        self.check()?;
+        self.inner.remove(kind, name).await
+    }
+}
+
+/// An app, and its registry.
+pub(super) async fn app(options: Options) -> (App, Arc<Faulty>) {
+    let sqlite = Arc::new(Sqlite::memory().unwrap());
+    let clock = Arc::new(SystemClock::new());
+    let registry = Arc::new(Faulty { inner: sqlite.clone(), error: Mutex::default() });
+    let broker = Arc::new(Memory::new(clock.clone()));
+    let locks = Arc::new(Locks::new(clock, sqlite.clone()));
+    let stores = Stores { broker, ledger: sqlite, registry: registry.clone(), locks };
+    let engine = Engine::start(stores, options).await.unwrap();
+    (App::new(engine, Edge::local(), Policy::default(), Arc::default()), registry)
+}
+
+/// What was answered.
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Reply {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
+    }
+}
+
+/// Asks as anyone does who needs no token.
+pub(super) async fn ask(app: &App, asked: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Reply {
+    let (method, path) = asked.split_once(' ').unwrap();
+    let mut request = Request::builder().method(method).uri(path).extension(Caller::Anyone);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let Ok(response) = routes(app.clone()).call(request.body(body.into()).unwrap()).await;
+    let (parts, body) = response.into_parts();
+    Reply { status: parts.status, headers: parts.headers, body: body.collect().await.unwrap().to_bytes() }
+}

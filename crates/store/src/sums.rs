@@ -1,0 +1,69 @@
+//! How many rows a queue has by state, and how many there ever were: what a transaction adds to both.
+
+use duetime_core::Stage;
+use duetime_core::ports::{Tally, Totals};
+
+/// Rows that are pending, succeeded, failed and cancelled; then how many were ever pushed, succeeded, failed and were cancelled.
+/// The latter only grow.
+pub(crate) type Sums = [i64; 8];
+
+/// No change.
+pub(crate) const NONE: Sums = [0; 8];
+/// Where the totals begin.
+const TOTALS: usize = 4;
+
+/// So many new rows.
+pub(crate) fn insert(sums: &mut Sums, stage: Stage, rows: i64) {
+    sums[place(stage)] += rows;
+    sums[TOTALS] += rows;
+    end(sums, stage, rows);
+}
+
+/// A row went from one stage to another.
+pub(crate) fn change(sums: &mut Sums, from: Stage, to: Stage) {
+    if from != to {
+        sums[place(from)] -= 1;
+        sums[place(to)] += 1;
+        end(sums, to, 1);
+    }
+}
+
+/// A row is gone, after its job came to this stage.
+pub(crate) fn remove(sums: &mut Sums, stored: Stage, last: Stage) {
+    sums[place(stored)] -= 1;
+    if stored != last {
+        end(sums, last, 1);
+    }
+}
+
+/// Whether the queue may have no rows left by this.
+pub(crate) fn has_removed(sums: &Sums) -> bool {
+    rows(sums).iter().sum::<i64>() < sums[TOTALS]
+}
+
+/// The rows by state.
+pub(crate) fn rows(sums: &Sums) -> &[i64] {
+    &sums[..TOTALS]
+}
+
+/// What all sums of a queue say together.
+pub(crate) fn tally(sums: Sums) -> Tally {
+    let [pending, succeeded, failed, cancelled, totals @ ..] = sums.map(|sum| u64::try_from(sum).unwrap_or(0));
+    let totals = Totals { pushed: totals[0], succeeded: totals[1], failed: totals[2], cancelled: totals[3] };
+    Tally { pending, succeeded, failed, cancelled, totals }
+}
+
+fn end(sums: &mut Sums, stage: Stage, rows: i64) {
+    if stage != Stage::Pending {
+        sums[TOTALS + place(stage)] += rows;
+    }
+}
+
+fn place(stage: Stage) -> usize {
+    match stage {
+        Stage::Pending => 0,
+        Stage::Succeeded => 1,
+        Stage::Failed => 2,
+        Stage::Cancelled => 3,
+    }
+}

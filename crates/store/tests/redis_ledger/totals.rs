@@ -1,0 +1,58 @@
+//! How many jobs of a queue there ever were.
+
+use super::Bench;
+use duetime_core::Clock;
+use duetime_core::job::{Job, Stage};
+use duetime_core::ports::{Broker, Change, Edit, Ledger, Reserve, Retention};
+use duetime_core::rules::{Decision, Finish};
+use duetime_core::testing::fixtures::{QUEUE, cancel, id, job, reserve, success};
+
+/// Whatever is repeated, pruned or retried.
+#[tokio::test]
+async fn totals_only_grow() {
+    let bench = Bench::new("totals").await;
+    let totals = async || {
+        let tallies = bench.redis.tallies().await.unwrap();
+        let of = tallies.into_iter().find(|(queue, _)| **queue == *QUEUE).unwrap().1.totals;
+        [of.pushed, of.succeeded, of.failed, of.cancelled]
+    };
+    for _ in 0..2 {
+        bench.record(&[job(1), job(2), job(3), job(4)]).await;
+    }
+    assert_eq!(totals().await, [4, 0, 0, 0]);
+    let first = bench.complete_one().await;
+    bench.redis.settle(vec![(first.receipt(), success())]).await.unwrap();
+    bench.redis.reserve(Reserve { take: true, ..reserve(QUEUE, 1) }).await.unwrap();
+    assert_eq!(totals().await, [4, 2, 0, 0]);
+
+    // Failed, retried by hand, and completed; dropped in place of becoming a dead letter; cancelled.
+    let third = bench.one().await;
+    let failed = Finish::new(Stage::Failed);
+    for _ in 0..2 {
+        bench.redis.settle(vec![(third.receipt(), Decision::Finish(failed.clone()))]).await.unwrap();
+    }
+    assert_eq!(totals().await, [4, 2, 1, 0]);
+    let retry = Edit { id: third.id, version: None, change: Change::Retry };
+    Ledger::edit(&bench.redis, vec![retry], 0, 0).await.unwrap();
+    Ledger::edit(&bench.redis, vec![Edit { id: id(4), version: None, change: cancel() }], 0, 0).await.unwrap();
+    bench.complete_one().await;
+    assert_eq!(totals().await, [4, 3, 1, 1]);
+    bench.record(&[job(5)]).await;
+    let fifth = bench.one().await;
+    let dropped = Finish { drop: true, ..failed };
+    for _ in 0..2 {
+        bench.redis.settle(vec![(fifth.receipt(), Decision::Finish(dropped.clone()))]).await.unwrap();
+    }
+    assert_eq!(totals().await, [5, 3, 2, 1]);
+
+    // Of an import, twice; then all is pruned.
+    let now = bench.clock.wall();
+    let imported = Job { stage: Stage::Cancelled, finished_at: Some(now), ..job(6) };
+    for _ in 0..2 {
+        bench.record(std::slice::from_ref(&imported)).await;
+    }
+    assert_eq!(totals().await, [6, 3, 2, 2]);
+    let all = Retention { succeeded_ms: 0, failed_ms: 0 };
+    assert!(bench.redis.prune(all, now + 1, 1_000).await.unwrap() > 0);
+    assert_eq!(totals().await, [6, 3, 2, 2]);
+}
