@@ -25,6 +25,10 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    fn counts(&self, now: Millis) -> bool {
+        self.token.expires.is_none_or(|expires| now < expires.0)
+    }
+
     /// Lets one request pass, or says from when on one may.
     pub(crate) fn pass(&self, now: Millis) -> Result<(), Millis> {
         let Some(rate) = &self.token.rate else { return Ok(()) };
@@ -60,7 +64,13 @@ impl Tokens {
                 found = Some(one);
             }
         }
-        found.filter(|found| found.token.expires.is_none_or(|expires| now < expires.0)).cloned()
+        found.filter(|found| found.counts(now)).cloned()
+    }
+
+    /// Whether a token still counts at this instant: not revoked since it was found, and not over.
+    pub(crate) fn knows(&self, token: &Known, now: Millis) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).clone();
+        known.iter().any(|one| one.token.sha256 == token.token.sha256 && one.counts(now))
     }
 
     /// Reads the file whenever it has changed, for ever. Where it is wrong, the former tokens go on to count.
@@ -111,6 +121,10 @@ mod tests {
         assert_eq!(tokens.find(secret.reveal(), 999).unwrap().token.name, "shop");
         assert!(tokens.find(secret.reveal(), 1_000).is_none());
         let shorter = &secret.reveal()[..secret.reveal().len() - 1];
+        let known = tokens.find(secret.reveal(), 999).unwrap();
+        assert!(tokens.knows(&known, 999) && !tokens.knows(&known, 1_000));
+        *tokens.known.write().unwrap() = Arc::default();
+        assert!(!tokens.knows(&known, 999));
         for other in ["", shorter, Secret::new().unwrap().reveal()] {
             assert!(tokens.find(other, 0).is_none());
         }

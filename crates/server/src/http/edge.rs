@@ -3,7 +3,8 @@
 use super::args::Args;
 use super::audit::{self, Audit};
 use super::tls::{self, Tls};
-use crate::access::{self, Tokens};
+use crate::access::{self, Caller, Tokens};
+use duetime_core::Millis;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -76,6 +77,14 @@ impl Edge {
     /// Whether a token is asked for.
     pub(crate) fn asks_for_tokens(&self) -> bool {
         self.tokens.is_some()
+    }
+
+    /// Whether whoever was let in may stay: their token is neither revoked nor over.
+    pub(super) fn still_lets(&self, caller: &Caller, now: Millis) -> bool {
+        match (caller, &self.tokens) {
+            (Caller::Token(known), Some(tokens)) => tokens.knows(known, now),
+            _ => true,
+        }
     }
 
     /// What an address of the server begins with.

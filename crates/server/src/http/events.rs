@@ -19,7 +19,6 @@ use serde::Serialize;
 use std::convert::Infallible;
 use std::fmt::Write;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_util::sync::CancellationToken;
 
 /// When a client that lost its stream had better come back, in milliseconds.
 const RETRY_MS: u64 = 1_000;
@@ -54,7 +53,7 @@ pub(super) async fn events(
     let listener = app.engine.listen(filter).await?;
     let mut opening = format!("retry: {RETRY_MS}\n");
     append(&mut opening, SUBSCRIBED, &Subscribed { at: Instant(app.engine.now()) });
-    let told = Stream { listener, caller, stopping: app.stopping.clone(), opening: Some(opening), _slot: slot };
+    let told = Stream { app, listener, caller, opening: Some(opening), _slot: slot };
     let told = stream::unfold(Some(told), |told| async {
         let mut told = told?;
         let (text, goes_on) = told.next().await;
@@ -75,10 +74,10 @@ struct Subscribed {
 struct Nothing {}
 
 struct Stream {
+    app: App,
     listener: Listener,
     /// Who listens: only queues that they have a right to are told of.
     caller: Caller,
-    stopping: CancellationToken,
     opening: Option<String>,
     _slot: OwnedSemaphorePermit,
 }
@@ -90,16 +89,21 @@ impl Stream {
             return (opening, true);
         }
         let mut text = String::new();
+        // Looked at with each chunk, and with each sign of life.
+        if !self.app.edge.still_lets(&self.caller, self.app.engine.now()) {
+            append(&mut text, STOPPING, &Nothing {});
+            return (text, false);
+        }
         let heartbeat = tokio::time::sleep(HEARTBEAT_EVERY);
         tokio::pin!(heartbeat);
         loop {
             let told = match self.listener.try_next() {
-                _ if self.stopping.is_cancelled() => None,
+                _ if self.app.stopping.is_cancelled() => None,
                 Some(told) => Some(told),
                 None if !text.is_empty() => return (text, true),
                 None => tokio::select! {
                     biased;
-                    () = self.stopping.cancelled() => None,
+                    () = self.app.stopping.cancelled() => None,
                     told = self.listener.next() => told,
                     () = &mut heartbeat => return (":\n\n".to_owned(), true),
                 },

@@ -85,6 +85,15 @@ impl Connection {
         (length > 0).then(|| String::from_utf8(chunk).unwrap())
     }
 
+    /// All that comes until the server ends a chunked body.
+    pub(crate) fn until_closed(&mut self) -> String {
+        let mut all = String::new();
+        while !all.ends_with("\r\n0\r\n") {
+            assert!(self.0.read_line(&mut all).unwrap() > 0, "{all}");
+        }
+        all
+    }
+
     fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         match self.0.read_line(&mut line) {

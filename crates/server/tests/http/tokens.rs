@@ -77,8 +77,15 @@ fn tokens_come_and_go_while_the_server_runs() {
     assert_eq!(status(&first), 200);
     let second = tokens.create("second", "admin");
     eventually(|| status(&second) == 200);
+    let mut stream = server.connect();
+    stream.send(request("GET", "/v1/events", &[("authorization", &format!("Bearer {first}"))], ""));
     assert_eq!(tokens.run(&["revoke", "first"]), "first is revoked: servers refuse it within two seconds");
     eventually(|| status(&first) == 401);
+    // A stream that was let in ends with the next thing that happens.
+    send(&server, &second, "POST", "/v1/queues/q/jobs", r#"{"payload":1}"#).expect(201);
+    send(&server, &second, "POST", "/v1/queues/q/jobs", r#"{"payload":1}"#).expect(201);
+    let told = stream.until_closed();
+    assert!(told.contains("event: subscribed") && told.contains("event: stopping"), "{told}");
     assert_eq!(status(&second), 200);
     // A file that is wrong changes nothing.
     std::fs::write(tokens.file(), "[[token]]\nname = 7").unwrap();
