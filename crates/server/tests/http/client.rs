@@ -35,6 +35,11 @@ impl Connection {
         Self(BufReader::new(stream))
     }
 
+    /// Whether this could be sent.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.0.get_mut().write_all(bytes.as_ref()).is_ok()
+    }
+
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.get_mut().write_all(bytes.as_ref()).unwrap();
     }
