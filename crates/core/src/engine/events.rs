@@ -208,7 +208,7 @@ impl Parts {
     /// Leases were settled, each with what `event` makes of its place and of how long its run took in milliseconds.
     pub(super) fn saw_settled(
         &self,
-        ids: impl Iterator<Item = JobId> + Clone,
+        ids: &(impl Iterator<Item = JobId> + Clone),
         settled: &Settled,
         event: impl Fn(usize, u64) -> Event,
     ) {

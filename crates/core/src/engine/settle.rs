@@ -59,7 +59,7 @@ impl Engine {
             decisions.iter().map(|(receipt, made)| end_of(*receipt, made)).collect();
         let mut settled = self.metrics.stores.settle.time(self.broker.settle(decisions)).await?;
         let ids = answers.iter().flatten().map(|receipt| receipt.id);
-        self.saw_settled(ids, &settled, |place, ms| events[place](ms));
+        self.saw_settled(&ids, &settled, |place, ms| events[place](ms));
         let recorded = self.record_soon(settled.notes).await;
         self.find_settled(&ends, &mut settled.states).await;
         let mut states = settled.states.into_iter();
@@ -209,7 +209,7 @@ impl Engine {
         let mut notes = Vec::new();
         if !decisions.is_empty() {
             let settled = self.broker.settle(decisions).await?;
-            self.saw_settled(expired.crashed.iter().map(|job| job.id), &settled, |_, _| Event::Crashed);
+            self.saw_settled(&expired.crashed.iter().map(|job| job.id), &settled, |_, _| Event::Crashed);
             notes.extend(settled.notes);
         }
         if !edits.is_empty() {

@@ -58,7 +58,7 @@ pub async fn totals_only_grow(subject: Subject) {
     assert_eq!(totals(ledger).await, [5, 0, 0, 0]);
     let first = ended(&job(1), Stage::Succeeded);
     for _ in 0..2 {
-        note(ledger, &[first.clone()]).await;
+        note(ledger, std::slice::from_ref(&first)).await;
         edit(ledger, change(&job(2), Change::Cancel { message: None })).await;
     }
     assert_eq!(totals(ledger).await, [5, 1, 0, 1]);
