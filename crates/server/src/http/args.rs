@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", env = "DUETIME_AUDIT_LOG")]
     pub(super) audit_log: Option<PathBuf>,
     /// Connections at once at most; half of them from one address
-    #[arg(long, value_name = "NUMBER", env = "DUETIME_CONNECTIONS_MAX", default_value = "32768")]
+    #[arg(long, value_name = "NUMBER", env = "DUETIME_CONNECTIONS_MAX", default_value = "16384")]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     pub(super) connections_max: u32,
     /// Listen also where other machines can reach it, though no tokens are asked for: whoever reaches it can do anything

@@ -4,6 +4,7 @@ use super::app::App;
 use super::audit::{self, Call};
 use super::limits::{
     ACCEPT_PAUSE, BUFFER_BYTES_MAX, HANDSHAKE_TIME_MAX, HEAD_TIME_MAX, HEADERS_PARSED_MAX, STOP_TIME_MAX,
+    UNACKNOWLEDGED_MS_MAX,
 };
 use super::peers::{self, Peers, Seat};
 use super::request_id::{self, REQUEST_ID};
@@ -17,6 +18,8 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::TcpUserTimeout;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -73,6 +76,8 @@ async fn accept(
     let slot = slots.clone().acquire_owned().await.map_err(std::io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
     stream.set_nodelay(true)?;
+    // Who takes nothing of what is sent, or is gone without a word, does not hold a connection for ever.
+    setsockopt(&stream, TcpUserTimeout, &UNACKNOWLEDGED_MS_MAX)?;
     Ok((stream, peer, slot))
 }
 

@@ -32,7 +32,7 @@ fn a_schedule_is_rehearsed_set_and_deleted() {
     ]) {
         assert!(line.contains(shown), "{line}");
     }
-    assert_eq!(place.json(&["schedules"]), json!({"schedules": []}));
+    assert_eq!(place.json(&["schedules"]), json!({"schedules": [], "next_cursor": null}));
 
     let said = place.ok(&NIGHTLY);
     assert_eq!(format!("not saved\n{said}"), seen);
