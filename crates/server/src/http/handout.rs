@@ -64,7 +64,8 @@ async fn hand_out(app: &App, caller: &Caller, request: ReserveRequest) -> Result
     check(app, caller, &request.from).await?;
     let mut handout = tokio::select! {
         biased;
-        handout = app.engine.reserve(request) => handout?,
+        // In a box, since it is what waits: so that what is around it, and holds it twice, stays small.
+        handout = Box::pin(app.engine.reserve(request)) => handout?,
         () = app.stopping.cancelled() => engine::Handout::default(),
     };
     let refused = refusals(&mut handout);

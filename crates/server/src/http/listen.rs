@@ -146,7 +146,8 @@ impl Speaker {
             let trace = trace::of(request.headers());
             let id = request_id::of(request.headers());
             request.headers_mut().insert(REQUEST_ID, id.clone());
-            let handle = async move { handle(&app, &routes, peer, request).await };
+            // In a box: what wraps it would hold it twice, and a poll waits for long.
+            let handle = Box::pin(async move { handle(&app, &routes, peer, request).await });
             let handled = guard::shield(method, path, id, trace, handle);
             handled.map(Ok::<_, Infallible>)
         });
