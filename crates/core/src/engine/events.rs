@@ -1,6 +1,6 @@
 //! What happens to jobs, told to who listens: in this process, and by the broker to others.
 //!
-//! Each transition is counted and told in one place ([`Parts::saw`]). Where nobody listens that costs one look at a number.
+//! Each transition is counted and told in one place (`Parts::saw`). Where nobody listens that costs one look at a number.
 //! All who listen share one ring; who is slower than that holds nobody up, and learns how much was missed. What is told may
 //! be lost between processes, or told twice where a call is repeated: it is for watching, not for accounting.
 

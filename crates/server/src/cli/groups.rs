@@ -21,7 +21,7 @@ pub(super) fn grouped(command: Command) -> Command {
     };
     let mut text = String::new();
     for (heading, names) in GROUPS {
-        write!(text, "{heading}:\n").expect("a string takes all");
+        writeln!(text, "{heading}:").expect("a string takes all");
         names.iter().for_each(|name| writeln!(text, "  {name:<12} {}", shown(name)).expect("a string takes all"));
         text.push('\n');
     }

@@ -30,7 +30,7 @@ pub(crate) fn example(serve: &Command) -> String {
         text.push('\n');
         let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
         for line in wrap(&help) {
-            text.push_str(&format!("# {line}").trim_end().to_owned());
+            text.push_str(format!("# {line}").trim_end());
             text.push('\n');
         }
         if let Some(name) = arg.get_env() {

@@ -104,7 +104,7 @@ fn a_line_of_text_names_its_instance() {
 }
 
 /// Wrong addresses and right ones, whatever fails about them.
-fn no_secret_is_told(sql: Sql, make_user: &str) {
+fn no_secret_is_told(sql: &Sql, make_user: &str) {
     let redis = RedisServer::with(&["--requirepass", "hush-redis"]);
     sql.administer(make_user);
     let broker = format!("redis://:hush-redis@127.0.0.1:{}", redis.port());
@@ -155,7 +155,7 @@ fn no_secret_is_told(sql: Sql, make_user: &str) {
 
 #[test]
 fn no_password_is_logged_beside_postgres() {
-    no_secret_is_told(Sql::postgres(), "CREATE ROLE quiet LOGIN SUPERUSER PASSWORD 'hush-sql';");
+    no_secret_is_told(&Sql::postgres(), "CREATE ROLE quiet LOGIN SUPERUSER PASSWORD 'hush-sql';");
 }
 
 #[test]

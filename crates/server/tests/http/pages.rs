@@ -12,7 +12,7 @@ fn read(server: &Server, path: &str, field: &str, name: &str) -> Vec<Vec<String>
         pages.push(names.collect());
         match &page["next_cursor"] {
             Value::String(cursor) => {
-                query = format!("limit=2&cursor={}", cursor.replace('/', "%2F").replace('+', "%2B"))
+                query = format!("limit=2&cursor={}", cursor.replace('/', "%2F").replace('+', "%2B"));
             }
             end => {
                 assert!(end.is_null(), "{page}");

@@ -60,7 +60,7 @@ async fn ask(url: &str, ca: Option<PathBuf>) -> Result<Vec<Finding>, Error> {
     let mut findings = Vec::new();
     match version.as_deref() {
         Some(version) if version == ours => {
-            findings.push(Finding::ok(CHECK, format!("{url} answers, version {version}")))
+            findings.push(Finding::ok(CHECK, format!("{url} answers, version {version}")));
         }
         version => {
             let text =

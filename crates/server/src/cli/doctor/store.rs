@@ -117,7 +117,7 @@ fn file(path: &Path, server: Option<&str>, looked: &mut Looked) {
             "make a copy first: `duetime backup`; older versions cannot open it afterwards",
         )),
         Stand::Schema(schema) => {
-            found.push(Finding::ok(CHECK, format!("{shown} has the schema {schema}, as this version needs it")))
+            found.push(Finding::ok(CHECK, format!("{shown} has the schema {schema}, as this version needs it")));
         }
     }
     let may = |path: &Path, rights: AccessFlags| access(path, rights).is_ok();

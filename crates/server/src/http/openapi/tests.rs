@@ -40,7 +40,7 @@ fn walk<'a>(value: &'a Value, place: &str, look: &mut dyn FnMut(&str, &'a Value)
     match value {
         Value::Object(fields) => fields.iter().for_each(|(name, inner)| walk(inner, &format!("{place}/{name}"), look)),
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(i, inner)| walk(inner, &format!("{place}/{i}"), look))
+            items.iter().enumerate().for_each(|(i, inner)| walk(inner, &format!("{place}/{i}"), look));
         }
         _ => {}
     }
