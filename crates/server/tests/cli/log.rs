@@ -161,7 +161,7 @@ fn no_password_is_logged_beside_postgres() {
 #[test]
 fn no_password_is_logged_beside_maria_db() {
     no_secret_is_told(
-        Sql::maria_db(),
+        &Sql::maria_db(),
         "CREATE USER 'quiet'@'%' IDENTIFIED BY 'hush-sql'; GRANT ALL ON *.* TO 'quiet'@'%';",
     );
 }
