@@ -111,7 +111,8 @@ impl Speaker {
             None => self.serve(stream, peer, watcher).await,
             Some(acceptor) => {
                 if let Some(stream) = self.encrypt(acceptor, stream, peer).await {
-                    self.serve(stream, peer, watcher).await;
+                    // In a box, so that plain connections are not as large as these.
+                    Box::pin(self.serve(stream, peer, watcher)).await;
                 }
             }
         }
@@ -164,7 +165,9 @@ async fn handle(app: &App, routes: &Routes, peer: SocketAddr, mut request: hyper
         Err(problem) => return problem.into_response(),
     };
     request.extensions_mut().insert(caller.clone());
-    let (method, uri, id) = (request.method().clone(), request.uri().clone(), request.headers()[REQUEST_ID].clone());
+    // Copies: parts of the request would keep the buffer that it was read into, for as long as it waits.
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let id = request.headers()[REQUEST_ID].clone();
     let response = match routes.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},
@@ -175,7 +178,7 @@ async fn handle(app: &App, routes: &Routes, peer: SocketAddr, mut request: hyper
             who: caller.name(),
             peer,
             method: method.as_str(),
-            path: uri.path(),
+            path: &path,
             status: response.status().as_u16(),
             request_id: id.to_str().unwrap_or_default(),
         });

@@ -17,7 +17,8 @@ pub(super) fn of(headers: &HeaderMap) -> HeaderValue {
     let brought = headers.get(REQUEST_ID).or_else(|| headers.get(OF_PROXIES));
     let fits =
         |id: &&HeaderValue| (1..=BYTES_MAX).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic);
-    brought.filter(fits).cloned().unwrap_or_else(next)
+    // A copy, since a part of the request would keep the whole buffer that it was read into.
+    brought.filter(fits).and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok()).unwrap_or_else(next)
 }
 
 /// Unique over servers and restarts: each process has a random beginning.
