@@ -35,7 +35,7 @@ fn check_tidy() -> Outcome {
 }
 
 fn check_deps() -> Outcome {
-    let findings = || -> Result<_, String> { Ok(deps::check(&Metadata::read()?, &repo::sources()?)) };
+    let findings = || -> Result<_, String> { deps::check(&Metadata::read()?, &repo::sources()?) };
     findings().and_then(|findings| judged(&findings)).into()
 }
 
