@@ -83,12 +83,12 @@ impl Engine {
         self.role.set_owner(&format!("engine {}", number[0]));
         self.seek_role().await;
         self.frontier.advance(self.now().saturating_add(self.options.horizon_ms));
-        self.in_background(|engine| async move { engine.keep_role().await });
-        self.in_background(|engine| async move { engine.watch_broker().await });
-        self.in_background(|engine| async move { engine.load_for_all().await });
-        self.in_background(|engine| async move { engine.empty_inbox().await });
+        self.in_background("keep_role", |engine| async move { engine.keep_role().await });
+        self.in_background("watch_broker", |engine| async move { engine.watch_broker().await });
+        self.in_background("load_for_all", |engine| async move { engine.load_for_all().await });
+        self.in_background("empty_inbox", |engine| async move { engine.empty_inbox().await });
         for _ in 0..RECORDERS {
-            self.in_background(|engine| async move { engine.record_waiting().await });
+            self.in_background("record_waiting", |engine| async move { engine.record_waiting().await });
         }
         Ok(())
     }

@@ -43,6 +43,7 @@ pub use export::Export;
 pub use import::check_whole;
 pub use locks::LockList;
 pub use request::*;
+pub use status::Fault;
 
 use crate::clock::Millis;
 use crate::error::Error;
@@ -139,18 +140,18 @@ impl Engine {
             engine.begin_to_share().await?;
         } else {
             engine.advance().await?;
-            engine.in_background(|engine| async move { engine.load().await });
+            engine.in_background("load", |engine| async move { engine.load().await });
         }
-        engine.in_background(|engine| async move { engine.reap().await });
-        engine.in_background(|engine| async move { engine.drain().await });
-        engine.in_background(|engine| async move { engine.prune().await });
-        engine.in_background(|engine| async move { engine.sweep_locks().await });
-        engine.in_background(|engine| async move { engine.tick_schedules().await });
+        engine.in_background("reap", |engine| async move { engine.reap().await });
+        engine.in_background("drain", |engine| async move { engine.drain().await });
+        engine.in_background("prune", |engine| async move { engine.prune().await });
+        engine.in_background("sweep_locks", |engine| async move { engine.sweep_locks().await });
+        engine.in_background("tick_schedules", |engine| async move { engine.tick_schedules().await });
         if !engine.broker.is_volatile() {
-            engine.in_background(|engine| async move { engine.refresh_settings().await });
+            engine.in_background("refresh_settings", |engine| async move { engine.refresh_settings().await });
         }
-        engine.in_background(|engine| async move { engine.end_pauses().await });
-        engine.in_background(|engine| async move { engine.waiting.keep(engine.broker.as_ref()).await });
+        engine.in_background("end_pauses", |engine| async move { engine.end_pauses().await });
+        engine.in_background("alarm", |engine| async move { engine.waiting.keep(engine.broker.as_ref()).await });
         Ok(engine)
     }
 
@@ -163,8 +164,16 @@ impl Engine {
     pub fn health(&self) -> Health {
         let (loaded, is_loaded) = self.status.progress();
         let backlog = self.broker.backlog();
-        let ready = !self.stopping.is_cancelled() && backlog < self.options.backlog_max;
-        Health { ready, degraded: self.status.degraded(), loaded, is_loaded, backlog }
+        let fault = self.status.fault();
+        let ready = !self.stopping.is_cancelled() && backlog < self.options.backlog_max && fault.is_none();
+        let degraded = fault.map(|fault| fault.to_string()).into_iter().chain(self.status.degraded()).collect();
+        Health { ready, degraded, loaded, is_loaded, backlog }
+    }
+
+    /// Waits until a background task has ended although the engine was not stopped: it panicked. The engine is not ready
+    /// from then on, and a process that runs it should stop it, end, and be started again.
+    pub async fn fault(&self) -> Fault {
+        self.status.faulted().await
     }
 
     /// What this process did so far.
@@ -192,13 +201,22 @@ impl Engine {
         self.ledger.close().await
     }
 
-    fn in_background<F>(&self, work: impl FnOnce(Self) -> F)
+    /// Runs what has to run for as long as the engine does; that it ends before is a [`Fault`].
+    fn in_background<F>(&self, name: &'static str, work: impl FnOnce(Self) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let work = work(self.clone());
-        let stopping = self.stopping.clone();
-        self.tasks.spawn(async move { stopping.run_until_cancelled(work).await });
+        let (engine, stopping) = (self.clone(), self.stopping.clone());
+        let task = self.tasks.spawn(async move { stopping.run_until_cancelled(work).await });
+        self.tasks.spawn(async move {
+            match task.await {
+                // The engine stops, or the runtime goes down.
+                Ok(None) => {}
+                Err(error) if error.is_cancelled() => {}
+                Ok(Some(())) | Err(_) => engine.status.fail(Fault(name)),
+            }
+        });
     }
 
     /// Carries work through even where the caller goes away.

@@ -4,9 +4,17 @@ use crate::error::Error;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tokio::sync::watch;
+
+/// A background task of the engine that ended although the engine was not stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the background task `{0}` ended unexpectedly; the log says why; restart this process")]
+pub struct Fault(pub(super) &'static str);
 
 #[derive(Debug, Default)]
 pub(super) struct Status {
+    /// The first one.
+    fault: watch::Sender<Option<Fault>>,
     loaded: AtomicU64,
     is_loaded: AtomicBool,
     is_degraded: AtomicBool,
@@ -42,6 +50,27 @@ impl Status {
     pub(super) fn degraded(&self) -> Vec<String> {
         let degraded = self.degraded.lock().expect("no panic under this lock");
         degraded.iter().map(|(what, why)| format!("{what}: {why}")).collect()
+    }
+
+    /// A background task has ended.
+    pub(super) fn fail(&self, fault: Fault) {
+        tracing::error!("{fault}");
+        self.fault.send_if_modified(|first| {
+            let is_first = first.is_none();
+            first.get_or_insert(fault);
+            is_first
+        });
+    }
+
+    pub(super) fn fault(&self) -> Option<Fault> {
+        *self.fault.borrow()
+    }
+
+    /// Waits for the first fault.
+    pub(super) async fn faulted(&self) -> Fault {
+        let mut fault = self.fault.subscribe();
+        let found = fault.wait_for(Option::is_some).await.ok().and_then(|fault| *fault);
+        found.expect("the sender lives as long as `self`")
     }
 
     pub(super) fn count_loaded(&self, jobs: u64) {

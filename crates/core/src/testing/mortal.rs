@@ -32,6 +32,7 @@ struct State {
     random: Option<Random>,
     steps_left: Option<u64>,
     dies_at: Option<(&'static str, When)>,
+    panics_at: Option<&'static str>,
     frozen_until: Option<Instant>,
     is_dead: bool,
 }
@@ -57,7 +58,7 @@ impl Life {
     }
 
     fn new(random: Option<Random>, steps_left: Option<u64>) -> Arc<Self> {
-        let state = State { random, steps_left, dies_at: None, frozen_until: None, is_dead: false };
+        let state = State { random, steps_left, dies_at: None, panics_at: None, frozen_until: None, is_dead: false };
         Arc::new(Self { state: Mutex::new(state), died: Notify::new() })
     }
 
@@ -68,6 +69,11 @@ impl Life {
     /// Dies at the next call of this verb.
     pub fn die_at(&self, verb: &'static str, when: When) {
         self.state().dies_at = Some((verb, when));
+    }
+
+    /// Panics in whichever task calls this verb next; the process lives on.
+    pub fn panic_at(&self, verb: &'static str) {
+        self.state().panics_at = Some(verb);
     }
 
     /// Dies now.
@@ -99,6 +105,8 @@ impl Life {
 
     /// A step of the process, after which others may run, or at which it dies.
     async fn step(&self, verb: &'static str, when: When) {
+        let panics = self.state().panics_at.take_if(|at| *at == verb).is_some();
+        assert!(!panics, "{verb}: a panic that a test asked for");
         loop {
             let frozen_until = {
                 let mut state = self.state();

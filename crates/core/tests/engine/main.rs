@@ -4,6 +4,7 @@ mod conditions;
 mod edits;
 mod events;
 mod failures;
+mod faults;
 mod fixture;
 mod handouts;
 mod imports;

@@ -138,7 +138,12 @@ impl Engine {
             let sleep = next_at.map_or(LOOK_AGAIN, |at| self.broker.until(at).min(LOOK_AGAIN));
             tokio::select! {
                 Some(looked) = looks.join_next() => {
-                    let Ok((name, looked)) = looked else { continue };
+                    let (name, looked) = match looked {
+                        Ok(looked) => looked,
+                        // Else the schedule would never tick again, and nobody would notice.
+                        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                        Err(_) => continue,
+                    };
                     let now = self.now();
                     let look = looked.unwrap_or_else(|error| {
                         self.status.degrade(TICKING, &error);
