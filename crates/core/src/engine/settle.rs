@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, Stage, State, check_lease};
 use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
-use crate::ports::{Change, Edit, Edited, Extend, Extended, LeaseNote};
+use crate::ports::{Change, Edit, Edited, Extend, Extended, LeaseNote, Settle};
 use crate::progress::Progress;
 use crate::retry::{Retry, WhenExhausted};
 use crate::rules::{self, Decision, Failure, Finish};
@@ -36,7 +36,7 @@ impl Engine {
         let jobs = if ids.is_empty() { Vec::new() } else { self.broker.get(&ids).await? };
         let jobs: HashMap<JobId, Job> = jobs.into_iter().flatten().map(|job| (job.id, job)).collect();
 
-        let mut decisions = Vec::with_capacity(outcomes.len());
+        let mut settles = Vec::with_capacity(outcomes.len());
         let mut answers = Vec::with_capacity(outcomes.len());
         let mut events: Vec<fn(u64) -> Event> = Vec::with_capacity(outcomes.len());
         for (receipt, outcome) in outcomes {
@@ -50,14 +50,14 @@ impl Engine {
                 Err(error) => Err(error),
             };
             answers.push(decided.map(|decision| {
-                decisions.push((receipt, decision));
+                settles.push(Settle::new(receipt, decision));
                 events.push(event);
                 receipt
             }));
         }
         let ends: Vec<Option<(Receipt, Stage)>> =
-            decisions.iter().map(|(receipt, made)| end_of(*receipt, made)).collect();
-        let mut settled = self.metrics.stores.settle.time(self.broker.settle(decisions)).await?;
+            settles.iter().map(|settle| end_of(settle.receipt, &settle.decision)).collect();
+        let mut settled = self.metrics.stores.settle.time(self.broker.settle(settles)).await?;
         let ids = answers.iter().flatten().map(|receipt| receipt.id);
         self.saw_settled(&ids, &settled, |place, ms| events[place](ms));
         let recorded = self.record_soon(settled.notes).await;
@@ -196,19 +196,23 @@ impl Engine {
 
     async fn reap_once(&self) -> Result<Option<u64>, Error> {
         let expired = self.broker.expired(STEP_JOBS_MAX).await?;
-        let mut decisions = Vec::with_capacity(expired.crashed.len());
+        let mut settles = Vec::with_capacity(expired.crashed.len());
         for job in &expired.crashed {
             let retry = self.retry_rule(job);
             let decision = rules::after_crash(job, &retry, self.now(), self.copy_id(&retry).await?);
-            tracing::warn!(id = %job.id, queue = %job.queue, attempt = job.attempt, "a lease ended unsettled");
-            log_end(job, &decision);
-            decisions.push((job.receipt(), decision));
+            settles.push(Settle { receipt: job.receipt(), version: Some(job.version), decision });
         }
-        let edit = |job: &Job| Edit { id: job.id, version: None, change: Change::Expire };
+        let edit = |job: &Job| Edit { id: job.id, version: Some(job.version), change: Change::Expire };
         let edits: Vec<Edit> = expired.unstarted.iter().map(edit).collect();
         let mut notes = Vec::new();
-        if !decisions.is_empty() {
-            let settled = self.broker.settle(decisions).await?;
+        if !settles.is_empty() {
+            let settled = self.broker.settle(settles.clone()).await?;
+            for ((job, settle), run) in expired.crashed.iter().zip(&settles).zip(&settled.runs) {
+                if run.is_some() {
+                    tracing::warn!(id = %job.id, queue = %job.queue, attempt = job.attempt, "a lease ended unsettled");
+                    log_end(job, &settle.decision);
+                }
+            }
             self.saw_settled(&expired.crashed.iter().map(|job| job.id), &settled, |_, _| Event::Crashed);
             notes.extend(settled.notes);
         }

@@ -23,14 +23,13 @@ mod tombs;
 
 use crate::clock::{Clock, Millis};
 use crate::error::Error;
-use crate::id::{JobId, Receipt};
+use crate::id::JobId;
 use crate::job::Job;
 use crate::limits::STEP_JOBS_MAX;
 use crate::ports::{
     Broker, Counts, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Outcomes, Put, Reserve, Reserved,
-    Settled, Wake,
+    Settle, Settled, Wake,
 };
-use crate::rules::Decision;
 pub use locks::Locks;
 
 use async_trait::async_trait;
@@ -137,9 +136,9 @@ impl Broker for Memory {
         Ok(self.each(leases, Held::extend))
     }
 
-    async fn settle(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error> {
+    async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error> {
         let mut settled = Settled::default();
-        self.each(decisions, |held, (receipt, decision), now| held.settle(receipt, decision, now, &mut settled));
+        self.each(settles, |held, settle, now| held.settle(settle, now, &mut settled));
         Ok(settled)
     }
 

@@ -5,8 +5,8 @@ use super::live::Place;
 use crate::id::{Receipt, next_number};
 use crate::job::State;
 use crate::limits::SECOND_MS;
-use crate::ports::{Expired, Extend, Extended, Note, Run, Settled};
-use crate::rules::{self, Decision, Finish};
+use crate::ports::{Expired, Extend, Extended, Note, Run, Settle, Settled};
+use crate::rules::{self, Decision, Left};
 
 /// A lease that ran out and was answered by `expired` is answered again after this time where nobody settled it.
 const EXPIRED_AGAIN_MS: u64 = SECOND_MS;
@@ -38,30 +38,33 @@ impl Held {
         Extended::Until { lease_until, version, cancel_asked, is_noted }
     }
 
-    pub(super) fn settle(&mut self, receipt: Receipt, decision: Decision, now: Now, settled: &mut Settled) {
-        if self.live.get(receipt.id).is_none_or(|live| live.run_of(receipt).is_none()) {
+    pub(super) fn settle(&mut self, settle: Settle, now: Now, settled: &mut Settled) {
+        let Settle { receipt, version, decision } = settle;
+        let leased = self.live.get(receipt.id).filter(|live| live.run_of(receipt).is_some());
+        let Some(live) = leased else {
             let state = self.settled_before(receipt, &decision, now);
             let noted = self.outbox.get(receipt.id).filter(|_| state.is_some());
             settled.notes.extend(noted.cloned());
             settled.states.push(state);
             settled.runs.push(None);
             return;
+        };
+        if version.is_some_and(|version| version != live.version) {
+            settled.states.push(None);
+            settled.runs.push(None);
+            return;
         }
         let mut job = self.remove(receipt.id).expect("it was found above");
-        let (drops, successor) = match &decision {
-            Decision::Finish(Finish { drop, successor, .. }) => (*drop, successor.clone()),
-            Decision::Again(_) => (false, None),
-        };
-        rules::apply(&mut job, decision, now.wall);
+        let left = rules::apply(&mut job, decision, now.wall);
         settled.runs.push(Some(Run::of(&job)));
         settled.states.push(Some(job.state(now.wall)));
         if job.is_pending() {
             self.insert(job.clone(), now);
         }
-        let note = match successor {
-            _ if drops => Note::Removed(job),
-            Some(successor) => Note::Moved(job, successor),
-            None => Note::Changed(job),
+        let note = match left {
+            Left::Nothing => Note::Removed(job),
+            Left::Copy(copy) => Note::Moved(job, copy),
+            Left::Job => Note::Changed(job),
         };
         settled.notes.push(self.outbox.add(note, now.mono));
     }

@@ -71,7 +71,7 @@ pub trait Broker: Send + Sync {
     async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error>;
 
     /// Ends leases. Repeated with the receipt that finished a job it answers the same again, as far as it remembers.
-    async fn settle(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error>;
+    async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error>;
 
     /// At most `limit` running jobs whose lease is over, and waiting ones that were not started in time.
     async fn expired(&self, limit: usize) -> Result<Expired, Error>;
@@ -267,12 +267,31 @@ pub enum Extended {
     Lost,
 }
 
+/// A lease to end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settle {
+    /// Which.
+    pub receipt: Receipt,
+    /// End it only where the job has this version. A decision that its holder did not make, such as that the lease is over,
+    /// carries the version it was made from, and loses against whatever has changed since.
+    pub version: Option<u64>,
+    /// What becomes of the job.
+    pub decision: Decision,
+}
+
+impl Settle {
+    /// By the holder of the lease, whatever has changed meanwhile.
+    pub fn new(receipt: Receipt, decision: Decision) -> Self {
+        Self { receipt, version: None, decision }
+    }
+}
+
 /// What a settle did.
 #[derive(Clone, Debug, Default)]
 pub struct Settled {
-    /// For each receipt the job's state now, or `None` where the lease has ended.
+    /// For each lease the job's state now, or `None` where it had ended or the job has another version.
     pub states: Vec<Option<State>>,
-    /// For each receipt the run that it ended, `None` also where that was settled before.
+    /// For each lease the run that ended, `None` also where it was settled before.
     pub runs: Vec<Option<Run>>,
     /// What it wrote to the outbox.
     pub notes: Vec<Note>,

@@ -17,8 +17,8 @@ mod locks;
 mod registry;
 
 pub use broker::{
-    Broker, Counts, Expired, Extend, Extended, Lease, Listing, Named, Outcomes, Put, Reserve, Reserved, Run, Settled,
-    Source, Wake, Window,
+    Broker, Counts, Expired, Extend, Extended, Lease, Listing, Named, Outcomes, Put, Reserve, Reserved, Run, Settle,
+    Settled, Source, Wake, Window,
 };
 pub use edit::{Change, Edit, Edited, Update};
 pub use events::{Ear, Told, Transition, What};

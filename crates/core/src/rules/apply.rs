@@ -18,16 +18,37 @@ pub fn lease(job: &mut Job, lease_until: Millis, now: Millis) {
     job.progress = None;
 }
 
-/// Ends the job's lease.
-pub fn apply(job: &mut Job, decision: Decision, now: Millis) {
+/// What a decision leaves.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Left {
+    /// The job alone.
+    Job,
+    /// The job, and a copy that starts in another queue.
+    Copy(Box<Job>),
+    /// No record of the job.
+    Nothing,
+}
+
+/// Ends the job's lease. A job that was asked to stop after the decision was made is cancelled, unless it succeeded: it
+/// neither runs again nor goes on as a copy.
+pub fn apply(job: &mut Job, decision: Decision, now: Millis) -> Left {
     touch(job, now);
     job.lease_until = None;
+    let cancelled = |crashes, error| Finish { crashes, error, ..Finish::new(Stage::Cancelled) };
     match decision {
-        Decision::Finish(finish) => apply_finish(job, finish, now),
-        // It was asked to stop after the decision was made.
+        Decision::Finish(Finish { stage: Stage::Failed, crashes, error, .. }) if job.cancel_asked => {
+            apply_finish(job, cancelled(crashes, error), now);
+        }
         Decision::Again(Again { crashes, error, .. }) if job.cancel_asked => {
-            let finish = Finish { crashes: Some(crashes), error, ..Finish::new(Stage::Cancelled) };
+            apply_finish(job, cancelled(Some(crashes), error), now);
+        }
+        Decision::Finish(mut finish) => {
+            let (drop, successor) = (finish.drop, finish.successor.take());
             apply_finish(job, finish, now);
+            if drop {
+                return Left::Nothing;
+            }
+            return successor.map_or(Left::Job, Left::Copy);
         }
         Decision::Again(Again { due_at, attempt, crashes, error }) => {
             job.due_at = due_at;
@@ -36,6 +57,7 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis) {
             remember(job, error);
         }
     }
+    Left::Job
 }
 
 fn apply_finish(job: &mut Job, finish: Finish, now: Millis) {

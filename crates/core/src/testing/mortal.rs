@@ -3,14 +3,13 @@
 
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::{JobId, Receipt};
+use crate::id::JobId;
 use crate::job::Job;
 use crate::ports::{
     Acquire, Acquired, Broker, Counts, Cursor, Document, Edit, Edited, Expired, Extend, Extended, Find, Found, Grant,
     Holding, LeaseNote, Ledger, Limits, Listing, LockPage, Locks, Note, Outcomes, Page, Put, PutIf, Recorded, Registry,
-    Released, Reserve, Reserved, Retention, Settled, Tally, TurnWake, Wake,
+    Released, Reserve, Reserved, Retention, Settle, Settled, Tally, TurnWake, Wake,
 };
-use crate::rules::Decision;
 use crate::testing::Random;
 use async_trait::async_trait;
 use std::ops::Range;
@@ -198,8 +197,8 @@ impl Broker for MortalBroker {
         self.life.around("extend", self.broker.extend(leases)).await
     }
 
-    async fn settle(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error> {
-        self.life.around("settle", self.broker.settle(decisions)).await
+    async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error> {
+        self.life.around("settle", self.broker.settle(settles)).await
     }
 
     async fn expired(&self, limit: usize) -> Result<Expired, Error> {

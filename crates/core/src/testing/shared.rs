@@ -3,14 +3,13 @@
 
 use crate::clock::{Clock, Millis};
 use crate::error::Error;
-use crate::id::{JobId, Receipt};
+use crate::id::JobId;
 use crate::job::Job;
 use crate::memory::{self, Memory};
 use crate::ports::{
     Acquire, Acquired, Broker, Counts, Edit, Edited, Expired, Extend, Extended, Grant, Holding, Lease, Limits, Listing,
-    LockPage, Locks, Note, Outcomes, Put, Released, Reserve, Reserved, Settled, TurnWake, Wake,
+    LockPage, Locks, Note, Outcomes, Put, Released, Reserve, Reserved, Settle, Settled, TurnWake, Wake,
 };
-use crate::rules::Decision;
 use crate::testing::{ModelLedger, TokioClock};
 use async_trait::async_trait;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -220,8 +219,8 @@ impl Broker for Shared {
         self.call(|memory, _| async move { memory.extend(leases).await }).await
     }
 
-    async fn settle(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error> {
-        self.call(|memory, _| async move { memory.settle(decisions).await }).await
+    async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error> {
+        self.call(|memory, _| async move { memory.settle(settles).await }).await
     }
 
     async fn expired(&self, limit: usize) -> Result<Expired, Error> {

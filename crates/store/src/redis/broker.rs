@@ -5,10 +5,9 @@ use super::{Parts, Redis, scripts};
 use async_trait::async_trait;
 use duetime_core::ports::{
     Broker, Counts, Ear, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Outcomes, Put, Reserve,
-    Reserved, Settled, Tally, Totals, Transition, Wake, Window,
+    Reserved, Settle, Settled, Tally, Totals, Transition, Wake, Window,
 };
-use duetime_core::rules::Decision;
-use duetime_core::{Error, Job, JobId, Millis, Receipt, State};
+use duetime_core::{Error, Job, JobId, Millis, State};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,8 +57,8 @@ impl Broker for Redis {
         self.extend_leases(leases).await
     }
 
-    async fn settle(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error> {
-        self.settle_jobs(decisions).await
+    async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error> {
+        self.settle_jobs(settles).await
     }
 
     async fn expired(&self, limit: usize) -> Result<Expired, Error> {

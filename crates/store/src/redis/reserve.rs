@@ -4,9 +4,9 @@ use super::codec::Decoder;
 use super::jobs::{bytes, place};
 use super::{Parts, Redis, scripts};
 use duetime_core::limits::LEASE_MS_DEFAULT;
-use duetime_core::ports::{Edited, Lease, Named, Note, Reserve, Reserved, Source};
-use duetime_core::rules::{self, Decision};
-use duetime_core::{Error, JobId, Receipt};
+use duetime_core::ports::{Edited, Lease, Named, Note, Reserve, Reserved, Settle, Source};
+use duetime_core::rules;
+use duetime_core::{Error, JobId};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -37,9 +37,8 @@ impl Redis {
 
     async fn give_back(&self, reserved: Reserved) {
         let now = self.clock.now();
-        let release = |lease: &Lease| (lease.job.receipt(), rules::after_release(&lease.job, 0, now));
-        let decisions: Vec<(Receipt, Decision)> = reserved.leases.iter().map(release).collect();
-        if let Err(error) = self.settle_jobs(decisions).await {
+        let release = |lease: &Lease| Settle::new(lease.job.receipt(), rules::after_release(&lease.job, 0, now));
+        if let Err(error) = self.settle_jobs(reserved.leases.iter().map(release).collect()).await {
             tracing::warn!(%error, "jobs whose worker went away come back only when their leases end");
         }
     }

@@ -5,8 +5,8 @@ use super::codec::{self, Record};
 use super::jobs::{bytes, groups, place};
 use super::{Parts, scripts};
 use duetime_core::name::KIND_DEFAULT;
-use duetime_core::ports::{Expired, Extend, Extended, Note, Run, Settled};
-use duetime_core::rules::{self, Decision, Finish};
+use duetime_core::ports::{Expired, Extend, Extended, Note, Run, Settle, Settled};
+use duetime_core::rules::{self, Decision, Finish, Left};
 use duetime_core::{Error, JobId, Receipt, Stage, State};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ const LOOKS_AT_ALL: u64 = 120;
 
 /// What a settle finds.
 enum End {
-    /// The lease is over.
+    /// The lease is over, or the job has another version.
     Lost,
     /// Nothing is kept of the job but perhaps a tombstone.
     Forgotten,
@@ -27,14 +27,16 @@ enum End {
 }
 
 impl Parts {
-    pub(super) async fn settle_jobs(&self, decisions: Vec<(Receipt, Decision)>) -> Result<Settled, Error> {
+    pub(super) async fn settle_jobs(&self, settles: Vec<Settle>) -> Result<Settled, Error> {
         let mut settled =
-            Settled { states: vec![None; decisions.len()], runs: vec![None; decisions.len()], notes: Vec::new() };
+            Settled { states: vec![None; settles.len()], runs: vec![None; settles.len()], notes: Vec::new() };
         let (mut plain, mut others) = (Vec::new(), Vec::new());
-        for (position, (receipt, decision)) in decisions.into_iter().enumerate() {
-            match decision {
-                Decision::Finish(finish) if is_plain(&finish) => plain.push((position, receipt, finish.result)),
-                decision => others.push((position, receipt, decision)),
+        for (position, settle) in settles.into_iter().enumerate() {
+            match settle {
+                Settle { receipt, version: None, decision: Decision::Finish(finish) } if is_plain(&finish) => {
+                    plain.push((position, receipt, finish.result));
+                }
+                settle => others.push((position, settle)),
             }
         }
         for (partition, chosen) in groups(plain.iter().map(|(_, receipt, _)| place(self, receipt.id))) {
@@ -71,28 +73,28 @@ impl Parts {
     }
 
     /// Carries out what needs a look at the job.
-    async fn decide_others(&self, others: &[(usize, Receipt, Decision)], settled: &mut Settled) -> Result<(), Error> {
-        let ids: Vec<JobId> = others.iter().map(|(_, receipt, _)| receipt.id).collect();
+    async fn decide_others(&self, others: &[(usize, Settle)], settled: &mut Settled) -> Result<(), Error> {
+        let ids: Vec<JobId> = others.iter().map(|(_, settle)| settle.receipt.id).collect();
         let now = self.clock.now();
         let decide = |i: usize, record: Option<&Record>| {
-            let (_, receipt, decision) = &others[i];
+            let Settle { receipt, version, decision } = &others[i].1;
             let Some(record) = record else { return Step::Answer(End::Forgotten) };
             if record.job.receipt() != *receipt || record.job.is_pending() && record.job.lease_until.is_none() {
                 return Step::Answer(End::Lost);
             }
-            let (drops, copy) = match decision {
-                Decision::Finish(Finish { drop, successor, .. }) => (*drop, successor.clone().filter(|_| !drop)),
-                Decision::Again(_) => (false, None),
-            };
             if !record.is_live() {
                 let is_this = matches!(decision, Decision::Finish(finish) if finish.stage == record.job.stage);
                 let state = record.job.stage.end_state().filter(|_| is_this);
                 return Step::Answer(state.map_or(End::Lost, End::Before));
             }
+            if version.is_some_and(|version| version != record.job.version) {
+                return Step::Answer(End::Lost);
+            }
             let mut changed = record.clone();
-            rules::apply(&mut changed.job, decision.clone(), now);
+            let left = rules::apply(&mut changed.job, decision.clone(), now);
             let run = Run::of(&changed.job);
-            changed.removed = drops;
+            changed.removed = left == Left::Nothing;
+            let copy = if let Left::Copy(copy) = left { Some(copy) } else { None };
             let state = changed.job.state(now);
             let noted = match &copy {
                 Some(copy) => Some(Note::Moved(changed.job.clone(), copy.clone())),
@@ -101,7 +103,7 @@ impl Parts {
             Step::Write(Box::new(changed), copy, End::Now(state, run, noted.map(Box::new)))
         };
         let came = self.change(&ids, decide).await?;
-        for ((position, receipt, decision), came) in others.iter().zip(came) {
+        for ((position, Settle { receipt, decision, .. }), came) in others.iter().zip(came) {
             // Whoever holds a lease holds its key already, or has none.
             let Came::Of(end) = came else { continue };
             settled.states[*position] = match end {

@@ -1,7 +1,7 @@
 //! Connections that break.
 
 use crate::subject::{Subject, until};
-use duetime_core::ports::{Broker as _, Recorded};
+use duetime_core::ports::{Broker as _, Recorded, Settle};
 use duetime_core::testing::fixtures::{QUEUE, id, success};
 use duetime_core::{Error, JobId, State};
 use duetime_store::testing::RedisServer;
@@ -37,7 +37,7 @@ async fn work(s: Subject, numbers: std::ops::Range<u64>, seen: Arc<Seen>) -> Res
         for job in &jobs {
             *seen.leases.lock().unwrap().entry(job.id).or_default() += 1;
         }
-        let decisions = jobs.iter().map(|job| (job.receipt(), success())).collect();
+        let decisions = jobs.iter().map(|job| Settle::new(job.receipt(), success())).collect();
         let states = s.redis.settle(decisions).await?.states;
         for (job, state) in jobs.iter().zip(states) {
             assert_eq!(state, Some(State::Succeeded), "{}", job.receipt());

@@ -1,6 +1,6 @@
 //! A queue in the Redis under test, as an engine uses it.
 
-use duetime_core::ports::{Broker, Extend, Extended, Ledger, Recorded};
+use duetime_core::ports::{Broker, Extend, Extended, Ledger, Recorded, Settle};
 use duetime_core::rules::Decision;
 use duetime_core::testing::fixtures::{QUEUE, id, reserve};
 use duetime_core::{Due, Error, Job, NewJob, Receipt, State};
@@ -52,7 +52,7 @@ impl Subject {
     }
 
     pub(crate) async fn settle(&self, receipt: Receipt, decision: Decision) -> Result<Option<State>, Error> {
-        Ok(self.redis.settle(vec![(receipt, decision)]).await?.states[0])
+        Ok(self.redis.settle(vec![Settle::new(receipt, decision)]).await?.states[0])
     }
 
     pub(crate) async fn extend(&self, receipt: Receipt) -> Result<Extended, Error> {

@@ -5,8 +5,8 @@ mod totals;
 use duetime_core::job::{Job, NewJob, Stage, State};
 use duetime_core::limits::DAY_MS;
 use duetime_core::ports::{
-    Broker, Change, Edit, Edited, Find, Ledger, Note, PutIf, Recorded, Registry, Reserve, Retention, Selector, Update,
-    Window,
+    Broker, Change, Edit, Edited, Find, Ledger, Note, PutIf, Recorded, Registry, Reserve, Retention, Selector, Settle,
+    Update, Window,
 };
 use duetime_core::retry::{Retry, WhenExhausted};
 use duetime_core::rules::{self, Decision, Failure, Finish};
@@ -44,7 +44,7 @@ impl Bench {
 
     async fn complete_one(&self) -> Job {
         let job = self.one().await;
-        let settled = self.redis.settle(vec![(job.receipt(), success())]).await.unwrap();
+        let settled = self.redis.settle(vec![Settle::new(job.receipt(), success())]).await.unwrap();
         assert_eq!(settled.states, [Some(State::Succeeded)]);
         assert!(settled.notes.is_empty());
         job
@@ -140,7 +140,7 @@ async fn what_has_ended_is_kept_within_bounds() {
     for _ in 0..4 {
         let job = bench.one().await;
         let failed = Decision::Finish(Finish::new(Stage::Failed));
-        bench.redis.settle(vec![(job.receipt(), failed)]).await.unwrap();
+        bench.redis.settle(vec![Settle::new(job.receipt(), failed)]).await.unwrap();
         bench.clock.advance(20_000);
     }
     assert_eq!(bench.redis.tallies().await.unwrap()[0].1.failed, 2);
@@ -159,7 +159,7 @@ async fn dead_letters_are_retried_and_deleted() {
         let job = bench.one().await;
         let failure = Failure { message: "no".into(), is_final: true, retry_after_ms: None };
         let decision = rules::after_failure(&job, &Retry::default(), &failure, T0, None);
-        assert_eq!(bench.redis.settle(vec![(job.receipt(), decision)]).await.unwrap().states, [Some(State::Failed)]);
+        assert_eq!(bench.redis.settle(vec![Settle::new(job.receipt(), decision)]).await.unwrap().states, [Some(State::Failed)]);
     }
     let unfit =
         Broker::edit(&bench.redis, vec![Edit { id: id(1), version: None, change: Change::Retry }]).await.unwrap();
@@ -180,7 +180,7 @@ async fn results_and_messages_come_back() {
     let (first, second) = (bench.one().await, bench.one().await);
     let with =
         |result: &[u8]| Decision::Finish(Finish { result: Some(result.into()), ..Finish::new(Stage::Succeeded) });
-    let settled = vec![(first.receipt(), with(b"\0\xff")), (second.receipt(), with(b""))];
+    let settled = vec![Settle::new(first.receipt(), with(b"\0\xff")), Settle::new(second.receipt(), with(b""))];
     bench.redis.settle(settled).await.unwrap();
     assert_eq!(bench.row(1).await.unwrap().result.as_deref(), Some(&b"\0\xff"[..]));
     assert_eq!(bench.row(2).await.unwrap().result.as_deref(), Some(&b""[..]));
@@ -194,7 +194,7 @@ async fn a_copy_goes_to_another_queue_though_its_sender_dies() {
     let retry = Retry { when_exhausted: Some(WhenExhausted::Move("dead".into())), ..Retry::default() };
     let failure = Failure { message: "no".into(), is_final: true, retry_after_ms: None };
     let decision = rules::after_failure(&running, &retry, &failure, T0, Some(id(9)));
-    let settled = bench.redis.settle(vec![(running.receipt(), decision)]).await.unwrap();
+    let settled = bench.redis.settle(vec![Settle::new(running.receipt(), decision)]).await.unwrap();
     assert!(matches!(&settled.notes[..], [Note::Moved(..)]));
     // The sender dies here; another node finds what it left.
     let left = duetime_core::ports::Outcomes::Oldest { limit: 10, age_ms: 0 };

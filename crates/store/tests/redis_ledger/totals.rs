@@ -3,7 +3,7 @@
 use super::Bench;
 use duetime_core::Clock;
 use duetime_core::job::{Job, Stage};
-use duetime_core::ports::{Broker, Change, Edit, Ledger, Reserve, Retention};
+use duetime_core::ports::{Broker, Change, Edit, Ledger, Reserve, Retention, Settle};
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::fixtures::{QUEUE, cancel, id, job, reserve, success};
 
@@ -21,7 +21,7 @@ async fn totals_only_grow() {
     }
     assert_eq!(totals().await, [4, 0, 0, 0]);
     let first = bench.complete_one().await;
-    bench.redis.settle(vec![(first.receipt(), success())]).await.unwrap();
+    bench.redis.settle(vec![Settle::new(first.receipt(), success())]).await.unwrap();
     bench.redis.reserve(Reserve { take: true, ..reserve(QUEUE, 1) }).await.unwrap();
     assert_eq!(totals().await, [4, 2, 0, 0]);
 
@@ -29,7 +29,7 @@ async fn totals_only_grow() {
     let third = bench.one().await;
     let failed = Finish::new(Stage::Failed);
     for _ in 0..2 {
-        bench.redis.settle(vec![(third.receipt(), Decision::Finish(failed.clone()))]).await.unwrap();
+        bench.redis.settle(vec![Settle::new(third.receipt(), Decision::Finish(failed.clone()))]).await.unwrap();
     }
     assert_eq!(totals().await, [4, 2, 1, 0]);
     let retry = Edit { id: third.id, version: None, change: Change::Retry };
@@ -41,7 +41,7 @@ async fn totals_only_grow() {
     let fifth = bench.one().await;
     let dropped = Finish { drop: true, ..failed };
     for _ in 0..2 {
-        bench.redis.settle(vec![(fifth.receipt(), Decision::Finish(dropped.clone()))]).await.unwrap();
+        bench.redis.settle(vec![Settle::new(fifth.receipt(), Decision::Finish(dropped.clone()))]).await.unwrap();
     }
     assert_eq!(totals().await, [5, 3, 2, 1]);
 

@@ -219,6 +219,25 @@ pub async fn an_unsettled_end_is_told_again(s: Subject) {
     assert_eq!(s.crashed().await, [id(1)]);
 }
 
+/// Where the holder extends a lease whose end was told already, nobody is told of it before its new end, be that sooner or
+/// later than the end would have been told again.
+pub async fn an_extension_counts_after_its_end_was_told(s: Subject) {
+    for lease_ms in [100, 60_000] {
+        let n = lease_ms;
+        s.hold(&[job(n)]).await;
+        let job = s.one().await;
+        s.pass(LEASE_MS_DEFAULT);
+        assert_eq!(s.crashed().await, [id(n)]);
+        assert!(matches!(s.extend(job.receipt(), Some(lease_ms)).await, Extended::Until { .. }));
+        for passed in [lease_ms - 1, 1] {
+            assert_eq!(s.crashed().await, [], "{lease_ms} ms are not over");
+            s.pass(passed);
+        }
+        assert_eq!(s.crashed().await, [id(n)]);
+        assert_eq!(s.settle(job.receipt(), success()).await, Some(State::Succeeded));
+    }
+}
+
 /// It says when there is more.
 pub async fn expired_is_bounded(s: Subject) {
     let late = |n| Job { expires_ms: Some(1_000), ..job(n) };

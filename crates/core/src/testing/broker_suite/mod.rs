@@ -26,7 +26,7 @@ use crate::clock::{Clock, Millis};
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, State};
 use crate::ports::{
-    Broker, Change, Edited, Extend, Extended, Lease, Limits, Note, Outcomes, Put, Reserve, Reserved, Settled,
+    Broker, Change, Edited, Extend, Extended, Lease, Limits, Note, Outcomes, Put, Reserve, Reserved, Settle, Settled,
 };
 use crate::progress::Progress;
 use crate::rules::Decision;
@@ -100,7 +100,7 @@ impl Subject {
     }
 
     async fn settled(&self, receipt: Receipt, decision: Decision) -> Settled {
-        let settled = self.broker.settle(vec![(receipt, decision)]).await.expect("settle");
+        let settled = self.broker.settle(vec![Settle::new(receipt, decision)]).await.expect("settle");
         assert_eq!(settled.states.len(), 1);
         settled
     }
@@ -205,7 +205,7 @@ macro_rules! broker_suite {
                 numbers_grow_over_a_lost_memory a_restored_lease_has_the_time_left an_extension_moves_the_end
                 an_extension_takes_the_first_length_again an_extended_lease_can_be_lost
                 what_is_said_of_a_job_stays_until_its_next_lease what_is_said_of_a_job_extends_its_lease a_lease_ends_once_its_time_is_over
-                an_unsettled_end_is_told_again expired_is_bounded a_job_not_started_in_time_is_not_handed_out
+                an_unsettled_end_is_told_again an_extension_counts_after_its_end_was_told expired_is_bounded a_job_not_started_in_time_is_not_handed_out
             }
             limits {
                 no_more_run_than_may room_is_told limits_change a_full_queue_is_passed_over a_named_job_needs_room_too
@@ -240,7 +240,9 @@ macro_rules! broker_suite {
             settles {
                 success_ends_a_job a_failure_is_kept_with_its_error a_job_goes_on_later a_stale_receipt_changes_nothing
                 an_end_is_answered_again a_release_keeps_the_place a_moved_job_leaves_both a_dropped_job_leaves_nothing
-                a_taken_job_has_succeeded a_settle_says_which_run_it_ended
+                a_taken_job_has_succeeded a_decision_from_a_reading_loses_against_an_extension
+                a_decision_from_a_reading_loses_against_a_cancellation a_cancelled_run_leaves_no_copy
+                a_settle_says_which_run_it_ended
             }
             views {
                 a_live_job_is_seen_as_it_is an_ended_job_is_seen_until_it_is_noted a_listing_goes_by_due_time

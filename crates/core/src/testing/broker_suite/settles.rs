@@ -3,9 +3,10 @@
 use super::Subject;
 use crate::id::Receipt;
 use crate::job::{AttemptError, Job, Stage, State};
-use crate::ports::{Note, Reserve, Run, Settled};
+use crate::limits::LEASE_MS_DEFAULT;
+use crate::ports::{Edited, Extended, Note, Reserve, Run, Settle, Settled};
 use crate::rules::{Again, Decision, Finish};
-use crate::testing::fixtures::{QUEUE, T0, again, finish, id, job, reserve, reserve_from, success};
+use crate::testing::fixtures::{QUEUE, T0, again, cancel, finish, id, job, reserve, reserve_from, success};
 
 /// It is handed out no more, and its note has its full final state.
 pub async fn success_ends_a_job(s: Subject) {
@@ -147,6 +148,54 @@ pub async fn a_taken_job_has_succeeded(s: Subject) {
     assert_eq!(s.handed_out(10).await, [id(2)]);
 }
 
+/// Otherwise another would get a job whose holder was promised more time.
+pub async fn a_decision_from_a_reading_loses_against_an_extension(s: Subject) {
+    s.hold(&[job(1), job(2)]).await;
+    assert_eq!(s.handed_out(2).await, [1, 2].map(id));
+    s.pass(LEASE_MS_DEFAULT);
+    let read = s.broker.expired(10).await.unwrap().crashed;
+    assert_eq!(read.len(), 2);
+    assert!(matches!(s.extend(read[0].receipt(), None).await, Extended::Until { .. }));
+    let extended = s.get(id(1)).await.unwrap();
+    let decide = |job: &Job| Settle { version: Some(job.version), ..Settle::new(job.receipt(), again(job, T0)) };
+    let settled = s.broker.settle(read.iter().map(decide).collect()).await.unwrap();
+    assert_eq!(settled.states, [None, Some(State::Ready)], "only what was not extended is given up");
+    assert_eq!(settled.runs.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(settled.notes.iter().map(|note| note.job().id).collect::<Vec<_>>(), [id(2)]);
+    assert_eq!(s.get(id(1)).await.as_ref(), Some(&extended));
+    assert_eq!(s.handed_out(2).await, [id(2)]);
+    let success = Settle { version: Some(extended.version), ..Settle::new(extended.receipt(), success()) };
+    assert_eq!(s.broker.settle(vec![success]).await.unwrap().states, [Some(State::Succeeded)]);
+}
+
+/// The job is still there to be cancelled.
+pub async fn a_decision_from_a_reading_loses_against_a_cancellation(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let read = s.one().await;
+    assert!(matches!(s.edit(id(1), cancel()).await, Edited::CancelAsked(_)));
+    for decision in [again(&read, T0), finish(Stage::Failed), success()] {
+        let settle = Settle { version: Some(read.version), ..Settle::new(read.receipt(), decision) };
+        assert_eq!(s.broker.settle(vec![settle]).await.unwrap().states, [None]);
+    }
+    assert_eq!(s.get(id(1)).await.unwrap().state(s.now()), State::Running);
+}
+
+/// Nor is it dropped. Its holder had decided before it was asked to stop.
+pub async fn a_cancelled_run_leaves_no_copy(s: Subject) {
+    let failed = || Finish { crashes: Some(3), ..Finish::new(Stage::Failed) };
+    let copy = Job { queue: "dead".into(), ..job(9) };
+    let ends = [failed(), Finish { drop: true, ..failed() }, Finish { successor: Some(Box::new(copy)), ..failed() }];
+    for (n, end) in (1..).zip(ends) {
+        s.hold(&[job(n)]).await;
+        let running = s.one().await;
+        assert!(matches!(s.edit(id(n), cancel()).await, Edited::CancelAsked(_)));
+        let settled = s.settled(running.receipt(), Decision::Finish(end)).await;
+        assert_eq!(settled.states, [Some(State::Cancelled)]);
+        let [Note::Changed(ended)] = &settled.notes[..] else { panic!("{:?}", settled.notes) };
+        assert_eq!((ended.stage, ended.crashes), (Stage::Cancelled, 3));
+    }
+}
+
 /// Once, however it ended.
 pub async fn a_settle_says_which_run_it_ended(s: Subject) {
     let other = Job { queue: "other".into(), kind: "k".into(), ..job(2) };
@@ -163,10 +212,10 @@ pub async fn a_settle_says_which_run_it_ended(s: Subject) {
     let runs = |settled: Settled| settled.runs.into_iter().map(|run| run.map(told));
     let (plain, failed) = (leases[0].job.clone(), leases[2].job.clone());
     let decisions = vec![
-        (plain.receipt(), success()),
-        (leases[1].job.receipt(), again(&leases[1].job, T0 + 5)),
-        (failed.receipt(), finish(Stage::Failed)),
-        (leases[3].job.receipt(), success()),
+        Settle::new(plain.receipt(), success()),
+        Settle::new(leases[1].job.receipt(), again(&leases[1].job, T0 + 5)),
+        Settle::new(failed.receipt(), finish(Stage::Failed)),
+        Settle::new(leases[3].job.receipt(), success()),
     ];
     let settled = s.broker.settle(decisions).await.unwrap();
     let expected = leases.iter().map(|lease| {
@@ -178,7 +227,7 @@ pub async fn a_settle_says_which_run_it_ended(s: Subject) {
     let expected: Vec<_> = expected.collect();
     assert_eq!(runs(settled).collect::<Vec<_>>(), expected);
     for (receipt, decision) in [(plain.receipt(), success()), (failed.receipt(), finish(Stage::Failed))] {
-        let repeat = s.broker.settle(vec![(receipt, decision)]).await.unwrap();
+        let repeat = s.broker.settle(vec![Settle::new(receipt, decision)]).await.unwrap();
         assert_eq!(runs(repeat).collect::<Vec<_>>(), [None]);
     }
 }

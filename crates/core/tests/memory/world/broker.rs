@@ -4,9 +4,9 @@ use super::{Got, REQUEST_MS, Run, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
 use crate::random::{How, What};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{
-    Change, Edit, Edited, Extend, Extended, Lease, Named, Note, Outcomes, Reserve, Reserved, Source, Update, Window,
+    Change, Edit, Edited, Extend, Extended, Lease, Named, Note, Outcomes, Reserve, Reserved, Settle, Source, Update, Window,
 };
-use duetime_core::rules::{self, Again, Decision, Finish};
+use duetime_core::rules::{self, Again, Decision, Finish, Left};
 use duetime_core::testing::fixtures::{due, edit, finish, reserve, success};
 use duetime_core::{Clock, Job, JobId, Progress, Receipt, Stage, State};
 use std::collections::BTreeMap;
@@ -165,12 +165,11 @@ impl World {
     }
 
     pub(super) async fn settle(&mut self, receipt: Receipt, decision: Decision) {
-        let settled = self.broker.settle(vec![(receipt, decision.clone())]).await.unwrap();
+        let settled = self.broker.settle(vec![Settle::new(receipt, decision.clone())]).await.unwrap();
         let now = self.now();
         let truth = self.truths.get_mut(&receipt.id).unwrap();
         if truth.lease.is_some() && truth.job.epoch == receipt.epoch {
-            let drops = matches!(&decision, Decision::Finish(finish) if finish.drop);
-            rules::apply(&mut truth.job, decision, now);
+            let drops = rules::apply(&mut truth.job, decision, now) == Left::Nothing;
             truth.lease = None;
             (truth.held, truth.removed) = (truth.job.is_pending(), drops);
             self.ended.extend(truth.job.stage.end_state().map(|state| (receipt, state)));
