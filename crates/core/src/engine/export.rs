@@ -68,7 +68,8 @@ impl Export {
     /// # Errors
     /// Of the registry.
     pub async fn settings(&self) -> Result<Vec<(Arc<str>, QueueSettings)>, Error> {
-        read_settings(self.stores.registry.as_ref()).await
+        let read = read_settings(self.stores.registry.as_ref()).await?;
+        Ok(read.into_iter().map(|(queue, settings, _)| (queue, settings)).collect())
     }
 
     /// All schedules that read back, by name.

@@ -15,8 +15,6 @@ use tokio::sync::Notify;
 const KIND: &str = "queue";
 /// How often what other processes set is looked at.
 pub(super) const REFRESH_EVERY: Duration = Duration::from_millis(900);
-/// Every so many times the leader tells the broker again what limits queues: of two at once, the wrong one may have been last.
-const TELL_AGAIN_EVERY: u32 = 5;
 
 /// The settings of all queues that have some.
 #[derive(Debug, Default)]
@@ -78,8 +76,8 @@ impl Settings {
 impl Engine {
     /// Reads all settings, before anything is served.
     pub(super) async fn load_settings(&self) -> Result<(), Error> {
-        for (queue, settings) in read_settings(self.registry.as_ref()).await? {
-            self.broker.limit(&queue, settings.limits()).await?;
+        for (queue, settings, version) in read_settings(self.registry.as_ref()).await? {
+            self.broker.limit(&queue, settings.limits(), version).await?;
             self.settings.set(queue, settings);
         }
         Ok(())
@@ -87,14 +85,12 @@ impl Engine {
 
     /// Takes over what other processes set, for ever.
     pub(super) async fn refresh_settings(&self) {
-        for look in 0_u32.. {
+        loop {
             tokio::time::sleep(REFRESH_EVERY).await;
             self.look_for_listeners().await;
             // What is set here meanwhile must not be told first and read over then.
             let _one_at_a_time = self.configuring.lock().await;
-            let tells = self.leads() && look.is_multiple_of(TELL_AGAIN_EVERY);
-            let read = if tells { self.load_settings().await } else { self.read_settings().await };
-            if let Err(error) = read {
+            if let Err(error) = self.read_settings().await {
                 tracing::warn!(%error, "the settings of queues could not be read: those known before hold");
             }
         }
@@ -102,13 +98,13 @@ impl Engine {
 
     async fn read_settings(&self) -> Result<(), Error> {
         let read = read_settings(self.registry.as_ref()).await?;
-        for (queue, settings) in &read {
+        for (queue, settings, version) in &read {
             // Whoever set them may have died before the broker was told.
             if self.settings.of(queue).limits() != settings.limits() {
-                self.broker.limit(queue, settings.limits()).await?;
+                self.broker.limit(queue, settings.limits(), *version).await?;
             }
         }
-        self.settings.set_all(read.into_iter().map(|(queue, settings)| (queue, Arc::new(settings))).collect());
+        self.settings.set_all(read.into_iter().map(|(queue, settings, _)| (queue, Arc::new(settings))).collect());
         Ok(())
     }
 
@@ -198,7 +194,7 @@ impl Engine {
         self.carry(async move {
             let _one_at_a_time = engine.configuring.lock().await;
             let (settings, version) = store(engine.registry.as_ref(), &queue, expected, change).await?;
-            engine.broker.limit(&queue, settings.limits()).await?;
+            engine.broker.limit(&queue, settings.limits(), version).await?;
             engine.settings.set(queue, settings.clone());
             Ok((settings, version))
         })
@@ -289,10 +285,10 @@ async fn store(
     }
 }
 
-/// The settings of all queues that have some, by name.
-pub(super) async fn read_settings(registry: &dyn Registry) -> Result<Vec<(Arc<str>, QueueSettings)>, Error> {
+/// The settings of all queues that have some, by name, with their versions.
+pub(super) async fn read_settings(registry: &dyn Registry) -> Result<Vec<(Arc<str>, QueueSettings, u64)>, Error> {
     let documents = registry.documents(KIND).await?.into_iter();
-    let read = |document: Document| Ok((Arc::from(document.name.as_str()), parse(&document.name, &document.body)?));
+    let read = |Document { name, body, version }: Document| Ok((Arc::from(&*name), parse(&name, &body)?, version));
     documents.map(read).collect()
 }
 

@@ -246,9 +246,12 @@ impl Held {
         more
     }
 
-    pub(super) fn limit(&mut self, name: &Arc<str>, limits: Limits, now: Now) {
-        queue_mut(&mut self.queues, &mut self.looked_at, name, now).limits = limits;
-        self.to_wake.push(name.clone());
+    pub(super) fn limit(&mut self, name: &Arc<str>, limits: Limits, version: u64, now: Now) {
+        let queue = queue_mut(&mut self.queues, &mut self.looked_at, name, now);
+        if version >= queue.limits_version {
+            (queue.limits, queue.limits_version) = (limits, version);
+            self.to_wake.push(name.clone());
+        }
     }
 }
 
@@ -297,7 +300,7 @@ mod tests {
         let mut held = Held::new(0);
         let now = Now { wall: T0, mono: 0 };
         held.insert(Job { queue: "busy".into(), ..job(1) }, now);
-        held.limit(&"paused".into(), Limits { paused: true, ..Limits::default() }, now);
+        held.limit(&"paused".into(), Limits { paused: true, ..Limits::default() }, 1, now);
         for n in 2..1_000 {
             held.insert(Job { queue: format!("q{n}").into(), ..job(n) }, now);
             held.remove(id(n));

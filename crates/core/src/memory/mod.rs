@@ -183,8 +183,8 @@ impl Broker for Memory {
         Ok(counts)
     }
 
-    async fn limit(&self, queue: &Arc<str>, limits: Limits) -> Result<(), Error> {
-        self.with(|held, now| held.limit(queue, limits, now));
+    async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error> {
+        self.with(|held, now| held.limit(queue, limits, version, now));
         Ok(())
     }
 

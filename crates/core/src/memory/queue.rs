@@ -31,6 +31,8 @@ pub(super) struct Queue {
     pub(super) overdue: BTreeSet<(Millis, JobId)>,
     pub(super) running: BTreeSet<JobId>,
     pub(super) limits: Limits,
+    /// The version of the settings that they come from; 0 where there are none.
+    pub(super) limits_version: u64,
     flow: Flow,
     /// Before this instant nobody needs to be told of a job: somebody will look by then.
     pub(super) look_at: Option<Millis>,
@@ -66,6 +68,7 @@ impl Queue {
             overdue: BTreeSet::new(),
             running: BTreeSet::new(),
             limits: Limits::default(),
+            limits_version: 0,
             flow: Flow::default(),
             look_at: None,
             ready_to: 0,
@@ -194,7 +197,7 @@ impl Queue {
     /// Whether it can be forgotten.
     pub(super) fn is_idle(&self) -> bool {
         let waiting = self.wheel.len() + self.held_back.len() + self.ready.len() + self.overdue.len();
-        waiting + self.running.len() == 0 && self.limits == Limits::default()
+        waiting + self.running.len() == 0 && self.limits_version == 0
     }
 
     /// Visits ready jobs that are due from `from` to `to`, in order, from the rank `start` on. Looks at no more than

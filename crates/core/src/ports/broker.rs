@@ -88,8 +88,9 @@ pub trait Broker: Send + Sync {
     /// Live jobs by queue, for these queues or all.
     async fn counts(&self, queues: Option<&[Arc<str>]>) -> Result<Vec<(Arc<str>, Counts)>, Error>;
 
-    /// Limits the handing out of a queue's jobs from now on, over all who reserve from it.
-    async fn limit(&self, queue: &Arc<str>, limits: Limits) -> Result<(), Error>;
+    /// Limits the handing out of a queue's jobs from now on, over all who reserve from it. `version` is that of the
+    /// settings which say so: a call with a lower version than an earlier one changes nothing.
+    async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error>;
 
     /// Notes that have not been forgotten.
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error>;

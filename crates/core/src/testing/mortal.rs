@@ -221,8 +221,8 @@ impl Broker for MortalBroker {
         self.life.around("counts", self.broker.counts(queues)).await
     }
 
-    async fn limit(&self, queue: &Arc<str>, limits: Limits) -> Result<(), Error> {
-        self.life.around("limit", self.broker.limit(queue, limits)).await
+    async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error> {
+        self.life.around("limit", self.broker.limit(queue, limits, version)).await
     }
 
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {

@@ -243,8 +243,8 @@ impl Broker for Shared {
         self.call(|memory, _| async move { memory.counts(queues).await }).await
     }
 
-    async fn limit(&self, queue: &Arc<str>, limits: Limits) -> Result<(), Error> {
-        self.call(|memory, _| async move { memory.limit(queue, limits).await }).await
+    async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error> {
+        self.call(|memory, _| async move { memory.limit(queue, limits, version).await }).await
     }
 
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {

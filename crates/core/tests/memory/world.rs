@@ -62,6 +62,7 @@ pub(crate) struct World {
     /// Leases that ended their jobs.
     ended: Vec<(Receipt, State)>,
     limits: BTreeMap<Arc<str>, Limits>,
+    limits_version: u64,
     /// Notes that verbs answered, on their way to the ledger in any order.
     unrecorded: Vec<Note>,
     recorded: Vec<Vec<(JobId, u64)>>,
@@ -90,6 +91,7 @@ impl World {
             receipts: Vec::new(),
             ended: Vec::new(),
             limits: BTreeMap::new(),
+            limits_version: 0,
             unrecorded: Vec::new(),
             recorded: Vec::new(),
             unseen: Vec::new(),
@@ -168,7 +170,8 @@ impl World {
             Op::Limit { queue, paused, max_running } => {
                 let queue: Arc<str> = QUEUES[queue].into();
                 let limits = Limits { paused, max_running, ..Limits::default() };
-                self.broker.limit(&queue, limits).await.unwrap();
+                self.limits_version += 1;
+                self.broker.limit(&queue, limits, self.limits_version).await.unwrap();
                 self.limits.insert(queue, limits);
             }
             Op::Pass { ms } => {

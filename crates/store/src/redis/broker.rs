@@ -88,7 +88,7 @@ impl Broker for Redis {
         Ok(self.count(queues).await?.into_iter().map(|(queue, counts, _)| (queue, counts)).collect())
     }
 
-    async fn limit(&self, queue: &Arc<str>, limits: Limits) -> Result<(), Error> {
+    async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error> {
         let Limits { paused, max_running, rate } = limits;
         let arguments = |text: &mut super::Text| {
             text.push(queue.as_bytes());
@@ -97,6 +97,7 @@ impl Broker for Redis {
             // Lua reads what Rust writes, to the last digit.
             text.push(rate.map_or_else(String::new, |rate| rate.period().to_string()).as_bytes());
             text.number(rate.map_or(0, |rate| rate.burst()).into());
+            text.number(version);
         };
         self.run(self.keys.partition_of(queue), &scripts::LIMIT, &[], arguments).await.map(drop)
     }

@@ -72,6 +72,21 @@ pub async fn limits_change(s: Subject) {
     assert_eq!(s.handed_out(10).await.len(), 6);
 }
 
+/// Of two who set limits at once, the one whose settings are older may tell the broker last.
+pub async fn older_limits_change_nothing(s: Subject) {
+    s.hold(&jobs(2)).await;
+    let queue = QUEUE.into();
+    let paused = Limits { paused: true, ..Limits::default() };
+    s.broker.limit(&queue, Limits::default(), 2).await.unwrap();
+    s.broker.limit(&queue, paused, 1).await.unwrap();
+    assert_eq!(s.handed_out(1).await, [id(1)]);
+    s.broker.limit(&queue, paused, 3).await.unwrap();
+    s.broker.limit(&queue, Limits::default(), 2).await.unwrap();
+    assert_eq!(s.handed_out(1).await, []);
+    s.broker.limit(&queue, Limits::default(), 3).await.unwrap();
+    assert_eq!(s.handed_out(1).await, [id(2)], "the same version may be told again");
+}
+
 /// Other queues have their own, and those behind a full one are looked at.
 pub async fn a_full_queue_is_passed_over(s: Subject) {
     s.limit(at_once(1)).await;

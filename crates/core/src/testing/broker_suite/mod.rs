@@ -30,6 +30,7 @@ use crate::ports::{
 };
 use crate::progress::Progress;
 use crate::rules::Decision;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -44,6 +45,7 @@ pub struct Subject {
     clock: Arc<ManualClock>,
     woken: Arc<Mutex<Vec<Arc<str>>>>,
     wake: Arc<Notify>,
+    limits_version: AtomicU64,
 }
 
 impl Subject {
@@ -56,7 +58,7 @@ impl Subject {
             told.lock().expect("no case panics with it").extend(queue.cloned());
             signal.notify_one();
         }));
-        Self { broker, clock, woken, wake }
+        Self { broker, clock, woken, wake, limits_version: AtomicU64::new(0) }
     }
 
     fn now(&self) -> Millis {
@@ -75,8 +77,10 @@ impl Subject {
         assert_eq!(self.put(jobs).await, vec![Put::Held; jobs.len()]);
     }
 
+    /// Each time from a later version of the settings.
     async fn limit(&self, limits: Limits) {
-        self.broker.limit(&QUEUE.into(), limits).await.expect("limit");
+        let version = self.limits_version.fetch_add(1, Ordering::Relaxed) + 1;
+        self.broker.limit(&QUEUE.into(), limits, version).await.expect("limit");
     }
 
     async fn reserve(&self, reserve: Reserve) -> Reserved {
@@ -208,7 +212,7 @@ macro_rules! broker_suite {
                 an_unsettled_end_is_told_again an_extension_counts_after_its_end_was_told expired_is_bounded a_job_not_started_in_time_is_not_handed_out
             }
             limits {
-                no_more_run_than_may room_is_told limits_change a_full_queue_is_passed_over a_named_job_needs_room_too
+                no_more_run_than_may room_is_told limits_change older_limits_change_nothing a_full_queue_is_passed_over a_named_job_needs_room_too
                 a_take_needs_no_room a_rate_holds a_rate_holds_in_the_long_run limits_hold_together
                 a_limit_does_not_hide_what_is_due_later a_removed_job_leaves_room
             }

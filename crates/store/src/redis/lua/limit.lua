@@ -1,6 +1,8 @@
 -- Limits the handing out of a queue. ARGV[5]: the queue; [6]: whether nothing is handed out; [7]: how many may run at once, 0
--- for any number; [8]: the microseconds from one job to the next, '' for none; [9]: how many may come at once.
+-- for any number; [8]: the microseconds from one job to the next, '' for none; [9]: how many may come at once; [10]: the version
+-- of the settings that say so. Those of a lower version than the last come too late.
 local queue, max_running = ARGV[5], tonumber(ARGV[7])
+if tonumber(redis.call('HGET', COUNTERS, queue .. ':v') or 0) > tonumber(ARGV[10]) then return { micros } end
 local is_limited = max_running > 0 or ARGV[8] ~= ''
 redis.call(ARGV[6] == '1' and 'SADD' or 'SREM', PAUSED, queue)
 redis.call(is_limited and 'SADD' or 'SREM', PAUSED, LIMITED .. queue)
@@ -9,6 +11,7 @@ if is_limited then
 else
   redis.call('HDEL', COUNTERS, queue .. ':m', queue .. ':p', queue .. ':b', queue .. ':t')
 end
+redis.call('HSET', COUNTERS, queue .. ':v', ARGV[10])
 redis.call('SADD', QUEUES, queue)
 redis.call('PUBLISH', CHANNEL, queue)
 return { micros }
