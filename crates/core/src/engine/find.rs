@@ -12,7 +12,6 @@ use crate::limits::PAGE_JOBS_MAX;
 use crate::name;
 use crate::ports::{Find, Listing, Selector};
 use std::str::FromStr;
-use std::sync::Arc;
 
 /// Pages of the ledger that one page of an answer reads at most; it may be short, and say where to go on.
 const LEDGER_PAGES: usize = 10;
@@ -40,21 +39,23 @@ impl Engine {
         self.ledger.get(&[id]).await?.pop().flatten().ok_or(Error::NotFound(id))
     }
 
-    /// The queues of these jobs, in order; `None` of those that are not there.
+    /// Which of these jobs are in a queue that `accepts`; a job that does not exist is in none. The answer stays true: a job
+    /// never changes its queue, and an id is given out once. A job of another queue costs the same reads as one that does
+    /// not exist, so that the time of an answer does not tell them apart.
     ///
     /// # Errors
     /// Where a store cannot be asked.
-    pub async fn queues_of(&self, ids: &[JobId]) -> Result<Vec<Option<Arc<str>>>, Error> {
-        let queue = |job: Option<Job>| job.map(|job| job.queue);
-        let mut queues: Vec<_> = self.broker.get(ids).await?.into_iter().map(queue).collect();
-        let far: Vec<usize> = (0..ids.len()).filter(|&i| queues[i].is_none()).collect();
-        if !far.is_empty() {
-            let asked: Vec<JobId> = far.iter().map(|&i| ids[i]).collect();
-            for (i, job) in far.into_iter().zip(self.ledger.get(&asked).await?) {
-                queues[i] = queue(job);
+    pub async fn are_in(&self, ids: &[JobId], accepts: impl Fn(&str) -> bool + Send) -> Result<Vec<bool>, Error> {
+        let is_in = |job: &Option<Job>| job.as_ref().is_some_and(|job| accepts(&job.queue));
+        let mut found: Vec<bool> = self.broker.get(ids).await?.iter().map(is_in).collect();
+        let rest: Vec<usize> = (0..ids.len()).filter(|&i| !found[i]).collect();
+        if !rest.is_empty() {
+            let asked: Vec<JobId> = rest.iter().map(|&i| ids[i]).collect();
+            for (i, job) in rest.into_iter().zip(self.ledger.get(&asked).await?) {
+                found[i] = is_in(&job);
             }
         }
-        Ok(queues)
+        Ok(found)
     }
 
     /// A page of jobs. `limit` is 1 to 1000.

@@ -25,6 +25,15 @@ impl Caller {
         }
     }
 
+    /// What tells this caller from all others, also on another server: a token's hash. It is no secret, but not shown.
+    pub(crate) fn identity(&self) -> &[u8] {
+        match self {
+            Self::Anyone => b"anyone",
+            Self::Nobody => b"nobody",
+            Self::Token(known) => &known.token.sha256,
+        }
+    }
+
     /// Its rights, as they are written.
     pub(crate) fn rights(&self) -> String {
         match self {

@@ -1,7 +1,8 @@
 //! What a request may do: a token is asked for before any route is looked for, its rights by each group of routes, and
 //! the names that they are for by what handles the request.
 //!
-//! Jobs and leases are named by ids, which say nothing of their queue: for a token that is not for all queues it is looked up.
+//! An id says nothing of its queue. For a token that is not for all queues, the queue is looked up before anything else is
+//! asked of the engine. A job that does not exist and a job of another queue are answered alike.
 
 use super::app::App;
 use super::problem::{Problem, Refusal};
@@ -14,9 +15,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use duetime_core::engine::Query;
 use duetime_core::target::Target;
-use duetime_core::{JobId, NewJob, WhenExhausted};
+use duetime_core::{Error, JobId, NewJob, WhenExhausted};
 use std::convert::Infallible;
-use std::sync::Arc;
 
 /// Paths for which no token is asked: what tells the platform how the server is, and readers what the API is.
 fn is_open(path: &str) -> bool {
@@ -90,34 +90,27 @@ pub(super) fn check_all(caller: &Caller, scope: Scope) -> Result<(), Problem> {
     }
 }
 
-/// Whether this may be done with each of these jobs. Of what is not there, others say so.
+/// With which of these jobs this may be done. The others are to look as if they did not exist, and nothing more is asked
+/// of the engine for them.
 ///
 /// # Errors
-/// What the stores say; of each job [`Refusal::Forbidden`].
-pub(super) async fn check_each(
-    app: &App,
-    caller: &Caller,
-    scope: Scope,
-    ids: &[JobId],
-) -> Result<Vec<Result<(), Problem>>, Problem> {
+/// What the stores say.
+pub(super) async fn allowed(app: &App, caller: &Caller, scope: Scope, ids: &[JobId]) -> Result<Vec<bool>, Error> {
     if caller.may_all(scope) {
-        return Ok(ids.iter().map(|_| Ok(())).collect());
+        return Ok(vec![true; ids.len()]);
     }
-    let queues = app.engine.queues_of(ids).await?;
-    let judge = |queue: Option<Arc<str>>| match queue {
-        // Not named: it is another's.
-        Some(queue) if !caller.may(scope, &queue) => Err(forbidden(caller, scope, "the queue of this job")),
-        _ => Ok(()),
-    };
-    Ok(queues.into_iter().map(judge).collect())
+    app.engine.are_in(ids, |queue| caller.may(scope, queue)).await
 }
 
-/// Whether this may be done with all of these jobs.
+/// Whether this may be done with a job.
 ///
 /// # Errors
-/// As [`check_each`].
-pub(super) async fn check_jobs(app: &App, caller: &Caller, scope: Scope, ids: &[JobId]) -> Result<(), Problem> {
-    check_each(app, caller, scope, ids).await?.into_iter().collect()
+/// [`Error::NotFound`], also for a job of a queue that the caller has no right to; what the stores say.
+pub(super) async fn check_job(app: &App, caller: &Caller, scope: Scope, id: JobId) -> Result<(), Error> {
+    match allowed(app, caller, scope, &[id]).await?[..] {
+        [true] => Ok(()),
+        _ => Err(Error::NotFound(id)),
+    }
 }
 
 /// Whether this may be done with all jobs that are looked for so: those of a queue, for a token that is not for all.

@@ -7,6 +7,7 @@ use duetime_core::Engine;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// What every request is handled with; a cheap handle.
 #[derive(Clone)]
@@ -15,6 +16,8 @@ pub(crate) struct App {
     pub(crate) engine: Engine,
     /// Cancelled when the server begins to stop: those who wait for jobs are let go.
     pub(crate) stopping: CancellationToken,
+    /// Calls that go on without their caller.
+    pub(super) calls: TaskTracker,
     /// One for each large body that may be held.
     pub(super) large_bodies: Arc<Semaphore>,
     /// One for each stream of events.
@@ -33,6 +36,7 @@ impl App {
         let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES_MAX));
         let event_streams = Arc::new(Semaphore::new(EVENT_STREAMS_MAX));
         let stopping = CancellationToken::new();
-        Self { engine, stopping, large_bodies, event_streams, edge, targets, deliveries }
+        let calls = TaskTracker::new();
+        Self { engine, stopping, calls, large_bodies, event_streams, edge, targets, deliveries }
     }
 }

@@ -1,5 +1,6 @@
 //! Who may reach the server, and how.
 
+use super::hosts::HostName;
 use std::path::PathBuf;
 
 /// What an operator says of the network.
@@ -27,6 +28,10 @@ pub(crate) struct Args {
     /// Listen also where other machines can reach it, though no tokens are asked for: whoever reaches it can do anything
     #[arg(long, env = "DUETIME_ALLOW_REMOTE")]
     pub(super) allow_remote: bool,
+    /// A host name by which the server may be addressed; several by repeating it, or with a comma between. Without tokens
+    /// only localhost and addresses are answered otherwise, with tokens any name
+    #[arg(long, value_name = "NAME", env = "DUETIME_ALLOW_HOST", value_delimiter = ',')]
+    pub(super) allow_host: Vec<HostName>,
 }
 
 impl Args {

@@ -1,16 +1,26 @@
-//! The audit log: who did what to queues, schedules and jobs in bulk, with what came of it.
+//! The audit log: who did what to queues, schedules and jobs in bulk, and with what outcome.
 //!
-//! Each call is a line of the log, with the target `duetime::audit`, and where a file is named, a line of JSON there.
+//! Each call is a line of the log, with the target `duetime::audit`, and where a file is named, a line of JSON there. The
+//! task that makes the change also writes the line: a caller who hangs up stops neither.
 
+use super::app::App;
+use super::request_id::REQUEST_ID;
+use crate::access::Caller;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
 use axum::response::Response;
-use duetime::wire::Instant;
+use duetime::wire::{Counts, Instant, Selection};
+use futures_util::FutureExt;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use tracing::Instrument;
 
 /// Only its owner reads it.
 const MODE: u32 = 0o600;
@@ -23,7 +33,7 @@ pub(crate) struct Error {
     error: std::io::Error,
 }
 
-/// Takes calls down.
+/// Writes calls down.
 #[derive(Debug, Default)]
 pub(super) struct Audit {
     file: Option<Mutex<File>>,
@@ -31,32 +41,63 @@ pub(super) struct Audit {
 
 /// A call.
 #[derive(Debug, Serialize)]
-pub(super) struct Call<'a> {
+struct Call<'a> {
     /// When it was answered.
-    pub(super) at: Instant,
+    at: Instant,
     /// The name of the token, or `anyone`.
-    pub(super) who: &'a str,
+    who: &'a str,
     /// From where.
-    pub(super) peer: SocketAddr,
-    pub(super) method: &'a str,
-    pub(super) path: &'a str,
-    pub(super) status: u16,
-    pub(super) request_id: &'a str,
+    peer: SocketAddr,
+    method: &'a str,
+    path: &'a str,
+    status: u16,
+    request_id: &'a str,
+    #[serde(flatten)]
+    jobs: Option<&'a Jobs>,
 }
 
-/// What the response to an audited call is known by.
+/// Which jobs a call was about, and how many came to which outcome.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Jobs {
+    pub(super) selection: Selection,
+    /// `None` where the call failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) counts: Option<Counts<'static>>,
+}
+
+/// From where a request came, beside it.
 #[derive(Clone, Copy, Debug)]
-struct Audited;
+pub(super) struct Peer(pub(super) SocketAddr);
 
-/// Marks the response to a call that is to be taken down.
-pub(super) async fn mark(mut response: Response) -> Response {
-    response.extensions_mut().insert(Audited);
-    response
-}
-
-/// Whether the call that this answers is to be taken down.
-pub(super) fn is_marked(response: &Response) -> bool {
-    response.extensions().get::<Audited>().is_some()
+/// Makes a call in a task of its own, and writes it down when it is done.
+pub(super) async fn carry(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let (caller, peer): (Option<Caller>, Option<Peer>) =
+        (request.extensions().get().cloned(), request.extensions_mut().remove());
+    let (Some(caller), Some(Peer(peer))) = (caller, peer) else { unreachable!("every request has both") };
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let id = request.headers()[REQUEST_ID].clone();
+    let noting = app.clone();
+    let call = async move {
+        let made = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+        let status = made.as_ref().map_or(StatusCode::INTERNAL_SERVER_ERROR, Response::status);
+        noting.edge.audit.note(&Call {
+            at: Instant(noting.engine.now()),
+            who: caller.name(),
+            peer,
+            method: method.as_str(),
+            path: &path,
+            status: status.as_u16(),
+            request_id: id.to_str().unwrap_or_default(),
+            jobs: made.as_ref().ok().and_then(|response| response.extensions().get()),
+        });
+        made
+    };
+    match app.calls.spawn(call.in_current_span()).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        // The runtime is going down, and this caller with it.
+        Err(_) => std::future::pending().await,
+    }
 }
 
 impl Audit {
@@ -71,12 +112,13 @@ impl Audit {
         Ok(Self { file: Some(Mutex::new(file)) })
     }
 
-    /// Takes a call down. That it cannot be written is said in the log; the call has been made.
-    pub(super) fn note(&self, call: &Call<'_>) {
-        let Call { who, peer, method, path, status, .. } = call;
-        tracing::info!(target: "duetime::audit", who, %peer, method, path, status, "audit");
+    /// Writes a call down. A line that cannot be written is an error in the log; the call has been made.
+    fn note(&self, call: &Call<'_>) {
+        let Call { who, peer, method, path, status, jobs, .. } = call;
+        let jobs = jobs.map(|jobs| serde_json::to_string(jobs).expect("a selection has only string keys"));
+        tracing::info!(target: "duetime::audit", who, %peer, method, path, status, jobs, "audit");
         let Some(file) = &self.file else { return };
-        let mut line = serde_json::to_vec(call).expect("a call has no maps");
+        let mut line = serde_json::to_vec(call).expect("a call has only string keys");
         line.push(b'\n');
         // In one write, so that servers which share a file do not mix their lines.
         if let Err(error) = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line) {

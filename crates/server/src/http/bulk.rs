@@ -2,12 +2,13 @@
 
 use super::access;
 use super::app::App;
+use super::audit::Jobs;
 use super::body::One;
 use super::problem::Problem;
 use super::reply;
 use crate::access::{Caller, Scope};
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use duetime::wire::{Counts, Selection};
 use duetime_core::engine::{BulkAction, Query};
 
@@ -54,8 +55,20 @@ pub(super) async fn delete(State(app): State<App>, caller: Caller, body: One) ->
 }
 
 async fn bulk(app: &App, caller: &Caller, body: &One, action: BulkAction) -> Result<Response, Problem> {
-    let query = Query::from(body.object::<Selection>()?);
+    let selection = body.object::<Selection>()?;
+    let query = Query::from(selection.clone());
     access::check_query(caller, Scope::Change, &query)?;
-    let counts = app.engine.bulk(&query, action).await?;
-    Ok(reply::ok(&Counts::from(counts)))
+    Ok(match app.engine.bulk(&query, action).await.map(Counts::from) {
+        Ok(counts) => {
+            let response = reply::ok(&counts);
+            audited(response, selection, Some(counts))
+        }
+        Err(error) => audited(Problem::from(error).into_response(), selection, None),
+    })
+}
+
+/// The answer with what is to stand in the audit log beside it.
+fn audited(mut response: Response, selection: Selection, counts: Option<Counts<'static>>) -> Response {
+    response.extensions_mut().insert(Jobs { selection, counts });
+    response
 }

@@ -2,6 +2,7 @@
 
 use super::args::Args;
 use super::audit::{self, Audit};
+use super::hosts::Hosts;
 use super::tls::{self, Tls};
 use crate::access::{self, Caller, Tokens};
 use duetime_core::Millis;
@@ -35,8 +36,8 @@ pub(crate) enum Error {
 pub(crate) struct Edge {
     /// The tokens that are asked for; `None`: everybody may do everything.
     pub(super) tokens: Option<Arc<Tokens>>,
-    /// Whether only names of this machine are answered to; see [`guard`](super::guard).
-    pub(super) local_only: bool,
+    /// By which names it may be addressed.
+    pub(super) hosts: Hosts,
     /// Takes down what administrators do.
     pub(super) audit: Arc<Audit>,
     /// Encrypts connections.
@@ -57,9 +58,9 @@ impl Edge {
         let tokens = args.tokens.clone().map(Tokens::open).transpose()?.map(Arc::new);
         let tls = Tls::open(args.tls_cert.clone(), args.tls_key.clone())?.map(Arc::new);
         let audit = Arc::new(Audit::open(args.audit_log.clone())?);
-        let local_only = tokens.is_none() && !args.allow_remote;
+        let hosts = Hosts::new(&args.allow_host, tokens.is_some());
         let connections_max = usize::try_from(args.connections_max).expect("32 bits fit");
-        Ok(Self { tokens, local_only, audit, tls, connections_max })
+        Ok(Self { tokens, hosts, audit, tls, connections_max })
     }
 
     /// All that keeps a server from being reached so, as far as it is seen without making anything.
@@ -113,6 +114,6 @@ impl Edge {
     #[cfg(test)]
     pub(super) fn local() -> Self {
         let audit = Arc::new(Audit::default());
-        Self { tokens: None, local_only: true, audit, tls: None, connections_max: 16 }
+        Self { tokens: None, hosts: Hosts::new(&[], false), audit, tls: None, connections_max: 16 }
     }
 }

@@ -1,7 +1,7 @@
 //! What is refused before any route is looked for, and what holds for every request.
 //!
-//! Where no tokens are asked for, a web page that the user merely visits must not reach the server: browsers name the
-//! page's origin, and the name by which they think to have reached us.
+//! A web page that the user merely visits must not reach the server. Browsers name the page's origin, and the name by which
+//! they think to have reached the server ([`hosts`](super::hosts)).
 
 use super::access;
 use super::app::App;
@@ -15,7 +15,6 @@ use axum::http::{HeaderMap, Method, Request};
 use axum::response::{IntoResponse, Response};
 use duetime_core::trace;
 use futures_util::FutureExt;
-use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
@@ -49,9 +48,8 @@ pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
         return Err(Refusal::HeadTooLarge.because(format!("{expected}, got {bytes} and {}", headers.len())));
     }
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).or(uri.authority().map(Authority::as_str));
-    if app.edge.local_only && host.is_some_and(|host| !is_local(host)) {
-        let host = host.unwrap_or_default();
-        let detail = format!("expected the host localhost or an address (or --allow-remote), got {host:?}");
+    if let Some(host) = host.filter(|host| !app.edge.hosts.has(host)) {
+        let detail = format!("expected the host localhost, an address, or a name of --allow-host, got {host:?}");
         return Err(Refusal::Host.because(detail));
     }
     check_origin(headers, host)?;
@@ -71,14 +69,6 @@ fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), Problem> 
         return Ok(());
     }
     Err(Refusal::Origin.because(format!("expected no origin, or this server's own, got {origin:?}")))
-}
-
-/// Whether a page cannot have made its own name mean this machine: an address is no name.
-fn is_local(host: &str) -> bool {
-    let Ok(authority) = host.parse::<Authority>() else { return false };
-    let name = authority.host();
-    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
 }
 
 /// Runs what handles a request, in a span that has its id and those of its trace; a panic in it is answered and logged,
@@ -115,16 +105,6 @@ async fn answer(method: Method, path: String, handle: impl Future<Output = Respo
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_names_of_this_machine_are_local() {
-        for host in ["localhost", "LocalHost:7300", "127.0.0.1:7300", "[::1]:7300", "192.168.0.7"] {
-            assert!(is_local(host), "{host}");
-        }
-        for host in ["evil.example", "localhost.evil.example:7300", "127.0.0.1.evil.example", "", "a b"] {
-            assert!(!is_local(host), "{host}");
-        }
-    }
 
     /// What was logged.
     #[derive(Clone, Default)]

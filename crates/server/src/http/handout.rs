@@ -7,8 +7,8 @@ use super::access;
 use super::app::App;
 use super::body::One;
 use super::problem::Problem;
-use super::reply;
 use super::segment::{Queue, Segment};
+use super::{repeat, reply};
 use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::Response;
@@ -60,15 +60,16 @@ pub(super) async fn reserve_anywhere(State(app): State<App>, caller: Caller, bod
     hand_out(&app, &caller, request).await
 }
 
-async fn hand_out(app: &App, caller: &Caller, request: ReserveRequest) -> Result<Response, Problem> {
-    check(app, caller, &request.from).await?;
+async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> Result<Response, Problem> {
+    request.request_id = repeat::of_reserve(caller, &request);
+    let unknown = check(app, caller, &mut request.from).await?;
     let mut handout = tokio::select! {
         biased;
         // In a box, since it is what waits: so that what is around it, and holds it twice, stays small.
         handout = Box::pin(app.engine.reserve(request)) => handout?,
         () = app.stopping.cancelled() => engine::Handout::default(),
     };
-    let refused = refusals(&mut handout);
+    let refused = refusals(&mut handout, unknown);
     Ok(reply::ok(&Handout::new(&handout, refused)))
 }
 
@@ -92,26 +93,41 @@ pub(super) async fn take(
     caller: Caller,
     body: One,
 ) -> Result<Response, Problem> {
-    let request = body.object::<Take>()?.into_request(queue)?;
+    let mut request = body.object::<Take>()?.into_request(queue)?;
     drop(body);
-    check(&app, &caller, &request.from).await?;
+    request.request_id = repeat::of_take(&caller, &request);
+    let unknown = check(&app, &caller, &mut request.from).await?;
     let mut handout = app.engine.take(request).await?;
-    let refused = refusals(&mut handout);
+    let refused = refusals(&mut handout, unknown);
     Ok(reply::ok(&Taken::new(&handout, refused, app.engine.now())))
 }
 
-/// Named jobs are handed out whatever the queue of the path.
-async fn check(app: &App, caller: &Caller, from: &Source) -> Result<(), Problem> {
+/// Whether the caller may work on these queues. Named jobs are handed out whatever the queue of the path: those of queues that
+/// they have no right to are taken out, and answered, as are jobs that do not exist.
+async fn check(app: &App, caller: &Caller, from: &mut Source) -> Result<Vec<JobId>, Problem> {
     match from {
-        Source::Queues(queues) => queues.iter().try_for_each(|queue| access::check(caller, Scope::Work, queue)),
+        Source::Queues(queues) => {
+            queues.iter().try_for_each(|queue| access::check(caller, Scope::Work, queue))?;
+            Ok(Vec::new())
+        }
         Source::Jobs(jobs) => {
             let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
-            access::check_jobs(app, caller, Scope::Work, &ids).await
+            let mut allowed = access::allowed(app, caller, Scope::Work, &ids).await?.into_iter();
+            let mut unknown = Vec::new();
+            jobs.retain(|job| {
+                let is_allowed = allowed.next().expect("an answer for each");
+                if !is_allowed {
+                    unknown.push(job.id);
+                }
+                is_allowed
+            });
+            Ok(unknown)
         }
     }
 }
 
-fn refusals(handout: &mut engine::Handout) -> Vec<wire::Problem> {
+fn refusals(handout: &mut engine::Handout, unknown: Vec<JobId>) -> Vec<wire::Problem> {
     let problem = |(id, error): (JobId, Error)| wire::Problem { id: Some(id), ..Problem::from(error).into() };
-    std::mem::take(&mut handout.refused).into_iter().map(problem).collect()
+    let unknown = unknown.into_iter().map(|id| (id, Error::NotFound(id)));
+    std::mem::take(&mut handout.refused).into_iter().chain(unknown).map(problem).collect()
 }

@@ -35,7 +35,7 @@ pub(super) async fn get(
     caller: Caller,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    access::check_jobs(&app, &caller, Scope::Read, &[id]).await?;
+    access::check_job(&app, &caller, Scope::Read, id).await?;
     let job = app.engine.job(id).await?;
     Ok(reply::unless_known(reply::job(&app, &job), job.version, &headers))
 }
@@ -62,7 +62,7 @@ pub(super) async fn patch(
     headers: HeaderMap,
     body: Batch,
 ) -> Result<Response, Problem> {
-    access::check_jobs(&app, &caller, Scope::Change, &[id]).await?;
+    access::check_job(&app, &caller, Scope::Change, id).await?;
     let target = etag::target(id, &headers)?;
     let patch = engine::Patch::try_from(body.object::<Patch<'_>>()?)?;
     drop(body);
@@ -90,7 +90,7 @@ pub(super) async fn delete(
     caller: Caller,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    access::check_jobs(&app, &caller, Scope::Change, &[id]).await?;
+    access::check_job(&app, &caller, Scope::Change, id).await?;
     let target = etag::target(id, &headers)?;
     reply::only(app.engine.delete(vec![target]).await).map_err(conditional)?;
     Ok(StatusCode::NO_CONTENT.into_response())
@@ -119,7 +119,7 @@ pub(super) async fn cancel(
     body: One,
 ) -> Result<Response, Problem> {
     body.object::<Nothing>()?;
-    access::check_jobs(&app, &caller, Scope::Change, &[id]).await?;
+    access::check_job(&app, &caller, Scope::Change, id).await?;
     let target = etag::target(id, &headers)?;
     let outcome = reply::only(app.engine.cancel(vec![target]).await).map_err(conditional)?;
     Ok(reply::ok(&Cancelled { outcome }))
@@ -148,7 +148,7 @@ pub(super) async fn retry(
     body: One,
 ) -> Result<Response, Problem> {
     body.object::<Nothing>()?;
-    access::check_jobs(&app, &caller, Scope::Change, &[id]).await?;
+    access::check_job(&app, &caller, Scope::Change, id).await?;
     let target = etag::target(id, &headers)?;
     let job = reply::only(app.engine.retry(vec![target]).await).map_err(conditional)?;
     Ok(reply::job(&app, &job))
@@ -175,7 +175,7 @@ pub(super) async fn run(
     body: One,
 ) -> Result<Response, Problem> {
     body.object::<Nothing>()?;
-    access::check_jobs(&app, &caller, Scope::Change, &[id]).await?;
+    access::check_job(&app, &caller, Scope::Change, id).await?;
     let target = etag::target(id, &headers)?;
     let job = app.engine.run(target).await.map_err(conditional)?;
     Ok(reply::job(&app, &job))

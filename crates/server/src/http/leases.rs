@@ -11,9 +11,9 @@ use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::Response;
 use duetime::wire::schema::{ExtendAnswers, Extensions, SettleAnswers, Settles};
-use duetime::wire::{self, Answer, Complete, Extend, ExtendOne, Extended, Fail, Progress, Release, Settle, Settled};
-use duetime_core::Receipt;
+use duetime::wire::{Answer, Complete, Extend, ExtendOne, Extended, Fail, Progress, Release, Settle, Settled};
 use duetime_core::engine::{Answers, Outcome};
+use duetime_core::{Error, Receipt};
 
 /// Complete a job.
 #[utoipa::path(
@@ -181,14 +181,23 @@ pub(super) async fn settle(State(app): State<App>, caller: Caller, body: Batch) 
     Ok(reply::ok(&merge.answers(each(receipts, answers, Settled::from))))
 }
 
-async fn check(app: &App, caller: &Caller, receipt: Receipt) -> Result<(), Problem> {
-    access::check_jobs(app, caller, Scope::Work, &[receipt.id]).await
+/// A lease of a queue that the caller has no right to has ended, as far as the caller can tell.
+async fn check(app: &App, caller: &Caller, receipt: Receipt) -> Result<(), Error> {
+    match access::allowed(app, caller, Scope::Work, &[receipt.id]).await?[..] {
+        [true] => Ok(()),
+        _ => Err(Error::LeaseLost(receipt)),
+    }
 }
 
-/// Refuses the leases of queues that the caller has no right to.
+/// The same for each lease of a batch.
 async fn check_each<T>(app: &App, caller: &Caller, batch: &mut batch::Batch<(Receipt, T)>) -> Result<(), Problem> {
-    let ids: Vec<_> = batch.asked.iter().map(|(receipt, _)| receipt.id).collect();
-    batch.refuse(access::check_each(app, caller, Scope::Work, &ids).await?);
+    let receipts: Vec<_> = batch.asked.iter().map(|(receipt, _)| *receipt).collect();
+    let ids: Vec<_> = receipts.iter().map(|receipt| receipt.id).collect();
+    let allowed = access::allowed(app, caller, Scope::Work, &ids).await?;
+    let judge = |(receipt, is_allowed): (Receipt, bool)| {
+        if is_allowed { Ok(()) } else { Err(Problem::of_lease(receipt, Error::LeaseLost(receipt))) }
+    };
+    batch.refuse(receipts.into_iter().zip(allowed).map(judge).collect());
     Ok(())
 }
 
@@ -196,9 +205,6 @@ async fn check_each<T>(app: &App, caller: &Caller, batch: &mut batch::Batch<(Rec
 fn each<T, B>(receipts: Vec<Receipt>, answers: Answers<T>, body: fn(T) -> B) -> impl Iterator<Item = Answer<B>> {
     receipts.into_iter().zip(answers).map(move |(receipt, answer)| match answer {
         Ok(done) => Answer::Done(body(done)),
-        Err(error) => {
-            let problem = wire::Problem { receipt: Some(receipt), ..Problem::from(error).into() };
-            Answer::Problem(Box::new(problem))
-        }
+        Err(error) => Answer::Problem(Box::new(Problem::of_lease(receipt, error).into())),
     })
 }

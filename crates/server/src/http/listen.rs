@@ -1,7 +1,7 @@
 //! Connections: accepted within limits, encrypted where that is asked, served, and let go in order.
 
 use super::app::App;
-use super::audit::{self, Call};
+use super::audit::Peer;
 use super::limits::{
     ACCEPT_PAUSE, BUFFER_BYTES_MAX, HANDSHAKE_TIME_MAX, HEAD_TIME_MAX, HEADERS_PARSED_MAX, STOP_TIME_MAX,
     UNACKNOWLEDGED_MS_MAX,
@@ -10,7 +10,6 @@ use super::peers::{self, Peers, Seat};
 use super::request_id::{self, REQUEST_ID};
 use super::{guard, routes, trace};
 use axum::response::{IntoResponse, Response};
-use duetime::wire::Instant;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -64,7 +63,12 @@ pub(crate) async fn serve(listener: TcpListener, app: App, stop: CancellationTok
     }
     drop(listener);
     app.stopping.cancel();
-    if tokio::time::timeout(STOP_TIME_MAX, connections.shutdown()).await.is_err() {
+    let calls = async {
+        connections.shutdown().await;
+        app.calls.close();
+        app.calls.wait().await;
+    };
+    if tokio::time::timeout(STOP_TIME_MAX, calls).await.is_err() {
         tracing::warn!(seconds = STOP_TIME_MAX.as_secs(), "requests were still running and are cut off");
     }
 }
@@ -164,24 +168,10 @@ async fn handle(app: &App, routes: &Routes, peer: SocketAddr, mut request: hyper
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
-    request.extensions_mut().insert(caller.clone());
-    // Copies: parts of the request would keep the buffer that it was read into, for as long as it waits.
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let id = request.headers()[REQUEST_ID].clone();
-    let response = match routes.call(request).await {
+    request.extensions_mut().insert(caller);
+    request.extensions_mut().insert(Peer(peer));
+    match routes.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},
-    };
-    if audit::is_marked(&response) {
-        app.edge.audit.note(&Call {
-            at: Instant(app.engine.now()),
-            who: caller.name(),
-            peer,
-            method: method.as_str(),
-            path: &path,
-            status: response.status().as_u16(),
-            request_id: id.to_str().unwrap_or_default(),
-        });
     }
-    response
 }

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
 use duetime::wire::{self, Span};
-use duetime_core::Error;
+use duetime_core::{Error, Receipt};
 
 /// Why a request is refused, ready to be sent.
 #[derive(Debug)]
@@ -170,6 +170,13 @@ impl From<Problem> for wire::Problem {
 }
 
 impl Problem {
+    /// The problem of one lease among many, which it names.
+    pub(super) fn of_lease(receipt: Receipt, error: Error) -> Self {
+        let mut problem = Self::from(error);
+        problem.0.receipt = Some(receipt);
+        problem
+    }
+
     /// Too much is asked with a token; in so many milliseconds there is room.
     pub(super) fn too_many(wait_ms: u64) -> Self {
         let wait = Span(wait_ms);

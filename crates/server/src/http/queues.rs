@@ -2,6 +2,7 @@
 
 use super::access;
 use super::app::App;
+use super::audit::Jobs;
 use super::body::One;
 use super::etag;
 use super::page::{self, Page};
@@ -13,7 +14,9 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use duetime::wire::schema::{Cursor, ETag, IfMatch, QueueName, Star};
-use duetime::wire::{self, Configured, Nothing, PauseBody, Purged, Queue, Queues, SettingsBody};
+use duetime::wire::{
+    self, Configured, Counts, Nothing, PauseBody, Purged, Queue, Queues, Selection, SettingsBody, Text,
+};
 
 /// List the queues.
 ///
@@ -170,5 +173,9 @@ pub(super) async fn purge(
 ) -> Result<Response, Problem> {
     access::check(&caller, Scope::Admin, &queue)?;
     body.object::<Nothing>()?;
-    Ok(reply::ok(&Purged { purged: app.engine.purge(&queue).await? }))
+    let purged = app.engine.purge(&queue).await?;
+    let mut response = reply::ok(&Purged { purged });
+    let selection = Selection { queue: Some(Text(queue)), ..Selection::default() };
+    response.extensions_mut().insert(Jobs { selection, counts: Some(Counts([("cancelled".into(), purged)].into())) });
+    Ok(response)
 }

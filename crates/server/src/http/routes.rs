@@ -10,7 +10,7 @@ use crate::access::Scope;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
-use axum::middleware::{from_fn_with_state, map_response};
+use axum::middleware::from_fn_with_state;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use utoipa_axum::router::OpenApiRouter;
@@ -19,8 +19,9 @@ use utoipa_axum::routes;
 /// All of them.
 pub(super) fn routes(app: App) -> Router {
     // Of what is small gzip makes no less, and it would hold back events.
+    let documented = documented(Some(&app));
     let is_worth_it = SizeAbove::new(GZIP_BYTES_MIN).and(NotForContentType::SSE);
-    Router::from(documented())
+    Router::from(documented)
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(CompressionLayer::new().compress_when(is_worth_it))
@@ -29,8 +30,8 @@ pub(super) fn routes(app: App) -> Router {
         .with_state(app)
 }
 
-/// Every route, and what is said of it.
-pub(super) fn documented() -> OpenApiRouter<App> {
+/// Every route, and what is said of it; without an app only for that.
+pub(super) fn documented(app: Option<&App>) -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(openapi::frame())
         .merge(open().needing(Needs::Nothing))
         .merge(of(Scope::Push, pushing()))
@@ -38,8 +39,8 @@ pub(super) fn documented() -> OpenApiRouter<App> {
         .merge(of(Scope::Lock, locking()))
         .merge(of(Scope::Read, reading()))
         .merge(of(Scope::Change, changing()))
-        .merge(audited(of(Scope::Change, changing_many())))
-        .merge(audited(of(Scope::Admin, administering())))
+        .merge(audited(app, of(Scope::Change, changing_many())))
+        .merge(audited(app, of(Scope::Admin, administering())))
 }
 
 /// For those who have this right.
@@ -47,9 +48,12 @@ fn of(scope: Scope, routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
     routes.needing(Needs::Token(scope)).route_layer(from_fn_with_state(scope, access::require))
 }
 
-/// Calls of these are taken down, also those that are refused.
-fn audited(routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
-    routes.route_layer(map_response(audit::mark))
+/// Calls of these are written down, also those that are refused.
+fn audited(app: Option<&App>, routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    match app {
+        Some(app) => routes.route_layer(from_fn_with_state(app.clone(), audit::carry)),
+        None => routes,
+    }
 }
 
 /// For everybody.

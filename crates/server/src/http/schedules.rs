@@ -7,7 +7,7 @@ use super::app::App;
 use super::body::One;
 use super::etag;
 use super::page::{self, Page};
-use super::problem::Problem;
+use super::problem::{Problem, Refusal};
 use super::reply;
 use super::segment::{Schedule, Segment};
 use crate::access::{Caller, Scope};
@@ -17,6 +17,10 @@ use axum::response::{IntoResponse, Response};
 use duetime::wire::schema::{Cursor, ETag, IfMatch, ScheduleName, Star};
 use duetime::wire::{ScheduleBody, ScheduleShown, Schedules, dry_run};
 use duetime_core::Error;
+use duetime_core::engine::Expected;
+
+/// How often a schedule that others change meanwhile is looked at anew.
+const TRIES: u32 = 5;
 
 /// List the schedules.
 ///
@@ -64,7 +68,9 @@ pub(super) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let status = app.engine.schedule(&name).await?;
-    access::check(&caller, Scope::Read, &status.schedule.job.queue)?;
+    if !caller.may(Scope::Read, &status.schedule.job.queue) {
+        return Err(Error::NoSchedule(name).into());
+    }
     Ok(reply::unless_known(reply::schedule(&status), status.version, &headers))
 }
 
@@ -100,13 +106,29 @@ pub(super) async fn put(
     let job = &schedule.job;
     access::check(&caller, Scope::Admin, &job.queue)?;
     access::check_ends_of(&caller, Scope::Admin, job)?;
-    check_present(&app, &caller, &name).await?;
-    let status = if is_dry {
-        app.engine.preview_schedule_if(&name, schedule, expected).await?
-    } else {
-        app.engine.set_schedule_if(&name, schedule, expected).await?
-    };
-    Ok(reply::schedule(&status))
+    let mut tries = TRIES;
+    loop {
+        tries -= 1;
+        let expected = match present(&app, &caller, &name).await? {
+            Present::Any => expected,
+            Present::Nothing => expected.check("schedule", &name, 0).map(|()| Expected::Nothing)?,
+            Present::Own(version) => expected.check("schedule", &name, version).map(|()| Expected::Version(version))?,
+            Present::Foreign => {
+                let detail = "expected a name that no schedule of another queue has, got one";
+                return Err(Refusal::Forbidden.because(detail));
+            }
+        };
+        let status = if is_dry {
+            app.engine.preview_schedule_if(&name, schedule.clone(), expected).await
+        } else {
+            app.engine.set_schedule_if(&name, schedule.clone(), expected).await
+        };
+        match status {
+            // It changed after it was looked at.
+            Err(Error::Changed { .. }) if tries > 0 => {}
+            status => return Ok(reply::schedule(&status?)),
+        }
+    }
 }
 
 /// Delete a schedule.
@@ -130,20 +152,37 @@ pub(super) async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let expected = etag::expected(&headers)?;
-    check_present(&app, &caller, &name).await?;
+    let expected = match present(&app, &caller, &name).await? {
+        Present::Any => expected,
+        Present::Own(version) => expected.check("schedule", &name, version).map(|()| Expected::Version(version))?,
+        Present::Nothing | Present::Foreign => return Err(Error::NoSchedule(name).into()),
+    };
     app.engine.delete_schedule_if(&name, expected).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Whether the schedule that has this name now, if any, may be changed: its jobs may go to another queue than those of the
-/// one that takes its place.
-async fn check_present(app: &App, caller: &Caller, name: &str) -> Result<(), Problem> {
+/// What a caller may change under a name.
+enum Present {
+    /// Whatever is there: they may change every schedule.
+    Any,
+    /// There is nothing.
+    Nothing,
+    /// A schedule of a queue that they have the right to, in this version. A change that expects it holds that right in
+    /// the step that makes the change.
+    Own(u64),
+    /// A schedule of another queue.
+    Foreign,
+}
+
+async fn present(app: &App, caller: &Caller, name: &str) -> Result<Present, Error> {
     if caller.may_all(Scope::Admin) {
-        return Ok(());
+        return Ok(Present::Any);
     }
     match app.engine.schedule(name).await {
-        Ok(status) => access::check(caller, Scope::Admin, &status.schedule.job.queue),
-        Err(Error::NoSchedule(_)) => Ok(()),
-        Err(error) => Err(error.into()),
+        Ok(status) if caller.may(Scope::Admin, &status.schedule.job.queue) => Ok(Present::Own(status.version)),
+        // Of one that does not read back, the queue is not known.
+        Ok(_) | Err(Error::Damaged(_)) => Ok(Present::Foreign),
+        Err(Error::NoSchedule(_)) => Ok(Present::Nothing),
+        Err(error) => Err(error),
     }
 }

@@ -1,6 +1,8 @@
 //! Starting: what is said, and what is refused.
 
+use super::client::Connection;
 use super::server::{Server, command, store_in};
+use std::net::Ipv4Addr;
 use std::process::Output;
 
 fn run(arguments: &[&str]) -> Output {
@@ -39,8 +41,28 @@ fn the_start_says_what_could_be_lost() {
 fn other_machines_are_kept_out_unless_told() {
     fails(&["--listen", "0.0.0.0:0", "--store", "memory"], &["no tokens are asked for", "--allow-remote"]);
     fails(&["--listen", "[::]:0", "--store", "memory"], &["no tokens are asked for", "--allow-remote"]);
-    let server = Server::with(&["--store", "memory", "--allow-remote"]);
-    server.send("GET", "/healthz", &[("host", "jobs.example")], "").ok();
+}
+
+/// A page that makes its own name mean the server's address is refused, also where other machines may reach the server.
+#[test]
+fn foreign_names_are_refused_also_where_other_machines_may_ask() {
+    let arguments =
+        ["--store", "memory", "--listen", "0.0.0.0:0", "--allow-remote", "--allow-host", "jobs.example,b.example"];
+    let server = Server::with(&arguments);
+    let page = [("origin", "http://evil.example"), ("host", "evil.example")];
+    let asked = |headers: &[(&str, &str)]| {
+        let head: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let mut connection = Connection::open((Ipv4Addr::LOCALHOST, server.address.port()).into());
+        connection.send(format!("POST /v1/queues/q/purge HTTP/1.1\r\n{head}\r\n"));
+        connection.reply()
+    };
+    asked(&page).problem(421, "foreign_host");
+    asked(&page[1..]).problem(421, "foreign_host");
+    asked(&[("origin", "http://evil.example"), ("host", "jobs.example")]).problem(403, "foreign_origin");
+    for host in ["jobs.example", "B.example:7300", "localhost", "127.0.0.1:7300"] {
+        asked(&[("host", host)]).ok();
+        asked(&[("host", host), ("origin", &format!("http://{host}"))]).ok();
+    }
 }
 
 #[test]

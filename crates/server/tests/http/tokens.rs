@@ -151,8 +151,31 @@ fn what_administrators_do_is_taken_down() {
         ]
     );
     assert_eq!(calls[0]["request_id"], "r-1");
+    assert_eq!((&calls[2]["selection"], &calls[2]["counts"]), (&json!({"queue": "q"}), &json!({"cancelled": 1})));
+    assert!(calls[0].get("selection").is_none());
     assert!(calls.iter().all(|call| call["peer"].as_str().unwrap().starts_with("127.0.0.1:")), "{text}");
     assert!(!text.contains(&admin) && !text.contains(&shop));
+}
+
+/// The change is made to its end, and written down, whoever waits for its answer.
+#[test]
+fn a_caller_who_hangs_up_is_in_the_audit_log() {
+    let tokens = Tokens::new();
+    let admin = tokens.create("root", "admin");
+    let log = tokens.0.path().join("audit.jsonl");
+    let server = tokens.server(&["--audit-log", log.to_str().unwrap()]);
+    let jobs: Vec<_> = (0..5_000).map(|n| json!({"payload": n, "delay": "1h"})).collect();
+    send(&server, &admin, "POST", "/v1/queues/q/jobs", &json!(jobs).to_string()).ok();
+    let mut connection = server.connect();
+    let bearer = format!("Bearer {admin}");
+    connection.send(request("POST", "/v1/jobs/cancel", &[("authorization", &bearer)], r#"{"queue":"q"}"#));
+    let counts = || send(&server, &admin, "GET", "/v1/queues/q", "").ok();
+    eventually(|| counts()["cancelled"].as_u64().is_some_and(|cancelled| cancelled > 0));
+    drop(connection);
+    eventually(|| std::fs::read_to_string(&log).unwrap().ends_with('\n'));
+    let line: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&log).unwrap()).unwrap();
+    assert_eq!((&line["who"], &line["counts"]), (&json!("root"), &json!({"cancelled": 5_000})), "{line}");
+    assert_eq!(counts()["cancelled"], 5_000);
 }
 
 #[test]

@@ -42,7 +42,7 @@ const TAGS: [(&str, &str); 6] = [
 ];
 
 static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(|| {
-    let mut document = routes::documented().into_openapi();
+    let mut document = routes::documented(None).into_openapi();
     schemas::finish(&mut document);
     document
 });

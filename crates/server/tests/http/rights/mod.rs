@@ -1,0 +1,111 @@
+//! Every right over every endpoint: a token can do what it is for, with the names that it is for, and nothing else.
+
+mod alike;
+mod races;
+mod repeats;
+mod world;
+
+use super::client::Reply;
+use super::tokens::send;
+use serde_json::{Value, json};
+use world::World;
+
+/// Which right an operation of the document needs; `None`: no token at all. A new one has to be put here.
+fn needed(operation: &str) -> Option<&'static str> {
+    let (method, path) = operation.split_once(' ').unwrap();
+    Some(match (method, path) {
+        (_, "/healthz" | "/readyz" | "/openapi.json" | "/docs" | "/docs/style.css") => return None,
+        ("POST", "/v1/queues/{queue}/jobs") => "push",
+        ("POST", "/v1/queues/{queue}/reserve" | "/v1/queues/{queue}/take") => "work",
+        ("POST", "/v1/reserve" | "/v1/settle" | "/v1/extend") => "work",
+        ("POST", path) if path.starts_with("/v1/leases/{receipt}/") => "work",
+        (_, "/v1/locks" | "/v1/locks/{name}") => "lock",
+        ("GET", "/v1/jobs" | "/v1/jobs/{id}" | "/v1/queues" | "/v1/queues/{queue}") => "read",
+        ("GET", "/v1/schedules" | "/v1/schedules/{name}" | "/v1/events" | "/metrics") => "read",
+        ("PATCH" | "DELETE", "/v1/jobs/{id}") => "change",
+        ("POST", "/v1/jobs/{id}/cancel" | "/v1/jobs/{id}/retry" | "/v1/jobs/{id}/run") => "change",
+        ("POST", "/v1/jobs/cancel" | "/v1/jobs/retry" | "/v1/jobs/delete") => "change",
+        ("PUT", "/v1/queues/{queue}") | ("PUT" | "DELETE", "/v1/schedules/{name}") => "admin",
+        ("POST", path) if path.starts_with("/v1/queues/{queue}/") => "admin",
+        _ => panic!("say which right {operation} needs"),
+    })
+}
+
+const RIGHTS: [&str; 6] = ["push", "work", "read", "change", "lock", "admin"];
+
+/// Whether a right is good for what needs another.
+fn is_enough(right: &str, needed: &str) -> bool {
+    right == needed || right == "admin"
+}
+
+/// Whether it was refused for want of a right: in a batch, of each element.
+fn is_forbidden(reply: &Reply) -> bool {
+    reply.status == 403 || (reply.body.starts_with('[') && reply.json()[0]["code"] == "forbidden")
+}
+
+#[test]
+fn a_token_can_do_what_it_is_for_and_nothing_else() {
+    for right in RIGHTS {
+        let world = World::new();
+        let token = world.token("tried", &format!("{right}:orders.*"));
+        // What it may not do comes first, since what it may do changes things.
+        let (may, may_not): (Vec<_>, Vec<_>) = world
+            .operations
+            .iter()
+            .filter(|operation| needed(operation).is_some())
+            .partition(|operation| is_enough(right, needed(operation).unwrap()));
+        let before = world.state();
+        for operation in may_not {
+            let reply = world.call(&token, operation, &world.there);
+            assert!(reply.status == 403, "{right} could {operation}: {reply:?}");
+            reply.problem(403, "forbidden");
+        }
+        assert_eq!(world.state(), before);
+        for operation in may {
+            // What is not said of one name is for those with all names.
+            let wants_all = matches!(&**operation, "DELETE /v1/locks" | "GET /metrics");
+            if operation.as_str() == "GET /v1/events" {
+                continue;
+            }
+            let reply = world.call(&token, operation, &world.there);
+            assert_eq!(is_forbidden(&reply), wants_all, "{right}, {operation}: {reply:?}");
+            assert!(reply.status != 401 && reply.status < 500, "{right}, {operation}: {reply:?}");
+        }
+    }
+}
+
+#[test]
+fn jobs_of_ones_own_lead_to_no_queue_of_others() {
+    let world = World::new();
+    let token = world.token("tried", "admin:mail.*");
+    let before = world.state();
+    let push = |extra: Value| {
+        let mut body = json!({"payload": 1});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        send(&world.server, &token, "POST", "/v1/queues/mail.a/jobs", &body.to_string())
+    };
+    let put = |path: &str, body: Value| send(&world.server, &token, "PUT", path, &body.to_string());
+    put("/v1/queues/mail.a", json!({"target": {"queue": "mail.b"}})).ok();
+    push(json!({})).expect(201);
+    push(json!({"target": {"queue": "orders.a"}})).problem(403, "forbidden");
+    push(json!({"when_exhausted": {"move": "orders.a"}})).problem(403, "forbidden");
+    push(json!({"target": {"queue": "mail.b"}, "when_exhausted": {"move": "mail.c"}})).expect(201);
+    put("/v1/queues/mail.a", json!({"target": {"queue": "orders.a"}})).problem(403, "forbidden");
+    put("/v1/queues/mail.a", json!({"when_exhausted": {"move": "orders.a"}})).problem(403, "forbidden");
+    let schedule = |job: Value| put("/v1/schedules/mail.a", json!({"every": "2h", "job": job}));
+    schedule(json!({"queue": "orders.a", "payload": 1})).problem(403, "forbidden");
+    schedule(json!({"queue": "mail.a", "payload": 1, "when_exhausted": {"move": "orders.a"}}))
+        .problem(403, "forbidden");
+    schedule(json!({"queue": "mail.a", "payload": 1})).ok();
+    // Nor by the name of a schedule of theirs, also for one who expects it to be there, or not to be.
+    let theirs = json!({"every": "2h", "job": {"queue": "mail.a", "payload": 1}}).to_string();
+    for header in [[].as_slice(), &[("if-match", "*")], &[("if-none-match", "*")]] {
+        let bearer = format!("Bearer {token}");
+        let headers = [header, &[("authorization", &*bearer)]].concat();
+        world.server.send("PUT", "/v1/schedules/orders.a", &headers, &theirs).problem(403, "forbidden");
+    }
+    let batch = r#"[{"payload": 1}, {"payload": 2, "target": {"queue": "orders.a"}}]"#;
+    let answers = send(&world.server, &token, "POST", "/v1/queues/mail.a/jobs", batch).ok();
+    assert_eq!((&answers[0]["state"], &answers[1]["code"]), (&json!("ready"), &json!("forbidden")));
+    assert_eq!(world.state(), before);
+}
