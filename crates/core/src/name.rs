@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub const QUEUE_DEFAULT: &str = "default";
 /// The kind where none is named.
 pub const KIND_DEFAULT: &str = "default";
+/// The names of the locks of engines begin with this; those of users do not.
+pub const OWN_LOCKS: &str = "duetime:";
 
 /// A queue's name: 1 to 200 of `A-Za-z0-9-+/;.$_()`, not starting with `-`.
 ///

@@ -19,7 +19,7 @@ const LOCK: &str = "stock-42";
 /// The scripts.
 const LUA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/redis/lua");
 /// Words in scripts that are no commands.
-const NO_COMMANDS: [&str; 5] = ["LIMIT", "PX", "PLAIN", "STAMP", "WITHSCORES"];
+const NO_COMMANDS: [&str; 7] = ["LIMIT", "OOM", "PLAIN", "PX", "STAMP", "WITHSCORES", "XX"];
 /// Asked for only after five idle seconds.
 const IDLE: &str = "ping";
 /// What is asked for without need: it may be refused.

@@ -9,7 +9,7 @@
 //! the ledger knows better. A slow audit puts what is near for ever: what slipped through otherwise comes late, but comes.
 
 use super::Engine;
-use super::load::{LOADING, Progress};
+use super::load::{HOLDING, LOADING, Progress};
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, State};
@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The lock of who leads.
+/// The lock of who leads: one of [`OWN_LOCKS`](crate::name::OWN_LOCKS).
 const LEADER: &str = "duetime:leader";
 /// How long a leader that is gone keeps the role.
 const LEADER_TTL_MS: u64 = 3_000;
@@ -131,7 +131,11 @@ impl Engine {
                 self.find_strays().await
             };
             match loaded {
-                Ok(()) => self.status.mend(LOADING),
+                Ok(()) => {
+                    self.status.mend(LOADING);
+                    // What was left to the loader is loaded, or filed for whoever loads.
+                    self.status.mend(HOLDING);
+                }
                 Err(error) => self.status.degrade(LOADING, &error),
             }
         }

@@ -31,7 +31,7 @@ const HOLDS_AT_ONCE: usize = 2;
 /// What is degraded while the ledger cannot be read.
 pub(super) const LOADING: &str = "jobs are not loaded";
 /// What is degraded while a shared broker takes no jobs.
-const HOLDING: &str = "jobs that are due soon wait in the ledger for the broker";
+pub(super) const HOLDING: &str = "jobs that are due soon wait in the ledger for the broker";
 
 #[derive(Debug, Default)]
 pub(super) struct Frontier {

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// How often finished jobs past their retention are looked for.
 const PRUNE_EVERY: Duration = Duration::from_secs(10);
+/// What is degraded while they cannot be removed.
+const PRUNING: &str = "finished jobs past their retention are not removed";
 /// Pages of a queue in which nothing is past its retention that are looked at each time: what was pushed early may have
 /// ended late, and stand before others.
 const IDLE_PAGES_MAX: usize = 10;
@@ -31,9 +33,7 @@ impl Engine {
             if self.is_shared() && !self.leads() {
                 continue;
             }
-            if let Err(error) = self.prune_once(&mut walks).await {
-                tracing::warn!(%error, "could not remove old finished jobs");
-            }
+            self.status.set(PRUNING, self.prune_once(&mut walks).await.err());
         }
     }
 

@@ -15,6 +15,8 @@ use tokio::sync::Notify;
 const KIND: &str = "queue";
 /// How often what other processes set is looked at.
 pub(super) const REFRESH_EVERY: Duration = Duration::from_millis(900);
+/// What is degraded while they cannot be read.
+const REFRESHING: &str = "what other servers set for queues is not known";
 
 /// The settings of all queues that have some.
 #[derive(Debug, Default)]
@@ -90,9 +92,7 @@ impl Engine {
             self.look_for_listeners().await;
             // What is set here meanwhile must not be told first and read over then.
             let _one_at_a_time = self.configuring.lock().await;
-            if let Err(error) = self.read_settings().await {
-                tracing::warn!(%error, "the settings of queues could not be read: those known before hold");
-            }
+            self.status.set(REFRESHING, self.read_settings().await.err());
         }
     }
 

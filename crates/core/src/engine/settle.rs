@@ -15,6 +15,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What is degraded while leases that are over are not ended.
+const REAPING: &str = "jobs of crashed workers do not come back";
+/// What is degraded while the broker is full.
+const FULL: &str = "the broker takes no new jobs";
+
 impl Engine {
     /// Ends leases. A settle that is sent again after its reply was lost is answered as the first time, where it
     /// finished the job; also after a restart.
@@ -180,9 +185,12 @@ impl Engine {
         let idle = if self.broker.is_volatile() { LOOK_AGAIN } else { Duration::from_millis(LEASE_MS_MIN) };
         loop {
             let next = match self.reap_once().await {
-                Ok(next_ms) => next_ms.map_or(idle, Duration::from_millis).min(idle),
+                Ok(next_ms) => {
+                    self.status.mend(REAPING);
+                    next_ms.map_or(idle, Duration::from_millis).min(idle)
+                }
                 Err(error) => {
-                    tracing::error!(%error, "could not take back jobs whose lease is over");
+                    self.status.degrade(REAPING, &error);
                     LOOK_AGAIN
                 }
             };
@@ -196,6 +204,7 @@ impl Engine {
 
     async fn reap_once(&self) -> Result<Option<u64>, Error> {
         let expired = self.broker.expired(STEP_JOBS_MAX).await?;
+        self.status.set(FULL, expired.is_full.then(|| Error::Full("the broker has no room for new jobs".into())));
         let mut settles = Vec::with_capacity(expired.crashed.len());
         for job in &expired.crashed {
             let retry = self.retry_rule(job);

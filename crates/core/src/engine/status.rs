@@ -43,6 +43,14 @@ impl Status {
         self.is_degraded.store(!degraded.is_empty(), Ordering::Relaxed);
     }
 
+    /// Whether something works: not, for this reason.
+    pub(super) fn set(&self, what: &'static str, trouble: Option<Error>) {
+        match trouble {
+            Some(error) => self.degrade(what, &error),
+            None => self.mend(what),
+        }
+    }
+
     pub(super) fn is_degraded(&self) -> bool {
         self.is_degraded.load(Ordering::Relaxed)
     }

@@ -102,6 +102,6 @@ impl Held {
         let next_lease = self.leases.next_expiry().map(|at| at.saturating_sub(now.mono));
         let next_start = self.start_by.first().map(|&(at, _)| at.saturating_sub(now.wall));
         let next_ms = if more { Some(0) } else { [next_lease, next_start].into_iter().flatten().min() };
-        Expired { crashed, unstarted, next_ms }
+        Expired { crashed, unstarted, next_ms, is_full: false }
     }
 }

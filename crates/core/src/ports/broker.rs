@@ -336,6 +336,8 @@ pub struct Expired {
     /// In how many milliseconds the next one may run out, of those that are known now; 0 where there are more now, `None`
     /// where nothing can.
     pub next_ms: Option<u64>,
+    /// Whether the broker has no room for new jobs.
+    pub is_full: bool,
 }
 
 /// Which live jobs to list.

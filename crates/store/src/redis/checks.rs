@@ -174,9 +174,16 @@ pub(super) async fn partitions(link: &Link, address: &Address) -> Result<u16, Er
 
 /// Writes down how many partitions the namespace has, where that is not known any more.
 pub(super) async fn keep_partitions(link: &Link, keys: &super::keys::Keys) -> Result<(), Error> {
-    let mut set = redis::cmd("SET");
-    set.arg(keys.own("partitions")).arg(keys.partitions()).arg("NX");
-    link.query(&set).await.map(drop)
+    let key = keys.own("partitions");
+    let mut get = redis::cmd("GET");
+    get.arg(&key);
+    if link.query(&get).await? == Value::Nil {
+        // Only then: a Redis that is full takes no `SET`.
+        let mut set = redis::cmd("SET");
+        set.arg(&key).arg(keys.partitions()).arg("NX");
+        link.query(&set).await?;
+    }
+    Ok(())
 }
 
 /// Refuses to use jobs beside a ledger that were not begun beside it: what it does not know would be lost on it, and what

@@ -36,6 +36,8 @@ mod url;
 mod wake;
 
 pub use look::{Looked, look};
+#[cfg(feature = "testing")]
+pub use scripts::all as all_scripts;
 
 use call::{Call, Text};
 use clock::RedisClock;

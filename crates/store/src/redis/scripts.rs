@@ -1,6 +1,7 @@
 //! The scripts: one for each transition, each made of what all share and of its own part.
 
 use duetime_core::limits::{LOCK_LOST_KEPT_MS, LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX};
+use duetime_core::name::OWN_LOCKS;
 use std::sync::LazyLock;
 
 /// A Lua script.
@@ -31,7 +32,9 @@ impl std::fmt::Debug for Script {
 }
 
 macro_rules! scripts {
-    ($prelude:expr => $($constant:ident $file:literal)*) => {
+    ($all:ident, $prelude:expr => $($constant:ident $file:literal)*) => {
+        #[cfg(feature = "testing")]
+        const $all: &[&Script] = &[$(&$constant),*];
         $(
             pub(super) static $constant: Script = Script {
                 name: $file,
@@ -42,7 +45,7 @@ macro_rules! scripts {
     };
 }
 
-scripts! { include_str!("lua/prelude.lua") =>
+scripts! { OF_JOBS, include_str!("lua/prelude.lua") =>
     BURY "bury"
     CHANGE "change"
     COUNTS "counts"
@@ -68,12 +71,12 @@ const LOCK_REQUEST_MS: u64 = 60_000;
 fn locks_prelude() -> String {
     format!(
         "local REQUEST_MS, TICKET_MS, REFRESH_MS, TICKETS_MAX, LOST_KEPT_MS = {LOCK_REQUEST_MS}, {LOCK_TICKET_MS}, \
-         {LOCK_REFRESH_MS}, {LOCK_TICKETS_MAX}, {LOCK_LOST_KEPT_MS}\n{}",
+         {LOCK_REFRESH_MS}, {LOCK_TICKETS_MAX}, {LOCK_LOST_KEPT_MS}\nlocal OWN_LOCKS = '{OWN_LOCKS}'\n{}",
         include_str!("lua/lock.lua")
     )
 }
 
-scripts! { locks_prelude().as_str() =>
+scripts! { OF_LOCKS, locks_prelude().as_str() =>
     LOCK_ABANDON "lock_abandon"
     LOCK_ACQUIRE "lock_acquire"
     LOCK_LIST "lock_list"
@@ -83,8 +86,14 @@ scripts! { locks_prelude().as_str() =>
     LOCK_SWEEP "lock_sweep"
 }
 
-scripts! { "" =>
+scripts! { OTHERS, "" =>
     ALLOT "allot"
     STAMP "stamp"
     DOCUMENT "document"
+}
+
+/// The names of all scripts, with their hashes.
+#[cfg(feature = "testing")]
+pub fn all() -> Vec<(&'static str, &'static str)> {
+    [OF_JOBS, OF_LOCKS, OTHERS].concat().into_iter().map(|script| (script.name, script.hash.as_str())).collect()
 }

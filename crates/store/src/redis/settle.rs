@@ -182,6 +182,7 @@ impl Parts {
             let next = u64::try_from(reply.number()?).ok();
             next_ms = [next_ms, next].into_iter().flatten().min();
             self.note_backlog(partition, reply.number()? as u64);
+            expired.is_full |= reply.number()? != 0;
         }
         expired.next_ms = next_ms;
         Ok(expired)

@@ -5,6 +5,8 @@ mod access;
 mod cluster;
 mod connections;
 mod fitness;
+mod full;
+mod full_engine;
 mod memory;
 mod slow;
 mod subject;

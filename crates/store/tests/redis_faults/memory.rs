@@ -6,11 +6,11 @@ use duetime_core::testing::fixtures::{again, finish, success};
 use duetime_core::{Error, Stage, State};
 use duetime_store::testing::RedisServer;
 
-fn fill(server: &RedisServer) {
+pub(crate) fn fill(server: &RedisServer) {
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
 }
 
-fn make_room(server: &RedisServer) {
+pub(crate) fn make_room(server: &RedisServer) {
     server.command(&["CONFIG", "SET", "maxmemory", "0"]);
 }
 

@@ -159,7 +159,10 @@ async fn dead_letters_are_retried_and_deleted() {
         let job = bench.one().await;
         let failure = Failure { message: "no".into(), is_final: true, retry_after_ms: None };
         let decision = rules::after_failure(&job, &Retry::default(), &failure, T0, None);
-        assert_eq!(bench.redis.settle(vec![Settle::new(job.receipt(), decision)]).await.unwrap().states, [Some(State::Failed)]);
+        assert_eq!(
+            bench.redis.settle(vec![Settle::new(job.receipt(), decision)]).await.unwrap().states,
+            [Some(State::Failed)]
+        );
     }
     let unfit =
         Broker::edit(&bench.redis, vec![Edit { id: id(1), version: None, change: Change::Retry }]).await.unwrap();

@@ -10,7 +10,7 @@ pub(super) use bells::{Bells, Claim};
 use super::{Engine, LockRequest};
 use crate::error::Error;
 use crate::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN, PAGE_LOCKS_MAX, WAIT_MS_MAX};
-use crate::name::{check_lock, check_owner};
+use crate::name::{OWN_LOCKS, check_lock, check_owner};
 use crate::ports::{Acquire, Acquired, Grant, Holding, Released};
 use crate::turns::Turn;
 use bells::Seat;
@@ -158,6 +158,9 @@ impl Engine {
 
 fn check_claim(name: &str, owner: &str) -> Result<(), Error> {
     check_lock(name)?;
+    if name.starts_with(OWN_LOCKS) {
+        return Err(Error::invalid("lock", format!("a name that does not start with {OWN_LOCKS:?}"), name));
+    }
     check_owner(owner)
 }
 

@@ -4,7 +4,8 @@ use super::{Got, REQUEST_MS, Run, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
 use crate::random::{How, What};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{
-    Change, Edit, Edited, Extend, Extended, Lease, Named, Note, Outcomes, Reserve, Reserved, Settle, Source, Update, Window,
+    Change, Edit, Edited, Extend, Extended, Lease, Named, Note, Outcomes, Reserve, Reserved, Settle, Source, Update,
+    Window,
 };
 use duetime_core::rules::{self, Again, Decision, Finish, Left};
 use duetime_core::testing::fixtures::{due, edit, finish, reserve, success};

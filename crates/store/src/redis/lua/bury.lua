@@ -1,4 +1,5 @@
 -- Jobs that were edited and are not known here: no reading of them is put until the ledger has answered. ARGV from [5]: ids.
+runs_when_full()
 local UNSEEN_MS = 60000
 local TOMB = '>I6I6BI4I6'
 for i = 5, #ARGV do

@@ -4,7 +4,10 @@
 --   due time, until when it must start (0: for ever), whether it is to be noted, result ('' none), the copy that it leaves in
 --   another queue ('' none), the priority that it had and has.
 -- Answers for each 1, or 0 where it has another version, or the holder of its key; and which first jobs are sooner.
-redis.call('ZREM', RUNNING, '')
+local rewrites = false
+for i = 7, #ARGV, 13 do rewrites = rewrites or ARGV[i + 4] ~= '' end
+-- What jobs hold may grow; whatever else becomes of them does not wait for room.
+if rewrites then needs_room() else runs_when_full() end
 
 local kept, kept_dead = tonumber(ARGV[5]), tonumber(ARGV[6])
 local answers, ended, dead = {}, 0, 0

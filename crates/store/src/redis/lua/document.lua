@@ -1,5 +1,7 @@
 -- Stores a document where the stored one has this version. KEYS[1]: those of its kind; ARGV[1]: its name; [2]: the version; [3]: the
 -- body. Answers the version that is stored now, and whether it was stored here: a repeat finds its own.
+-- A removing write comes first: settings are changed when Redis has reached its maxmemory, too.
+redis.call('HDEL', KEYS[1], '')
 local stored = redis.call('HGET', KEYS[1], ARGV[1])
 local version, body = 0, nil
 if stored then

@@ -1,9 +1,16 @@
--- What has run out. ARGV[5]: how many at most. Who is told of a lease that is over has half a second to settle it.
+-- What has run out. ARGV[5]: how many at most. Who is told of a lease that is over has half a second to settle it. Answers
+-- last whether Redis has no room for new jobs.
 local AGAIN_MS = 500
+local probed = redis.pcall('ZADD', RUNNING, 'XX', 0, '')
+local is_full = type(probed) == 'table' and string.find(probed.err, 'OOM', 1, true)
+runs_when_full()
 local limit = tonumber(ARGV[5])
 local crashed = redis.call('ZRANGEBYSCORE', RUNNING, '-inf', now, 'LIMIT', 0, limit)
 local unstarted = redis.call('ZRANGEBYSCORE', EXPIRING, '-inf', now, 'LIMIT', 0, limit)
-local function jobs(ids)
+local is_all = #crashed < limit and #unstarted < limit
+
+-- The jobs of these ids, which stand in this index. One that is not kept is taken out of it.
+local function jobs(index, ids)
   local found, bodies, metas = {}, fetch(BODY, ids), fetch(META, ids)
   for i, id in ipairs(ids) do
     if bodies[i] then
@@ -11,19 +18,21 @@ local function jobs(ids)
       table.insert(found, bodies[i])
       table.insert(found, metas[i] or '')
       table.insert(found, '')
+    else
+      redis.call('ZREM', index, id)
     end
   end
   return found
 end
-local is_all = #crashed < limit and #unstarted < limit
-local put_off = {}
-for _, id in ipairs(crashed) do
+
+local crashed_jobs, unstarted_jobs, put_off = jobs(RUNNING, crashed), jobs(EXPIRING, unstarted), {}
+for i = 1, #crashed_jobs, 4 do
   table.insert(put_off, now + AGAIN_MS)
-  table.insert(put_off, id)
+  table.insert(put_off, crashed_jobs[i])
 end
 if #put_off > 0 then many('ZADD', RUNNING, put_off) end
 local next_at = low(RUNNING)
 local start_by = redis.call('ZRANGEBYSCORE', EXPIRING, '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 if start_by and (not next_at or tonumber(start_by) < next_at) then next_at = tonumber(start_by) end
 local next_ms = is_all and (next_at and math.max(next_at - now, 0) or -1) or 0
-return { micros, jobs(crashed), jobs(unstarted), next_ms, redis.call('ZCARD', OUTBOX) }
+return { micros, crashed_jobs, unstarted_jobs, next_ms, redis.call('ZCARD', OUTBOX), is_full and 1 or 0 }

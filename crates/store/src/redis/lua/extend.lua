@@ -1,7 +1,7 @@
 -- Moves the end of leases. ARGV from [5]: id, epoch, the length in ms, 0 for the one that it began with, and how far the job
 -- has come, '' for as was said before.
 -- Answers for each its new meta and whether it is to be noted, or 0 where the lease is over.
-redis.call('ZREM', RUNNING, '')
+runs_when_full()
 local ids, answers = {}, {}
 for i = 5, #ARGV, 4 do table.insert(ids, ARGV[i]) end
 local metas = fetch(META, ids)

@@ -1,6 +1,7 @@
 -- The ledger has jobs in these versions. ARGV[5]: the frontier; [6]: how many queues; then for each job its id, version, and the
 -- number of its queue, 0 where it was not asked for. Answers the ids of jobs that are here in an older version, which are let go
 -- of where their queue's number is given.
+runs_when_full()
 local TOMB_MS = 10000
 -- Until it was told one, nothing is too far.
 local own_frontier = redis.call('HGET', COUNTERS, FRONTIER)

@@ -1,5 +1,6 @@
 -- Records jobs that have ended already. ARGV[5]: how many finished jobs are kept; [6]: how many dead ones; then for each its
 -- id, when it ended, body, meta, result ('' none). Answers for each 1, or 0 where the id is there.
+needs_room()
 local kept, kept_dead = tonumber(ARGV[5]), tonumber(ARGV[6])
 local answers, ids, seen, ended, dead = {}, {}, {}, 0, 0
 for i = 7, #ARGV, 5 do ids[#ids + 1] = ARGV[i] end

@@ -1,6 +1,7 @@
 -- Limits the handing out of a queue. ARGV[5]: the queue; [6]: whether nothing is handed out; [7]: how many may run at once, 0
 -- for any number; [8]: the microseconds from one job to the next, '' for none; [9]: how many may come at once; [10]: the version
 -- of the settings that say so. Those of a lower version than the last come too late.
+runs_when_full()
 local queue, max_running = ARGV[5], tonumber(ARGV[7])
 if tonumber(redis.call('HGET', COUNTERS, queue .. ':v') or 0) > tonumber(ARGV[10]) then return { micros } end
 local is_limited = max_running > 0 or ARGV[8] ~= ''

@@ -1,5 +1,7 @@
 -- Ids of a sorted set's page, in its order, with scores. ARGV[5]: which (due, running, ended, dead, tags); [6]: the least score,
 -- or tag; [7]: the greatest; [8]: after this id, '' for none, which has the least score; [9]: how many.
+-- A mark is entered for the time of the question.
+runs_when_full()
 local which, least, greatest, after_id, limit = ARGV[5], ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[9])
 
 -- A page of one sorted set. Members of equal score are in the order of their bytes, and ids come first in them; where the page

@@ -18,6 +18,11 @@ else
 end
 local now = math.floor(micros / 1000)
 
+-- Redis at its maxmemory judges a script by the first command that writes: after one that only removes, all others run.
+local function runs_when_full() redis.call('ZREM', LINE, '') end
+-- After this one, which changes nothing, a script has room for whatever it writes; without room it is refused here.
+local function needs_room() redis.call('ZADD', LINE, 'XX', 0, '') end
+
 -- Names and owners have at most 255 bytes, and none begins with the last byte of all.
 local function sized(text) return string.char(#text) .. text end
 local function split(pair)

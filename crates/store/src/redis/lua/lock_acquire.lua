@@ -5,6 +5,8 @@
 local name, owner, ttl, waits, request = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1', tonumber(ARGV[7])
 local claim = sized(owner) .. name
 local holder, fence, ends, given = held(name)
+-- Who holds a lock keeps it when Redis is full, and engines get their own, or nobody could make room.
+if holder == owner or string.sub(name, 1, #OWN_LOCKS) == OWN_LOCKS then runs_when_full() else needs_room() end
 
 local before = remembered(request)
 if before and (holder ~= owner or fence ~= before[2]) then return { micros, 0, 1, 1 } end

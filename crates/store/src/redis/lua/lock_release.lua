@@ -2,8 +2,7 @@
 -- held so.
 local name, owner, request = ARGV[3], ARGV[4], tonumber(ARGV[6])
 
--- A removing write comes first: then the rest may run when memory is full.
-redis.call('ZREM', LINE, '')
+runs_when_full()
 
 local before = remembered(request)
 if before then return { micros, before[2] or 0 } end

@@ -2,8 +2,7 @@
 -- many it held, how many it had lost, and whether there are more.
 local owner, limit, request = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 
--- A removing write comes first: then the rest may run when memory is full.
-redis.call('ZREM', LINE, '')
+runs_when_full()
 
 local before = remembered(request)
 if before then return { micros, before[2] or 0, before[3] or 0, before[4] or 0 } end

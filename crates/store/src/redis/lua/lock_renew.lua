@@ -2,8 +2,7 @@
 -- Answers its end, 0 where it is not held so.
 local name, owner, ttl = ARGV[3], ARGV[4], tonumber(ARGV[6])
 
--- A removing write comes first: then the rest may run when memory is full.
-redis.call('ZREM', LINE, '')
+runs_when_full()
 
 local holder, fence, ends = held(name)
 if holder ~= owner or fence ~= tonumber(ARGV[5]) then return { micros, 0 } end

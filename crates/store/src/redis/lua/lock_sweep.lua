@@ -2,8 +2,7 @@
 -- be more.
 local limit = tonumber(ARGV[3])
 
--- A removing write comes first: then the rest may run when memory is full.
-redis.call('ZREM', LINE, '')
+runs_when_full()
 
 local claims = redis.call('ZRANGEBYSCORE', ENDS, '-inf', now, 'LIMIT', 0, limit)
 for _, claim in ipairs(claims) do

@@ -15,6 +15,11 @@ else
 end
 local now = math.floor(micros / 1000)
 
+-- Redis at its maxmemory judges a script by the first command that writes: after one that only removes, all others run.
+local function runs_when_full() redis.call('ZREM', RUNNING, '') end
+-- After this one, which changes nothing, a script has room for whatever it writes; without room it is refused here.
+local function needs_room() redis.call('ZADD', RUNNING, 'XX', 0, '') end
+
 -- The beginning of a meta: version, epoch, lease_until, started_at, updated_at, finished_at, due_at, attempt, lease_ms,
 -- flags, stage; then queue and key. What follows is opaque here, but for its end: where the flags say so, how far the job has
 -- come, and the length of that.

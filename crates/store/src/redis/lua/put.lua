@@ -1,4 +1,5 @@
 -- Holds jobs. ARGV[5]: when they were read; [6]: how many queues, then their names; then for each job nine values.
+needs_room()
 local read_at, queues = tonumber(ARGV[5]), tonumber(ARGV[6])
 local at = 7 + queues
 local answers = {}

@@ -12,8 +12,7 @@ local SLICE, BYTES_MAX, WHOLE_BYTES_MAX = 50, 16777216, 1048576
 local bytes = 0
 to = math.min(to, now)
 
--- A removing write comes first: then the rest may run when memory is full.
-redis.call('ZREM', RUNNING, '')
+runs_when_full()
 
 local leases, noted = {}, {}
 

@@ -2,7 +2,7 @@
 -- of the lease and the result, '' for none. Answers for each the stage that it has ended in, 0 where the lease is over; for each
 -- that ended now when its run began, its due time and attempts, its queue and, where that is asked for, its kind, '' for
 -- others; and those that are to be noted.
-redis.call('ZREM', RUNNING, '')
+runs_when_full()
 
 local kept, ids = tonumber(ARGV[5]), {}
 for i = 7, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end

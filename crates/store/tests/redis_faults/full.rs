@@ -1,0 +1,217 @@
+//! Every script in a Redis that has reached its `maxmemory`: what frees room runs, what needs room is refused.
+
+use crate::memory::{fill, make_room};
+use duetime_core::ports::{
+    Acquire, Acquired, Broker, Change, Edited, Extend, Extended, Grant, Ledger, Limits, Listing, Locks, Outcomes,
+    PutIf, Recorded, Registry, Retention, Settle, Update,
+};
+use duetime_core::testing::ManualClock;
+use duetime_core::testing::fixtures::{QUEUE, T0, again, due, edit, finish, id, listing, reserve, success};
+use duetime_core::{Error, Job, JobId, Stage, State};
+use duetime_store::redis::{Options, Redis, all_scripts};
+use duetime_store::testing::RedisServer;
+use std::sync::Arc;
+
+/// What a script does there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Full {
+    Runs,
+    Refused,
+}
+
+/// All scripts.
+const SCRIPTS: [(&str, Full); 27] = [
+    ("allot", Full::Refused),
+    ("bury", Full::Runs),
+    ("change", Full::Runs),
+    ("counts", Full::Runs),
+    ("document", Full::Runs),
+    ("expired", Full::Runs),
+    ("extend", Full::Runs),
+    ("forget", Full::Runs),
+    ("frontier", Full::Runs),
+    ("get", Full::Runs),
+    ("keep", Full::Refused),
+    ("limit", Full::Runs),
+    ("list", Full::Runs),
+    ("lock_abandon", Full::Runs),
+    ("lock_acquire", Full::Runs),
+    ("lock_list", Full::Runs),
+    ("lock_release", Full::Runs),
+    ("lock_release_all", Full::Runs),
+    ("lock_renew", Full::Runs),
+    ("lock_sweep", Full::Runs),
+    ("outcomes", Full::Runs),
+    ("prune", Full::Runs),
+    ("put", Full::Refused),
+    ("queues", Full::Runs),
+    ("reserve", Full::Runs),
+    ("settle", Full::Runs),
+    ("stamp", Full::Runs),
+];
+/// Those that only serve beside a ledger.
+const BESIDE_ONLY: [&str; 2] = ["bury", "frontier"];
+
+const LEASE_MS: u64 = 60_000;
+const TTL_MS: u64 = 600_000;
+const FAR: u64 = T0 + 3_600_000;
+
+/// Jobs 1 to 4 are leased, 5 to 8 are due, 9 to 12 are not; `a` holds a lock for which `b` waits.
+struct World {
+    url: String,
+    options: Options,
+    redis: Redis,
+    clock: Arc<ManualClock>,
+    leased: Vec<Job>,
+    grant: Grant,
+}
+
+impl World {
+    async fn prepare(server: &RedisServer, script: &str, beside: bool) -> Self {
+        let clock = Arc::new(ManualClock::new());
+        let beside = beside.then(|| "test".to_owned());
+        let url = format!("{}?namespace={script}", server.url());
+        let options = Options { clock: Some(clock.clone()), beside, ..Options::default() };
+        let redis = Redis::connect(&url, options.clone()).await.unwrap();
+        let jobs = (1..=12).map(|n| if n > 8 { due(n, FAR) } else { due(n, T0) });
+        redis.record(jobs.collect(), u64::MAX).await.unwrap();
+        let leases = redis.reserve(reserve(QUEUE, 4)).await.unwrap().leases;
+        let leased: Vec<Job> = leases.into_iter().map(|lease| lease.job).collect();
+        assert_eq!(leased.len(), 4);
+        let Acquired::Granted { grant, .. } = acquire(&redis, "lock", "a").await.unwrap() else { panic!("granted") };
+        assert!(matches!(acquire(&redis, "lock", "b").await.unwrap(), Acquired::Held { .. }));
+        Self { url, options, redis, clock, leased, grant }
+    }
+
+    /// Has this script do what it is for.
+    async fn call(&self, script: &str) -> Result<(), Error> {
+        let redis = &self.redis;
+        let (lock, a, b): (Arc<str>, Arc<str>, Arc<str>) = ("lock".into(), "a".into(), "b".into());
+        match script {
+            "allot" => drop(redis.allot(1, T0).await?),
+            "bury" => assert_eq!(self.edit(id(99), cancel()).await?, Edited::Unknown),
+            "change" => {
+                let late = again(&self.leased[0], FAR);
+                assert_eq!(
+                    redis.settle(vec![Settle::new(self.leased[0].receipt(), late)]).await?.states,
+                    [Some(State::Scheduled)]
+                );
+                let failed = Settle::new(self.leased[1].receipt(), finish(Stage::Failed));
+                assert_eq!(redis.settle(vec![failed]).await?.states, [Some(State::Failed)]);
+                assert!(matches!(self.edit(id(9), cancel()).await?, Edited::Changed(_)));
+                assert!(matches!(self.edit(id(10), Change::Delete).await?, Edited::Changed(_)));
+                let sooner = Update { due_at: Some(T0), ..Update::default() };
+                assert!(matches!(self.edit(id(11), Change::Update(sooner)).await?, Edited::Changed(_)));
+                let rewritten = Update { payload: Some(Arc::from(*b"something longer")), ..Update::default() };
+                let error = self.edit(id(12), Change::Update(rewritten)).await.unwrap_err();
+                assert_eq!(error.code(), "store_full", "what a job holds may grow");
+            }
+            "counts" => assert_eq!(redis.counts(Some(&[QUEUE.into()])).await?[0].1.running, 4),
+            "document" => {
+                assert_eq!(redis.put_if("queue", QUEUE, "{}", 0).await?, PutIf::Stored(1));
+                assert_eq!(redis.put_if("queue", QUEUE, "{ }", 1).await?, PutIf::Stored(2));
+            }
+            "expired" => {
+                self.clock.advance(LEASE_MS);
+                let expired = redis.expired(100).await?;
+                assert_eq!((expired.crashed.len(), expired.is_full), (4, true));
+            }
+            "extend" => {
+                let extended = redis.extend(vec![Extend::new(self.leased[0].receipt(), None)]).await?;
+                assert!(matches!(extended[0], Extended::Until { .. }));
+            }
+            "forget" => drop(redis.forget(&[(id(99), 1), (id(1), self.leased[0].version)], u64::MAX).await?),
+            "frontier" => redis.set_frontier(FAR).await?,
+            "get" => assert!(Broker::get(redis, &[id(1)]).await?[0].is_some()),
+            "keep" => {
+                let ended = Job { stage: Stage::Succeeded, finished_at: Some(T0), ..due(50, T0) };
+                assert_eq!(redis.record(vec![ended], u64::MAX).await?, [Recorded::Created]);
+            }
+            "limit" => {
+                let limits = Limits { max_running: Some(3), paused: true, ..Limits::default() };
+                redis.limit(&QUEUE.into(), limits, 1).await?;
+            }
+            "list" => {
+                let after = Some((T0, id(6)));
+                let listed = Broker::list(redis, Listing { after, ..listing(QUEUE) }).await?;
+                assert_eq!(listed.len(), 6);
+            }
+            "lock_abandon" => redis.abandon(&lock, &b).await?,
+            "lock_acquire" => {
+                assert!(matches!(acquire(redis, "lock", "a").await?, Acquired::Granted { is_new: false, .. }));
+                assert!(matches!(acquire(redis, "duetime:leader", "c").await?, Acquired::Granted { .. }));
+                assert_eq!(acquire(redis, "other", "a").await.unwrap_err().code(), "store_full");
+                assert_eq!(acquire(redis, "lock", "c").await.unwrap_err().code(), "store_full");
+            }
+            "lock_list" => assert_eq!(Locks::list(redis, None, 10).await?.locks.len(), 1),
+            "lock_release" => assert!(redis.release(&lock, &a, self.grant.fence).await?),
+            "lock_release_all" => assert_eq!(redis.release_all(&a).await?.released, 1),
+            "lock_renew" => assert!(redis.renew(&lock, &a, self.grant.fence, TTL_MS).await?.is_some()),
+            "lock_sweep" => redis.sweep().await?,
+            "outcomes" => drop(redis.outcomes(Outcomes::Of(id(1))).await?),
+            "prune" => {
+                redis.settle(vec![Settle::new(self.leased[0].receipt(), success())]).await?;
+                let pruned = redis.prune(Retention { succeeded_ms: 0, failed_ms: 0 }, T0 + 1, 100).await?;
+                assert_eq!(pruned, usize::from(self.options.beside.is_none()));
+            }
+            "put" => drop(redis.put(vec![due(51, T0)], T0).await?),
+            "queues" => assert_eq!(redis.counts(None).await?.len(), 1),
+            "reserve" => assert_eq!(redis.reserve(reserve(QUEUE, 10)).await?.leases.len(), 4),
+            "settle" => {
+                let done = Settle::new(self.leased[0].receipt(), success());
+                assert_eq!(redis.settle(vec![done]).await?.states, [Some(State::Succeeded)]);
+            }
+            "stamp" => drop(Redis::connect(&self.url, self.options.clone()).await?.stamp().await?),
+            other => panic!("say what {other}.lua does in a Redis that is full"),
+        }
+        Ok(())
+    }
+
+    async fn edit(&self, id: JobId, change: Change) -> Result<Edited, Error> {
+        Ok(Broker::edit(&self.redis, vec![edit(id, change)]).await?.0.remove(0))
+    }
+}
+
+fn cancel() -> Change {
+    Change::Cancel { message: Some("not needed".into()) }
+}
+
+async fn acquire(redis: &Redis, name: &str, owner: &str) -> Result<Acquired, Error> {
+    redis.acquire(Acquire { name: name.into(), owner: owner.into(), ttl_ms: TTL_MS, waiting: true }).await
+}
+
+async fn walk(beside: bool) {
+    let known: Vec<&str> = all_scripts().into_iter().map(|(name, _)| name).collect();
+    let missing: Vec<&&str> = known.iter().filter(|name| SCRIPTS.iter().all(|(known, _)| known != *name)).collect();
+    assert!(missing.is_empty() && known.len() == SCRIPTS.len(), "say of {missing:?} what they do when Redis is full");
+    let server = RedisServer::start();
+    for (script, hash) in all_scripts() {
+        let (_, full) = SCRIPTS.into_iter().find(|(name, _)| *name == script).expect("it was found above");
+        if BESIDE_ONLY.contains(&script) && !beside {
+            continue;
+        }
+        let world = World::prepare(&server, script, beside).await;
+        server.command(&["SCRIPT", "FLUSH"]);
+        fill(&server);
+        let called = world.call(script).await;
+        assert_eq!(server.command(&["SCRIPT", "EXISTS", hash]), "1", "{script} was called");
+        match full {
+            Full::Runs => called.unwrap_or_else(|error| panic!("{script}: {error}")),
+            Full::Refused => assert_eq!(called.expect_err(script).code(), "store_full", "{script}"),
+        }
+        make_room(&server);
+        if full == Full::Refused {
+            world.call(script).await.unwrap_or_else(|error| panic!("{script} with room: {error}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_script_runs_or_is_refused_when_redis_is_full() {
+    walk(false).await;
+}
+
+#[tokio::test]
+async fn every_script_runs_or_is_refused_when_redis_is_full_beside_a_ledger() {
+    walk(true).await;
+}

@@ -1,0 +1,105 @@
+//! An engine on a Redis that reaches its `maxmemory` under it: work goes on, it is said, and it ends by itself.
+
+use crate::memory::{fill, make_room};
+use crate::subject::until;
+use duetime_core::engine::{From, Options as EngineOptions, Outcome, QueueSettings, ReserveRequest, Stores};
+use duetime_core::ports::{Ledger, Retention};
+use duetime_core::testing::ModelLedger;
+use duetime_core::{Due, Engine, Error, Job, JobId, NewJob};
+use duetime_store::redis::{Options, Redis};
+use duetime_store::testing::RedisServer;
+use std::sync::Arc;
+
+const QUEUE: &str = "orders";
+
+async fn beside(server: &RedisServer, ledger: &ModelLedger) -> Engine {
+    let options = Options { beside: Some("test".into()), ..Options::default() };
+    let redis = Arc::new(Redis::connect(&server.url(), options).await.unwrap());
+    let ledger = Arc::new(ledger.clone());
+    let stores = Stores { broker: redis.clone(), ledger: ledger.clone(), registry: ledger, locks: redis };
+    Engine::start(stores, EngineOptions::default()).await.unwrap()
+}
+
+async fn push(engine: &Engine, due: Due) -> Result<JobId, Error> {
+    let job = NewJob { queue: QUEUE.into(), due, ..NewJob::new(*b"payload") };
+    Ok(engine.push(vec![job]).await?.remove(0)?.job.id)
+}
+
+/// The next job, waiting for one.
+async fn next(engine: &Engine, lease_ms: u64) -> Job {
+    let from = From::Queues(vec![QUEUE.into()]);
+    let request = ReserveRequest { from, limit: 1, lease_ms: Some(lease_ms), wait_ms: 20_000, request_id: None };
+    engine.reserve(request).await.unwrap().leases.pop().expect("a job is due").job
+}
+
+async fn complete(engine: &Engine, job: &Job) {
+    engine.settle(vec![(job.receipt(), Outcome::Complete { result: None })]).await.remove(0).unwrap();
+}
+
+fn is_said_to_be_full(engine: &Engine) -> bool {
+    engine.health().degraded.iter().any(|what| what.contains("takes no new jobs"))
+}
+
+/// The jobs of a worker that died come back, however full Redis is.
+async fn work_goes_on(server: &RedisServer, engine: &Engine) -> JobId {
+    let settings = QueueSettings { max_running: Some(1), ..QueueSettings::default() };
+    engine.configure(QUEUE, settings).await.unwrap();
+    let ids = [push(engine, Due::After(0)).await.unwrap(), push(engine, Due::After(0)).await.unwrap()];
+    let far = push(engine, Due::After(600_000)).await.unwrap();
+    let unsettled = next(engine, 1_000).await;
+    fill(server);
+    until("that the broker is full to be said", || is_said_to_be_full(engine)).await;
+    assert!(engine.health().ready, "jobs are handed out");
+
+    let again = next(engine, 60_000).await;
+    assert_eq!((again.id, again.attempt), (unsettled.id, 2));
+    engine.extend(vec![(again.receipt(), Some(60_000))]).await.remove(0).unwrap();
+    engine.pause(QUEUE, None).await.unwrap();
+    engine.resume(QUEUE).await.unwrap();
+    complete(engine, &again).await;
+    let other = next(engine, 60_000).await;
+    assert_eq!(other.id, *ids.iter().find(|id| **id != again.id).unwrap(), "the limit goes on");
+    complete(engine, &other).await;
+    engine.cancel(vec![far.into()]).await.remove(0).unwrap();
+    other.id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_workers_jobs_come_back_in_a_full_redis() {
+    let server = RedisServer::start();
+    let redis = Redis::connect(&server.url(), Options::default()).await.unwrap();
+    let engine = Engine::start(redis.clone().stores(), EngineOptions::default()).await.unwrap();
+    let done = work_goes_on(&server, &engine).await;
+    assert_eq!(push(&engine, Due::After(0)).await.unwrap_err().code(), "store_full");
+
+    // What has ended makes room.
+    let body = || server.command(&["HLEN", "{duetime:default:0}:body"]);
+    assert_eq!(body(), "3");
+    engine.delete(vec![done.into()]).await.remove(0).unwrap();
+    assert_eq!(body(), "2");
+    let now = engine.now() + 1;
+    assert_eq!(redis.prune(Retention { succeeded_ms: 0, failed_ms: 0 }, now, 100).await.unwrap(), 2);
+    assert_eq!(body(), "0");
+
+    make_room(&server);
+    until("that there is room to be said", || engine.health().degraded.is_empty()).await;
+    push(&engine, Due::After(0)).await.unwrap();
+    complete(&engine, &next(&engine, 60_000).await).await;
+    engine.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_workers_jobs_come_back_in_a_full_redis_beside_a_ledger() {
+    let server = RedisServer::start();
+    let ledger = ModelLedger::default();
+    let engine = beside(&server, &ledger).await;
+    work_goes_on(&server, &engine).await;
+    // The ledger has room: what is pushed now waits there.
+    let id = push(&engine, Due::After(0)).await.unwrap();
+    until("outcomes to be recorded", || engine.health().backlog == 0).await;
+
+    make_room(&server);
+    assert_eq!(next(&engine, 60_000).await.id, id);
+    until("that there is room to be said", || engine.health().degraded.is_empty()).await;
+    engine.stop().await.unwrap();
+}
