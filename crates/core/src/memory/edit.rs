@@ -38,7 +38,7 @@ impl Held {
     fn repack(&mut self, job: Job) {
         let live = self.live.get_mut(job.id).expect("the caller found it");
         if let Place::Running(run) = &mut live.place {
-            run.updated_at = job.updated_at;
+            (run.updated_at, run.lease_until) = (job.updated_at, job.lease_until.unwrap_or(run.lease_until));
         }
         let place = std::mem::replace(&mut live.place, Place::Ready);
         **live = Live::pack(job, place, &mut self.names);

@@ -11,7 +11,6 @@ use super::tombs::Tombs;
 use crate::clock::{Clock, Millis};
 use crate::id::{JobId, next_number};
 use crate::job::Job;
-use crate::limits::LEASE_MS_MAX;
 use crate::ports::{Broker, Limits, Note, Put};
 use crate::wheel::Wheel;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -118,14 +117,12 @@ impl Held {
         }
         let rank = (job.priority, job.due_at, id);
         let queue = queue_mut(&mut self.queues, &mut self.looked_at, &job.queue, now);
-        let place = if let Some(lease_until) = job.lease_until {
+        let place = if let Some(lease_until) = job.restored_until(now.wall) {
             queue.running.insert(id);
             // What is left by the wall clock, from here on by the monotonic one.
-            let left_ms = lease_until.saturating_sub(now.wall).min(LEASE_MS_MAX);
-            let handle = self.leases.insert(now.mono + left_ms, id);
+            let handle = self.leases.insert(now.mono + lease_until.saturating_sub(now.wall), id);
             let started_at = job.started_at.unwrap_or(now.wall);
-            let lease_ms = lease_until.saturating_sub(started_at).min(LEASE_MS_MAX);
-            let (epoch, updated_at) = (job.epoch, job.updated_at);
+            let (epoch, updated_at, lease_ms) = (job.epoch, job.updated_at, job.restored_lease_ms());
             let run = Run { handle, epoch, lease_until, lease_ms, started_at, updated_at };
             Place::Running(Box::new(run))
         } else {

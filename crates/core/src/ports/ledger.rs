@@ -167,6 +167,8 @@ pub struct LeaseNote {
     pub lease_until: Millis,
     /// When it began.
     pub started_at: Millis,
+    /// When it was given its end: it began or was extended.
+    pub updated_at: Millis,
     /// Whether the start frees the job's key.
     pub frees_key: bool,
 }
@@ -181,6 +183,7 @@ impl LeaseNote {
             attempt: job.attempt,
             lease_until: job.lease_until.unwrap_or(0),
             started_at: job.started_at.unwrap_or(0),
+            updated_at: job.updated_at,
             frees_key: job.key.is_some() && job.live_key().is_none(),
         }
     }

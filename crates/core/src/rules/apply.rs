@@ -101,6 +101,8 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis) -
         }
         (Change::Cancel { .. }, Stage::Pending, Some(_)) => {
             job.cancel_asked = true;
+            // What is left of the lease is not more than it was given, also where the clock was set back since.
+            job.lease_until = job.restored_until(now);
             touch(job, now);
             return Edited::CancelAsked(job.clone());
         }

@@ -170,7 +170,7 @@ impl Rows {
         {
             (row.version, row.epoch, row.attempt) = (note.version, note.epoch, note.attempt);
             (row.lease_until, row.started_at) = (Some(note.lease_until), Some(note.started_at));
-            (row.updated_at, row.progress) = (note.started_at, None);
+            (row.updated_at, row.progress) = (note.updated_at, None);
         }
     }
 

@@ -50,6 +50,27 @@ async fn a_restored_lease_ends() {
     assert!(again.job.epoch > lease.job.epoch);
 }
 
+/// However far the clock was set back before; and extensions count, so it is not shorter either.
+#[tokio::test(start_paused = true)]
+async fn a_restored_lease_is_no_longer_than_it_was() {
+    for extended_ms in [None, Some(10_000)] {
+        let bench = Bench::new().await;
+        bench.push(NewJob { lease_ms: Some(2_000), ..job() }).await;
+        let lease = bench.lease().await;
+        pass(Duration::from_millis(500)).await;
+        if extended_ms.is_some() {
+            bench.engine.extend(vec![(lease.job.receipt(), extended_ms)]).await.remove(0).unwrap();
+        }
+        bench.clock.step_wall(-30 * 60_000);
+        let bench = restart(bench).await;
+        pass(Duration::from_millis(extended_ms.unwrap_or(2_000) - 1)).await;
+        assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+        bench.clock.step_wall(30 * 60_000);
+        pass(Duration::from_millis(501)).await;
+        assert_eq!(bench.lease().await.job.crashes, 1);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_paused_queue_stays_paused() {
     let bench = Bench::new().await;

@@ -35,7 +35,10 @@ struct Truth {
 /// When a lease ends by the monotonic clock, its first length, and when its end was last told.
 struct Run {
     ends: Millis,
+    /// What it began with, as far as that is known after a restart.
     lease_ms: u64,
+    /// What it was given last.
+    given_ms: u64,
     told: Option<Millis>,
 }
 

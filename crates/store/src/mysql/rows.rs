@@ -110,8 +110,8 @@ fn filing(row: &Inserted<'_>) -> [Value; 2] {
 
 /// The places of `LEASE`.
 pub(super) fn lease(lease: &LeaseNote) -> Vec<Value> {
-    let LeaseNote { id, version, epoch, attempt, lease_until, started_at, frees_key } = *lease;
-    [id.get(), version, epoch, attempt.into(), lease_until, started_at, frees_key.into()]
+    let LeaseNote { id, version, epoch, attempt, lease_until, started_at, updated_at, frees_key } = *lease;
+    [id.get(), version, epoch, attempt.into(), lease_until, started_at, updated_at, frees_key.into()]
         .map(|number| signed(number).into())
         .to_vec()
 }

@@ -105,11 +105,11 @@ pub(super) const REWRITE: &str = "UPDATE duetime_jobs SET tags = ?, payload = ? 
 
 pub(super) const LEASE: Bulk = Bulk {
     text: "UPDATE ({}) u STRAIGHT_JOIN duetime_jobs j ON j.id = u.id SET j.epoch = u.epoch, j.attempt = u.attempt, \
-     j.lease_until = u.lease_until, j.started_at = u.started_at, j.updated_at = GREATEST(j.updated_at, u.started_at), \
+     j.lease_until = u.lease_until, j.started_at = u.started_at, j.updated_at = u.updated_at, \
      j.progress = NULL, j.live_key = IF(u.frees_key, NULL, j.live_key), j.version = u.version WHERE j.version < u.version AND j.state = 1",
     row: "SELECT CAST(? AS SIGNED) AS id, CAST(? AS SIGNED) AS version, CAST(? AS SIGNED) AS epoch, \
      CAST(? AS SIGNED) AS attempt, CAST(? AS SIGNED) AS lease_until, CAST(? AS SIGNED) AS started_at, \
-     CAST(? AS SIGNED) AS frees_key",
+     CAST(? AS SIGNED) AS updated_at, CAST(? AS SIGNED) AS frees_key",
     between: UNION,
 };
 

@@ -141,13 +141,14 @@ fn filing<'a>(arrays: &mut Arrays<'a>, rows: &[Inserted<'a>]) {
 
 /// The parameters of `LEASE`.
 pub(super) fn lease(arrays: &mut Arrays<'_>, leases: &[LeaseNote]) {
-    let numbers: [fn(&LeaseNote) -> u64; 6] = [
+    let numbers: [fn(&LeaseNote) -> u64; 7] = [
         |lease| lease.id.get(),
         |lease| lease.version,
         |lease| lease.epoch,
         |lease| lease.attempt.into(),
         |lease| lease.lease_until,
         |lease| lease.started_at,
+        |lease| lease.updated_at,
     ];
     for number in numbers {
         arrays.add(leases.iter().map(|lease| signed(number(lease))));

@@ -58,10 +58,10 @@ pub(super) const REWRITE: &str = "UPDATE duetime_jobs j SET tags = u.tags, paylo
      FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS u (id, tags, payload) WHERE j.id = u.id";
 
 pub(super) const LEASE: &str = "UPDATE duetime_jobs j SET version = u.version, epoch = u.epoch, attempt = u.attempt, \
-     lease_until = u.lease_until, started_at = u.started_at, updated_at = greatest(j.updated_at, u.started_at), \
+     lease_until = u.lease_until, started_at = u.started_at, updated_at = u.updated_at, \
      progress = NULL, live_key = CASE WHEN u.frees_key THEN NULL ELSE j.live_key END \
-     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::boolean[]) \
-     AS u (id, version, epoch, attempt, lease_until, started_at, frees_key) \
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
+     $8::boolean[]) AS u (id, version, epoch, attempt, lease_until, started_at, updated_at, frees_key) \
      WHERE j.id = u.id AND j.version < u.version AND j.state = 1";
 
 pub(super) const KNOWN: &str = "SELECT id FROM duetime_jobs WHERE id = ANY($1)";

@@ -50,8 +50,7 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn new(job: Job) -> Self {
-        let left_ms = |until: u64| until.saturating_sub(job.started_at.unwrap_or(until));
-        let lease_ms = job.lease_until.map_or(0, left_ms);
+        let lease_ms = job.restored_lease_ms();
         Self { job, lease_ms, rewritten: false, removed: false }
     }
 

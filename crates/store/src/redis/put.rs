@@ -19,7 +19,13 @@ impl Parts {
     /// Holds jobs, or where it is its own ledger records them; `true` for one that is new.
     pub(super) async fn put_jobs(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<(Put, bool)>, Error> {
         let mut answers = vec![(Put::Held, false); jobs.len()];
-        let records: Vec<Record> = jobs.into_iter().map(Record::new).collect();
+        let now = self.clock.now();
+        let restored = |job: Job| {
+            let mut record = Record::new(job);
+            record.job.lease_until = record.job.restored_until(now);
+            record
+        };
+        let records: Vec<Record> = jobs.into_iter().map(restored).collect();
         for (partition, positions) in groups(records.iter().map(|record| place(self, record.job.id))) {
             let mut positions = positions.as_slice();
             while !positions.is_empty() {

@@ -11,17 +11,17 @@ pub(super) fn write(transaction: &mut Transaction<'_>, leases: &[LeaseNote]) -> 
     }
     let mut keep = transaction.connection.prepare_cached(
         "UPDATE duetime_jobs SET version = ?2, epoch = ?3, attempt = ?4, lease_until = ?5, started_at = ?6, \
-         updated_at = max(updated_at, ?6), progress = NULL WHERE id = ?1 AND version < ?2 AND state = 1",
+         updated_at = ?7, progress = NULL WHERE id = ?1 AND version < ?2 AND state = 1",
     )?;
     let mut free = transaction.connection.prepare_cached(
         "UPDATE duetime_jobs SET version = ?2, epoch = ?3, attempt = ?4, lease_until = ?5, started_at = ?6, \
-         updated_at = max(updated_at, ?6), progress = NULL, live_key = NULL \
+         updated_at = ?7, progress = NULL, live_key = NULL \
          WHERE id = ?1 AND version < ?2 AND state = 1",
     )?;
     for lease in leases {
         let statement = if lease.frees_key { &mut free } else { &mut keep };
-        let LeaseNote { version, epoch, attempt, lease_until, started_at, .. } = *lease;
-        statement.execute((lease.id.get(), version, epoch, attempt, lease_until, started_at))?;
+        let LeaseNote { version, epoch, attempt, lease_until, started_at, updated_at, .. } = *lease;
+        statement.execute((lease.id.get(), version, epoch, attempt, lease_until, started_at, updated_at))?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::Subject;
 use crate::id::Receipt;
 use crate::job::{AttemptError, Job, State};
-use crate::limits::LEASE_MS_DEFAULT;
+use crate::limits::{LEASE_MS_DEFAULT, MINUTE_MS};
 use crate::ports::{Extended, Put, Reserve};
 use crate::progress::Progress;
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, reserve, success};
@@ -88,6 +88,30 @@ pub async fn a_restored_lease_has_the_time_left(s: Subject) {
     s.pass(1);
     assert_eq!(s.crashed().await, [id(1)]);
     assert_eq!(s.settle(leased(2, 20_000).receipt(), success()).await, Some(State::Succeeded));
+}
+
+/// When it began or was extended last, also where the clock was set back before the restart. Nor does an extension after the
+/// restart take more than that.
+pub async fn a_restored_lease_is_no_longer_than_it_was(s: Subject) {
+    let later = T0 + 30 * MINUTE_MS;
+    let began = Job { version: T0, epoch: T0, attempt: 1, started_at: Some(later), updated_at: later, ..job(1) };
+    let plain = Job { lease_until: Some(later + 2_000), ..began.clone() };
+    let extended = Job { id: id(2), updated_at: later + 60_000, lease_until: Some(later + 67_000), ..began.clone() };
+    let cancelled = Job { id: id(3), cancel_asked: true, lease_until: Some(later + 1_000), ..began };
+    assert_eq!(s.put(&[plain, extended.clone(), cancelled.clone()]).await, [Put::Held; 3]);
+    assert_eq!(s.handed_out(10).await, []);
+    assert_eq!(s.get(id(1)).await.unwrap().lease_until, Some(T0 + 2_000));
+    s.pass(999);
+    assert_eq!(s.crashed().await, []);
+    s.pass(1);
+    assert_eq!(s.crashed().await, [id(3)]);
+    s.pass(1_000);
+    assert!(s.crashed().await.contains(&id(1)));
+    for (job, lease_ms) in [(extended, 7_000), (cancelled, LEASE_MS_DEFAULT)] {
+        let until = s.now() + lease_ms;
+        let extended = s.extend(job.receipt(), None).await;
+        assert!(matches!(extended, Extended::Until { lease_until, .. } if lease_until == until), "{extended:?}");
+    }
 }
 
 /// From now on, not from its former end.

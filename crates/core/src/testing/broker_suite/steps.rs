@@ -90,6 +90,8 @@ pub async fn a_stepped_clock_spares_a_lease_that_is_cancelled(s: Subject) {
         let running = s.one().await;
         s.clock.step(step);
         s.edit(running.id, cancel()).await;
+        let until = s.get(running.id).await.unwrap().lease_until;
+        assert!(until.is_some_and(|until| until <= s.now() + LEASE_MS_DEFAULT), "{until:?} can be restored");
         assert_eq!(s.crashed().await, []);
         s.pass(LEASE_MS_DEFAULT - 1);
         assert_eq!(s.crashed().await, []);

@@ -17,6 +17,8 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 pub(super) const QUEUES: [&str; 3] = ["orders", "mail", "dead"];
+/// No lease, and no extension of one, is longer.
+pub(super) const LEASE_MS_LONGEST: u64 = 10 * SECOND_MS;
 
 /// How long things take in a world, in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -163,20 +165,14 @@ impl Actor {
         }
         let outcome = match self.random.within(0..100) {
             _ if calm => Outcome::Complete { result: None },
-            0..50 => Outcome::Complete { result: None },
-            50..70 => Outcome::Fail(Failure {
+            0..45 => Outcome::Complete { result: None },
+            45..63 => Outcome::Fail(Failure {
                 message: "no".into(),
                 is_final: self.random.percent(20),
                 retry_after_ms: self.random.percent(20).then_some(500),
             }),
-            70..80 => Outcome::Release { delay_ms: self.random.within(0..3) * SECOND_MS },
-            80..90 => {
-                let lease_ms = self.random.within(1..10) * SECOND_MS;
-                // Whether or not it hears of it, it may not count on more than the shortest lease.
-                self.history().extended(receipt, self.clock.mono());
-                drop(self.engine.extend(vec![(receipt, Some(lease_ms))]).await);
-                return;
-            }
+            63..70 => Outcome::Release { delay_ms: self.random.within(0..3) * SECOND_MS },
+            70..90 => return self.hold_on(&lease).await,
             // It crashed.
             _ => return,
         };
@@ -186,6 +182,24 @@ impl Actor {
             let at = self.at();
             self.history().settled(receipt, asked, settlement.state, &self.ledger, at);
             self.history().ended(receipt.id, asked, settlement.state, settlement.recorded, at);
+        }
+    }
+
+    /// Extends a lease about when it ends, as the reaper may have seen already, and gives up some time.
+    async fn hold_on(&mut self, lease: &Lease) {
+        let left_ms = lease.job.lease_until.map_or(0, |until| until.saturating_sub(self.clock.wall()));
+        let mut until = self.clock.mono() + left_ms.min(lease.lease_ms);
+        while self.random.percent(80) {
+            let at = until + self.random.within(0..10);
+            tokio::time::sleep(Duration::from_millis(at.saturating_sub(self.clock.mono()))).await;
+            let receipt = lease.job.receipt();
+            let lease_ms = self.random.within(1..LEASE_MS_LONGEST / SECOND_MS) * SECOND_MS;
+            let asked = self.asked(receipt.id);
+            until = self.clock.mono() + lease_ms;
+            self.history().extending(receipt, until);
+            let Some(Ok(_)) = self.engine.extend(vec![(receipt, Some(lease_ms))]).await.pop() else { return };
+            let at = self.at();
+            self.history().extended(receipt, asked, until, at);
         }
     }
 
@@ -242,9 +256,13 @@ impl Actor {
     async fn cancel(&mut self, target: JobRef) {
         let asked = self.asked(target.id);
         let answer = self.engine.cancel(vec![target]).await.pop();
-        if let Some(Ok(CancelOutcome::Cancelled)) = answer {
-            let at = self.at();
-            self.history().ended(target.id, asked, State::Cancelled, true, at);
+        let at = self.at();
+        match answer {
+            Some(Ok(CancelOutcome::Cancelled)) => {
+                self.history().ended(target.id, asked, State::Cancelled, true, at);
+            }
+            Some(Ok(CancelOutcome::CancelRequested)) => self.history().stopped(target.id, asked, at),
+            _ => {}
         }
     }
 

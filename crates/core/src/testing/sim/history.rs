@@ -1,5 +1,6 @@
 //! What was asked and answered, and whether that keeps the promises.
 
+use super::actors::LEASE_MS_LONGEST;
 use crate::clock::Millis;
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, KeyUntil, Stage, State};
@@ -38,6 +39,8 @@ struct Known {
     leases: BTreeMap<u64, u64>,
     /// A crash made a lease of it forgotten that was not noted.
     is_forgotten: bool,
+    /// It was answered that its worker is asked to stop: it does not run again.
+    is_stopped: bool,
 }
 
 /// An end that was answered.
@@ -70,6 +73,8 @@ pub(super) struct History {
     started: BTreeSet<JobId>,
     pub(super) violations: Vec<String>,
     pub(super) handed_out: u64,
+    /// How many extensions were answered.
+    pub(super) extended: u64,
     /// A shared broker fell back, and what it brought back was not compared with the ledger yet.
     pub(super) is_unfenced: bool,
     /// The life that a shared broker began empty, the last one.
@@ -94,6 +99,7 @@ impl History {
             epoch: job.epoch,
             leases: BTreeMap::new(),
             is_forgotten: false,
+            is_stopped: false,
             pushed: job,
         };
         self.jobs.entry(known.pushed.id).or_insert(known);
@@ -109,6 +115,11 @@ impl History {
                 let is_noted = row.is_some_and(|row| row.epoch == span.epoch && row.lease_until.is_some());
                 is_noted && span.began.wall_steps == at.wall_steps
             });
+            if let (Some(span), Some(until)) = (&mut known.span, row.and_then(|row| row.lease_until)) {
+                // An extension may not have been noted.
+                span.until = span.until.min(at.mono + until.saturating_sub(at.wall));
+            }
+            known.is_stopped = false;
             known.is_forgotten |= row.is_none_or(|row| row.version < known.version);
             known.keep_recorded_end(row);
         }
@@ -118,7 +129,7 @@ impl History {
     pub(super) fn memory_lost(&mut self, ledger: &ModelLedger, fell_back: bool) {
         let rows = rows(ledger);
         for (id, known) in &mut self.jobs {
-            known.span = None;
+            (known.span, known.is_stopped) = (None, false);
             known.keep_recorded_end(rows.get(id));
         }
         self.is_unfenced |= fell_back;
@@ -149,7 +160,7 @@ impl History {
             known.is_touched = true;
             known.may_be_gone |= may_be_gone;
             if may_live_again {
-                known.ended = None;
+                (known.ended, known.is_stopped) = (None, false);
                 known.revivals += 1;
                 known.unanswered += 1;
             }
@@ -189,6 +200,9 @@ impl History {
             if let Some(end) = known.ended {
                 wrong.push(format!("after it had ended as {end:?}"));
             }
+            if known.is_stopped {
+                wrong.push("after its worker was asked to stop".into());
+            }
             // A lease that was not noted before a crash can have had a later number, where the clock was set back.
             let is_explained = known.is_forgotten && at.wall_steps > 0;
             if !is_explained && (job.epoch <= known.epoch || job.version <= known.version) {
@@ -223,9 +237,44 @@ impl History {
         }
     }
 
-    pub(super) fn extended(&mut self, receipt: Receipt, until: Millis) {
+    /// Its holder is about to give a lease another end. Until it is answered, it counts neither on that nor on more than
+    /// the end that it had.
+    pub(super) fn extending(&mut self, receipt: Receipt, until: Millis) {
         if let Some(span) = self.span(receipt) {
-            span.until = until;
+            span.until = span.until.min(until);
+        }
+    }
+
+    /// It was answered that a lease goes on, until then by the monotonic clock: nobody else was given the job before.
+    pub(super) fn extended(&mut self, receipt: Receipt, asked: Asked, until: Millis, at: At) {
+        self.extended += 1;
+        let is_sure = !self.is_unfenced && asked.life == at.life;
+        let Some(known) = self.jobs.get_mut(&receipt.id).filter(|_| is_sure) else { return };
+        match &mut known.span {
+            Some(span) if span.epoch == receipt.epoch => span.until = until,
+            Some(span) if span.epoch > receipt.epoch && span.began.mono < until => {
+                let wrong = format!("under {}, though the lease {} had begun", receipt.epoch, span.epoch);
+                self.blame(receipt.id, "was extended", vec![wrong], at);
+            }
+            _ => {}
+        }
+    }
+
+    /// It was answered that the worker is asked to stop.
+    pub(super) fn stopped(&mut self, id: JobId, asked: Asked, at: At) {
+        let is_sure = !self.is_unfenced && asked.life == at.life;
+        let known = self.jobs.get_mut(&id).filter(|known| is_sure && known.revivals == asked.revivals);
+        if let Some(known) = known.filter(|known| known.unanswered == 0) {
+            known.is_stopped = true;
+        }
+    }
+
+    /// A process has begun, and restored these leases.
+    pub(super) fn restored(&mut self, jobs: &[Job], at: At) {
+        for job in jobs {
+            if job.lease_until.is_some_and(|until| until > at.wall + LEASE_MS_LONGEST) {
+                self.blame(job.id, "was restored", vec![format!("with a lease until {:?}", job.lease_until)], at);
+            }
         }
     }
 

@@ -9,8 +9,10 @@ pub mod fleet;
 mod history;
 
 use crate::engine::{Engine, Options, Stores};
+use crate::job::Job;
 use crate::limits::MINUTE_MS;
 use crate::memory::{Locks, Memory};
+use crate::ports::Broker;
 use crate::testing::mortal::{Life, MortalBroker, MortalLedger};
 use crate::testing::tokio_clock::{Past, TokioClock};
 use crate::testing::{ModelLedger, Random};
@@ -76,8 +78,9 @@ impl World {
     async fn run_life(&self, life: u64, steps: Option<u64>, clock: Arc<TokioClock>, random: &mut Random) {
         let process = Life::random(random.any(), steps);
         self.ledger.set_away(false);
+        let memory = Arc::new(Memory::new(clock.clone()));
         let stores = Stores {
-            broker: Arc::new(MortalBroker { broker: Arc::new(Memory::new(clock.clone())), life: process.clone() }),
+            broker: Arc::new(MortalBroker { broker: memory.clone(), life: process.clone() }),
             ledger: Arc::new(MortalLedger { ledger: Arc::new(self.ledger.clone()), life: process.clone() }),
             registry: Arc::new(self.ledger.clone()),
             locks: Arc::new(Locks::new(clock.clone(), Arc::new(self.ledger.clone()))),
@@ -97,7 +100,14 @@ impl World {
             pace: Pace::SLOW,
         };
         let first = actor();
-        self.history.lock().expect("no panic under this lock").restarted(&self.ledger, first.at());
+        let leased = self.ledger.jobs().into_iter().filter(|job| job.lease_until.is_some()).map(|job| job.id);
+        let restored = memory.get(&leased.collect::<Vec<_>>()).await.expect("a memory is always there");
+        let restored: Vec<Job> = restored.into_iter().flatten().collect();
+        {
+            let mut history = self.history.lock().expect("no panic under this lock");
+            history.restarted(&self.ledger, first.at());
+            history.restored(&restored, first.at());
+        }
         for _ in 0..3 {
             tokio::spawn(actor().work_for_ever(steps.is_none()));
         }

@@ -82,7 +82,7 @@ impl World {
                 let note = notes.next().unwrap().clone();
                 self.noted(job.id, note);
             } else {
-                truth.lease = Some(Run { ends: mono + lease_ms, lease_ms: *lease_ms, told: None });
+                truth.lease = Some(Run { ends: mono + lease_ms, lease_ms: *lease_ms, given_ms: *lease_ms, told: None });
                 if truth.noted.is_some() {
                     let note = notes.next().unwrap().clone();
                     self.noted(job.id, note);
@@ -208,7 +208,7 @@ impl World {
             return assert_eq!(extended, Extended::Lost);
         };
         let lease_ms = lease_ms.unwrap_or(run.lease_ms);
-        (run.ends, run.told) = (mono + lease_ms, None);
+        (run.ends, run.given_ms, run.told) = (mono + lease_ms, lease_ms, None);
         rules::touch(&mut truth.job, now);
         truth.job.lease_until = Some(now + lease_ms);
         truth.job.progress = progress.or(truth.job.progress.take());

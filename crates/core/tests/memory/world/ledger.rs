@@ -2,7 +2,6 @@
 
 use super::{HORIZON_MS, QUEUES, Truth, World, fresh};
 use crate::random::Op;
-use duetime_core::limits::LEASE_MS_MAX;
 use duetime_core::ports::{Broker, Change, Edit, Edited, Note, Put};
 use duetime_core::rules::{self};
 use duetime_core::testing::fixtures::due;
@@ -148,10 +147,12 @@ impl World {
         for truth in self.truths.values_mut().filter(|t| t.held) {
             self.rows.insert(truth.job.id, truth.job.clone());
             assert_eq!(self.broker.put(vec![truth.job.clone()], now).await.unwrap(), [Put::Held]);
+            let lease_ms = truth.job.restored_lease_ms();
+            truth.job.lease_until = truth.job.restored_until(now);
             if let (Some(run), Some(until)) = (&mut truth.lease, truth.job.lease_until) {
-                run.ends = mono + until.saturating_sub(now).min(LEASE_MS_MAX);
-                run.lease_ms = until.saturating_sub(truth.job.started_at.unwrap()).min(LEASE_MS_MAX);
-                run.told = None;
+                assert!(until <= now + run.given_ms, "no longer than it was, whatever was done to the clock");
+                run.ends = mono + until.saturating_sub(now);
+                (run.lease_ms, run.told) = (lease_ms, None);
             }
         }
     }
