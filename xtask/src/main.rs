@@ -48,6 +48,15 @@ enum Chore {
         #[arg(long, default_value_t = 0, value_name = "SEED")]
         from: u64,
     },
+    /// Hold back, reorder, repeat and cut the calls of two engines on a real Redis, and judge what clients were told
+    Interleave {
+        /// For how many minutes
+        #[arg(long, default_value_t = sim::INTERLEAVE_MINUTES, value_name = "N")]
+        minutes: u64,
+        /// The first world's seed; with `--minutes 0` this repeats its decisions alone
+        #[arg(long, value_name = "SEED")]
+        seed: Option<u64>,
+    },
     /// Kill the real server with SIGKILL under load, over and over, and account for every job
     Kill {
         /// How many times to kill it
@@ -89,6 +98,7 @@ fn main() -> ExitCode {
         Chore::Tidy => lint::run_tidy(),
         Chore::Deps => lint::run_deps(),
         Chore::Sim { seeds, from } => shown(&sim::simulate(seeds, from)),
+        Chore::Interleave { minutes, seed } => shown(&sim::interleave(minutes * 60, seed)),
         Chore::Kill { rounds } => shown(&sim::kill(rounds)),
         Chore::Chaos { jobs, seconds, seed } => shown(&sim::chaos(jobs, seconds, seed)),
         Chore::Fuzz { seconds } => shown(&sim::fuzz(seconds)),

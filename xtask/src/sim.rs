@@ -1,8 +1,8 @@
-//! The chores that look for lost jobs and other harm: the seeded simulation of the engine, the real server under SIGKILL
-//! and under requests that are wrong, and many processes on one Redis in trouble.
+//! The chores that look for lost jobs and other harm: the seeded simulation of the engine, interleavings on a real Redis,
+//! the real server under SIGKILL and under requests that are wrong, and many processes on one Redis in trouble.
 //!
-//! They live with what they test (`crates/core/examples/sim.rs`, `crates/server/tests/kill/`,
-//! `crates/server/tests/redis_chaos/`); here they are only called.
+//! They live with what they test (`crates/core/examples/sim.rs`, `crates/store/tests/interleave/`,
+//! `crates/server/tests/kill/`, `crates/server/tests/redis_chaos/`); here they are only called.
 
 use std::process::Command;
 
@@ -14,6 +14,12 @@ pub(crate) const SEEDS_IN_TEST: u64 = 300;
 
 /// Seeds of `cargo xtask sim` where none are asked for.
 pub(crate) const SEEDS: u64 = 2_000;
+
+/// How long `cargo xtask test` tries interleavings on a real Redis, in seconds.
+pub(crate) const INTERLEAVE_SECONDS_IN_TEST: u64 = 100;
+
+/// Minutes of `cargo xtask interleave` where none are asked for.
+pub(crate) const INTERLEAVE_MINUTES: u64 = 10;
 
 /// Rounds of `cargo xtask kill` where none are asked for; `cargo xtask test` leaves the number to the test itself.
 pub(crate) const KILL_ROUNDS: u32 = 200;
@@ -34,11 +40,21 @@ pub(crate) fn simulate(seeds: u64, from: u64) -> Result<(), String> {
     process::run(command)
 }
 
+/// Runs two engines on a real Redis for so long, with calls held back, reordered, repeated and cut by a seed.
+pub(crate) fn interleave(seconds: u64, seed: Option<u64>) -> Result<(), String> {
+    let mut command = long_test("duetime-store", "interleave", &["--all-features"]);
+    command.env("DUETIME_INTERLEAVE_SECONDS", seconds.to_string());
+    if let Some(seed) = seed {
+        command.env("DUETIME_INTERLEAVE_SEED", seed.to_string());
+    }
+    process::run(command)
+}
+
 /// Runs the kill test with `rounds` rounds against the release binary, showing its progress.
 pub(crate) fn kill(rounds: u32) -> Result<(), String> {
     let metadata = Metadata::read()?;
     test::build_server()?;
-    let mut command = long_test("kill", &[]);
+    let mut command = long_test("duetime-server", "kill", &[]);
     command.env("DUETIME_KILL_ROUNDS", rounds.to_string()).env(test::SERVER_BINARY, test::server_binary(&metadata));
     process::run(command)
 }
@@ -47,7 +63,7 @@ pub(crate) fn kill(rounds: u32) -> Result<(), String> {
 pub(crate) fn fuzz(seconds: u64) -> Result<(), String> {
     let metadata = Metadata::read()?;
     test::build_server()?;
-    let mut command = long_test("fuzz", &[]);
+    let mut command = long_test("duetime-server", "fuzz", &[]);
     command.env("DUETIME_FUZZ_SECONDS", seconds.to_string()).env(test::SERVER_BINARY, test::server_binary(&metadata));
     process::run(command)
 }
@@ -56,7 +72,7 @@ pub(crate) fn fuzz(seconds: u64) -> Result<(), String> {
 /// program, so that is built for release, and the server with it.
 pub(crate) fn chaos(jobs: u64, seconds: u64, seed: Option<u64>) -> Result<(), String> {
     setup::install_missing()?;
-    let mut command = long_test("redis_chaos", &["--release"]);
+    let mut command = long_test("duetime-server", "redis_chaos", &["--release"]);
     command.env("DUETIME_CHAOS_JOBS", jobs.to_string()).env("DUETIME_CHAOS_SECONDS", seconds.to_string());
     if let Some(seed) = seed {
         command.env("DUETIME_CHAOS_SEED", seed.to_string());
@@ -64,9 +80,9 @@ pub(crate) fn chaos(jobs: u64, seconds: u64, seed: Option<u64>) -> Result<(), St
     process::run(command)
 }
 
-/// One of the server's tests, for as long as it likes, with its output shown.
-fn long_test(name: &str, arguments: &[&str]) -> Command {
-    let which = [&["-p", "duetime-server", "--test", name], arguments].concat();
+/// One of a package's tests, for as long as it likes, with its output shown.
+fn long_test(package: &str, name: &str, arguments: &[&str]) -> Command {
+    let which = [&["-p", package, "--test", name], arguments].concat();
     // The profile `long` (`.config/nextest.toml`) has no time limits.
     if setup::has_nextest() {
         process::cargo(["nextest", "run", "--profile", "long", "--no-capture"].iter().chain(&which))

@@ -28,6 +28,7 @@ pub(crate) fn run(seeds: u64) -> bool {
         report.step("doc tests", doc_tests);
         report.step("consumer", || build_consumer(metadata));
         report.step("simulation", || sim::simulate(seeds, 0));
+        report.step("interleavings", || sim::interleave(sim::INTERLEAVE_SECONDS_IN_TEST, None));
     }
     let passed = report.finish("cargo xtask test");
     let Tally { passed: tests, failed } = report.tally();

@@ -1,5 +1,7 @@
-//! What tests of the engine and of stores share: conformance suites, plain models, clocks, fixtures, the simulation.
+//! What tests of the engine and of stores share: conformance suites, plain models, clocks, fixtures, the simulation,
+//! the account of a real system.
 
+pub mod account;
 pub mod broker_suite;
 pub mod clock;
 pub mod fixtures;

@@ -13,6 +13,7 @@ mod maria_db_server;
 mod port;
 mod postgres_server;
 mod process;
+mod proxy;
 mod redis_cluster;
 mod redis_sentinel;
 mod redis_server;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 
 pub use maria_db_server::MariaDbServer;
 pub use postgres_server::PostgresServer;
+pub use proxy::{Command, End, Fate, Proxy};
 pub use redis_cluster::RedisCluster;
 pub use redis_sentinel::RedisSentinel;
 pub use redis_server::{RedisServer, shared_redis};

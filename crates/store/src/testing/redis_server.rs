@@ -14,6 +14,15 @@ use super::{LIMIT, resp, until};
 /// What a server prints, in its folder.
 const LOG: &str = "log";
 
+/// How far its clock is off, in its folder.
+const CLOCK: &str = "clock";
+
+/// What gives a program another clock: of Debian's package `faketime`.
+const FAKETIME: &str = "/usr/lib/*/faketime/libfaketimeMT.so.1";
+
+/// Whatever else is asked for.
+const OURS: [&str; 4] = ["--bind", "127.0.0.1", "--save", ""];
+
 /// A `redis-server` of the test's own. It starts within some 20 ms, keeps nothing on disk unless told to, and is killed
 /// and its folder removed when it is dropped.
 #[derive(Debug)]
@@ -41,19 +50,52 @@ impl RedisServer {
         Self::begin(arguments).ready()
     }
 
+    /// As [`RedisServer::with`], with a clock that can be [set](Self::set_clock).
+    pub fn with_clock(arguments: &[&str]) -> Self {
+        // With jemalloc, which reads the clock as it begins, it does not start: the C library's own serves as well.
+        let clock = format!(
+            "LD_PRELOAD=\"$(echo {FAKETIME}) libc.so.6\" FAKETIME_TIMESTAMP_FILE={CLOCK} FAKETIME_NO_CACHE=1 \
+             FAKETIME_DONT_FAKE_MONOTONIC=1 exec redis-server \"$@\""
+        );
+        let port = Port::free();
+        let number = port.number().to_string();
+        let words = [&["-c", &clock, "redis-server", "conf"], &OURS[..], &["--port", &number], arguments].concat();
+        let words = words.into_iter().map(str::to_owned).collect();
+        let server = Self::run("sh", port, &[("conf", ""), (CLOCK, "+0")], words).ready();
+        assert!(server.command(&["TIME"]).lines().count() == 2, "a clock");
+        server
+    }
+
+    /// Sets the clock of a server that was started [with one](Self::with_clock): by so many milliseconds off the machine's.
+    ///
+    /// # Panics
+    /// Where it cannot be written.
+    pub fn set_clock(&self, off_ms: i64) {
+        let (new, path) = (self.folder.path().join("clock.new"), self.folder.path().join(CLOCK));
+        // It never reads half of it.
+        let (sign, ms) = (if off_ms < 0 { '-' } else { '+' }, off_ms.unsigned_abs());
+        fs::write(&new, format!("{sign}{}.{:03}", ms / 1_000, ms % 1_000)).expect("a file of ours");
+        fs::rename(&new, path).expect("a file of ours");
+    }
+
     /// Starts one and does not wait.
     pub(super) fn begin(arguments: &[&str]) -> Self {
         let port = Port::free();
         let number = port.number().to_string();
-        let ours = ["--port", &number, "--bind", "127.0.0.1", "--save", ""];
-        Self::launch("redis-server", port, "", &[&ours, arguments].concat())
+        Self::launch("redis-server", port, "", &[&OURS[..], &["--port", &number], arguments].concat())
     }
 
     /// Starts `program` with a file `conf` in its folder, and does not wait.
     pub(super) fn launch(program: &'static str, port: Port, conf: &str, arguments: &[&str]) -> Self {
+        let arguments = ["conf"].iter().chain(arguments).map(|&word| word.to_owned()).collect();
+        Self::run(program, port, &[("conf", conf)], arguments)
+    }
+
+    fn run(program: &'static str, port: Port, files: &[(&str, &str)], arguments: Vec<String>) -> Self {
         let folder = tempfile::Builder::new().prefix("duetime-redis-").tempdir().expect("a folder");
-        fs::write(folder.path().join("conf"), conf).expect("a file in a new folder");
-        let arguments: Vec<_> = ["conf"].iter().chain(arguments).map(|&word| word.to_owned()).collect();
+        for (name, content) in files {
+            fs::write(folder.path().join(name), content).expect("a file in a new folder");
+        }
         let process = Process::start(program, &arguments, folder.path(), &folder.path().join(LOG));
         Self { process, program, arguments, folder, port }
     }

@@ -43,9 +43,37 @@ fn read(input: &mut impl BufRead) -> io::Result<Result<String, String>> {
     }
 }
 
+/// How long the first command or reply of RESP3 is, where it is there as a whole.
+pub(super) fn frame(bytes: &[u8]) -> Option<usize> {
+    let line = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    let count = || std::str::from_utf8(&bytes[1..line]).ok().and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
+    let line = line + 2;
+    let elements = match bytes[0] {
+        b'$' | b'=' | b'!' => {
+            let Ok(length) = usize::try_from(count()) else { return Some(line) };
+            return (bytes.len() >= line + length + 2).then_some(line + length + 2);
+        }
+        b'*' | b'~' | b'>' => count(),
+        b'%' => count() * 2,
+        _ => 0,
+    };
+    (0..elements).try_fold(line, |at, _| Some(at + frame(&bytes[at..])?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_frame_is_whole_or_none() {
+        let whole = "*3\r\n$1\r\na\r\n%1\r\n+k\r\n:5\r\n*-1\r\n";
+        assert_eq!(frame(format!("{whole}+next").as_bytes()), Some(whole.len()));
+        for length in 0..whole.len() {
+            assert_eq!(frame(&whole.as_bytes()[..length]), None, "{length}");
+        }
+        assert_eq!(frame(b"$-1\r\n"), Some(5));
+        assert_eq!(frame(b"_\r\n"), Some(3));
+    }
 
     #[test]
     fn every_kind_of_reply_is_read() {

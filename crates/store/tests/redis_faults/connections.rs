@@ -1,8 +1,9 @@
 //! Connections that break.
 
+use crate::proxy::Lossy;
 use crate::subject::{Subject, until};
-use duetime_core::ports::{Broker as _, Recorded, Settle};
-use duetime_core::testing::fixtures::{QUEUE, id, success};
+use duetime_core::ports::{Broker as _, Recorded, Reserve, Settle};
+use duetime_core::testing::fixtures::{QUEUE, id, reserve, success};
 use duetime_core::{Error, JobId, State};
 use duetime_store::testing::RedisServer;
 use std::collections::BTreeMap;
@@ -103,4 +104,21 @@ async fn a_lost_subscription_is_made_anew() {
         until("to be told of the queue", || told.load(Ordering::Relaxed) > before.0).await;
         assert_eq!(s.reserve(10).await.unwrap().len(), 1);
     }
+}
+
+/// It lay in a buffer somewhere while it was sent again, and was answered: by then there was nothing to take.
+#[tokio::test]
+async fn a_take_that_comes_late_takes_nothing() {
+    let server = RedisServer::start();
+    let proxy = Lossy::to(server.port());
+    let s = Subject::connect(&proxy.url()).await;
+    s.push([1]).await.unwrap();
+    let take = || Reserve { take: true, ..reserve(QUEUE, 10) };
+    assert_eq!(s.redis.reserve(take()).await.unwrap().leases.len(), 1);
+    proxy.lose_a_reply();
+    assert!(s.redis.reserve(take()).await.unwrap().leases.is_empty());
+    assert_eq!(proxy.lost(), 1);
+    s.push([2]).await.unwrap();
+    proxy.repeat().await;
+    assert_eq!(s.redis.reserve(take()).await.unwrap().leases.len(), 1, "the late one took it for nobody");
 }

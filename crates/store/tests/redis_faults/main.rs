@@ -8,6 +8,8 @@ mod fitness;
 mod full;
 mod full_engine;
 mod memory;
+#[path = "../redis_locks/proxy.rs"]
+mod proxy;
 mod slow;
 mod subject;
 mod swapped;

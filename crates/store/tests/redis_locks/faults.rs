@@ -1,6 +1,6 @@
 //! Replies that are lost, connections that are killed, a server that is emptied or full.
 
-use super::proxy::Proxy;
+use super::proxy::Lossy;
 use super::{LOCK, TTL_MS, acquire, ask, connect, granted, release};
 use duetime_core::Error;
 use duetime_core::ports::{Acquire, Acquired, Locks, Released};
@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A server, a way to it and a node that takes it, which has sent each script before.
-async fn shaky() -> (RedisServer, Proxy, Redis) {
+async fn shaky() -> (RedisServer, Lossy, Redis) {
     let server = RedisServer::start();
-    let proxy = Proxy::to(server.port());
+    let proxy = Lossy::to(server.port());
     let node = connect(&proxy.url(), None).await;
     let fence = acquire(&node, "before").await.fence;
     assert!(release(&node, "before", fence).await);
@@ -73,12 +73,12 @@ async fn a_question_that_comes_late_grants_nothing() {
     let (_server, proxy, node) = shaky().await;
     proxy.lose_a_reply();
     let fence = acquire(&node, "a").await.fence;
-    assert!(proxy.repeat().contains(&fence.to_string()), "it is the same one");
+    assert!(proxy.repeat().await.contains(&fence.to_string()), "it is the same one");
     assert!(release(&node, "a", fence).await);
-    assert!(!proxy.repeat().contains("ERR"));
+    assert!(!proxy.repeat().await.contains("ERR"));
     assert_eq!(node.inspect(&LOCK.into()).await.unwrap(), None);
     let fence = acquire(&node, "b").await.fence;
-    proxy.repeat();
+    proxy.repeat().await;
     assert_eq!(node.inspect(&LOCK.into()).await.unwrap().unwrap().grant.fence, fence);
     assert!(release(&node, "b", fence).await);
 }

@@ -323,11 +323,12 @@ if lease_count > 0 then
       end
     end
   end
-  if request ~= '' then
-    -- Taken jobs are remembered whole as far as they are small: their records may go before the request is forgotten.
-    local whole = takes and bytes <= WHOLE_BYTES_MAX and leases
-    local got = { request, now + 60000, whole, receipts }
-    redis.call('SET', REQUEST, cmsgpack.pack(got), 'PX', 60000)
-  end
+end
+-- Of a take also that it got nothing: one that is sent again, and carried out late, would take jobs for nobody.
+if request ~= '' and (lease_count > 0 or takes and is_to_repeat == 0) then
+  -- Taken jobs are remembered whole as far as they are small: their records may go before the request is forgotten.
+  local whole = takes and bytes <= WHOLE_BYTES_MAX and leases
+  local got = { request, now + 60000, whole, receipts }
+  redis.call('SET', REQUEST, cmsgpack.pack(got), 'PX', 60000)
 end
 return { micros, leases, noted, next_at and string.format('%.0f', next_at) or '', is_to_repeat, OWN and 0 or redis.call('ZCARD', OUTBOX) }

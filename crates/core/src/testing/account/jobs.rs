@@ -1,0 +1,207 @@
+//! Whether what was told of a job is true.
+
+use super::{Account, At, CUT_MS, Call, End, Held, Life, Loss, Told, Wish};
+use crate::id::JobId;
+use crate::job::{Job, State};
+
+/// The crashes after which a job is given up.
+const CRASHES_MAX: u32 = 5;
+/// How old a process's reading of the store's clock may be, by which it turns delays into instants.
+const READING_MS: u64 = 5_000;
+/// What a taken job is recorded with.
+const TAKEN: &str = "taken";
+
+impl Account {
+    pub(super) fn judge_job(&self, id: JobId, life: &Life, record: Option<&Job>) -> Vec<String> {
+        let mut wrong = Vec::new();
+        self.judge_due(id, life, &mut wrong);
+        let leases: Vec<(u64, &Held)> = life.leases.iter().map(|(&epoch, held)| (epoch, held)).collect();
+        for pair in leases.windows(2) {
+            self.judge_pair(id, pair[0], pair[1], &mut wrong);
+        }
+        for (i, &(epoch, held)) in leases.iter().enumerate() {
+            self.judge_refusals(id, epoch, held, &mut wrong);
+            for end in &held.ends {
+                self.judge_end(id, epoch, end, &leases[i + 1..], record, &mut wrong);
+            }
+        }
+        for call in &life.cancelled {
+            self.judge_cancel(id, call, &leases, record, &mut wrong);
+        }
+        match record {
+            Some(record) => self.judge_record(life, record, &mut wrong),
+            None => self.judge_absence(id, life, &mut wrong),
+        }
+        wrong
+    }
+
+    /// Not before the delay that was asked for, and with the due time that was told.
+    fn judge_due(&self, id: JobId, life: &Life, wrong: &mut Vec<String>) {
+        let Some((call, due_at, delay_ms)) = life.pushed else { return };
+        let least = call.asked.wall + delay_ms;
+        let read = At { mono: call.asked.mono.saturating_sub(READING_MS), ..call.asked };
+        if delay_ms > 0 && due_at + CUT_MS < least && !self.is_clock_set(read, call.told) {
+            wrong.push(format!("{id}: a delay of {delay_ms} ms was cut short by {} ms", least - due_at));
+        }
+        let Some((epoch, held)) = life.leases.first_key_value() else { return };
+        if !life.is_touched && held.due_at < due_at {
+            wrong.push(format!("{id}.{epoch} was due at {}, and the push was told {due_at}", held.due_at));
+        }
+        if !life.is_touched && held.started_at + CUT_MS < least && !self.is_clock_set(read, held.span.call.told) {
+            wrong.push(format!("{id}.{epoch} began {} ms early", least - held.started_at));
+        }
+    }
+
+    /// A lease does not begin while another one lives.
+    fn judge_pair(&self, id: JobId, before: (u64, &Held), after: (u64, &Held), wrong: &mut Vec<String>) {
+        let ((last, a), (epoch, b)) = (before, after);
+        if self.is_memory_lost(a.span.call.asked, b.span.call.told) {
+            return;
+        }
+        if b.started_at < a.started_at {
+            wrong.push(format!("{id}.{epoch} began before {id}.{last}"));
+        }
+        let certain = a.span.certain_until();
+        let may_have_ended = |end: &&End| end.may_have_ended() && end.call.asked.mono <= b.span.call.told.mono;
+        if b.started_at < certain && !a.ends.iter().any(|end| may_have_ended(&end)) {
+            wrong.push(format!("{id}.{epoch} began {} ms before the end of {id}.{last}", certain - b.started_at));
+        }
+        for end in a.ends.iter().filter(may_have_ended) {
+            let (Wish::Again(after_ms), Told::State(..)) = (end.wish, end.told) else { continue };
+            let least = end.call.asked.wall + after_ms;
+            if after_ms > 0 && b.started_at + CUT_MS < least && b.started_at < certain {
+                wrong.push(format!("{id}.{epoch} began {} ms too early after a failure", least - b.started_at));
+            }
+        }
+    }
+
+    /// Nothing is refused while the lease lives.
+    fn judge_refusals(&self, id: JobId, epoch: u64, held: &Held, wrong: &mut Vec<String>) {
+        let ends = held.ends.iter().filter(|end| end.told == Told::Refused && !matches!(end.wish, Wish::Again(_)));
+        for call in held.span.refused.iter().chain(ends.map(|end| &end.call)) {
+            let certain = held.span.certain_before(call);
+            let has_ended = held.ends.iter().any(|end| end.call.asked.mono < call.asked.mono && end.may_have_ended());
+            let lives = call.told.wall + CUT_MS < certain && !held.is_take;
+            if lives && !has_ended && !self.is_memory_lost(held.span.call.asked, call.told) {
+                wrong.push(format!("{id}.{epoch} was refused {} ms before its end", certain - call.told.wall));
+            }
+        }
+    }
+
+    /// What has ended stays so.
+    fn judge_end(
+        &self,
+        id: JobId,
+        epoch: u64,
+        end: &End,
+        later: &[(u64, &Held)],
+        record: Option<&Job>,
+        wrong: &mut Vec<String>,
+    ) {
+        let Told::State(state, is_recorded) = end.told else { return };
+        let expected = match end.wish {
+            Wish::Complete => state == State::Succeeded,
+            Wish::FailFinally => matches!(state, State::Failed | State::Cancelled),
+            Wish::Again(_) => state.is_live() || matches!(state, State::Failed | State::Cancelled),
+        };
+        if !expected {
+            wrong.push(format!("{id}.{epoch}: {:?} was answered {state}", end.wish));
+        }
+        if state.is_live() {
+            return;
+        }
+        let is_kept = |to: At| self.is_kept(is_recorded, end.call, to);
+        for (next, held) in later {
+            let what = if held.is_take { "was taken" } else { "was handed out" };
+            if is_kept(held.span.call.told) {
+                wrong.push(format!("{id}.{next} {what} after {id}.{epoch} had ended as {state}"));
+            }
+        }
+        let now = At { wall: 0, mono: u64::MAX };
+        if let Some(record) = record
+            && (record.state(0), record.epoch) != (state, epoch)
+            && is_kept(now)
+        {
+            wrong.push(format!("{id}.{epoch} ended as {state}"));
+        }
+    }
+
+    /// Whether what was acknowledged as the end of a job still holds at this instant.
+    fn is_kept(&self, is_recorded: bool, call: Call, to: At) -> bool {
+        let losses: &[Loss] = match (self.has_ledger, is_recorded) {
+            (true, true) => &[Loss::FellBack],
+            (true, false) => &[Loss::FellBack, Loss::Emptied],
+            (false, _) => &[Loss::FellBack, Loss::Emptied],
+        };
+        !self.befell(losses, call.asked, to)
+    }
+
+    /// A job that was cancelled before it ran never runs.
+    fn judge_cancel(
+        &self,
+        id: JobId,
+        call: &Call,
+        leases: &[(u64, &Held)],
+        record: Option<&Job>,
+        wrong: &mut Vec<String>,
+    ) {
+        for (epoch, held) in leases {
+            let is_later = held.span.call.asked.mono > call.told.mono
+                || (held.started_at > call.told.wall + CUT_MS && !self.is_clock_set(call.asked, held.span.call.told));
+            if is_later && self.is_kept(true, *call, held.span.call.told) {
+                wrong.push(format!("{id}.{epoch} began after the job was cancelled"));
+            }
+        }
+        let now = At { wall: 0, mono: u64::MAX };
+        if let Some(record) = record
+            && record.state(0) != State::Cancelled
+            && self.is_kept(true, *call, now)
+        {
+            wrong.push(format!("{id} was cancelled"));
+        }
+    }
+
+    /// A record is of something that somebody did.
+    fn judge_record(&self, life: &Life, record: &Job, wrong: &mut Vec<String>) {
+        let (id, state) = (record.id, record.state(0));
+        let asked = |wish: Wish| {
+            let held = life.leases.get(&record.epoch);
+            held.is_some_and(|held| held.ends.iter().any(|end| end.wish == wish && end.told != Told::Refused))
+        };
+        let was_lost = !self.losses.is_empty();
+        let is_known = match state {
+            State::Succeeded => {
+                asked(Wish::Complete) || (self.lost_takes > 0 && record.message.as_deref() == Some(TAKEN))
+            }
+            State::Failed => asked(Wish::FailFinally) || record.crashes >= CRASHES_MAX,
+            State::Cancelled => life.is_cancel_asked,
+            State::Scheduled | State::Ready | State::Running => {
+                wrong.push(format!("{id} is not worked off"));
+                true
+            }
+        };
+        if !is_known {
+            wrong.push(format!("{id} is {state}, and nobody asked for that"));
+        }
+        let last = life.leases.last_key_value().map_or(0, |(&epoch, _)| epoch);
+        if last > record.epoch && !was_lost {
+            wrong.push(format!("{id}.{last} was handed out, and the record knows {}", record.epoch));
+        }
+    }
+
+    /// Nothing that was acknowledged is lost.
+    fn judge_absence(&self, id: JobId, life: &Life, wrong: &mut Vec<String>) {
+        let Some((call, ..)) = life.pushed else { return };
+        let now = At { wall: 0, mono: u64::MAX };
+        if self.has_ledger || !self.befell(&[Loss::Emptied, Loss::FellBack], call.asked, now) {
+            wrong.push(format!("{id} is lost"));
+        }
+    }
+}
+
+impl End {
+    /// Whether the lease may have ended by it. Of a failure or a release the repeat after a lost reply is refused.
+    fn may_have_ended(&self) -> bool {
+        self.told != Told::Refused || matches!(self.wish, Wish::Again(_))
+    }
+}

@@ -1,0 +1,135 @@
+//! Whether pauses, `max_running` and rates were kept.
+
+use super::{Account, At, CUT_MS, Call, Held, Loss};
+use crate::clock::Millis;
+use crate::ports::{Limits, Rate};
+use std::sync::Arc;
+
+/// What was set for a queue.
+#[derive(Debug)]
+pub(super) struct Setting {
+    pub(super) limits: Limits,
+    pub(super) call: Call,
+    /// Whether it was answered: else it may hold, or not.
+    pub(super) is_known: bool,
+}
+
+/// One hand-out of a queue: when it began, until when it ran at the least, and when its holder knew of it.
+struct Run<'a> {
+    began: Millis,
+    until: Millis,
+    held: &'a Held,
+}
+
+impl Account {
+    pub(super) fn judge_limits(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (queue, settings) in &self.settings {
+            let runs = self.runs(queue);
+            for (i, setting) in settings.iter().enumerate() {
+                let end = settings.get(i + 1).map(|next| next.call.asked);
+                // Where one was not answered, both it and the one before may hold from then on.
+                if !setting.is_known || (i > 0 && !settings[i - 1].is_known && !self.follows(settings, i)) {
+                    continue;
+                }
+                let from = setting.call.told;
+                let within = |run: &&Run<'_>| {
+                    let call = &run.held.span.call;
+                    let to = end.unwrap_or(call.told);
+                    let is_before_end = end.is_none_or(|end| run.began + CUT_MS < end.wall);
+                    let is_after = run.began > from.wall + CUT_MS;
+                    // A server that took over may not have heard of it yet.
+                    let lost = [Loss::ClockSet, Loss::FellBack];
+                    is_after && is_before_end && !self.befell(&lost, setting.call.asked, later(to, call.told))
+                };
+                let these: Vec<&Run<'_>> = runs.iter().filter(within).collect();
+                self.judge_setting(queue, &setting.limits, &these, &runs, &mut wrong);
+            }
+        }
+        wrong
+    }
+
+    /// Who sets a queue asks one thing after the other, so what was answered last holds.
+    fn follows(&self, settings: &[Setting], i: usize) -> bool {
+        settings[i - 1].call.told.mono <= settings[i].call.asked.mono
+    }
+
+    /// What was handed out of a queue, by when it began.
+    fn runs(&self, queue: &Arc<str>) -> Vec<Run<'_>> {
+        let all = self.jobs.values().flat_map(|life| life.leases.values()).filter(|held| held.queue == *queue);
+        let run = |held| Run { began: Held::began(held), until: Held::runs_until(held), held };
+        let mut runs: Vec<Run<'_>> = all.map(run).collect();
+        runs.sort_by_key(|run| run.began);
+        runs
+    }
+
+    fn judge_setting(
+        &self,
+        queue: &str,
+        limits: &Limits,
+        these: &[&Run<'_>],
+        all: &[Run<'_>],
+        wrong: &mut Vec<String>,
+    ) {
+        if limits.paused
+            && let Some(run) = these.first()
+        {
+            wrong.push(format!("{queue} was paused, and handed out {:?} and {} more", run.held, these.len() - 1));
+        }
+        if let Some(max) = limits.max_running {
+            for run in these.iter().filter(|run| !run.held.is_take) {
+                let others = all.iter().filter(|other| self.runs_beside(other, run));
+                let count = others.count() + 1;
+                if count > max as usize {
+                    wrong.push(format!("{queue} ran {count} jobs at once, of {max}, at {}", run.began));
+                }
+            }
+        }
+        if let Some(rate) = &limits.rate {
+            self.judge_rate(queue, rate, these, wrong);
+        }
+    }
+
+    /// Whether one runs for certain when another begins.
+    fn runs_beside(&self, one: &Run<'_>, beginner: &Run<'_>) -> bool {
+        let is_there = one.began <= beginner.began && beginner.began < one.until && !one.held.is_take;
+        let is_other = !std::ptr::eq(one.held, beginner.held);
+        is_there && is_other && !self.is_memory_lost(one.held.span.call.asked, beginner.held.span.call.told)
+    }
+
+    /// As the queue's own measure, with a memory that a loss of the broker's empties.
+    fn judge_rate(&self, queue: &str, rate: &Rate, these: &[&Run<'_>], wrong: &mut Vec<String>) {
+        let (period_ms, mut full_at) = (rate.period() / 1_000.0, 0.0_f64);
+        let mut before: Option<&Run<'_>> = None;
+        for run in these {
+            let began = run.began as f64;
+            let lost = [Loss::Emptied, Loss::FellBack, Loss::Killed, Loss::ClockSet];
+            if before.is_some_and(|before| self.befell(&lost, before.held.span.call.asked, run.held.span.call.told)) {
+                full_at = 0.0;
+            }
+            full_at = full_at.max(began) + period_ms;
+            let room_ms = period_ms * f64::from(rate.burst()) + (CUT_MS + 1) as f64;
+            if full_at - began > room_ms {
+                wrong.push(format!("{queue} was faster than {rate:?} at {}: {:?}", run.began, run.held));
+                full_at = 0.0;
+            }
+            before = Some(run);
+        }
+    }
+}
+
+impl Held {
+    fn began(&self) -> Millis {
+        self.started_at
+    }
+
+    /// It ran until then at the least: until its holder first asked for its end, or until it was certain.
+    fn runs_until(&self) -> Millis {
+        let first_end = self.ends.iter().map(|end| end.call.asked.wall).min();
+        self.span.certain_until().min(first_end.unwrap_or(Millis::MAX))
+    }
+}
+
+fn later(one: At, other: At) -> At {
+    if one.mono >= other.mono { one } else { other }
+}

@@ -1,0 +1,63 @@
+//! Whether a lock had one holder at a time, and each another fence.
+
+use super::span::Span;
+use super::{Account, At, CUT_MS, Call};
+
+/// A lock that somebody was given.
+#[derive(Debug)]
+pub(super) struct Hold {
+    pub(super) fence: u64,
+    pub(super) call: Call,
+    pub(super) ttl_ms: u64,
+    pub(super) span: Span,
+    /// When its release was first asked for.
+    pub(super) release: Option<At>,
+}
+
+impl Account {
+    pub(super) fn judge_locks(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (name, holds) in &self.locks {
+            let mut holds: Vec<&Hold> = holds.iter().collect();
+            holds.sort_by_key(|hold| (hold.fence, hold.call.told.mono));
+            for pair in holds.windows(2) {
+                self.judge_holders(name, pair[0], pair[1], &mut wrong);
+            }
+            for hold in holds {
+                self.judge_lost(name, hold, &mut wrong);
+            }
+        }
+        wrong
+    }
+
+    fn judge_holders(&self, name: &str, a: &Hold, b: &Hold, wrong: &mut Vec<String>) {
+        if a.fence == b.fence {
+            wrong.push(format!("the fence {} of {name} was given twice: {a:?}, {b:?}", a.fence));
+        }
+        if self.is_clock_set(a.call.asked, b.call.told) && !self.has_ledger {
+            return;
+        }
+        if b.call.told.mono < a.call.asked.mono {
+            wrong.push(format!("the fences of {name} fell: {b:?}, then {a:?}"));
+            return;
+        }
+        let granted_at = b.span.first_until().saturating_sub(b.ttl_ms);
+        let certain = a.span.certain_until();
+        let is_released = a.release.is_some_and(|at| at.mono <= b.call.told.mono);
+        if granted_at + CUT_MS < certain && !is_released && !self.is_memory_lost(a.call.asked, b.call.told) {
+            wrong.push(format!("{name} had two holders for {} ms: {a:?}, {b:?}", certain - granted_at));
+        }
+    }
+
+    /// A renewal is not refused while the lock is held.
+    fn judge_lost(&self, name: &str, hold: &Hold, wrong: &mut Vec<String>) {
+        for call in &hold.span.refused {
+            let certain = hold.span.certain_before(call);
+            let is_released = hold.release.is_some_and(|at| at.mono <= call.told.mono);
+            let lives = call.told.wall + CUT_MS < certain;
+            if lives && !is_released && !self.is_memory_lost(hold.call.asked, call.told) {
+                wrong.push(format!("{name} was lost {} ms before its end: {hold:?}", certain - call.told.wall));
+            }
+        }
+    }
+}

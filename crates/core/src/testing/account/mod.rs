@@ -1,0 +1,318 @@
+//! The account of a real system: what clients asked and were told of jobs and locks, and whether it keeps the promises.
+//!
+//! The simulation sees each step as it happens. Where a real server stands between, a client sees only when it asked and
+//! when it was told, so everything is judged in the end: by the stamps of the store (when a lease began, until when it
+//! was promised), by the order in which clients asked and were told, and by what the store holds then.
+//!
+//! It complains only of what no order of the steps between can explain: it never blames a system that is right.
+
+mod jobs;
+mod limits;
+mod locks;
+mod span;
+
+use crate::clock::Millis;
+use crate::engine::{CancelOutcome, QueueSettings, Settlement};
+use crate::error::Error;
+use crate::id::{JobId, Receipt};
+use crate::job::{Due, Job, NewJob, State};
+use crate::ports::Grant;
+use span::Span;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What two readings of a clock that are cut to milliseconds may differ by.
+const CUT_MS: u64 = 2;
+
+/// An instant: by the wall clock of the store, and by a monotonic one of who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    /// The wall clock.
+    pub wall: Millis,
+    /// The monotonic one.
+    pub mono: Millis,
+}
+
+/// A question: from before it was sent until there was an answer, or it was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Before it was sent.
+    pub asked: At,
+    /// After it was answered.
+    pub told: At,
+}
+
+/// What befell the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The broker lost all that it held.
+    Emptied,
+    /// The broker holds what it held earlier: another server took over, say. It is over once it was compared with the
+    /// ledger.
+    FellBack,
+    /// Its clock was set.
+    ClockSet,
+    /// A process that holds leases in memory was killed. The last ones may not be recorded.
+    Killed,
+}
+
+/// How a holder wishes to end its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// The job is done.
+    Complete,
+    /// It has failed for good.
+    FailFinally,
+    /// It comes back after so many milliseconds at the earliest.
+    Again(u64),
+}
+
+/// All that clients know.
+#[derive(Debug, Default)]
+pub struct Account {
+    /// Whether what is acknowledged is in a ledger, which outlives the broker.
+    has_ledger: bool,
+    jobs: BTreeMap<JobId, Life>,
+    locks: BTreeMap<Arc<str>, Vec<locks::Hold>>,
+    settings: BTreeMap<Arc<str>, Vec<limits::Setting>>,
+    losses: Vec<(Loss, Millis, Millis)>,
+    /// Takes whose answer is not known: jobs may be taken that nobody was given.
+    lost_takes: u64,
+    wrong: Vec<String>,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+/// What is known of a job.
+#[derive(Debug, Default)]
+struct Life {
+    /// When its push was asked for and acknowledged, when it was due, and after which delay.
+    pushed: Option<(Call, Millis, u64)>,
+    /// Whether somebody asked to change it.
+    is_touched: bool,
+    /// By epoch.
+    leases: BTreeMap<u64, Held>,
+    /// Answered as cancelled.
+    cancelled: Vec<Call>,
+    is_cancel_asked: bool,
+}
+
+/// A lease, or a take, which is over when it is told.
+#[derive(Debug)]
+struct Held {
+    queue: Arc<str>,
+    due_at: Millis,
+    started_at: Millis,
+    is_take: bool,
+    span: Span,
+    ends: Vec<End>,
+}
+
+/// An attempt to end a lease.
+#[derive(Debug)]
+struct End {
+    wish: Wish,
+    call: Call,
+    told: Told,
+}
+
+/// What the answer to the end of a lease was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// The state that the job is in now, and whether that is recorded.
+    State(State, bool),
+    /// The lease had ended before.
+    Refused,
+    /// Nothing.
+    Nothing,
+}
+
+impl Account {
+    /// An empty one.
+    pub fn new(has_ledger: bool) -> Self {
+        Self { has_ledger, ..Self::default() }
+    }
+
+    /// What was counted, by word.
+    pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
+        &self.counts
+    }
+
+    /// Counts something.
+    pub fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    /// Something is wrong.
+    pub fn blame(&mut self, what: String) {
+        self.wrong.push(what);
+    }
+
+    /// Something befell the store between these instants of the monotonic clock.
+    pub fn lost(&mut self, loss: Loss, begin: Millis, end: Millis) {
+        self.losses.push((loss, begin, end));
+    }
+
+    /// All jobs whose push was acknowledged, or that were handed out.
+    pub fn ids(&self) -> Vec<JobId> {
+        self.jobs.keys().copied().collect()
+    }
+
+    /// A push was acknowledged, and made this job.
+    pub fn pushed(&mut self, new: &NewJob, id: JobId, due_at: Millis, call: Call) {
+        self.count("jobs pushed");
+        let delay_ms = if let Due::After(ms) = new.due { ms } else { 0 };
+        self.jobs.entry(id).or_default().pushed = Some((call, due_at, delay_ms));
+    }
+
+    /// A lease was handed out. A repeat of the same request is not told again.
+    pub fn leased(&mut self, job: &Job, lease_ms: u64, call: Call) {
+        self.count("leases");
+        let until = job.lease_until.unwrap_or(0);
+        self.handed_out(job, Span::new(call, lease_ms, until), false, call);
+    }
+
+    /// A job was taken, and is recorded as such or not yet.
+    pub fn taken(&mut self, job: &Job, is_recorded: bool, call: Call) {
+        self.count("jobs taken");
+        self.handed_out(job, Span::new(call, 0, job.started_at.unwrap_or(0)), true, call);
+        let told = Told::State(State::Succeeded, is_recorded);
+        self.held(job.receipt()).ends.push(End { wish: Wish::Complete, call, told });
+    }
+
+    /// A take was asked for, and nobody knows what came of it.
+    pub fn lost_take(&mut self) {
+        self.lost_takes += 1;
+    }
+
+    fn handed_out(&mut self, job: &Job, span: Span, is_take: bool, call: Call) {
+        let (id, epoch, due_at) = (job.id, job.epoch, job.due_at);
+        let started_at = job.started_at.unwrap_or(0);
+        if started_at < due_at {
+            self.blame(format!("{id}.{epoch} began at {started_at}, and was due at {due_at}"));
+        }
+        let held = Held { queue: job.queue.clone(), due_at, started_at, is_take, span, ends: Vec::new() };
+        if let Some(before) = self.jobs.entry(id).or_default().leases.insert(epoch, held) {
+            self.blame(format!("the receipt {id}.{epoch} was given twice: {call:?}, and before {before:?}"));
+        }
+    }
+
+    /// A holder asked for so many milliseconds more; with what it was told, `None` where it was told nothing.
+    pub fn extended(&mut self, receipt: Receipt, lease_ms: u64, call: Call, answer: Option<Result<Millis, ()>>) {
+        self.count(match answer {
+            Some(Ok(_)) => "leases extended",
+            Some(Err(())) => "extends refused",
+            None => "extends without an answer",
+        });
+        self.held(receipt).span.extended(call, lease_ms, answer);
+    }
+
+    /// A holder asked for the end of its lease, and was told this, or nothing.
+    pub fn ended(&mut self, receipt: Receipt, wish: Wish, call: Call, answer: Option<&Result<Settlement, Error>>) {
+        let told = match answer {
+            Some(Ok(settlement)) => Told::State(settlement.state, settlement.recorded),
+            Some(Err(Error::LeaseLost(_))) => Told::Refused,
+            Some(Err(error)) if !error.is_retryable() => {
+                self.blame(format!("{wish:?} of {receipt} was answered {error}"));
+                Told::Nothing
+            }
+            Some(Err(_)) | None => Told::Nothing,
+        };
+        self.count(match told {
+            Told::State(..) => "leases ended",
+            Told::Refused => "ends refused",
+            Told::Nothing => "ends without an answer",
+        });
+        self.held(receipt).ends.push(End { wish, call, told });
+    }
+
+    /// Somebody asks for a job to be cancelled, and was told this, or nothing.
+    pub fn cancelled(&mut self, id: JobId, call: Call, answer: Option<CancelOutcome>) {
+        let life = self.jobs.entry(id).or_default();
+        life.is_cancel_asked = true;
+        if answer == Some(CancelOutcome::Cancelled) {
+            life.cancelled.push(call);
+            self.count("jobs cancelled");
+        }
+    }
+
+    /// Somebody asks for a job to be changed.
+    pub fn touched(&mut self, id: JobId) {
+        self.jobs.entry(id).or_default().is_touched = true;
+        self.count("jobs changed");
+    }
+
+    /// Settings of a queue are to hold from now on; `is_known` where that was answered.
+    pub fn configured(&mut self, queue: &Arc<str>, settings: &QueueSettings, call: Call, is_known: bool) {
+        self.count("settings of queues");
+        let setting = limits::Setting { limits: settings.limits(), call, is_known };
+        self.settings.entry(queue.clone()).or_default().push(setting);
+    }
+
+    /// A lock was acquired.
+    pub fn acquired(&mut self, name: &Arc<str>, grant: Grant, ttl_ms: u64, call: Call) {
+        self.count("locks acquired");
+        let span = Span::new(call, ttl_ms, grant.expires_at);
+        let hold = locks::Hold { fence: grant.fence, call, ttl_ms, span, release: None };
+        self.locks.entry(name.clone()).or_default().push(hold);
+    }
+
+    /// A holder asked for its lock to be renewed; as [`extended`](Self::extended).
+    pub fn renewed(
+        &mut self,
+        name: &Arc<str>,
+        fence: u64,
+        ttl_ms: u64,
+        call: Call,
+        answer: Option<Result<Millis, ()>>,
+    ) {
+        let holds = self.locks.get_mut(name).expect("it was acquired");
+        let hold = holds.iter_mut().rfind(|hold| hold.fence == fence).expect("it was acquired");
+        hold.span.extended(call, ttl_ms, answer);
+    }
+
+    /// A holder asks for its lock to be released.
+    pub fn releasing(&mut self, name: &Arc<str>, fence: u64, at: At) {
+        let holds = self.locks.get_mut(name).expect("it was acquired");
+        let hold = holds.iter_mut().rfind(|hold| hold.fence == fence).expect("it was acquired");
+        hold.release.get_or_insert(at);
+    }
+
+    fn held(&mut self, receipt: Receipt) -> &mut Held {
+        let life = self.jobs.get_mut(&receipt.id).expect("it was handed out");
+        life.leases.get_mut(&receipt.epoch).expect("it was handed out")
+    }
+
+    /// What is wrong, with what the store holds in the end, when everything was worked off.
+    pub fn judge(&self, records: &BTreeMap<JobId, Job>) -> Vec<String> {
+        let mut wrong = self.wrong.clone();
+        for (&id, life) in &self.jobs {
+            let found = self.judge_job(id, life, records.get(&id));
+            if !found.is_empty() {
+                wrong.extend(found);
+                wrong.push(format!("    of {id}: {life:?}\n    recorded as {:?}", records.get(&id)));
+            }
+        }
+        wrong.extend(self.judge_limits());
+        wrong.extend(self.judge_locks());
+        if !wrong.is_empty() {
+            wrong.push(format!("    what befell the store: {:?}", self.losses));
+        }
+        wrong
+    }
+
+    /// Whether one of these things befell the store at some time between these instants.
+    fn befell(&self, what: &[Loss], one: At, other: At) -> bool {
+        let (from, to) = (one.mono.min(other.mono), one.mono.max(other.mono));
+        let overlaps = |begin: Millis, end: Millis| begin <= to && from <= end;
+        self.losses.iter().any(|&(loss, begin, end)| what.contains(&loss) && overlaps(begin, end))
+    }
+
+    /// Whether what a holder knew of its lease or lock counts for nothing any more.
+    fn is_memory_lost(&self, from: At, to: At) -> bool {
+        self.befell(&[Loss::Emptied, Loss::FellBack, Loss::ClockSet, Loss::Killed], from, to)
+    }
+
+    fn is_clock_set(&self, from: At, to: At) -> bool {
+        self.befell(&[Loss::ClockSet], from, to)
+    }
+}

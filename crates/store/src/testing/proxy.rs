@@ -1,0 +1,217 @@
+//! A way to a server on which things go wrong: what is sent is held back, carried out late, or its answer is lost.
+//!
+//! It takes Redis' protocol apart into whole commands and replies, so each command has one fate. Within a connection the
+//! order stays, as it does in TCP; connections overtake each other.
+
+use super::resp::frame;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// What happens to a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// It is held back for so long, with all that follows it on its connection.
+    pub held: Duration,
+    /// What is done with it then.
+    pub end: End,
+    /// Its reply is held back for so long.
+    pub reply_held: Duration,
+}
+
+/// What is done with a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum End {
+    /// It is carried out, and answered.
+    #[default]
+    Answered,
+    /// Its connection breaks, and it is not carried out.
+    Dropped,
+    /// It is carried out, and its connection breaks before the reply.
+    ReplyLost,
+    /// Its connection breaks, and it is carried out so much later: what lay in a buffer somewhere.
+    Late(Duration),
+}
+
+/// A command on its way.
+#[derive(Debug)]
+pub struct Command<'a> {
+    /// Which connection through this proxy.
+    pub connection: u64,
+    /// As it was sent.
+    pub bytes: &'a [u8],
+}
+
+/// Decides what happens to each command.
+type Judge = dyn Fn(&Command<'_>) -> Fate + Send + Sync;
+
+/// A port that leads to a server. All connections end when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    to: u16,
+    listening: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// A way to this port of 127.0.0.1. Must be called in a tokio runtime.
+    ///
+    /// # Panics
+    /// Where no port is free.
+    pub fn to(to: u16, judge: impl Fn(&Command<'_>) -> Fate + Send + Sync + 'static) -> Self {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        listener.set_nonblocking(true).expect("a socket");
+        let listener = TcpListener::from_std(listener).expect("in a runtime");
+        Self { port, to, listening: tokio::spawn(listen(listener, to, Arc::new(judge))) }
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What a client of Redis connects to: `redis://127.0.0.1:PORT/0`.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    /// Sends a command to the server past the proxy; answers its reply as it came.
+    ///
+    /// # Errors
+    /// Where there is no reply.
+    pub async fn send(&self, command: &[u8]) -> io::Result<Vec<u8>> {
+        carry_out(self.to, command).await
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+async fn listen(listener: TcpListener, to: u16, judge: Arc<Judge>) {
+    // They end with this task.
+    let mut connections = JoinSet::new();
+    for number in 0.. {
+        let Ok((client, _)) = listener.accept().await else { continue };
+        let judge = judge.clone();
+        connections.spawn(async move {
+            // Whatever ends one direction ends both: the sockets close.
+            let _ = connect(client, to, number, &*judge).await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn connect(client: TcpStream, to: u16, number: u64, judge: &Judge) -> io::Result<()> {
+    let server = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    let (fates, for_replies) = mpsc::unbounded_channel();
+    let commands = Commands { number, to, judge, from: Frames::new(from_client), server: to_server, fates };
+    tokio::select! {
+        ended = commands.pass() => ended,
+        ended = pass_replies(Frames::new(from_server), to_client, for_replies) => ended,
+    }
+}
+
+/// What is to be done with a reply; nothing of what is not answered in turn: a subscription.
+type ForReplies = mpsc::UnboundedReceiver<Fate>;
+
+struct Commands<'a> {
+    number: u64,
+    to: u16,
+    judge: &'a Judge,
+    from: Frames,
+    server: OwnedWriteHalf,
+    fates: mpsc::UnboundedSender<Fate>,
+}
+
+impl Commands<'_> {
+    /// Until the connection breaks.
+    async fn pass(mut self) -> io::Result<()> {
+        loop {
+            let bytes = self.from.next().await?;
+            let fate = (self.judge)(&Command { connection: self.number, bytes: &bytes });
+            tokio::time::sleep(fate.held).await;
+            match fate.end {
+                End::Answered | End::ReplyLost => {
+                    if !is_subscription(&bytes) && self.fates.send(fate).is_err() {
+                        return Ok(());
+                    }
+                    self.server.write_all(&bytes).await?;
+                }
+                End::Dropped => return Ok(()),
+                End::Late(by) => {
+                    let to = self.to;
+                    tokio::spawn(async move {
+                        tokio::time::sleep(by).await;
+                        // Where the server is away it is lost.
+                        let _ = carry_out(to, &bytes).await;
+                    });
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+async fn pass_replies(mut from: Frames, mut client: OwnedWriteHalf, mut fates: ForReplies) -> io::Result<()> {
+    loop {
+        let reply = from.next().await?;
+        // A message of a subscription comes when it likes.
+        if reply[0] != b'>' {
+            let Some(fate) = fates.recv().await else { return Ok(()) };
+            if fate.end == End::ReplyLost {
+                return Ok(());
+            }
+            tokio::time::sleep(fate.reply_held).await;
+        }
+        client.write_all(&reply).await?;
+    }
+}
+
+/// Whether it is answered with messages, in place of a reply.
+fn is_subscription(command: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(&command[..command.len().min(40)]).to_ascii_uppercase();
+    head.contains("SUBSCRIBE\r\n")
+}
+
+/// Whole commands or replies, as they come.
+struct Frames {
+    from: OwnedReadHalf,
+    bytes: Vec<u8>,
+}
+
+impl Frames {
+    fn new(from: OwnedReadHalf) -> Self {
+        Self { from, bytes: Vec::new() }
+    }
+
+    async fn next(&mut self) -> io::Result<Vec<u8>> {
+        loop {
+            if let Some(length) = frame(&self.bytes) {
+                let rest = self.bytes.split_off(length);
+                return Ok(std::mem::replace(&mut self.bytes, rest));
+            }
+            if self.from.read_buf(&mut self.bytes).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+async fn carry_out(to: u16, command: &[u8]) -> io::Result<Vec<u8>> {
+    let (from, mut server) = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).await?.into_split();
+    server.write_all(command).await?;
+    Frames::new(from).next().await
+}

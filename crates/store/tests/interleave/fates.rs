@@ -1,0 +1,84 @@
+//! What happens to each command on its way, by a seed.
+
+use crate::world::Clock;
+use duetime_core::testing::Random;
+use duetime_store::testing::{Command, End, Fate};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How much of a command is logged, in bytes.
+const SHOWN: usize = 150;
+
+/// The fates of one engine's commands.
+pub(crate) struct Fates {
+    seed: u64,
+    clock: Arc<Clock>,
+    /// Nothing more goes wrong.
+    pub(crate) is_calm: AtomicBool,
+    /// Of ten thousand commands, how many lose their connection; and how many are held back.
+    cut: u64,
+    held: u64,
+    /// One for each connection, so that its decisions do not depend on others.
+    randoms: Mutex<BTreeMap<u64, Random>>,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Fates {
+    pub(crate) fn new(seed: u64, clock: Arc<Clock>, log: Arc<Mutex<Vec<String>>>) -> Self {
+        let mut random = Random::new(seed);
+        let (cut, held) = (*random.of(&[20, 100, 300]), *random.of(&[200, 1_000, 2_500]));
+        Self { seed, clock, is_calm: AtomicBool::new(false), cut, held, randoms: Mutex::default(), log }
+    }
+
+    pub(crate) fn judge(&self, command: &Command<'_>) -> Fate {
+        if self.is_calm.load(Ordering::SeqCst) {
+            return Fate::default();
+        }
+        let mut randoms = self.randoms.lock().expect("no panic under this lock");
+        let begin = || Random::new(self.seed ^ (command.connection + 1).wrapping_mul(0x5851_f42d_4c95_7f2d));
+        let random = randoms.entry(command.connection).or_insert_with(begin);
+        let fate = self.decide(random);
+        if fate != Fate::default() {
+            let line = format!(
+                "{:>8} ms, seed {:x}, connection {}: {fate:?}: {}",
+                self.clock.at().mono,
+                self.seed,
+                command.connection,
+                shown(command.bytes)
+            );
+            self.log.lock().expect("no panic under this lock").push(line);
+        }
+        fate
+    }
+
+    fn decide(&self, random: &mut Random) -> Fate {
+        let hold = |random: &mut Random| {
+            if random.within(0..10_000) >= self.held {
+                return Duration::ZERO;
+            }
+            Duration::from_millis(match random.within(0..1_000) {
+                0..900 => random.within(0..10),
+                900..997 => random.within(10..150),
+                // Longer than a call is waited for.
+                _ => random.within(150..4_000),
+            })
+        };
+        let (held, reply_held) = (hold(random), hold(random));
+        let end = if random.within(0..10_000) < self.cut {
+            let late = Duration::from_millis(random.within(0..2_000));
+            *random.of(&[End::Dropped, End::ReplyLost, End::ReplyLost, End::Late(late), End::Late(late)])
+        } else {
+            End::Answered
+        };
+        Fate { held, end, reply_held }
+    }
+}
+
+fn shown(bytes: &[u8]) -> String {
+    let words = bytes.split(|&byte| byte == b'\n').filter(|word| !matches!(word.first(), Some(b'$' | b'*')));
+    let text: Vec<u8> = words.flatten().copied().collect();
+    let show = |&byte: &u8| if byte.is_ascii_graphic() { char::from(byte) } else { ' ' };
+    text.iter().take(SHOWN).map(show).collect()
+}

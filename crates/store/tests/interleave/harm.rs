@@ -1,0 +1,114 @@
+//! What befalls Redis and the ledger.
+
+use crate::world::World;
+use duetime_core::ports::{BROKER, Broker as _, COMPARED, Registry as _};
+use duetime_core::testing::Random;
+use duetime_core::testing::account::Loss;
+use duetime_store::redis::Redis;
+use duetime_store::testing::RedisServer;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// Between two misfortunes, in milliseconds.
+const RESTS_MS: [u64; 3] = [300, 800, 2_500];
+/// How far a clock is set, in milliseconds.
+const STEP_MS: u64 = 20_000;
+/// How long a server that fell back is given to be compared with the ledger.
+const COMPARED_WITHIN: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Does harm for so long.
+pub(crate) async fn harm(world: &World, broker: &Redis, time: Duration, mut random: Random) {
+    let end = Instant::now() + time;
+    let rest_ms = *random.of(&RESTS_MS);
+    // Alone it loses everything, and much that is worth a look with it.
+    let losses = if world.ledger.is_some() { 40 } else { *random.of(&[0, 0, 10]) };
+    while Instant::now() < end {
+        sleep(Duration::from_millis(random.within(0..rest_ms))).await;
+        match random.within(0..100) {
+            dice if dice < losses / 2 => flush(world, &mut random).await,
+            dice if dice < losses => fall_back(world, broker, &mut random).await,
+            40..50 => {
+                let now = world.clock.at().mono;
+                set_clock(world, &mut random);
+                world.account().lost(Loss::ClockSet, now, world.clock.at().mono + 1);
+            }
+            50..65 => {
+                let ms = random.within(1..4_000);
+                world.log(&format!("Redis stands still for {ms} ms"));
+                world.account().count("freezes");
+                world.redis().freeze();
+                sleep(Duration::from_millis(ms)).await;
+                world.redis().thaw();
+            }
+            65..72 => {
+                let Some(ledger) = &world.ledger else { continue };
+                let ms = random.within(1..3_000);
+                world.log(&format!("the ledger is away for {ms} ms"));
+                world.account().count("absences of the ledger");
+                ledger.set_away(true);
+                sleep(Duration::from_millis(ms)).await;
+                ledger.set_away(false);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// All is gone, and at times the clock of what is there then is another one.
+async fn flush(world: &World, random: &mut Random) {
+    world.log("flush");
+    world.account().count("flushes");
+    let begin = world.clock.at().mono;
+    world.redis().command(&["FLUSHALL"]);
+    let is_set = random.percent(40);
+    if is_set {
+        set_clock(world, random);
+    }
+    let end = world.clock.at().mono + 1;
+    world.account().lost(Loss::Emptied, begin, end);
+    if is_set {
+        world.account().lost(Loss::ClockSet, begin, end);
+    }
+}
+
+fn set_clock(world: &World, random: &mut Random) {
+    let off_ms = random.within(0..2 * STEP_MS).cast_signed() - STEP_MS.cast_signed();
+    world.log(&format!("the clock of Redis is off by {off_ms} ms"));
+    world.account().count("clocks set");
+    world.redis().set_clock(off_ms);
+    world.clock.set(off_ms);
+}
+
+/// A server that takes over lacks what happened of late.
+async fn fall_back(world: &World, broker: &Redis, random: &mut Random) {
+    let begin = world.clock.at().mono;
+    world.redis().command(&["SAVE"]);
+    let ms = random.within(0..1_500);
+    sleep(Duration::from_millis(ms)).await;
+    world.log(&format!("Redis falls back by {ms} ms"));
+    world.account().count("failovers");
+    let redis = world.redis.clone();
+    let again = move || {
+        let mut redis = redis.lock().expect("no panic under this lock");
+        redis.kill();
+        RedisServer::start_again(&mut redis);
+    };
+    tokio::task::spawn_blocking(again).await.expect("a server");
+    let compared = async {
+        let Some(ledger) = &world.ledger else { return };
+        loop {
+            let document = ledger.document(BROKER, COMPARED).await.ok().flatten();
+            if let (Some(document), Ok(stamp)) = (document, broker.stamp().await)
+                && document.body == stamp
+            {
+                return;
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    };
+    if timeout(COMPARED_WITHIN, compared).await.is_err() {
+        world.account().blame("a Redis that fell back was not compared with the ledger".into());
+    }
+    world.account().lost(Loss::FellBack, begin, world.clock.at().mono);
+}

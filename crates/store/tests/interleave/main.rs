@@ -1,0 +1,43 @@
+//! Two engines on a real Redis, on a way to it that holds calls back, reorders, repeats and cuts them by a seed, while
+//! Redis is emptied, falls back, stands still and has its clock set: what clients were told is held against the promises.
+//!
+//! `DUETIME_INTERLEAVE_SECONDS` says how long it goes on (10 where it is not set), `DUETIME_INTERLEAVE_SEED` which world is
+//! the first. A world's seed repeats the decisions; when which call is made is up to the machine.
+
+mod actors;
+mod fates;
+mod harm;
+mod world;
+
+use std::time::Duration;
+use tokio::time::Instant;
+use world::{Report, World};
+
+const SECONDS_DEFAULT: u64 = 10;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_promise_holds_in_every_order() {
+    let length = Duration::from_secs(of_environment("DUETIME_INTERLEAVE_SECONDS").unwrap_or(SECONDS_DEFAULT));
+    let first = of_environment("DUETIME_INTERLEAVE_SEED").unwrap_or_else(|| u64::from(std::process::id()) * 1_000);
+    let end = Instant::now() + length;
+    let mut seed = first;
+    let mut all = Report::default();
+    // At least one of each kind.
+    while seed < first + 2 || Instant::now() < end {
+        let (one, other) = (tokio::spawn(World::run(seed)), tokio::spawn(World::run(seed + 1)));
+        for report in [one.await.unwrap(), other.await.unwrap()] {
+            all.add(report);
+        }
+        seed += 2;
+    }
+    println!("{} worlds from the seed {first}: {}", seed - first, all.counted());
+    assert!(all.wrong.is_empty(), "{} things are wrong:\n{}", all.wrong.len(), all.wrong.join("\n"));
+    for what in ["leases extended", "ends refused", "jobs taken", "jobs cancelled", "locks acquired"] {
+        assert!(all.counts.contains_key(what), "nothing was tried: {what}");
+    }
+}
+
+fn of_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+}

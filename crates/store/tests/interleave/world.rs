@@ -1,0 +1,257 @@
+//! One run: a Redis, two engines, who uses them, and what is wrong in the end.
+
+use crate::actors::{Actor, QUEUES};
+use crate::fates::Fates;
+use crate::harm;
+use duetime_core::clock::SystemClock;
+use duetime_core::engine::{Engine, Options as EngineOptions, Stores};
+use duetime_core::job::Job;
+use duetime_core::testing::account::{Account, At};
+use duetime_core::testing::{ModelLedger, Random};
+use duetime_core::{Clock as _, Error, JobId};
+use duetime_store::redis::{Options, Redis};
+use duetime_store::testing::{Proxy, RedisServer};
+use futures_util::future::join_all;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How long there is trouble.
+const TROUBLE: std::ops::Range<u64> = 4_000..10_000;
+/// Everything ends within this time from the end of the trouble: leases, retries, calls that are tried again, and what an
+/// edit holds back for a minute that could not be recorded.
+const END_WITHIN: Duration = Duration::from_secs(100);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const READ_AT_ONCE: usize = 50;
+const ENGINES: u64 = 2;
+const WORKERS: u64 = 16;
+const PUSHERS: u64 = 2;
+const MEDDLERS: u64 = 2;
+const CONTENDERS: u64 = 4;
+
+/// The clock of Redis, as far as a test knows it.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    system: SystemClock,
+    off_ms: AtomicI64,
+}
+
+impl Clock {
+    pub(crate) fn at(&self) -> At {
+        let off_ms = self.off_ms.load(Ordering::SeqCst);
+        At { wall: self.system.wall().saturating_add_signed(off_ms), mono: self.system.mono() }
+    }
+
+    pub(crate) fn set(&self, off_ms: i64) {
+        self.off_ms.store(off_ms, Ordering::SeqCst);
+    }
+}
+
+/// What all of one run share.
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) redis: Arc<Mutex<RedisServer>>,
+    pub(crate) ledger: Option<ModelLedger>,
+    pub(crate) account: Mutex<Account>,
+    /// Live jobs, about.
+    pub(crate) live: AtomicI64,
+    pub(crate) is_calm: AtomicBool,
+    pub(crate) is_over: AtomicBool,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+/// What came of one run, or several.
+#[derive(Default)]
+pub(crate) struct Report {
+    pub(crate) wrong: Vec<String>,
+    pub(crate) counts: BTreeMap<&'static str, u64>,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.wrong.extend(other.wrong);
+        for (what, count) in other.counts {
+            *self.counts.entry(what).or_default() += count;
+        }
+    }
+
+    pub(crate) fn counted(&self) -> String {
+        let words: Vec<String> = self.counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        words.join(", ")
+    }
+}
+
+impl World {
+    /// Worlds with an even seed have a ledger beside Redis.
+    pub(crate) async fn run(seed: u64) -> Report {
+        let mut random = Random::new(seed);
+        let ledger = seed.is_multiple_of(2).then(ModelLedger::default);
+        let redis = tokio::task::spawn_blocking(|| RedisServer::with_clock(&[])).await.expect("a server");
+        let world = Arc::new(Self {
+            seed,
+            clock: Arc::default(),
+            redis: Arc::new(Mutex::new(redis)),
+            account: Mutex::new(Account::new(ledger.is_some())),
+            ledger,
+            live: AtomicI64::new(0),
+            is_calm: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            log: Arc::default(),
+        });
+        let port = world.redis().port();
+        let (mut fates, mut proxies, mut engines, mut brokers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..ENGINES {
+            let own = Arc::new(Fates::new(random.any(), world.clock.clone(), world.log.clone()));
+            own.is_calm.store(true, Ordering::SeqCst);
+            let judge = own.clone();
+            let proxy = Proxy::to(port, move |command| judge.judge(command));
+            let (engine, broker) = world.engine(&proxy).await;
+            fates.push(own);
+            proxies.push(proxy);
+            engines.push(engine);
+            brokers.push(broker);
+        }
+        let calm = |is_calm| fates.iter().for_each(|fates| fates.is_calm.store(is_calm, Ordering::SeqCst));
+        calm(false);
+        let mut actors = world.begin(&engines, &mut random);
+        let time = Duration::from_millis(random.within(TROUBLE));
+        harm::harm(&world, &brokers[0], time, Random::new(random.any())).await;
+        calm(true);
+        world.is_calm.store(true, Ordering::SeqCst);
+        world.log("nothing goes wrong any more");
+        let is_done = tokio::time::timeout(END_WITHIN, world.worked_off(&engines)).await.is_ok();
+        world.is_over.store(true, Ordering::SeqCst);
+        while let Some(ended) = actors.join_next().await {
+            ended.expect("no actor panics");
+        }
+        let records = world.records(&engines[0]).await;
+        for engine in &engines {
+            engine.stop().await.expect("stopped");
+        }
+        world.report(&records, is_done)
+    }
+
+    async fn engine(&self, proxy: &Proxy) -> (Engine, Redis) {
+        let beside = self.ledger.as_ref().map(|_| "model".to_owned());
+        let redis = Redis::connect(&proxy.url(), Options { beside, ..Options::default() }).await.expect("connected");
+        let mut stores = redis.clone().stores();
+        if let Some(ledger) = &self.ledger {
+            let ledger = Arc::new(ledger.clone());
+            stores = Stores { ledger: ledger.clone(), registry: ledger, ..stores };
+        }
+        (Engine::start(stores, EngineOptions::default()).await.expect("started"), redis)
+    }
+
+    fn begin(self: &Arc<Self>, engines: &[Engine], random: &mut Random) -> JoinSet<()> {
+        let mut actors = JoinSet::new();
+        for (engine, number) in engines.iter().zip(0..) {
+            let mut actor =
+                || Actor { world: self.clone(), engine: engine.clone(), random: Random::new(random.any()), number };
+            (0..WORKERS).for_each(|_| drop(actors.spawn(actor().work())));
+            (0..PUSHERS).for_each(|_| drop(actors.spawn(actor().push())));
+            (0..MEDDLERS).for_each(|_| drop(actors.spawn(actor().meddle())));
+            (0..CONTENDERS).for_each(|n| drop(actors.spawn(actor().contend(n))));
+            if number == 0 {
+                actors.spawn(actor().operate());
+            }
+        }
+        actors
+    }
+
+    pub(crate) fn account(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().expect("no panic under this lock")
+    }
+
+    pub(crate) fn redis(&self) -> MutexGuard<'_, RedisServer> {
+        self.redis.lock().expect("no panic under this lock")
+    }
+
+    pub(crate) fn is_calm(&self) -> bool {
+        self.is_calm.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// Something was done to all.
+    pub(crate) fn log(&self, what: &str) {
+        let line = format!("{:>8} ms: {what}", self.clock.at().mono);
+        self.log.lock().expect("no panic under this lock").push(line);
+    }
+
+    async fn worked_off(&self, engines: &[Engine]) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let left: Option<u64> = match &self.ledger {
+                Some(ledger) => {
+                    let pending = ledger.jobs().iter().filter(|job| job.is_pending()).count();
+                    Some(pending as u64 + engines.iter().map(|engine| engine.health().backlog as u64).sum::<u64>())
+                }
+                None => engines[0].queues().await.ok().map(|queues| {
+                    let counts = queues.iter().map(|queue| queue.counts);
+                    counts.map(|counts| counts.scheduled + counts.ready + counts.running).sum()
+                }),
+            };
+            if left == Some(0) {
+                return;
+            }
+        }
+    }
+
+    async fn records(&self, engine: &Engine) -> BTreeMap<JobId, Job> {
+        let ids = self.account().ids();
+        let mut records = BTreeMap::new();
+        for ids in ids.chunks(READ_AT_ONCE) {
+            for (id, found) in ids.iter().zip(join_all(ids.iter().map(|&id| engine.job(id))).await) {
+                match found {
+                    Ok(job) => drop(records.insert(*id, job)),
+                    Err(Error::NotFound(_)) => {}
+                    Err(error) => panic!("the job {id} cannot be read: {error}"),
+                }
+            }
+        }
+        records
+    }
+
+    fn report(&self, records: &BTreeMap<JobId, Job>, is_done: bool) -> Report {
+        let account = self.account();
+        let mut wrong = account.judge(records);
+        if !is_done {
+            let pending: Vec<&Job> = records.values().filter(|job| job.is_pending()).take(3).collect();
+            wrong.push(format!("some jobs do not end, such as {pending:?}"));
+        }
+        let seed = self.seed;
+        let wrong = if wrong.is_empty() {
+            wrong
+        } else {
+            vec![format!("seed {seed}, log in {}:", self.keep_log().display()), wrong.join("\n")]
+        };
+        let counts = account.counts().clone();
+        println!(
+            "seed {seed}, {} ms: {}",
+            self.clock.at().mono,
+            Report { wrong: Vec::new(), counts: counts.clone() }.counted()
+        );
+        Report { wrong, counts }
+    }
+
+    /// Writes down all decisions.
+    fn keep_log(&self) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("duetime-interleave-{}.log", self.seed));
+        let log = self.log.lock().expect("no panic under this lock");
+        std::fs::write(&path, log.join("\n")).expect("a file");
+        path
+    }
+}
+
+/// The queues, as a reserve names them, beginning with any.
+pub(crate) fn queues_from(first: usize) -> Vec<Arc<str>> {
+    let mut queues: Vec<Arc<str>> = QUEUES.iter().map(|&queue| Arc::from(queue)).collect();
+    queues.rotate_left(first % QUEUES.len());
+    queues
+}
