@@ -153,6 +153,8 @@ pub struct Job {
     pub target: Option<Arc<Target>>,
     /// The trace that it belongs to: a W3C `traceparent`.
     pub trace: Option<Arc<str>>,
+    /// How often it was handed on from queue to queue, at most [`HOPS_MAX`](crate::limits::HOPS_MAX) times.
+    pub hops: u32,
     /// What the last attempt or edit said.
     pub message: Option<Arc<str>>,
     /// The last 20 attempts that did not succeed, oldest first.
@@ -335,7 +337,7 @@ impl NewJob {
         name::check_tags(&self.tags)?;
         check_payload(&self.payload, payload_bytes_max)?;
         if let Some(retry) = &self.retry {
-            retry.check()?;
+            retry.check(&self.queue)?;
         }
         if let Some(lease_ms) = self.lease_ms {
             check_lease(lease_ms)?;
@@ -365,6 +367,7 @@ impl NewJob {
             tags: if self.tags.is_empty() { Arc::default() } else { Arc::from(self.tags.as_slice()) },
             target: self.target.clone(),
             trace: self.trace.clone(),
+            hops: 0,
             message: None,
             errors: Vec::new(),
             result: None,

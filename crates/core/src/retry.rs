@@ -125,11 +125,11 @@ impl Retry {
         self.max_crashes.unwrap_or(CRASHES_MAX_DEFAULT)
     }
 
-    /// Whether every part keeps its limits.
+    /// Whether every part keeps its limits, as the rule of this queue or of a job in it.
     ///
     /// # Errors
     /// [`Error::Invalid`], naming the part.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self, queue: &str) -> Result<(), Error> {
         match &self.backoff {
             None | Some(Backoff::Default | Backoff::None) => {}
             Some(Backoff::Steps(steps)) => {
@@ -155,8 +155,12 @@ impl Retry {
         if self.max_crashes == Some(0) {
             return Err(Error::invalid("max_crashes", "1 or more", 0));
         }
-        if let Some(WhenExhausted::Move(queue)) = &self.when_exhausted {
-            name::check_queue(queue)?;
+        if let Some(WhenExhausted::Move(other)) = &self.when_exhausted {
+            name::check_queue(other)?;
+            if **other == *queue {
+                let got = format!("{other:?}, the queue itself (to start over in it, use \"restart\")");
+                return Err(Error::invalid("when_exhausted.move", "another queue", got));
+            }
         }
         Ok(())
     }

@@ -78,7 +78,7 @@ fn waits_follow_the_backoff() {
         ),
     ];
     for (retry, expected) in table {
-        retry.check().unwrap();
+        retry.check("q").unwrap();
         assert_eq!(waits(&retry, 100), expected, "{retry:?}");
     }
 }
@@ -369,7 +369,7 @@ proptest! {
         retry_after_ms in prop::option::of(0..=DELAY_MS_MAX),
         delay_ms in 0..=DELAY_MS_MAX,
     ) {
-        retry.check().unwrap();
+        retry.check("q").unwrap();
         let failure = Failure { message: "no".into(), is_final, retry_after_ms };
         let decisions = [
             after_failure(&job, &retry, &failure, now, Some(id(99))),

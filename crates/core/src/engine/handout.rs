@@ -108,19 +108,25 @@ impl Engine {
         loop {
             // To be heard from before the look on: what comes between the two is not missed.
             let ring = seats.listen();
+            let is_last = Instant::now() >= end;
             self.check_backlog()?;
             let reserved = self.lease(reserve.clone()).await?;
             if !reserved.leases.is_empty() {
                 self.pass_on(&queues, &reserved);
                 return Ok(reserved);
             }
+            if is_last {
+                return Ok(reserved);
+            }
             if let Some(next_at) = reserved.next_at {
                 self.waiting.arm(&queues, next_at);
             }
             tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => return Ok(reserved),
+                // Whoever is rung as the wait ends looks once more.
                 () = ring.heard() => {}
                 () = tokio::time::sleep_until(end) => return Ok(reserved),
-                () = self.stopping.cancelled() => return Ok(reserved),
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, check_lease, check_payload};
 use crate::limits::{
-    BATCH_BYTES_MAX, BATCH_JOBS_MAX, DAY_MS, DELAY_MS_MAX, ERRORS_KEPT, MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX,
+    BATCH_BYTES_MAX, BATCH_JOBS_MAX, DAY_MS, DELAY_MS_MAX, ERRORS_KEPT, HOPS_MAX, MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX,
     RESULT_BYTES_MAX,
 };
 use crate::name;
@@ -141,7 +141,7 @@ pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
     job.key.as_ref().map_or(Ok(()), |key| name::check_key(key))?;
     name::check_tags(&job.tags)?;
     check_payload(&job.payload, PAYLOAD_BYTES_MAX)?;
-    job.retry.as_ref().map_or(Ok(()), |retry| retry.check())?;
+    job.retry.as_ref().map_or(Ok(()), |retry| retry.check(&job.queue))?;
     job.lease_ms.map_or(Ok(()), check_lease)?;
     job.target.as_ref().map_or(Ok(()), |target| target.check())?;
     job.trace.as_ref().map_or(Ok(()), |trace| trace::check(trace))?;
@@ -197,6 +197,7 @@ fn check_numbers(job: &Job) -> Result<(), Error> {
             return Err(Error::invalid(what, "above 0 and below 2^48", number));
         }
     }
+    at_most("hops", job.hops.into(), HOPS_MAX.into())?;
     at_most("epoch", job.epoch, NUMBER_END - 1)
 }
 

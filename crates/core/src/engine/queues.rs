@@ -65,7 +65,8 @@ impl Settings {
     fn pauses(&self, now: Millis) -> (Vec<Arc<str>>, Option<Millis>) {
         let known = self.known.read().expect("no panic under this lock");
         let pauses = || known.iter().filter_map(|(queue, settings)| Some((queue, settings.paused_until?)));
-        let over = pauses().filter(|&(_, until)| until <= now).map(|(queue, _)| queue.clone()).collect();
+        let mut over: Vec<_> = pauses().filter(|&(_, until)| until <= now).map(|(queue, _)| queue.clone()).collect();
+        over.sort_unstable();
         (over, pauses().map(|(_, until)| until).min())
     }
 
@@ -158,7 +159,7 @@ impl Engine {
                 // The clock may be set: it is looked at now and then.
                 Some(next) => {
                     let sleep = tokio::time::sleep(self.broker.until(next).min(REFRESH_EVERY));
-                    tokio::select! { () = changed => {} () = sleep => {} }
+                    tokio::select! { biased; () = changed => {} () = sleep => {} }
                 }
                 None => changed.await,
             }
@@ -277,7 +278,7 @@ async fn store(
         };
         expected.check("queue", queue, version)?;
         let settings = change(known);
-        settings.check()?;
+        settings.check(queue)?;
         let body = serde_json::to_string(&settings).expect("settings have only string keys");
         if let PutIf::Stored(version) = registry.put_if(KIND, queue, &body, version).await? {
             return Ok((settings, version));

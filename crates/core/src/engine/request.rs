@@ -275,15 +275,15 @@ pub struct QueueSettings {
 }
 
 impl QueueSettings {
-    /// Whether every part keeps its limits.
+    /// Whether every part keeps its limits, as the settings of this queue.
     ///
     /// # Errors
     /// [`Error::Invalid`], naming the part.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self, queue: &str) -> Result<(), Error> {
         if self.paused_until.is_some() && !self.paused {
             return Err(Error::invalid("paused_until", "a queue that is paused", "one that is not"));
         }
-        self.retry.check()?;
+        self.retry.check(queue)?;
         self.lease_ms.map_or(Ok(()), check_lease)?;
         if self.max_running == Some(0) {
             return Err(Error::invalid("max_running", "1 or more (to hand out nothing, pause the queue)", 0));

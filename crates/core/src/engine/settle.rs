@@ -253,9 +253,11 @@ fn end_of(receipt: Receipt, decision: &Decision) -> Option<(Receipt, Stage)> {
 
 /// Says what was given up, and why.
 fn log_end(job: &Job, decision: &Decision) {
-    if let Decision::Finish(Finish { stage: Stage::Failed, error: Some(error), drop, successor, .. }) = decision {
+    if let Decision::Finish(Finish { stage: Stage::Failed, message, error: Some(error), drop, successor, .. }) =
+        decision
+    {
         let moved_to = successor.as_ref().map(|job| job.queue.as_ref());
-        let (id, queue, message) = (job.id, &job.queue, &error.message);
+        let (id, queue, message) = (job.id, &job.queue, message.as_ref().unwrap_or(&error.message));
         tracing::warn!(%id, %queue, attempt = job.attempt, dropped = drop, moved_to, %message, "a job has failed");
     } else if let Decision::Again(again) = decision
         && again.attempt == 0

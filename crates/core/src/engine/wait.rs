@@ -6,7 +6,7 @@
 
 use crate::clock::Millis;
 use crate::ports::Broker;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,8 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    bells: Mutex<HashMap<Arc<str>, Bell>>,
+    /// In order, so that the same is rung first whenever a seed is run.
+    bells: Mutex<BTreeMap<Arc<str>, Bell>>,
     alarm: Mutex<Alarm>,
     alarm_changed: Notify,
 }
@@ -100,7 +101,7 @@ impl Waiting {
                 None => changed.await,
                 Some(next_at) => {
                     let sleep = tokio::time::sleep(broker.until(next_at).min(LOOK_AGAIN));
-                    tokio::select! { () = changed => {} () = sleep => {} }
+                    tokio::select! { biased; () = changed => {} () = sleep => {} }
                 }
             }
         }
@@ -126,7 +127,7 @@ impl Waiting {
         next_at
     }
 
-    fn bells(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Bell>> {
+    fn bells(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Bell>> {
         self.bells.lock().expect("no panic under this lock")
     }
 

@@ -81,6 +81,7 @@ struct Extra {
     tags: Arc<[Arc<str>]>,
     target: Option<Arc<Target>>,
     trace: Option<Arc<str>>,
+    hops: u32,
     message: Option<Arc<str>>,
     errors: Vec<AttemptError>,
     progress: Option<Arc<Progress>>,
@@ -104,6 +105,7 @@ impl Live {
             tags: job.tags,
             target: job.target,
             trace: job.trace,
+            hops: job.hops,
             message: job.message,
             errors: job.errors,
             progress: job.progress,
@@ -157,6 +159,7 @@ impl Live {
             tags: extra.tags,
             target: extra.target,
             trace: extra.trace,
+            hops: extra.hops,
             message: extra.message,
             errors: extra.errors,
             result: None,
@@ -241,6 +244,7 @@ impl Extra {
             tags: Arc::default(),
             target: None,
             trace: None,
+            hops: 0,
             message: None,
             errors: Vec::new(),
             progress: None,
@@ -262,6 +266,7 @@ impl Extra {
             && self.tags.is_empty()
             && self.target.is_none()
             && self.trace.is_none()
+            && self.hops == 0
             && self.message.is_none()
             && self.errors.is_empty()
             && self.progress.is_none()
@@ -287,8 +292,9 @@ mod tests {
         let traced = Job { trace: Some("t".into()), ..plain.clone() };
         let delivered = Job { target: Some(Target::Queue("q".into()).into()), ..plain.clone() };
         let told = Progress { percent: 1, note: None, at: 9 };
+        let moved = Job { hops: 2, ..plain.clone() };
         let under_way = Job { progress: Some(told.into()), ..plain.clone() };
-        for job in [plain, rich, traced, delivered, under_way] {
+        for job in [plain, rich, traced, delivered, moved, under_way] {
             assert_eq!(Live::pack(job.clone(), Place::Ready, &mut Names::default()).unpack(id), job);
         }
     }

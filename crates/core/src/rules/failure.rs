@@ -4,7 +4,7 @@ use super::{Again, Decision, Finish};
 use crate::clock::Millis;
 use crate::id::JobId;
 use crate::job::{AttemptError, Job, Stage};
-use crate::limits::DELAY_MS_MAX;
+use crate::limits::{DELAY_MS_MAX, HOPS_MAX};
 use crate::retry::{Backoff, DEFAULT_STEPS_MS, Retry, WhenExhausted};
 use std::sync::Arc;
 
@@ -97,6 +97,11 @@ fn give_up(job: &Job, retry: &Retry, given_up: GivenUp, now: Millis, new_id: Opt
     Decision::Finish(match retry.when_exhausted.as_ref().unwrap_or(&WhenExhausted::Keep) {
         WhenExhausted::Keep => failed,
         WhenExhausted::Drop => Finish { drop: true, ..failed },
+        WhenExhausted::Move(queue) if job.hops >= HOPS_MAX => {
+            let said =
+                format!("not moved to the queue {queue}: handed on {HOPS_MAX} times, so the queues form a circle");
+            Finish { message: Some(Arc::from(said)), ..failed }
+        }
         WhenExhausted::Move(queue) => {
             let id = new_id.expect("a rule that moves comes with an id for the copy");
             Finish { successor: Some(Box::new(successor(job, queue, id, now))), ..failed }
@@ -162,6 +167,7 @@ fn successor(job: &Job, queue: &Arc<str>, id: JobId, now: Millis) -> Job {
         // A target of its own is for its queue: there may be none in that one.
         target: None,
         trace: job.trace.clone(),
+        hops: job.hops + 1,
         message: Some(Arc::from(format!("moved from the queue {}, where it was the job {}", job.queue, job.id))),
         errors: Vec::new(),
         result: None,

@@ -1,9 +1,11 @@
 //! What follows when it does not go well.
 
-use super::fixture::{Bench, job, pass};
-use duetime_core::engine::Outcome;
+use super::fixture::{Bench, job, pass, request};
+use duetime_core::engine::{From, Outcome, QueueSettings, ReserveRequest};
+use duetime_core::limits::HOPS_MAX;
 use duetime_core::rules::Failure;
-use duetime_core::{Backoff, Due, Error, NewJob, Retry, State, WhenExhausted};
+use duetime_core::{Backoff, Due, Error, Job, NewJob, Retry, Schedule, Stage, State, Timing, WhenExhausted};
+use std::sync::Arc;
 use std::time::Duration;
 
 fn fail(message: &str) -> Outcome {
@@ -92,6 +94,57 @@ async fn exhausted_jobs_are_dropped_moved_or_start_over() {
     bench.settle(&bench.lease().await, fail("no")).await.unwrap();
     let job = bench.engine.job(restarted.id).await.unwrap();
     assert_eq!((job.state(bench.engine.now()), job.attempt), (State::Scheduled, 0));
+}
+
+/// With a message that says so; also where some of the hops are those of targets.
+#[tokio::test(start_paused = true)]
+async fn a_circle_of_queues_ends() {
+    let bench = Bench::new().await;
+    for (queue, next) in [("a", "b"), ("b", "c"), ("c", "a")] {
+        let when_exhausted = Some(WhenExhausted::Move(next.into()));
+        let retry = Retry { max_attempts: Some(1), when_exhausted, ..Retry::default() };
+        bench.engine.configure(queue, QueueSettings { retry, ..QueueSettings::default() }).await.unwrap();
+    }
+    bench.push(NewJob { queue: "a".into(), ..job() }).await;
+    let queues = ["a", "b", "c"].map(Arc::from);
+    let mut failures = 0;
+    loop {
+        let request = ReserveRequest { from: From::Queues(queues.to_vec()), ..request(9, Duration::ZERO) };
+        let Some(lease) = bench.engine.reserve(request).await.unwrap().leases.pop() else { break };
+        assert_eq!(lease.job.hops, failures);
+        failures += 1;
+        bench.settle(&lease, fail("no")).await.unwrap();
+    }
+    assert_eq!(failures, HOPS_MAX + 1);
+    let jobs = bench.ledger.jobs();
+    assert!(jobs.iter().all(|job| job.stage == Stage::Failed));
+    let last = jobs.iter().max_by_key(|job| job.hops).unwrap();
+    assert!(last.message.as_ref().unwrap().contains("form a circle"), "{:?}", last.message);
+    assert_eq!(&*last.errors[0].message, "no");
+}
+
+/// It would spin as fast as its jobs fail.
+#[tokio::test(start_paused = true)]
+async fn no_rule_moves_jobs_to_their_own_queue() {
+    let bench = Bench::new().await;
+    let retry = Retry { when_exhausted: Some(WhenExhausted::Move("default".into())), ..Retry::default() };
+    let wrong = NewJob { retry: Some(retry.clone()), ..job() };
+    let pushed = bench.push(job()).await;
+    let imported = Job { retry: Some(Arc::new(retry.clone())), ..pushed };
+    let every = Schedule::new(Timing::Every(10_000), wrong.clone());
+    let settings = QueueSettings { retry: retry.clone(), ..QueueSettings::default() };
+    let refused = [
+        bench.try_push(wrong).await.map(drop),
+        bench.engine.set_schedule("s", every).await.map(drop),
+        bench.engine.import(vec![imported]).await.unwrap().remove(0).map(drop),
+        bench.engine.configure("default", settings.clone()).await.map(drop),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        assert!(matches!(&error, Error::Invalid { what: "when_exhausted.move", .. }), "{error}");
+    }
+    bench.engine.configure("other", settings).await.unwrap();
+    bench.push(NewJob { queue: "other".into(), retry: Some(retry), ..job() }).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 mod limits;
 
 use super::fixture::{job, pass, request};
-use duetime_core::engine::{CancelOutcome, Options, Outcome, Patch, Stores};
+use duetime_core::engine::{CancelOutcome, From, Options, Outcome, Patch, ReserveRequest, Stores};
 use duetime_core::ports::{ADOPTED, BROKER, Broker, COMPARED, LOADED, Registry};
 use duetime_core::rules::Failure;
 use duetime_core::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry, When};
@@ -103,8 +103,10 @@ impl Node {
         assert!(self.life.is_over());
     }
 
+    /// What is due in the queue `default`, and in `first`.
     async fn leases(&self) -> Vec<Job> {
-        let handout = self.engine.reserve(request(10, Duration::ZERO)).await.unwrap();
+        let from = From::Queues(vec!["default".into(), "first".into()]);
+        let handout = self.engine.reserve(ReserveRequest { from, ..request(10, Duration::ZERO) }).await.unwrap();
         handout.leases.into_iter().map(|lease| lease.job).collect()
     }
 
@@ -301,7 +303,7 @@ async fn a_copy_in_another_queue_is_put_however_its_maker_dies() {
     };
     for (verb, when) in [("note", When::After), ("put", When::Before), ("put", When::After), ("forget", When::Before)] {
         let (world, leader, other) = World::with_two().await;
-        other.push(NewJob { retry: Some(retry.clone()), ..job() }).await;
+        other.push(NewJob { queue: "first".into(), retry: Some(retry.clone()), ..job() }).await;
         let lease = other.lease().await;
         other.life.die_at(verb, when);
         other
@@ -326,7 +328,7 @@ async fn a_copy_that_has_run_is_not_put_again() {
         when_exhausted: Some(WhenExhausted::Move("default".into())),
         ..Retry::default()
     };
-    other.push(NewJob { retry: Some(retry), ..job() }).await;
+    other.push(NewJob { queue: "first".into(), retry: Some(retry), ..job() }).await;
     let lease = other.lease().await;
     leader.life.freeze(Duration::from_secs(2));
     other.life.die_at("put", When::After);

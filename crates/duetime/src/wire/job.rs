@@ -1,6 +1,7 @@
 //! A job as it is shown.
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
+use super::lease::is_zero;
 #[cfg(feature = "openapi")]
 use super::schema::{Cursor, Key, Kind, Message, Note, QueueName, Tag, Trace};
 use super::{Backoff, Instant, Rule, Span, Text};
@@ -85,6 +86,10 @@ pub struct JobBody<'a> {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Text>,
+    /// How often it was handed on from queue to queue.
+    #[cfg_attr(feature = "openapi", schema(maximum = 8))]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub hops: u32,
     /// What the last attempt or edit said.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Message>))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -213,6 +218,7 @@ impl<'a> JobBody<'a> {
             tags: Cow::Borrowed(&job.tags),
             target: job.target.clone(),
             trace: job.trace.clone().map(Text),
+            hops: job.hops,
             message: job.message.clone().map(Text),
             errors: job.errors.iter().map(Attempt::from).collect(),
             result,
@@ -260,6 +266,7 @@ impl TryFrom<JobBody<'_>> for Job {
             tags: Arc::from(body.tags.into_owned()),
             target: body.target,
             trace: body.trace.map(|text| text.0),
+            hops: body.hops,
             message: body.message.map(|text| text.0),
             errors: body.errors.into_iter().map(AttemptError::from).collect(),
             result: bytes_of("result", body.result, body.result_base64)?,

@@ -76,7 +76,7 @@ pub struct LeaseBody<'a> {
     pub started_at: Instant,
 }
 
-fn is_zero(number: &u32) -> bool {
+pub(super) fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
@@ -133,6 +133,7 @@ impl TryFrom<LeaseBody<'_>> for Lease {
             tags: Arc::from(body.tags.into_owned()),
             target: body.target,
             trace: body.trace.map(|text| text.0),
+            hops: 0,
             message: None,
             errors: Vec::new(),
             result: None,

@@ -218,7 +218,7 @@ impl Decoder {
         let first_due_at = if says(FIRST_DUE_DIFFERS) { body.instant()? } else { due_at };
         let expires_ms = if says(EXPIRES) { Some(body.instant()?) } else { None };
         let rare = if says(HAS_RETRY) { serde_json::from_slice(body.long()?).ok()? } else { Rare::default() };
-        let (retry, Extras { target, trace }) = rare.parts();
+        let (retry, Extras { target, trace, hops }) = rare.parts();
         let tags = tags?;
         let mut record = Record::new(Job {
             id,
@@ -239,6 +239,7 @@ impl Decoder {
             tags: if tags.is_empty() { Arc::default() } else { Arc::from(tags) },
             target,
             trace,
+            hops,
             message: None,
             errors: Vec::new(),
             result: None,

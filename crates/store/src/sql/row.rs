@@ -28,7 +28,7 @@ impl<'a> Inserted<'a> {
         let is_new = (job.created_at, job.updated_at, job.first_due_at) == (job.version, job.version, job.due_at);
         let has_times = [job.started_at, job.finished_at, job.lease_until, job.lease_ms, job.expires_ms] != [None; 5];
         let is_bare = job.key.is_none() && job.tags.is_empty() && job.retry.is_none() && self.is_silent();
-        let is_common = job.target.is_none() && job.trace.is_none();
+        let is_common = job.target.is_none() && job.trace.is_none() && job.hops == 0;
         is_fresh && is_new && !has_times && is_bare && is_common && job.key_until == KeyUntil::Finished
     }
 
@@ -108,7 +108,7 @@ impl RawJob {
             self.numbers.map(number);
         let [started_at, finished_at, lease_until, lease_ms, expires_ms] =
             self.options.map(|option| option.map(number).transpose());
-        let Extras { target, trace } = parsed(self.extras.as_deref())?.unwrap_or_default();
+        let Extras { target, trace, hops } = parsed(self.extras.as_deref())?.unwrap_or_default();
         let small = |number: u64| u32::try_from(number).map_err(|_| Fault::damaged("a small number", number));
         Ok(Job {
             id: id(self.id)?,
@@ -133,6 +133,7 @@ impl RawJob {
             tags: parsed(self.tags.as_deref())?.unwrap_or_default(),
             target,
             trace,
+            hops,
             message: self.message.as_deref().map(text).transpose()?,
             errors: parsed::<Vec<AttemptError>>(self.errors.as_deref())?.unwrap_or_default(),
             result: self.result.map(Arc::from),

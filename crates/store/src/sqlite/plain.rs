@@ -92,6 +92,7 @@ fn is_plain(job: &Job) -> bool {
         tags,
         target,
         trace,
+        hops,
         message,
         errors,
         result,
@@ -107,7 +108,7 @@ fn is_plain(job: &Job) -> bool {
     } = job;
     *stage == duetime_core::Stage::Pending
         && (due_at, created_at) == (first_due_at, updated_at)
-        && (*attempt, *crashes, *epoch, *cancel_asked) == (0, 0, 0, false)
+        && (*attempt, *crashes, *hops, *epoch, *cancel_asked) == (0, 0, 0, 0, false)
         && *key_until == duetime_core::KeyUntil::Finished
         && key.is_none()
         && tags.is_empty()

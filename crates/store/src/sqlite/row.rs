@@ -99,7 +99,7 @@ pub(super) struct Reader {
 impl Reader {
     /// The job of a row.
     pub(super) fn job(&mut self, row: &Row<'_>) -> Result<Job, Fault> {
-        let Extras { target, trace } = parsed(text(row, 27)?)?.unwrap_or_default();
+        let Extras { target, trace, hops } = parsed(text(row, 27)?)?.unwrap_or_default();
         Ok(Job {
             id: id(row)?,
             queue: shared(&mut self.queue, text(row, 1)?),
@@ -130,6 +130,7 @@ impl Reader {
             tags: parsed(text(row, 22)?)?.unwrap_or_else(|| self.no_tags.clone()),
             target,
             trace,
+            hops,
             message: text(row, 23)?.map(Arc::from),
             errors: parsed(text(row, 24)?)?.unwrap_or_default(),
             result: bytes(row, 25)?,

@@ -67,9 +67,10 @@ impl Engine {
             }
             let again = Instant::now() + Duration::from_millis(again_in_ms);
             tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => return Err(Error::Stopping),
                 () = async { if let Some(ring) = ring { ring.await } } => {}
                 () = tokio::time::sleep_until(again.min(end)) => {}
-                () = self.stopping.cancelled() => return Err(Error::Stopping),
             }
         }
     }

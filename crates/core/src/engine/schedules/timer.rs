@@ -137,6 +137,7 @@ impl Engine {
             let next_at = agenda.next_at().filter(|_| !is_full);
             let sleep = next_at.map_or(LOOK_AGAIN, |at| self.broker.until(at).min(LOOK_AGAIN));
             tokio::select! {
+                biased;
                 Some(looked) = looks.join_next() => {
                     let (name, looked) = match looked {
                         Ok(looked) => looked,

@@ -244,6 +244,7 @@ macro_rules! broker_suite {
             settles {
                 success_ends_a_job a_failure_is_kept_with_its_error a_job_goes_on_later a_stale_receipt_changes_nothing
                 an_end_is_answered_again a_release_keeps_the_place a_moved_job_leaves_both a_dropped_job_leaves_nothing
+                the_end_of_a_dropped_job_is_answered_again
                 a_taken_job_has_succeeded a_decision_from_a_reading_loses_against_an_extension
                 a_decision_from_a_reading_loses_against_a_cancellation a_cancelled_run_leaves_no_copy
                 a_settle_says_which_run_it_ended

@@ -130,6 +130,20 @@ pub async fn a_dropped_job_leaves_nothing(s: Subject) {
     assert_eq!(s.put(&[job(1)]).await, [crate::ports::Put::Buried]);
 }
 
+/// Though nothing else is known of it: its reply may have been lost.
+pub async fn the_end_of_a_dropped_job_is_answered_again(s: Subject) {
+    s.hold(&[job(1)]).await;
+    let receipt = s.one().await.receipt();
+    let dropped = Decision::Finish(Finish { drop: true, ..Finish::new(Stage::Failed) });
+    let first = s.settled(receipt, dropped).await;
+    for _ in 0..2 {
+        assert_eq!(s.settle(receipt, finish(Stage::Failed)).await, Some(State::Failed));
+        assert_eq!(s.settle(receipt, success()).await, None, "that is another end");
+        assert_eq!(s.settle(Receipt { epoch: receipt.epoch - 1, ..receipt }, finish(Stage::Failed)).await, None);
+        s.forget(id(1), first.notes[0].job().version).await;
+    }
+}
+
 /// In the same step, with the lease counted, and a note.
 pub async fn a_taken_job_has_succeeded(s: Subject) {
     s.hold(&[job(1), job(2)]).await;

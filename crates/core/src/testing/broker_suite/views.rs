@@ -38,6 +38,7 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
         tags: ["a".into(), "b".into()].into(),
         target: Some(Target::Queue("mail".into()).into()),
         trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+        hops: 3,
         progress: Some(Progress { percent: 40, note: Some("half".into()), at: T0 - 6 }.into()),
         message: Some("last".into()),
         errors: vec![AttemptError { attempt: 3, at: T0 - 5, message: "last".into(), crashed: true }],

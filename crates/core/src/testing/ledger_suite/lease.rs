@@ -89,7 +89,8 @@ pub async fn a_later_lease_wins(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
     let first = leased(&job(1));
-    let extended = Job { version: first.version + 1, lease_until: Some(NOW + 120_000), updated_at: NOW + 60_000, ..first.clone() };
+    let extended =
+        Job { version: first.version + 1, lease_until: Some(NOW + 120_000), updated_at: NOW + 60_000, ..first.clone() };
     ledger.lease(vec![LeaseNote::of(&extended)]);
     ledger.lease(vec![LeaseNote::of(&first)]);
     assert_eq!(until_leased(ledger, 1).await, [extended]);

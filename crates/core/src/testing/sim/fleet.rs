@@ -98,6 +98,7 @@ impl Fleet {
             violations: history.violations.clone(),
             pushed: history.ids().len(),
             handed_out: history.handed_out,
+            extended: history.extended,
             deaths: self.deaths.load(Ordering::SeqCst),
         }
     }
@@ -110,6 +111,7 @@ impl Fleet {
             let life = Life::random(random.any(), steps);
             self.lives.lock().expect("no panic under this lock").push(life.clone());
             let started = tokio::select! {
+                biased;
                 started = self.start(life.clone()) => started,
                 () = life.death() => None,
             };
@@ -124,6 +126,7 @@ impl Fleet {
                     actors.spawn(actor().push_for_ever());
                     actors.spawn(actor().meddle_for_ever());
                     tokio::select! {
+                        biased;
                         () = life.death() => {}
                         () = self.calm() => {
                             // Who waits for an answer is not there any more; the process is.

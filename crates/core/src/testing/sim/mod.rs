@@ -23,7 +23,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// What came of a run.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Report {
     /// Broken promises.
     pub violations: Vec<String>,
@@ -31,6 +31,8 @@ pub struct Report {
     pub pushed: usize,
     /// How often a job was handed out.
     pub handed_out: u64,
+    /// How many extensions of leases were answered.
+    pub extended: u64,
     /// How often the process died.
     pub deaths: u64,
 }
@@ -58,6 +60,7 @@ pub fn run(seed: u64) -> Report {
         violations: history.violations.clone(),
         pushed: history.ids().len(),
         handed_out: history.handed_out,
+        extended: history.extended,
         deaths,
     }
 }
@@ -87,6 +90,7 @@ impl World {
         };
         let options = Options { horizon_ms: 20 * MINUTE_MS, ..Options::default() };
         let engine = tokio::select! {
+            biased;
             engine = Engine::start(stores, options) => engine.expect("the model's rows can be read"),
             () = process.death() => return,
         };

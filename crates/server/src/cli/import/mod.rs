@@ -133,7 +133,7 @@ fn parse(number: u64, text: &[u8]) -> std::result::Result<Thing, String> {
             let queue = configured.queue.0.clone();
             duetime_core::name::check_queue(&queue).map_err(|error| error.to_string())?;
             let settings = QueueSettings::from(*configured);
-            settings.retry.check().map_err(|error| error.to_string())?;
+            settings.retry.check(&queue).map_err(|error| error.to_string())?;
             settings.lease_ms.map_or(Ok(()), duetime_core::job::check_lease).map_err(|error| error.to_string())?;
             Ok(Thing::Queue(queue, Box::new(settings)))
         }

@@ -1,4 +1,4 @@
--- What few jobs have: extras is JSON with target and trace, progress is JSON with percent, note and at. Both are added in
+-- What few jobs have: extras is JSON with target, trace and hops, progress is JSON with percent, note and at. Both are added in
 -- one statement, and only where they are not there: not every server knows IF NOT EXISTS of columns.
 SET @duetime = IF(
     EXISTS (

@@ -56,6 +56,10 @@ local function change(i)
   if OWN and new.stage ~= PENDING and new.stage ~= old.stage then count(new.queue, TOTAL_COUNTER[new.stage], 1) end
   if fate == 'gone' and OWN then
     erase({ id }, { meta })
+    -- Its end is known as long as a call is repeated.
+    drop_lapsed(10)
+    redis.call('HSET', TOMBS, id, struct.pack(TOMB, new.version, new.epoch, new.stage, 0, now + SPARED_MS))
+    redis.call('ZADD', TOMB_TIMES, now + SPARED_MS, id)
   else
     redis.call('HSET', META, id, meta)
   end

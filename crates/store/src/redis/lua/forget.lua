@@ -6,13 +6,8 @@ local TOMB_MS = 10000
 -- Until it was told one, nothing is too far.
 local own_frontier = redis.call('HGET', COUNTERS, FRONTIER)
 local frontier = own_frontier and math.max(tonumber(ARGV[5]), tonumber(own_frontier)) or math.huge
-local TOMB = '>I6I6BI4I6'
 
-local lapsed = redis.call('ZRANGEBYSCORE', TOMB_TIMES, '-inf', now, 'LIMIT', 0, 3 * (#ARGV - 6) / 3 + 10)
-if #lapsed > 0 then
-  many('ZREM', TOMB_TIMES, lapsed)
-  many('HDEL', TOMBS, lapsed)
-end
+drop_lapsed(#ARGV - 6 + 10)
 
 local function bury(id, version, epoch, stage)
   local tomb = redis.call('HGET', TOMBS, id)

@@ -197,6 +197,17 @@ end
 -- The youngest of what has ended stay so long: longer than a call is repeated, which must find what its first attempt did.
 local SPARED_MS = 20000
 
+-- A tombstone: version, epoch and stage of the job's end, how many edits did not find the job, until when it stands.
+local TOMB = '>I6I6BI4I6'
+-- Drops tombstones that stand no longer, at most so many.
+local function drop_lapsed(most)
+  local lapsed = redis.call('ZRANGEBYSCORE', TOMB_TIMES, '-inf', now, 'LIMIT', 0, most)
+  if #lapsed > 0 then
+    many('ZREM', TOMB_TIMES, lapsed)
+    many('HDEL', TOMBS, lapsed)
+  end
+end
+
 -- Keeps a finished index within its bound, but for the youngest.
 local function trim(index, bound, least)
   local excess = redis.call('ZCARD', index) - bound

@@ -1,5 +1,6 @@
 -- Drops finished jobs past their retention. ARGV[5]: when those that succeeded must have ended; [6]: failed ones; [7]: at most.
 runs_when_full()
+drop_lapsed(tonumber(ARGV[7]))
 local limit, pruned = tonumber(ARGV[7]), 0
 for index, before in pairs({ [ENDED] = ARGV[5], [DEAD] = ARGV[6] }) do
   local ids = redis.call('ZRANGEBYSCORE', index, '-inf', before, 'LIMIT', 0, limit - pruned)

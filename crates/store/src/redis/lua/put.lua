@@ -48,7 +48,7 @@ local function put(i)
   elseif not OWN then
     local tomb = redis.call('HGET', TOMBS, id)
     if tomb then
-      local tomb_version, _, _, unseen, tomb_until = struct.unpack('>I6I6BI4I6', tomb)
+      local tomb_version, _, _, unseen, tomb_until = struct.unpack(TOMB, tomb)
       if tomb_until > now and (unseen > 0 or tomb_version > version) then return 1 end
     end
   end

@@ -61,10 +61,10 @@ for i = 7, #ARGV, 3 do
     h.version, h.updated, h.finished, h.lease_until, h.stage = after(h.version), now, now, 0, SUCCEEDED
     finish(id, epoch, h.queue, packed(h))
     answer = SUCCEEDED
-  elseif not OWN and not h then
+  elseif not h then
     local tomb = redis.call('HGET', TOMBS, id)
     if tomb then
-      local _, tomb_epoch, tomb_stage, _, tomb_until = struct.unpack('>I6I6BI4I6', tomb)
+      local _, tomb_epoch, tomb_stage, _, tomb_until = struct.unpack(TOMB, tomb)
       if tomb_until > now and six(tomb_epoch) == epoch then answer = tomb_stage end
     end
   end
