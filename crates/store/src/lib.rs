@@ -4,10 +4,13 @@
 //! - [`mysql`]: a ledger in MySQL or MariaDB (feature `mysql`).
 //! - [`pair`]: Redis beside such a ledger.
 //! - [`postgres`]: a ledger in PostgreSQL (feature `postgres`).
+//! - [`private`]: files that only their owner can read (feature `sqlite`).
 //! - [`redis`]: live jobs of many processes, with or without a ledger beside it (feature `redis`).
 //! - [`sqlite`]: a ledger in a file, or in memory (feature `sqlite`).
 //! - [`testing`]: private servers for tests (feature `testing`).
 
+#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+mod keep;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub mod ledger;
 #[cfg(feature = "mysql")]
@@ -16,6 +19,8 @@ pub mod mysql;
 pub mod pair;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "sqlite")]
+pub mod private;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres"))]

@@ -310,9 +310,6 @@ async fn a_live_store_is_copied_whole() {
     store.backup(&to).await.unwrap();
     pushing.await.unwrap();
 
-    let error = store.backup(&to).await.unwrap_err();
-    assert_eq!(error.code(), "store_unusable");
-    assert!(error.to_string().contains("exists"), "{error}");
     let error = store.backup(&folder.path().join("no/copy.db")).await.unwrap_err();
     assert_eq!(error.code(), "store_unusable");
 
@@ -323,6 +320,43 @@ async fn a_live_store_is_copied_whole() {
     assert_eq!(copy.tallies().await.unwrap()[0].1.pending, rows.len() as u64);
     assert_eq!(found(&copy, all(Selector::Tag(text("t")))).await.len(), 2_000);
     assert_eq!(copy.record(vec![job(1)], FRONTIER).await.unwrap(), [Recorded::Repeat]);
+}
+
+#[tokio::test]
+async fn a_backup_is_replaced_by_the_next_one_and_nothing_else_is() {
+    let folder = folder();
+    let path = folder.path().join("duetime.db");
+    let to = folder.path().join("monday.db");
+    let store = open(&path).unwrap();
+    for week in 1..=3 {
+        record(&store, &[job(week)]).await;
+        store.backup(&to).await.unwrap();
+        // A copy of the copy is looked at: to open it would make it a store.
+        let copy = folder.path().join(format!("copy-{week}.db"));
+        fs::copy(&to, &copy).unwrap();
+        assert_eq!(found(&open(&copy).unwrap(), all(Selector::All)).await, (1..=week).collect::<Vec<_>>());
+    }
+    let refuses = async |to: &Path, says: &str| {
+        let before = fs::read(to).ok();
+        let error = store.backup(to).await.unwrap_err();
+        assert!(error.code() == "store_unusable" && error.to_string().contains(says), "{error}");
+        assert_eq!(fs::read(to).ok(), before, "{} is left alone", to.display());
+    };
+    let at = |name: &str| folder.path().join(name);
+    refuses(&path, "was opened as a store").await;
+    refuses(&at("copy-1.db"), "was opened as a store").await;
+    for (name, bytes) in [("empty", Vec::new()), ("notes.txt", b"notes".to_vec()), ("zeros", vec![0; 200])] {
+        fs::write(at(name), bytes).unwrap();
+        refuses(&at(name), "is no backup of Duetime").await;
+    }
+    rusqlite::Connection::open(at("theirs.db")).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
+    refuses(&at("theirs.db"), "is no backup of Duetime").await;
+    std::os::unix::fs::symlink(&to, at("link.db")).unwrap();
+    refuses(&at("link.db"), "is no file").await;
+    let parts = fs::read_dir(folder.path())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".part"));
+    assert_eq!(parts.count(), 0, "drafts are removed");
 }
 
 #[tokio::test]

@@ -1,16 +1,13 @@
 //! The file of tokens: TOML, written anew as a whole, and read by servers and by `duetime token`.
 
 use super::token::Token;
+use duetime_store::private::{self, Draft};
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Most tokens of a file: each request is compared with all of them.
 const TOKENS_MAX: usize = 1_000;
-/// Only its owner may read it, though it holds hashes alone.
-const MODE: u32 = 0o600;
 const HEAD: &str = "# Tokens of Duetime, made by `duetime token create`. Only hashes of them are kept.\n\n";
 
 /// A file of tokens that cannot be used.
@@ -75,12 +72,9 @@ impl TokenFile {
     pub(crate) fn change<T>(file: &Path, change: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, Error> {
         let wrong = |why: String| Error { file: file.to_owned(), why };
         let failed = |error: std::io::Error| wrong(error.to_string());
-        let beside = |suffix: &str| {
-            let mut name = file.as_os_str().to_owned();
-            name.push(suffix);
-            PathBuf::from(name)
-        };
-        let lock = create(&beside(".lock")).map_err(failed)?;
+        let mut beside = file.as_os_str().to_owned();
+        beside.push(".lock");
+        let lock = private::open_lock(Path::new(&beside)).map_err(failed)?;
         lock.lock().map_err(failed)?;
         let mut all = match std::fs::exists(file).map_err(failed)? {
             true => Self::read(file)?,
@@ -89,23 +83,18 @@ impl TokenFile {
         let changed = change(&mut all).map_err(wrong)?;
         all.check().map_err(wrong)?;
         let text = toml::to_string(&all).map_err(|error| wrong(error.to_string()))?;
-        let new = beside(".new");
-        let mut written = create(&new).map_err(failed)?;
-        written.write_all(format!("{HEAD}{text}").as_bytes()).and_then(|()| written.sync_all()).map_err(failed)?;
-        std::fs::rename(&new, file).map_err(failed)?;
+        // A server that runs as another user goes on reading it.
+        let mut new = Draft::like(file).map_err(failed)?;
+        new.write_all(format!("{HEAD}{text}").as_bytes()).and_then(|()| new.replace()).map_err(failed)?;
         Ok(changed)
     }
-}
-
-fn create(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).open(path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Secret;
     use super::*;
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     fn token(name: &str) -> Token {
         let allow = vec!["push:orders.*".parse().unwrap(), "read".parse().unwrap()];
@@ -127,7 +116,11 @@ mod tests {
             .unwrap();
         }
         assert_eq!(TokenFile::read(&file).unwrap().tokens, [a, b]);
-        assert_eq!(file.metadata().unwrap().mode() & 0o777, MODE);
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
+        // As the operator lets a group read it.
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        TokenFile::change(&file, |_| Ok(())).unwrap();
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o640);
     }
 
     #[test]

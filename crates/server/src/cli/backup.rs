@@ -6,15 +6,15 @@ use duetime_store::sqlite;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Copy a store to a new file, also while a server works on it.
+/// Copy a store to a file, also while a server works on it.
 ///
-/// The copy holds all that was acknowledged before it began, and can be opened in the store's place. The target must
-/// not exist.
+/// The copy holds everything that was acknowledged before it began. It can be opened in the store's place. An earlier
+/// backup of the same name is replaced once the new one is on disk. Any other file of that name is refused.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime backup --store duetime.db /backups/duetime-monday.db")]
 pub(crate) struct Args {
-    /// The copy, a file that does not exist yet
+    /// The copy; a new file or an earlier backup
     #[arg(value_name = "FILE")]
     to: PathBuf,
     /// The store's file

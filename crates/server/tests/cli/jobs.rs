@@ -180,7 +180,7 @@ fn a_store_is_copied() {
     let ran = finish(place.bare(&["list", "--store", "copy.db"]), b"");
     assert!(ran.code == 0 && ran.out.contains("in 60 min"), "{ran:?}");
     let again = place.run(&["backup", "copy.db"]);
-    assert!(again.code == 1 && again.err.contains("exists"), "{again:?}");
+    assert!(again.code == 1 && again.err.contains("was opened as a store"), "{again:?}");
 }
 
 #[test]

@@ -1,33 +1,46 @@
 //! Copies of a live store.
+//!
+//! A copy is written under another name and renamed once it is whole, so a backup of the same name is replaced at once or
+//! not at all. What else has that name is left alone: a store that somebody works on, or a file of another program.
 
 use super::fault::{self, Fault};
+use super::lock::beside;
+use super::look::{Stand, look};
+use crate::private::Draft;
 use duetime_core::Error;
 use rusqlite::Connection;
-use std::fs::{self, File};
 use std::path::Path;
 
-/// Writes all that is committed now to a new file, which can be opened as a store. Where it fails, no file is left.
+/// Writes all that is committed now to a file that can be opened as a store. Where it fails, what had its name stays.
 pub(super) fn backup(connection: &Connection, to: &Path) -> Result<(), Fault> {
-    let shown = to.display();
-    // Claims the name, so that nothing is overwritten; SQLite writes into an empty file.
-    File::create_new(to).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Error::Unusable(format!("{shown} exists: name a new file")),
-        _ => Error::Unusable(format!("{shown} cannot be written ({error}): name a file in a folder that can be")),
-    })?;
-    copy(connection, to).inspect_err(|_| {
-        // Whether or not this works, the first error is the one to tell.
-        let _ = fs::remove_file(to);
-    })
+    let shown = to.display().to_string();
+    check_target(to, &shown)?;
+    let unwritable = |error: std::io::Error| {
+        Error::Unusable(format!("{shown} cannot be written ({error}): name a file in a folder that can be"))
+    };
+    let draft = Draft::of(to).map_err(unwritable)?;
+    let name = draft.path().to_str().ok_or_else(|| Error::Unusable(format!("{shown}: name a file in UTF-8")))?;
+    // SQLite takes an empty file for a new one.
+    connection.execute("VACUUM INTO ?1", [name]).map_err(|error| fault::told(&error, &shown))?;
+    let placed = draft.replace();
+    placed.map_err(|error| Error::Unavailable(format!("writing {shown} to disk failed ({error})")).into())
 }
 
-fn copy(connection: &Connection, to: &Path) -> Result<(), Fault> {
-    let shown = to.display().to_string();
-    let name = to.to_str().ok_or_else(|| Error::Unusable(format!("{shown}: name a file in UTF-8")))?;
-    connection.execute("VACUUM INTO ?1", [name]).map_err(|error| fault::told(&error, &shown))?;
-    let synced = File::open(to).and_then(|file| file.sync_all()).and_then(|()| match to.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
-        _ => File::open(".")?.sync_all(),
-    });
-    synced.map_err(|error| Error::Unavailable(format!("writing {shown} to disk failed ({error})")))?;
-    Ok(())
+/// Whether there is nothing of this name, or an earlier backup.
+fn check_target(to: &Path, shown: &str) -> Result<(), Error> {
+    let refused = |why: &str| Err(Error::Unusable(format!("{shown} exists and {why}")));
+    let Ok(found) = to.symlink_metadata() else { return Ok(()) };
+    if !found.is_file() {
+        return refused("is no file: name another one");
+    }
+    if beside(to, ".lock").exists() || beside(to, "-wal").exists() {
+        return refused(
+            "was opened as a store, as the file beside it that ends in .lock or -wal shows: name another one, or remove that \
+             file if this is an old backup",
+        );
+    }
+    match look(to) {
+        Ok(looked) if matches!(looked.stand, Stand::Schema(_)) => Ok(()),
+        _ => refused("is no backup of Duetime: name another one"),
+    }
 }

@@ -3,6 +3,7 @@
 
 use super::durability::Synchronous;
 use super::fault::{self, advice};
+use crate::private;
 use duetime_core::Error;
 use rusqlite::{Connection, OpenFlags};
 use std::fs;
@@ -71,6 +72,17 @@ pub(super) fn check_head(path: &Path) -> Result<(), Error> {
         return damaged(format!("{path:?} does not begin like an SQLite file"));
     }
     Ok(())
+}
+
+/// Creates the file where there is none: SQLite gives the files that it puts beside it the same mode. Called while the
+/// store's lock is held: to close a file of SQLite's ends the locks that this process has on it.
+pub(super) fn create(path: &Path) -> Result<(), Error> {
+    match private::create(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(Error::Unusable(format!("cannot create {path:?} ({error}): let this user write to its folder")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The connection that writes. It writes nothing yet.

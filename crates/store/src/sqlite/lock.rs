@@ -1,9 +1,10 @@
 //! One process per file: a lock on `<file>.lock`, which holds the owner's process id. The system lets go of it when the
 //! process ends, however it ends; the file itself stays and says nothing.
 
+use crate::private;
 use duetime_core::Error;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
@@ -23,8 +24,8 @@ impl Lock {
                 "cannot write the lock file {shown:?} ({error}): let this user write to its folder"
             ))
         };
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(unusable)?;
+        // Who can open a file can lock it: nobody else may.
+        let mut file = private::open_lock(&path).map_err(unusable)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -47,10 +47,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Copies the store in a file, also while another process has it open, to a new file that can be opened in its place.
+/// Copies the store in a file, also while another process has it open, to a file that can be opened in its place. An
+/// earlier backup of that name is replaced once the new one is on disk.
 ///
 /// # Errors
-/// [`Error::Unusable`] where the target exists or cannot be written, or the source is no store; [`Error::Damaged`];
+/// [`Error::Unusable`] where the target cannot be written or is no backup, or the source is no store; [`Error::Damaged`];
 /// [`Error::Full`].
 pub fn backup(from: &Path, to: &Path) -> Result<(), Error> {
     let from = file::locate(from)?;
@@ -99,6 +100,7 @@ impl Sqlite {
         let path = file::locate(path)?;
         let lock = Lock::take(&path)?;
         file::check_head(&path)?;
+        file::create(&path)?;
         let store = path.display().to_string();
         let told = |error: rusqlite::Error| fault::told(&error, &store);
         let mut connection = file::writer(&path, options.durability.synchronous()).map_err(told)?;
@@ -153,11 +155,11 @@ impl Sqlite {
         Ok(Self { queue, pool, log, threads, store })
     }
 
-    /// Copies the store, as it is now and while it goes on working, to a new file that can be opened in its place.
-    /// While it copies, the write-ahead log grows by what is written.
+    /// Copies the store, as it is now and while it goes on working, to a file that can be opened in its place. An earlier
+    /// backup of that name is replaced. During the copy the write-ahead log grows by what is written.
     ///
     /// # Errors
-    /// [`Error::Unusable`] where the target exists or cannot be written; [`Error::Full`].
+    /// [`Error::Unusable`] where the target cannot be written or is no backup; [`Error::Full`].
     pub async fn backup(&self, to: &Path) -> Result<(), Error> {
         let to: PathBuf = to.to_owned();
         match &self.pool {

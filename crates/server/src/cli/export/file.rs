@@ -1,8 +1,8 @@
 //! Where the lines go: standard output, or a file that has its name only once it is whole and on disk.
 
 use crate::cli::exit::{Failure, Result};
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Stdout, Write};
+use duetime_store::private::Draft;
+use std::io::{self, BufWriter, ErrorKind, Stdout, Write};
 use std::path::{Path, PathBuf};
 
 /// What is gathered before it is written.
@@ -11,7 +11,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// A place for lines.
 pub(super) enum Out {
     Standard(BufWriter<Stdout>),
-    File { file: BufWriter<File>, part: PathBuf, path: PathBuf },
+    File { file: BufWriter<Draft>, path: PathBuf },
 }
 
 /// Whether this names standard output.
@@ -26,26 +26,30 @@ impl Out {
             return Ok(Self::Standard(BufWriter::with_capacity(BUFFER_BYTES, io::stdout())));
         }
         if path.exists() {
-            return Err(Failure::error(format!("{} is there already", path.display())).hint("name a new file"));
+            return Err(is_there(path));
         }
-        let mut part = path.as_os_str().to_owned();
-        part.push(".part");
-        let part = PathBuf::from(part);
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&part);
-        let file = file.map_err(|error| Failure::error(format!("cannot write {}: {error}", part.display())))?;
-        Ok(Self::File { file: BufWriter::with_capacity(BUFFER_BYTES, file), part, path: path.to_owned() })
+        let file = Draft::of(path);
+        let file = file.map_err(|error| Failure::error(format!("cannot write {}: {error}", path.display())))?;
+        Ok(Self::File { file: BufWriter::with_capacity(BUFFER_BYTES, file), path: path.to_owned() })
     }
 
     /// All has been written.
     pub(super) fn finish(self) -> Result {
         match self {
             Self::Standard(mut out) => Ok(out.flush()?),
-            Self::File { file, part, path } => {
-                file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-                Ok(std::fs::rename(part, path)?)
+            Self::File { file, path } => {
+                let kept = file.into_inner().map_err(io::IntoInnerError::into_error)?.keep();
+                kept.map_err(|error| match error.kind() {
+                    ErrorKind::AlreadyExists => is_there(&path),
+                    _ => error.into(),
+                })
             }
         }
     }
+}
+
+fn is_there(path: &Path) -> Failure {
+    Failure::error(format!("{} exists already", path.display())).hint("name a new file")
 }
 
 impl Write for Out {

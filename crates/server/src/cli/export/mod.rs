@@ -5,7 +5,7 @@ mod source;
 
 use super::exit::Result;
 use super::line::{self, Head, Line, Sums, VERSION};
-use super::output;
+use super::output::{self, note};
 use super::progress::Progress;
 use super::target::Target;
 use duetime::wire::{Configured, Instant};
@@ -95,7 +95,7 @@ fn tell(report: &Report, args: &Args) -> Result {
         format!("{jobs} jobs{schedules} and the settings of {queues} queues exported{ran}")
     };
     if file::is_stdout(&args.out) {
-        eprintln!("{text}");
+        note!("{text}");
         return Ok(());
     }
     output::say(text)

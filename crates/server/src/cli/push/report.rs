@@ -1,8 +1,9 @@
 //! What came of the lines of a file.
 
 use crate::cli::exit::{DATA, ERROR, Failure, Result, TRY_LATER};
-use crate::cli::output;
+use crate::cli::output::{self, note};
 use duetime_core::engine::PushOutcome;
+use duetime_store::private;
 use serde::Serialize;
 use std::fmt::{Display, Write as _};
 use std::fs::File;
@@ -30,7 +31,7 @@ impl Report {
     pub(super) fn new(rejects: Option<&Path>) -> Result<Self> {
         let made = |path: &Path| {
             // Never over a file that is there: it may be the one that is read.
-            File::create_new(path).map(BufWriter::new).map_err(|error| {
+            private::create(path).map(BufWriter::new).map_err(|error| {
                 Failure::error(format!("cannot make {}: {error}", path.display()))
                     .hint("name a file that is not there yet")
             })
@@ -55,7 +56,7 @@ impl Report {
     /// A line is no good.
     pub(super) fn refuse(&mut self, number: u64, line: &[u8], code: &str, why: impl Display) -> Result {
         self.refused += 1;
-        eprintln!("line {number}: {code}: {why}");
+        note!("line {number}: {code}: {why}");
         if let Some(rejects) = &mut self.rejects {
             rejects.write_all(line)?;
             rejects.write_all(b"\n")?;
