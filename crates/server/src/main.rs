@@ -1,10 +1,13 @@
 //! The Duetime server and command line.
 
+#![warn(clippy::print_stderr, clippy::print_stdout, reason = "they panic where nobody reads")]
+
 mod access;
 mod cli;
 mod config;
 mod deliver;
 mod http;
+mod log;
 mod rate;
 mod serve;
 mod watched;

@@ -3,21 +3,28 @@
 mod args;
 mod banner;
 mod instance;
-mod line;
-mod log;
 mod size;
 mod store;
 
 pub(crate) use args::{Args, Place};
 pub(crate) use store::{own, shared};
 
-use crate::deliver;
 use crate::http::{self, App, Edge};
+use crate::{deliver, log};
 use duetime_core::Error as CoreError;
+use duetime_core::engine::Fault;
+use futures_util::FutureExt;
+use instance::Instance;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+/// How long the engine may take to stop after a fault.
+const STOP_AFTER_FAULT_MAX: Duration = Duration::from_secs(10);
 
 /// Why the server cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +47,9 @@ pub(crate) enum Error {
     /// Nothing can be delivered to targets.
     #[error(transparent)]
     Deliver(#[from] deliver::Error),
+    /// A background task that the server lives by has ended.
+    #[error("{0}")]
+    Fault(String),
     /// Signals cannot be heard, or nothing can be printed.
     #[error("the system refuses: {0}")]
     System(#[from] std::io::Error),
@@ -51,15 +61,17 @@ pub(crate) enum Error {
 /// All that is wrong with the options, each right by itself. Nothing is made, and nothing opened but files that they name.
 /// Must be called in a tokio runtime.
 pub(crate) fn refusals(args: &Args) -> Vec<Error> {
-    let level = log::filter(args).err();
+    let level = filter(args).err();
     let deliver = deliver::Setup::new(&args.deliver).err().map(Error::from);
     let of_http = Edge::refusals(&args.http, args.listen).into_iter().map(Error::from);
     level.into_iter().chain(of_http).chain(deliver).collect()
 }
 
-/// Serves until the process is told to stop. What was given and does not count is told in the log.
+/// Serves until the process is told to stop, or a background task that it lives by has ended. What was given and does not
+/// count is told in the log.
 pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
-    log::start(&args)?;
+    let instance = args.instance.clone().unwrap_or_else(Instance::of_process);
+    log::of_server(filter(&args)?, args.log_format, instance.name());
     put_aside.iter().for_each(|what| tracing::warn!("{what}"));
     let edge = Edge::new(&args.http, args.listen)?;
     // Before the store is opened, so that an address in use leaves it alone.
@@ -71,14 +83,50 @@ pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     banner::print(listener.local_addr()?, &edge, &opened);
     let engine = opened.engine;
     let app = App::new(engine.clone(), edge, deliver.policy(), deliver.observed());
-    let delivering = tokio::spawn(deliver.run(engine.clone(), stop.clone()));
-    http::serve(listener, app, stop).await;
-    if let Err(error) = delivering.await {
-        tracing::error!(%error, "deliveries ended early");
+    let (serving, delivering) = (http::serve(listener, app, stop.clone()), deliver.run(engine.clone(), stop.clone()));
+    let work = async {
+        tokio::join!(serving, delivering);
+    };
+    match supervised(work, engine.fault(), &stop).await {
+        Ok(()) => engine.stop().await?,
+        Err(why) => {
+            // What it can still record it does; leases and jobs are where the next process finds them.
+            if tokio::time::timeout(STOP_AFTER_FAULT_MAX, engine.stop()).await.is_err() {
+                tracing::error!("the engine did not stop in time");
+            }
+            return Err(Error::Fault(why));
+        }
     }
-    engine.stop().await?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Works to the end. After a fault of the engine, or a panic, whatever still works is stopped and finished first.
+async fn supervised(
+    work: impl Future<Output = ()>,
+    fault: impl Future<Output = Fault>,
+    stop: &CancellationToken,
+) -> Result<(), String> {
+    let mut work = Box::pin(AssertUnwindSafe(work).catch_unwind());
+    let why = tokio::select! {
+        ended = &mut work => match ended {
+            Ok(()) => return Ok(()),
+            Err(_) => "the server panicked; the log says why; restart this process".to_owned(),
+        },
+        fault = fault => {
+            tracing::error!("ending this process: {fault}");
+            stop.cancel();
+            // It ends soon, within the limits of a stop.
+            drop(work.await);
+            fault.to_string()
+        }
+    };
+    Err(why)
+}
+
+/// What is logged.
+fn filter(args: &Args) -> Result<EnvFilter, Error> {
+    EnvFilter::try_new(&args.log_level).map_err(|error| Error::LogLevel(error.to_string()))
 }
 
 /// Is cancelled by SIGTERM and SIGINT. A second one ends the process at once.
@@ -95,7 +143,25 @@ fn stop_signal() -> Result<CancellationToken, Error> {
         stop.cancel();
         signalled().await;
         tracing::warn!("told to stop again: ending at once");
+        log::flush();
         std::process::exit(EXIT_INTERRUPTED);
     });
     Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+
+    #[tokio::test]
+    async fn a_fault_stops_what_still_works_and_is_told() {
+        let stop = CancellationToken::new();
+        let fault = async { Fault::of("reap") };
+        let why = supervised(stop.cancelled(), fault, &stop).await.unwrap_err();
+        assert!(why.contains("`reap` ended unexpectedly"), "{why}");
+        let why = supervised(async { panic!("a panic that a test asked for") }, pending(), &stop).await.unwrap_err();
+        assert!(why.contains("panicked"), "{why}");
+        supervised(async {}, pending(), &stop).await.unwrap();
+    }
 }

@@ -214,7 +214,7 @@ impl Engine {
                 // The engine stops, or the runtime goes down.
                 Ok(None) => {}
                 Err(error) if error.is_cancelled() => {}
-                Ok(Some(())) | Err(_) => engine.status.fail(Fault(name)),
+                Ok(Some(())) | Err(_) => engine.status.fail(Fault::of(name)),
             }
         });
     }

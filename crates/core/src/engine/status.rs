@@ -9,7 +9,14 @@ use tokio::sync::watch;
 /// A background task of the engine that ended although the engine was not stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the background task `{0}` ended unexpectedly; the log says why; restart this process")]
-pub struct Fault(pub(super) &'static str);
+pub struct Fault(&'static str);
+
+impl Fault {
+    /// That of the task with this name.
+    pub fn of(task: &'static str) -> Self {
+        Self(task)
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Status {

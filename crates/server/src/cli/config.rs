@@ -1,7 +1,7 @@
 //! `duetime config`.
 
 use super::exit::{CONFIG, Failure, Result};
-use super::output;
+use super::output::{self, note};
 use crate::config::{Mistake, Origin, Settings, example};
 use crate::serve;
 use serde::Serialize;
@@ -101,8 +101,8 @@ fn check(used: &Used, settings: &Settings) -> Result {
             &json!({ "file": settings.file, "ok": is_right, "mistakes": mistakes, "put_aside": settings.aside }),
         )?;
     } else {
-        settings.aside.iter().for_each(|what| eprintln!("note: {what}"));
-        wrong.iter().for_each(|mistake| eprintln!("duetime: {}", mistake.text()));
+        settings.aside.iter().for_each(|what| note!("note: {what}"));
+        wrong.iter().for_each(|mistake| note!("duetime: {}", mistake.text()));
         if is_right {
             let file = settings.file.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
             output::say(format_args!("the configuration is right ({file})"))?;
@@ -125,8 +125,8 @@ fn show(used: &Used, settings: &Settings) -> Result {
         table.add_row([setting.key.clone(), output::safe(&value), setting.from.to_string()]);
     }
     output::print(&table)?;
-    settings.aside.iter().for_each(|what| eprintln!("note: {what}"));
-    settings.mistakes.iter().for_each(|mistake| eprintln!("duetime: {}", mistake.text));
+    settings.aside.iter().for_each(|what| note!("note: {what}"));
+    settings.mistakes.iter().for_each(|mistake| note!("duetime: {}", mistake.text));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! `duetime events`.
 
 use super::exit::{Failure, Result};
-use super::output;
+use super::output::{self, note};
 use super::target::Target;
 use super::time::{now, relative};
 use comfy_table::Color;
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: Args) -> Result {
                         left -= 1;
                     }
                     Some(Told::Missed(missed)) if target.json => output::json(&Lost { missed })?,
-                    Some(Told::Missed(missed)) => eprintln!("{missed} or more were missed"),
+                    Some(Told::Missed(missed)) => note!("{missed} or more were missed"),
                     None => return Err(Failure::error("the server stops")),
                 }
             }

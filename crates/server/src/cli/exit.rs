@@ -1,5 +1,6 @@
 //! How a command ends: its exit code, what it says on standard error, and what to do next.
 
+use crate::log;
 use duetime::Error;
 use std::fmt;
 use std::io;
@@ -15,6 +16,8 @@ pub(crate) const DATA: u8 = 65;
 pub(crate) const LOCK_HELD: u8 = 69;
 /// A lock was lost while its command ran (`EX_SOFTWARE` of sysexits.h).
 pub(crate) const LOCK_LOST: u8 = 70;
+/// A background task that a server lives by has ended (the same).
+pub(crate) const FAULT: u8 = 70;
 /// The tables of a ledger are not those of this version (`EX_CONFIG` of sysexits.h).
 pub(crate) const SCHEMA_OLD: u8 = 78;
 /// A configuration file is wrong (the same).
@@ -29,7 +32,7 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// The end of every `--help`.
 pub(crate) const HELP: &str = "Exit codes: 0 done, 1 error, 2 wrong usage, 75 try again later (no server there, the store \
 is held by another process or full, `health`: no jobs are handed out); `work` and `lock` also 126 and 127: the command cannot be run, or is not there; \
-`lock` and `locks` also 69: the lock is held; `lock` also 70: it was lost, and whatever its command exits with; `serve` and `config check` also 78: the configuration file is wrong, \
+`lock` and `locks` also 69: the lock is held; `lock` also 70: it was lost, and whatever its command exits with; `serve` also 70: a background task ended unexpectedly; `serve` and `config check` also 78: the configuration file is wrong, \
 `migrate --check` also 78: a migration is missing; `push --file`, `settle` and `extend` also 65: some were refused.";
 
 /// Why a command did not do what it was asked.
@@ -78,11 +81,15 @@ impl Failure {
 
     /// Tells it on standard error.
     pub(crate) fn report(&self) -> ExitCode {
+        let mut text = String::new();
         if !self.message.is_empty() {
-            eprintln!("duetime: {self}");
+            text = format!("duetime: {self}\n");
         }
         if let Some(hint) = &self.hint {
-            eprintln!("  {hint}");
+            text.push_str(&format!("  {hint}\n"));
+        }
+        if !text.is_empty() {
+            log::last_words(&text);
         }
         ExitCode::from(self.code)
     }
@@ -133,6 +140,7 @@ impl From<crate::serve::Error> for Failure {
     fn from(error: crate::serve::Error) -> Self {
         match error {
             crate::serve::Error::Store(error) => error.into(),
+            error @ crate::serve::Error::Fault(_) => Self::new(FAULT, error.to_string()),
             error => Self::error(error.to_string()),
         }
     }

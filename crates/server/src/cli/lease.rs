@@ -1,7 +1,7 @@
 //! `duetime complete`, `fail`, `release` and `extend`: one lease, by its receipt.
 
 use super::exit::{DATA, ERROR, Failure, Result};
-use super::output;
+use super::output::{self, note};
 use super::stdin;
 use super::target::Target;
 use super::time::{now, relative};
@@ -137,7 +137,7 @@ async fn extend_all(client: &Client, args: &Extend) -> Result {
                     let until = relative(extension.lease_until, now());
                     output::say(format_args!("{} is leased until {until}{asked}", receipt.id))?;
                 }
-                Err(error) => eprintln!("duetime: {error}"),
+                Err(error) => note!("duetime: {error}"),
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::exit::Result;
 use super::filter::Filter;
-use super::output;
+use super::output::{self, note};
 use super::target::Target;
 use super::time::now;
 use duetime::wire::Page;
@@ -51,12 +51,12 @@ fn show(listed: &Listed, json: bool) -> Result {
         return output::json(&Page::new(listed, now()));
     }
     if listed.jobs.is_empty() {
-        eprintln!("no such jobs");
+        note!("no such jobs");
         return Ok(());
     }
     output::jobs(&listed.jobs, now())?;
     if let Some(cursor) = &listed.next_cursor {
-        eprintln!("there are more: add --cursor {cursor}, or a higher --limit");
+        note!("there are more: add --cursor {cursor}, or a higher --limit");
     }
     Ok(())
 }

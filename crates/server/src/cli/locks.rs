@@ -1,7 +1,7 @@
 //! `duetime locks`: locks by hand. `duetime lock` holds one while a command runs.
 
 use super::exit::{Failure, LOCK_HELD, Result};
-use super::output;
+use super::output::{self, note};
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::core::engine::LockRequest;
@@ -141,7 +141,7 @@ async fn list(args: &List) -> Result {
 
 fn table(list: &LockList) -> Result {
     if list.locks.is_empty() {
-        eprintln!("no locks are held");
+        note!("no locks are held");
         return Ok(());
     }
     let mut table = output::table(&["NAME", "OWNER", "FENCE", "EXPIRES"]);
@@ -151,7 +151,7 @@ fn table(list: &LockList) -> Result {
     }
     output::print(&table)?;
     if let Some(cursor) = &list.next_cursor {
-        eprintln!("there are more: add --cursor {cursor}, or a higher --limit");
+        note!("there are more: add --cursor {cursor}, or a higher --limit");
     }
     Ok(())
 }

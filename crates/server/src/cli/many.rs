@@ -2,7 +2,7 @@
 
 use super::exit::{ERROR, Failure, Result};
 use super::filter::Filter;
-use super::output;
+use super::output::{self, note};
 use super::target::Target;
 use duetime::wire::Counts;
 use duetime::{Client, Error};
@@ -78,7 +78,7 @@ fn tell(id: JobId, answer: std::result::Result<&str, Error>, json: bool) -> Resu
             output::json(&Line { id, outcome: None, code: Some(error.code()), detail: Some(error.to_string()) })
         }
         Err(error) => {
-            eprintln!("duetime: {error}");
+            note!("duetime: {error}");
             Ok(())
         }
     }
@@ -89,7 +89,7 @@ fn counts(counts: BulkCounts, json: bool) -> Result {
         return output::json(&Counts::from(counts));
     }
     if counts.values().all(|&count| count == 0) {
-        eprintln!("no such jobs");
+        note!("no such jobs");
     }
     for (word, count) in counts {
         output::say(format_args!("{count} {}", word.replace('_', " ")))?;

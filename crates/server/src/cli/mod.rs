@@ -53,10 +53,10 @@ mod work;
 pub(crate) use output::is_colourful;
 
 use crate::config::{Settings, Surroundings, parse};
+use crate::log;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
 
 /// A delayed job queue: say what is to run and when, and it runs then.
 #[derive(Debug, Parser)]
@@ -126,7 +126,7 @@ pub(crate) fn main() -> ExitCode {
     };
     let settings = parsed.settings.unwrap_or_default();
     if !matches!(command, Command::Serve(_)) {
-        log_warnings();
+        log::of_command();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = match runtime {
@@ -136,16 +136,8 @@ pub(crate) fn main() -> ExitCode {
     let result = runtime.block_on(run(command, settings));
     // A thread that waits for the terminal must not hold up the end.
     runtime.shutdown_background();
+    log::flush();
     result.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
-}
-
-/// What the library has to say goes to standard error: that a worker waits for its server, say. How a Redis is set up is
-/// for servers to say, not for every command of a crontab.
-fn log_warnings() {
-    let filter = EnvFilter::new("warn,duetime::client::redis=error");
-    let log =
-        tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(output::is_colourful(&std::io::stderr()));
-    log.with_target(false).with_env_filter(filter).init();
 }
 
 async fn run(command: Command, settings: Settings) -> exit::Result {

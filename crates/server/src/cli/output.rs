@@ -18,6 +18,17 @@ pub(crate) fn say(line: impl std::fmt::Display) -> Result {
     Ok(writeln!(std::io::stdout().lock(), "{line}")?)
 }
 
+/// Tells something on standard error. That nobody reads it is no reason to stop.
+macro_rules! note {
+    ($($text:tt)*) => { $crate::cli::output::write_note(format_args!($($text)*)) };
+}
+pub(crate) use note;
+
+/// What [`note!`] does.
+pub(crate) fn write_note(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 /// Prints one JSON document, on one line.
 pub(crate) fn json(document: &impl Serialize) -> Result {
     let mut out = std::io::stdout().lock();

@@ -1,7 +1,7 @@
 //! `duetime peek`.
 
 use super::exit::Result;
-use super::output;
+use super::output::{self, note};
 use super::target::Target;
 use super::time::now;
 use duetime::wire::{Instant, Page};
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: Args) -> Result {
                 return output::json(&Page::new(&Listed { jobs, next_cursor: None }, now()));
             }
             if jobs.is_empty() {
-                eprintln!("nothing waits there");
+                note!("nothing waits there");
                 return Ok(());
             }
             output::jobs(&jobs, now())

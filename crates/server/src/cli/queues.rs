@@ -3,7 +3,7 @@
 mod set;
 
 use super::exit::Result;
-use super::output;
+use super::output::{self, note};
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::Client;
@@ -79,7 +79,7 @@ async fn list(client: &Client, json: bool) -> Result {
         return output::json(&Queues { queues: queues.iter().map(Queue::from).collect(), next_cursor: None });
     }
     if queues.is_empty() {
-        eprintln!("no queues yet: `duetime push` makes one");
+        note!("no queues yet: `duetime push` makes one");
         return Ok(());
     }
     let header =

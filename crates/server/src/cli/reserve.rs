@@ -1,7 +1,7 @@
 //! `duetime reserve`.
 
 use super::exit::Result;
-use super::output::{self, snippet};
+use super::output::{self, note, snippet};
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::wire::{Handout, Span};
@@ -52,10 +52,10 @@ pub(crate) async fn run(args: Args) -> Result {
             if args.target.json {
                 return output::json(&Handout::new(&handout, Vec::new()));
             }
-            handout.refused.iter().for_each(|(_, why)| eprintln!("duetime: {why}"));
+            handout.refused.iter().for_each(|(_, why)| note!("duetime: {why}"));
             if handout.leases.is_empty() {
                 let next = handout.next_due_at.map(|at| format!("; the next is due {}", relative(at, now())));
-                eprintln!("nothing is due there{}", next.unwrap_or_default());
+                note!("nothing is due there{}", next.unwrap_or_default());
                 return Ok(());
             }
             let mut table = output::table(&["RECEIPT", "QUEUE", "KIND", "ATTEMPT", "PAYLOAD"]);

@@ -3,7 +3,7 @@
 use super::exit::{Failure, Result};
 use super::lease::{ended, refusal};
 use super::lines::Lines;
-use super::output;
+use super::output::{self, note};
 use super::target::Target;
 use duetime::wire::{Object, Settle, Settled};
 use duetime::{Client, Outcome};
@@ -66,7 +66,7 @@ async fn settle(client: &Client, asked: Vec<Asked>, json: bool) -> Result {
         match text {
             _ if json => documents.push(document),
             Ok(text) => output::say(text)?,
-            Err(text) => eprintln!("duetime: {text}"),
+            Err(text) => note!("duetime: {text}"),
         }
         Ok(())
     };

@@ -1,7 +1,7 @@
 //! `duetime take`.
 
 use super::exit::{Failure, Result};
-use super::output;
+use super::output::{self, note};
 use super::target::Target;
 use super::time::now;
 use duetime::wire::{Instant, Taken};
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Args) -> Result {
             if args.target.json {
                 output::json(&Taken::new(&handout, Vec::new(), now()))?;
             } else if handout.leases.is_empty() {
-                eprintln!("nothing is due there");
+                note!("nothing is due there");
             } else {
                 let jobs: Vec<_> = handout.leases.into_iter().map(|lease| lease.job).collect();
                 output::jobs(&jobs, now())?;

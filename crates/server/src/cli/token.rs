@@ -1,7 +1,7 @@
 //! `duetime token`.
 
 use super::exit::{Failure, Result};
-use super::output;
+use super::output::{self, note};
 use super::time::now;
 use crate::access::{Grant, Secret, Token, TokenFile};
 use crate::rate::{parse_rate, show_rate};
@@ -128,8 +128,8 @@ fn create(Create { name, allow, rate, expires, file }: Create) -> Result {
     }
     // Alone on standard output, so that a script can take it.
     output::say(secret.reveal())?;
-    eprintln!("{} was added to {}. It is not shown again.", token.name, file.tokens.display());
-    eprintln!("Show it as `authorization: Bearer TOKEN`, or in DUETIME_TOKEN for `duetime`.");
+    note!("{} was added to {}. It is not shown again.", token.name, file.tokens.display());
+    note!("Show it as `authorization: Bearer TOKEN`, or in DUETIME_TOKEN for `duetime`.");
     Ok(())
 }
 
@@ -139,7 +139,7 @@ fn list(place: &Where) -> Result {
         return output::json(&tokens.iter().map(|token| Shown::new(token, None)).collect::<Vec<_>>());
     }
     if tokens.is_empty() {
-        eprintln!("no tokens yet: `duetime token create` makes one");
+        note!("no tokens yet: `duetime token create` makes one");
         return Ok(());
     }
     let now = now();

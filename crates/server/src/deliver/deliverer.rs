@@ -12,7 +12,9 @@ use duetime::{Extension, Handout, Outcome, Settlement, Source};
 use duetime_core::engine::{Answers, ReserveRequest};
 use duetime_core::limits::RESERVE_JOBS_MAX;
 use duetime_core::{Error, Receipt};
+use futures_util::FutureExt;
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -158,8 +160,8 @@ impl Deliverer {
             wait_ms: WAIT_MS,
             request_id: self.means.engine.shares_broker().then(|| self.means.request_id()),
         };
-        let (engine, stop, events) = (self.means.engine.clone(), self.stop.clone(), self.sender.clone());
-        tokio::spawn(async move {
+        let (engine, stop) = (self.means.engine.clone(), self.stop.clone());
+        self.call(async move {
             let again = ReserveRequest { wait_ms: 0, ..request.clone() };
             let reserved = tokio::select! {
                 biased;
@@ -170,16 +172,16 @@ impl Deliverer {
                     None => Ok(Handout::default()),
                 },
             };
-            let _ = events.send(Event::Reserved(reserved));
+            Event::Reserved(reserved)
         });
     }
 
     fn settle(&mut self, now: Instant) {
         while let Some(group) = self.outbox.next(now) {
-            let (engine, events) = (self.means.engine.clone(), self.sender.clone());
-            tokio::spawn(async move {
+            let engine = self.means.engine.clone();
+            self.call(async move {
                 let answers = engine.settle(group.clone()).await;
-                let _ = events.send(Event::Settled(group, answers));
+                Event::Settled(group, answers)
             });
         }
     }
@@ -219,10 +221,20 @@ impl Deliverer {
         if due.is_empty() {
             return;
         }
-        let (engine, events) = (self.means.engine.clone(), self.sender.clone());
-        tokio::spawn(async move {
+        let engine = self.means.engine.clone();
+        self.call(async move {
             let answers = engine.extend(due.iter().map(|&receipt| (receipt, None)).collect()).await;
-            let _ = events.send(Event::Extended(due, now, answers));
+            Event::Extended(due, now, answers)
+        });
+    }
+
+    /// Calls the engine in a task, and hears what it answers; also that it panicked.
+    fn call(&self, call: impl Future<Output = Event> + Send + 'static) {
+        let events = self.sender.clone();
+        tokio::spawn(async move {
+            let event = AssertUnwindSafe(call).catch_unwind().await.unwrap_or(Event::Panicked);
+            // Nobody listens once the deliverer has ended.
+            let _ = events.send(event);
         });
     }
 
@@ -236,6 +248,8 @@ impl Deliverer {
             }
             Event::Settled(group, answers) => self.settled(group, answers, now),
             Event::Extended(receipts, asked_at, answers) => self.extended(&receipts, asked_at, answers),
+            // The answer will never come; a new deliverer takes over.
+            Event::Panicked => panic!("a call of the engine panicked"),
         }
     }
 

@@ -32,6 +32,7 @@ use redis_list::Servers;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -85,6 +86,8 @@ enum Event {
     Ended(Report),
     Settled(Group, Answers<Settlement>),
     Extended(Vec<Receipt>, Instant, Answers<Extension>),
+    /// A call of the engine panicked.
+    Panicked,
 }
 
 /// How deliveries are set up, before there is an engine.
@@ -150,6 +153,7 @@ struct Running {
     target: Target,
     max_running: Option<u32>,
     stop: CancellationToken,
+    task: JoinHandle<()>,
 }
 
 impl Running {
@@ -164,6 +168,11 @@ impl Deliveries {
         let wanted: HashMap<Arc<str>, Arc<QueueSettings>> =
             self.means.engine.queues_with_targets().into_iter().collect();
         self.by_queue.retain(|queue, running| {
+            if running.task.is_finished() {
+                // Its jobs come back when their leases end.
+                tracing::error!(%queue, "the queue's deliverer panicked and is started again");
+                return false;
+            }
             let stays = wanted.get(queue).is_some_and(|settings| running.goes_by(settings));
             if !stays {
                 tracing::info!(%queue, "the queue's target is another or gone: what is under way is finished");
@@ -184,8 +193,8 @@ impl Deliveries {
                 tracing::info!(%queue, "the queue's jobs are delivered to its target");
                 let stop = self.stop.child_token();
                 let deliverer = Deliverer::new(queue.clone(), errand, max_running, self.means.clone(), stop.clone());
-                self.tasks.spawn(deliverer.run());
-                self.by_queue.insert(queue, Running { target: target.clone(), max_running, stop });
+                let task = self.tasks.spawn(deliverer.run());
+                self.by_queue.insert(queue, Running { target: target.clone(), max_running, stop, task });
             }
             // Its jobs wait: another server may be allowed to deliver them, or this one at its next start.
             Err(error) => {

@@ -8,6 +8,7 @@ use super::app::App;
 use super::problem::Problem;
 use crate::access::{Caller, Scope};
 use crate::deliver::Observed;
+use crate::log;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -178,7 +179,9 @@ impl Figures {
             let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             ConstGauge::new(value as f64).encode(family)?;
         }
-        Ok(())
+        let help = "Lines of the log that standard error did not take";
+        let family = encoder.encode_descriptor("duetime_log_lines_lost", help, None, MetricType::Counter)?;
+        ConstCounter::new(log::lines_lost()).encode(family)
     }
 
     fn histograms(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

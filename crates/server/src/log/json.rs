@@ -1,6 +1,5 @@
 //! A line of the log as JSON: one flat object, with what happened, its fields, and the fields of the spans around it.
 
-use super::instance::Instance;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -15,7 +14,7 @@ use tracing_subscriber::registry::LookupSpan;
 const OWN: [&str; 5] = ["timestamp", "level", "target", "message", "instance"];
 
 /// Writes lines.
-pub(super) struct Json(pub(super) Instance);
+pub(super) struct Json(pub(super) String);
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -54,7 +53,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, JsonFields> for Json
             level: event.metadata().level().as_str(),
             target: log_target.as_ref().and_then(Value::as_str).unwrap_or(event.metadata().target()),
             message: fields.message,
-            instance: self.0.name(),
+            instance: &self.0,
             fields: fields.others,
         };
         writer.write_str(&serde_json::to_string(&line).map_err(|_| fmt::Error)?)?;

@@ -1,38 +1,91 @@
-//! The log: on standard error, as text or JSON, with the instance in each line.
+//! The log: on standard error, as text or JSON.
+//!
+//! Nobody who logs waits or fails: lines go through [`Lines`], which has a thread of its own, and what that cannot write
+//! is lost and counted. A panic is a line like any other.
 
-use super::Error;
-use super::args::{Args, LogFormat};
-use super::instance::Instance;
-use super::line::Json;
+mod json;
+mod lines;
+mod text;
+
 use crate::cli::is_colourful;
-use std::fmt;
+use clap::ValueEnum;
+use lines::Lines;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic::PanicHookInfo;
+use std::sync::OnceLock;
+use std::time::Duration;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::{JsonFields, Writer};
-use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::format::JsonFields;
 
-/// Begins to log.
-pub(super) fn start(args: &Args) -> Result<(), Error> {
-    let instance = args.instance.clone().unwrap_or_else(Instance::of_process);
-    let log = tracing_subscriber::fmt().with_env_filter(filter(args)?).with_writer(std::io::stderr);
+/// How long the end of the process waits for lines to be written.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
+
+/// What is on its way to standard error.
+static LINES: OnceLock<Lines> = OnceLock::new();
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Logs what a server does, with its name in each line.
+pub(crate) fn of_server(filter: EnvFilter, format: Format, instance: &str) {
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines()).log_internal_errors(false);
     // Fails only where a log was begun before, which then goes on.
-    let _ = match args.log_format {
-        LogFormat::Text => log.with_ansi(is_colourful(&std::io::stderr())).with_timer(Named(instance)).try_init(),
-        LogFormat::Json => log.fmt_fields(JsonFields::new()).event_format(Json(instance)).try_init(),
+    let _ = match format {
+        Format::Text => log
+            .with_ansi(is_colourful(&std::io::stderr()))
+            .with_timer(text::Named(instance.to_owned()))
+            .fmt_fields(text::fields())
+            .try_init(),
+        Format::Json => log.fmt_fields(JsonFields::new()).event_format(json::Json(instance.to_owned())).try_init(),
     };
-    Ok(())
+    std::panic::set_hook(Box::new(panicked));
 }
 
-/// What is logged.
-pub(super) fn filter(args: &Args) -> Result<EnvFilter, Error> {
-    EnvFilter::try_new(&args.log_level).map_err(|error| Error::LogLevel(error.to_string()))
+/// Logs what the library has to say to whoever runs a command: that a worker waits for its server, say. How a Redis is
+/// set up is for servers to say, not for every command of a crontab.
+pub(crate) fn of_command() {
+    let filter = EnvFilter::new("warn,duetime::client::redis=error");
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines()).log_internal_errors(false);
+    let log = log.with_ansi(is_colourful(&std::io::stderr())).with_target(false).fmt_fields(text::fields());
+    let _ = log.try_init();
 }
 
-/// The time, and the instance behind it.
-struct Named(Instance);
+/// How many lines were lost because standard error did not take them.
+pub(crate) fn lines_lost() -> u64 {
+    LINES.get().map_or(0, Lines::lost)
+}
 
-impl FormatTime for Named {
-    fn format_time(&self, w: &mut Writer<'_>) -> fmt::Result {
-        SystemTime.format_time(w)?;
-        write!(w, " {}", self.0.name())
+/// Waits until all lines are written, but not for long. For the end of the process.
+pub(crate) fn flush() {
+    if let Some(lines) = LINES.get() {
+        lines.flush(LEAVE_MAX);
     }
+}
+
+/// Writes to standard error, but gives up after a while; never panics. For the last words of a process.
+pub(crate) fn last_words(text: &str) {
+    let lines = Lines::start(std::io::stderr());
+    lines.add(text.as_bytes());
+    lines.flush(LEAVE_MAX);
+}
+
+fn lines() -> Lines {
+    LINES.get_or_init(|| Lines::start(std::io::stderr())).clone()
+}
+
+fn panicked(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let thread = thread.name().unwrap_or("unnamed");
+    let place = panic.location().map(ToString::to_string);
+    let message = panic.payload_as_str().unwrap_or("a panic without a message");
+    // Where RUST_BACKTRACE asks for one.
+    let backtrace = Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+    tracing::error!(thread, place, backtrace, "panicked: {message}");
 }

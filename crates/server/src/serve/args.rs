@@ -2,6 +2,7 @@
 
 use super::instance::Instance;
 use super::size::Size;
+use crate::log;
 use clap::ValueEnum;
 use duetime::wire::Span;
 use duetime_store::sqlite::Durability;
@@ -55,7 +56,7 @@ pub(crate) struct Args {
     pub(super) log_level: String,
     /// How it is logged, on standard error
     #[arg(long, value_name = "FORMAT", env = "DUETIME_LOG_FORMAT", default_value = "text")]
-    pub(super) log_format: LogFormat,
+    pub(super) log_format: log::Format,
     /// What this process is called in its log, 1 to 64 characters without spaces [default: the machine's name and the
     /// process id]
     #[arg(long, value_name = "NAME", env = "DUETIME_INSTANCE")]
@@ -76,15 +77,6 @@ pub(super) enum Settle {
     Broker,
     /// Once it is recorded.
     Recorded,
-}
-
-/// How the log is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum LogFormat {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
 }
 
 /// Where jobs are kept, as the options name it.

@@ -103,6 +103,27 @@ fn a_line_of_text_names_its_instance() {
     assert!(!ran.err.contains('\x1b'), "{}", ran.err);
 }
 
+#[test]
+fn what_a_worker_says_forges_no_line_of_text() {
+    let place = Place::new();
+    let arguments = ["serve", "--store", "memory", "--listen", "127.0.0.1:0", "--instance", "shop-1"];
+    let ran = serve(place.bare(&arguments), |url| {
+        let run = |arguments: &[&str]| {
+            let ran = finish(place.bare(&[arguments, &["--server", url, "--json"]].concat()), b"");
+            assert_eq!(ran.code, 0, "{ran:?}");
+            serde_json::from_str::<Value>(&ran.out).unwrap()
+        };
+        run(&["push", "x"]);
+        let lease = run(&["reserve", "default"])["leases"][0]["receipt"].as_str().unwrap().to_owned();
+        let forged = "no\n2026-11-20T10:00:00Z shop-2 ERROR forged\u{1b}[2J\u{2028}\u{202e}\rx";
+        run(&["fail", &lease, "--final", "--message", forged]);
+    });
+    let line = ran.err.lines().find(|line| line.contains("a job has failed")).unwrap_or_else(|| panic!("{}", ran.err));
+    let shown = r"no\n2026-11-20T10:00:00Z shop-2 ERROR forged\u{1b}[2J\u{2028}\u{202e}\rx";
+    assert!(line.contains(" shop-1 ") && line.contains(shown), "{line}");
+    assert!(ran.err.lines().all(|line| line.contains(" shop-1 ")), "{}", ran.err);
+}
+
 /// Wrong addresses and right ones, whatever fails about them.
 fn no_secret_is_told(sql: &Sql, make_user: &str) {
     let redis = RedisServer::with(&["--requirepass", "hush-redis"]);

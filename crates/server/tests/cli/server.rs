@@ -5,7 +5,7 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// A server on the folder's store, on a port of its own.
 pub(crate) struct Server {
@@ -16,8 +16,17 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        let place = Place::new();
-        let mut child = place.command(&["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
+        Self::start_in(Place::new(), &[])
+    }
+
+    pub(crate) fn start_in(place: Place, options: &[&str]) -> Self {
+        let mut command = place.command(&["serve", "--listen", "127.0.0.1:0"]);
+        command.args(options);
+        Self::spawn(place, command)
+    }
+
+    pub(crate) fn spawn(place: Place, mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let url = lines.find_map(|line| Some(line.unwrap().split_once("listening on ")?.1.trim().to_owned()));
         // Somebody has to read what else it says.
@@ -39,6 +48,15 @@ impl Server {
 
     pub(crate) fn push(&self, arguments: &[&str]) -> String {
         self.json(&[&["push"], arguments].concat())["id"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Server {
+    /// Stops it in good order.
+    pub(crate) fn stop(&mut self) {
+        let Some(child) = self.child.take() else { return };
+        kill(pid(&child), Signal::SIGTERM).unwrap();
+        assert!(wait(child).success());
     }
 }
 

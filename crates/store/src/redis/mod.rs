@@ -39,6 +39,7 @@ pub use look::{Looked, look};
 #[cfg(feature = "testing")]
 pub use scripts::all as all_scripts;
 
+use crate::keep::keep;
 use call::{Call, Text};
 use clock::RedisClock;
 use duetime_core::engine::Stores;
@@ -154,10 +155,20 @@ impl Redis {
         let channels = Channels { queues: keys.channel(), locks: keys.lock_channel() };
         let requests = Requests::new();
         let grapevine = Arc::new(Grapevine::new(keys.events_channel(), requests.unique()));
+        let mut begun = Some(begun);
         let tasks = [
-            tokio::spawn(wake::listen(link.clone(), channels, waker.clone(), begun)),
-            tokio::spawn(events::hear(link.clone(), grapevine.clone())),
-            tokio::spawn(events::publish(link.clone(), grapevine.clone())),
+            keep("listen", {
+                let (link, waker) = (link.clone(), waker.clone());
+                move || wake::listen(link.clone(), channels.clone(), waker.clone(), begun.take())
+            }),
+            keep("hear", {
+                let (link, grapevine) = (link.clone(), grapevine.clone());
+                move || events::hear(link.clone(), grapevine.clone())
+            }),
+            keep("publish", {
+                let (link, grapevine) = (link.clone(), grapevine.clone());
+                move || events::publish(link.clone(), grapevine.clone())
+            }),
         ];
         let parts = Parts {
             link,

@@ -20,7 +20,7 @@ impl Redis {
         let (sender, receiver) = oneshot::channel();
         let redis = self.clone();
         let takes = reserve.take;
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             let reserved = redis.reserve_from(reserve).await;
             if let Err(Ok(reserved)) = sender.send(reserved)
                 && !takes
@@ -30,8 +30,11 @@ impl Redis {
         });
         match receiver.await {
             Ok(reserved) => reserved,
-            // The runtime is going down, and this caller with it.
-            Err(_) => std::future::pending().await,
+            Err(_) => match task.await {
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                // The runtime is going down, and this caller with it.
+                _ => std::future::pending().await,
+            },
         }
     }
 

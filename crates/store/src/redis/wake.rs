@@ -87,9 +87,13 @@ pub(super) struct Channels {
     pub(super) locks: String,
 }
 
-/// Listens for ever; says when it has begun.
-pub(super) async fn listen(link: Arc<Link>, channels: Channels, waker: Arc<Waker>, begun: oneshot::Sender<()>) {
-    let mut begun = Some(begun);
+/// Listens without end; says when it has begun.
+pub(super) async fn listen(
+    link: Arc<Link>,
+    channels: Channels,
+    waker: Arc<Waker>,
+    mut begun: Option<oneshot::Sender<()>>,
+) {
     for turn in 0.. {
         let begin = || {
             if let Some(begun) = begun.take() {

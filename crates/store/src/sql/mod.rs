@@ -41,6 +41,7 @@ pub use schema::Schema;
 pub(crate) use schema::{denied, script};
 pub(crate) use session::{Database, Held, Key, Session, Stream};
 
+use crate::keep::keep;
 use duetime_core::Error;
 use queue::Queue;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,7 +61,10 @@ impl<D: Database> Store<D> {
     /// Around a server whose schema is the present one; its writers run on the current runtime.
     pub(crate) fn new(database: D, options: Options) -> Self {
         let (database, queue) = (Arc::new(database), Arc::new(Queue::new()));
-        let writer = || tokio::spawn(writer::work(database.clone(), queue.clone()));
+        let writer = || {
+            let (database, queue) = (database.clone(), queue.clone());
+            keep("writer", move || writer::work(database.clone(), queue.clone()))
+        };
         let writers = (0..options.writers.max(1)).map(|_| writer()).collect();
         Self { database, queue, writers: Mutex::new(writers), is_closed: AtomicBool::new(false), options }
     }

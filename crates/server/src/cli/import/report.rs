@@ -2,7 +2,7 @@
 
 use crate::cli::exit::{ERROR, Failure, Result};
 use crate::cli::line::Sums;
-use crate::cli::output;
+use crate::cli::output::{self, note};
 use serde::Serialize;
 use std::fmt::Display;
 
@@ -34,7 +34,7 @@ impl Report {
     /// A line is no good.
     pub(super) fn refuse(&mut self, number: u64, why: impl Display) {
         self.refused += 1;
-        eprintln!("line {number}: {why}");
+        note!("line {number}: {why}");
     }
 
     /// Compares what came with what the last line says.
@@ -59,7 +59,7 @@ impl Report {
             self.say(is_check)?;
         }
         if let Some(why) = &self.cut_off {
-            eprintln!("duetime: {why}");
+            note!("duetime: {why}");
         }
         if self.refused > 0 || self.cut_off.is_some() { Err(Failure::quiet(ERROR)) } else { Ok(()) }
     }

@@ -3,6 +3,7 @@
 use super::signals::Signals;
 use crate::cli::exit::{ERROR, Failure, LOCK_LOST, Result};
 use crate::cli::group::Group;
+use crate::cli::output::note;
 use crate::cli::program::Program;
 use duetime::Error;
 use duetime::lock::Guard;
@@ -51,7 +52,7 @@ pub(super) async fn run(
         Ok(()) => {}
         Err(Error::Core(CoreError::LockLost { .. })) => return Err(lost),
         // It runs out by itself, and the command has done its work.
-        Err(error) => eprintln!("duetime: the lock was not released, and is held for its time to live: {error}"),
+        Err(error) => note!("duetime: the lock was not released, and is held for its time to live: {error}"),
     }
     match code(status) {
         0 => Ok(()),

@@ -4,7 +4,7 @@ mod set;
 mod show;
 
 use super::exit::Result;
-use super::output;
+use super::output::{self, note};
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::wire::{ScheduleShown, Schedules};
@@ -67,7 +67,7 @@ async fn list(client: &Client, json: bool) -> Result {
         });
     }
     if schedules.is_empty() {
-        eprintln!("no schedules yet: `duetime schedules set` makes one");
+        note!("no schedules yet: `duetime schedules set` makes one");
         return Ok(());
     }
     let mut table = output::table(&["NAME", "WHEN", "QUEUE", "KIND", "NEXT", "LAST"]);

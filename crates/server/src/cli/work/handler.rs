@@ -4,6 +4,7 @@ use super::ending::{self, Cause};
 use super::environment;
 use super::process::Process;
 use super::stop::Stop;
+use crate::cli::output::note;
 use crate::cli::program::Program;
 use duetime::{Context, Handled, HandlerError};
 use duetime_core::limits::RESULT_BYTES_MAX;
@@ -82,7 +83,7 @@ impl Handler {
         });
         if handled.is_err() {
             let (id, attempt) = (context.id(), context.attempt());
-            eprintln!("duetime: job {id}, attempt {attempt}: {}", ending::reason(ended.status, cause));
+            note!("duetime: job {id}, attempt {attempt}: {}", ending::reason(ended.status, cause));
         }
         handled
     }

@@ -9,7 +9,7 @@ mod tail;
 mod url;
 
 use super::exit::{Failure, Result, TRY_LATER};
-use super::output;
+use super::output::{self, note};
 use super::program::Program;
 use super::target::{Target, loaded};
 use duetime::wire::Span;
@@ -181,7 +181,7 @@ fn tell(summary: Summary, json: bool) -> Result {
     }
     // Not into a pipe or a file: cron sends a mail for every word.
     if std::io::stderr().is_terminal() {
-        eprintln!("{succeeded} succeeded, {failed} failed, {released} given back, {lost} lost their lease");
+        note!("{succeeded} succeeded, {failed} failed, {released} given back, {lost} lost their lease");
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::stop::Stop;
 use crate::cli::exit::{Failure, Result, USAGE};
+use crate::cli::output::note;
 use crate::cli::time::now;
 use crate::deliver::Pace;
 use crate::deliver::webhook::{self, Route, Sender};
@@ -90,7 +91,7 @@ impl Courier {
         };
         self.pace.lock().unwrap_or_else(PoisonError::into_inner).ended(delivery.sign, began, Instant::now());
         if let Some(why) = delivery.why() {
-            eprintln!("duetime: job {}, attempt {}: {why}", context.id(), context.attempt());
+            note!("duetime: job {}, attempt {}: {why}", context.id(), context.attempt());
         }
         delivery.into_handled(&context)
     }

@@ -1,0 +1,100 @@
+//! Lines of the log for people. A value cannot forge a line, nor change how the terminal shows it: control characters and
+//! those that change the direction of text are shown escaped.
+
+use std::fmt::{self, Write};
+use tracing::field::Field;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+
+/// The time, and the name of the server behind it.
+pub(super) struct Named(pub(super) String);
+
+impl FormatTime for Named {
+    fn format_time(&self, w: &mut Writer<'_>) -> fmt::Result {
+        SystemTime.format_time(w)?;
+        write!(w, " {}", self.0)
+    }
+}
+
+/// The message, and `name=value` for each field.
+pub(super) fn fields() -> impl for<'a> FormatFields<'a> + Send + Sync + 'static {
+    let write = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| match field.name() {
+        "message" => write!(Escaped(writer), "{value:?}"),
+        // What another crate logs by `log` names its own place in fields.
+        name if name.starts_with("log.") => Ok(()),
+        name => write!(Escaped(writer), "{name}={value:?}"),
+    };
+    debug_fn(write).delimited(" ")
+}
+
+/// Writes what only shows.
+struct Escaped<'a, 'b>(&'a mut Writer<'b>);
+
+impl fmt::Write for Escaped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some(place) = rest.find(is_unsafe) {
+            let (shown, from) = rest.split_at(place);
+            let mut chars = from.chars();
+            let hidden = chars.next().expect("one was found there");
+            write!(self.0, "{shown}{}", hidden.escape_default())?;
+            rest = chars.as_str();
+        }
+        self.0.write_str(rest)
+    }
+}
+
+/// Control characters, separators of lines, and marks of the direction of text.
+fn is_unsafe(c: char) -> bool {
+    let is_separator = matches!(c, '\u{2028}' | '\u{2029}');
+    let is_mark = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || is_separator || is_mark
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::lines::Lines;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    #[derive(Clone, Default)]
+    struct Out(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Out {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn no_value_forges_a_line() {
+        let out = Out::default();
+        let lines = Lines::start(out.clone());
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_timer(Named("shop-1".to_owned()))
+            .fmt_fields(fields())
+            .with_writer(lines.clone())
+            .finish();
+        let hostile = "a\nFORGED \r\u{1b}[2J\u{202e}\u{2028}\u{85}\tb";
+        tracing::subscriber::with_default(subscriber, || {
+            let _span = tracing::info_span!("request", id = %hostile, other = hostile).entered();
+            tracing::warn!(shown = %hostile, quoted = hostile, debug = ?hostile, number = 7, "it says {hostile}");
+        });
+        lines.flush(Duration::from_secs(60));
+        let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.ends_with('\n') && !text.trim_end_matches('\n').contains(is_unsafe), "{text:?}");
+        let shown = r"a\nFORGED \r\u{1b}[2J\u{202e}\u{2028}\u{85}\tb";
+        assert!(text.contains(&format!("it says {shown} shown={shown} quoted=\"a\\n")), "{text}");
+        assert!(text.contains(&format!("id={shown}")) && text.contains("number=7"), "{text}");
+    }
+}
