@@ -1,7 +1,8 @@
 //! What every request is handled with.
 
+use super::budget::Budget;
 use super::edge::Edge;
-use super::limits::{EVENT_STREAMS_MAX, LARGE_BODIES_MAX};
+use super::limits::EVENT_STREAMS_MAX;
 use crate::deliver::{Observed, Policy};
 use duetime_core::Engine;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ pub(crate) struct App {
     pub(crate) stopping: CancellationToken,
     /// Calls that go on without their caller.
     pub(super) calls: TaskTracker,
-    /// One for each large body that may be held.
-    pub(super) large_bodies: Arc<Semaphore>,
+    /// What bodies may hold.
+    pub(super) bodies: Arc<Budget>,
     /// One for each stream of events.
     pub(super) event_streams: Arc<Semaphore>,
     /// Who may reach the server.
@@ -33,10 +34,9 @@ pub(crate) struct App {
 impl App {
     /// Handles requests with this engine.
     pub(crate) fn new(engine: Engine, edge: Edge, targets: Policy, deliveries: Arc<Observed>) -> Self {
-        let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES_MAX));
         let event_streams = Arc::new(Semaphore::new(EVENT_STREAMS_MAX));
         let stopping = CancellationToken::new();
         let calls = TaskTracker::new();
-        Self { engine, stopping, calls, large_bodies, event_streams, edge, targets, deliveries }
+        Self { engine, stopping, calls, bodies: Arc::default(), event_streams, edge, targets, deliveries }
     }
 }

@@ -1,24 +1,33 @@
-//! Request bodies: read within limits of time and size, and parsed in place.
+//! Request bodies: read within limits of time, speed and memory, and parsed in place.
 
 use super::app::App;
+use super::budget::{Budget, Exhausted, Share};
 use super::gzip::{Flaw, Intake};
-use super::limits::{BATCH_BODY_BYTES_MAX, BODY_BYTES_MAX, BODY_TIME_MAX, DISCARD_TIME_MAX};
+use super::limits::{
+    BATCH_BODY_BYTES_MAX, BODY_BYTES_MAX, BODY_PROGRESS_BYTES, BODY_STALL_SECONDS_MAX, BODY_TIME_MAX, DISCARD_TIME_MAX,
+};
+use super::pace::Pace;
 use super::problem::{Problem, Refusal};
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
+use bytes::Bytes;
 use duetime::wire::Object;
 use http_body_util::BodyExt;
 use serde::Deserialize;
-use tokio::sync::OwnedSemaphorePermit;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
+
+/// How often it is looked how a body comes along.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// The text of a body of at most so many bytes.
 pub(super) struct Body<const BYTES_MAX: usize> {
     text: String,
-    /// Held while a large body is.
-    _large: Option<OwnedSemaphorePermit>,
+    /// Held as long as the text is.
+    _share: Share,
 }
 
 /// The body of a request about one thing.
@@ -43,43 +52,40 @@ impl<const BYTES_MAX: usize> FromRequest<App> for Body<BYTES_MAX> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let (parts, mut body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         let announced = HttpBody::size_hint(&body).exact();
         let is_gzip = announced != Some(0) && check_media_type(&parts.headers)?;
-        let deadline = Instant::now() + BODY_TIME_MAX;
+        if announced.is_some_and(|length| length > BYTES_MAX as u64) {
+            return Err(too_large(parts.headers, body, BYTES_MAX, announced).await);
+        }
+        let announced = announced.and_then(|length| usize::try_from(length).ok());
         let (mut intake, mut sent) = (Intake::new(is_gzip, BYTES_MAX), 0);
-        let mut large = None;
-        match announced.map(usize::try_from) {
-            Some(Ok(length)) if length <= BYTES_MAX => {
-                if length > BODY_BYTES_MAX {
-                    large = Some(permit(app, deadline).await?);
+        let mut incoming = Incoming::new(body, &app.bodies);
+        let is_too_large = 'read: {
+            while let Some(data) = incoming.next().await? {
+                sent += data.len();
+                if sent > BYTES_MAX {
+                    break 'read true;
                 }
-                intake.reserve(length);
-            }
-            Some(_) => return Err(too_large(parts.headers, body, BYTES_MAX, announced).await),
-            None => {}
-        }
-        loop {
-            let frame = timeout_at(deadline, body.frame()).await.map_err(|_| late())?;
-            let Some(frame) = frame else { break };
-            let frame = frame.map_err(|error| Refusal::Body.because(format!("the body cannot be read: {error}")))?;
-            let Ok(data) = frame.into_data() else { continue };
-            sent += data.len();
-            if sent > BYTES_MAX {
-                return Err(too_large(parts.headers, body, BYTES_MAX, None).await);
-            }
-            for part in intake.parts(&data) {
-                if large.is_none() && intake.len() + part.len() > BODY_BYTES_MAX {
-                    large = Some(permit(app, deadline).await?);
-                }
-                match intake.take(part) {
-                    Ok(()) => {}
-                    Err(Flaw::TooLarge) => return Err(too_large(parts.headers, body, BYTES_MAX, None).await),
-                    Err(Flaw::NoGzip(error)) => return Err(no_gzip(&error)),
+                for part in intake.parts(&data) {
+                    let wanted = intake.wanted(part, announced);
+                    incoming.hold(wanted).await?;
+                    intake.hold(wanted);
+                    match intake.take(part) {
+                        Ok(()) => {}
+                        Err(Flaw::TooLarge) => break 'read true,
+                        Err(Flaw::NoGzip(error)) => return Err(no_gzip(&error)),
+                    }
                 }
             }
-        }
-        let bytes = if is_gzip && sent == 0 { Ok(Vec::new()) } else { intake.finish() };
+            false
+        };
+        let Incoming { body, share, .. } = incoming;
+        let bytes = match intake {
+            _ if is_too_large => Err(Flaw::TooLarge),
+            Intake::Gzip(_) if sent == 0 => Ok(Vec::new()),
+            intake => intake.finish(),
+        };
         let bytes = match bytes {
             Ok(bytes) => bytes,
             Err(Flaw::TooLarge) => return Err(too_large(parts.headers, body, BYTES_MAX, None).await),
@@ -89,18 +95,74 @@ impl<const BYTES_MAX: usize> FromRequest<App> for Body<BYTES_MAX> {
             let at = error.utf8_error().valid_up_to();
             Refusal::MalformedJson.because(format!("in the body: expected UTF-8, got something else at byte {at}"))
         })?;
-        Ok(Self { text, _large: large })
+        Ok(Self { text, _share: share })
     }
 }
 
-async fn permit(app: &App, deadline: Instant) -> Result<OwnedSemaphorePermit, Problem> {
-    let permit = timeout_at(deadline, app.large_bodies.clone().acquire_owned()).await.map_err(|_| late())?;
-    permit.map_err(|_| Refusal::Internal.because("no more bodies are read"))
+/// A body that comes in.
+struct Incoming<'a> {
+    body: axum::body::Body,
+    budget: &'a Arc<Budget>,
+    share: Share,
+    pace: Pace,
+    deadline: Instant,
+    second_ends: Instant,
 }
 
-fn late() -> Problem {
-    let seconds = BODY_TIME_MAX.as_secs();
-    Refusal::Timeout.because(format!("expected the whole body within {seconds} s"))
+impl<'a> Incoming<'a> {
+    fn new(body: axum::body::Body, budget: &'a Arc<Budget>) -> Self {
+        let now = Instant::now();
+        let (deadline, second_ends) = (now + BODY_TIME_MAX, now + SECOND);
+        Self { body, budget, share: budget.share(), pace: Pace::default(), deadline, second_ends }
+    }
+
+    /// What comes next; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
+        loop {
+            let Ok(frame) = timeout_at(self.second_ends.min(self.deadline), self.body.frame()).await else {
+                self.check_time()?;
+                continue;
+            };
+            let Some(frame) = frame else { return Ok(None) };
+            let frame = frame.map_err(|error| Refusal::Body.because(format!("the body cannot be read: {error}")))?;
+            if let Ok(data) = frame.into_data() {
+                self.pace.came(data.len());
+                return Ok(Some(data));
+            }
+        }
+    }
+
+    fn check_time(&mut self) -> Result<(), Problem> {
+        let now = Instant::now();
+        if now >= self.deadline {
+            let seconds = BODY_TIME_MAX.as_secs();
+            return Err(Refusal::Timeout.because(format!("expected the whole body within {seconds} s")));
+        }
+        if now >= self.second_ends {
+            self.second_ends = now + SECOND;
+            if self.pace.second_over(self.share.bytes(), self.budget.is_short()) {
+                let (least, seconds) = (BODY_PROGRESS_BYTES >> 10, BODY_STALL_SECONDS_MAX);
+                return Err(Refusal::Timeout.because(format!(
+                    "expected the body to come in faster: {least} KiB in {seconds} s at least, and more while others wait"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds so many bytes in all.
+    async fn hold(&mut self, bytes: usize) -> Result<(), Problem> {
+        let more = bytes.saturating_sub(self.share.bytes());
+        if more == 0 {
+            return Ok(());
+        }
+        let grown = self.share.grow(more).await;
+        // The time for which it waited is not the sender's.
+        self.second_ends = Instant::now() + SECOND;
+        grown.map_err(|Exhausted| {
+            Refusal::TooManyBodies.because("expected room for this body, but others take all there is: try again")
+        })
+    }
 }
 
 fn no_gzip(error: &std::io::Error) -> Problem {
@@ -149,11 +211,13 @@ mod tests {
     use duetime_core::memory::{Locks, Memory};
     use duetime_core::{Engine, SystemClock};
     use duetime_store::sqlite::Sqlite;
-    use futures_util::stream;
-    use std::sync::Arc;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use futures_util::{StreamExt, stream};
+    use std::io::Write;
 
-    #[tokio::test]
-    async fn a_body_that_does_not_come_is_given_up() {
+    /// The edge over a store in memory, with room for so many bytes.
+    async fn app(bodies: usize) -> App {
         let sqlite = Arc::new(Sqlite::memory().unwrap());
         let clock = Arc::new(SystemClock::new());
         let broker = Arc::new(Memory::new(clock.clone()));
@@ -162,8 +226,74 @@ mod tests {
         let engine = Engine::start(stores, Options::default()).await.unwrap();
         let app = App::new(engine, Edge::local(), Policy::default(), Arc::default());
         tokio::time::pause();
-        let body = axum::body::Body::from_stream(stream::pending::<Result<&[u8], std::io::Error>>());
-        let refused = One::from_request(Request::new(body), &app).await.err().map(duetime::wire::Problem::from);
-        assert_eq!(refused.map(|problem| (problem.status, problem.code)), Some((408, "timeout".to_owned())));
+        App { bodies: Arc::new(Budget::new(bodies)), ..app }
+    }
+
+    /// A body of this many bytes, after which its sender stands still.
+    fn stalling(bytes: usize) -> Request {
+        let first = stream::iter([Ok::<_, std::io::Error>(vec![b' '; bytes])]);
+        Request::new(axum::body::Body::from_stream(first.chain(stream::pending())))
+    }
+
+    fn whole(bytes: usize) -> Request {
+        Request::new(axum::body::Body::from(vec![b' '; bytes]))
+    }
+
+    async fn refusal(request: Request, app: &App) -> Option<(u16, String)> {
+        let refused = Batch::from_request(request, app).await.err().map(duetime::wire::Problem::from);
+        refused.map(|problem| (problem.status, problem.code))
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_is_given_up() {
+        let app = app(1 << 20).await;
+        for sent in [0, 1 << 10, 1 << 19] {
+            let begun = Instant::now();
+            assert_eq!(refusal(stalling(sent), &app).await, Some((408, "timeout".to_owned())));
+            let seconds = begun.elapsed().as_secs();
+            assert!(seconds <= u64::from(BODY_STALL_SECONDS_MAX) + 1, "{seconds}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sender_who_dawdles_costs_nobody_else() {
+        let app = app(1 << 20).await;
+        let dawdling = futures_util::future::join_all((0..8).map(|_| refusal(stalling(1 << 17), &app)));
+        let mut dawdling = Box::pin(dawdling);
+        assert!(futures_util::poll!(&mut dawdling).is_pending());
+        // They hold all there is, until somebody wants it.
+        let begun = Instant::now();
+        let (dawdled, read) = tokio::join!(dawdling, async {
+            let read = Batch::from_request(whole(1 << 19), &app).await.map(|body| body.text.len());
+            (read.map_err(duetime::wire::Problem::from), begun.elapsed())
+        });
+        assert!(read.0.is_ok_and(|bytes| bytes == 1 << 19) && read.1 <= 3 * SECOND, "{:?}", read.1);
+        assert!(dawdled.iter().all(|refused| *refused == Some((408, "timeout".to_owned()))), "{dawdled:?}");
+    }
+
+    #[tokio::test]
+    async fn a_body_for_which_there_is_no_room_is_refused() {
+        let app = app(1 << 20).await;
+        let read = Batch::from_request(whole(900 << 10), &app).await.unwrap();
+        assert_eq!(refusal(whole(200 << 10), &app).await, Some((503, "too_many_bodies".to_owned())));
+        assert_eq!(refusal(whole(100 << 10), &app).await, None);
+        drop(read);
+        assert_eq!(refusal(whole(200 << 10), &app).await, None);
+    }
+
+    #[tokio::test]
+    async fn what_a_packed_body_becomes_counts() {
+        let app = app(6 << 20).await;
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(&vec![b' '; 3 << 20]).unwrap();
+        let packed = encoder.finish().unwrap();
+        let request = || {
+            let body = axum::body::Body::from(packed.clone());
+            Request::builder().header(CONTENT_ENCODING, "gzip").body(body).unwrap()
+        };
+        let read = Batch::from_request(request(), &app).await.unwrap();
+        assert_eq!(refusal(request(), &app).await, Some((503, "too_many_bodies".to_owned())));
+        drop(read);
+        assert_eq!(refusal(request(), &app).await, None);
     }
 }

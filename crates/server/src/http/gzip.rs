@@ -3,8 +3,12 @@
 use flate2::write::MultiGzDecoder;
 use std::io::{self, Write};
 
-/// How much is decoded at once: what it becomes is looked at in between, and gzip makes at most a thousand times as much.
-const PIECE_BYTES: usize = 4 << 10;
+/// How much is decoded at once: what it becomes is looked at in between.
+const PIECE_BYTES: usize = 64;
+/// What one piece becomes at most, with what the decoder had held back: deflate makes at most 1,032 times as much.
+const PIECE_DECODED_MAX: usize = PIECE_BYTES * 1_032 + (64 << 10);
+/// What a decoder itself takes.
+const DECODER_BYTES: usize = 64 << 10;
 
 /// What came of a body so far.
 pub(super) enum Intake {
@@ -36,11 +40,27 @@ impl Intake {
         if is_gzip { Self::Gzip(Box::new(MultiGzDecoder::new(within))) } else { Self::Plain(within) }
     }
 
-    /// Makes room for what was announced.
-    pub(super) fn reserve(&mut self, bytes: usize) {
-        if let Self::Plain(within) = self {
-            within.bytes.reserve_exact(bytes);
+    /// How many bytes it is to hold before it takes this part: doubled each time, up to what was announced.
+    pub(super) fn wanted(&self, part: &[u8], announced: Option<usize>) -> usize {
+        let (within, more, own) = match self {
+            Self::Plain(within) => (within, part.len(), 0),
+            Self::Gzip(decoder) => (decoder.get_ref(), PIECE_DECODED_MAX, DECODER_BYTES),
+        };
+        let (needed, now) = (within.bytes.len() + more, within.bytes.capacity());
+        if needed <= now {
+            return now + own;
         }
+        let announced = announced.filter(|_| matches!(self, Self::Plain(_))).unwrap_or(within.bytes_max);
+        needed.max((2 * now).min(announced)) + own
+    }
+
+    /// Makes room for so many bytes in all.
+    pub(super) fn hold(&mut self, bytes: usize) {
+        let (within, bytes) = match self {
+            Self::Plain(within) => (within, bytes),
+            Self::Gzip(decoder) => (decoder.get_mut(), bytes.saturating_sub(DECODER_BYTES)),
+        };
+        within.bytes.reserve_exact(bytes.saturating_sub(within.bytes.len()));
     }
 
     /// The parts in which a piece of the body is to be taken.
@@ -62,14 +82,6 @@ impl Intake {
             Self::Gzip(decoder) => decoder.write_all(part),
         }
         .map_err(Flaw::from)
-    }
-
-    /// How many bytes there are, decoded.
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Plain(within) => within.bytes.len(),
-            Self::Gzip(decoder) => decoder.get_ref().bytes.len(),
-        }
     }
 
     /// All of it.
@@ -131,9 +143,15 @@ mod tests {
         assert!(matches!(read(&bomb, (10 << 20) - 1), Err(Flaw::TooLarge)));
         assert_eq!(read(&bomb, 10 << 20).unwrap().len(), 10 << 20);
         let mut intake = Intake::new(true, 1 << 20);
-        let flawed =
-            intake.parts(&bomb).map(|part| (intake.take(part), intake.len())).find(|(taken, _)| taken.is_err());
-        assert!(flawed.is_some_and(|(_, len)| len <= 1 << 20));
+        let flawed = intake.parts(&bomb).find_map(|part| {
+            let wanted = intake.wanted(part, None);
+            intake.hold(wanted);
+            let taken = intake.take(part);
+            let Intake::Gzip(decoder) = &intake else { unreachable!("it is in gzip") };
+            assert!(decoder.get_ref().bytes.capacity() + DECODER_BYTES <= wanted, "no more is held than was wanted");
+            taken.err()
+        });
+        assert!(matches!(flawed, Some(Flaw::TooLarge)));
     }
 
     #[test]

@@ -26,8 +26,16 @@ pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 pub(crate) const BATCH_BODY_BYTES_MAX: usize = 96 << 20;
 /// Answers from this size on are sent in gzip to who takes it.
 pub(crate) const GZIP_BYTES_MIN: u64 = 1 << 10;
-/// Bodies above [`BODY_BYTES_MAX`] that are held at once; further ones wait.
-pub(crate) const LARGE_BODIES_MAX: usize = 8;
+/// Bytes of all bodies that are held at once, decoded.
+pub(crate) const BODIES_BYTES_MAX: usize = 256 << 20;
+/// How long a body waits for others to make room.
+pub(crate) const BODIES_WAIT_MAX: Duration = Duration::from_secs(3);
+/// A body that has come this far in a second, or in the seconds since it last did, makes progress.
+pub(crate) const BODY_PROGRESS_BYTES: usize = 16 << 10;
+/// While others wait for room, a body must grow by one in so many parts a second.
+pub(crate) const BODY_PROGRESS_PART: usize = 32;
+/// Seconds without enough progress after which a body is given up.
+pub(crate) const BODY_STALL_SECONDS_MAX: u32 = 10;
 /// How long a body that is too large is read and thrown away, so that its sender sees the answer.
 pub(crate) const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long running requests may go on once the server is told to stop.

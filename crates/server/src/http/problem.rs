@@ -15,7 +15,7 @@ pub(crate) struct Problem(Box<wire::Problem>);
 const RETRY_SECONDS: u64 = 1;
 
 /// What each code means: its status, and its title. Documented in this order.
-pub(super) const CODES: [(&str, StatusCode, &str); 34] = [
+pub(super) const CODES: [(&str, StatusCode, &str); 35] = [
     ("invalid", StatusCode::BAD_REQUEST, "The request is not valid"),
     ("malformed_json", StatusCode::BAD_REQUEST, "The body is not JSON"),
     ("body_unreadable", StatusCode::BAD_REQUEST, "The body cannot be read"),
@@ -46,6 +46,7 @@ pub(super) const CODES: [(&str, StatusCode, &str); 34] = [
     ("store_damaged", StatusCode::INTERNAL_SERVER_ERROR, "The store is damaged"),
     ("store_unusable", StatusCode::INTERNAL_SERVER_ERROR, "The store cannot be used"),
     ("store_unavailable", StatusCode::SERVICE_UNAVAILABLE, "The store is not available"),
+    ("too_many_bodies", StatusCode::SERVICE_UNAVAILABLE, "There are too many bodies at once"),
     ("too_many_streams", StatusCode::SERVICE_UNAVAILABLE, "There are too many streams of events"),
     ("stopping", StatusCode::SERVICE_UNAVAILABLE, "The server is stopping"),
     ("backlog", StatusCode::SERVICE_UNAVAILABLE, "Outcomes cannot be recorded"),
@@ -88,6 +89,8 @@ pub(super) enum Refusal {
     Forbidden,
     /// Too much is asked with this token.
     TooMany,
+    /// Bodies hold as much as they may.
+    TooManyBodies,
     /// As many streams of events are open as may be.
     TooManyStreams,
     /// A fault of the server.
@@ -111,6 +114,7 @@ impl Refusal {
             Self::Unauthorized => "unauthorized",
             Self::Forbidden => "forbidden",
             Self::TooMany => "too_many_requests",
+            Self::TooManyBodies => "too_many_bodies",
             Self::TooManyStreams => "too_many_streams",
             Self::Internal => "internal",
         }

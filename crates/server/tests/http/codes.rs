@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Each code, and the test that provokes it: in a file of these, or of the server's own where stores must fail.
-const TESTS: [(&str, &str, &str); 34] = [
+const TESTS: [(&str, &str, &str); 35] = [
     ("already_finished", "tests/http/jobs.rs", "what_runs_or_has_ended_is_not_patched"),
     ("backlog", "src/http/tests.rs", "who_can_record_no_more_hands_nothing_out"),
     ("body_too_large", "tests/http/protocol.rs", "a_body_beyond_its_limit_is_refused"),
@@ -38,6 +38,7 @@ const TESTS: [(&str, &str, &str); 34] = [
     ("store_unavailable", "src/http/tests.rs", "what_a_store_says_stays_in_the_log"),
     ("store_unusable", "src/http/tests.rs", "what_a_store_says_stays_in_the_log"),
     ("timeout", "src/http/body.rs", "a_body_that_does_not_come_is_given_up"),
+    ("too_many_bodies", "src/http/body.rs", "a_body_for_which_there_is_no_room_is_refused"),
     ("too_many_requests", "tests/http/tokens.rs", "a_token_may_end_and_may_ask_so_much"),
     ("too_many_streams", "src/http/events.rs", "a_stream_too_many_is_refused_and_one_that_ends_makes_room"),
     ("unauthorized", "tests/http/tokens.rs", "without_a_token_that_counts_nothing_is_done"),

@@ -23,7 +23,8 @@ const OF_ALL: [&str; 5] = ["invalid", "foreign_origin", "foreign_host", "head_to
 /// What one without the right token, or with too many requests, is refused for.
 const OF_ACCESS: [&str; 3] = ["unauthorized", "forbidden", "too_many_requests"];
 /// What one with a body may be refused for.
-const OF_BODY: [&str; 5] = ["malformed_json", "body_unreadable", "media_type", "body_too_large", "timeout"];
+const OF_BODY: [&str; 6] =
+    ["malformed_json", "body_unreadable", "media_type", "body_too_large", "timeout", "too_many_bodies"];
 /// What may be wrong with a store that is read.
 const OF_STORE: [&str; 3] = ["store_unavailable", "store_damaged", "store_unusable"];
 /// What may be wrong besides where something is changed.
