@@ -118,6 +118,26 @@ export async function work(client, queue, handler, stop, { seconds = 60 } = {}) 
   }
 }
 
+/** What was pushed. JSON that some decoders refuse comes in base64, as do bytes that are not JSON. */
+export function payloadOf(job) {
+  if ('payload' in job) return job.payload
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(job.payload_base64, 'base64')))
+  } catch (error) {
+    throw new Final(`the payload cannot be read: ${error.message}`)
+  }
+}
+
+/** Settles; a result that the server does not take fails the job, so that it is not run again and again. */
+async function settle(client, job, verb, body) {
+  try {
+    await client.settle(job.receipt, verb, body)
+  } catch (error) {
+    if (error instanceof Problem && error.status !== 400 && error.status !== 413) throw error
+    await client.settle(job.receipt, 'fail', { message: `the outcome was refused: ${error.message}`, final: true })
+  }
+}
+
 async function run(client, job, handler, seconds) {
   const lost = new AbortController()
   const keeper = setInterval(async () => {
@@ -129,13 +149,14 @@ async function run(client, job, handler, seconds) {
   }, seconds * 1000 / 3)
   let outcome
   try {
+    job.payload = payloadOf(job)
     outcome = ['complete', { result: (await handler(job, lost.signal)) ?? null }]
   } catch (error) {
-    outcome = ['fail', { message: error.message, final: error instanceof Final }]
+    outcome = ['fail', { message: String(error?.message ?? error), final: error instanceof Final }]
   }
   clearInterval(keeper)
   try {
-    await client.settle(job.receipt, ...outcome)
+    await settle(client, job, ...outcome)
   } catch (problem) {
     // `lease_lost`: somebody else has the job by now, or an answer was lost that had settled it.
     console.log(`job ${job.id}: ${problem.message}`)

@@ -111,15 +111,42 @@ final class Duetime
             }
         };
         try {
+            $job['payload'] = self::payloadOf($job);
             $outcome = ['complete', ['result' => $handler($job, $keep)]];
         } catch (Throwable $error) {
             $outcome = ['fail', ['message' => $error->getMessage(), 'final' => $error instanceof FinalFailure]];
         }
         try {
-            $this->settle($job['receipt'], ...$outcome);
+            $this->settleOrFail($job['receipt'], ...$outcome);
         } catch (Problem $problem) {
             // `lease_lost`: somebody else has the job by now, or an answer was lost that had settled it.
             echo "job {$job['id']}: {$problem->getMessage()}\n";
+        }
+    }
+
+    /** What was pushed. JSON that some decoders refuse comes in base64, as do bytes that are not JSON. */
+    public static function payloadOf(array $job): mixed
+    {
+        if (array_key_exists('payload', $job)) {
+            return $job['payload'];
+        }
+        try {
+            return json_decode(base64_decode($job['payload_base64']), true, 512, JSON_THROW_ON_ERROR);
+        } catch (JsonException $error) {
+            throw new FinalFailure("the payload cannot be read: {$error->getMessage()}");
+        }
+    }
+
+    /** Settles; a result that the server does not take fails the job, so that it is not run again and again. */
+    private function settleOrFail(string $receipt, string $verb, array $body): void
+    {
+        try {
+            $this->settle($receipt, $verb, $body);
+        } catch (Problem | JsonException $error) {
+            if ($error instanceof Problem && !in_array($error->status, [400, 413], true)) {
+                throw $error;
+            }
+            $this->settle($receipt, 'fail', ['message' => "the outcome was refused: {$error->getMessage()}", 'final' => true]);
         }
     }
 

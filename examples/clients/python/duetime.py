@@ -3,6 +3,7 @@
 The environment names the server (`DUETIME_SERVER`) and, where it asks for one, the token (`DUETIME_TOKEN`).
 """
 
+import base64
 import http.client
 import json
 import os
@@ -118,6 +119,26 @@ class Lease:
         self._keeper.join()
 
 
+def payload_of(job):
+    """What was pushed. JSON that some decoders refuse comes in base64, as do bytes that are not JSON."""
+    if "payload" in job:
+        return job["payload"]
+    try:
+        return json.loads(base64.b64decode(job["payload_base64"]))
+    except (ValueError, RecursionError) as error:
+        raise Final(f"the payload cannot be read: {error}") from None
+
+
+def settle(client, job, verb, **body):
+    """Settles; a result that the server does not take fails the job, so that it is not run again and again."""
+    try:
+        client.settle(job["receipt"], verb, **body)
+    except (Problem, TypeError, ValueError) as error:
+        if isinstance(error, Problem) and error.status not in (400, 413):
+            raise
+        client.settle(job["receipt"], "fail", message=f"the outcome was refused: {error}", final=True)
+
+
 def work(client, queue, handler, stop, seconds=60):
     """Runs jobs one after the other until `stop` is set; leases of so many seconds are extended while they run."""
     while not stop.is_set():
@@ -131,12 +152,13 @@ def work(client, queue, handler, stop, seconds=60):
         for job in jobs:
             lease = Lease(client, job, seconds)
             try:
+                job["payload"] = payload_of(job)
                 verb, body = "complete", {"result": handler(lease)}
             except Exception as error:
                 verb, body = "fail", {"message": str(error) or repr(error), "final": isinstance(error, Final)}
             lease.end()
             try:
-                client.settle(job["receipt"], verb, **body)
+                settle(client, job, verb, **body)
             except Problem as problem:
                 # `lease_lost`: somebody else has the job by now, or an answer was lost that had settled it.
                 print(f"job {job['id']}: {problem}", flush=True)

@@ -103,8 +103,15 @@ duetime_work() {
 }
 
 duetime_run() {
-  local job=$1 receipt out handler keeper status=0
+  local job=$1 receipt out handler keeper status=0 read answer
   receipt=$(jq -r .receipt <<<"$job")
+  # JSON that some decoders refuse comes in base64, as do bytes that are not JSON.
+  if ! read=$(jq -c 'if has("payload") then . else .payload = (.payload_base64 | @base64d | fromjson) end' <<<"$job" 2>&1); then
+    answer=$(duetime_settle "$receipt" fail "$(jq -Rsc '{message: "the payload cannot be read: \(.)", final: true}' <<<"$read")") ||
+      jq -r '"\(.code): \(.detail)"' <<<"$answer"
+    return 0
+  fi
+  job=$read
   out=$(mktemp)
   # A signal is for the worker, which lets the handler finish.
   (trap '' TERM INT; "$3" "$job" >"$out") &
@@ -116,7 +123,7 @@ duetime_run() {
   wait "$handler" || status=$?
   kill "$keeper" 2>/dev/null
   wait "$keeper" 2>/dev/null || true
-  local verb=complete body answer
+  local verb=complete body
   if ((status == 0)); then
     body=$(jq -c '{result: .}' "$out")
   else
@@ -124,7 +131,13 @@ duetime_run() {
     body=$(jq -Rsc --argjson status "$status" '{message: rtrimstr("\n"), final: ($status == 65)}' "$out")
   fi
   # `lease_lost`: somebody else has the job by now, or an answer was lost that had settled it.
-  answer=$(duetime_settle "$receipt" $verb "$body") || jq -r '"\(.code): \(.detail)"' <<<"$answer"
+  if ! answer=$(duetime_settle "$receipt" $verb "$body"); then
+    jq -r '"\(.code): \(.detail)"' <<<"$answer"
+    # A result that the server does not take fails the job, so that it is not run again and again.
+    if jq -e '.status == 400 or .status == 413' <<<"$answer" >/dev/null; then
+      duetime_settle "$receipt" fail "$(jq -c '{message: "the outcome was refused: \(.detail)", final: true}' <<<"$answer")" >/dev/null || true
+    fi
+  fi
   rm -f "$out"
 }
 

@@ -1,5 +1,7 @@
-//! Payloads and results: JSON as it is, byte for byte, or base64 for what is not JSON.
+//! Payloads and results: JSON as it is, byte for byte, or base64 for what is not JSON, and for JSON that a decoder in wide
+//! use may refuse (see [`plain`]): it would refuse everything else in the same body as well.
 
+use super::plain::is_plain;
 use base64::Engine as _;
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
@@ -35,11 +37,11 @@ impl<'de> Deserialize<'de> for Base64<'_> {
     }
 }
 
-/// How bytes are shown: as JSON where they are exactly that, else in base64.
+/// How bytes are shown: as JSON where they are exactly that and every decoder reads it, else in base64.
 pub fn show_bytes(bytes: &[u8]) -> (Option<&RawValue>, Option<Base64<'_>>) {
     // A raw value leaves out white space around it, which would not come back.
     match serde_json::from_slice::<&RawValue>(bytes) {
-        Ok(json) if json.get().len() == bytes.len() => (Some(json), None),
+        Ok(json) if json.get().len() == bytes.len() && is_plain(json.get()) => (Some(json), None),
         _ => (None, Some(Base64(Cow::Borrowed(bytes)))),
     }
 }
@@ -72,12 +74,14 @@ mod tests {
 
     #[test]
     fn json_is_shown_as_it_is_and_the_rest_in_base64() {
-        for json in ["null", "1.0", "123456789012345678901234567890", "{\"a\" : [ 1e400 ]}", "\"\\ud800\"", "\"ü\""] {
+        for json in
+            ["null", "1.0", "123456789012345678901234567890", "{\"a\" : [ 1e300 ]}", "\"\\ud83d\\ude00\"", "\"ü\""]
+        {
             let (shown, base64) = show_bytes(json.as_bytes());
             assert_eq!(shown.map(RawValue::get), Some(json));
             assert_eq!(base64, None);
         }
-        let others: [&[u8]; 6] = [b"", b" 1", b"1\n", b"{\"a\":}", b"\xff", b"\"\xff\""];
+        let others: [&[u8]; 8] = [b"", b" 1", b"1\n", b"{\"a\":}", b"\xff", b"\"\xff\"", b"\"\\ud800\"", b"[1e400]"];
         for other in others {
             let (shown, base64) = show_bytes(other);
             assert!(shown.is_none());

@@ -19,6 +19,7 @@ mod job;
 mod lease;
 mod lock;
 mod patch;
+mod plain;
 mod problem;
 mod push;
 mod queue;

@@ -78,6 +78,18 @@ async fn works(language: Language) {
     let took = report.2.finished_at.unwrap() - report.2.started_at.unwrap();
     assert!(took > 5_000, "{took} ms");
 
+    // A payload that it cannot read fails its own job, and is not tried again and again.
+    let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
+    for payload in [deep.as_bytes(), br#""\ud800""#, b"\xff\x00 no JSON", br#"{"amount": 1e400}"#] {
+        let push = site.client().push_raw("mail.welcome", payload.to_vec()).queue(queue.as_str()).max_attempts(1);
+        push.await.unwrap();
+    }
+    let read = until(&site, &queue, has_ended).await;
+    assert_eq!(read.len(), jobs.len() + 4);
+    assert!(read.iter().all(|(.., job)| job.attempt <= 1 && job.crashes == 0), "{read:?}");
+    let unread = |(_, state, job): &&(String, State, Job)| *state == State::Failed && job.payload.starts_with(b"\xff");
+    assert_eq!(read.iter().filter(unread).count(), 1, "{read:?}");
+
     // Asked to stop, a worker finishes what it has begun.
     let more = br#"{"seconds": 1}"#.to_vec();
     let id = site.client().push_raw("report", more).queue(queue.as_str()).await.unwrap().id;

@@ -16,6 +16,7 @@ mod limits;
 mod locks;
 mod metrics;
 mod pages;
+mod poison;
 mod poll;
 mod protocol;
 mod push;
