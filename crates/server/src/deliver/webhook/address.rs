@@ -1,5 +1,5 @@
-//! Which addresses may be delivered to. An address is judged by itself and by the IPv4 address within it, since mapped,
-//! translated and tunnelled forms lead there. Names are judged by what they resolve to, in the resolver.
+//! Which addresses may be delivered to. An address is judged by itself and by the IPv4 address within it, to which mapped,
+//! translated and tunnelled forms lead; the stricter of the two holds. Names are judged by what they resolve to, in the resolver.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -33,8 +33,8 @@ pub(crate) struct Refused {
     instead: &'static str,
 }
 
-/// What an address is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What an address is, the later the stricter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Public,
     Private(&'static str),
@@ -65,9 +65,16 @@ fn class_of(address: IpAddr) -> Class {
     }
 }
 
+/// Where clouds tell a machine its secrets, beside the link-local addresses: Alibaba, and Azure's, which looks public.
+const METADATA: [Ipv4Addr; 2] = [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16)];
+const OF_METADATA: &str = "an address of a cloud's metadata";
+
 /// By IANA's registry of special purposes.
 fn class_of_v4(address: Ipv4Addr) -> Class {
     let [a, b, c, _] = address.octets();
+    if METADATA.contains(&address) {
+        return Class::Never(OF_METADATA);
+    }
     match (a, b, c) {
         (0, ..) => Class::Never("an address of \"this network\""),
         (127, ..) => Class::Private("a loopback address"),
@@ -87,10 +94,17 @@ fn class_of_v6(address: Ipv6Addr) -> Class {
     if address == Ipv6Addr::LOCALHOST {
         return Class::Private("a loopback address");
     }
-    if let Some(within) = within(address) {
-        return class_of_v4(within);
+    match within(address) {
+        None => class_of_network(address),
+        Some(Within { address: inner, is_all: true }) => class_of_v4(inner),
+        Some(Within { address: inner, is_all: false }) => class_of_v4(inner).max(class_of_network(address)),
     }
+}
+
+fn class_of_network(address: Ipv6Addr) -> Class {
     match address.segments() {
+        // Amazon, Google, Scaleway: the same as 169.254.169.254.
+        [0xfd00, 0xec2, ..] | [0xfd20, 0xce, ..] | [0xfd00, 0x42, ..] => Class::Never(OF_METADATA),
         [0xfc00..=0xfdff, ..] => Class::Private("a private address"),
         [0xfe80..=0xfebf, ..] => Class::Never("a link-local address"),
         [0xff00..=0xffff, ..] => Class::Never("a multicast address"),
@@ -101,21 +115,29 @@ fn class_of_v6(address: Ipv6Addr) -> Class {
     }
 }
 
+/// An IPv4 address within one of IPv6.
+struct Within {
+    address: Ipv4Addr,
+    /// Whether the rest says nothing of where it leads.
+    is_all: bool,
+}
+
 /// The IPv4 address that this one leads to.
-fn within(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let of = |high: u16, low: u16| {
+fn within(address: Ipv6Addr) -> Option<Within> {
+    let of = |high: u16, low: u16, is_all| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        Some(Ipv4Addr::new(a, b, c, d))
+        Some(Within { address: Ipv4Addr::new(a, b, c, d), is_all })
     };
     match address.segments() {
         // Mapped, translated (SIIT), and translated by NAT64.
         [0, 0, 0, 0, 0, 0xffff, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
-        // Compatible; and 6to4, and ISATAP in whatever network.
+        // Compatible; and 6to4.
         | [0, 0, 0, 0, 0, 0, high, low]
-        | [0x2002, high, low, ..]
-        | [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => of(high, low),
+        | [0x2002, high, low, ..] => of(high, low, true),
+        // ISATAP, in whatever network.
+        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => of(high, low, false),
         _ => None,
     }
 }
@@ -152,6 +174,8 @@ mod tests {
             "::ffff:8.8.8.8",
             "64:ff9b::8.8.8.8",
             "2002:808:808::1",
+            "2606:4700::5efe:8.8.8.8",
+            "168.63.129.17",
         ] {
             assert!(is_allowed(PUBLIC, address) && is_allowed(BOTH, address), "{address}");
             assert!(!is_allowed(PLAIN, address), "{address}: not without TLS");
@@ -181,6 +205,9 @@ mod tests {
             "::127.0.0.1",
             "2002:7f00:1::",
             "2002:a00:1::5",
+            "fd00::5efe:8.8.8.8",
+            "fd00:1:2:3:200:5efe:1.1.1.1",
+            "fc00::5efe:10.0.0.1",
             "2606:4700::5efe:10.0.0.1",
             "2606:4700::200:5efe:127.0.0.1",
         ] {
@@ -224,6 +251,22 @@ mod tests {
             "::ffff:0.0.0.0",
             "2002:a9fe:a9fe::1",
             "fd00::5efe:169.254.169.254",
+            "fe80::5efe:8.8.8.8",
+            "fe80::200:5efe:10.0.0.1",
+            "ff02::5efe:8.8.8.8",
+            "2001:db8::5efe:8.8.8.8",
+            "fd00:ec2::254",
+            "fd00:ec2::5efe:8.8.8.8",
+            "fd20:ce::254",
+            "fd00:42::42",
+            "100.100.100.200",
+            "::ffff:100.100.100.200",
+            "64:ff9b::100.100.100.200",
+            "2002:6464:64c8::1",
+            "2606:4700::5efe:100.100.100.200",
+            "168.63.129.16",
+            "169.254.170.2",
+            "192.0.0.192",
         ] {
             assert!(!is_allowed(PUBLIC, address) && !is_allowed(BOTH, address), "{address}");
             assert!(!is_allowed(PLAIN, address), "{address}");
