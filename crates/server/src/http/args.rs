@@ -1,7 +1,7 @@
 //! Who may reach the server, and how.
 
 use super::hosts::HostName;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What an operator says of the network.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,6 +38,11 @@ impl Args {
     /// Connections at once at most.
     pub(crate) fn connections_max(&self) -> u32 {
         self.connections_max
+    }
+
+    /// The server's certificate, where TLS is spoken.
+    pub(crate) fn tls_cert(&self) -> Option<&Path> {
+        self.tls_cert.as_deref()
     }
 
     /// Whether TLS is spoken.

@@ -1,4 +1,4 @@
-//! A certificate for localhost, signed by a root of its own.
+//! A certificate, signed by a root of its own.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,7 +6,13 @@ use std::process::Command;
 pub(crate) struct Certificate(tempfile::TempDir);
 
 impl Certificate {
+    /// For this machine.
     pub(crate) fn new() -> Self {
+        Self::of("DNS:localhost,IP:127.0.0.1")
+    }
+
+    /// For these names.
+    pub(crate) fn of(names: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let run = |words: &str| {
             let output = Command::new("openssl").args(words.split(' ')).current_dir(folder.path()).output().unwrap();
@@ -15,7 +21,7 @@ impl Certificate {
         let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
         run(&format!("req -x509 {key} -keyout root.key -out root.pem -days 2 -subj /CN=root"));
         run(&format!("req {key} -keyout server.key -out server.csr -subj /CN=server"));
-        let names = "subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n";
+        let names = format!("subjectAltName={names}\nextendedKeyUsage=serverAuth\n");
         std::fs::write(folder.path().join("names"), names).unwrap();
         run(
             "x509 -req -in server.csr -CA root.pem -CAkey root.key -CAcreateserial -days 2 -extfile names -out server.pem",

@@ -1,9 +1,11 @@
 //! The Dockerfile and the compose file, as far as they can be judged without a container engine.
 
+use super::certificate::Certificate;
 use super::server::Server;
 use super::service::named;
 use super::{path, read, variables, yaml};
 use serde_json::Value;
+use std::path::Path;
 use std::process::Command;
 
 /// The instructions of the Dockerfile, each in one line.
@@ -19,7 +21,6 @@ fn the_image_is_of_an_ordinary_user_and_of_files_that_are_there() {
     for line in ["USER 7300:7300", "STOPSIGNAL SIGTERM", "VOLUME /var/lib/duetime", "ENTRYPOINT [\"duetime\"]"] {
         assert!(all[last..].iter().any(|other| other == line), "{line}: {all:?}");
     }
-    assert!(all[last..].iter().any(|line| line.starts_with("HEALTHCHECK ") && line.contains("duetime-healthcheck")));
     let ignored = std::fs::read_to_string(path("../.dockerignore")).unwrap();
     let own = all.iter().filter(|line| line.starts_with("COPY ") && !line.contains("--from=")).skip(1);
     for line in own {
@@ -41,19 +42,52 @@ fn the_image_is_of_an_ordinary_user_and_of_files_that_are_there() {
     assert!(all[0].starts_with(&format!("FROM rust:{least}-")), "{} and {least}", all[0]);
 }
 
+/// What the very health check of the image exits with, in a container with these variables.
+fn check(variables: &[(&str, &str)]) -> Option<i32> {
+    let all = instructions();
+    let line = all.iter().find(|line| line.starts_with("HEALTHCHECK ")).expect("a health check");
+    let words: Vec<String> = serde_json::from_str(line.split_once(" CMD ").unwrap().1).unwrap();
+    assert_eq!(words[0], "duetime");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_duetime"));
+    command.args(&words[1..]).env_clear().envs(variables.iter().copied());
+    let ran = command.output().unwrap();
+    println!("{variables:?}: {ran:?}");
+    ran.status.code()
+}
+
 #[test]
 fn the_health_check_tells_a_server_from_none() {
     let server = Server::start();
-    let check = |listen: &str| {
-        let mut command = Command::new(path("healthcheck.sh"));
-        command.env_clear().env("DUETIME_LISTEN", listen).output().unwrap().status.code()
-    };
-    assert_eq!(check(&server.address), Some(0));
+    assert_eq!(check(&[("DUETIME_LISTEN", &server.address)]), Some(0));
     // As the image names it.
     let port = server.address.rsplit_once(':').unwrap().1.to_owned();
-    assert_eq!(check(&format!("0.0.0.0:{port}")), Some(0));
+    let listen = format!("0.0.0.0:{port}");
+    assert_eq!(check(&[("DUETIME_LISTEN", &listen)]), Some(0));
     drop(server);
-    assert_eq!(check(&format!("0.0.0.0:{port}")), Some(1));
+    assert_eq!(check(&[("DUETIME_LISTEN", &listen)]), Some(75));
+}
+
+#[test]
+fn the_health_check_speaks_tls_where_the_server_does() {
+    // For a name that is not the container's.
+    let (own, other) = (Certificate::of("DNS:queue.example"), Certificate::new());
+    let (cert, key) = (own.path("server.pem"), own.path("server.key"));
+    let server = Server::with(&["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()]);
+    let of = |cert: &Path| {
+        let key = cert.with_file_name("server.key");
+        let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
+        check(&[("DUETIME_LISTEN", &server.address), ("DUETIME_TLS_CERT", cert), ("DUETIME_TLS_KEY", key)])
+    };
+    assert_eq!(of(&cert), Some(0));
+    // The same in a file.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("duetime.toml");
+    let (listen, cert, key) = (&server.address, cert.display(), key.display());
+    std::fs::write(&file, format!("listen = \"{listen}\"\n[tls]\ncert = \"{cert}\"\nkey = \"{key}\"\n")).unwrap();
+    assert_eq!(check(&[("DUETIME_CONFIG", file.to_str().unwrap())]), Some(0));
+    // Whoever else listens there is not taken for it.
+    assert_eq!(of(&other.path("server.pem")), Some(75));
+    assert_eq!(check(&[("DUETIME_LISTEN", &server.address)]), Some(75));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //!
 //! What needs a container engine is not tried here: no image is built, and no compose file started.
 
+#[path = "../common/certificate.rs"]
+mod certificate;
 mod image;
 mod metrics;
 mod server;

@@ -10,25 +10,45 @@ pub(crate) struct Server {
     _stdout: BufReader<ChildStdout>,
     /// Host and port.
     pub(crate) address: String,
+    /// What it said at the start.
+    pub(crate) banner: String,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_duetime"))
+        Self::with(&[])
+    }
+
+    pub(crate) fn with(options: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_duetime"));
+        command
             .env_clear()
             .args(["serve", "--log-level", "warn", "--listen", "127.0.0.1:0", "--store", "memory"])
             .arg("--webhook-allow-private")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .args(options);
+        Self::spawn(&mut command)
+    }
+
+    /// What this command starts.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut banner = String::new();
         while !banner.contains("\n  stop ") {
             assert!(stdout.read_line(&mut banner).unwrap() > 0, "the server ended: {banner}");
         }
-        let address = banner.split_once("listening on http://").unwrap().1.lines().next().unwrap().to_owned();
-        Self { child, _stdout: stdout, address }
+        let address = banner
+            .split_once("listening on ")
+            .unwrap()
+            .1
+            .split_once("://")
+            .unwrap()
+            .1
+            .lines()
+            .next()
+            .unwrap()
+            .to_owned();
+        Self { child, _stdout: stdout, address, banner }
     }
 
     /// The body of an answer, which is of the 2xx.

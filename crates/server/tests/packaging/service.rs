@@ -1,10 +1,14 @@
 //! The unit of systemd, judged by systemd's own programs.
 
-use super::{read, run, variables};
+use super::certificate::Certificate;
+use super::server::Server;
+use super::{path as path_of, read, run, variables};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+const DOCS: &str = include_str!("../../../../docs/operations.md");
 /// Tenths of the exposure level, of which 100 is the worst.
 const EXPOSURE_MAX: &str = "20";
 const PROGRAM: &str = "/usr/bin/duetime";
@@ -43,6 +47,87 @@ fn its_user_is_made() {
     assert!(user.ends_with(":/var/lib/duetime:/usr/sbin/nologin"), "{user}");
     let unit = read("duetime.service");
     assert!(unit.contains("\nUser=duetime\nGroup=duetime\n"), "{unit}");
+}
+
+/// The blocks of commands under "Install" of the page.
+fn documented() -> Vec<String> {
+    let section = DOCS.split_once("\n## Install\n").unwrap().1.split("\n## ").next().unwrap();
+    section.split("\n```\n").skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The documented commands, carried out below a folder. The user is not this system's: its number stands for its name.
+fn install(root: &Path) {
+    for folder in ["etc/systemd/system", "usr/bin", "usr/lib/sysusers.d", "bin"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    let shown = root.display();
+    let mut script = documented()[..2].join("\n").replace("../target/release/duetime", env!("CARGO_BIN_EXE_duetime"));
+    for folder in ["/usr/", "/etc/"] {
+        script = script.replace(&format!(" {folder}"), &format!(" {shown}{folder}"));
+    }
+    let group = format!("-g \"$(sed -n 's/^duetime:[^:]*:\\([0-9]*\\):.*/\\1/p' {shown}/etc/group)\"");
+    let script = script.replace("-g duetime", &group).replace("systemd-sysusers", &format!("systemd-sysusers --root={shown}"));
+    // What it starts is started by the test.
+    fs::write(root.join("bin/systemctl"), "#!/bin/sh\n").unwrap();
+    fs::set_permissions(root.join("bin/systemctl"), fs::Permissions::from_mode(0o755)).unwrap();
+    let certificate = Certificate::new();
+    fs::copy(certificate.path("server.pem"), root.join("server.pem")).unwrap();
+    fs::copy(certificate.path("server.key"), root.join("server.key")).unwrap();
+    let path = format!("{shown}/bin:{shown}/usr/bin:{}", std::env::var("PATH").unwrap());
+    // `packaging` is where the commands are given; what the page does not bring along lies there too.
+    for name in ["duetime.sysusers", "duetime.service", "duetime.toml"] {
+        fs::copy(path_of(name), root.join(name)).unwrap();
+    }
+    run(Command::new("sh").args(["-eu", "-c", &script]).current_dir(root).env("PATH", path));
+}
+
+/// As this user and group, with nothing else.
+fn as_user(user: u32) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned()]);
+    command.args(["--inh-caps=-all", "env", "-i"]);
+    command
+}
+
+#[test]
+fn what_the_page_installs_starts_as_its_user() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("only root can install it and become its user");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
+    install(&root);
+    let users = fs::read_to_string(root.join("etc/passwd")).unwrap();
+    let user = users.lines().find_map(|line| line.strip_prefix("duetime:")).expect("the user");
+    let user: u32 = user.split(':').nth(1).unwrap().parse().unwrap();
+    // As systemd makes it.
+    let state = root.join("var/lib/duetime");
+    fs::create_dir_all(&state).unwrap();
+    std::os::unix::fs::chown(&state, Some(user), Some(user)).unwrap();
+    let etc = root.join("etc/duetime");
+    let at = |name: &str| format!("{}/{name}", etc.display());
+    let serve = || {
+        let mut command = as_user(user);
+        let options = [("TOKENS", "tokens.toml"), ("TLS_CERT", "server.pem"), ("TLS_KEY", "server.key")];
+        command.args(options.map(|(name, file)| format!("DUETIME_{name}={}", at(file))));
+        command.arg(format!("DUETIME_CONFIG={}", at("duetime.toml"))).arg("DUETIME_LISTEN=127.0.0.1:0");
+        command.arg(root.join("usr/bin/duetime")).arg("serve").current_dir(&state).env_clear();
+        command
+    };
+    let server = Server::spawn(&mut serve());
+    assert!(server.banner.contains("holders of a token") && server.banner.contains("https://"), "{}", server.banner);
+    drop(server);
+    // Root changes the tokens, and the server can still read them.
+    let mut command = Command::new(root.join("usr/bin/duetime"));
+    run(command.args(["token", "create", "shop", "--allow", "push", "--tokens", &at("tokens.toml")]));
+    drop(Server::spawn(&mut serve()));
+    let mode = |name: &str| fs::metadata(etc.join(name)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(["", "tokens.toml", "server.key", "environment"].map(mode), [0o750, 0o640, 0o640, 0o600]);
+    // Others cannot read any of it.
+    let mut command = as_user(user + 1);
+    assert!(!command.arg("cat").arg(at("tokens.toml")).env_clear().status().unwrap().success());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `duetime health` and `duetime metrics`: how a server is.
 
+mod configured;
+
 use super::exit::{Failure, Result, TRY_LATER};
 use super::output;
 use super::target::Target;
@@ -11,11 +13,16 @@ use std::io::Write;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime health
-  duetime health --alive --server http://queue:7300")]
+  duetime health --alive --server http://queue:7300
+  duetime health --configured")]
 pub(crate) struct Args {
     /// Only whether the process answers, and which version it is
     #[arg(long)]
     alive: bool,
+    /// Ask the server that is configured here, at the address and with the certificate that `duetime serve` reads from its
+    /// file and variables; for health checks of containers
+    #[arg(long, conflicts_with_all = ["alive", "server", "store", "ledger", "token_file", "ca"])]
+    configured: bool,
     #[command(flatten)]
     target: Target,
 }
@@ -31,7 +38,10 @@ pub(crate) struct Metrics {
 
 /// Runs `health`.
 pub(crate) async fn run(args: Args) -> Result {
-    let Args { alive, target } = args;
+    let Args { alive, configured, target } = args;
+    if configured {
+        return tell(&configured::health().await?, target.json);
+    }
     target
         .with(async |client| {
             if alive {
@@ -40,22 +50,25 @@ pub(crate) async fn run(args: Args) -> Result {
                 let document = Alive { status: "ok".to_owned(), version };
                 return if target.json { output::json(&document) } else { output::say(text) };
             }
-            let health = client.health().await?;
-            let is_ready = health.ready;
-            if target.json {
-                output::json(&Health::from(health))?;
-            } else {
-                output::say(if is_ready { "ready: jobs are handed out" } else { "not ready: no jobs are handed out" })?;
-                for what in &health.degraded {
-                    output::say(format_args!("degraded: {}", output::safe(what)))?;
-                }
-                if !health.is_loaded {
-                    output::say(format_args!("still loading: {} jobs so far", health.loaded))?;
-                }
-            }
-            if is_ready { Ok(()) } else { Err(Failure::quiet(TRY_LATER)) }
+            tell(&Health::from(client.health().await?), target.json)
         })
         .await
+}
+
+fn tell(health: &Health, json: bool) -> Result {
+    let is_ready = health.ready;
+    if json {
+        output::json(health)?;
+    } else {
+        output::say(if is_ready { "ready: jobs are handed out" } else { "not ready: no jobs are handed out" })?;
+        for what in &health.degraded {
+            output::say(format_args!("degraded: {}", output::safe(what)))?;
+        }
+        if !health.is_loaded {
+            output::say(format_args!("still loading: {} jobs so far", health.loaded))?;
+        }
+    }
+    if is_ready { Ok(()) } else { Err(Failure::quiet(TRY_LATER)) }
 }
 
 /// Runs `metrics`.
