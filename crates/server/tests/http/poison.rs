@@ -27,7 +27,8 @@ fn check(shown: &[Value]) {
     let poisons = poisons();
     assert_eq!(shown.len(), poisons.len() + 1);
     for (job, payload) in shown.iter().zip(&poisons) {
-        assert_eq!((&job["payload_base64"], job.get("payload")), (&base64(payload), None));
+        // Without showing them.
+        assert!(job["payload_base64"] == base64(payload) && job.get("payload").is_none(), "{} bytes", payload.len());
     }
     assert_eq!(shown[poisons.len()]["payload"], json!({"order": 7}));
 }
@@ -51,7 +52,7 @@ fn a_poisoned_payload_fails_no_neighbour() {
         let path = format!("/v1/leases/{}/complete", lease["receipt"].as_str().unwrap());
         server.send("POST", &path, &[], &format!("{{\"result\": {result}}}")).ok();
         let job = server.job(lease["id"].as_str().unwrap());
-        assert_eq!((&job["result_base64"], job.get("result")), (&base64(&result), None));
+        assert!(job["result_base64"] == base64(&result) && job.get("result").is_none(), "{} bytes", result.len());
     }
     check(server.get("/v1/jobs?queue=q").ok()["jobs"].as_array().unwrap());
 }
@@ -69,6 +70,6 @@ fn what_is_taken_or_scheduled_is_shown_so_too() {
     }
     check(server.post("/v1/queues/q/take", &json!({"limit": 10})).ok()["jobs"].as_array().unwrap());
     let schedules = server.get("/v1/schedules").ok();
-    let jobs = schedules["schedules"].as_array().unwrap().iter().map(|schedule| schedule["job"].clone());
+    let jobs = schedules["schedules"].as_array().unwrap().iter().map(|schedule| schedule["schedule"]["job"].clone());
     check(&jobs.collect::<Vec<_>>());
 }

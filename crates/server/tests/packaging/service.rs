@@ -66,7 +66,8 @@ fn install(root: &Path) {
         script = script.replace(&format!(" {folder}"), &format!(" {shown}{folder}"));
     }
     let group = format!("-g \"$(sed -n 's/^duetime:[^:]*:\\([0-9]*\\):.*/\\1/p' {shown}/etc/group)\"");
-    let script = script.replace("-g duetime", &group).replace("systemd-sysusers", &format!("systemd-sysusers --root={shown}"));
+    let script =
+        script.replace("-g duetime", &group).replace("systemd-sysusers", &format!("systemd-sysusers --root={shown}"));
     // What it starts is started by the test.
     fs::write(root.join("bin/systemctl"), "#!/bin/sh\n").unwrap();
     fs::set_permissions(root.join("bin/systemctl"), fs::Permissions::from_mode(0o755)).unwrap();

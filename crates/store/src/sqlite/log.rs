@@ -134,6 +134,7 @@ impl Log {
 
     /// Brings the log to disk at intervals, until closed. For a thread of its own.
     pub(super) fn sync(&self) {
+        let _told = Told(self);
         loop {
             let mut state = self.state();
             while !state.is_dirty && !state.is_closed {
@@ -167,6 +168,17 @@ impl Log {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has the writer hear of it where the thread that syncs panics.
+struct Told<'a>(&'a Log);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.state().sync_error.get_or_insert_with(|| "the thread that does it panicked".to_owned());
+        }
     }
 }
 

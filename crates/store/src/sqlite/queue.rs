@@ -40,6 +40,8 @@ struct Waiting {
     /// Since when leases wait.
     leases_since: Option<Millis>,
     is_closed: bool,
+    /// Whether the writer has ended before it was asked to.
+    is_abandoned: bool,
 }
 
 /// What one transaction is to do.
@@ -69,18 +71,21 @@ impl Queue {
     {
         let weight =
             u32::try_from(rows + payload_bytes / 1024).map_or(WEIGHT_MAX, |weight| weight.clamp(1, WEIGHT_MAX));
-        let permit = self.room.clone().acquire_many_owned(weight).await.map_err(|_| Error::Stopping)?;
+        let permit = self.room.clone().acquire_many_owned(weight).await.map_err(|_| self.closed())?;
         let (reply, answer) = oneshot::channel();
         self.push(Box::new(Call { function, found: None, reply, rows, _permit: permit }))?;
-        answer
-            .await
-            .unwrap_or_else(|_| Err(Error::Unavailable("its writer has stopped; start this process anew".into())))
+        answer.await.unwrap_or_else(|_| Err(abandoned()))
+    }
+
+    /// Why nothing is taken any more.
+    fn closed(&self) -> Error {
+        if self.waiting().is_abandoned { abandoned() } else { Error::Stopping }
     }
 
     fn push(&self, task: Box<dyn Task>) -> Result<(), Error> {
         let mut waiting = self.waiting();
         if waiting.is_closed {
-            return Err(Error::Stopping);
+            return Err(if waiting.is_abandoned { abandoned() } else { Error::Stopping });
         }
         waiting.tasks.push_back(task);
         if waiting.tasks.len() == waiting.wanted {
@@ -166,8 +171,9 @@ impl Queue {
         self.filled.notify_all();
     }
 
-    /// Drops what waits; whoever waits for it gets an error.
+    /// Drops what waits; whoever waits for it gets an error, as does whoever comes later.
     pub(super) fn abandon(&self) {
+        self.waiting().is_abandoned = true;
         self.close();
         let tasks = std::mem::take(&mut self.waiting().tasks);
         drop(tasks);
@@ -176,6 +182,10 @@ impl Queue {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn abandoned() -> Error {
+    Error::Unavailable("the store's writer has ended unexpectedly; restart this process".into())
 }
 
 impl Waiting {

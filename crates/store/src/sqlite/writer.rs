@@ -109,6 +109,23 @@ struct Abandon<'a>(&'a Queue);
 
 impl Drop for Abandon<'_> {
     fn drop(&mut self) {
-        self.0.abandon();
+        if std::thread::panicking() {
+            self.0.abandon();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Sqlite;
+
+    #[tokio::test]
+    async fn a_writer_that_panics_is_told_to_all() {
+        let store = Sqlite::memory().unwrap();
+        for _ in 0..2 {
+            let write = store.write::<(), _>(1, 0, |_| panic!("a panic that a test asked for"));
+            let error = write.await.unwrap_err();
+            assert!(error.code() == "store_unavailable" && error.to_string().contains("unexpectedly"), "{error}");
+        }
     }
 }
