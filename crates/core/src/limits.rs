@@ -96,6 +96,8 @@ pub const PAGE_JOBS_MAX: usize = 1_000;
 pub const PAGE_JOBS_DEFAULT: usize = 100;
 /// Most jobs that an atomic step of a broker touches.
 pub const STEP_JOBS_MAX: usize = 1_000;
+/// Most queues that are counted in one step.
+pub const STEP_QUEUES_MAX: usize = 1_000;
 /// A `due_at_ms` below this looks like seconds and is refused.
 pub const INSTANT_MS_MIN: u64 = 100_000_000_000;
 /// Most schedules of a store.

@@ -2,7 +2,7 @@
 //! conformance suite.
 
 use duetime_core::Error;
-use duetime_core::ports::{Ledger, Note, Recorded, Registry, Selector};
+use duetime_core::ports::{Ledger, Note, Queues, Recorded, Registry, Selector};
 use duetime_core::testing::ledger_suite::fixture::*;
 use duetime_core::{Job, Stage};
 use duetime_store::sqlite::{self, Durability, Options, Sqlite};
@@ -44,7 +44,7 @@ async fn what_was_answered_outlives_a_drop_without_close() {
         drop(store);
         let store = open(&path).unwrap();
         assert_eq!(found(&store, all(Selector::Tag(text("t")))).await, (1..=n).collect::<Vec<_>>());
-        assert_eq!(store.tallies().await.unwrap()[0].1.succeeded, n);
+        assert_eq!(store.tallies(Queues::first()).await.unwrap()[0].1.succeeded, n);
         assert_eq!(store.documents("queue").await.unwrap().len() as u64, n);
     }
 }
@@ -202,7 +202,7 @@ async fn a_damaged_file_is_told_and_left_alone() {
         assert!(fs::read(&path).unwrap() == damaged, "it was changed");
     }
     fs::write(&path, whole).unwrap();
-    assert_eq!(open(&path).unwrap().tallies().await.unwrap()[0].1.pending, 1_000);
+    assert_eq!(open(&path).unwrap().tallies(Queues::first()).await.unwrap()[0].1.pending, 1_000);
 }
 
 #[tokio::test]
@@ -282,7 +282,7 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
         }
     }
     assert_eq!(found(&*store, all(Selector::All)).await, kept, "reads go on, and nothing is half there");
-    assert_eq!(store.tallies().await.unwrap()[0].1.pending, kept.len() as u64);
+    assert_eq!(store.tallies(Queues::first()).await.unwrap()[0].1.pending, kept.len() as u64);
 
     // With room it goes on by itself.
     fs::remove_file(&ballast).unwrap();
@@ -317,7 +317,7 @@ async fn a_live_store_is_copied_whole() {
     let rows = found(&copy, all(Selector::All)).await;
     assert!(rows.len() >= 2_000);
     assert_eq!(rows, (1..=rows.len() as u64).collect::<Vec<_>>(), "it is one moment");
-    assert_eq!(copy.tallies().await.unwrap()[0].1.pending, rows.len() as u64);
+    assert_eq!(copy.tallies(Queues::first()).await.unwrap()[0].1.pending, rows.len() as u64);
     assert_eq!(found(&copy, all(Selector::Tag(text("t")))).await.len(), 2_000);
     assert_eq!(copy.record(vec![job(1)], FRONTIER).await.unwrap(), [Recorded::Repeat]);
 }
@@ -410,5 +410,5 @@ async fn a_push_whose_caller_left_is_recorded_or_not_but_whole() {
     record(&*store, &[job(1_000)]).await;
     let rows = found(&*store, all(Selector::All)).await;
     assert!(rows.iter().filter(|&&n| n < 1_000).all(|n| rows.contains(&(n - 1 + n % 2 * 2))), "{rows:?}");
-    assert_eq!(store.tallies().await.unwrap()[0].1.pending, rows.len() as u64);
+    assert_eq!(store.tallies(Queues::first()).await.unwrap()[0].1.pending, rows.len() as u64);
 }

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::Job;
 use crate::limits::{PAGE_JOBS_MAX, STEP_JOBS_MAX};
-use crate::ports::{Find, Found, Note, Outcomes, Selector, Window};
+use crate::ports::{Find, Found, Note, Outcomes, Queues, Selector, Window};
 use crate::rules;
 use crate::schedule::ScheduleStatus;
 use std::collections::HashSet;
@@ -58,9 +58,15 @@ impl Export {
     /// # Errors
     /// Of the ledger.
     pub async fn estimate(&self) -> Result<u64, Error> {
-        let tallies = self.stores.ledger.tallies().await?;
-        let count = tallies.iter().map(|(_, tally)| tally.pending + tally.succeeded + tally.failed + tally.cancelled);
-        Ok(count.sum())
+        let (mut count, mut queues) = (0, Some(Queues::first()));
+        while let Some(asked) = queues.take() {
+            let tallies = self.stores.ledger.tallies(asked.clone()).await?;
+            queues = asked.next(tallies.iter().map(|(queue, _)| queue));
+            let counts =
+                tallies.iter().map(|(_, tally)| tally.pending + tally.succeeded + tally.failed + tally.cancelled);
+            count += counts.sum::<u64>();
+        }
+        Ok(count)
     }
 
     /// The settings of all queues that have some, by name.

@@ -15,8 +15,8 @@ use crate::id::JobId;
 use crate::job::{Job, State};
 use crate::limits::STEP_JOBS_MAX;
 use crate::ports::{
-    ADOPTED, Acquire, Acquired, BROKER, BUCKET_MS, Broker, COMPARED, Counts, Cursor, LOADED, Listing, PutIf, Registry,
-    Window,
+    ADOPTED, Acquire, Acquired, BROKER, BUCKET_MS, Broker, COMPARED, Counts, Cursor, LOADED, Listing, PutIf, Queues,
+    Registry, Window,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -232,26 +232,37 @@ impl Engine {
 
     /// Has the broker let go of what the ledger knows better: what a failover brought back.
     async fn compare(&self) -> Result<(), Error> {
-        for (queue, counts) in self.broker.counts(None).await? {
-            let Counts { scheduled, ready, running, .. } = counts;
-            if scheduled + ready + running == 0 {
-                continue;
-            }
-            let mut after = None;
-            loop {
-                let states = vec![State::Scheduled, State::Ready, State::Running];
-                let listing =
-                    Listing { queue: queue.clone(), states, window: Window::ALL, after, limit: STEP_JOBS_MAX };
-                let jobs = self.broker.list(listing).await?;
-                after = jobs.last().map(|job| (job.due_at, job.id));
-                let is_last = jobs.len() < STEP_JOBS_MAX;
-                self.compare_jobs(jobs).await?;
-                if is_last || !self.leads() {
-                    break;
-                }
+        let mut queues = Some(Queues::first());
+        while let Some(asked) = queues.take() {
+            let counted = self.broker.counts(asked.clone()).await?;
+            queues = asked.next(counted.iter().map(|(queue, _)| queue)).filter(|_| self.leads());
+            for (queue, counts) in counted {
+                self.compare_queue(&queue, counts).await?;
             }
         }
         self.find_strays().await
+    }
+
+    async fn compare_queue(&self, queue: &Arc<str>, counts: Counts) -> Result<(), Error> {
+        let Counts { scheduled, ready, running, .. } = counts;
+        if scheduled + ready + running == 0 {
+            return Ok(());
+        }
+        let mut states = vec![State::Scheduled, State::Ready];
+        if running > 0 {
+            states.push(State::Running);
+        }
+        let (window, limit) = (Window::ALL, STEP_JOBS_MAX);
+        let mut listing = Listing { queue: queue.clone(), states, window, after: None, limit };
+        loop {
+            let jobs = self.broker.list(listing.clone()).await?;
+            listing.after = jobs.last().map(|job| (job.due_at, job.id));
+            let is_last = jobs.len() < STEP_JOBS_MAX;
+            self.compare_jobs(jobs).await?;
+            if is_last || !self.leads() {
+                return Ok(());
+            }
+        }
     }
 
     async fn compare_jobs(&self, mut jobs: Vec<Job>) -> Result<(), Error> {

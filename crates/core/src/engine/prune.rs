@@ -8,7 +8,7 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::job::{Job, State};
 use crate::limits::STEP_JOBS_MAX;
-use crate::ports::{Find, Retention, Selector, Tally, Window};
+use crate::ports::{Find, Queues, Retention, Selector, Tally, Window};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Engine {
             walks.clear();
             return Ok(());
         }
-        for (queue, tally) in self.ledger.tallies().await? {
+        for (queue, tally) in self.ledger.tallies(Queues::first()).await? {
             let kept = self.settings.of(&queue).retention.or(usual);
             let states = walked(&tally, kept, longest);
             if states.is_empty() {

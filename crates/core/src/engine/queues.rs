@@ -3,10 +3,11 @@
 use super::{Engine, Expected, QueueSettings, QueueStatus};
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::limits::DELAY_MS_MAX;
+use crate::limits::{DELAY_MS_MAX, STEP_QUEUES_MAX};
 use crate::name;
-use crate::ports::{Document, PutIf, Registry, Retention};
-use std::collections::{BTreeMap, HashMap};
+use crate::ports::{Document, PutIf, Queues, Registry, Retention, after};
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -21,7 +22,7 @@ const REFRESHING: &str = "what other servers set for queues is not known";
 /// The settings of all queues that have some.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
-    known: RwLock<HashMap<Arc<str>, Arc<QueueSettings>>>,
+    known: RwLock<BTreeMap<Arc<str>, Arc<QueueSettings>>>,
     /// Something may have been set.
     changed: Notify,
 }
@@ -56,7 +57,7 @@ impl Settings {
         self.changed.notify_one();
     }
 
-    fn set_all(&self, known: HashMap<Arc<str>, Arc<QueueSettings>>) {
+    fn set_all(&self, known: BTreeMap<Arc<str>, Arc<QueueSettings>>) {
         *self.known.write().expect("no panic under this lock") = known;
         self.changed.notify_one();
     }
@@ -70,9 +71,10 @@ impl Settings {
         (over, pauses().map(|(_, until)| until).min())
     }
 
-    fn all(&self) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
+    fn from(&self, from: &str, limit: usize) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
         let known = self.known.read().expect("no panic under this lock");
-        known.iter().map(|(queue, settings)| (queue.clone(), settings.clone())).collect()
+        let range = known.range::<str, _>((Bound::Included(from), Bound::Unbounded)).take(limit);
+        range.map(|(queue, settings)| (queue.clone(), settings.clone())).collect()
     }
 }
 
@@ -215,22 +217,44 @@ impl Engine {
         !self.broker.is_volatile()
     }
 
-    /// All queues that have jobs or settings, by name.
+    /// All queues that have jobs or settings, by name. Where there may be many, ask for [some](Self::queues_from) at a time.
     ///
     /// # Errors
-    /// Of the ledger.
+    /// Of the stores.
     pub async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
+        let (mut all, mut from): (Vec<QueueStatus>, Arc<str>) = (Vec::new(), Arc::from(""));
+        loop {
+            let some = self.queues_from(&from, STEP_QUEUES_MAX).await?;
+            let is_all = some.len() < STEP_QUEUES_MAX;
+            all.extend(some);
+            match all.last() {
+                Some(last) if !is_all => from = after(&last.queue),
+                _ => return Ok(all),
+            }
+        }
+    }
+
+    /// At most so many (and at most 1,000) queues that have jobs or settings, by name, from this name on. Fewer only where
+    /// there are no more.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub async fn queues_from(&self, from: &str, limit: usize) -> Result<Vec<QueueStatus>, Error> {
+        let limit = limit.min(STEP_QUEUES_MAX);
+        let asked = Queues::From(Arc::from(from), limit);
         let mut queues: BTreeMap<Arc<str>, QueueStatus> = BTreeMap::new();
-        for (queue, tally) in self.ledger.tallies().await? {
+        for (queue, tally) in self.ledger.tallies(asked.clone()).await? {
             queues.entry(queue).or_default().tally = tally;
         }
-        for (queue, counts) in self.broker.counts(None).await? {
+        for (queue, counts) in self.broker.counts(asked).await? {
             queues.entry(queue).or_default().counts = counts;
         }
-        for (queue, settings) in self.settings.all() {
+        for (queue, settings) in self.settings.from(from, limit) {
             queues.entry(queue).or_default().settings = settings.as_ref().clone();
         }
-        Ok(queues.into_iter().map(|(queue, status)| QueueStatus { queue, ..status }.with_far()).collect())
+        // Each of the three answered its first ones, so all is known of the first ones of them together.
+        let first = queues.into_iter().take(limit);
+        Ok(first.map(|(queue, status)| QueueStatus { queue, ..status }.with_far()).collect())
     }
 
     /// One queue, known or not.
@@ -239,8 +263,14 @@ impl Engine {
     /// [`Error::Invalid`].
     pub async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
         name::check_queue(queue)?;
-        let known = self.queues().await?.into_iter().find(|status| *status.queue == *queue);
-        Ok(known.unwrap_or_else(|| QueueStatus { queue: Arc::from(queue), ..QueueStatus::default() }))
+        let queue: Arc<str> = Arc::from(queue);
+        let tally = self.ledger.tallies(Queues::one(&queue)).await?.pop();
+        let counts = self.broker.counts(Queues::one(&queue)).await?.pop();
+        let settings = self.settings.of(&queue).as_ref().clone();
+        let (tally, counts) = (tally.map(|(_, tally)| tally), counts.map(|(_, counts)| counts));
+        let status =
+            QueueStatus { queue, counts: counts.unwrap_or_default(), tally: tally.unwrap_or_default(), settings };
+        Ok(status.with_far())
     }
 
     /// The same with its settings as they are stored just now, and their version: 0 where none were ever set.

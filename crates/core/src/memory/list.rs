@@ -136,10 +136,10 @@ impl Held {
         })
     }
 
-    /// Some names of queues after this one, in order.
-    pub(super) fn queue_names(&self, after: Option<&Arc<str>>) -> Vec<Arc<str>> {
-        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let names = self.queues.range::<Arc<str>, _>((after, Bound::Unbounded)).map(|(name, _)| name.clone());
-        names.take(STEP_JOBS_MAX).collect()
+    /// At most so many names of queues from this one on, in order.
+    pub(super) fn queue_names(&self, from: &str, limit: usize) -> Vec<Arc<str>> {
+        let names =
+            self.queues.range::<str, _>((Bound::Included(from), Bound::Unbounded)).map(|(name, _)| name.clone());
+        names.take(limit).collect()
     }
 }

@@ -25,10 +25,10 @@ use crate::clock::{Clock, Millis};
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::Job;
-use crate::limits::STEP_JOBS_MAX;
+use crate::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use crate::ports::{
-    Broker, Counts, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Outcomes, Put, Reserve, Reserved,
-    Settle, Settled, Wake,
+    Broker, Counts, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Outcomes, Put, Queues, Reserve,
+    Reserved, Settle, Settled, Wake,
 };
 pub use locks::Locks;
 
@@ -78,17 +78,6 @@ impl Memory {
             self.with(|held, now| answers.extend(items.by_ref().take(STEP_JOBS_MAX).map(|item| act(held, item, now))));
         }
         answers
-    }
-
-    fn queue_names(&self) -> Vec<Arc<str>> {
-        let mut names = Vec::new();
-        loop {
-            let more = self.with(|held, _| held.queue_names(names.last()));
-            if more.is_empty() {
-                return names;
-            }
-            names.extend(more);
-        }
     }
 
     /// Moves all that has become due in a queue to ready, in steps.
@@ -166,10 +155,10 @@ impl Broker for Memory {
         Ok(self.with(|held, now| held.listed(&listing, first, now.wall)))
     }
 
-    async fn counts(&self, queues: Option<&[Arc<str>]>) -> Result<Vec<(Arc<str>, Counts)>, Error> {
+    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts)>, Error> {
         let queues = match queues {
-            Some(queues) => queues.to_vec(),
-            None => self.queue_names(),
+            Queues::Named(queues) => queues,
+            Queues::From(from, limit) => self.with(|held, _| held.queue_names(&from, limit.min(STEP_QUEUES_MAX))),
         };
         let mut counts = Vec::with_capacity(queues.len());
         for queue in queues {

@@ -4,6 +4,7 @@ use super::edit::{Edit, Edited};
 use super::events::{Ear, Transition};
 use super::ledger::Note;
 use super::limits::Limits;
+use super::queues::Queues;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
@@ -85,8 +86,8 @@ pub trait Broker: Send + Sync {
     /// Live jobs of one queue in due order (`due_at`, then id).
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error>;
 
-    /// Live jobs by queue, for these queues or all.
-    async fn counts(&self, queues: Option<&[Arc<str>]>) -> Result<Vec<(Arc<str>, Counts)>, Error>;
+    /// Live jobs by queue: for each queue that is named, or for those that it knows, by name.
+    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts)>, Error>;
 
     /// Limits the handing out of a queue's jobs from now on, over all who reserve from it. `version` is that of the
     /// settings which say so: a call with a lower version than an earlier one changes nothing.

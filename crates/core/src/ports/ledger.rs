@@ -3,6 +3,7 @@
 use super::broker::Window;
 use super::edit::{Edit, Edited};
 use super::inbox::{Admitted, InboxRow, Verdict};
+use super::queues::Queues;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
@@ -105,8 +106,9 @@ pub trait Ledger: Send + Sync {
     /// Removes at most `limit` finished jobs that are past their retention; answers how many it removed.
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error>;
 
-    /// Rows by queue, for queues that have some, and how many there ever were.
-    async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error>;
+    /// Rows by queue and how many there ever were, by name. Queues without rows may be
+    /// left out.
+    async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error>;
 
     /// Finishes what is under way and lets go of the store.
     async fn close(&self) -> Result<(), Error>;

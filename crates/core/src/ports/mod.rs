@@ -14,6 +14,7 @@ mod inbox;
 mod ledger;
 mod limits;
 mod locks;
+mod queues;
 mod registry;
 
 pub use broker::{
@@ -29,4 +30,5 @@ pub use ledger::{
 };
 pub use limits::{Flow, Limits, Rate};
 pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
+pub use queues::{Queues, after};
 pub use registry::{Document, PutIf, Registry};

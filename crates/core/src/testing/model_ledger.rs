@@ -6,7 +6,8 @@ use crate::id::{JobId, block_start};
 use crate::job::{Job, Stage, State};
 use crate::ports::{
     ADOPTED, Admitted, BROKER, BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, INBOX_BYTES_MAX,
-    InboxRow, LeaseNote, Ledger, Note, Page, PutIf, Recorded, Registry, Retention, Selector, Tally, Verdict, bucket,
+    InboxRow, LeaseNote, Ledger, Note, Page, PutIf, Queues, Recorded, Registry, Retention, Selector, Tally, Verdict,
+    bucket,
 };
 use crate::rules;
 use crate::testing::ledger_suite::inbox::Inbox;
@@ -349,9 +350,13 @@ impl Ledger for ModelLedger {
         Ok(pruned)
     }
 
-    async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
+    async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error> {
         let rows = self.there()?;
-        Ok(rows.totals.tallies(rows.jobs.values().map(|(_, job)| job)))
+        let all = rows.totals.tallies(rows.jobs.values().map(|(_, job)| job)).into_iter();
+        Ok(match queues {
+            Queues::Named(names) => all.filter(|(queue, _)| names.contains(queue)).collect(),
+            Queues::From(from, limit) => all.filter(|(queue, _)| **queue >= *from).take(limit).collect(),
+        })
     }
 
     async fn close(&self) -> Result<(), Error> {

@@ -7,8 +7,8 @@ use crate::id::JobId;
 use crate::job::Job;
 use crate::ports::{
     Acquire, Acquired, Broker, Counts, Cursor, Document, Edit, Edited, Expired, Extend, Extended, Find, Found, Grant,
-    Holding, LeaseNote, Ledger, Limits, Listing, LockPage, Locks, Note, Outcomes, Page, Put, PutIf, Recorded, Registry,
-    Released, Reserve, Reserved, Retention, Settle, Settled, Tally, TurnWake, Wake,
+    Holding, LeaseNote, Ledger, Limits, Listing, LockPage, Locks, Note, Outcomes, Page, Put, PutIf, Queues, Recorded,
+    Registry, Released, Reserve, Reserved, Retention, Settle, Settled, Tally, TurnWake, Wake,
 };
 use crate::testing::Random;
 use async_trait::async_trait;
@@ -217,7 +217,7 @@ impl Broker for MortalBroker {
         self.life.around("list", self.broker.list(listing)).await
     }
 
-    async fn counts(&self, queues: Option<&[Arc<str>]>) -> Result<Vec<(Arc<str>, Counts)>, Error> {
+    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts)>, Error> {
         self.life.around("counts", self.broker.counts(queues)).await
     }
 
@@ -309,8 +309,8 @@ impl Ledger for MortalLedger {
         self.life.around("prune", self.ledger.prune(retention, now, limit)).await
     }
 
-    async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
-        self.life.around("tallies", self.ledger.tallies()).await
+    async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error> {
+        self.life.around("tallies", self.ledger.tallies(queues)).await
     }
 
     async fn close(&self) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use crate::job::Job;
 use crate::memory::{self, Memory};
 use crate::ports::{
     Acquire, Acquired, Broker, Counts, Edit, Edited, Expired, Extend, Extended, Grant, Holding, Lease, Limits, Listing,
-    LockPage, Locks, Note, Outcomes, Put, Released, Reserve, Reserved, Settle, Settled, TurnWake, Wake,
+    LockPage, Locks, Note, Outcomes, Put, Queues, Released, Reserve, Reserved, Settle, Settled, TurnWake, Wake,
 };
 use crate::testing::{ModelLedger, TokioClock};
 use async_trait::async_trait;
@@ -239,7 +239,7 @@ impl Broker for Shared {
         self.call(|memory, _| async move { memory.list(listing).await }).await
     }
 
-    async fn counts(&self, queues: Option<&[Arc<str>]>) -> Result<Vec<(Arc<str>, Counts)>, Error> {
+    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts)>, Error> {
         self.call(|memory, _| async move { memory.counts(queues).await }).await
     }
 

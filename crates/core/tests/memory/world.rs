@@ -5,7 +5,7 @@ mod broker;
 mod ledger;
 
 use crate::random::Op;
-use duetime_core::ports::{Broker, Edit, Limits, Note, Outcomes, Reserve, Source, Window};
+use duetime_core::ports::{Broker, Edit, Limits, Note, Outcomes, Queues, Reserve, Source, Window};
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{edit, listing, reserve};
 use duetime_core::{Clock, Job, JobId, Memory, Millis, Receipt, State};
@@ -227,7 +227,7 @@ impl World {
     pub(crate) async fn check(&self) {
         let now = self.now();
         let queues = QUEUES.map(Arc::from);
-        for (queue, counts) in self.broker.counts(Some(&queues)).await.unwrap() {
+        for (queue, counts) in self.broker.counts(Queues::Named(queues.to_vec())).await.unwrap() {
             let held: Vec<_> =
                 self.truths.values().filter(|t| t.held && t.job.queue == queue).map(|t| t.job.clone()).collect();
             let count = |state| held.iter().filter(|job| job.state(now) == state).count() as u64;

@@ -5,7 +5,8 @@ use super::statements::{self as sql, Bulk, SIZES};
 use crate::sql::{Changed, Fault, Head, Held, Hit, Inserted, Key, Session, Stream, list, number, signed};
 use crate::sums::Sums;
 use async_trait::async_trait;
-use duetime_core::ports::{Cursor, Document, InboxRow, LeaseNote};
+use duetime_core::limits::STEP_QUEUES_MAX;
+use duetime_core::ports::{Cursor, Document, InboxRow, LeaseNote, Queues};
 use duetime_core::{Job, JobId, Millis, Stage};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Row, Value};
@@ -246,9 +247,19 @@ impl Session for Connection {
         Ok(())
     }
 
-    async fn tallies(&mut self) -> Result<Vec<(Arc<str>, Sums)>, Fault> {
+    async fn tallies(&mut self, queues: &Queues) -> Result<Vec<(Arc<str>, Sums)>, Fault> {
+        let rows = match queues {
+            Queues::Named(queues) => {
+                let names = queues.iter().map(|queue| vec![queue.as_bytes().into()]);
+                self.query_bulk(&sql::TALLIES, names.collect()).await?
+            }
+            Queues::From(from, limit) => {
+                let values = vec![from.as_bytes().into(), (*limit).min(STEP_QUEUES_MAX).into()];
+                self.query(sql::TALLIES_FROM, values).await?
+            }
+        };
         let tally = |row: &Row| Ok((rows::shared(row, 0)?, rows::counts(row)?));
-        self.query(sql::TALLIES, Vec::new()).await?.iter().map(tally).collect()
+        rows.iter().map(tally).collect()
     }
 
     async fn drop_tallies(&mut self, queues: &[Arc<str>]) -> Result<(), Fault> {

@@ -164,10 +164,19 @@ pub(super) const TALLY: Bulk = Bulk {
     row: "(?, CONNECTION_ID() % 16, ?, ?, ?, ?, ?, ?, ?, ?)",
     between: ", ",
 };
-pub(super) const TALLIES: &str = "SELECT queue, CAST(SUM(pending) AS SIGNED), CAST(SUM(succeeded) AS SIGNED), \
-     CAST(SUM(failed) AS SIGNED), CAST(SUM(cancelled) AS SIGNED), CAST(SUM(total_pushed) AS SIGNED), \
-     CAST(SUM(total_succeeded) AS SIGNED), CAST(SUM(total_failed) AS SIGNED), CAST(SUM(total_cancelled) AS SIGNED) \
-     FROM duetime_tallies GROUP BY queue";
+macro_rules! tallies {
+    ($which:literal) => {
+        concat!(
+            "SELECT queue, CAST(SUM(pending) AS SIGNED), CAST(SUM(succeeded) AS SIGNED), CAST(SUM(failed) AS SIGNED), \
+             CAST(SUM(cancelled) AS SIGNED), CAST(SUM(total_pushed) AS SIGNED), CAST(SUM(total_succeeded) AS SIGNED), \
+             CAST(SUM(total_failed) AS SIGNED), CAST(SUM(total_cancelled) AS SIGNED) \
+             FROM duetime_tallies FORCE INDEX (PRIMARY) WHERE ",
+            $which
+        )
+    };
+}
+pub(super) const TALLIES: Bulk = by_ids(tallies!("queue IN ({}) GROUP BY queue ORDER BY queue"));
+pub(super) const TALLIES_FROM: &str = tallies!("queue >= ? GROUP BY queue ORDER BY queue LIMIT ?");
 pub(super) const TALLIES_LOCKED: &str =
     "SELECT slot, pending, succeeded, failed, cancelled FROM duetime_tallies WHERE queue = ? ORDER BY slot FOR UPDATE";
 pub(super) const DROP_TALLY: &str = "DELETE FROM duetime_tallies WHERE queue = ? AND slot = ?";

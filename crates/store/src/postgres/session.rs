@@ -6,8 +6,8 @@ use crate::sql::{Changed, Fault, Head, Held, Hit, Inserted, Key, Session, Stream
 use crate::sums::Sums;
 use async_trait::async_trait;
 use deadpool_postgres::Object;
-use duetime_core::limits::PAYLOAD_BYTES_MAX;
-use duetime_core::ports::{BUCKET_MS, Cursor, Document, InboxRow, LeaseNote};
+use duetime_core::limits::{PAYLOAD_BYTES_MAX, STEP_QUEUES_MAX};
+use duetime_core::ports::{BUCKET_MS, Cursor, Document, InboxRow, LeaseNote, Queues};
 use duetime_core::{Job, JobId, Millis, Stage};
 use std::sync::Arc;
 use tokio_postgres::Row;
@@ -211,8 +211,18 @@ impl Session for Connection {
         Ok(())
     }
 
-    async fn tallies(&mut self) -> Result<Vec<(Arc<str>, Sums)>, Fault> {
-        self.query(sql::TALLIES, &[]).await?.iter().map(rows::tally).collect()
+    async fn tallies(&mut self, queues: &Queues) -> Result<Vec<(Arc<str>, Sums)>, Fault> {
+        let rows = match queues {
+            Queues::Named(queues) => {
+                let queues: Vec<&str> = queues.iter().map(|queue| &**queue).collect();
+                self.query(sql::TALLIES, &[&queues]).await?
+            }
+            Queues::From(from, limit) => {
+                let limit = signed((*limit).min(STEP_QUEUES_MAX) as u64);
+                self.query(sql::TALLIES_FROM, &[&&**from, &limit]).await?
+            }
+        };
+        rows.iter().map(rows::tally).collect()
     }
 
     async fn drop_tallies(&mut self, queues: &[Arc<str>]) -> Result<(), Fault> {

@@ -99,9 +99,18 @@ pub(super) const TALLY: &str = "INSERT INTO duetime_tallies AS t (queue, slot, p
      total_succeeded = t.total_succeeded + excluded.total_succeeded, \
      total_failed = t.total_failed + excluded.total_failed, \
      total_cancelled = t.total_cancelled + excluded.total_cancelled";
-pub(super) const TALLIES: &str = "SELECT queue, sum(pending)::bigint, sum(succeeded)::bigint, sum(failed)::bigint, \
-     sum(cancelled)::bigint, sum(total_pushed)::bigint, sum(total_succeeded)::bigint, sum(total_failed)::bigint, \
-     sum(total_cancelled)::bigint FROM duetime_tallies GROUP BY queue";
+macro_rules! tallies {
+    ($which:literal) => {
+        concat!(
+            "SELECT queue, sum(pending)::bigint, sum(succeeded)::bigint, sum(failed)::bigint, sum(cancelled)::bigint, \
+             sum(total_pushed)::bigint, sum(total_succeeded)::bigint, sum(total_failed)::bigint, \
+             sum(total_cancelled)::bigint FROM duetime_tallies WHERE ",
+            $which
+        )
+    };
+}
+pub(super) const TALLIES: &str = tallies!("queue = ANY($1) GROUP BY queue ORDER BY queue");
+pub(super) const TALLIES_FROM: &str = tallies!("queue >= $1 GROUP BY queue ORDER BY queue LIMIT $2");
 // What is removed adds up to nothing, so it does not matter what is added meanwhile in another slot.
 pub(super) const DROP_TALLIES: &str = "WITH locked AS (SELECT * FROM duetime_tallies WHERE queue = ANY($1) \
      ORDER BY queue, slot FOR UPDATE), empty AS (SELECT queue FROM locked GROUP BY queue HAVING sum(pending) = 0 \

@@ -1,16 +1,22 @@
 //! The port's verbs, and looking without touching.
 
-use super::jobs::bytes;
+use super::jobs::{bytes, groups_of};
 use super::{Parts, Redis, scripts};
 use async_trait::async_trait;
+use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::{
-    Broker, Counts, Ear, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Outcomes, Put, Reserve,
-    Reserved, Settle, Settled, Tally, Totals, Transition, Wake, Window,
+    Broker, Counts, Ear, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Outcomes, Put, Queues,
+    Reserve, Reserved, Settle, Settled, Tally, Totals, Transition, Wake, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis, State};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Partitions that are asked at a time for the names of their queues.
+const PARTITIONS_AT_ONCE: usize = 16;
+/// Queues that one script counts, which takes it about a millisecond.
+const QUEUES_AT_ONCE: usize = 100;
 /// Running jobs of a partition that a listing looks at.
 const RUNNING_MAX: usize = 100_000;
 
@@ -80,12 +86,9 @@ impl Broker for Redis {
         self.list_jobs(&listing).await
     }
 
-    async fn counts(&self, queues: Option<&[Arc<str>]>) -> Result<Vec<(Arc<str>, Counts)>, Error> {
-        let queues = match queues {
-            Some(queues) => queues.to_vec(),
-            None => self.queue_names().await?,
-        };
-        Ok(self.count(queues).await?.into_iter().map(|(queue, counts, _)| (queue, counts)).collect())
+    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts)>, Error> {
+        let counted = self.count(queues).await?.into_iter();
+        Ok(counted.map(|(queue, counts, _)| (queue, counts)).collect())
     }
 
     async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error> {
@@ -209,30 +212,38 @@ impl Parts {
         Ok(records.filter(|record| record.is_live()).map(|record| record.job).collect())
     }
 
-    /// The names of all queues, in order.
-    pub(super) async fn queue_names(&self) -> Result<Vec<Arc<str>>, Error> {
-        let mut names = Vec::new();
-        for partition in 0..self.keys.partitions() {
-            names.extend(self.queues_of(partition).await?);
-        }
+    /// At most so many names of queues from this one on, in order.
+    async fn queue_names(&self, from: &str, limit: usize) -> Result<Vec<Arc<str>>, Error> {
+        let partitions = stream::iter(0..self.keys.partitions());
+        let names = partitions.map(|partition| self.queues_of(partition, from, limit)).buffered(PARTITIONS_AT_ONCE);
+        let mut names: Vec<Arc<str>> = names.try_concat().await?;
         names.sort_unstable();
+        names.truncate(limit);
         Ok(names)
     }
 
-    /// The names of a partition's queues, in order.
-    pub(super) async fn queues_of(&self, partition: u16) -> Result<Vec<Arc<str>>, Error> {
-        let mut reply = self.run(partition, &scripts::QUEUES, &[], |_| {}).await?.list()?;
+    /// The same of one partition.
+    pub(super) async fn queues_of(&self, partition: u16, from: &str, limit: usize) -> Result<Vec<Arc<str>>, Error> {
+        let arguments = |text: &mut super::Text| {
+            text.push(from.as_bytes());
+            text.number(limit as u64);
+        };
+        let mut reply = self.run(partition, &scripts::QUEUES, &[], arguments).await?.list()?;
         let mut names: Vec<Arc<str>> = Vec::with_capacity(reply.len());
         while reply.len() > 0 {
             names.push(reply.text()?.into());
         }
-        names.sort_unstable();
         Ok(names)
     }
 
-    pub(super) async fn count(&self, queues: Vec<Arc<str>>) -> Result<Vec<(Arc<str>, Counts, Tally)>, Error> {
+    pub(super) async fn count(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts, Tally)>, Error> {
+        let queues = match queues {
+            Queues::Named(queues) => queues,
+            Queues::From(from, limit) => self.queue_names(&from, limit.min(STEP_QUEUES_MAX)).await?,
+        };
         let mut counted = vec![(Counts::default(), Tally::default()); queues.len()];
-        for (partition, chosen) in super::jobs::groups(queues.iter().map(|queue| self.keys.partition_of(queue))) {
+        let groups = groups_of(queues.iter().map(|queue| self.keys.partition_of(queue)), QUEUES_AT_ONCE);
+        for (partition, chosen) in groups {
             let names: Vec<&str> = chosen.iter().map(|&i| queues[i].as_ref()).collect();
             let arguments = |text: &mut super::Text| names.iter().for_each(|name| text.push(name.as_bytes()));
             let mut answers = self.run(partition, &scripts::COUNTS, &names, arguments).await?.list()?;

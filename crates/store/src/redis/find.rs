@@ -7,7 +7,7 @@ use super::Parts;
 use super::broker::Place;
 use super::jobs::bytes;
 use duetime_core::limits::{PAGE_JOBS_MAX, TAG_BYTES_MAX};
-use duetime_core::ports::{Find, Found, Selector, Window};
+use duetime_core::ports::{Find, Found, Selector, Window, after};
 use duetime_core::{Error, Job, JobId, State};
 use std::fmt;
 use std::str::FromStr;
@@ -185,7 +185,7 @@ impl Parts {
     async fn begin(&self, find: &Find, partition: u16, zone: Zone) -> Result<Option<Stop>, Error> {
         let queue = match (zone, &find.selector, &find.queue) {
             (Zone::Waiting, Selector::Queue(queue), _) | (Zone::Waiting, _, Some(queue)) => Some(queue.clone()),
-            (Zone::Waiting, ..) => match self.queues_of(partition).await?.into_iter().next() {
+            (Zone::Waiting, ..) => match self.queues_of(partition, "", 1).await?.pop() {
                 Some(queue) => Some(queue),
                 None => return Ok(None),
             },
@@ -197,8 +197,8 @@ impl Parts {
     async fn next_stop(&self, find: &Find, stop: &Stop) -> Result<Option<Stop>, Error> {
         let is_one_queue = find.queue.is_some() || matches!(find.selector, Selector::Queue(_) | Selector::Key(..));
         if stop.zone == Zone::Waiting && !is_one_queue {
-            let queues = self.queues_of(stop.partition).await?;
-            if let Some(next) = queues.into_iter().find(|queue| Some(queue) > stop.queue.as_ref()) {
+            let from = stop.queue.as_deref().map_or_else(|| Arc::from(""), after);
+            if let Some(next) = self.queues_of(stop.partition, &from, 1).await?.pop() {
                 return Ok(Some(Stop { after: None, queue: Some(next), ..stop.clone() }));
             }
         }

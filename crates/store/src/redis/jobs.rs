@@ -13,13 +13,18 @@ pub(super) fn place(parts: &Parts, id: JobId) -> u16 {
 
 /// Positions by partition, each in groups that one script may touch.
 pub(super) fn groups(partitions: impl Iterator<Item = u16>) -> Vec<(u16, Vec<usize>)> {
+    groups_of(partitions, STEP_JOBS_MAX)
+}
+
+/// Positions by partition, each in groups of at most so many.
+pub(super) fn groups_of(partitions: impl Iterator<Item = u16>, size: usize) -> Vec<(u16, Vec<usize>)> {
     let mut by_partition: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     for (position, partition) in partitions.enumerate() {
         by_partition.entry(partition).or_default().push(position);
     }
     let mut groups = Vec::new();
     for (partition, positions) in by_partition {
-        groups.extend(positions.chunks(STEP_JOBS_MAX).map(|chunk| (partition, chunk.to_vec())));
+        groups.extend(positions.chunks(size).map(|chunk| (partition, chunk.to_vec())));
     }
     groups
 }

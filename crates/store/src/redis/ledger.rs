@@ -3,7 +3,7 @@
 use super::{Parts, Redis, call, scripts};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Cursor, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, Put, Recorded, Retention, Tally,
+    Cursor, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, Put, Queues, Recorded, Retention, Tally,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use redis::Value;
@@ -85,9 +85,10 @@ impl Ledger for Redis {
         Ok(pruned)
     }
 
-    async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
-        let queues = self.queue_names().await?;
-        Ok(self.count(queues).await?.into_iter().map(|(queue, _, tally)| (queue, tally)).collect())
+    async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error> {
+        let mut counted = self.count(queues).await?;
+        counted.sort_unstable_by(|(a, ..), (b, ..)| a.cmp(b));
+        Ok(counted.into_iter().map(|(queue, _, tally)| (queue, tally)).collect())
     }
 
     async fn close(&self) -> Result<(), Error> {

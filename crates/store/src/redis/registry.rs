@@ -6,6 +6,10 @@ use async_trait::async_trait;
 use duetime_core::Error;
 use duetime_core::ports::{Document, PutIf, Registry};
 use redis::Value;
+use std::collections::BTreeMap;
+
+/// Documents that Redis looks at in one step.
+const DOCUMENTS_AT_ONCE: usize = 500;
 
 impl Redis {
     fn documents_key(&self, kind: &str) -> String {
@@ -26,21 +30,22 @@ impl Registry for Redis {
     }
 
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
-        let mut command = redis::cmd("HGETALL");
-        command.arg(self.documents_key(kind));
-        let pairs = match self.link.query(&command).await? {
-            Value::Map(pairs) => pairs,
-            other => return Err(Error::Damaged(format!("documents of the kind {kind} are {other:?}"))),
-        };
-        let mut documents = Vec::with_capacity(pairs.len());
-        for pair in pairs {
-            let (Value::BulkString(name), Value::BulkString(stored)) = pair else {
-                return Err(Error::Damaged(format!("a {kind} is not text")));
-            };
-            documents.push(read(&String::from_utf8_lossy(&name), &stored)?);
+        // In steps: a document that changes meanwhile may come twice, and the later one counts.
+        let (mut documents, mut cursor) = (BTreeMap::new(), b"0".to_vec());
+        loop {
+            let mut command = redis::cmd("HSCAN");
+            command.arg(self.documents_key(kind)).arg(&cursor).arg("COUNT").arg(DOCUMENTS_AT_ONCE);
+            let mut reply = Reply::new(self.link.query(&command).await?)?;
+            cursor = reply.bytes()?;
+            let mut pairs = reply.list()?;
+            while pairs.len() > 0 {
+                let (name, stored) = (pairs.text()?, pairs.bytes()?);
+                documents.insert(name.clone(), read(&name, &stored)?);
+            }
+            if cursor == b"0" {
+                return Ok(documents.into_values().collect());
+            }
         }
-        documents.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(documents)
     }
 
     async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {

@@ -10,7 +10,7 @@ use super::row::Hit;
 use super::session::{Session, Stream};
 use super::tally;
 use async_trait::async_trait;
-use duetime_core::ports::{Find, Found, Selector, Tally};
+use duetime_core::ports::{Find, Found, Queues, Selector, Tally};
 use duetime_core::{Job, JobId, Stage, State};
 
 /// Rows looked at for one page.
@@ -101,16 +101,21 @@ async fn streams<S: Session>(session: &mut S, find: &Find) -> Result<Vec<Stream>
         (Selector::Tag(tag), _) => vec![Stream::Tag(tag.clone())],
         (Selector::All, None) if find.states.is_empty() => vec![Stream::All],
         (Selector::All, None) => {
-            let tallies = tally::all(session).await?;
-            let streams: Vec<Stream> = tallies
-                .iter()
-                .flat_map(|(queue, tally)| {
+            let (mut streams, mut queues) = (Vec::new(), Queues::first());
+            loop {
+                let tallies = tally::of(session, &queues).await?;
+                for (queue, tally) in &tallies {
                     let stages = stages.iter().filter(|&&stage| rows(tally, stage) > 0);
-                    stages.map(|&stage| Stream::Queue(queue.clone(), stage))
-                })
-                .take(STREAMS_MAX + 1)
-                .collect();
-            if streams.len() > STREAMS_MAX { vec![Stream::All] } else { streams }
+                    streams.extend(stages.map(|&stage| Stream::Queue(queue.clone(), stage)));
+                }
+                if streams.len() > STREAMS_MAX {
+                    break vec![Stream::All];
+                }
+                match queues.next(tallies.iter().map(|(queue, _)| queue)) {
+                    Some(next) => queues = next,
+                    None => break streams,
+                }
+            }
         }
     })
 }

@@ -11,8 +11,8 @@ use super::row::check;
 use super::session::Database;
 use super::{Store, queue};
 use duetime_core::ports::{
-    Admitted, Cursor, Document, Edit, Edited, Find, Found, InboxRow, LeaseNote, Note, Page, PutIf, Recorded, Retention,
-    Tally, Verdict,
+    Admitted, Cursor, Document, Edit, Edited, Find, Found, InboxRow, LeaseNote, Note, Page, PutIf, Queues, Recorded,
+    Retention, Tally, Verdict,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use std::ops::Range;
@@ -79,8 +79,8 @@ macro_rules! ports {
                 self.store.prune(retention, now, limit).await
             }
 
-            async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
-                self.store.tallies().await
+            async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error> {
+                self.store.tallies(queues).await
             }
 
             async fn close(&self) -> Result<(), Error> {
@@ -198,13 +198,15 @@ impl<D: Database> Store<D> {
             }
         }
         if removed < limit {
-            self.call(Tidy).await?;
+            let queues = self.to_tidy.lock().expect("no panic under this lock").clone();
+            let next = self.call(Tidy { queues }).await?;
+            *self.to_tidy.lock().expect("no panic under this lock") = next;
         }
         Ok(removed)
     }
 
-    pub(crate) async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
-        self.call(ReadTallies).await
+    pub(crate) async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error> {
+        self.call(ReadTallies(queues)).await
     }
 
     pub(crate) async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {

@@ -43,6 +43,7 @@ pub(crate) use session::{Database, Held, Key, Session, Stream};
 
 use crate::keep::keep;
 use duetime_core::Error;
+use duetime_core::ports::Queues;
 use queue::Queue;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,6 +55,8 @@ pub(crate) struct Store<D: Database> {
     queue: Arc<Queue>,
     writers: Mutex<Vec<JoinHandle<()>>>,
     is_closed: AtomicBool,
+    /// The queues that are looked at next for those without rows.
+    to_tidy: Mutex<Queues>,
     options: Options,
 }
 
@@ -66,7 +69,14 @@ impl<D: Database> Store<D> {
             keep("writer", move || writer::work(database.clone(), queue.clone()))
         };
         let writers = (0..options.writers.max(1)).map(|_| writer()).collect();
-        Self { database, queue, writers: Mutex::new(writers), is_closed: AtomicBool::new(false), options }
+        Self {
+            database,
+            queue,
+            writers: Mutex::new(writers),
+            is_closed: AtomicBool::new(false),
+            to_tidy: Mutex::new(Queues::first()),
+            options,
+        }
     }
 
     /// The server.

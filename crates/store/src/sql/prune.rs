@@ -5,14 +5,12 @@ use super::fault::Fault;
 use super::session::Session;
 use super::tally::{self, Tallies};
 use async_trait::async_trait;
-use duetime_core::ports::Retention;
+use duetime_core::ports::{Queues, Retention, Tally};
 use duetime_core::{Millis, Stage};
 use std::sync::Arc;
 
 /// Rows removed in one transaction.
 const BATCH: usize = 500;
-/// Queues without rows whose counts are dropped at once.
-const QUEUES: usize = 100;
 
 /// Removes at most `limit` of them, in one transaction at most [`BATCH`].
 pub(super) struct Prune {
@@ -61,31 +59,38 @@ impl Prune {
     }
 }
 
-/// Drops what queues without rows are counted by, so that queues used once do not pile up.
-pub(super) struct Tidy;
+/// Drops what queues without rows are counted by, so that queues used once do not pile up. Looks at these queues;
+/// answers where to go on.
+pub(super) struct Tidy {
+    pub(super) queues: Queues,
+}
 
 #[async_trait]
 impl<S: Session> Verb<S> for Tidy {
-    type Answer = ();
+    type Answer = Queues;
     const WRITES: bool = true;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<(), Fault> {
-        let tallies = session.tallies().await?;
-        let empty = tallies.into_iter().filter(|(_, sums)| !tally::has_rows(sums)).take(QUEUES);
+    async fn run(&mut self, session: &mut S, _: bool) -> Result<Queues, Fault> {
+        let tallies = session.tallies(&self.queues).await?;
+        let next = self.queues.next(tallies.iter().map(|(queue, _)| queue));
+        let empty = tallies.into_iter().filter(|(_, sums)| !tally::has_rows(sums));
         let empty: Vec<Arc<str>> = empty.map(|(queue, _)| queue).collect();
-        if empty.is_empty() { Ok(()) } else { session.drop_tallies(&empty).await }
+        if !empty.is_empty() {
+            session.drop_tallies(&empty).await?;
+        }
+        Ok(next.unwrap_or_else(Queues::first))
     }
 }
 
 /// Rows by queue.
-pub(super) struct ReadTallies;
+pub(super) struct ReadTallies(pub(super) Queues);
 
 #[async_trait]
 impl<S: Session> Verb<S> for ReadTallies {
-    type Answer = Vec<(Arc<str>, duetime_core::ports::Tally)>;
+    type Answer = Vec<(Arc<str>, Tally)>;
     const WRITES: bool = false;
 
     async fn run(&mut self, session: &mut S, _: bool) -> Result<Self::Answer, Fault> {
-        tally::all(session).await
+        tally::of(session, &self.0).await
     }
 }

@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::row::{Changed, Head, Hit, Inserted};
 use crate::sums::Sums;
 use async_trait::async_trait;
-use duetime_core::ports::{Cursor, Document, InboxRow, LeaseNote};
+use duetime_core::ports::{Cursor, Document, InboxRow, LeaseNote, Queues};
 use duetime_core::{Job, JobId, Millis, Stage};
 use std::sync::Arc;
 
@@ -88,8 +88,8 @@ pub(crate) trait Session: Send {
 
     /// Adds to the sums by queue. They come in the order of their names.
     async fn tally(&mut self, changes: &[(Arc<str>, Sums)]) -> Result<(), Fault>;
-    /// The sums, by queue.
-    async fn tallies(&mut self) -> Result<Vec<(Arc<str>, Sums)>, Fault>;
+    /// The sums of these queues, by name, also where they add up to nothing.
+    async fn tallies(&mut self, queues: &Queues) -> Result<Vec<(Arc<str>, Sums)>, Fault>;
     /// Drops what these queues are counted by, where the rows add up to nothing.
     async fn drop_tallies(&mut self, queues: &[Arc<str>]) -> Result<(), Fault>;
 

@@ -7,7 +7,8 @@ use super::fault::Fault;
 use super::session::Session;
 use crate::sums::{self, Sums};
 use duetime_core::Stage;
-use duetime_core::ports::Tally;
+use duetime_core::limits::STEP_QUEUES_MAX;
+use duetime_core::ports::{Queues, Tally};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -45,17 +46,32 @@ impl Tallies {
     }
 }
 
-/// Those of queues that have rows, by queue.
-pub(super) async fn all<S: Session>(session: &mut S) -> Result<Vec<(Arc<str>, Tally)>, Fault> {
-    let mut tallies: Vec<_> = session
-        .tallies()
-        .await?
-        .into_iter()
-        .filter(|(_, sums)| has_rows(sums))
-        .map(|(queue, sums)| (queue, sums::tally(sums)))
-        .collect();
-    tallies.sort_by(|(a, _), (b, _)| a.cmp(b));
-    Ok(tallies)
+/// Those of these queues that have rows, by queue.
+pub(super) async fn of<S: Session>(session: &mut S, queues: &Queues) -> Result<Vec<(Arc<str>, Tally)>, Fault> {
+    let (mut queues, mut found) = (queues.clone(), Vec::new());
+    loop {
+        let sums = session.tallies(&queues).await?;
+        let next = queues.next(sums.iter().map(|(queue, _)| queue));
+        found.extend(sums.into_iter().filter(|(_, sums)| has_rows(sums)).map(told));
+        // Where some had none, there are others behind them.
+        match next {
+            Some(Queues::From(from, limit)) if found.len() < limit.min(STEP_QUEUES_MAX) => {
+                queues = Queues::From(from, limit);
+            }
+            Some(Queues::From(_, limit)) => {
+                found.truncate(limit);
+                return Ok(found);
+            }
+            _ => {
+                found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+                return Ok(found);
+            }
+        }
+    }
+}
+
+fn told((queue, sums): (Arc<str>, Sums)) -> (Arc<str>, Tally) {
+    (queue, sums::tally(sums))
 }
 
 /// Whether the queue of these sums has rows.

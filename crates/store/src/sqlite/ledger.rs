@@ -3,8 +3,8 @@
 use super::{Sqlite, documents, edit, end, find, note, prune, read, record, tally};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, PutIf, Recorded, Registry, Retention,
-    Tally,
+    Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, PutIf, Queues, Recorded, Registry,
+    Retention, Tally,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use std::ops::Range;
@@ -56,8 +56,8 @@ impl Ledger for Sqlite {
         self.write(limit, 0, move |transaction| prune::prune(transaction, retention, now, limit)).await
     }
 
-    async fn tallies(&self) -> Result<Vec<(Arc<str>, Tally)>, Error> {
-        self.read(tally::all).await
+    async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error> {
+        self.read(move |connection| tally::of(connection, &queues)).await
     }
 
     async fn close(&self) -> Result<(), Error> {

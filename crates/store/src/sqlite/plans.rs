@@ -1,6 +1,6 @@
 //! Query plans: no question reads a whole table or sorts.
 
-use super::{file, find, prune, read, schema};
+use super::{file, find, prune, read, schema, tally};
 use rusqlite::Connection;
 
 fn empty() -> Connection {
@@ -29,6 +29,8 @@ fn every_question_has_its_index() {
         (find::QUEUE, vec![index("duetime_jobs_queue", "queue=? AND state=? AND rowid>?")]),
         (find::KEY, vec![index("duetime_jobs_key", "queue=? AND job_key=? AND rowid>?")]),
         (find::TAG, vec!["SEARCH t USING PRIMARY KEY (tag=? AND job_id>?)".to_owned(), format!("{key} (rowid=?)")]),
+        (tally::ONE, vec!["SEARCH duetime_tallies USING PRIMARY KEY (queue=?)".to_owned()]),
+        (tally::FROM, vec!["SEARCH duetime_tallies USING PRIMARY KEY (queue>?)".to_owned()]),
         (
             prune::FINISHED,
             vec![

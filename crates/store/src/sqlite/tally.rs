@@ -3,8 +3,9 @@
 use super::fault::Fault;
 use crate::sums::{self, Sums};
 use duetime_core::Stage;
-use duetime_core::ports::Tally;
-use rusqlite::Connection;
+use duetime_core::limits::STEP_QUEUES_MAX;
+use duetime_core::ports::{Queues, Tally};
+use rusqlite::{Connection, Params};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -77,13 +78,41 @@ impl Changes {
     }
 }
 
+/// The columns of a tally, after its queue.
+macro_rules! sums {
+    () => {
+        "pending, succeeded, failed, cancelled, total_pushed, total_succeeded, total_failed, total_cancelled"
+    };
+}
+
+pub(super) const ALL: &str = concat!("SELECT queue, ", sums!(), " FROM duetime_tallies ORDER BY queue");
+pub(super) const FROM: &str =
+    concat!("SELECT queue, ", sums!(), " FROM duetime_tallies WHERE queue >= ?1 ORDER BY queue LIMIT ?2");
+pub(super) const ONE: &str = concat!("SELECT queue, ", sums!(), " FROM duetime_tallies WHERE queue = ?1");
+
 /// All of them, by queue.
 pub(super) fn all(connection: &Connection) -> Result<Vec<(Arc<str>, Tally)>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT queue, pending, succeeded, failed, cancelled, total_pushed, total_succeeded, total_failed, \
-         total_cancelled FROM duetime_tallies ORDER BY queue",
-    )?;
-    let rows = statement.query_map([], |row| {
+    read(connection, ALL, ())
+}
+
+/// Those of these queues, by queue.
+pub(super) fn of(connection: &Connection, queues: &Queues) -> Result<Vec<(Arc<str>, Tally)>, Fault> {
+    match queues {
+        Queues::From(from, limit) => read(connection, FROM, (&**from, (*limit).min(STEP_QUEUES_MAX))),
+        Queues::Named(queues) => {
+            let mut found = Vec::new();
+            for queue in queues {
+                found.extend(read(connection, ONE, [&**queue])?);
+            }
+            found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+            Ok(found)
+        }
+    }
+}
+
+fn read(connection: &Connection, sql: &str, parameters: impl Params) -> Result<Vec<(Arc<str>, Tally)>, Fault> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(parameters, |row| {
         let mut sums = sums::NONE;
         for (place, sum) in (1..).zip(&mut sums) {
             *sum = row.get(place)?;

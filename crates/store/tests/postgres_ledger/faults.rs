@@ -4,7 +4,7 @@ use super::server::{OPTIONS, client, database};
 use duetime_core::Error;
 use duetime_core::job::Stage;
 use duetime_core::ports::Selector;
-use duetime_core::ports::{Ledger, Recorded, Registry};
+use duetime_core::ports::{Ledger, Queues, Recorded, Registry};
 use duetime_core::testing::ledger_suite::fixture::{FRONTIER, NOW, all, ended, found, id, job, keyed, note, record};
 use duetime_store::postgres::{Options, Postgres};
 use duetime_store::testing::PostgresServer;
@@ -83,7 +83,7 @@ async fn lost_connections_are_replaced() {
     }
     pushes.await.unwrap();
     assert_eq!(found(&*store, all(Selector::All)).await, (1..=300).collect::<Vec<_>>());
-    assert_eq!(store.tallies().await.unwrap()[0].1.pending, 300);
+    assert_eq!(store.tallies(Queues::first()).await.unwrap()[0].1.pending, 300);
 }
 
 #[tokio::test]
@@ -119,5 +119,5 @@ async fn two_nodes_share_a_database() {
     let rows = second.get(&held.iter().map(|&n| id(n)).collect::<Vec<_>>()).await.unwrap();
     let rows: Vec<_> = rows.into_iter().flatten().map(|job| ended(&job, Stage::Succeeded)).collect();
     tokio::join!(note(&*first, &rows), note(&*second, &rows));
-    assert_eq!(first.tallies().await.unwrap()[0].1.succeeded, 10);
+    assert_eq!(first.tallies(Queues::first()).await.unwrap()[0].1.succeeded, 10);
 }

@@ -3,7 +3,7 @@
 use crate::memory::{fill, make_room};
 use duetime_core::ports::{
     Acquire, Acquired, Broker, Change, Edited, Extend, Extended, Grant, Ledger, Limits, Listing, Locks, Outcomes,
-    PutIf, Recorded, Registry, Retention, Settle, Update,
+    PutIf, Queues, Recorded, Registry, Retention, Settle, Update,
 };
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{QUEUE, T0, again, due, edit, finish, id, listing, reserve, success};
@@ -106,7 +106,7 @@ impl World {
                 let error = self.edit(id(12), Change::Update(rewritten)).await.unwrap_err();
                 assert_eq!(error.code(), "store_full", "what a job holds may grow");
             }
-            "counts" => assert_eq!(redis.counts(Some(&[QUEUE.into()])).await?[0].1.running, 4),
+            "counts" => assert_eq!(redis.counts(Queues::Named(vec![QUEUE.into()])).await?[0].1.running, 4),
             "document" => {
                 assert_eq!(redis.put_if("queue", QUEUE, "{}", 0).await?, PutIf::Stored(1));
                 assert_eq!(redis.put_if("queue", QUEUE, "{ }", 1).await?, PutIf::Stored(2));
@@ -155,7 +155,7 @@ impl World {
                 assert_eq!(pruned, usize::from(self.options.beside.is_none()));
             }
             "put" => drop(redis.put(vec![due(51, T0)], T0).await?),
-            "queues" => assert_eq!(redis.counts(None).await?.len(), 1),
+            "queues" => assert_eq!(redis.counts(Queues::first()).await?.len(), 1),
             "reserve" => assert_eq!(redis.reserve(reserve(QUEUE, 10)).await?.leases.len(), 4),
             "settle" => {
                 let done = Settle::new(self.leased[0].receipt(), success());

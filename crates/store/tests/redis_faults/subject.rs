@@ -1,6 +1,6 @@
 //! A queue in the Redis under test, as an engine uses it.
 
-use duetime_core::ports::{Broker, Extend, Extended, Ledger, Recorded, Settle};
+use duetime_core::ports::{Broker, Extend, Extended, Ledger, Queues, Recorded, Settle};
 use duetime_core::rules::Decision;
 use duetime_core::testing::fixtures::{QUEUE, id, reserve};
 use duetime_core::{Due, Error, Job, NewJob, Receipt, State};
@@ -61,9 +61,8 @@ impl Subject {
 
     /// How many jobs wait, run and have succeeded, by the counters.
     pub(crate) async fn counts(&self) -> (u64, u64, u64) {
-        let queues = [QUEUE.into()];
-        let counts = self.redis.counts(Some(&queues)).await.expect("counts");
-        let tallies = self.redis.tallies().await.expect("tallies");
+        let counts = self.redis.counts(Queues::Named(vec![QUEUE.into()])).await.expect("counts");
+        let tallies = self.redis.tallies(Queues::first()).await.expect("tallies");
         let succeeded = tallies.iter().find(|(queue, _)| **queue == *QUEUE).map_or(0, |(_, tally)| tally.succeeded);
         counts.first().map_or((0, 0, succeeded), |(_, c)| (c.scheduled + c.ready, c.running, succeeded))
     }

@@ -5,8 +5,8 @@ mod totals;
 use duetime_core::job::{Job, NewJob, Stage, State};
 use duetime_core::limits::DAY_MS;
 use duetime_core::ports::{
-    Broker, Change, Edit, Edited, Find, Ledger, Note, PutIf, Recorded, Registry, Reserve, Retention, Selector, Settle,
-    Update, Window,
+    Broker, Change, Edit, Edited, Find, Ledger, Note, PutIf, Queues, Recorded, Registry, Reserve, Retention, Selector,
+    Settle, Update, Window,
 };
 use duetime_core::retry::{Retry, WhenExhausted};
 use duetime_core::rules::{self, Decision, Failure, Finish};
@@ -134,7 +134,7 @@ async fn what_has_ended_is_kept_within_bounds() {
     for _ in 0..3 {
         bench.complete_one().await;
     }
-    let (_, tally) = bench.redis.tallies().await.unwrap().remove(0);
+    let (_, tally) = bench.redis.tallies(Queues::first()).await.unwrap().remove(0);
     assert_eq!((tally.pending, tally.succeeded), (9, 5));
     assert!(bench.row(6).await.is_none() && bench.row(7).await.is_some());
     for _ in 0..4 {
@@ -143,11 +143,11 @@ async fn what_has_ended_is_kept_within_bounds() {
         bench.redis.settle(vec![Settle::new(job.receipt(), failed)]).await.unwrap();
         bench.clock.advance(20_000);
     }
-    assert_eq!(bench.redis.tallies().await.unwrap()[0].1.failed, 2);
+    assert_eq!(bench.redis.tallies(Queues::first()).await.unwrap()[0].1.failed, 2);
     assert_eq!(bench.redis.prune(Retention::default(), bench.clock.wall(), 1_000).await.unwrap(), 0);
     bench.clock.advance(DAY_MS);
     assert_eq!(bench.redis.prune(Retention::default(), bench.clock.wall(), 1_000).await.unwrap(), 5);
-    let tally = bench.redis.tallies().await.unwrap()[0].1;
+    let tally = bench.redis.tallies(Queues::first()).await.unwrap()[0].1;
     assert_eq!((tally.pending, tally.succeeded, tally.failed), (5, 0, 2));
 }
 
@@ -172,7 +172,7 @@ async fn dead_letters_are_retried_and_deleted() {
     assert_eq!(bench.redis.edit_in_ledger(id(2), Change::Delete).await, Edited::Unknown);
     let retried = bench.one().await;
     assert_eq!((retried.id, retried.attempt, retried.errors.len()), (id(1), 1, 1));
-    let counted = bench.redis.tallies().await.unwrap();
+    let counted = bench.redis.tallies(Queues::first()).await.unwrap();
     assert_eq!((counted[0].1.pending, counted[0].1.failed), (1, 0));
 }
 
@@ -367,7 +367,7 @@ async fn jobs_that_have_ended_are_recorded() {
     for (n, job) in (1..).zip(&jobs) {
         assert_eq!(bench.row(n).await.as_ref(), Some(job));
     }
-    let tallies = bench.redis.tallies().await.unwrap();
+    let tallies = bench.redis.tallies(Queues::first()).await.unwrap();
     let tally = tallies[0].1;
     assert_eq!((tally.pending, tally.succeeded, tally.failed, tally.cancelled), (1, 2, 1, 1));
     assert_eq!(bench.found(all(Selector::Tag("t".into()))).await, [1, 2, 3, 5]);

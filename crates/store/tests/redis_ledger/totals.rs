@@ -3,7 +3,7 @@
 use super::Bench;
 use duetime_core::Clock;
 use duetime_core::job::{Job, Stage};
-use duetime_core::ports::{Broker, Change, Edit, Ledger, Reserve, Retention, Settle};
+use duetime_core::ports::{Broker, Change, Edit, Ledger, Queues, Reserve, Retention, Settle};
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::fixtures::{QUEUE, cancel, id, job, reserve, success};
 
@@ -12,7 +12,7 @@ use duetime_core::testing::fixtures::{QUEUE, cancel, id, job, reserve, success};
 async fn totals_only_grow() {
     let bench = Bench::new("totals").await;
     let totals = async || {
-        let tallies = bench.redis.tallies().await.unwrap();
+        let tallies = bench.redis.tallies(Queues::first()).await.unwrap();
         let of = tallies.into_iter().find(|(queue, _)| **queue == *QUEUE).unwrap().1.totals;
         [of.pushed, of.succeeded, of.failed, of.cancelled]
     };

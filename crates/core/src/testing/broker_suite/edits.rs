@@ -2,7 +2,7 @@
 
 use super::Subject;
 use crate::job::{Job, Stage, State};
-use crate::ports::{Broker, Change, Edit, Edited, Extended, Note, Put, Update};
+use crate::ports::{Broker, Change, Edit, Edited, Extended, Note, Put, Queues, Update};
 use crate::rules::{Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, edit, finish, id, job, success};
 
@@ -150,7 +150,7 @@ pub async fn a_late_job_is_expired_by_hand(s: Subject) {
     let edited = s.edit(id(1), Change::Expire).await;
     assert!(matches!(&edited, Edited::Changed(job) if job.stage == Stage::Failed), "{edited:?}");
     assert_eq!(s.broker.expired(10).await.unwrap().unstarted, []);
-    let counts = s.broker.counts(Some(&[QUEUE.into()])).await.unwrap()[0].1;
+    let counts = s.broker.counts(Queues::Named(vec![QUEUE.into()])).await.unwrap()[0].1;
     assert_eq!(counts.ready, 1);
 }
 

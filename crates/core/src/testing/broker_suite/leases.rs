@@ -4,7 +4,7 @@ use super::Subject;
 use crate::id::Receipt;
 use crate::job::{AttemptError, Job, State};
 use crate::limits::{LEASE_MS_DEFAULT, MINUTE_MS};
-use crate::ports::{Extended, Put, Reserve};
+use crate::ports::{Extended, Put, Queues, Reserve};
 use crate::progress::Progress;
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, reserve, success};
 use std::sync::Arc;
@@ -292,6 +292,6 @@ pub async fn a_job_not_started_in_time_is_not_handed_out(s: Subject) {
         let unstarted = s.broker.expired(10).await.unwrap().unstarted;
         assert_eq!(unstarted.iter().map(|job| job.id).collect::<Vec<_>>(), [1, 3].map(id), "what started is not late");
     }
-    let counts = s.broker.counts(Some(&[QUEUE.into()])).await.unwrap()[0].1;
+    let counts = s.broker.counts(Queues::Named(vec![QUEUE.into()])).await.unwrap()[0].1;
     assert_eq!((counts.ready, counts.running), (2, 2), "they still wait");
 }

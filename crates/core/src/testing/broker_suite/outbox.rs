@@ -3,7 +3,7 @@
 use super::Subject;
 use crate::clock::Millis;
 use crate::job::{Job, State};
-use crate::ports::{Change, Edit, Extend, Note, Outcomes, Put, Update};
+use crate::ports::{Change, Edit, Extend, Note, Outcomes, Put, Queues, Update};
 use crate::testing::fixtures::{T0, again, cancel, due, id, job, success};
 
 fn priority(priority: u32) -> Change {
@@ -150,7 +150,7 @@ pub async fn what_is_in_an_older_version_is_let_go_of(s: Subject) {
     assert_eq!((s.get(id(1)).await, s.get(id(3)).await), (None, None));
     assert!(s.get(id(2)).await.is_some(), "it is as the ledger has it");
     assert_eq!(s.settle(running.receipt(), success()).await, None, "its lease is over");
-    assert_eq!(s.broker.counts(None).await.unwrap()[0].1.running, 0);
+    assert_eq!(s.broker.counts(Queues::first()).await.unwrap()[0].1.running, 0);
     assert_eq!(s.broker.put(vec![one.clone()], read_at).await.unwrap(), [Put::Buried], "it was read before");
     assert_eq!(s.put(&[Job { version: one.version + 5, ..one }]).await, [Put::Held]);
 }

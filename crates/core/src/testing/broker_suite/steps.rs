@@ -3,7 +3,7 @@
 use super::{Subject, ids};
 use crate::job::{Job, State};
 use crate::limits::LEASE_MS_DEFAULT;
-use crate::ports::{Counts, Extended, Put};
+use crate::ports::{Counts, Extended, Put, Queues};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, listing, reserve, success};
 
 const HOUR: i64 = 3_600_000;
@@ -138,8 +138,8 @@ pub async fn numbers_grow_under_a_clock_set_back(s: Subject) {
 pub async fn counts_follow_a_clock_set_back(s: Subject) {
     s.hold(&[due(1, T0 - 7_200_000), Job { priority: 0, ..due(2, T0) }, due(3, T0), due(4, T0 + 10)]).await;
     s.clock.step(-HOUR);
-    let queues = [QUEUE.into()];
-    let counts = s.broker.counts(Some(&queues)).await.unwrap()[0].1;
+    let queues = vec![QUEUE.into()];
+    let counts = s.broker.counts(Queues::Named(queues)).await.unwrap()[0].1;
     let oldest_due = Some(T0 - 7_200_000);
     assert_eq!(counts, Counts { scheduled: 3, ready: 1, oldest_due, ..Counts::default() });
     let of = |states: &[State]| crate::ports::Listing { states: states.to_vec(), ..listing(QUEUE) };

@@ -5,15 +5,16 @@ use crate::clock::Millis;
 use crate::id::JobId;
 use crate::job::{Job, State};
 use crate::limits::BATCH_JOBS_MAX;
-use crate::ports::{Counts, Limits, Listing, Window};
+use crate::ports::{Counts, Limits, Listing, Queues, Window};
 use crate::testing::fixtures::{QUEUE, T0, cancel, due, id, job, listing, success};
+use std::sync::Arc;
 
 async fn listed(s: &Subject, listing: Listing) -> Vec<JobId> {
     s.broker.list(listing).await.unwrap().into_iter().map(|job| job.id).collect()
 }
 
 async fn counted(s: &Subject, queue: &str) -> Counts {
-    let counts = s.broker.counts(Some(&[queue.into()])).await.unwrap();
+    let counts = s.broker.counts(Queues::Named(vec![queue.into()])).await.unwrap();
     assert_eq!((counts.len(), &*counts[0].0), (1, queue));
     counts[0].1
 }
@@ -147,12 +148,32 @@ pub async fn jobs_are_counted(s: Subject) {
     assert_eq!(s.handed_out(2).await, [2, 3].map(id));
     let counts = Counts { scheduled: 1, ready: 1, running: 2, oldest_due: Some(T0 - 5), paused: false };
     assert_eq!(counted(&s, QUEUE).await, counts);
-    let mut all = s.broker.counts(None).await.unwrap();
+    let mut all = s.broker.counts(Queues::first()).await.unwrap();
     all.sort_by(|a, b| a.0.cmp(&b.0));
     let other = Counts { ready: 1, oldest_due: Some(T0), ..Counts::default() };
     assert_eq!(all, [(QUEUE.into(), counts), ("other".into(), other)]);
     s.edit(id(1), cancel()).await;
     assert_eq!((counted(&s, QUEUE).await.ready, counted(&s, QUEUE).await.oldest_due), (0, None));
+}
+
+/// However many there are, some are counted at a time, in the order of their names.
+pub async fn queues_are_counted_in_steps(s: Subject) {
+    let queues: Vec<Arc<str>> = (1..=7).map(|n| Arc::from(format!("q{n}"))).collect();
+    s.hold(&(1..=7).map(|n| Job { queue: queues[n as usize - 1].clone(), ..job(n) }).collect::<Vec<_>>()).await;
+    let counts = Counts { ready: 1, oldest_due: Some(T0), ..Counts::default() };
+    let (mut asked, mut seen) = (Some(Queues::From("q2".into(), 3)), Vec::new());
+    while let Some(queues) = asked.take() {
+        let counted = s.broker.counts(queues.clone()).await.unwrap();
+        assert!(counted.len() <= 3 && counted.iter().all(|(_, other)| *other == counts), "{counted:?}");
+        asked = queues.next(counted.iter().map(|(queue, _)| queue));
+        seen.extend(counted.into_iter().map(|(queue, _)| queue));
+    }
+    assert_eq!(seen, queues[1..]);
+    let named = Queues::Named(vec!["q5".into(), "none".into()]);
+    let none = ("none".into(), Counts::default());
+    let mut counted = s.broker.counts(named).await.unwrap();
+    counted.sort_by(|a, b| b.0.cmp(&a.0));
+    assert_eq!(counted, [("q5".into(), counts), none]);
 }
 
 /// Also of an empty queue.

@@ -5,7 +5,7 @@ use super::fixture::*;
 use crate::id::next_number;
 use crate::job::{AttemptError, Job, KeyUntil, Stage, State};
 use crate::limits::DAY_MS;
-use crate::ports::{Change, Edit, Edited, Ledger, Recorded, Selector, Update};
+use crate::ports::{Change, Edit, Edited, Ledger, Queues, Recorded, Selector, Update};
 use std::sync::Arc;
 
 const CANCEL: Change = Change::Cancel { message: None };
@@ -56,7 +56,7 @@ pub async fn a_delete_removes_row_and_tags(subject: Subject) {
         assert_eq!(edit(ledger, change(&job, Change::Delete)).await, Edited::Unknown);
     }
     assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [0; 0]);
-    assert_eq!(ledger.tallies().await.unwrap(), []);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap(), []);
     record(ledger, &[keyed(3, "k")]).await;
 }
 
@@ -220,7 +220,7 @@ pub async fn edits_of_one_job_follow_each_other(subject: Subject) {
         })
         .collect();
     assert_eq!(kinds, [Stage::Cancelled.code(), 0, Stage::Pending.code(), Stage::Pending.code(), 1]);
-    assert_eq!(ledger.tallies().await.unwrap()[0].1.pending, 1);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.pending, 1);
 }
 
 /// Also where the clock stands still or steps back.

@@ -4,7 +4,7 @@ use super::SharedSubject;
 use super::fixture::*;
 use crate::Job;
 use crate::limits::DAY_MS;
-use crate::ports::{Admitted, INBOX_BYTES_MAX, InboxRow, Ledger, Verdict};
+use crate::ports::{Admitted, INBOX_BYTES_MAX, InboxRow, Ledger, Queues, Verdict};
 use async_trait::async_trait;
 
 /// Where an application inserts rows, by the SQL that it is told to use.
@@ -94,7 +94,7 @@ pub async fn a_recorded_row_is_a_job(subject: SharedSubject) {
     assert_eq!(admit(ledger, number, recorded(&new)).await, Admitted::Done);
     assert_eq!(row(ledger, id(1)).await, Some(new));
     assert_eq!(found(ledger, all(crate::ports::Selector::Tag(text("t")))).await, [1]);
-    assert_eq!(ledger.tallies().await.unwrap()[0].1.pending, 1);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.pending, 1);
     assert_eq!(pending(ledger, 1, 10).await, [0; 0], "not near");
     assert_eq!(pending(ledger, FRONTIER, 10).await, [1]);
     assert!(subject.inbox.rows().await.is_empty());
@@ -137,7 +137,7 @@ pub async fn many_movers_at_once(subject: SharedSubject) {
         moved += mover.await.unwrap();
     }
     assert_eq!(moved, 40);
-    assert_eq!(subject.ledger.tallies().await.unwrap()[0].1.pending, 40);
+    assert_eq!(subject.ledger.tallies(Queues::first()).await.unwrap()[0].1.pending, 40);
 }
 
 /// It stays, marked, and others are found behind it.
@@ -179,7 +179,7 @@ pub async fn a_held_key_names_its_holder(subject: SharedSubject) {
     assert_eq!(answers, [Admitted::KeyHeld(id(1)), Admitted::Done, Admitted::KeyHeld(id(3)), Admitted::Done]);
     assert_eq!(waiting(ledger).await, [numbers[0], numbers[2]]);
     assert_eq!(row(ledger, id(2)).await, None);
-    assert_eq!(ledger.tallies().await.unwrap()[0].1.pending, 3);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.pending, 3);
 }
 
 /// An id that is another job's, as of one that was imported, costs no row: it waits for another id.
@@ -195,7 +195,7 @@ pub async fn a_taken_id_keeps_the_row(subject: SharedSubject) {
     assert_eq!(answers, [Admitted::IdTaken, Admitted::IdTaken, Admitted::Done]);
     assert_eq!(waiting(ledger).await, numbers[..2]);
     assert_eq!(admit(ledger, numbers[0], recorded(&job(4))).await, Admitted::Done);
-    assert_eq!(ledger.tallies().await.unwrap()[0].1.pending, 4);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.pending, 4);
 }
 
 /// Verdicts of all kinds in one transaction.

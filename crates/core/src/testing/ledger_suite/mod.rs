@@ -97,7 +97,7 @@ macro_rules! ledger_suite {
                 kinds_are_apart, concurrent_puts_have_one_winner,
             ]
             tally: [
-                rows_are_counted_by_queue, a_refused_note_counts_nothing, totals_only_grow, totals_are_exact_under_load, counts_match_a_model, a_closed_store_says_so,
+                rows_are_counted_by_queue, queues_are_tallied_in_steps, a_refused_note_counts_nothing, totals_only_grow, totals_are_exact_under_load, counts_match_a_model, a_closed_store_says_so,
             ]
         }
     };

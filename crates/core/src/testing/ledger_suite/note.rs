@@ -3,7 +3,7 @@
 use super::Subject;
 use super::fixture::*;
 use crate::job::{AttemptError, Job, KeyUntil, Stage};
-use crate::ports::{Note, Recorded, Selector};
+use crate::ports::{Note, Queues, Recorded, Selector};
 use std::sync::Arc;
 
 /// Every field that a change can have.
@@ -68,7 +68,7 @@ pub async fn a_note_of_an_unknown_job_is_nothing(subject: Subject) {
     note(ledger, &[ended(&job(1), Stage::Succeeded), again(&job(2), NOW)]).await;
     ledger.note(vec![Note::Rewritten(job(3)), Note::Removed(job(4))], FRONTIER).await.unwrap();
     assert_eq!(found(ledger, all(Selector::All)).await, [0; 0]);
-    assert_eq!(ledger.tallies().await.unwrap(), []);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap(), []);
 }
 
 /// For the next job with it.
@@ -156,7 +156,7 @@ pub async fn a_removed_job_is_gone(subject: Subject) {
     ledger.note(vec![Note::Removed(job)], FRONTIER).await.unwrap();
     assert_eq!(row(ledger, id(1)).await, None);
     assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [0; 0]);
-    assert_eq!(ledger.tallies().await.unwrap(), []);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap(), []);
     record(ledger, &[keyed(2, "k")]).await;
 }
 
@@ -182,5 +182,5 @@ pub async fn notes_of_one_job_in_disorder(subject: Subject) {
         note(ledger, &[states[order[2]].clone()]).await;
         assert_eq!(row(ledger, id(n)).await, Some(done), "{order:?}");
     }
-    assert_eq!(ledger.tallies().await.unwrap()[0].1.succeeded, 6);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.succeeded, 6);
 }

@@ -3,7 +3,7 @@
 use super::Subject;
 use super::fixture::*;
 use crate::job::{Job, Stage};
-use crate::ports::{Retention, Selector};
+use crate::ports::{Queues, Retention, Selector};
 
 const RETENTION: Retention = Retention { succeeded_ms: 100, failed_ms: 1_000 };
 
@@ -21,7 +21,7 @@ pub async fn only_what_is_past_its_retention(subject: Subject) {
     assert_eq!(ledger.prune(RETENTION, ended_at + 1_000, 10).await.unwrap(), 1);
     assert_eq!(ledger.prune(RETENTION, u64::from(u32::MAX), 10).await.unwrap(), 0, "before anything ended");
     assert_eq!(found(ledger, all(Selector::All)).await, [1]);
-    assert_eq!(ledger.tallies().await.unwrap()[0].1.failed, 0);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.failed, 0);
 }
 
 /// Over all states together.
@@ -35,7 +35,7 @@ pub async fn at_most_the_limit(subject: Subject) {
         counts.push(ledger.prune(RETENTION, NOW + 5_000, 4).await.unwrap());
     }
     assert_eq!(counts, [4, 4, 1, 0]);
-    assert_eq!(ledger.tallies().await.unwrap(), []);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap(), []);
 }
 
 /// Nobody is found by them again.

@@ -4,7 +4,7 @@ use super::Subject;
 use super::fixture::*;
 use crate::job::{AttemptError, KeyUntil, Stage};
 use crate::limits::DAY_MS;
-use crate::ports::{Recorded, Retention};
+use crate::ports::{Queues, Recorded, Retention};
 use crate::retry::{Backoff, Retry, WhenExhausted};
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ pub async fn a_job_that_has_ended_comes_back(subject: Subject) {
     }
     let page = ledger.pending(u64::MAX, None, 10).await.unwrap();
     assert_eq!(page.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [jobs[3].id]);
-    let tally = ledger.tallies().await.unwrap()[0].1;
+    let tally = ledger.tallies(Queues::first()).await.unwrap()[0].1;
     assert_eq!((tally.pending, tally.succeeded, tally.failed, tally.cancelled), (1, 1, 1, 1));
     assert_eq!(ledger.prune(Retention::default(), NOW, 10).await.unwrap(), 1);
     assert_eq!(row(ledger, jobs[0].id).await, None);
@@ -169,7 +169,7 @@ pub async fn every_kind_of_job_in_bulk(subject: Subject) {
     for (row, job) in ledger.get(&ids).await.unwrap().into_iter().zip(jobs) {
         assert_eq!(row, Some(job));
     }
-    assert_eq!(ledger.tallies().await.unwrap()[0].1.pending, 21 * 70);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.pending, 21 * 70);
 }
 
 /// The same id twice in a batch.
@@ -189,7 +189,7 @@ pub async fn numbers_beyond_63_bits_are_refused(subject: Subject) {
         assert_eq!(error.code(), "invalid");
     }
     assert_eq!(ledger.get(&[id(1), id(2)]).await.unwrap(), [None, None], "a verb that fails has changed nothing");
-    assert_eq!(ledger.tallies().await.unwrap(), []);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap(), []);
 }
 
 /// Even where they share what the store does at once.
@@ -227,7 +227,7 @@ pub async fn many_at_once(subject: Subject) {
     assert_eq!(large.iter().filter(|&&recorded| recorded == Recorded::Created).count(), 9_999);
     assert_eq!(large[4_999], Recorded::Repeat);
     assert_eq!(small.unwrap(), [Recorded::Created]);
-    assert_eq!(ledger.tallies().await.unwrap()[0].1.pending, 10_001);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.pending, 10_001);
 }
 
 /// However many ask at the same time.

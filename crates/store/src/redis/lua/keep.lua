@@ -19,7 +19,7 @@ for n, id in ipairs(ids) do
     if result ~= '' then redis.call('HSET', RESULT, id, string.sub(result, 2)) end
     if has(h.flags, TAGGED) then tag(id, body) end
     redis.call('ZADD', h.stage == FAILED and DEAD or ENDED, at, id)
-    redis.call('SADD', QUEUES, h.queue)
+    redis.call('ZADD', QUEUES, 0, h.queue)
     count(h.queue, STAGE_COUNTER[h.stage], 1)
     count(h.queue, 'P', 1)
     count(h.queue, TOTAL_COUNTER[h.stage], 1)

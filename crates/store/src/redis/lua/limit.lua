@@ -13,6 +13,6 @@ else
   redis.call('HDEL', COUNTERS, queue .. ':m', queue .. ':p', queue .. ':b', queue .. ':t')
 end
 redis.call('HSET', COUNTERS, queue .. ':v', ARGV[10])
-redis.call('SADD', QUEUES, queue)
+redis.call('ZADD', QUEUES, 0, queue)
 redis.call('PUBLISH', CHANNEL, queue)
 return { micros }

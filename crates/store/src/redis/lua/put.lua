@@ -117,7 +117,7 @@ for n = 1, queues do
   if #due_adds[n] > 0 then many('ZADD', queue_keys(n), due_adds[n]) end
   if first[n] then
     local queue = ARGV[6 + n]
-    redis.call('SADD', QUEUES, queue)
+    redis.call('ZADD', QUEUES, 0, queue)
     if OWN then count(queue, 'P', new_counts[n]) end
     wake_if_sooner(queue, before[n], first[n])
   end
