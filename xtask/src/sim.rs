@@ -59,8 +59,21 @@ pub(crate) fn kill(rounds: u32) -> Result<(), String> {
     process::run(command)
 }
 
+/// Rounds of a parser's fuzzing in a second, in a debug build.
+const PARSER_ROUNDS: u64 = 2_000;
+
+/// Feeds every parser changes of its corpus: the tests whose names begin with `whatever`, and those of `parsers`.
+fn fuzz_parsers(seconds: u64) -> Result<(), String> {
+    let filter = "binary(parsers) or test(whatever)";
+    let mut command =
+        process::cargo(["nextest", "run", "--workspace", "--all-features", "--profile", "long", "-E", filter]);
+    command.env("DUETIME_FUZZ_ROUNDS", (seconds * PARSER_ROUNDS).to_string());
+    process::run(command)
+}
+
 /// Runs the fuzz test for so long against the release binary, showing its progress.
 pub(crate) fn fuzz(seconds: u64) -> Result<(), String> {
+    fuzz_parsers(seconds)?;
     let metadata = Metadata::read()?;
     test::build_server()?;
     let mut command = long_test("duetime-server", "fuzz", &[]);

@@ -6,7 +6,7 @@
 //! Costs are processor time of the one thread, and wall time for the longest call.
 
 use duetime_core::limits::{BATCH_JOBS_MAX, HOUR_MS, MINUTE_MS, RESERVE_JOBS_MAX};
-use duetime_core::ports::{Broker, Put, Reserve, Source, Window};
+use duetime_core::ports::{Broker, Put, Reserve, Settle, Source, Window};
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::ManualClock;
 use duetime_core::{Clock, Due, JobId, Memory, Millis, NewJob, Stage};
@@ -56,7 +56,7 @@ async fn measure(count: u64) {
         }
         reserve.jobs += got;
         let done = || Decision::Finish(Finish::new(Stage::Succeeded));
-        let decisions = leases.iter().map(|lease| (lease.job.receipt(), done())).collect();
+        let decisions = leases.iter().map(|lease| Settle::new(lease.job.receipt(), done())).collect();
         drop(leases);
         let settled = settle.time(got, broker.settle(decisions)).await.unwrap();
         let noted: Vec<_> = settled.notes.iter().map(|note| (note.job().id, note.job().version)).collect();

@@ -2,6 +2,7 @@
 
 use crate::id::{JobId, Receipt};
 use crate::job::State;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// An error of the engine or of a store below it.
@@ -12,7 +13,7 @@ pub enum Error {
     #[error("expected `{what}` to be {expected}, got {got}")]
     Invalid {
         /// Which part of the request.
-        what: &'static str,
+        what: Cow<'static, str>,
         /// What would have been right.
         expected: String,
         /// What came.
@@ -152,8 +153,12 @@ impl Error {
     ];
 
     /// An [`Error::Invalid`].
-    pub fn invalid(what: &'static str, expected: impl Into<String>, got: impl std::fmt::Display) -> Self {
-        Self::Invalid { what, expected: expected.into(), got: got.to_string() }
+    pub fn invalid(
+        what: impl Into<Cow<'static, str>>,
+        expected: impl Into<String>,
+        got: impl std::fmt::Display,
+    ) -> Self {
+        Self::Invalid { what: what.into(), expected: expected.into(), got: got.to_string() }
     }
 
     /// The stable code, the same in Rust, JSON and the docs.

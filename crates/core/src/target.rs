@@ -4,9 +4,10 @@
 use crate::error::Error;
 use crate::limits::{MINUTE_MS, SECOND_MS};
 use crate::name;
-use crate::wire::Span;
+use crate::wire::{Span, read};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// How long one delivery may take where nobody says: 30 s.
@@ -126,6 +127,21 @@ impl From<Target> for Form {
     }
 }
 
+impl FromStr for Target {
+    type Err = String;
+
+    /// A URL, or JSON as in the HTTP API; within its limits.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let target = if text.starts_with('{') {
+            read::<Self>(text).map_err(|unread| unread.to_string())?
+        } else {
+            Self::try_from(Form { url: Some(Arc::from(text)), ..Form::default() })?
+        };
+        target.check().map_err(|error| error.to_string())?;
+        Ok(target)
+    }
+}
+
 impl Target {
     /// Whether every part keeps its limits.
     ///
@@ -193,10 +209,6 @@ fn short(what: &'static str, text: &str) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Target, String> {
-        serde_json::from_str(text).map_err(|error| error.to_string())
-    }
-
     #[test]
     fn every_form_reads_and_prints() {
         for text in [
@@ -204,7 +216,7 @@ mod tests {
             r#"{"queue":"mail"}"#,
             r#"{"url":"https://a.example/x","method":"PUT","headers":{"a":"b"},"timeout":"5s","final_statuses":[404],"key":"k"}"#,
         ] {
-            let target = read(text).unwrap();
+            let target: Target = read(text).unwrap();
             target.check().unwrap();
             assert_eq!(serde_json::to_string(&target).unwrap(), text);
         }
@@ -216,12 +228,12 @@ mod tests {
     #[test]
     fn what_is_no_target_is_refused() {
         for (text, why) in [
-            ("{}", "expected a target with one of"),
-            (r#"{"url":"https://a.example","queue":"b"}"#, "expected a target with one of"),
+            ("{}", "a target with one of"),
+            (r#"{"url":"https://a.example","queue":"b"}"#, "a target with one of"),
             (r#"{"queue":"b","timeout":"5s"}"#, "are for a target with a `url`"),
             (r#"{"link":"https://a.example"}"#, "unknown field `link`"),
         ] {
-            let error = read(text).unwrap_err();
+            let error = read::<Target>(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
         for text in [
@@ -236,7 +248,7 @@ mod tests {
             r#"{"redis_list":{"url":"redis://a","key":""}}"#,
             r#"{"queue":"a b"}"#,
         ] {
-            assert_eq!(read(text).unwrap().check().unwrap_err().code(), "invalid", "{text}");
+            assert_eq!(read::<Target>(text).unwrap().check().unwrap_err().code(), "invalid", "{text}");
         }
     }
 }

@@ -32,4 +32,9 @@ mod tests {
             assert!(parse_rate(wrong).is_err(), "{wrong}");
         }
     }
+
+    #[test]
+    fn whatever_is_written_is_a_rate_or_refused() {
+        duetime_core::testing::fuzz("rate", |text| parse_rate(text).ok().map(|rate| show_rate(&rate)));
+    }
 }

@@ -253,3 +253,13 @@ impl FromStr for Cursor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_sent_is_a_cursor_or_refused() {
+        crate::testing::fuzz("cursor", |text| text.parse::<Cursor>().ok().map(|cursor| cursor.to_string()));
+    }
+}

@@ -14,7 +14,7 @@ use crate::id::JobId;
 use crate::job::{Due, Job, NewJob, OnConflict};
 use crate::limits::{PRIORITY_DEFAULT, STEP_JOBS_MAX};
 use crate::ports::{ADOPTED, Admitted, InboxRow, Verdict};
-use crate::wire::{JobOptions, Object};
+use crate::wire::{JobOptions, Object, Unread, read};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -205,8 +205,7 @@ fn new_job(row: InboxRow) -> Result<NewJob, Error> {
         u32::try_from(priority).map_err(|_| Error::invalid("priority", "0 to 4294967295", priority))
     })?;
     let tags: Vec<Arc<str>> = match &row.tags {
-        Some(tags) => serde_json::from_str(tags)
-            .map_err(|error| Error::invalid("tags", "a JSON array of strings, such as [\"a\"]", error))?,
+        Some(tags) => read_column("tags", tags)?,
         None => Vec::new(),
     };
     let mut job = NewJob {
@@ -219,9 +218,19 @@ fn new_job(row: InboxRow) -> Result<NewJob, Error> {
         ..NewJob::new(row.payload)
     };
     if let Some(options) = &row.options {
-        let Object(options) = serde_json::from_str::<Object<JobOptions>>(options)
-            .map_err(|error| Error::invalid("options", "a JSON object, with fields as over HTTP", error))?;
+        let Object(options) = read_column::<Object<JobOptions>>("options", options)?;
         options.apply(&mut job);
     }
     Ok(job)
+}
+
+/// The JSON of a column.
+fn read_column<'a, T: serde::Deserialize<'a>>(column: &'static str, json: &'a str) -> Result<T, Error> {
+    read(json).map_err(|unread| match unread {
+        Unread::Malformed(why) => Error::invalid(column, "JSON", why),
+        Unread::Invalid(Error::Invalid { what, expected, got }) => {
+            Error::Invalid { what: format!("{column}: {what}").into(), expected, got }
+        }
+        Unread::Invalid(error) => error,
+    })
 }

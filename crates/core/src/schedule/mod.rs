@@ -183,7 +183,7 @@ fn check_every(every_ms: u64) -> Result<(), Error> {
 
 fn renamed(error: Error, what: &'static str) -> Error {
     match error {
-        Error::Invalid { expected, got, .. } => Error::Invalid { what, expected, got },
+        Error::Invalid { expected, got, .. } => Error::Invalid { what: what.into(), expected, got },
         error => error,
     }
 }

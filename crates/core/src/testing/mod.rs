@@ -5,6 +5,7 @@ pub mod account;
 pub mod broker_suite;
 pub mod clock;
 pub mod fixtures;
+pub mod fuzz;
 pub mod ledger_suite;
 pub mod locks_suite;
 pub mod model_ledger;
@@ -16,6 +17,7 @@ pub mod sim;
 pub mod tokio_clock;
 
 pub use clock::ManualClock;
+pub use fuzz::{fuzz, fuzz_part};
 pub use model_ledger::ModelLedger;
 pub use random::Random;
 pub use shared::Shared;

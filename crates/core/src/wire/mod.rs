@@ -3,6 +3,7 @@
 
 mod inbox;
 mod object;
+mod read;
 mod rule;
 #[cfg(feature = "openapi")]
 pub mod schema;
@@ -10,5 +11,6 @@ mod span;
 
 pub use inbox::JobOptions;
 pub use object::Object;
+pub use read::{Unread, read, read_bytes, unread};
 pub use rule::{Backoff, Exponential, Fixed, Rule};
 pub use span::Span;

@@ -32,7 +32,7 @@ mod settle;
 mod tests;
 mod text;
 
-pub use duetime_core::wire::{Backoff, Exponential, Fixed, Object, Rule, Span};
+pub use duetime_core::wire::{Backoff, Exponential, Fixed, Object, Rule, Span, Unread, read, read_bytes, unread};
 
 pub use answer::Answer;
 pub use bytes::{Base64, bytes_of, show_bytes};

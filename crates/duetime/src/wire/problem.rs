@@ -102,7 +102,7 @@ impl Problem {
         let mut problem = Self::new(error.code(), status, title, error.to_string());
         match error {
             Error::Invalid { what, expected, got } => {
-                problem.field = Some((*what).to_owned());
+                problem.field = Some(what.clone().into_owned());
                 problem.expected = Some(expected.clone());
                 problem.got = Some(got.clone());
             }
@@ -152,7 +152,7 @@ impl Problem {
         let reason = || self.reason.clone().unwrap_or_else(|| self.detail.clone());
         Some(match self.code.as_str() {
             "invalid" => Error::Invalid {
-                what: field(self.field.as_deref()?),
+                what: self.field.clone()?.into(),
                 expected: self.expected.clone()?,
                 got: self.got.clone()?,
             },
@@ -193,60 +193,3 @@ impl Problem {
 /// What [`Error::Changed`] speaks of.
 const SCHEDULE: &str = "schedule";
 const QUEUE: &str = "queue";
-
-/// The engine's names of what it checks; any other is `request`.
-fn field(name: &str) -> &'static str {
-    const FIELDS: [&str; 50] = [
-        "backoff",
-        "batch",
-        "complete",
-        "cron",
-        "cursor",
-        "delay",
-        "dry_run",
-        "due_at",
-        "due_from",
-        "due_to",
-        "end",
-        "every",
-        "expires",
-        "fail",
-        "fence",
-        "id",
-        "jobs",
-        "key",
-        "kind",
-        "lease",
-        "limit",
-        "lock",
-        "max_age",
-        "max_attempts",
-        "max_crashes",
-        "message",
-        "on_conflict",
-        "owner",
-        "payload",
-        "priority",
-        "query",
-        "query parameter",
-        "queue",
-        "queues",
-        "receipt",
-        "request_id",
-        "result",
-        "retry.exponential.factor",
-        "retry.exponential.first",
-        "retry.exponential.jitter",
-        "retry.exponential.max",
-        "retry.fixed.delay",
-        "retry.steps",
-        "retry_after",
-        "schedule",
-        "start",
-        "tag",
-        "tags",
-        "time_zone",
-        "ttl",
-    ];
-    FIELDS.into_iter().chain(["state", "wait", "when_exhausted"]).find(|known| *known == name).unwrap_or("request")
-}

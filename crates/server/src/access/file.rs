@@ -164,4 +164,12 @@ mod tests {
         assert!(!file.exists());
         assert!(TokenFile::read(&file).unwrap_err().to_string().contains("duetime token create"));
     }
+
+    #[test]
+    fn whatever_a_file_holds_it_is_read_or_refused() {
+        duetime_core::testing::fuzz("tokens", |text| {
+            let all = TokenFile::parse(text).ok()?;
+            Some(toml::to_string(&all).expect("tokens are written as TOML"))
+        });
+    }
 }

@@ -156,4 +156,9 @@ mod tests {
             assert!(text.parse::<Grant>().is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn whatever_is_written_is_a_right_or_refused() {
+        duetime_core::testing::fuzz("grant", |text| text.parse::<Grant>().ok().map(|grant| grant.to_string()));
+    }
 }

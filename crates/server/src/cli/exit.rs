@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 /// It did not work.
 pub(crate) const ERROR: u8 = 1;
-/// The command line is wrong; clap ends with it, too.
+/// The command line is wrong, or asks for what is not valid; clap ends with it, too.
 pub(crate) const USAGE: u8 = 2;
 /// Some of many were refused, and the others went (`EX_DATAERR` of sysexits.h).
 pub(crate) const DATA: u8 = 65;
@@ -104,7 +104,11 @@ impl fmt::Display for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let is_held = error.code() == "store_held";
-        let code = if is_held || error.is_retryable() { TRY_LATER } else { ERROR };
+        let code = match error.code() {
+            "invalid" => USAGE,
+            _ if is_held || error.is_retryable() => TRY_LATER,
+            _ => ERROR,
+        };
         let failure = Self { is_held, ..Self::new(code, error.to_string()) };
         match error {
             Error::Unreachable { .. } => failure.hint(

@@ -56,11 +56,7 @@ pub(crate) struct JobArgs {
 }
 
 fn parse_target(text: &str) -> std::result::Result<Arc<Target>, String> {
-    let url = serde_json::json!({ "url": text });
-    let target = if text.starts_with('{') { serde_json::from_str(text) } else { serde_json::from_value(url) };
-    let target: Target = target.map_err(|error| error.to_string())?;
-    target.check().map_err(|error| error.to_string())?;
-    Ok(Arc::new(target))
+    text.parse().map(Arc::new)
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

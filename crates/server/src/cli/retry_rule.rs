@@ -10,7 +10,7 @@ pub(crate) fn parse_backoff(text: &str) -> Result<Backoff, String> {
         "none" => Ok(Backoff::None),
         "default" => Ok(Backoff::Default),
         json if json.starts_with('{') => {
-            serde_json::from_str::<wire::Backoff>(json).map(Backoff::from).map_err(|error| error.to_string())
+            wire::read::<wire::Backoff>(json).map(Backoff::from).map_err(|unread| unread.to_string())
         }
         text if text.starts_with("fixed:") => {
             let delay = text.trim_start_matches("fixed:").trim().parse::<Span>()?;

@@ -261,3 +261,12 @@ fn help_shows_the_variables_and_a_wrong_line_is_clap_s_to_refuse() {
     let error = Case::new("").parse(&["--listne", "x"]).err().unwrap();
     assert!(error.use_stderr() && error.to_string().contains("--listen"), "{error}");
 }
+
+#[test]
+fn whatever_a_file_holds_is_read_or_refused() {
+    // Matching the whole command line is slow.
+    duetime_core::testing::fuzz_part("config", 20, |text| {
+        let case = Case::new(text);
+        case.wrong(&[]).is_empty().then(|| text.to_owned())
+    });
+}

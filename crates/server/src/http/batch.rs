@@ -1,7 +1,7 @@
 //! Arrays of requests: each element is answered by itself, also one that cannot be read.
 
 use super::problem::Problem;
-use duetime::wire::{Answer, Object};
+use duetime::wire::{self, Answer, Object};
 use duetime_core::limits::BATCH_JOBS_MAX;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess};
@@ -64,14 +64,14 @@ where
     T: Deserialize<'a>,
     E: Into<Problem>,
 {
-    match each(text, |Object(element): Object<T>| make(element).map_err(E::into)) {
-        // An element has the wrong form: find out which, and say so there. Rare, so that it may take two passes.
-        Err(error) if error.is_data() => Ok(each(text, |raw: &RawValue| {
-            let Object(element) = serde_json::from_str::<Object<T>>(raw.get())?;
+    each(text, |Object(element): Object<T>| make(element).map_err(E::into)).or_else(|_| {
+        // An element has the wrong form: a second pass finds which one.
+        let batch = each(text, |raw: &RawValue| {
+            let Object(element) = wire::read::<Object<T>>(raw.get())?;
             make(element).map_err(E::into)
-        })?),
-        read => Ok(read?),
-    }
+        });
+        batch.map_err(|error| wire::unread(&error, text).into())
+    })
 }
 
 fn each<'a, T, U>(text: &'a str, make: impl Fn(T) -> Result<U, Problem>) -> Result<Batch<U>, serde_json::Error>
@@ -144,7 +144,7 @@ mod tests {
             .collect();
         assert_eq!((&*words[1], &*words[4]), ("1", "2"));
         assert!(words[0].contains("not 9") && words[5].contains("not 9"));
-        assert!(words[2].contains("unknown field `od`") && words[3].contains("expected an object"), "{words:?}");
+        assert!(words[2].contains("unknown field `od`") && words[3].contains("to be an object"), "{words:?}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use bytes::Bytes;
-use duetime::wire::Object;
+use duetime::wire::{Object, read};
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl<const BYTES_MAX: usize> Body<BYTES_MAX> {
     /// An object; an empty body is an empty one.
     pub(super) fn object<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Problem> {
         let text = if self.text.is_empty() { "{}" } else { &self.text };
-        Ok(serde_json::from_str::<Object<T>>(text)?.0)
+        Ok(read::<Object<T>>(text)?.0)
     }
 }
 

@@ -4,7 +4,7 @@ use super::reply;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
-use duetime::wire::{self, Span};
+use duetime::wire::{self, Span, Unread};
 use duetime_core::{Error, Receipt};
 
 /// Why a request is refused, ready to be sent.
@@ -160,10 +160,12 @@ fn internal(error: &Error) -> Problem {
     Refusal::Internal.because("the server failed to handle this request; its log says more")
 }
 
-impl From<serde_json::Error> for Problem {
-    fn from(error: serde_json::Error) -> Self {
-        let refusal = if error.is_data() { Refusal::Invalid } else { Refusal::MalformedJson };
-        refusal.because(format!("in the body: {error}"))
+impl From<Unread> for Problem {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Malformed(why) => Refusal::MalformedJson.because(format!("in the body: {why}")),
+            Unread::Invalid(error) => error.into(),
+        }
     }
 }
 

@@ -36,6 +36,7 @@ fn all_are_reached() {
     assert_eq!(code(&["push", "x"], b""), 0);
     assert_eq!(code(&["get", "7"], b""), 1);
     assert_eq!(code(&["get"], b""), 2);
+    assert_eq!(code(&["push", "--queue", "no queue", "x"], b""), 2);
     assert_eq!(code(&["push", "--file", "-"], b"{\"payload\":1}\n{\"nonsense\":1}\n"), 65);
     assert_eq!(code(&["push", "--file", "-"], b"{\"nonsense\":1}\n"), 1);
     assert_eq!(code(&["work", "default", "--once", "--", "no-such-program"], b""), 127);

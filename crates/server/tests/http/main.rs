@@ -1,5 +1,6 @@
 //! The HTTP API, as raw bytes against the real server process.
 
+mod bodies;
 mod bulk;
 #[path = "../common/certificate.rs"]
 mod certificate;

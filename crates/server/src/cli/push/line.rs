@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     fn job(text: &str) -> Result<NewJob, String> {
-        let line: Line<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let line: Line<'_> = duetime::wire::read(text).map_err(|unread| unread.to_string())?;
         line.into_job(&"else".into()).map_err(|error| error.to_string())
     }
 
@@ -93,12 +93,12 @@ mod tests {
     #[test]
     fn what_is_no_push_is_refused() {
         for (text, why) in [
-            (r#"{"payload":1,"queue":"a","queue":"b"}"#, "duplicate field `queue`"),
-            (r#"{"payload":1,"payload":2}"#, "duplicate field `payload`"),
+            (r#"{"payload":1,"queue":"a","queue":"b"}"#, "`queue` to be given once"),
+            (r#"{"payload":1,"payload":2}"#, "`payload` to be given once"),
             (r#"{"payload":1,"que":"a"}"#, "unknown field `que`"),
-            (r#"{"payload":1,"queue":7}"#, "expected a string"),
+            (r#"{"payload":1,"queue":7}"#, "to be a string"),
             (r#"{"queue":"a"}"#, "neither"),
-            ("[1]", "expected an object"),
+            ("[1]", "to be an object"),
             (r#"{"payload":1} 2"#, "trailing characters"),
         ] {
             let error = job(text).unwrap_err();

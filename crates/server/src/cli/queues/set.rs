@@ -78,8 +78,7 @@ fn parse_target(text: &str) -> std::result::Result<Setting<Target>, String> {
     if text == RESET {
         return Ok(Err(Default));
     }
-    let json = if text.starts_with('{') { text.to_owned() } else { serde_json::json!({ "url": text }).to_string() };
-    serde_json::from_str(&json).map(Ok).map_err(|error| error.to_string())
+    text.parse().map(Ok)
 }
 
 fn set<T>(setting: &mut Option<T>, new: Option<Setting<T>>) {

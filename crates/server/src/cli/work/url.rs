@@ -1,7 +1,7 @@
 //! `duetime work --url`: each job is sent to a URL, signed, in place of a command.
 
 use super::stop::Stop;
-use crate::cli::exit::{Failure, Result, USAGE};
+use crate::cli::exit::{Failure, Result};
 use crate::cli::output::note;
 use crate::cli::time::now;
 use crate::deliver::Pace;
@@ -65,9 +65,8 @@ impl Courier {
             headers.insert(name.trim().to_owned(), value.trim().into());
         }
         set("headers", headers.into());
-        let target: Target = serde_json::from_value(target).map_err(|error| Failure::new(USAGE, error.to_string()))?;
+        let target: Target = target.to_string().parse().map_err(|why: String| Failure::usage(why))?;
         let unfit = |error: duetime_core::Error| Failure::usage(error.to_string());
-        target.check().map_err(unfit)?;
         let Target::Url(endpoint) = target else { unreachable!("it was made with a URL") };
         let route = Route::new(&endpoint, args.webhook.rules()).map_err(unfit)?;
         let sender = Sender::new(&args.webhook).map_err(|error| Failure::usage(error.to_string()))?;

@@ -141,4 +141,9 @@ mod tests {
         assert!(keys.of(Some("other")).unwrap_err().contains("\"other\""));
         assert!(!format!("{keys:?}").contains("AQEB"));
     }
+
+    #[test]
+    fn whatever_a_file_holds_is_keys_or_refused() {
+        duetime_core::testing::fuzz("webhook-keys", |text| parse(text).ok().map(|_| text.to_owned()));
+    }
 }

@@ -1,0 +1,267 @@
+//! Reads JSON. An error names the field and says what it accepts, in the words of the documentation: no type of ours and
+//! no library's wording reaches a user.
+
+use crate::error::Error;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::fmt;
+
+/// Why a text was not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It is not JSON: what is wrong, with line and column.
+    Malformed(String),
+    /// It is JSON that is not accepted: an [`Error::Invalid`] with the path of the field.
+    Invalid(Error),
+}
+
+impl Unread {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Malformed(_) => "malformed_json",
+            Self::Invalid(error) => error.code(),
+        }
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(why) => write!(f, "expected JSON: {why}"),
+            Self::Invalid(error) => error.fmt(f),
+        }
+    }
+}
+
+/// What a field accepts whose JSON has several forms, or a form that is best shown.
+const FORMS: [(&str, &str); 10] = [
+    ("exponential", r#"an object such as {"first": "1s", "factor": 2, "max": "1h", "jitter": 0.1}"#),
+    ("fixed", r#"an object such as {"delay": "30s"}"#),
+    ("key_until", r#""finished" or "started""#),
+    ("missed", r#""once" or "skip""#),
+    ("on_conflict", r#""keep", "replace" or "reject""#),
+    ("overlap", r#""allow" or "skip""#),
+    ("rate", r#"an object such as {"per_second": 100}"#),
+    ("retry", r#""default", "none", {"steps": ["15s", "1m"]}, {"fixed": …} or {"exponential": …}"#),
+    ("target", r#"an object such as {"url": "https://…"}, {"redis_list": …} or {"queue": "…"}"#),
+    ("when_exhausted", r#""keep", "drop", "restart" or {"move": "a queue"}"#),
+];
+
+/// The field that an error about the text as a whole names.
+const WHOLE: &str = "body";
+/// The longest part of what came that an error repeats.
+const SHOWN_CHARS_MAX: usize = 100;
+
+/// Reads a value that borrows from the text.
+///
+/// # Errors
+/// Where the text is not JSON, or not such a value.
+pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Unread> {
+    serde_json::from_str(text).or_else(|_| explain(text))
+}
+
+/// The same for bytes.
+///
+/// # Errors
+/// Also where they are not UTF-8.
+pub fn read_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Unread> {
+    let text = std::str::from_utf8(bytes);
+    read(text.map_err(|error| Unread::Malformed(format!("invalid UTF-8 at byte {}", error.valid_up_to())))?)
+}
+
+/// Reads once more and keeps the path: that costs, so it is done for errors alone.
+fn explain<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Unread> {
+    if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
+        return Err(Unread::Malformed(error.to_string()));
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        refused(if path == "." { "" } else { &path }, error.inner(), text)
+    })
+}
+
+/// Why a text was not read, where the path is not known.
+pub fn unread(error: &serde_json::Error, text: &str) -> Unread {
+    match serde_json::from_str::<IgnoredAny>(text) {
+        Ok(_) => refused("", error, text),
+        Err(error) => Unread::Malformed(error.to_string()),
+    }
+}
+
+fn refused(path: &str, error: &serde_json::Error, text: &str) -> Unread {
+    let said = error.to_string();
+    let (said, _) = said.rsplit_once(" at line ").unwrap_or((&said, ""));
+    // serde_json refuses a number in place of an enum as a fault of syntax.
+    let said = if error.is_data() { said } else { "" };
+    Unread::Invalid(worded(path, said, text))
+}
+
+fn worded(path: &str, said: &str, text: &str) -> Error {
+    let here = if path.is_empty() { WHOLE } else { path };
+    let within = |field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
+    let quoted = |text: &str| text.split('`').nth(1).unwrap_or_default().to_owned();
+    let (what, expected, got) = if let Some(rest) = said.strip_prefix("unknown field ") {
+        let field = quoted(rest);
+        let parent = path.strip_suffix(&field).map_or(path, |parent| parent.trim_end_matches('.'));
+        let place = if parent.is_empty() { field.clone() } else { format!("{parent}.{field}") };
+        (place, known(rest), format!("unknown field `{}`", short(&field)))
+    } else if let Some(rest) = said.strip_prefix("missing field ") {
+        (within(&quoted(rest)), "present".to_owned(), "nothing".to_owned())
+    } else if let Some(rest) = said.strip_prefix("duplicate field ") {
+        (within(&quoted(rest)), "given once".to_owned(), "it twice".to_owned())
+    } else if let Some((got, expected)) = mismatch(said) {
+        (here.to_owned(), form(path).map_or_else(|| type_words(expected), str::to_owned), value_words(got))
+    } else if let Some((expected, got)) = said.strip_prefix("expected ").and_then(|said| said.split_once(", got ")) {
+        (here.to_owned(), expected.to_owned(), short(got))
+    } else {
+        let expected = match said.strip_prefix("expected ") {
+            Some(expected) => expected.to_owned(),
+            None if said.is_empty() || said.starts_with("unknown variant ") => {
+                form(path).unwrap_or("of another form").to_owned()
+            }
+            None => format!("valid: {said}"),
+        };
+        (here.to_owned(), expected, value_at(text, path))
+    };
+    Error::invalid(what, expected, got)
+}
+
+/// What came and what was expected, where a value has the wrong type or is out of bounds.
+fn mismatch(said: &str) -> Option<(&str, &str)> {
+    let said = ["invalid type: ", "invalid value: "].iter().find_map(|prefix| said.strip_prefix(prefix))?;
+    said.rsplit_once(", expected ")
+}
+
+/// What the field accepts, where it is one of those that are shown. A name without an index is a field.
+fn form(path: &str) -> Option<&'static str> {
+    let field = path.rsplit('.').next().unwrap_or(path);
+    FORMS.iter().find(|(name, _)| *name == field).map(|(_, form)| *form)
+}
+
+/// "unknown field `x`, expected one of `a`, `b`", as what is accepted.
+fn known(rest: &str) -> String {
+    let fields: Vec<&str> = rest.split('`').skip(1).step_by(2).skip(1).collect();
+    match fields.as_slice() {
+        [] => "left out".to_owned(),
+        fields => format!("one of the fields `{}`", fields.join("`, `")),
+    }
+}
+
+/// A type, in the words of the documentation.
+fn type_words(expected: &str) -> String {
+    let whole = |max: u64| format!("a whole number from 0 to {max}");
+    match expected {
+        "u8" => whole(u8::MAX.into()),
+        "u16" => whole(u16::MAX.into()),
+        "u32" => whole(u32::MAX.into()),
+        "u64" | "usize" => "a whole number, 0 or more".to_owned(),
+        "i32" | "i64" => "a whole number".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "string" | "str" | "a borrowed string" => "a string".to_owned(),
+        "a sequence" => "an array".to_owned(),
+        "a map" => "an object".to_owned(),
+        struct_name if struct_name.starts_with("struct ") => "an object".to_owned(),
+        words => words.to_owned(),
+    }
+}
+
+/// A value as serde describes it, in the words of the documentation.
+fn value_words(got: &str) -> String {
+    let inner = || short(got.split('`').nth(1).unwrap_or_default());
+    match got.split(' ').next().unwrap_or_default() {
+        "integer" | "floating" => format!("the number {}", inner()),
+        "boolean" => inner(),
+        "sequence" => "an array".to_owned(),
+        "map" => "an object".to_owned(),
+        "string" => short(got.trim_start_matches("string ")),
+        "null" | "unit" => "null".to_owned(),
+        _ => short(got),
+    }
+}
+
+/// The value at a path of fields, described.
+fn value_at(text: &str, path: &str) -> String {
+    let read: Option<serde_json::Value> = serde_json::from_str(text).ok();
+    let pointer = path.replace('.', "/").replace('[', "/").replace(']', "");
+    let value = read
+        .as_ref()
+        .and_then(|value| if path.is_empty() { Some(value) } else { value.pointer(&format!("/{pointer}")) });
+    match value {
+        Some(serde_json::Value::Array(_)) => "an array".to_owned(),
+        Some(serde_json::Value::Object(_)) => "an object".to_owned(),
+        Some(serde_json::Value::Number(number)) => format!("the number {number}"),
+        Some(value) => short(&value.to_string()),
+        None => "something else".to_owned(),
+    }
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{JobOptions, Object};
+    use super::*;
+
+    fn error(text: &str) -> (String, String, String) {
+        match read::<Object<JobOptions>>(text) {
+            Err(Unread::Invalid(Error::Invalid { what, expected, got })) => (what.into_owned(), expected, got),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_field_and_what_it_accepts() {
+        for (text, what, expected, got) in [
+            (r#"{"retry": 5}"#, "retry", r#""default", "none""#, "the number 5"),
+            (r#"{"retry": {"steps": ["1s", 2]}}"#, "retry.steps[1]", "a duration such as", "the number 2"),
+            (r#"{"retry": {"steps": ["1s", "2"]}}"#, "retry.steps[1]", "a duration such as", "\"2\""),
+            (r#"{"retry": {"fixed": 7}}"#, "retry.fixed", r#"{"delay": "30s"}"#, "the number 7"),
+            (r#"{"retry": {"fixed": {}}}"#, "retry.fixed.delay", "present", "nothing"),
+            (r#"{"retry": {"fixed": {"delay": "1s", "a": 1}}}"#, "retry.fixed.a", "`delay`", "unknown field `a`"),
+            (r#"{"retry": "fast"}"#, "retry", r#""default", "none""#, "\"fast\""),
+            (r#"{"on_conflict": 1}"#, "on_conflict", r#""keep", "replace" or "reject""#, "the number 1"),
+            (r#"{"on_conflict": "merge"}"#, "on_conflict", r#""keep""#, "\"merge\""),
+            (r#"{"max_attempts": -1}"#, "max_attempts", "from 0 to 4294967295", "the number -1"),
+            (r#"{"max_attempts": "many"}"#, "max_attempts", "a whole number", "\"many\""),
+            (r#"{"target": 5}"#, "target", r#"{"url": "https://…"}"#, "the number 5"),
+            (r#"{"target": {"url": 5}}"#, "target", "", ""),
+            (r#"{"lease": ["1s"]}"#, "lease", "a duration", "an array"),
+            (r#"{"delay": "5s"}"#, "delay", "one of the fields `on_conflict`", "unknown field `delay`"),
+            (r#"{"lease": "1s", "lease": "1s"}"#, "lease", "given once", "it twice"),
+            ("[1]", "body", "an object", "an array"),
+            ("7", "body", "an object", "the number 7"),
+        ] {
+            let (field, accepted, came) = error(text);
+            assert!(field.starts_with(what), "{text}: {field}");
+            assert!(accepted.contains(expected), "{text}: {accepted}");
+            assert!(came.contains(got), "{text}: {came}");
+            let words = format!("{accepted} {came}");
+            assert!(
+                !["struct ", "u32", "variant", "sequence", " at line "].iter().any(|word| words.contains(word)),
+                "{words}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_says_where() {
+        for text in ["{", "{\"lease\": 01}", "{} {}", "nonsense", ""] {
+            let Err(Unread::Malformed(why)) = read::<Object<JobOptions>>(text) else { panic!("{text}") };
+            assert!(why.contains("line 1 column"), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn what_came_is_cut() {
+        let (.., got) = error(&format!(r#"{{"max_attempts": "{}"}}"#, "m".repeat(5_000)));
+        assert!(got.chars().count() <= SHOWN_CHARS_MAX + 1, "{got}");
+    }
+}
