@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Jobs that are pushed meanwhile.
 const PUSHES: u64 = 2_000;
-/// How far ahead of the last push ids are guessed.
-const AHEAD: u64 = 16;
+/// How many ids after that of the last push are guessed.
+const AHEAD: u64 = 4;
 
 /// What names jobs by their ids, and leases by what they will be.
 fn attempts(ids: &[u64], turn: usize) -> (&'static str, String, String) {
@@ -42,7 +42,7 @@ fn knows_nothing(status: u16, answer: &Value) -> bool {
     }
 }
 
-fn guess(server: &Server, token: &str, last: &AtomicU64, is_over: &AtomicBool) -> u64 {
+fn guess(server: &Server, token: &str, last: &AtomicU64, step: u64, is_over: &AtomicBool) -> u64 {
     let mut connection = server.connect();
     let bearer = format!("Bearer {token}");
     let mut asked = 0;
@@ -51,7 +51,7 @@ fn guess(server: &Server, token: &str, last: &AtomicU64, is_over: &AtomicBool) -
             break;
         }
         let last = last.load(Ordering::Relaxed);
-        let ids: Vec<u64> = (last + 1..=last + AHEAD).collect();
+        let ids: Vec<u64> = (1..=AHEAD).map(|n| last + n * step).collect();
         let (method, path, body) = attempts(&ids, turn);
         connection.send(request(method, &path, &[("authorization", &bearer)], &body));
         let reply = connection.reply();
@@ -70,10 +70,11 @@ fn jobs_that_are_pushed_while_others_guess_their_ids_stay_untouched() {
         let answer = world.as_root("POST", "/v1/queues/orders.b/jobs", &body).expect(201);
         answer["id"].as_str().unwrap().parse::<u64>().unwrap()
     };
-    let (last, is_over) = (AtomicU64::new(pushed(json!({"payload": 0}))), AtomicBool::new(false));
+    let (first, second) = (pushed(json!({"payload": 0})), pushed(json!({"payload": 1})));
+    let (last, step, is_over) = (AtomicU64::new(second), second - first, AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let guessing: Vec<_> = (0..3).map(|_| scope.spawn(|| guess(&world.server, &narrow, &last, &is_over))).collect();
-        for n in 1..PUSHES {
+        let guessing: Vec<_> = (0..3).map(|_| scope.spawn(|| guess(&world.server, &narrow, &last, step, &is_over))).collect();
+        for n in 2..PUSHES {
             last.store(pushed(json!({"payload": n})), Ordering::Relaxed);
             if guessing.iter().any(std::thread::ScopedJoinHandle::is_finished) {
                 break;
