@@ -333,6 +333,7 @@ impl NewJob {
         name::check_kind(&self.kind)?;
         if let Some(key) = &self.key {
             name::check_key(key)?;
+            name::check_free("key", key)?;
         }
         name::check_tags(&self.tags)?;
         check_payload(&self.payload, payload_bytes_max)?;

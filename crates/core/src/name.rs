@@ -10,8 +10,8 @@ use std::sync::Arc;
 pub const QUEUE_DEFAULT: &str = "default";
 /// The kind where none is named.
 pub const KIND_DEFAULT: &str = "default";
-/// The names of the locks of engines begin with this; those of users do not.
-pub const OWN_LOCKS: &str = "duetime:";
+/// The engine's own keys, locks and owners begin with this: no caller may hold or release one.
+pub const OF_ENGINE: &str = "duetime:";
 
 /// A queue's name: 1 to 200 of `A-Za-z0-9-+/;.$_()`, not starting with `-`.
 ///
@@ -108,6 +108,18 @@ pub(crate) fn shown(text: &str) -> String {
     const SHOWN_CHARS: usize = 80;
     let start: String = text.chars().take(SHOWN_CHARS).collect();
     if start.len() < text.len() { format!("{start:?}… ({} bytes)", text.len()) } else { format!("{start:?}") }
+}
+
+/// Whether a key, a lock or an owner is not one of the engine's own.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub(crate) fn check_free(what: &'static str, name: &str) -> Result<(), Error> {
+    if name.starts_with(OF_ENGINE) {
+        let expected = format!("one that does not begin with {OF_ENGINE}, as the engine's own do");
+        return Err(Error::invalid(what, expected, format!("{name:?}")));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -16,8 +16,14 @@ pub const TIMEOUT_MS_DEFAULT: u64 = 30 * SECOND_MS;
 pub const TIMEOUT_MS_MAX: u64 = 30 * MINUTE_MS;
 /// Most headers of one target.
 pub const HEADERS_MAX: usize = 32;
+/// Most final statuses of one target.
+pub const FINAL_STATUSES_MAX: usize = 32;
 /// Longest URL, header, or name of a list.
 pub const TEXT_BYTES_MAX: usize = 2_048;
+/// What every key in Redis begins with that the broker keeps there, in whatever namespace.
+pub const BROKER_KEYS: &str = "{duetime:";
+/// What stands in place of a secret that a reader has no right to.
+const MASK: &str = "***";
 
 /// Where due jobs are delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,10 +159,28 @@ impl Target {
             Self::RedisList(RedisList { url, key }) => {
                 scheme("target.redis_list.url", url, &["redis://", "rediss://"])?;
                 short("target.redis_list.url", url)?;
-                short("target.redis_list.key", key)
+                short("target.redis_list.key", key)?;
+                if key.starts_with(BROKER_KEYS) {
+                    let expected = format!("a list that does not begin with {BROKER_KEYS}, as Duetime's own keys do");
+                    return Err(Error::invalid("target.redis_list.key", expected, format!("{key:?}")));
+                }
+                Ok(())
             }
             Self::Queue(queue) => name::check_queue(queue),
         }
+    }
+
+    /// The target for those who may look at it but not set it: without the values of headers and the query of the URL, which
+    /// may be secrets of the receiver.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        let Self::Url(endpoint) = self else { return self.clone() };
+        let mut endpoint = endpoint.clone();
+        endpoint.headers.values_mut().for_each(|value| MASK.clone_into(value));
+        if let Some((before, _)) = endpoint.url.split_once('?') {
+            endpoint.url = Arc::from(format!("{before}?{MASK}"));
+        }
+        Self::Url(endpoint)
     }
 }
 
@@ -181,6 +205,10 @@ impl Endpoint {
         }
         if !(1..=TIMEOUT_MS_MAX).contains(&self.timeout_ms) {
             return Err(Error::invalid("target.timeout", "between 1 ms and 30 min", Span(self.timeout_ms)));
+        }
+        if self.final_statuses.len() > FINAL_STATUSES_MAX {
+            let expected = format!("at most {FINAL_STATUSES_MAX}");
+            return Err(Error::invalid("target.final_statuses", expected, self.final_statuses.len()));
         }
         if let Some(status) = self.final_statuses.iter().find(|status| !(300..=599).contains(*status)) {
             return Err(Error::invalid("target.final_statuses", "statuses from 300 to 599", status));
@@ -226,6 +254,22 @@ mod tests {
     }
 
     #[test]
+    fn secrets_are_masked() {
+        let shown = |text: &str| {
+            let masked = serde_json::from_str::<Target>(text).unwrap().masked();
+            masked.check().unwrap();
+            serde_json::to_string(&masked).unwrap()
+        };
+        let masked = shown(r#"{"url":"https://a.example/x?token=secret","headers":{"authorization":"secret"}}"#);
+        assert!(
+            masked.contains(r#""https://a.example/x?***""#) && masked.contains(r#""authorization":"***""#),
+            "{masked}"
+        );
+        assert!(!masked.contains("secret"), "{masked}");
+        assert_eq!(shown(r#"{"queue":"mail"}"#), r#"{"queue":"mail"}"#);
+    }
+
+    #[test]
     fn what_is_no_target_is_refused() {
         for (text, why) in [
             ("{}", "a target with one of"),
@@ -246,7 +290,9 @@ mod tests {
             r#"{"url":"https://a.example","headers":{"a":"b\nc"}}"#,
             r#"{"redis_list":{"url":"http://a","key":"b"}}"#,
             r#"{"redis_list":{"url":"redis://a","key":""}}"#,
+            r#"{"redis_list":{"url":"redis://a","key":"{duetime:shop:0}:body"}}"#,
             r#"{"queue":"a b"}"#,
+            &format!(r#"{{"url":"https://a.example","final_statuses":{:?}}}"#, vec![404; FINAL_STATUSES_MAX + 1]),
         ] {
             assert_eq!(read::<Target>(text).unwrap().check().unwrap_err().code(), "invalid", "{text}");
         }

@@ -54,12 +54,13 @@ impl Row {
     /// The row of a job.
     ///
     /// # Errors
-    /// [`duetime_core::Error::Invalid`] where the job breaks a limit. A server may allow smaller payloads than the 64 MiB
+    /// [`duetime_core::Error::Invalid`] where the job breaks a limit or has a target of its own. A server may allow smaller payloads than the 64 MiB
     /// that are the limit here: then it keeps the row, with the reason in its column `error`.
     pub fn new(job: &NewJob) -> Result<Self, Error> {
         // Whether an instant is too far ahead is for the server's clock to say.
         let now = if let Due::At(at) = job.due { at } else { 0 };
         job.accept(JobId::MIN, now, PAYLOAD_BYTES_MAX)?;
+        duetime_core::engine::check_inbox_target(job)?;
         let json = |text: Result<String, serde_json::Error>| text.map_err(|error| Error::Payload(Arc::new(error)));
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let options = JobOptions::from(job);

@@ -192,6 +192,21 @@ fn refuse(error: &Error) -> Verdict {
     Verdict::Refuse(reason.chars().filter(|c| *c != '\0').take(REASON_MAX).collect())
 }
 
+/// Whether a job may come by the inbox: the right to insert rows is none to say where the server delivers.
+///
+/// # Errors
+/// [`Error::Invalid`] where it has a target of its own.
+pub fn check_target(job: &NewJob) -> Result<(), Error> {
+    if job.target.is_none() {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "options: target",
+        "left out: a row of the inbox is delivered to its queue's target",
+        "a target",
+    ))
+}
+
 /// The job that a row says.
 fn new_job(row: InboxRow) -> Result<NewJob, Error> {
     let unsigned = |what, number: i64| u64::try_from(number).map_err(|_| Error::invalid(what, "not below 0", number));
@@ -221,6 +236,7 @@ fn new_job(row: InboxRow) -> Result<NewJob, Error> {
         let Object(options) = read_column::<Object<JobOptions>>("options", options)?;
         options.apply(&mut job);
     }
+    check_target(&job)?;
     Ok(job)
 }
 
@@ -233,4 +249,35 @@ fn read_column<'a, T: serde::Deserialize<'a>>(column: &'static str, json: &'a st
         }
         Unread::Invalid(error) => error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(options: &str) -> InboxRow {
+        InboxRow {
+            number: 1,
+            queue: "q".to_owned(),
+            kind: "k".to_owned(),
+            payload: Arc::from(*b"{}"),
+            age_ms: 0,
+            due_at: None,
+            delay_ms: None,
+            key: None,
+            tags: None,
+            priority: None,
+            options: Some(options.to_owned()),
+        }
+    }
+
+    /// Who may insert rows has no say in where the server delivers.
+    #[test]
+    fn a_row_has_no_target_of_its_own() {
+        assert!(new_job(row(r#"{"lease": "5s"}"#)).is_ok());
+        for target in [r#"{"url": "https://a.example"}"#, r#"{"queue": "other"}"#] {
+            let refused = new_job(row(&format!(r#"{{"target": {target}}}"#))).unwrap_err();
+            assert!(refused.code() == "invalid" && refused.to_string().contains("`options: target`"), "{refused}");
+        }
+    }
 }

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, State};
 use crate::limits::STEP_JOBS_MAX;
+use crate::name::OF_ENGINE;
 use crate::ports::{
     ADOPTED, Acquire, Acquired, BROKER, BUCKET_MS, Broker, COMPARED, Counts, Cursor, LOADED, Listing, PutIf, Queues,
     Registry, Window,
@@ -23,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The lock of who leads: one of [`OWN_LOCKS`](crate::name::OWN_LOCKS).
+/// The lock of who leads: one of [`OF_ENGINE`].
 const LEADER: &str = "duetime:leader";
 /// How long a leader that is gone keeps the role.
 const LEADER_TTL_MS: u64 = 3_000;
@@ -80,7 +81,7 @@ impl Engine {
     /// Begins what an engine does that is one of several, and asks for the role.
     pub(super) async fn begin_to_share(&self) -> Result<(), Error> {
         let number = self.ids.next(&[0], self.ledger.as_ref(), self.now()).await?;
-        self.role.set_owner(&format!("engine {}", number[0]));
+        self.role.set_owner(&format!("{OF_ENGINE}engine-{}", number[0]));
         self.seek_role().await;
         self.frontier.advance(self.now().saturating_add(self.options.horizon_ms));
         self.in_background("keep_role", |engine| async move { engine.keep_role().await });

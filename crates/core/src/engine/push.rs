@@ -1,6 +1,7 @@
 //! Push: recorded first, then put into the broker where it is due soon.
 
 use super::events::Event;
+use super::forward::Origin;
 use super::{Answers, Engine, PushOutcome, Pushed};
 use crate::clock::Millis;
 use crate::error::Error;
@@ -22,14 +23,21 @@ impl Engine {
         self.check_open()?;
         check_batch(&jobs)?;
         let engine = self.clone();
-        self.carry(async move { engine.push_batch(jobs).await }).await
+        self.carry(async move { engine.push_batch(jobs, None).await }).await
     }
 
-    async fn push_batch(&self, new: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
+    /// Pushes jobs, as copies where they have an origin.
+    pub(super) async fn push_batch(&self, new: Vec<NewJob>, origin: Option<Origin>) -> Result<Answers<Pushed>, Error> {
         let now = self.now();
         let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
         let ids = self.ids.next(&partitions, self.ledger.as_ref(), now).await?;
-        let accept = |(new, id): (&NewJob, JobId)| self.accept(new, id, now);
+        let accept = |(new, id): (&NewJob, JobId)| {
+            let mut job = self.accept(new, id, now)?;
+            if let Some(Origin { key, hops }) = &origin {
+                (job.key, job.hops) = (Some(key.clone()), *hops);
+            }
+            Ok(job)
+        };
         let mut accepted: Answers<Job> = new.iter().zip(ids).map(accept).collect();
         let to_record: Vec<Job> = accepted.iter().flatten().cloned().collect();
         let record = self.ledger.record(to_record, self.frontier.get());

@@ -274,3 +274,44 @@ async fn what_is_beyond_a_limit_is_refused() {
     assert_eq!(bench.engine.list_locks(None, 1_001).await.unwrap_err().code(), "invalid");
     assert_eq!(bench.engine.list_locks(Some(&long), 10).await.unwrap_err().code(), "invalid");
 }
+
+/// One of them says who leads: whoever held it would keep jobs from being loaded.
+#[tokio::test(start_paused = true)]
+async fn nobody_holds_or_releases_the_engines_own_locks() {
+    let bench = Bench::new().await;
+    let of_engine = LockRequest { name: "duetime:leader".into(), ..request("a", 0) };
+    let engine = &bench.engine;
+    for refused in [
+        engine.acquire(of_engine).await.err(),
+        engine.acquire(request("duetime:engine-1", 0)).await.err(),
+        engine.renew("duetime:leader", "a", 1, TTL_MS).await.err(),
+        engine.release_lock("duetime:leader", "a", 1).await.err(),
+        engine.release_all("duetime:engine-1").await.err(),
+    ] {
+        let refused = refused.expect("it is refused");
+        assert!(refused.code() == "invalid" && refused.to_string().contains("duetime:"), "{refused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_are_listed_by_how_they_begin() {
+    let bench = Bench::new().await;
+    for name in ["a", "b", "b.1", "b.2", "b.3", "c"] {
+        bench.engine.acquire(LockRequest { name: name.into(), ..request("o", 0) }).await.unwrap();
+    }
+    for limit in 1..5 {
+        let (mut names, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = bench.engine.list_locks_in("b", cursor.as_deref(), limit).await.unwrap();
+            assert!(page.locks.len() <= limit);
+            names.extend(page.locks.into_iter().map(|holding| holding.name.to_string()));
+            cursor = page.next_cursor;
+            assert!(cursor.as_ref().is_none_or(|cursor| cursor.starts_with('b')), "{cursor:?}");
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(names, ["b", "b.1", "b.2", "b.3"], "{limit} at a time");
+    }
+    assert_eq!(bench.engine.list_locks_in("d", None, 9).await.unwrap().locks, []);
+}

@@ -25,7 +25,7 @@ pub struct Reserve {
     /// How long to wait where nothing is due, at most 60 s; by default not at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Span>,
-    /// A repeat with the same id gets what the first got.
+    /// A repeat of the same request by the same caller, with the same id, gets what the first got.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Text>,
@@ -137,7 +137,7 @@ pub struct Take {
     /// Only jobs due up to this instant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_to: Option<Instant>,
-    /// A repeat with the same id gets what the first got.
+    /// A repeat of the same request by the same caller, with the same id, gets what the first got.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Text>,

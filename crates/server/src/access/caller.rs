@@ -1,6 +1,7 @@
 //! Who makes a request, and what they may do.
 
 use super::grant::{Grant, Scope};
+use super::names::Names;
 use super::tokens::Known;
 use std::sync::Arc;
 
@@ -56,6 +57,15 @@ impl Caller {
     /// Whether they may do this with every name.
     pub(crate) fn may_all(&self, scope: Scope) -> bool {
         self.any(|grant| grant.allows_all(scope))
+    }
+
+    /// The names with which they may do this; `None`: with every name.
+    pub(crate) fn names(&self, scope: Scope) -> Option<Vec<&Names>> {
+        match self {
+            _ if self.may_all(scope) => None,
+            Self::Token(known) => Some(known.token.allow.iter().filter_map(|grant| grant.names_for(scope)).collect()),
+            Self::Anyone | Self::Nobody => Some(Vec::new()),
+        }
     }
 
     fn any(&self, is_right: impl Fn(&Grant) -> bool) -> bool {

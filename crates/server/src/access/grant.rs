@@ -1,5 +1,6 @@
 //! What a token may do, and with which names: `push:orders.*`.
 
+use super::names::Names;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -9,6 +10,8 @@ use std::str::FromStr;
 pub(crate) enum Scope {
     /// Push jobs, and nothing else: not even look at them.
     Push,
+    /// Give jobs that are pushed a target of their own.
+    Target,
     /// Reserve, take, settle and extend.
     Work,
     /// Look at jobs, queues, schedules, events and metrics.
@@ -23,12 +26,14 @@ pub(crate) enum Scope {
 
 impl Scope {
     /// All of them.
-    pub(crate) const ALL: [Self; 6] = [Self::Push, Self::Work, Self::Read, Self::Change, Self::Lock, Self::Admin];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Push, Self::Target, Self::Work, Self::Read, Self::Change, Self::Lock, Self::Admin];
 
     /// As it is written.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Push => "push",
+            Self::Target => "target",
             Self::Work => "work",
             Self::Read => "read",
             Self::Change => "change",
@@ -36,13 +41,6 @@ impl Scope {
             Self::Admin => "admin",
         }
     }
-}
-
-/// Names: one, or all with a beginning.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Names {
-    One(Box<str>),
-    Beginning(Box<str>),
 }
 
 /// The right to do something with these names.
@@ -61,16 +59,17 @@ impl Grant {
 
     /// Whether it is the right to do this with this name.
     pub(crate) fn allows(&self, scope: Scope, name: &str) -> bool {
-        let is_named = match &self.names {
-            Names::One(one) => **one == *name,
-            Names::Beginning(beginning) => name.starts_with(&**beginning),
-        };
-        is_named && self.is_for(scope)
+        self.is_for(scope) && self.names.has(name)
+    }
+
+    /// The names that it is the right to do this with.
+    pub(crate) fn names_for(&self, scope: Scope) -> Option<&Names> {
+        self.is_for(scope).then_some(&self.names)
     }
 
     /// Whether it is the right to do this with any name.
     pub(crate) fn allows_all(&self, scope: Scope) -> bool {
-        self.is_for(scope) && self.names == Names::Beginning(Box::default())
+        self.is_for(scope) && self.names.are_all()
     }
 }
 
@@ -84,23 +83,14 @@ impl FromStr for Grant {
         };
         let (word, names) = text.split_once(':').unwrap_or((text, "*"));
         let scope = Scope::ALL.into_iter().find(|scope| scope.word() == word).ok_or_else(wrong)?;
-        let (names, is_beginning) = names.strip_suffix('*').map_or((names, false), |beginning| (beginning, true));
-        if names.contains('*') || (names.is_empty() && !is_beginning) {
-            return Err(format!("expected a name, or the beginning of names and * at its end, got {text:?}"));
-        }
-        let names = Box::from(names);
-        Ok(Self { scope, names: if is_beginning { Names::Beginning(names) } else { Names::One(names) } })
+        Ok(Self { scope, names: names.parse()? })
     }
 }
 
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.scope.word();
-        match &self.names {
-            Names::One(name) => write!(f, "{word}:{name}"),
-            Names::Beginning(beginning) if beginning.is_empty() => f.write_str(word),
-            Names::Beginning(beginning) => write!(f, "{word}:{beginning}*"),
-        }
+        if self.names.are_all() { f.write_str(word) } else { write!(f, "{word}:{}", self.names) }
     }
 }
 

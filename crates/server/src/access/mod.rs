@@ -6,6 +6,7 @@
 mod caller;
 mod file;
 mod grant;
+mod names;
 mod secret;
 mod token;
 mod tokens;
@@ -13,6 +14,7 @@ mod tokens;
 pub(crate) use caller::Caller;
 pub(crate) use file::{Error, TokenFile};
 pub(crate) use grant::{Grant, Scope};
+pub(crate) use names::Names;
 pub(crate) use secret::Secret;
 pub(crate) use token::Token;
-pub(crate) use tokens::Tokens;
+pub(crate) use tokens::{STREAMS_MAX, Tokens};

@@ -9,6 +9,10 @@ use duetime_core::ports::Flow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use subtle::ConstantTimeEq;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Most streams of events that are open with one token: a quarter of those of a server.
+pub(crate) const STREAMS_MAX: usize = 1_024;
 
 /// The tokens of a file.
 #[derive(Debug)]
@@ -22,9 +26,15 @@ pub(crate) struct Tokens {
 pub(crate) struct Known {
     pub(super) token: Token,
     flow: Arc<Mutex<Flow>>,
+    streams: Arc<Semaphore>,
 }
 
 impl Known {
+    /// Room for one more stream of events; `None` where as many are open as one token may have.
+    pub(crate) fn stream(&self) -> Option<OwnedSemaphorePermit> {
+        self.streams.clone().try_acquire_owned().ok()
+    }
+
     fn counts(&self, now: Millis) -> bool {
         self.token.expires.is_none_or(|expires| now < expires.0)
     }
@@ -95,7 +105,8 @@ fn known(read: TokenFile, former: &[Arc<Known>]) -> Arc<[Arc<Known>]> {
     let known = |token: Token| {
         let same = former.iter().find(|known| known.token.sha256 == token.sha256);
         let flow = same.map_or_else(Arc::default, |known| known.flow.clone());
-        Arc::new(Known { token, flow })
+        let streams = same.map_or_else(|| Arc::new(Semaphore::new(STREAMS_MAX)), |known| known.streams.clone());
+        Arc::new(Known { token, flow, streams })
     };
     read.tokens.into_iter().map(known).collect()
 }
@@ -128,6 +139,18 @@ mod tests {
         for other in ["", shorter, Secret::new().unwrap().reveal()] {
             assert!(tokens.find(other, 0).is_none());
         }
+    }
+
+    #[test]
+    fn one_token_has_so_many_streams() {
+        let (tokens, secret) = tokens("");
+        let known = tokens.find(secret.reveal(), 0).unwrap();
+        let mut open: Vec<_> = (0..STREAMS_MAX).map(|_| known.stream().unwrap()).collect();
+        assert!(known.stream().is_none());
+        let again = super::known(TokenFile { tokens: vec![known.token.clone()] }, &tokens.known.read().unwrap());
+        assert!(again[0].stream().is_none(), "they are counted on when the file is read again");
+        open.pop();
+        assert!(again[0].stream().is_some());
     }
 
     #[test]

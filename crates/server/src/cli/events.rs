@@ -69,7 +69,8 @@ fn show(transition: &Transition, json: bool) -> Result {
         Some(due_at) if due_at > at => format!("  due {}", relative(*due_at, now())),
         _ => String::new(),
     };
-    output::say(format_args!("{}  {word}  {id}  {queue}  {kind}  {state}  attempt {attempt}{due}", Instant(*at)))
+    let queue = output::safe(queue);
+    output::say_styled(format_args!("{}  {word}  {id}  {queue}  {kind}  {state}  attempt {attempt}{due}", Instant(*at)))
 }
 
 /// A text in the colour of a state.

@@ -147,7 +147,7 @@ fn table(list: &LockList) -> Result {
     let mut table = output::table(&["NAME", "OWNER", "FENCE", "EXPIRES"]);
     for lock in &list.locks {
         let expires = relative(lock.grant.expires_at, now());
-        table.add_row([output::safe(&lock.name), output::safe(&lock.owner), lock.grant.fence.to_string(), expires]);
+        table.add_row([lock.name.to_string(), lock.owner.to_string(), lock.grant.fence.to_string(), expires]);
     }
     output::print(&table)?;
     if let Some(cursor) = &list.next_cursor {

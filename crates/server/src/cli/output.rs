@@ -3,9 +3,11 @@
 use super::exit::Result;
 use super::time::relative;
 use comfy_table::presets::NOTHING;
-use comfy_table::{Attribute, Cell, Color, Table};
+use comfy_table::{Attribute, Cell, Color};
 use duetime_core::{Job, Millis, State};
 use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::Formatter;
 use std::io::{IsTerminal, Write};
 
 /// Characters of a payload, message or list of tags in a table.
@@ -13,12 +15,17 @@ const SNIPPET_CHARS: usize = 48;
 /// Bytes that are looked at for a snippet.
 const SNIPPET_BYTES: usize = 4 * SNIPPET_CHARS;
 
-/// Prints a line.
+/// Prints a line, [safe](safe()) for a terminal.
 pub(crate) fn say(line: impl std::fmt::Display) -> Result {
+    say_styled(safe(&line.to_string()))
+}
+
+/// Prints a line that has colours, and whose parts are safe.
+pub(crate) fn say_styled(line: impl std::fmt::Display) -> Result {
     Ok(writeln!(std::io::stdout().lock(), "{line}")?)
 }
 
-/// Tells something on standard error. That nobody reads it is no reason to stop.
+/// Tells something on standard error, [safe](safe()) for a terminal. That nobody reads it is no reason to stop.
 macro_rules! note {
     ($($text:tt)*) => { $crate::cli::output::write_note(format_args!($($text)*)) };
 }
@@ -26,14 +33,38 @@ pub(crate) use note;
 
 /// What [`note!`] does.
 pub(crate) fn write_note(text: std::fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", safe(&text.to_string()));
 }
 
-/// Prints one JSON document, on one line.
+/// Prints one JSON document, on one line. What a terminal would not just show stands in it as `\u…`.
 pub(crate) fn json(document: &impl Serialize) -> Result {
     let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, document)?;
+    document.serialize(&mut Serializer::with_formatter(&mut out, Escaped))?;
     Ok(writeln!(out)?)
+}
+
+/// JSON in which letters that a terminal would not just show are escaped; in payloads, too, which are JSON already.
+struct Escaped;
+
+impl Formatter for Escaped {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> std::io::Result<()> {
+        let mut rest = fragment;
+        while let Some((at, letter)) = rest.char_indices().find(|&(_, letter)| !is_shown(letter) || letter == '\r') {
+            out.write_all(&rest.as_bytes()[..at])?;
+            if letter == '\r' {
+                // White space between tokens; in a text it is escaped already.
+                out.write_all(b" ")?;
+            } else {
+                letter.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))?;
+            }
+            rest = &rest[at + letter.len_utf8()..];
+        }
+        out.write_all(rest.as_bytes())
+    }
+
+    fn write_raw_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> std::io::Result<()> {
+        self.write_string_fragment(out, fragment)
+    }
 }
 
 /// Whether what is written there may have colours: to a terminal, unless NO_COLOR is set.
@@ -42,19 +73,49 @@ pub(crate) fn is_colourful(out: &impl IsTerminal) -> bool {
 }
 
 /// A table without lines; a row is a line, also in a pipe.
+pub(crate) struct Table(comfy_table::Table);
+
+/// What stands in a table: a cell that has its colours, or a text, which is made [safe](safe()).
+pub(crate) struct Field(Cell);
+
+impl From<Cell> for Field {
+    fn from(cell: Cell) -> Self {
+        Self(cell)
+    }
+}
+
+impl From<&str> for Field {
+    fn from(text: &str) -> Self {
+        Self(Cell::new(safe(text)))
+    }
+}
+
+impl From<String> for Field {
+    fn from(text: String) -> Self {
+        Self::from(&*text)
+    }
+}
+
+impl Table {
+    pub(crate) fn add_row<T: Into<Field>>(&mut self, row: impl IntoIterator<Item = T>) {
+        self.0.add_row(row.into_iter().map(|field| field.into().0));
+    }
+}
+
+/// A table with these columns.
 pub(crate) fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
+    let mut table = comfy_table::Table::new();
     table.load_style(NOTHING);
     if !is_colourful(&std::io::stdout()) {
         table.force_no_tty();
     }
     table.set_header(header.iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)));
-    table
+    Table(table)
 }
 
 /// Prints a table, without blanks at the ends of lines.
 pub(crate) fn print(table: &Table) -> Result {
-    say(table.trim_fmt())
+    say_styled(table.0.trim_fmt())
 }
 
 /// A state, coloured.
@@ -85,17 +146,17 @@ pub(crate) fn jobs(jobs: &[Job], now: Millis) -> Result {
     let mut table = table(&header);
     for job in jobs {
         let mut row = vec![
-            Cell::new(job.id),
-            Cell::new(&job.queue),
-            Cell::new(snippet(job.kind.as_bytes())),
-            state_cell(job.state(now)),
-            Cell::new(relative(job.due_at, now)),
-            Cell::new(job.attempt),
+            Field::from(job.id.to_string()),
+            Field::from(&*job.queue),
+            Field::from(snippet(job.kind.as_bytes())),
+            Field::from(state_cell(job.state(now))),
+            Field::from(relative(job.due_at, now)),
+            Field::from(job.attempt.to_string()),
         ];
-        row.extend(has_keys.then(|| Cell::new(snippet(job.key.as_deref().unwrap_or("").as_bytes()))));
-        row.extend(has_tags.then(|| Cell::new(snippet(job.tags.join(" ").as_bytes()))));
+        row.extend(has_keys.then(|| Field::from(snippet(job.key.as_deref().unwrap_or("").as_bytes()))));
+        row.extend(has_tags.then(|| Field::from(snippet(job.tags.join(" ").as_bytes()))));
         let said = job.message.as_deref().filter(|message| !message.is_empty());
-        row.push(Cell::new(said.map_or_else(|| snippet(&job.payload), |message| snippet(message.as_bytes()))));
+        row.push(Field::from(said.map_or_else(|| snippet(&job.payload), |message| snippet(message.as_bytes()))));
         table.add_row(row);
     }
     print(&table)
@@ -114,10 +175,21 @@ pub(crate) fn snippet(bytes: &[u8]) -> String {
     short
 }
 
-/// A text that a terminal only shows: what would move the cursor or change colours is replaced.
+/// A text that a terminal only shows. What would move the cursor, change colours, or show letters in another order than they
+/// stand is replaced.
 pub(crate) fn safe(text: &str) -> String {
-    let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
-    text.chars().map(shown).collect()
+    text.chars().map(|letter| if is_shown(letter) { letter } else { char::REPLACEMENT_CHARACTER }).collect()
+}
+
+/// Whether a terminal just shows this: no control character but the end of a line and a tabulator, and no other that one cannot
+/// see: of the direction of writing, of lines, marks and tags.
+fn is_shown(letter: char) -> bool {
+    match letter {
+        '\n' | '\t' => true,
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
+        '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}' => false,
+        letter => !letter.is_control(),
+    }
 }
 
 #[cfg(test)]
@@ -128,8 +200,21 @@ mod tests {
     fn a_snippet_is_one_safe_line() {
         assert_eq!(snippet(b"{\"order\": 7}\n"), "{\"order\": 7}");
         assert_eq!(snippet(b"a\nb\x1b[2Jc"), "a b\u{fffd}[2Jc");
+        assert_eq!(safe("a\u{202e}b\u{9b}c\rd\u{2067}\te"), "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}\te");
         let long = snippet("ä".repeat(500).as_bytes());
         assert_eq!(long.chars().count(), SNIPPET_CHARS);
         assert!(long.ends_with('…'));
+    }
+
+    #[test]
+    fn json_is_safe_and_says_the_same() {
+        let text = "a\u{202e}\u{9b}\u{e0001}\r\n\"ä\u{1b}";
+        let raw = serde_json::value::RawValue::from_string(format!("{{\r\n\"{}\": 1}}", "b\u{2066}")).unwrap();
+        let mut out = Vec::new();
+        (text, &raw).serialize(&mut Serializer::with_formatter(&mut out, Escaped)).unwrap();
+        let shown = String::from_utf8(out).unwrap();
+        assert!(shown.chars().all(is_shown), "{shown:?}");
+        let read: (String, serde_json::Value) = serde_json::from_str(&shown).unwrap();
+        assert_eq!(read, (text.to_owned(), serde_json::json!({"b\u{2066}": 1})));
     }
 }

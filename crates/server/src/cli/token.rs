@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// file. Only hashes are kept: a token that is lost is made anew.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A right is push, work, read, change, lock or admin (all of them), for all names or for some: `push:orders.*`.
+    after_help = "A right is push, target, work, read, change, lock or admin (all of them), for all names or for some: `push:orders.*`.
 
   push    push jobs, and nothing else
   work    reserve, take, settle and extend

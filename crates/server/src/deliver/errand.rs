@@ -3,8 +3,8 @@
 use super::delivery::{Delivery, Sign};
 use super::forward;
 use super::redis_list::{List, Servers};
-use super::webhook::{Route, Rules, Sender};
-use duetime_core::target::Target;
+use super::webhook::{Keys, Route, Rules, Sender};
+use duetime_core::target::{Endpoint, Target};
 use duetime_core::{Engine, Error, Job};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +17,7 @@ const TIME_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct Policy {
     pub(super) rules: Rules,
     pub(super) servers: Servers,
+    pub(super) keys: Arc<Keys>,
 }
 
 impl Policy {
@@ -25,8 +26,12 @@ impl Policy {
     /// # Errors
     /// [`Error::Invalid`], naming the part.
     pub(crate) fn check(&self, queue: &str, target: &Target) -> Result<(), Error> {
-        target.check()?;
-        Errand::new(queue, target, self).map(drop)
+        Errand::new(queue, target, self)?;
+        let Target::Url(Endpoint { key: Some(key), .. }) = target else { return Ok(()) };
+        // Also each delivery looks: keys and their queues change.
+        let bound = self.keys.of(Some(&**key), queue);
+        let expected = "the name of a key that the file of --webhook-keys has for this queue";
+        bound.map(drop).map_err(|_| Error::invalid("target.key", expected, format!("{key:?}")))
     }
 }
 
@@ -45,6 +50,7 @@ impl Errand {
     /// # Errors
     /// [`Error::Invalid`] where it may not be delivered there.
     pub(super) fn new(queue: &str, target: &Target, policy: &Policy) -> Result<Self, Error> {
+        target.check()?;
         Ok(match target {
             Target::Url(endpoint) => Self::Webhook(Box::new(Route::new(endpoint, policy.rules)?)),
             Target::RedisList(list) => Self::RedisList(policy.servers.list(list)?),

@@ -103,8 +103,9 @@ impl Setup {
     /// # Errors
     /// Where a file cannot be used, or a URL is none.
     pub(crate) fn new(args: &Args) -> Result<Self, Error> {
-        let policy = Policy { rules: args.webhook.rules(), servers: Servers::new(&args.deliver_redis)? };
-        Ok(Self { sender: Sender::new(&args.webhook)?, policy, observed: Arc::default() })
+        let sender = Sender::new(&args.webhook)?;
+        let (rules, servers, keys) = (args.webhook.rules(), Servers::new(&args.deliver_redis)?, sender.keys());
+        Ok(Self { sender, policy: Policy { rules, servers, keys }, observed: Arc::default() })
     }
 
     /// What may be a target.

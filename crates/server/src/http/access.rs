@@ -124,11 +124,15 @@ pub(super) fn check_query(caller: &Caller, scope: Scope, query: &Query) -> Resul
     }
 }
 
-/// Whether a job may go on to the queues that it names.
+/// Whether a job may be delivered to its own target, and go on to the queues that it names.
 ///
 /// # Errors
-/// [`Refusal::Forbidden`].
-pub(super) fn check_ends_of(caller: &Caller, scope: Scope, job: &NewJob) -> Result<(), Problem> {
+/// [`Refusal::Forbidden`]; [`Error::Invalid`] where nobody may have it delivered there.
+pub(super) fn check_ends_of(app: &App, caller: &Caller, scope: Scope, job: &NewJob) -> Result<(), Problem> {
+    if let Some(target) = &job.target {
+        check(caller, Scope::Target, &job.queue)?;
+        app.targets.check(&job.queue, target)?;
+    }
     let when_exhausted = job.retry.as_ref().and_then(|retry| retry.when_exhausted.as_ref());
     check_ends(caller, scope, job.target.as_deref(), when_exhausted)
 }

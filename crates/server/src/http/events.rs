@@ -7,7 +7,7 @@
 use super::app::App;
 use super::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, HEARTBEAT_EVERY};
 use super::problem::{Problem, Refusal};
-use crate::access::{Caller, Scope};
+use crate::access::{Caller, STREAMS_MAX, Scope};
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
@@ -50,10 +50,18 @@ pub(super) async fn events(
         let detail = format!("expected at most {EVENT_STREAMS_MAX} streams of events at once, got one more");
         return Err(Refusal::TooManyStreams.because(detail));
     };
+    let of_token = match &caller {
+        Caller::Token(known) => Some(known.stream().ok_or_else(|| {
+            let detail =
+                format!("expected at most {STREAMS_MAX} streams of events at once with one token, got one more");
+            Refusal::TooManyStreams.because(detail)
+        })?),
+        Caller::Anyone | Caller::Nobody => None,
+    };
     let listener = app.engine.listen(filter).await?;
     let mut opening = format!("retry: {RETRY_MS}\n");
     append(&mut opening, SUBSCRIBED, &Subscribed { at: Instant(app.engine.now()) });
-    let told = Stream { app, listener, caller, opening: Some(opening), _slot: slot };
+    let told = Stream { app, listener, caller, opening: Some(opening), _room: (slot, of_token) };
     let told = stream::unfold(Some(told), |told| async {
         let mut told = told?;
         let (text, goes_on) = told.next().await;
@@ -79,7 +87,7 @@ struct Stream {
     /// Who listens: only queues that they have a right to are told of.
     caller: Caller,
     opening: Option<String>,
-    _slot: OwnedSemaphorePermit,
+    _room: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 
 impl Stream {

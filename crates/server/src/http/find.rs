@@ -3,7 +3,7 @@
 use super::access;
 use super::app::App;
 use super::problem::Problem;
-use super::reply;
+use super::{reply, shown};
 use crate::access::{Caller, Scope};
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
@@ -40,6 +40,7 @@ pub(super) async fn find(
     let find: Find = text.unwrap_or_default().parse()?;
     access::check_query(&caller, Scope::Read, &find.query)?;
     let limit = find.limit.unwrap_or(PAGE_JOBS_DEFAULT);
-    let listed = app.engine.find(&find.query, find.cursor.as_deref(), limit).await?;
+    let mut listed = app.engine.find(&find.query, find.cursor.as_deref(), limit).await?;
+    listed.jobs.iter_mut().for_each(|job| shown::job(&caller, job));
     Ok(reply::ok(&Page::new(&listed, app.engine.now())))
 }

@@ -8,7 +8,7 @@ use super::app::App;
 use super::body::One;
 use super::problem::Problem;
 use super::segment::{Queue, Segment};
-use super::{repeat, reply};
+use super::{repeat, reply, shown};
 use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::Response;
@@ -69,6 +69,7 @@ async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> Re
         handout = Box::pin(app.engine.reserve(request)) => handout?,
         () = app.stopping.cancelled() => engine::Handout::default(),
     };
+    handout.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
     let refused = refusals(&mut handout, unknown);
     Ok(reply::ok(&Handout::new(&handout, refused)))
 }
@@ -98,6 +99,7 @@ pub(super) async fn take(
     request.request_id = repeat::of_take(&caller, &request);
     let unknown = check(&app, &caller, &mut request.from).await?;
     let mut handout = app.engine.take(request).await?;
+    handout.leases.iter_mut().for_each(|lease| shown::job(&caller, &mut lease.job));
     let refused = refusals(&mut handout, unknown);
     Ok(reply::ok(&Taken::new(&handout, refused, app.engine.now())))
 }

@@ -5,7 +5,7 @@ use super::app::App;
 use super::body::{Batch, One};
 use super::problem::Problem;
 use super::segment::Segment;
-use super::{etag, reply};
+use super::{etag, reply, shown};
 use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -36,13 +36,15 @@ pub(super) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     access::check_job(&app, &caller, Scope::Read, id).await?;
-    let job = app.engine.job(id).await?;
+    let mut job = app.engine.job(id).await?;
+    shown::job(&caller, &mut job);
     Ok(reply::unless_known(reply::job(&app, &job), job.version, &headers))
 }
 
 /// Change a waiting job.
 ///
-/// What is left out stays.
+/// What is left out stays. A token without the right `read` is answered without what is in the job: payload, result, key,
+/// tags, target and messages.
 #[utoipa::path(
     patch, path = "/v1/jobs/{id}", operation_id = "change_job", tag = "jobs",
     params(
@@ -67,7 +69,7 @@ pub(super) async fn patch(
     let patch = engine::Patch::try_from(body.object::<Patch<'_>>()?)?;
     drop(body);
     let job = app.engine.update(target, patch).await.map_err(conditional)?;
-    Ok(reply::job(&app, &job))
+    Ok(shown::changed(&app, &caller, job))
 }
 
 /// Remove a job and its record.
@@ -127,7 +129,7 @@ pub(super) async fn cancel(
 
 /// Try a job again that has ended.
 ///
-/// With attempt 0, now.
+/// With attempt 0, now. A token without the right `read` is answered without what is in the job.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/retry", operation_id = "retry_job", tag = "jobs",
     params(
@@ -151,10 +153,12 @@ pub(super) async fn retry(
     access::check_job(&app, &caller, Scope::Change, id).await?;
     let target = etag::target(id, &headers)?;
     let job = reply::only(app.engine.retry(vec![target]).await).map_err(conditional)?;
-    Ok(reply::job(&app, &job))
+    Ok(shown::changed(&app, &caller, job))
 }
 
 /// Make a waiting job due now.
+///
+/// A token without the right `read` is answered without what is in the job.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/run", operation_id = "run_job", tag = "jobs",
     params(
@@ -178,7 +182,7 @@ pub(super) async fn run(
     access::check_job(&app, &caller, Scope::Change, id).await?;
     let target = etag::target(id, &headers)?;
     let job = app.engine.run(target).await.map_err(conditional)?;
-    Ok(reply::job(&app, &job))
+    Ok(shown::changed(&app, &caller, job))
 }
 
 /// Only `If-Match` asks for a version here.

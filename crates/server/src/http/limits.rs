@@ -40,7 +40,7 @@ pub(crate) const BODY_STALL_SECONDS_MAX: u32 = 10;
 pub(crate) const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long running requests may go on once the server is told to stop.
 pub(crate) const STOP_TIME_MAX: Duration = Duration::from_secs(10);
-/// Most streams of events at once.
+/// Most streams of events at once; a token has at most a quarter of them.
 pub(crate) const EVENT_STREAMS_MAX: usize = 4_096;
 /// Events that are there together are sent together up to this; the HTTP library takes at most 16 such texts before it is rid of
 /// the first.

@@ -8,13 +8,14 @@ use super::body::One;
 use super::problem::Problem;
 use super::reply;
 use super::segment::{Lock, Segment};
-use crate::access::{Caller, Scope};
+use crate::access::{Caller, Names, Scope};
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use duetime::wire::schema::{Cursor, LockName, Owner};
 use duetime::wire::{self, LockAsked, LockBody, LockGranted, LockPage, LockQuery, LocksReleased};
 use duetime_core::Error;
+use duetime_core::engine::LockList;
 use duetime_core::limits::PAGE_LOCKS_DEFAULT;
 
 /// List the locks that are held.
@@ -37,10 +38,35 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let query = LockQuery::read(&text.unwrap_or_default(), &["cursor", "limit"])?;
     let limit = query.limit.unwrap_or(PAGE_LOCKS_DEFAULT);
-    let mut locks = app.engine.list_locks(query.cursor.as_deref(), limit).await?;
-    // A page may be short, and say where to go on.
-    locks.locks.retain(|holding| caller.may(Scope::Lock, &holding.name));
+    let cursor = query.cursor.as_deref();
+    let locks = match caller.names(Scope::Lock) {
+        None => app.engine.list_locks(cursor, limit).await?,
+        Some(names) => list_own(&app, names, cursor, limit).await?,
+    };
     Ok(reply::ok(&LockPage::from(locks)))
+}
+
+/// A page of the locks that have these names. A lock with another name is neither shown nor named by the cursor.
+async fn list_own(app: &App, names: Vec<&Names>, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
+    let mut listed = LockList::default();
+    for names in Names::in_order(names) {
+        let mut cursor = cursor.map(str::to_owned);
+        loop {
+            let left = limit.saturating_sub(listed.locks.len());
+            let page = app.engine.list_locks_in(names.beginning(), cursor.as_deref(), left).await?;
+            listed.locks.extend(page.locks.into_iter().filter(|holding| names.has(&holding.name)));
+            if listed.locks.len() == limit {
+                // Perhaps there are none beyond; then the next page is empty.
+                listed.next_cursor = listed.locks.last().map(|last| last.name.to_string());
+                return Ok(listed);
+            }
+            cursor = page.next_cursor.filter(|_| !names.is_one());
+            if cursor.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(listed)
 }
 
 /// Show a lock.

@@ -21,7 +21,7 @@ use duetime_core::{Error, NewJob};
 /// Push jobs.
 ///
 /// One job, or an array of at most 10,000 that are answered one by one, in order. It is acknowledged once it is
-/// recorded. Jobs that name no trace belong to that of the request.
+/// recorded. Jobs that name no trace belong to that of the request. A job with a target also needs the right `target`.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/jobs", operation_id = "push", tag = "jobs",
     params(
@@ -47,7 +47,7 @@ pub(super) async fn push(
     let into_job = |job: Push<'_>| -> Result<NewJob, Problem> {
         let mut job = job.into_job(queue.clone())?;
         job.trace = job.trace.or_else(|| trace.clone());
-        access::check_ends_of(&caller, Scope::Push, &job)?;
+        access::check_ends_of(&app, &caller, Scope::Push, &job)?;
         Ok(job)
     };
     if body.text().trim_ascii_start().starts_with('[') {

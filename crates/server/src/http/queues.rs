@@ -7,8 +7,8 @@ use super::body::One;
 use super::etag;
 use super::page::{self, Page};
 use super::problem::Problem;
-use super::reply;
 use super::segment::{self, Segment};
+use super::{reply, shown};
 use crate::access::{Caller, Scope};
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
@@ -38,7 +38,8 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let mut queues = app.engine.queues().await?;
     queues.retain(|status| caller.may(Scope::Read, &status.queue));
-    let Page { shown, next_cursor } = page::of(queues, |status| &status.queue, query.as_deref())?;
+    let Page { mut shown, next_cursor } = page::of(queues, |status| &status.queue, query.as_deref())?;
+    shown.iter_mut().for_each(|status| shown::queue(&caller, status));
     Ok(reply::ok(&Queues { queues: shown.iter().map(Queue::from).collect(), next_cursor }))
 }
 
@@ -63,7 +64,8 @@ pub(super) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     access::check(&caller, Scope::Read, &queue)?;
-    let (status, version) = app.engine.queue_versioned(&queue).await?;
+    let (mut status, version) = app.engine.queue_versioned(&queue).await?;
+    shown::queue(&caller, &mut status);
     Ok(reply::unless_known(reply::ok(&Queue::from(&status)), version, &headers))
 }
 
@@ -93,12 +95,12 @@ pub(super) async fn put(
     access::check(&caller, Scope::Admin, &queue)?;
     let expected = etag::expected(&headers)?;
     let changes = body.object::<SettingsBody>()?;
-    if let Some(Some(target)) = &changes.target {
-        app.targets.check(&queue, target)?;
-    }
     let (target, end) = (changes.target.as_ref(), changes.when_exhausted.as_ref());
     let (target, end) = (target.and_then(Option::as_ref), end.and_then(Option::as_ref));
     access::check_ends(&caller, Scope::Admin, target, end)?;
+    if let Some(target) = target {
+        app.targets.check(&queue, target)?;
+    }
     let change = move |old| changes.clone().apply(&old);
     let (new, version) = app.engine.reconfigure_if(&queue, expected, change).await?;
     Ok(reply::versioned(reply::ok(&Configured::new(queue, &new)), version))

@@ -8,8 +8,8 @@ use super::body::One;
 use super::etag;
 use super::page::{self, Page};
 use super::problem::{Problem, Refusal};
-use super::reply;
 use super::segment::{Schedule, Segment};
+use super::{reply, shown};
 use crate::access::{Caller, Scope};
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -42,7 +42,8 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let mut schedules = app.engine.schedules().await?;
     schedules.retain(|status| caller.may(Scope::Read, &status.schedule.job.queue));
-    let Page { shown, next_cursor } = page::of(schedules, |status| &status.name, query.as_deref())?;
+    let Page { mut shown, next_cursor } = page::of(schedules, |status| &status.name, query.as_deref())?;
+    shown.iter_mut().for_each(|status| shown::schedule(&caller, status));
     Ok(reply::ok(&Schedules { schedules: shown.iter().map(ScheduleShown::from).collect(), next_cursor }))
 }
 
@@ -67,10 +68,11 @@ pub(super) async fn get(
     caller: Caller,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let status = app.engine.schedule(&name).await?;
+    let mut status = app.engine.schedule(&name).await?;
     if !caller.may(Scope::Read, &status.schedule.job.queue) {
         return Err(Error::NoSchedule(name).into());
     }
+    shown::schedule(&caller, &mut status);
     Ok(reply::unless_known(reply::schedule(&status), status.version, &headers))
 }
 
@@ -105,7 +107,7 @@ pub(super) async fn put(
     drop(body);
     let job = &schedule.job;
     access::check(&caller, Scope::Admin, &job.queue)?;
-    access::check_ends_of(&caller, Scope::Admin, job)?;
+    access::check_ends_of(&app, &caller, Scope::Admin, job)?;
     let mut tries = TRIES;
     loop {
         tries -= 1;

@@ -1,7 +1,9 @@
 //! An app over stores in memory whose registry can be made to fail, for tests of the edge.
 
 use super::app::App;
+use super::audit::Peer;
 use super::edge::Edge;
+use super::request_id::REQUEST_ID;
 use super::routes::routes;
 use crate::access::Caller;
 use crate::deliver::Policy;
@@ -96,6 +98,7 @@ impl Reply {
 pub(super) async fn ask(app: &App, asked: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Reply {
     let (method, path) = asked.split_once(' ').unwrap();
     let mut request = Request::builder().method(method).uri(path).extension(Caller::Anyone);
+    request = request.extension(Peer(([127, 0, 0, 1], 1).into())).header(REQUEST_ID, "r-1");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }

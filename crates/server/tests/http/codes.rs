@@ -12,7 +12,7 @@ const TESTS: [(&str, &str, &str); 35] = [
     ("backlog", "src/http/tests.rs", "who_can_record_no_more_hands_nothing_out"),
     ("body_too_large", "tests/http/protocol.rs", "a_body_beyond_its_limit_is_refused"),
     ("body_unreadable", "tests/http/codes.rs", "a_body_that_is_not_packed_as_it_says"),
-    ("forbidden", "tests/http/rights.rs", "a_token_can_do_what_it_is_for_and_nothing_else"),
+    ("forbidden", "tests/http/rights/mod.rs", "a_token_can_do_what_it_is_for_and_nothing_else"),
     ("foreign_host", "tests/http/protocol.rs", "pages_of_others_are_refused"),
     ("foreign_origin", "tests/http/protocol.rs", "pages_of_others_are_refused"),
     ("head_too_large", "tests/http/protocol.rs", "a_head_beyond_its_limit_is_refused"),

@@ -22,6 +22,8 @@ mod poll;
 mod protocol;
 mod push;
 mod queues;
+#[path = "../common/random.rs"]
+mod random;
 mod refusals;
 mod rights;
 mod schedules;

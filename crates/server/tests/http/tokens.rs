@@ -203,7 +203,7 @@ fn what_is_wrong_with_tokens_is_said() {
     tokens.create("shop", "push");
     for (arguments, says) in [
         (&["create", "shop", "--allow", "push"][..], "already"),
-        (&["create", "x", "--allow", "pull"], "push, work, read, change, lock, admin"),
+        (&["create", "x", "--allow", "pull"], "push, target, work, read, change, lock, admin"),
         (&["create", "x"], "--allow"),
         (&["revoke", "y"], "no token \"y\""),
     ] {

@@ -4,6 +4,7 @@ use super::server::{Server, result};
 use duetime::Stage;
 use duetime_store::testing::RedisServer;
 use serde_json::json;
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn payloads_are_appended_to_a_redis_list() {
@@ -50,11 +51,35 @@ async fn a_job_is_handed_on_to_another_queue() {
     let copy = &copies[0];
     assert_eq!((json!(copy.id), copy.stage, copy.attempt), (handed_on["job"].clone(), Stage::Pending, 0));
     assert_eq!((&*copy.kind, &*copy.payload, copy.priority, &*copy.tags[0]), ("order.paid", &b"{}"[..], 7, "t"));
-    assert_eq!(copy.key.as_deref(), Some(&*format!("forward-1-{id}")));
+    assert_eq!(copy.key.as_deref(), Some(&*format!("duetime:forward-{id}")));
     // Handed on again while the copy is there, it is the same job.
     server.client.retry(id).await.unwrap();
     assert_eq!(result(&server.completed(id).await), handed_on);
     assert_eq!(server.jobs("out").await.len(), 1);
+}
+
+/// Ids are no secret, so keys of copies can be guessed: nobody may hold one beforehand.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_key_keeps_a_copy_away() {
+    let server = Server::with(&[]).await;
+    server.set("in", json!({"target": {"queue": "out"}})).await;
+    let before = server.push("other", "{}").await.get();
+    let last = server.push("other", "{}").await.get();
+    // The refusal below uses one up.
+    let next = last + 2 * (last - before);
+    let hold = async |key: String| {
+        server.client.push_raw("x", *b"{}").queue("out").key(key).delay(Duration::from_secs(60)).await
+    };
+    let said = hold(format!("duetime:forward-{next}")).await.unwrap_err().to_string();
+    assert!(said.contains("does not begin with duetime:"), "{said}");
+    let id = server.push("in", r#"{"order": 7}"#).await;
+    let handed_on = result(&server.completed(id).await);
+    assert_eq!(id.get(), next, "it was the id that was guessed");
+    let copies = server.jobs("out").await;
+    assert_eq!(
+        (copies.len(), json!(copies[0].id), &*copies[0].payload),
+        (1, handed_on["job"].clone(), &br#"{"order": 7}"#[..])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

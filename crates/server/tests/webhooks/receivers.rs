@@ -80,7 +80,8 @@ async fn checks_signatures(command: impl Fn(&str, u16) -> Command) {
     // The server signs with both, until every receiver knows the new one.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys");
-    std::fs::write(&file, format!("default {}\ndefault {}\nold {}\n", key(OLD), key(NEW), key(OLD))).unwrap();
+    std::fs::write(&file, format!("default {} hooks\ndefault {} hooks\nold {} old\n", key(OLD), key(NEW), key(OLD)))
+        .unwrap();
     let server = Server::with(&["--webhook-allow-private", "--webhook-keys", file.to_str().unwrap()]).await;
     let url = format!("http://127.0.0.1:{}/hook", receiver.port);
     server.set("hooks", json!({"target": {"url": url}})).await;

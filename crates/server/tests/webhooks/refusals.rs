@@ -19,6 +19,10 @@ async fn an_address_within_is_refused_when_it_is_set() {
     let list = json!({"target": {"redis_list": {"url": "redis://127.0.0.1:6379", "key": "k"}}});
     let said = server.try_set("hooks", list).await.unwrap_err();
     assert!(said.contains("--deliver-redis"), "{said}");
+    // Where the broker itself might be.
+    let list = json!({"target": {"redis_list": {"url": "redis://127.0.0.1:6379", "key": "{duetime:shop:0}:body"}}});
+    let said = server.try_set("hooks", list).await.unwrap_err();
+    assert!(said.contains("does not begin with {duetime:"), "{said}");
     assert!(server.client.queue("hooks").await.unwrap().settings.target.is_none());
 }
 
@@ -37,7 +41,7 @@ async fn a_name_that_leads_within_is_refused_for_good() {
 async fn files_that_cannot_be_used_end_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
-    std::fs::write(&file, "default whsec_c2VjcmV0\n").unwrap();
+    std::fs::write(&file, "default whsec_c2VjcmV0 *\n").unwrap();
     for (option, expected) in [("--webhook-keys", "in line 1"), ("--webhook-ca", "no certificate")] {
         let output = Command::new(env!("CARGO_BIN_EXE_duetime"))
             .env_clear()

@@ -16,7 +16,7 @@ async fn work(server: &Server, arguments: &[&str]) -> Output {
 async fn jobs_are_sent_to_a_url() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys");
-    std::fs::write(&file, format!("shop {}\n", key(9))).unwrap();
+    std::fs::write(&file, format!("shop {} *\n", key(9))).unwrap();
     let server = Server::with(&[]).await;
     let receiver = Receiver::start(|_, got| match &*got.body {
         b"1" => Answer::Status(200, "ok"),

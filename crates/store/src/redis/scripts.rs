@@ -1,7 +1,7 @@
 //! The scripts: one for each transition, each made of what all share and of its own part.
 
 use duetime_core::limits::{LOCK_LOST_KEPT_MS, LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX};
-use duetime_core::name::OWN_LOCKS;
+use duetime_core::name::OF_ENGINE;
 use std::sync::LazyLock;
 
 /// A Lua script.
@@ -71,7 +71,7 @@ const LOCK_REQUEST_MS: u64 = 60_000;
 fn locks_prelude() -> String {
     format!(
         "local REQUEST_MS, TICKET_MS, REFRESH_MS, TICKETS_MAX, LOST_KEPT_MS = {LOCK_REQUEST_MS}, {LOCK_TICKET_MS}, \
-         {LOCK_REFRESH_MS}, {LOCK_TICKETS_MAX}, {LOCK_LOST_KEPT_MS}\nlocal OWN_LOCKS = '{OWN_LOCKS}'\n{}",
+         {LOCK_REFRESH_MS}, {LOCK_TICKETS_MAX}, {LOCK_LOST_KEPT_MS}\nlocal OF_ENGINE = '{OF_ENGINE}'\n{}",
         include_str!("lua/lock.lua")
     )
 }

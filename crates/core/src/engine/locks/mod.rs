@@ -10,7 +10,7 @@ pub(super) use bells::{Bells, Claim};
 use super::{Engine, LockRequest};
 use crate::error::Error;
 use crate::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN, PAGE_LOCKS_MAX, WAIT_MS_MAX};
-use crate::name::{OWN_LOCKS, check_lock, check_owner};
+use crate::name::{check_free, check_lock, check_owner};
 use crate::ports::{Acquire, Acquired, Grant, Holding, Released};
 use crate::turns::Turn;
 use bells::Seat;
@@ -123,7 +123,7 @@ impl Engine {
     /// [`Error::Invalid`].
     pub async fn release_all(&self, owner: &str) -> Result<Released, Error> {
         self.check_open()?;
-        check_owner(owner)?;
+        check_holder(owner)?;
         let (engine, owner) = (self.clone(), Arc::from(owner));
         self.carry(async move { engine.locks.release_all(&owner).await }).await
     }
@@ -142,27 +142,48 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn list_locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
+        self.list_locks_in("", cursor, limit).await
+    }
+
+    /// The same of locks whose names begin so. Nor does the cursor name any other.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub async fn list_locks_in(&self, beginning: &str, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
         if !(1..=PAGE_LOCKS_MAX).contains(&limit) {
             return Err(Error::invalid("limit", format!("between 1 and {PAGE_LOCKS_MAX}"), limit));
         }
-        let after = match cursor {
-            Some(name) => {
-                check_lock(name).map_err(|_| Error::invalid("cursor", "one that a page has answered", name))?;
-                Some(Arc::from(name))
-            }
-            None => None,
-        };
-        let page = self.locks.list(after.as_ref(), limit).await?;
-        Ok(LockList { locks: page.locks, next_cursor: page.next.map(|name| name.to_string()) })
+        if let Some(cursor) = cursor {
+            check_lock(cursor).map_err(|_| Error::invalid("cursor", "one that a page has answered", cursor))?;
+        }
+        let mut locks = Vec::new();
+        let mut after = cursor.map(Arc::from);
+        if cursor.is_none_or(|cursor| cursor < beginning) && check_lock(beginning).is_ok() {
+            // All others that begin so come after this one.
+            let first: Arc<str> = Arc::from(beginning);
+            locks.extend(self.locks.inspect(&first).await?);
+            after = Some(first);
+        }
+        if locks.len() == limit {
+            return Ok(LockList { locks, next_cursor: Some(beginning.to_owned()) });
+        }
+        let page = self.locks.list(after.as_ref(), limit - locks.len()).await?;
+        locks.extend(page.locks.into_iter().filter(|holding| holding.name.starts_with(beginning)));
+        let next = page.next.filter(|name| name.starts_with(beginning));
+        Ok(LockList { locks, next_cursor: next.map(|name| name.to_string()) })
     }
 }
 
 fn check_claim(name: &str, owner: &str) -> Result<(), Error> {
     check_lock(name)?;
-    if name.starts_with(OWN_LOCKS) {
-        return Err(Error::invalid("lock", format!("a name that does not start with {OWN_LOCKS:?}"), name));
-    }
-    check_owner(owner)
+    check_free("lock", name)?;
+    check_holder(owner)
+}
+
+/// The engine's own locks say who leads: nobody else holds or releases them.
+fn check_holder(owner: &str) -> Result<(), Error> {
+    check_owner(owner)?;
+    check_free("owner", owner)
 }
 
 fn check_ttl(ttl_ms: u64) -> Result<(), Error> {

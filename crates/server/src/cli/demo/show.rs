@@ -116,7 +116,7 @@ impl Show {
     }
 
     fn say(&self, line: &str) -> Result {
-        if self.json { Ok(()) } else { output::say(line) }
+        if self.json { Ok(()) } else { output::say_styled(line) }
     }
 
     fn after(&self) -> String {

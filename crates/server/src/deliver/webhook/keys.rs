@@ -1,15 +1,19 @@
 //! Keys that deliveries are signed with, from a file that is read again when it changes. Under one name may stand
 //! several: all of them sign, so that a receiver can change from one to the other in its own time.
 //!
+//! A key signs jobs of the queues that stand beside it, and no others. A receiver that checks a signature so knows from which
+//! queues a request comes, whoever may set targets, of queues or of single jobs.
+//!
 //! A key is never shown: not in a log, an error or an answer.
 
+use crate::access::Names;
 use crate::watched::Watched;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
 /// The name where a target names none.
 const NAME_DEFAULT: &str = "default";
@@ -20,13 +24,20 @@ const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 /// Most keys under one name.
 const KEYS_MAX: usize = 4;
 
-/// The keys of one name.
-pub(super) type Ring = Arc<[hmac::Key]>;
-type ByName = HashMap<String, Ring>;
+/// The keys that sign one delivery.
+pub(super) type Ring = Vec<hmac::Key>;
+type ByName = HashMap<String, Vec<Bound>>;
+
+/// A key, and the queues whose jobs it signs.
+#[derive(Debug)]
+struct Bound {
+    key: hmac::Key,
+    queues: Vec<Names>,
+}
 
 /// All keys.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     file: Option<PathBuf>,
     known: RwLock<ByName>,
 }
@@ -46,16 +57,23 @@ impl Keys {
         Ok(Self { file, known: RwLock::new(known) })
     }
 
-    /// The keys of a target that names these, or none.
+    /// The keys for jobs of a queue whose target names these, or none.
     ///
     /// # Errors
-    /// Where it names keys that there are not.
-    pub(super) fn of(&self, name: Option<&str>) -> Result<Option<Ring>, String> {
+    /// Where it names keys that there are not for this queue.
+    pub(crate) fn of(&self, name: Option<&str>, queue: &str) -> Result<Option<Ring>, String> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        match (known.get(name.unwrap_or(NAME_DEFAULT)), name) {
-            (Some(ring), _) => Ok(Some(ring.clone())),
-            (None, None) => Ok(None),
-            (None, Some(name)) => Err(format!("there is no key {name:?} to sign with in the file of --webhook-keys")),
+        let named = known.get(name.unwrap_or(NAME_DEFAULT)).into_iter().flatten();
+        let ring: Ring = named
+            .filter(|bound| bound.queues.iter().any(|names| names.has(queue)))
+            .map(|bound| bound.key.clone())
+            .collect();
+        match name {
+            _ if !ring.is_empty() => Ok(Some(ring)),
+            None => Ok(None),
+            Some(name) => {
+                Err(format!("there is no key {name:?} for the queue {queue:?} in the file of --webhook-keys"))
+            }
         }
     }
 
@@ -82,29 +100,33 @@ fn read(file: &Path) -> Result<ByName, Error> {
     parse(&text).map_err(wrong)
 }
 
-/// Reads lines `NAME whsec_BASE64`; what begins with `#` is a comment.
+/// Reads lines `NAME whsec_BASE64 QUEUES`; what begins with `#` is a comment.
 fn parse(text: &str) -> Result<ByName, String> {
-    let mut known: HashMap<String, Vec<hmac::Key>> = HashMap::new();
+    let mut known = ByName::new();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [name, key] = words[..] else {
-            return Err(format!("expected a name and a key in line {number}, got {} words", words.len()));
+        let [name, key, queues] = words[..] else {
+            let expected = "a name, a key and the queues whose jobs it signs, such as `orders.*,mail` or `*`";
+            return Err(format!("expected {expected} in line {number}, got {} words", words.len()));
         };
         let bytes = key.strip_prefix(PREFIX).and_then(|key| STANDARD.decode(key).ok());
         let Some(bytes) = bytes.filter(|bytes| KEY_BYTES.contains(&bytes.len())) else {
             return Err(format!("expected whsec_ and 24 to 64 bytes in base64 in line {number}, got something else"));
         };
+        let queues = queues.split(',').map(str::parse).collect::<Result<_, String>>();
+        let queues = queues
+            .map_err(|_| format!("expected queues such as `orders.*,mail` or `*` in line {number}, got others"))?;
         let ring = known.entry(name.to_owned()).or_default();
         if ring.len() == KEYS_MAX {
             return Err(format!("expected at most {KEYS_MAX} keys of one name, got one more in line {number}"));
         }
-        ring.push(hmac::Key::new(hmac::HMAC_SHA256, &bytes));
+        ring.push(Bound { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes), queues });
     }
-    Ok(known.into_iter().map(|(name, ring)| (name, Arc::from(ring))).collect())
+    Ok(known)
 }
 
 #[cfg(test)]
@@ -115,18 +137,45 @@ mod tests {
         format!("{PREFIX}{}", STANDARD.encode([byte; 32]))
     }
 
+    fn keys(text: &str) -> Keys {
+        Keys { file: None, known: RwLock::new(parse(text).unwrap()) }
+    }
+
     #[test]
     fn several_lines_of_one_name_all_sign() {
-        let text = format!("# comment\n\ndefault {}\nshop\t{}\ndefault {}\n", key(1), key(2), key(3));
-        let known = parse(&text).unwrap();
-        assert_eq!((known["default"].len(), known["shop"].len()), (2, 1));
+        let keys = keys(&format!("# comment\n\ndefault {} *\nshop\t{} *\ndefault {} *\n", key(1), key(2), key(3)));
+        let count = |name| keys.of(name, "q").unwrap().map(|ring| ring.len());
+        assert_eq!((count(None), count(Some("shop"))), (Some(2), Some(1)));
+    }
+
+    #[test]
+    fn a_key_signs_for_its_queues_only() {
+        let keys = keys(&format!("default {} orders.*,mail\nshop {} orders.eu", key(1), key(2)));
+        let signs = |name, queue| keys.of(name, queue).is_ok_and(|ring| ring.is_some());
+        for (queue, by_default, by_shop) in
+            [("orders.eu", true, true), ("orders.us", true, false), ("mail", true, false), ("mails", false, false)]
+        {
+            assert_eq!((signs(None, queue), signs(Some("shop"), queue)), (by_default, by_shop), "{queue}");
+        }
+        // One that there is not and one of another queue are told alike.
+        let refused = |name| keys.of(Some(name), "mails").unwrap_err().replace(name, "NAME");
+        assert_eq!(refused("shop"), refused("none"));
     }
 
     #[test]
     fn what_is_wrong_is_said_without_the_key() {
         let short = format!("{PREFIX}{}", STANDARD.encode([7; 23]));
-        let five = format!("a {}\n", key(5)).repeat(5);
-        for text in ["a secret", "a", "a whsec_secret!", &format!("a {short}"), &format!("a {} more", key(1)), &five] {
+        let five = format!("a {} *\n", key(5)).repeat(5);
+        for text in [
+            "a secret *",
+            "a",
+            "a whsec_secret! *",
+            &format!("a {short} *"),
+            &format!("a {}", key(1)),
+            &format!("a {} * more", key(1)),
+            &format!("a {} b,", key(1)),
+            &five,
+        ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains("line "), "{error}");
             assert!(!error.contains("secret") && !error.contains(&short), "{error}");
@@ -135,10 +184,9 @@ mod tests {
 
     #[test]
     fn only_a_name_must_be_there() {
-        let keys = Keys { file: None, known: RwLock::new(parse(&format!("shop {}", key(1))).unwrap()) };
-        assert!(keys.of(None).unwrap().is_none());
-        assert!(keys.of(Some("shop")).unwrap().is_some());
-        assert!(keys.of(Some("other")).unwrap_err().contains("\"other\""));
+        let keys = keys(&format!("shop {} *", key(1)));
+        assert!(keys.of(None, "q").unwrap().is_none());
+        assert!(keys.of(Some("other"), "q").unwrap_err().contains("\"other\""));
         assert!(!format!("{keys:?}").contains("AQEB"));
     }
 

@@ -13,6 +13,7 @@ mod route;
 mod signature;
 
 pub(crate) use address::Rules;
+pub(crate) use keys::Keys;
 pub(crate) use route::Route;
 
 use super::delivery::{Delivery, Sign};
@@ -27,7 +28,6 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::GaiResolver;
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use keys::Keys;
 use resolver::Guarded;
 use std::borrow::Cow;
 use std::error::Error as _;
@@ -56,8 +56,8 @@ pub(crate) struct Args {
     /// Root certificates that are trusted besides those of the system, in PEM
     #[arg(long, value_name = "FILE", env = "DUETIME_WEBHOOK_CA", help_heading = "Webhooks")]
     webhook_ca: Option<PathBuf>,
-    /// Keys to sign with, read again when the file changes: lines `NAME whsec_BASE64`, several of one name all sign; by
-    /// default those named `default`
+    /// Keys to sign with, read again when the file changes: lines `NAME whsec_BASE64 QUEUES`. A key signs jobs of its queues
+    /// (`orders.*,mail`, or `*` for all) only; several of one name all sign; by default those named `default`
     #[arg(long, value_name = "FILE", env = "DUETIME_WEBHOOK_KEYS", help_heading = "Webhooks")]
     webhook_keys: Option<PathBuf>,
 }
@@ -116,6 +116,11 @@ impl Sender {
         Ok(Self { encrypted, plain, keys, _watch: watch })
     }
 
+    /// The keys that it signs with.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        self.keys.clone()
+    }
+
     /// Delivers a job, at `now` by the wall clock.
     pub(crate) async fn send(&self, route: &Route, job: &Job, now: Millis) -> Delivery {
         let request = match self.request(route, job, now) {
@@ -139,7 +144,7 @@ impl Sender {
     }
 
     fn request(&self, route: &Route, job: &Job, now: Millis) -> Result<Request<Full<Bytes>>, String> {
-        let ring = self.keys.of(route.key.as_deref())?;
+        let ring = self.keys.of(route.key.as_deref(), &job.queue)?;
         // What is shared with the store is not copied.
         let body = if route.method == Method::GET { Bytes::new() } else { Bytes::from_owner(job.payload.clone()) };
         let (id, seconds) = (job.id.to_string(), (now / 1_000).to_string());

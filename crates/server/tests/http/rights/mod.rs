@@ -1,8 +1,10 @@
 //! Every right over every endpoint: a token can do what it is for, with the names that it is for, and nothing else.
 
 mod alike;
+mod lists;
 mod races;
 mod repeats;
+mod targets;
 mod world;
 
 use super::client::Reply;
@@ -31,7 +33,7 @@ fn needed(operation: &str) -> Option<&'static str> {
     })
 }
 
-const RIGHTS: [&str; 6] = ["push", "work", "read", "change", "lock", "admin"];
+const RIGHTS: [&str; 7] = ["push", "target", "work", "read", "change", "lock", "admin"];
 
 /// Whether a right is good for what needs another.
 fn is_enough(right: &str, needed: &str) -> bool {

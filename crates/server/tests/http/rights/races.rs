@@ -2,6 +2,7 @@
 
 use super::world::World;
 use crate::client::request;
+use crate::random::Random;
 use crate::server::Server;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,17 +13,20 @@ const PUSHES: u64 = 2_000;
 const AHEAD: u64 = 4;
 
 /// What names jobs by their ids, and leases by what they will be.
-fn attempts(ids: &[u64], turn: usize) -> (&'static str, String, String) {
-    let one = ids[turn / 8 % ids.len()];
+fn attempt(ids: &[u64], random: &mut Random) -> (&'static str, String, String) {
+    let one = ids[random.within(0..ids.len() as u64) as usize];
     let named: Vec<Value> = ids.iter().map(|id| json!({"id": id.to_string()})).collect();
     let receipt = format!("{one}.1");
-    match turn % 8 {
-        0 | 4 => ("POST", "/v1/reserve".to_owned(), json!({"jobs": named}).to_string()),
-        1 => ("POST", "/v1/queues/mail.a/take".to_owned(), json!({"jobs": named}).to_string()),
-        2 => ("POST", format!("/v1/jobs/{one}/cancel"), String::new()),
-        3 => ("DELETE", format!("/v1/jobs/{one}"), String::new()),
-        5 => ("PATCH", format!("/v1/jobs/{one}"), json!({"priority": 1}).to_string()),
-        6 => ("GET", format!("/v1/jobs/{one}"), String::new()),
+    match random.within(0..12) {
+        0..3 => ("POST", "/v1/reserve".to_owned(), json!({"jobs": named}).to_string()),
+        3 => ("POST", "/v1/queues/mail.a/take".to_owned(), json!({"jobs": named}).to_string()),
+        4 => ("POST", format!("/v1/jobs/{one}/cancel"), String::new()),
+        5 => ("DELETE", format!("/v1/jobs/{one}"), String::new()),
+        6 => ("PATCH", format!("/v1/jobs/{one}"), json!({"priority": 1}).to_string()),
+        7 => ("GET", format!("/v1/jobs/{one}"), String::new()),
+        8 => ("POST", format!("/v1/jobs/{one}/run"), String::new()),
+        9 => ("POST", format!("/v1/jobs/{one}/retry"), String::new()),
+        10 => ("POST", "/v1/extend".to_owned(), json!([{"receipt": receipt}]).to_string()),
         _ => ("POST", "/v1/settle".to_owned(), json!([{"receipt": receipt, "complete": {}}]).to_string()),
     }
 }
@@ -42,45 +46,65 @@ fn knows_nothing(status: u16, answer: &Value) -> bool {
     }
 }
 
-fn guess(server: &Server, token: &str, last: &AtomicU64, step: u64, is_over: &AtomicBool) -> u64 {
-    let mut connection = server.connect();
-    let bearer = format!("Bearer {token}");
-    let mut asked = 0;
-    for turn in 0.. {
-        if is_over.load(Ordering::Relaxed) {
-            break;
+/// What those who guess know.
+struct Attack<'a> {
+    server: &'a Server,
+    token: &'a str,
+    /// The id of the last push, and how far it is from one to the next.
+    last: AtomicU64,
+    step: u64,
+    is_over: AtomicBool,
+}
+
+impl Attack<'_> {
+    /// Names jobs that are about to be pushed, until it is over; answers how often.
+    fn guess(&self, mut random: Random) -> u64 {
+        let mut connection = self.server.connect();
+        let bearer = format!("Bearer {}", self.token);
+        let mut asked = 0;
+        while !self.is_over.load(Ordering::Relaxed) {
+            let last = self.last.load(Ordering::Relaxed);
+            let count = if random.percent(30) { 1 } else { AHEAD };
+            let ids: Vec<u64> = (1..=count).map(|n| last + n * self.step).collect();
+            let (method, path, body) = attempt(&ids, &mut random);
+            connection.send(request(method, &path, &[("authorization", &bearer)], &body));
+            let reply = connection.reply();
+            let answer = serde_json::from_str(&reply.body).unwrap_or_default();
+            assert!(knows_nothing(reply.status, &answer), "{method} {path} {body}: {reply:?}");
+            asked += 1;
         }
-        let last = last.load(Ordering::Relaxed);
-        let ids: Vec<u64> = (1..=AHEAD).map(|n| last + n * step).collect();
-        let (method, path, body) = attempts(&ids, turn);
-        connection.send(request(method, &path, &[("authorization", &bearer)], &body));
-        let reply = connection.reply();
-        let answer = serde_json::from_str(&reply.body).unwrap_or_default();
-        assert!(knows_nothing(reply.status, &answer), "{method} {path} {body}: {reply:?}");
-        asked += 1;
+        asked
     }
-    asked
 }
 
 #[test]
 fn jobs_that_are_pushed_while_others_guess_their_ids_stay_untouched() {
+    let given = std::env::var("DUETIME_RIGHTS_SEED").ok().map(|text| text.parse().unwrap());
+    let seed: u64 = given.unwrap_or_else(|| u64::from(std::process::id()));
+    println!("DUETIME_RIGHTS_SEED={seed}");
     let world = World::new();
-    let narrow = world.token("tried", "admin:mail.*");
+    let token = world.token("tried", "admin:mail.*");
     let pushed = |body: Value| {
         let answer = world.as_root("POST", "/v1/queues/orders.b/jobs", &body).expect(201);
         answer["id"].as_str().unwrap().parse::<u64>().unwrap()
     };
     let (first, second) = (pushed(json!({"payload": 0})), pushed(json!({"payload": 1})));
-    let (last, step, is_over) = (AtomicU64::new(second), second - first, AtomicBool::new(false));
+    let (last, step) = (AtomicU64::new(second), second - first);
+    let attack = Attack { server: &world.server, token: &token, last, step, is_over: AtomicBool::new(false) };
     std::thread::scope(|scope| {
-        let guessing: Vec<_> = (0..3).map(|_| scope.spawn(|| guess(&world.server, &narrow, &last, step, &is_over))).collect();
+        let guessing: Vec<_> = (0..3)
+            .map(|thread| {
+                let (attack, random) = (&attack, Random::new(seed.wrapping_mul(31).wrapping_add(thread)));
+                scope.spawn(move || attack.guess(random))
+            })
+            .collect();
         for n in 2..PUSHES {
-            last.store(pushed(json!({"payload": n})), Ordering::Relaxed);
+            attack.last.store(pushed(json!({"payload": n})), Ordering::Relaxed);
             if guessing.iter().any(std::thread::ScopedJoinHandle::is_finished) {
                 break;
             }
         }
-        is_over.store(true, Ordering::Relaxed);
+        attack.is_over.store(true, Ordering::Relaxed);
         let asked: Vec<_> = guessing.into_iter().map(|one| one.join().unwrap()).collect();
         println!("{asked:?} guesses beside {PUSHES} pushes");
     });

@@ -71,7 +71,8 @@ impl World {
     }
 
     pub(crate) fn as_root(&self, method: &str, path: &str, body: &Value) -> Reply {
-        send(&self.server, &self.root, method, path, &body.to_string())
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        send(&self.server, &self.root, method, path, &body)
     }
 
     /// A token with these rights, which the server knows.

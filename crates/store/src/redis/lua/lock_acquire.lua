@@ -6,7 +6,7 @@ local name, owner, ttl, waits, request = ARGV[3], ARGV[4], tonumber(ARGV[5]), AR
 local claim = sized(owner) .. name
 local holder, fence, ends, given = held(name)
 -- Who holds a lock keeps it when Redis is full, and engines get their own, or nobody could make room.
-if holder == owner or string.sub(name, 1, #OWN_LOCKS) == OWN_LOCKS then runs_when_full() else needs_room() end
+if holder == owner or string.sub(name, 1, #OF_ENGINE) == OF_ENGINE then runs_when_full() else needs_room() end
 
 local before = remembered(request)
 if before and (holder ~= owner or fence ~= before[2]) then return { micros, 0, 1, 1 } end

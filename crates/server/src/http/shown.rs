@@ -1,0 +1,67 @@
+//! What a caller is shown of jobs, queues and schedules, by their rights.
+//!
+//! - Who may not set a target sees neither the values of its headers nor the query of its URL.
+//! - Who may change a job, but not read it, sees where it stands, and not what is in it.
+
+use super::app::App;
+use super::reply;
+use crate::access::{Caller, Scope};
+use axum::response::Response;
+use duetime::wire::JobBody;
+use duetime_core::engine::QueueStatus;
+use duetime_core::schedule::ScheduleStatus;
+use duetime_core::{Job, Target};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Leaves out of a job what the caller may not see.
+pub(super) fn job(caller: &Caller, job: &mut Job) {
+    hide(caller, &job.queue, &mut job.target);
+}
+
+/// Leaves out of a queue what the caller may not see.
+pub(super) fn queue(caller: &Caller, status: &mut QueueStatus) {
+    if let Some(target) = &mut status.settings.target
+        && !caller.may(Scope::Admin, &status.queue)
+    {
+        *target = target.masked();
+    }
+}
+
+/// Leaves out of a schedule what the caller may not see.
+pub(super) fn schedule(caller: &Caller, status: &mut ScheduleStatus) {
+    let job = &mut status.schedule.job;
+    hide(caller, &job.queue, &mut job.target);
+}
+
+fn hide(caller: &Caller, queue: &str, target: &mut Option<Arc<Target>>) {
+    if let Some(target) = target
+        && !caller.may(Scope::Admin, queue)
+    {
+        *target = Arc::new(target.masked());
+    }
+}
+
+/// The answer to a change of a job.
+pub(super) fn changed(app: &App, caller: &Caller, mut changed: Job) -> Response {
+    job(caller, &mut changed);
+    if caller.may(Scope::Read, &changed.queue) {
+        return reply::job(app, &changed);
+    }
+    let body = JobBody {
+        payload: None,
+        payload_base64: None,
+        key: None,
+        key_until: None,
+        tags: Cow::Borrowed(&[]),
+        target: None,
+        trace: None,
+        message: None,
+        errors: Vec::new(),
+        result: None,
+        result_base64: None,
+        progress: None,
+        ..JobBody::new(&changed, app.engine.now())
+    };
+    reply::versioned(reply::ok(&body), changed.version)
+}
