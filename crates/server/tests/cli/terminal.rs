@@ -82,3 +82,29 @@ fn colours_are_for_terminals_and_who_wants_them() {
     }
     assert!(is_coloured("\x1b[1mbold\x1b[0m") && is_coloured("\x1b[38;5;1mx") && !is_coloured("\x1b[2K\x1b[0m\x1b[1A"));
 }
+
+/// Names are bytes that others chose: they neither move the cursor nor turn the line around.
+#[test]
+fn names_of_others_are_shown_and_nothing_more() {
+    let place = Place::new();
+    let names = ["a\u{202e}evil\u{1b}[2J", "b\u{9b}31m\r", "c"];
+    for name in names {
+        place.ok(&["locks", "acquire", name, "--owner", "o\u{2067}\u{7}", "--ttl", "1h"]);
+    }
+    let hidden = |c: char| (c.is_control() && c != '\n') || "\u{202e}\u{2067}".contains(c);
+    for command in [
+        &["locks", "--limit", "2"][..],
+        &["locks", "--limit", "2", "--json"],
+        &["locks", "show", names[0]],
+        &["locks", "show", names[1], "--json"],
+        &["locks", "acquire", names[0], "--owner", "p"],
+        &["locks", "release", names[0], "--owner", "p", "--fence", "1"],
+        &["push", "--queue", "q", "--key", names[0], "--tag", names[1], "{\"a\": \"\u{202e}\"}"],
+        &["list"],
+        &["list", "--json"],
+    ] {
+        let ran = finish(place.command(command), b"");
+        let text = format!("{}{}", ran.out, ran.err);
+        assert!(!text.is_empty() && !text.contains(hidden), "{command:?}: {ran:?}");
+    }
+}
