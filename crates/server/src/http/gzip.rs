@@ -46,7 +46,8 @@ impl Intake {
             Self::Plain(within) => (within, part.len(), 0),
             Self::Gzip(decoder) => (decoder.get_ref(), PIECE_DECODED_MAX, DECODER_BYTES),
         };
-        let (needed, now) = (within.bytes.len() + more, within.bytes.capacity());
+        // What is beyond the limit is refused before it is held.
+        let (needed, now) = ((within.bytes.len() + more).min(within.bytes_max), within.bytes.capacity());
         if needed <= now {
             return now + own;
         }

@@ -26,8 +26,9 @@ pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 pub(crate) const BATCH_BODY_BYTES_MAX: usize = 96 << 20;
 /// Answers from this size on are sent in gzip to who takes it.
 pub(crate) const GZIP_BYTES_MIN: u64 = 1 << 10;
-/// Bytes of all bodies that are held at once, decoded.
-pub(crate) const BODIES_BYTES_MAX: usize = 256 << 20;
+/// Bytes of all bodies that are held at once, decoded: two of the largest. The process may grow by twice as much, since the
+/// allocator keeps what bodies leave while others grow.
+pub(crate) const BODIES_BYTES_MAX: usize = 192 << 20;
 /// How long a body waits for others to make room.
 pub(crate) const BODIES_WAIT_MAX: Duration = Duration::from_secs(3);
 /// A body that has come this far in a second, or in the seconds since it last did, makes progress.

@@ -112,3 +112,53 @@ fn a_request_has_an_id() {
     let long = "x".repeat(129);
     assert_ne!(id(&[("request-id", &long)]), long);
 }
+
+#[test]
+fn senders_who_dawdle_hold_up_nobody() {
+    let server = Server::with(&["--store", "memory"]);
+    let head = "POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 90000000\r\n\r\n";
+    let mut slow: Vec<_> = (0..16).map(|_| server.connect()).collect();
+    for connection in &mut slow {
+        connection.send(head);
+        connection.send(vec![b' '; 3 << 20]);
+    }
+    let job = json!({"payload": "p".repeat(1 << 19)});
+    let answers = server.post("/v1/queues/q/jobs", &json!(vec![job; 16])).ok();
+    assert_eq!(answers.as_array().map(Vec::len), Some(16));
+    // They are given up, long before the minute that a body may take.
+    for connection in &mut slow {
+        connection.reply().problem(408, "timeout");
+    }
+}
+
+#[test]
+fn small_packed_bodies_that_dawdle_hold_little() {
+    const CONNECTIONS: usize = 400;
+    const HELD_MAX: usize = 400 << 20;
+    let server = Server::with(&["--store", "memory"]);
+    let body = {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(&vec![b' '; 2 << 20]).unwrap();
+        encoder.finish().unwrap()
+    };
+    let head = format!(
+        "POST /v1/leases/1.1/complete HTTP/1.1\r\nhost: localhost\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let before = memory(&server);
+    let mut slow: Vec<_> = (0..CONNECTIONS).map(|_| server.connect()).collect();
+    let mut most = 0;
+    for connection in &mut slow {
+        connection.send(&head);
+        // All but the end.
+        connection.send(&body[..body.len() - 9]);
+        most = most.max(memory(&server));
+    }
+    for connection in &mut slow {
+        let refused = connection.reply_without_end().map(|reply| reply.status);
+        assert!(matches!(refused, Some(408 | 503) | None), "{refused:?}");
+        most = most.max(memory(&server));
+    }
+    assert!(most.saturating_sub(before) < HELD_MAX, "{} MiB", (most - before) >> 20);
+    server.get("/healthz").ok();
+}

@@ -31,7 +31,9 @@ fn the_documented_push_is_answered_as_documented() {
 #[test]
 fn payloads_come_back_byte_for_byte() {
     let server = Server::start();
-    for payload in ["123456789012345678901234567890", "1.0", "null", r#"{ "b" : 1,"a":"\u00fc\/" }"#, "\"\\ud800\""] {
+    for payload in
+        ["123456789012345678901234567890", "1.0", "null", r#"{ "b" : 1,"a":"\u00fc\/" }"#, "\"\\ud83d\\ude00\""]
+    {
         let body = format!("{{\"payload\":{payload}}}");
         let pushed = server.send("POST", "/v1/queues/q/jobs", &[], &body).expect(201);
         let shown = format!("\"payload\":{payload},");

@@ -70,7 +70,9 @@ fn a_request_that_never_ends_is_cut_off() {
     assert_eq!(connection.reply().status, 100);
     server.signal(Signal::SIGTERM);
     assert_eq!(server.wait().code(), Some(0));
-    assert!(connection.is_ended());
+    // The body may be given up before the stop cuts it off.
+    let refused = connection.reply_without_end().map(|reply| reply.status);
+    assert!(matches!(refused, None | Some(408)), "{refused:?}");
 }
 
 #[test]
