@@ -83,7 +83,9 @@ fn panicked(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let thread = thread.name().unwrap_or("unnamed");
     let place = panic.location().map(ToString::to_string);
-    let message = panic.payload_as_str().unwrap_or("a panic without a message");
+    let payload = panic.payload();
+    let message = payload.downcast_ref().copied().or_else(|| payload.downcast_ref().map(String::as_str));
+    let message = message.unwrap_or("a panic without a message");
     // Where RUST_BACKTRACE asks for one.
     let backtrace = Backtrace::capture();
     let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
