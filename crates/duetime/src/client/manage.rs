@@ -70,7 +70,8 @@ impl Client {
         self.bulk(&query, BulkAction::Cancel).await
     }
 
-    /// Changes a waiting job.
+    /// Changes a waiting job. With a token that has no right to read, a server answers the job without what is in it: the
+    /// payload is empty then.
     ///
     /// # Errors
     /// As [`cancel`](Self::cancel); [`Running`](duetime_core::Error::Running),

@@ -13,6 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Most streams of events that are open with one token: a quarter of those of a server.
 pub(crate) const STREAMS_MAX: usize = 1_024;
+/// Most calls at once with one token that go on without their caller; further ones wait.
+const CALLS_MAX: usize = 64;
 
 /// The tokens of a file.
 #[derive(Debug)]
@@ -25,14 +27,33 @@ pub(crate) struct Tokens {
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(super) token: Token,
-    flow: Arc<Mutex<Flow>>,
+    used: Arc<Used>,
+}
+
+/// What a token uses; goes on when the file is read again.
+#[derive(Debug)]
+struct Used {
+    flow: Mutex<Flow>,
     streams: Arc<Semaphore>,
+    calls: Arc<Semaphore>,
+}
+
+impl Default for Used {
+    fn default() -> Self {
+        let [streams, calls] = [STREAMS_MAX, CALLS_MAX].map(|max| Arc::new(Semaphore::new(max)));
+        Self { flow: Mutex::default(), streams, calls }
+    }
 }
 
 impl Known {
     /// Room for one more stream of events; `None` where as many are open as one token may have.
     pub(crate) fn stream(&self) -> Option<OwnedSemaphorePermit> {
-        self.streams.clone().try_acquire_owned().ok()
+        self.used.streams.clone().try_acquire_owned().ok()
+    }
+
+    /// Room for one more call that goes on without its caller.
+    pub(crate) async fn call(&self) -> OwnedSemaphorePermit {
+        self.used.calls.clone().acquire_owned().await.expect("it is never closed")
     }
 
     fn counts(&self, now: Millis) -> bool {
@@ -42,7 +63,7 @@ impl Known {
     /// Lets one request pass, or says from when on one may.
     pub(crate) fn pass(&self, now: Millis) -> Result<(), Millis> {
         let Some(rate) = &self.token.rate else { return Ok(()) };
-        let mut flow = self.flow.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut flow = self.used.flow.lock().unwrap_or_else(PoisonError::into_inner);
         match flow.room(rate, now) {
             (0, next) => Err(next),
             _ => {
@@ -104,9 +125,8 @@ impl Tokens {
 fn known(read: TokenFile, former: &[Arc<Known>]) -> Arc<[Arc<Known>]> {
     let known = |token: Token| {
         let same = former.iter().find(|known| known.token.sha256 == token.sha256);
-        let flow = same.map_or_else(Arc::default, |known| known.flow.clone());
-        let streams = same.map_or_else(|| Arc::new(Semaphore::new(STREAMS_MAX)), |known| known.streams.clone());
-        Arc::new(Known { token, flow, streams })
+        let used = same.map_or_else(Arc::default, |known| known.used.clone());
+        Arc::new(Known { token, used })
     };
     read.tokens.into_iter().map(known).collect()
 }

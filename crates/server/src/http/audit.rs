@@ -77,7 +77,13 @@ pub(super) async fn carry(State(app): State<App>, mut request: Request, next: Ne
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let id = request.headers()[REQUEST_ID].clone();
     let noting = app.clone();
+    // Who hangs up over and over leaves no more of these behind.
+    let room = match &caller {
+        Caller::Token(known) => Some(known.call().await),
+        Caller::Anyone | Caller::Nobody => None,
+    };
     let call = async move {
+        let _room = room;
         let made = AssertUnwindSafe(next.run(request)).catch_unwind().await;
         let status = made.as_ref().map_or(StatusCode::INTERNAL_SERVER_ERROR, Response::status);
         noting.edge.audit.note(&Call {

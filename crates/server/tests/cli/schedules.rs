@@ -94,9 +94,9 @@ fn a_job_is_said_as_for_push() {
 fn what_is_no_schedule_is_refused() {
     let place = Place::new();
     for (options, code, why) in [
-        (&["--cron", "* * * *"][..], 1, "4 fields"),
-        (&["--cron", "* * * * *", "--time-zone", "Mars/Base"], 1, "IANA"),
-        (&["--cron", "0 0 31 2 *"], 1, "matches some time"),
+        (&["--cron", "* * * *"][..], 2, "4 fields"),
+        (&["--cron", "* * * * *", "--time-zone", "Mars/Base"], 2, "IANA"),
+        (&["--cron", "0 0 31 2 *"], 2, "matches some time"),
         (&["--every", "5"], 2, "without a unit"),
         (&["--every", "5s", "--cron", "* * * * *"], 2, "cannot be used with"),
         (&["--every", "5s", "--time-zone", "UTC"], 2, "cannot be used with"),

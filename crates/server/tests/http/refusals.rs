@@ -33,7 +33,7 @@ fn unknown_fields_are_refused_everywhere() {
     ] {
         let problem = server.send(method, &path, &[], r#"{"bogus":1}"#).problem(400, "invalid");
         let detail = problem["detail"].as_str().unwrap();
-        assert!(detail.contains("unknown field `bogus`") && detail.contains("line 1 column 8"), "{path}: {detail}");
+        assert!(detail.contains("unknown field `bogus`"), "{path}: {detail}");
         let array = server.send(method, &path, &[], "[1]");
         // A push takes an array; nothing else does.
         let is_push = path.ends_with("/q/jobs");
