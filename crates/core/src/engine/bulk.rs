@@ -7,6 +7,9 @@ use crate::job::{Job, State};
 use crate::limits::PAGE_JOBS_MAX;
 use std::sync::Arc;
 
+/// How often a job that others change all the time is read anew.
+const CHANGED_TRIES: usize = 5;
+
 impl Engine {
     /// Cancels, retries or deletes every job that the query finds; a query without any part is refused. Jobs are
     /// taken page by page: what is pushed or ends meanwhile may or may not be found.
@@ -51,7 +54,7 @@ impl Engine {
         loop {
             let mut found = Vec::new();
             let next = self.find_rows(query, after, PAGE_JOBS_MAX, &mut found).await?;
-            for word in self.act(found, action, message.clone()).await {
+            for word in self.act(query, found, action, message.as_ref()).await {
                 *counts.entry(word).or_default() += 1;
             }
             match next {
@@ -61,21 +64,61 @@ impl Engine {
         }
     }
 
-    /// What became of each job, in a word.
-    async fn act(&self, jobs: Vec<Job>, action: BulkAction, message: Option<Arc<str>>) -> Vec<&'static str> {
-        let targets: Vec<JobRef> = jobs.iter().map(|job| JobRef::from(job.id)).collect();
+    /// What became of each job, in a word. One that has changed since it was found is read anew, and left alone where it
+    /// no longer fits: a failed job that was retried meanwhile is not deleted.
+    async fn act(
+        &self,
+        query: &Query,
+        mut jobs: Vec<Job>,
+        action: BulkAction,
+        message: Option<&Arc<str>>,
+    ) -> Vec<&'static str> {
+        let mut words = Vec::with_capacity(jobs.len());
+        for _ in 0..CHANGED_TRIES {
+            let targets = jobs.iter().map(|job| JobRef { id: job.id, version: Some(job.version) }).collect();
+            let mut changed = Vec::new();
+            for (job, made) in jobs.iter().zip(self.act_on(targets, action, message).await) {
+                match made {
+                    Ok(word) => words.push(word),
+                    Err(Error::VersionMismatch { .. }) => changed.push(job.id),
+                    Err(error) => words.push(error.code()),
+                }
+            }
+            jobs = Vec::with_capacity(changed.len());
+            for id in changed {
+                match self.job(id).await {
+                    Ok(job) => jobs.extend(query.fits(&job, self.now()).then_some(job)),
+                    Err(error) => words.push(error.code()),
+                }
+            }
+            if jobs.is_empty() {
+                break;
+            }
+        }
+        words
+            .extend(jobs.iter().map(|&Job { id, version: current, .. }| Error::VersionMismatch { id, current }.code()));
+        words
+    }
+
+    async fn act_on(
+        &self,
+        targets: Vec<JobRef>,
+        action: BulkAction,
+        message: Option<&Arc<str>>,
+    ) -> Answers<&'static str> {
+        let word = |outcome| match outcome {
+            CancelOutcome::Cancelled => "cancelled",
+            CancelOutcome::CancelRequested => "cancel_requested",
+            CancelOutcome::AlreadyFinished => "already_finished",
+        };
         match action {
-            BulkAction::Cancel => words(self.cancel_saying(targets, message).await, |outcome| match outcome {
-                CancelOutcome::Cancelled => "cancelled",
-                CancelOutcome::CancelRequested => "cancel_requested",
-                CancelOutcome::AlreadyFinished => "already_finished",
-            }),
-            BulkAction::Retry => words(self.retry(targets).await, |_| "retried"),
-            BulkAction::Delete => words(self.delete(targets).await, |()| "deleted"),
+            BulkAction::Cancel => said(self.cancel_saying(targets, message.cloned()).await, word),
+            BulkAction::Retry => said(self.retry(targets).await, |_| "retried"),
+            BulkAction::Delete => said(self.delete(targets).await, |()| "deleted"),
         }
     }
 }
 
-fn words<T>(answers: Answers<T>, word: impl Fn(T) -> &'static str) -> Vec<&'static str> {
-    answers.into_iter().map(|answer| answer.map_or_else(|error| error.code(), &word)).collect()
+fn said<T>(answers: Answers<T>, word: impl Fn(T) -> &'static str) -> Answers<&'static str> {
+    answers.into_iter().map(|answer| answer.map(&word)).collect()
 }

@@ -184,7 +184,8 @@ impl Query {
         states
     }
 
-    fn fits(&self, job: &Job, now: Millis) -> bool {
+    /// Whether it finds this job as it is.
+    pub(super) fn fits(&self, job: &Job, now: Millis) -> bool {
         let state = job.state(now);
         let is_retrying = job.attempt > 0 && matches!(state, State::Scheduled | State::Ready);
         let in_states = self.states.is_empty() || self.states.contains(&state);

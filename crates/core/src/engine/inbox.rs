@@ -169,14 +169,12 @@ impl Engine {
     }
 
     async fn resolve_one(&self, job: &Job, holder: JobId, on_conflict: OnConflict) -> Result<Option<Verdict>, Error> {
-        if self.key_holder(holder).await?.is_none() {
-            return Ok(None);
-        }
+        let Some(held) = self.key_holder(holder).await? else { return Ok(None) };
         match on_conflict {
             OnConflict::Keep => Ok(Some(Verdict::Remove)),
             OnConflict::Reject => Err(conflict(job, holder)),
             // Where this process dies now, the holder is given the same values again.
-            OnConflict::Replace => Ok(self.replace(job, holder).await?.map(|_| Verdict::Remove)),
+            OnConflict::Replace => Ok(self.replace(job, &held).await?.map(|_| Verdict::Remove)),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::{Answers, Engine, PushOutcome, Pushed};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
-use crate::job::{Job, NewJob, OnConflict};
+use crate::job::{Job, KeyUntil, NewJob, OnConflict};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
 use crate::ports::{Change, Edit, Edited, Note, Outcomes, Recorded, Update};
 
@@ -117,7 +117,7 @@ impl Engine {
                     OnConflict::Keep => return Ok(Pushed { job: held, outcome: PushOutcome::Kept }),
                     OnConflict::Reject => return Err(conflict(&job, holder)),
                     OnConflict::Replace => {
-                        if let Some(replaced) = self.replace(&job, holder).await? {
+                        if let Some(replaced) = self.replace(&job, &held).await? {
                             return Ok(Pushed { job: replaced, outcome: PushOutcome::Replaced });
                         }
                     }
@@ -153,18 +153,21 @@ impl Engine {
         Ok(None)
     }
 
-    /// Gives the holder the job's values; `None` where it is no longer live.
-    pub(super) async fn replace(&self, job: &Job, holder: JobId) -> Result<Option<Job>, Error> {
+    /// Gives the holder of its key the job's values; `None` where it is no longer live, or may have let go of the key since it
+    /// was read.
+    pub(super) async fn replace(&self, job: &Job, holder: &Job) -> Result<Option<Job>, Error> {
         let change = Change::Update(Update {
             due_at: Some(job.due_at),
             priority: Some(job.priority),
             payload: Some(job.payload.clone()),
             tags: Some(job.tags.clone()),
         });
-        let edited = self.edit(vec![Edit { id: holder, version: None, change }]).await.pop();
+        // Else it holds its key as long as it lives.
+        let version = (holder.key_until == KeyUntil::Started).then_some(holder.version);
+        let edited = self.edit(vec![Edit { id: holder.id, version, change }]).await.pop();
         match edited.expect("one edit has one answer")? {
             Edited::Changed(replaced) => Ok(Some(replaced)),
-            Edited::Running(_) => Err(conflict(job, holder)),
+            Edited::Running(_) => Err(conflict(job, holder.id)),
             _ => Ok(None),
         }
     }

@@ -16,4 +16,5 @@ mod retention;
 mod schedules;
 mod shared;
 mod simulation;
+mod stale;
 mod targets;

@@ -2,6 +2,7 @@
 //! Each case has its own queue, so that they can share a server.
 
 pub(crate) mod calls;
+pub(crate) mod leases;
 pub(crate) mod locks;
 pub(crate) mod schedules;
 pub(crate) mod worker;
@@ -27,6 +28,8 @@ macro_rules! client_cases {
                 jobs_are_found_and_cancelled_by_tag
                 queues_are_managed
                 what_happens_is_told;
+            leases:
+                an_extended_lease_has_no_second_holder;
             locks:
                 a_lock_has_one_holder
                 a_guard_renews_itself
