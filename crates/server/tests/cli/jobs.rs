@@ -37,7 +37,7 @@ fn a_job_is_pushed_with_a_trace_and_a_target() {
     assert!(place.ok(&["get", &id]).contains(&format!("trace:        {TRACE}")));
     for target in ["https://a.example/x", r#"{"queue": "mail"}"#] {
         let ran = place.run(&["push", "--target", target, "x"]);
-        assert!(ran.code == 1 && ran.err.contains("has no target in its settings"), "{ran:?}");
+        assert!(ran.code == 2 && ran.err.contains("has no target in its settings"), "{ran:?}");
     }
     for (target, why) in [("mail", "begins with https://"), (r#"{"list": 1}"#, "unknown field `list`")] {
         let ran = place.run(&["push", "--target", target, "x"]);
@@ -197,7 +197,7 @@ fn errors_say_what_to_do() {
         assert!(ran.code == 2 && !ran.err.is_empty(), "{wrong:?}: {ran:?}");
     }
     let ran = place.run(&["push", "--queue", "no spaces", "x"]);
-    assert!(ran.code == 1 && ran.err.contains("queue"), "{ran:?}");
+    assert!(ran.code == 2 && ran.err.contains("queue"), "{ran:?}");
 }
 
 #[test]

@@ -120,8 +120,8 @@ fn what_cannot_be_run_takes_no_lock() {
     let server = Server::start();
     assert_eq!(server.run(&["lock", "l", "--", "no-such-program"]).code, 127);
     assert_eq!(server.run(&["lock", "l", "--", "/etc/passwd"]).code, 126);
-    assert_eq!(server.run(&["lock", "l", "--ttl", "99ms", "--", "true"]).code, 1);
-    assert_eq!(server.run(&["lock", "", "--", "true"]).code, 1);
+    assert_eq!(server.run(&["lock", "l", "--ttl", "99ms", "--", "true"]).code, 2);
+    assert_eq!(server.run(&["lock", "", "--", "true"]).code, 2);
     assert_eq!(server.run(&["lock", "l"]).code, 2);
     let arguments = ["lock", "l", "--server", "http://127.0.0.1:1", "--", "true"];
     let ran = finish(server.place.bare(&arguments), b"");
