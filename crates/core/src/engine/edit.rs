@@ -40,7 +40,11 @@ impl Engine {
         if let Some(payload) = &patch.payload {
             check_payload(payload, self.options.payload_bytes_max)?;
         }
-        let due_at = patch.due.map(|due| due.resolve(self.now())).transpose()?;
+        let due_at = patch.due.map(|due| {
+            let begins = if matches!(due, Due::After(1..)) { self.now_at_most() } else { self.now() };
+            due.resolve(begins)
+        });
+        let due_at = due_at.transpose()?;
         let update = Update { due_at, priority: patch.priority, payload: patch.payload, tags: None };
         self.changed(target, Change::Update(update)).await
     }

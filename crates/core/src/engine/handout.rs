@@ -1,7 +1,7 @@
-//! Reserve and take.
+//! Reserve.
 
 use super::events::Event;
-use super::{Engine, From, Handout, ReserveRequest, TakeRequest};
+use super::{Engine, From, Handout, ReserveRequest};
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, State, check_lease};
@@ -58,38 +58,7 @@ impl Engine {
             self.tasks.spawn(async move { engine.record_soon(notes).await });
         }
         let refused = self.refusals(reserved.refused).await?;
-        Ok(Handout { leases: reserved.leases, next_due_at: reserved.next_at, refused, recorded: true })
-    }
-
-    /// Hands out due jobs and finishes them in one step: at most once.
-    ///
-    /// # Errors
-    /// As [`reserve`](Self::reserve).
-    pub async fn take(&self, request: TakeRequest) -> Result<Handout, Error> {
-        self.check_open()?;
-        let now = self.now();
-        if let Some(due_to) = request.due_to.filter(|&to| to > now) {
-            return Err(Error::invalid("due_to", format!("now ({now} ms since 1970) or earlier"), due_to));
-        }
-        let reserve = Reserve {
-            source: source(request.from, request.limit)?,
-            limit: check_limit(request.limit)?,
-            window: Window { from: request.due_from.unwrap_or(0), to: request.due_to.unwrap_or(now) },
-            lease_ms: None,
-            queue_lease_ms: Vec::new(),
-            request_id: check_request_id(request.request_id)?,
-            take: true,
-        };
-        let engine = self.clone();
-        self.carry(async move {
-            engine.check_backlog()?;
-            let reserved = engine.lease(reserve).await?;
-            engine.saw_jobs(reserved.leases.iter().map(|lease| &lease.job), |_| Event::Taken);
-            let recorded = engine.record_soon(reserved.notes).await;
-            let refused = engine.refusals(reserved.refused).await?;
-            Ok(Handout { leases: reserved.leases, next_due_at: reserved.next_at, refused, recorded })
-        })
-        .await
+        Ok(Handout { leases: reserved.leases, next_due_at: reserved.next_at, refused })
     }
 
     async fn reserve_or_wait(&self, reserve: Reserve, wait: Duration) -> Result<Reserved, Error> {
@@ -147,7 +116,7 @@ impl Engine {
     }
 
     /// Why named jobs were not handed out; the ledger is asked where the broker knows nothing.
-    async fn refusals(&self, refused: Vec<(JobId, Edited)>) -> Result<Vec<(JobId, Error)>, Error> {
+    pub(super) async fn refusals(&self, refused: Vec<(JobId, Edited)>) -> Result<Vec<(JobId, Error)>, Error> {
         let mut refusals = Vec::with_capacity(refused.len());
         for (id, edited) in refused {
             let error = match edited {
@@ -174,7 +143,7 @@ fn not_handed_out(id: JobId, state: State) -> Error {
     }
 }
 
-fn source(from: From, limit: usize) -> Result<Source, Error> {
+pub(super) fn source(from: From, limit: usize) -> Result<Source, Error> {
     match from {
         From::Jobs(targets) if targets.len() > limit => {
             Err(Error::invalid("jobs", format!("at most the limit of {limit}"), targets.len()))
@@ -192,7 +161,7 @@ fn source(from: From, limit: usize) -> Result<Source, Error> {
     }
 }
 
-fn check_limit(limit: usize) -> Result<usize, Error> {
+pub(super) fn check_limit(limit: usize) -> Result<usize, Error> {
     if (1..=RESERVE_JOBS_MAX).contains(&limit) {
         Ok(limit)
     } else {
@@ -200,7 +169,7 @@ fn check_limit(limit: usize) -> Result<usize, Error> {
     }
 }
 
-fn check_request_id(id: Option<Arc<str>>) -> Result<Option<Arc<str>>, Error> {
+pub(super) fn check_request_id(id: Option<Arc<str>>) -> Result<Option<Arc<str>>, Error> {
     match &id {
         Some(text) if text.is_empty() || text.len() > REQUEST_ID_BYTES_MAX => {
             let got = format!("{} bytes", text.len());

@@ -118,9 +118,13 @@ impl Engine {
             return Ok(());
         }
         for ((at, job), row) in known.iter().zip(self.ledger.get(&ids).await?) {
-            if let Some(row) = row.filter(|row| !is_same(row, job)) {
-                let got = format!("{}, which is another job here, in the queue {}", job.id, row.queue);
-                answers[*at] = Err(Error::invalid("id", "free, or that of the same job", got));
+            match row {
+                Some(row) if is_same(&row, job) => {}
+                Some(row) => {
+                    let got = format!("{}, which is another job here, in the queue {}", job.id, row.queue);
+                    answers[*at] = Err(Error::invalid("id", "free, or that of the same job", got));
+                }
+                None => answers[*at] = Err(Error::Unavailable(format!("the job {} was just removed", job.id))),
             }
         }
         if self.ledger.is_broker() {

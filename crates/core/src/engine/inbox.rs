@@ -64,9 +64,9 @@ impl Engine {
             return Ok(false);
         }
         let Some(stamp) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(false) };
+        let read_at = self.now();
         // After the rows were read, so that no age is counted too long.
-        let now = self.now();
-        let (candidates, mut verdicts) = self.judge(rows, now).await?;
+        let (candidates, mut verdicts) = self.judge(rows, self.now_at_most()).await?;
         verdicts.extend(candidates.iter().map(|one| (one.number, Verdict::Record(Box::new(one.job.clone())))));
         let (admitted, outcome) = self.admit(verdicts).await;
 
@@ -85,7 +85,7 @@ impl Engine {
         }
         let mut has_moved = admitted.values().any(|admitted| *admitted == Admitted::Done);
         self.saw_jobs(created.iter(), |_| Event::Pushed);
-        let put = self.put_admitted(created, now, &stamp).await;
+        let put = self.put_admitted(created, read_at, &stamp).await;
         let (resolved, unresolved) = self.resolve(held).await;
         let (admitted, last) = self.admit(resolved).await;
         has_moved |= admitted.values().any(|admitted| *admitted == Admitted::Done);

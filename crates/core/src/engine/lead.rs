@@ -9,7 +9,7 @@
 //! the ledger knows better. A slow audit puts what is near for ever: what slipped through otherwise comes late, but comes.
 
 use super::Engine;
-use super::load::{HOLDING, LOADING, Progress};
+use super::load::{LOADING, Progress};
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, State};
@@ -132,11 +132,7 @@ impl Engine {
                 self.find_strays().await
             };
             match loaded {
-                Ok(()) => {
-                    self.status.mend(LOADING);
-                    // What was left to the loader is loaded, or filed for whoever loads.
-                    self.status.mend(HOLDING);
-                }
+                Ok(()) => self.status.mend(LOADING),
                 Err(error) => self.status.degrade(LOADING, &error),
             }
         }
@@ -309,7 +305,7 @@ const WATCHING: &str = "whether the broker still holds what it should is not kno
 
 /// Up to which version the broker may not hold the job as it does: the ledger has it in a later one, or as one that has
 /// ended, or no more. What ends is not live again before the ledger knows.
-fn outdated(job: &Job, row: Option<Job>) -> Option<(JobId, u64)> {
+pub(super) fn outdated(job: &Job, row: Option<Job>) -> Option<(JobId, u64)> {
     match row {
         Some(row) if row.is_pending() => (row.version > job.version).then_some((row.id, row.version)),
         Some(row) => Some((job.id, row.version.max(job.version) + 1)),

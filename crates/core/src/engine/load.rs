@@ -31,7 +31,7 @@ const HOLDS_AT_ONCE: usize = 2;
 /// What is degraded while the ledger cannot be read.
 pub(super) const LOADING: &str = "jobs are not loaded";
 /// What is degraded while a shared broker takes no jobs.
-pub(super) const HOLDING: &str = "jobs that are due soon wait in the ledger for the broker";
+const HOLDING: &str = "jobs that are due soon wait in the ledger for the broker";
 
 #[derive(Debug, Default)]
 pub(super) struct Frontier {
@@ -173,7 +173,22 @@ impl Engine {
 
     fn leave(&self, ids: &[JobId], error: &Error) {
         self.status.degrade(HOLDING, error);
+        *self.left.lock().expect("no panic under this lock") = ids.last().copied();
         self.stray(ids.iter().copied());
+    }
+
+    /// Puts one of the jobs that were left to the loader, so that what is degraded is mended without another push.
+    pub(super) async fn try_left(&self) {
+        let left = self.left.lock().expect("no panic under this lock").take();
+        let Some(id) = left else { return };
+        let read_at = self.now();
+        let row = self.ledger.get(&[id]).await;
+        let put = async { self.put(row?.into_iter().flatten().collect(), read_at).await.map(drop) };
+        match tokio::time::timeout(HOLD_MAX, put).await {
+            Ok(Ok(())) => self.status.mend(HOLDING),
+            Ok(Err(error)) => self.leave(&[id], &error),
+            Err(_) => self.leave(&[id], &Error::Unavailable("the broker gave no answer".into())),
+        }
     }
 
     /// Puts all of these jobs that are pending, also those beyond the frontier: what a page of the ledger held is

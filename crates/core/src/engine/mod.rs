@@ -37,6 +37,7 @@ mod request;
 mod schedules;
 mod settle;
 mod status;
+mod take;
 mod wait;
 
 pub use expected::Expected;
@@ -109,7 +110,9 @@ impl Engine {
             frontier: load::Frontier::default(),
             strays: Mutex::default(),
             finding: tokio::sync::Mutex::default(),
+            left: Mutex::default(),
             together: load::Together::default(),
+            ending_takes: tokio::sync::Mutex::default(),
             recorder: record::Recorder::default(),
             role: lead::Role::default(),
             settings: queues::Settings::default(),
@@ -157,9 +160,14 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The engine's now: the broker's clock, in milliseconds since 1970.
+    /// The engine's now, in milliseconds since 1970: the broker's clock, or an instant that has surely come by it.
     pub fn now(&self) -> Millis {
         self.broker.now()
+    }
+
+    /// Where delays begin: the broker's clock, or an instant that has not passed by it.
+    pub fn now_at_most(&self) -> Millis {
+        self.broker.now_at_most()
     }
 
     /// How the engine is.

@@ -20,8 +20,12 @@ pub struct Parts {
     /// Jobs that the broker refused to be put as they were read, to be read anew.
     pub(super) strays: Mutex<Vec<JobId>>,
     pub(super) finding: tokio::sync::Mutex<()>,
+    /// One of the jobs that a shared broker did not take the last time.
+    pub(super) left: Mutex<Option<JobId>>,
     /// Jobs that are put together.
     pub(super) together: load::Together,
+    /// Held by who ends takes that did not come to their end.
+    pub(super) ending_takes: tokio::sync::Mutex<()>,
     /// Notes that are recorded soon.
     pub(super) recorder: record::Recorder,
     /// Whether this process loads for all that share the broker.

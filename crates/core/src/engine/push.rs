@@ -6,7 +6,7 @@ use super::{Answers, Engine, PushOutcome, Pushed};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
-use crate::job::{Job, KeyUntil, NewJob, OnConflict};
+use crate::job::{Due, Job, KeyUntil, NewJob, OnConflict};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
 use crate::ports::{Change, Edit, Edited, Note, Outcomes, Recorded, Update};
 
@@ -31,10 +31,15 @@ impl Engine {
         let now = self.now();
         let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
         let ids = self.ids.next(&partitions, self.ledger.as_ref(), now).await?;
+        let unknown_ms = self.now_at_most().saturating_sub(now);
         let accept = |(new, id): (&NewJob, JobId)| {
             let mut job = self.accept(new, id, now)?;
             if let Some(Origin { key, hops }) = &origin {
                 (job.key, job.hops) = (Some(key.clone()), *hops);
+            }
+            if matches!(new.due, Due::After(1..)) {
+                job.due_at += unknown_ms;
+                job.first_due_at += unknown_ms;
             }
             Ok(job)
         };

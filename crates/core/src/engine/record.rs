@@ -159,6 +159,11 @@ impl Engine {
     pub(super) async fn drain(&self) {
         loop {
             tokio::time::sleep(DRAIN_EVERY).await;
+            self.try_left().await;
+            if self.broker.backlog() == 0 {
+                // What could not be recorded is, by another; or has gone.
+                self.status.mend(RECORDING);
+            }
             if !self.is_shared() {
                 self.drain_older(DRAIN_AGE_MS).await;
             } else if self.leads() {

@@ -123,9 +123,6 @@ pub struct Handout {
     pub next_due_at: Option<Millis>,
     /// Named jobs that were not handed out, and why.
     pub refused: Vec<(JobId, Error)>,
-    /// Of a take: whether it is recorded already. Where the store cannot be written it is kept in memory, and
-    /// recorded when it can.
-    pub recorded: bool,
 }
 
 /// How a worker ends a lease.
@@ -152,7 +149,7 @@ pub struct Settlement {
     pub receipt: Receipt,
     /// The job's state now.
     pub state: State,
-    /// Whether it is recorded already; see [`Handout::recorded`].
+    /// Whether it is recorded already. Where the store cannot be written it is kept in memory, and recorded when it can.
     pub recorded: bool,
 }
 
@@ -373,8 +370,8 @@ pub struct Options {
     pub retention: Retention,
     /// At so many outcomes that could not be recorded nothing more is handed out; by default 100,000.
     pub backlog_max: usize,
-    /// Whether the answer to a settle or a take waits until its outcome is in a ledger that several processes share; by
-    /// default it is in the broker then, and recorded a moment later. A ledger of this process alone has it always.
+    /// Whether the answer to a settle waits until its outcome is in a ledger that several processes share; by default it is
+    /// in the broker then, and recorded a moment later. A ledger of this process alone has it always.
     pub settles_recorded: bool,
 }
 

@@ -105,14 +105,14 @@ impl Engine {
         };
         match outcome {
             Outcome::Fail(failure) => self.decide_failure(job, &failure).await,
-            Outcome::Release { delay_ms } => Ok(rules::after_release(job, delay_ms, self.now())),
+            Outcome::Release { delay_ms } => Ok(rules::after_release(job, delay_ms, self.now_at_most())),
             Outcome::Complete { .. } => unreachable!("it was decided above"),
         }
     }
 
     async fn decide_failure(&self, job: &Job, failure: &Failure) -> Result<Decision, Error> {
         let retry = self.retry_rule(job);
-        let decision = rules::after_failure(job, &retry, failure, self.now(), self.copy_id(&retry).await?);
+        let decision = rules::after_failure(job, &retry, failure, self.now_at_most(), self.copy_id(&retry).await?);
         log_end(job, &decision);
         Ok(decision)
     }
@@ -208,8 +208,13 @@ impl Engine {
         let mut settles = Vec::with_capacity(expired.crashed.len());
         for job in &expired.crashed {
             let retry = self.retry_rule(job);
-            let decision = rules::after_crash(job, &retry, self.now(), self.copy_id(&retry).await?);
+            let decision = rules::after_crash(job, &retry, self.now_at_most(), self.copy_id(&retry).await?);
             settles.push(Settle { receipt: job.receipt(), version: Some(job.version), decision });
+        }
+        if !expired.untaken.is_empty() {
+            // The ledger is asked, and a slow one must not hold up the other jobs.
+            let engine = self.clone();
+            self.tasks.spawn(async move { engine.end_takes(expired.untaken).await });
         }
         let edit = |job: &Job| Edit { id: job.id, version: Some(job.version), change: Change::Expire };
         let edits: Vec<Edit> = expired.unstarted.iter().map(edit).collect();

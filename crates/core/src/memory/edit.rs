@@ -16,6 +16,9 @@ impl Held {
             });
         };
         let mut job = live.unpack(edit.id);
+        if live.run().is_some_and(|run| run.takes) {
+            return Edited::Running(job);
+        }
         let edited = rules::edit(&mut job, edit.version, &edit.change, now.wall);
         match &edited {
             Edited::Changed(_) => drop(self.remove(edit.id)),

@@ -123,7 +123,7 @@ impl Held {
             let handle = self.leases.insert(now.mono + lease_until.saturating_sub(now.wall), id);
             let started_at = job.started_at.unwrap_or(now.wall);
             let (epoch, updated_at, lease_ms) = (job.epoch, job.updated_at, job.restored_lease_ms());
-            let run = Run { handle, epoch, lease_until, lease_ms, started_at, updated_at };
+            let run = Run { handle, epoch, lease_until, lease_ms, started_at, updated_at, takes: false };
             Place::Running(Box::new(run))
         } else {
             if queue.look_at.is_none_or(|look_at| job.due_at < look_at) {
@@ -169,7 +169,7 @@ impl Held {
     }
 
     /// Leases a waiting job, and answers it.
-    pub(super) fn start(&mut self, id: JobId, lease_ms: u64, now: Now) -> Job {
+    pub(super) fn start(&mut self, id: JobId, lease_ms: u64, takes: bool, now: Now) -> Job {
         let live = self.live.get_mut(id).expect("what is picked is live");
         let queue = self.queues.get_mut(live.queue()).expect("a live job's queue exists");
         leave(queue, id, live);
@@ -187,6 +187,7 @@ impl Held {
             lease_ms,
             started_at: now.wall,
             updated_at: now.wall,
+            takes,
         };
         live.place = Place::Running(Box::new(run));
         let job = live.unpack(id);

@@ -63,6 +63,8 @@ pub(super) struct Run {
     pub(super) started_at: Millis,
     /// When the job last changed.
     pub(super) updated_at: Millis,
+    /// Whether the job is not run but taken.
+    pub(super) takes: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]

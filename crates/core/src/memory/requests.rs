@@ -3,7 +3,6 @@
 use crate::clock::Millis;
 use crate::id::Receipt;
 use crate::limits::{SECOND_MS, STEP_JOBS_MAX};
-use crate::ports::Lease;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -11,54 +10,26 @@ use std::sync::Arc;
 const REQUEST_MS: u64 = 60 * SECOND_MS;
 /// Above so many bytes the oldest requests are forgotten before their time, but for the newest one.
 const BYTES_MAX: usize = 64 << 20;
-/// About what a remembered request takes, what a receipt adds to it, and a taken job without its payload.
+/// About what a remembered request takes.
 const REQUEST_BYTES: usize = 200;
-const RECEIPT_BYTES: usize = size_of::<Receipt>();
-const TAKEN_BYTES: usize = size_of::<Lease>();
 /// Requests whose time is over that one call drops.
 const DROPPED_MAX: usize = 3;
-
-/// What a request got.
-#[derive(Clone, Debug)]
-pub(super) enum Got {
-    /// Leases; the jobs are still held.
-    Leases(Vec<Receipt>),
-    /// Taken jobs; they are gone.
-    Taken(Vec<Lease>),
-}
-
-impl Got {
-    fn is_nothing(&self) -> bool {
-        match self {
-            Self::Leases(receipts) => receipts.is_empty(),
-            Self::Taken(leases) => leases.is_empty(),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        REQUEST_BYTES
-            + match self {
-                Self::Leases(receipts) => receipts.len() * RECEIPT_BYTES,
-                Self::Taken(leases) => leases.iter().map(|lease| TAKEN_BYTES + lease.job.payload.len()).sum(),
-            }
-    }
-}
 
 #[derive(Debug, Default)]
 #[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub(super) struct Requests {
-    got: HashMap<Arc<str>, (Millis, Got)>,
+    got: HashMap<Arc<str>, (Millis, Arc<[Receipt]>)>,
     order: VecDeque<(Millis, Arc<str>)>,
     bytes: usize,
 }
 
 impl Requests {
-    pub(super) fn get(&self, id: &Arc<str>, mono: Millis) -> Option<&Got> {
-        self.got.get(id).filter(|(until, _)| *until > mono).map(|(_, got)| got)
+    pub(super) fn get(&self, id: &Arc<str>, mono: Millis) -> Option<&[Receipt]> {
+        self.got.get(id).filter(|(until, _)| *until > mono).map(|(_, got)| &**got)
     }
 
     /// Remembers a request that got something.
-    pub(super) fn remember(&mut self, id: Arc<str>, got: Got, mono: Millis) {
+    pub(super) fn remember(&mut self, id: Arc<str>, got: Arc<[Receipt]>, mono: Millis) {
         for dropped in 0..STEP_JOBS_MAX {
             let is_full = self.bytes > BYTES_MAX;
             let is_over = |until: Millis| until <= mono && dropped < DROPPED_MAX;
@@ -70,9 +41,9 @@ impl Requests {
                 self.forget(&id);
             }
         }
-        if !got.is_nothing() {
+        if !got.is_empty() {
             self.forget(&id);
-            self.bytes += got.bytes();
+            self.bytes += bytes(&got);
             self.order.push_back((mono + REQUEST_MS, id.clone()));
             self.got.insert(id, (mono + REQUEST_MS, got));
         }
@@ -80,30 +51,34 @@ impl Requests {
 
     fn forget(&mut self, id: &Arc<str>) {
         if let Some((_, old)) = self.got.remove(id) {
-            self.bytes -= old.bytes();
+            self.bytes -= bytes(&old);
         }
     }
+}
+
+fn bytes(got: &[Receipt]) -> usize {
+    REQUEST_BYTES + size_of_val(got)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Job;
-    use crate::testing::fixtures::job;
+    use crate::testing::fixtures::id;
 
-    fn taken(bytes: usize) -> Got {
-        Got::Taken(vec![Lease { job: Job { payload: vec![0; bytes].into(), ..job(1) }, lease_ms: 1 }])
+    fn leased(count: u64) -> Arc<[Receipt]> {
+        (1..=count).map(|n| Receipt { id: id(n), epoch: n }).collect()
     }
 
-    /// Taken jobs are remembered whole, whatever their size.
     #[test]
     fn requests_take_bounded_memory() {
         let mut requests = Requests::default();
-        for n in 0..10_u64 {
-            requests.remember(n.to_string().into(), taken(BYTES_MAX / 3), n);
-            assert!(requests.bytes <= BYTES_MAX * 4 / 3 + 1_000_000, "{}", requests.bytes);
+        let most = leased(1_000);
+        let count = BYTES_MAX / size_of_val(&*most);
+        for n in 0..2 * count {
+            requests.remember(n.to_string().into(), most.clone(), n as u64);
+            assert!(requests.bytes <= BYTES_MAX + 2 * bytes(&most), "{}", requests.bytes);
         }
-        assert!(requests.get(&"9".into(), 10).is_some());
+        assert!(requests.get(&(2 * count - 1).to_string().into(), 10).is_some());
         assert!(requests.get(&"0".into(), 10).is_none());
     }
 
@@ -111,13 +86,13 @@ mod tests {
     fn requests_are_dropped_a_few_at_a_time() {
         let mut requests = Requests::default();
         for n in 0..100_u64 {
-            requests.remember(n.to_string().into(), taken(1), 0);
+            requests.remember(n.to_string().into(), leased(1), 0);
         }
-        requests.remember("late".into(), taken(1), REQUEST_MS);
+        requests.remember("late".into(), leased(1), REQUEST_MS);
         assert_eq!(requests.got.len(), 101 - DROPPED_MAX);
         assert!(requests.get(&"99".into(), REQUEST_MS).is_none(), "its time is over");
         for n in 0..50_u64 {
-            requests.remember(format!("l{n}").into(), taken(1), REQUEST_MS);
+            requests.remember(format!("l{n}").into(), leased(1), REQUEST_MS);
         }
         assert_eq!((requests.got.len(), requests.order.len()), (51, 51));
     }

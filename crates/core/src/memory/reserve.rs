@@ -3,17 +3,11 @@
 use super::held::{Held, Now};
 use super::live::Place;
 use super::queue::{FIRST, Rank, Walk};
-use super::requests::Got;
 use crate::clock::Millis;
-use crate::id::JobId;
-use crate::job::{Job, Stage};
+use crate::id::{JobId, Receipt};
 use crate::limits::{LEASE_MS_DEFAULT, STEP_JOBS_MAX};
-use crate::ports::{Edited, Lease, Named, Note, Reserve, Reserved, Source};
-use crate::rules::{self, Decision, Finish};
+use crate::ports::{Edited, Lease, Named, Reserve, Reserved, Source};
 use std::sync::Arc;
-
-/// The message of a taken job.
-const TAKEN: &str = "taken";
 
 /// From which rank on a reserve goes on in which of its queues, where a step did not find anything.
 pub(super) type Resume = (usize, Rank);
@@ -22,7 +16,7 @@ impl Held {
     /// One step: `None` where there is more to look at than a step may, and it found nothing yet.
     pub(super) fn reserve(&mut self, reserve: &Reserve, resume: &mut Resume, now: Now) -> Option<Reserved> {
         if let Some(got) = reserve.request_id.as_ref().and_then(|id| self.requests.get(id, now.mono)) {
-            return Some(self.again(got.clone()));
+            return Some(self.again(got, reserve.take));
         }
         let mut reserved = Reserved::default();
         match &reserve.source {
@@ -34,32 +28,22 @@ impl Held {
             }
         }
         if let Some(id) = &reserve.request_id {
-            let got = if reserve.take {
-                Got::Taken(reserved.leases.clone())
-            } else {
-                Got::Leases(reserved.leases.iter().map(|lease| lease.job.receipt()).collect())
-            };
+            let got = reserved.leases.iter().map(|lease| lease.job.receipt()).collect();
             self.requests.remember(id.clone(), got, now.mono);
         }
         Some(reserved)
     }
 
-    fn again(&self, got: Got) -> Reserved {
-        match got {
-            Got::Taken(leases) => {
-                let noted = leases.iter().filter_map(|lease| {
-                    self.outbox.get(lease.job.id).filter(|note| note.job().version == lease.job.version).cloned()
-                });
-                Reserved { notes: noted.collect(), leases, ..Reserved::default() }
-            }
-            Got::Leases(receipts) => {
-                let live = receipts.iter().filter_map(|receipt| {
-                    let live = self.live.get(receipt.id)?;
-                    Some(Lease { lease_ms: live.run_of(*receipt)?.lease_ms, job: live.unpack(receipt.id) })
-                });
-                Reserved { leases: live.collect(), ..Reserved::default() }
-            }
+    fn again(&self, got: &[Receipt], takes: bool) -> Reserved {
+        if takes {
+            return Reserved { repeats: got.to_vec(), ..Reserved::default() };
         }
+        let live = got.iter().filter_map(|receipt| {
+            let live = self.live.get(receipt.id)?;
+            let run = live.run_of(*receipt).filter(|run| !run.takes)?;
+            Some(Lease { lease_ms: run.lease_ms, job: live.unpack(receipt.id) })
+        });
+        Reserved { leases: live.collect(), ..Reserved::default() }
     }
 
     fn reserve_queues(
@@ -167,23 +151,14 @@ impl Held {
         let live = self.live.get(id).expect("what is picked is live");
         let of_queue = || reserve.queue_lease_ms.iter().find(|(queue, _)| queue == live.queue()).map(|&(_, ms)| ms);
         let lease_ms = reserve.lease_ms.or(live.lease_ms()).or_else(of_queue).unwrap_or(LEASE_MS_DEFAULT);
-        let mut job = self.start(id, lease_ms, now);
-        if reserve.take {
-            self.remove(id);
-            finish_taken(&mut job, now.wall);
-            reserved.notes.push(self.outbox.add(Note::Changed(job.clone()), now.mono));
-        } else {
-            reserved.notes.extend(self.note_lease(&job, now));
-        }
+        let job = self.start(id, lease_ms, reserve.take, now);
+        // Restored after a restart, the lease of a take would be that of a worker.
+        let noted = if reserve.take { self.outbox.get(id).cloned() } else { self.note_lease(&job, now) };
+        reserved.notes.extend(noted);
         reserved.leases.push(Lease { job, lease_ms });
     }
 }
 
 fn earliest(a: Option<Millis>, b: Option<Millis>) -> Option<Millis> {
     [a, b].into_iter().flatten().min()
-}
-
-fn finish_taken(job: &mut Job, now: Millis) {
-    let finish = Finish { message: Some(Arc::from(TAKEN)), ..Finish::new(Stage::Succeeded) };
-    rules::apply(job, Decision::Finish(finish), now);
 }

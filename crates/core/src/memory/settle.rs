@@ -80,13 +80,13 @@ impl Held {
     pub(super) fn expired(&mut self, limit: usize, now: Now) -> Expired {
         let mut ids = Vec::new();
         let mut more = self.leases.expire(now.mono, limit, |id| ids.push(id));
-        let mut crashed = Vec::with_capacity(ids.len());
+        let (mut crashed, mut untaken) = (Vec::with_capacity(ids.len()), Vec::new());
         for id in ids {
             let live = self.live.get_mut(id).expect("what is leased is live");
-            if let Place::Running(run) = &mut live.place {
-                run.handle = self.leases.insert(now.mono + EXPIRED_AGAIN_MS, id);
-            }
-            crashed.push(live.unpack(id));
+            let Place::Running(run) = &mut live.place else { unreachable!("what is leased runs") };
+            run.handle = self.leases.insert(now.mono + EXPIRED_AGAIN_MS, id);
+            let of_its_kind = if run.takes { &mut untaken } else { &mut crashed };
+            of_its_kind.push(live.unpack(id));
         }
         let mut unstarted = Vec::new();
         for &(start_by, id) in &self.start_by {
@@ -102,6 +102,6 @@ impl Held {
         let next_lease = self.leases.next_expiry().map(|at| at.saturating_sub(now.mono));
         let next_start = self.start_by.first().map(|&(at, _)| at.saturating_sub(now.wall));
         let next_ms = if more { Some(0) } else { [next_lease, next_start].into_iter().flatten().min() };
-        Expired { crashed, unstarted, next_ms, is_full: false }
+        Expired { crashed, untaken, unstarted, next_ms, is_full: false }
     }
 }

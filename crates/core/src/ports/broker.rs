@@ -35,10 +35,17 @@ pub type Wake = Arc<dyn Fn(Option<&Arc<str>>) + Send + Sync>;
 /// - No verb touches an unbounded number of jobs in one atomic step.
 #[async_trait]
 pub trait Broker: Send + Sync {
-    /// The broker's clock.
+    /// The broker's clock. Where it is only known to lie within bounds, an instant that has surely come: so what waits for an
+    /// instant does not go on early.
     fn now(&self) -> Millis;
 
-    /// How long until the broker's clock reads this, as finely as it can tell.
+    /// The broker's clock, or where it is only known to lie within bounds an instant that has not passed: a delay that begins
+    /// here is not cut short.
+    fn now_at_most(&self) -> Millis {
+        self.now()
+    }
+
+    /// How long until this instant has surely come, as finely as it can tell.
     fn until(&self, at: Millis) -> Duration {
         Duration::from_millis(at.saturating_sub(self.now()))
     }
@@ -206,7 +213,10 @@ pub struct Reserve {
     pub queue_lease_ms: Vec<(Arc<str>, u64)>,
     /// A repeat with the same id gets what the first got, as far as those leases still live.
     pub request_id: Option<Arc<str>>,
-    /// Whether to finish the jobs in the same step, as succeeded with the message `taken`.
+    /// Whether the jobs are taken: they do not run, so `max_running` does not count. A broker that is its own ledger
+    /// finishes them in the same step, as succeeded with the message [`TAKEN`](crate::rules::TAKEN). Any other leases them
+    /// until the ledger has recorded that. Such a lease is edited by nobody ([`Edited::Running`]), and its end is answered
+    /// apart ([`Expired::untaken`]).
     pub take: bool,
 }
 
@@ -222,14 +232,17 @@ pub struct Lease {
 /// What a reserve got.
 #[derive(Clone, Debug, Default)]
 pub struct Reserved {
-    /// The leases, or for a take the finished jobs.
+    /// The leases, or for a take of a broker that is its own ledger the finished jobs.
     pub leases: Vec<Lease>,
+    /// Where this repeats a take: what that leased. Nothing is leased then.
+    pub repeats: Vec<Receipt>,
     /// Before this instant nothing more is handed out of these queues; `None` where nothing waits, or where it has to be
     /// told first ([`watch`](Broker::watch)) that something else has ended or changed.
     pub next_at: Option<Millis>,
     /// Named jobs that were not handed out, and why: an edit's answer. It leaves no tombstone.
     pub refused: Vec<(JobId, Edited)>,
-    /// What it wrote to the outbox: finished jobs of a take, and leases of jobs that had a note there already.
+    /// What it wrote to the outbox: leases of jobs that had a note there already. Of a take these notes may stay as they
+    /// were.
     pub notes: Vec<Note>,
 }
 
@@ -332,6 +345,8 @@ impl Run {
 pub struct Expired {
     /// Running jobs whose lease is over.
     pub crashed: Vec<Job>,
+    /// The same of jobs that were leased by a take: whether they were taken, the ledger knows.
+    pub untaken: Vec<Job>,
     /// Waiting jobs that were not started in time.
     pub unstarted: Vec<Job>,
     /// In how many milliseconds the next one may run out, of those that are known now; 0 where there are more now, `None`

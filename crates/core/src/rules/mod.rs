@@ -38,7 +38,15 @@ pub struct Finish {
     pub successor: Option<Box<Job>>,
 }
 
+/// The message of a job that was taken.
+pub const TAKEN: &str = "taken";
+
 impl Finish {
+    /// The end of a job that was taken.
+    pub fn taken() -> Self {
+        Self { message: Some(Arc::from(TAKEN)), ..Self::new(Stage::Succeeded) }
+    }
+
     /// An end with nothing said.
     pub fn new(stage: Stage) -> Self {
         Self { stage, message: None, error: None, result: None, crashes: None, drop: false, successor: None }

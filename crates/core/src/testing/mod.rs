@@ -7,6 +7,7 @@ pub mod clock;
 pub mod fixtures;
 pub mod fuzz;
 pub mod ledger_suite;
+mod life;
 pub mod locks_suite;
 pub mod model_ledger;
 mod model_totals;

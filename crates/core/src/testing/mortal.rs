@@ -1,146 +1,21 @@
 //! A process that may die between any two steps, or stand still for a while: the ports as such a process sees them.
 //! Where it dies, what it asked for may have happened or not, and it never hears of it.
 
+pub use super::life::{Life, When};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::Job;
 use crate::ports::{
-    Acquire, Acquired, Broker, Counts, Cursor, Document, Edit, Edited, Expired, Extend, Extended, Find, Found, Grant,
-    Holding, LeaseNote, Ledger, Limits, Listing, LockPage, Locks, Note, Outcomes, Page, Put, PutIf, Queues, Recorded,
-    Registry, Released, Reserve, Reserved, Retention, Settle, Settled, Tally, TurnWake, Wake,
+    Acquire, Acquired, Admitted, Broker, Counts, Cursor, Document, Edit, Edited, Expired, Extend, Extended, Find,
+    Found, Grant, Holding, InboxRow, LeaseNote, Ledger, Limits, Listing, LockPage, Locks, Note, Outcomes, Page, Put,
+    PutIf, Queues, Recorded, Registry, Released, Reserve, Reserved, Retention, Settle, Settled, Tally, TurnWake,
+    Verdict, Wake,
 };
-use crate::testing::Random;
 use async_trait::async_trait;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
-use tokio::time::Instant;
-
-/// One life of a process.
-#[derive(Debug)]
-pub struct Life {
-    state: Mutex<State>,
-    died: Notify,
-}
-
-#[derive(Debug)]
-struct State {
-    /// How long steps take; at once where there is none.
-    random: Option<Random>,
-    steps_left: Option<u64>,
-    dies_at: Option<(&'static str, When)>,
-    panics_at: Option<&'static str>,
-    frozen_until: Option<Instant>,
-    is_dead: bool,
-}
-
-/// On which side of a verb.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
-    /// It did not happen.
-    Before,
-    /// It happened, and nobody was told.
-    After,
-}
-
-impl Life {
-    /// A life of so many steps, of random lengths; `None` for one without end.
-    pub fn random(seed: u64, steps: Option<u64>) -> Arc<Self> {
-        Self::new(Some(Random::new(seed)), steps)
-    }
-
-    /// A life without end, whose steps take no time.
-    pub fn plain() -> Arc<Self> {
-        Self::new(None, None)
-    }
-
-    fn new(random: Option<Random>, steps_left: Option<u64>) -> Arc<Self> {
-        let state = State { random, steps_left, dies_at: None, panics_at: None, frozen_until: None, is_dead: false };
-        Arc::new(Self { state: Mutex::new(state), died: Notify::new() })
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().expect("no panic under this lock")
-    }
-
-    /// Dies at the next call of this verb.
-    pub fn die_at(&self, verb: &'static str, when: When) {
-        self.state().dies_at = Some((verb, when));
-    }
-
-    /// Panics in whichever task calls this verb next; the process lives on.
-    pub fn panic_at(&self, verb: &'static str) {
-        self.state().panics_at = Some(verb);
-    }
-
-    /// Dies now.
-    pub fn die(&self) {
-        self.state().is_dead = true;
-        self.died.notify_one();
-    }
-
-    /// Nothing that it asks for begins or is heard of for so long.
-    pub fn freeze(&self, time: Duration) {
-        self.state().frozen_until = Some(Instant::now() + time);
-    }
-
-    /// From now on it neither dies nor stands still.
-    pub fn calm(&self) {
-        let mut state = self.state();
-        (state.steps_left, state.dies_at, state.frozen_until) = (None, None, None);
-    }
-
-    /// Whether it is over.
-    pub fn is_over(&self) -> bool {
-        self.state().is_dead
-    }
-
-    /// Ends when the process has died.
-    pub async fn death(&self) {
-        self.died.notified().await;
-    }
-
-    /// A step of the process, after which others may run, or at which it dies.
-    async fn step(&self, verb: &'static str, when: When) {
-        let panics = self.state().panics_at.take_if(|at| *at == verb).is_some();
-        assert!(!panics, "{verb}: a panic that a test asked for");
-        loop {
-            let frozen_until = {
-                let mut state = self.state();
-                if let Some(left) = state.steps_left.as_mut() {
-                    *left = left.saturating_sub(1);
-                }
-                if state.steps_left == Some(0) || state.dies_at == Some((verb, when)) {
-                    state.is_dead = true;
-                }
-                state.frozen_until
-            };
-            if self.is_over() {
-                self.died.notify_one();
-                std::future::pending::<()>().await;
-            }
-            match frozen_until.filter(|&until| until > Instant::now()) {
-                Some(until) => tokio::time::sleep_until(until).await,
-                None => break,
-            }
-        }
-        let Some(dice) = self.state().random.as_mut().map(|random| random.within(0..100)) else { return };
-        match dice {
-            0..50 => {}
-            50..90 => tokio::task::yield_now().await,
-            _ => tokio::time::sleep(Duration::from_millis(dice - 89)).await,
-        }
-    }
-
-    async fn around<T>(&self, verb: &'static str, act: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        self.step(verb, When::Before).await;
-        let answer = act.await;
-        self.step(verb, When::After).await;
-        answer
-    }
-}
 
 /// A broker.
 pub struct MortalBroker {
@@ -154,6 +29,10 @@ pub struct MortalBroker {
 impl Broker for MortalBroker {
     fn now(&self) -> Millis {
         self.broker.now()
+    }
+
+    fn now_at_most(&self) -> Millis {
+        self.broker.now_at_most()
     }
 
     fn is_volatile(&self) -> bool {
@@ -287,6 +166,14 @@ impl Ledger for MortalLedger {
 
     async fn unloaded(&self, ids: &[JobId]) -> Result<(), Error> {
         self.life.around("unloaded", self.ledger.unloaded(ids)).await
+    }
+
+    async fn inbox(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
+        self.life.around("inbox", self.ledger.inbox(limit)).await
+    }
+
+    async fn admit(&self, verdicts: Vec<(u64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+        self.life.around("admit", self.ledger.admit(verdicts)).await
     }
 
     async fn leased(&self) -> Result<Vec<Job>, Error> {

@@ -40,6 +40,8 @@ struct Parts {
     began: Millis,
     copy: Option<(Memory, Millis)>,
     presence: Presence,
+    /// How far behind and ahead of its clock those who ask take it to be.
+    unknown_ms: (u64, u64),
     /// Jobs that a put found missing.
     new_puts: u64,
 }
@@ -68,6 +70,7 @@ impl Shared {
             began: 0,
             copy: None,
             presence: Presence::There,
+            unknown_ms: (0, 0),
             new_puts: 0,
         };
         Self { clock, parts: Arc::new(Mutex::new(parts)), wakes, on_lease: Arc::default() }
@@ -118,6 +121,11 @@ impl Shared {
     /// Takes it away, or brings it back.
     pub fn set_presence(&self, presence: Presence) {
         self.parts().presence = presence;
+    }
+
+    /// From now on its clock is only known to lie within these bounds around what it reads.
+    pub fn blur_clock(&self, behind_ms: u64, ahead_ms: u64) {
+        self.parts().unknown_ms = (behind_ms, ahead_ms);
     }
 
     /// What its memory is known by now.
@@ -173,7 +181,11 @@ fn new_locks(clock: &Arc<TokioClock>) -> Arc<memory::Locks> {
 #[async_trait]
 impl Broker for Shared {
     fn now(&self) -> Millis {
-        self.clock.wall()
+        self.clock.wall() - self.parts().unknown_ms.0
+    }
+
+    fn now_at_most(&self) -> Millis {
+        self.clock.wall() + self.parts().unknown_ms.1
     }
 
     fn is_volatile(&self) -> bool {

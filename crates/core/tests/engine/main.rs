@@ -17,4 +17,5 @@ mod schedules;
 mod shared;
 mod simulation;
 mod stale;
+mod takes;
 mod targets;

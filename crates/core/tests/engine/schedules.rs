@@ -138,6 +138,24 @@ async fn a_short_absence_loses_no_tick() {
     assert_eq!(ticks(&world.ledger, "s")[..5], expected);
 }
 
+/// One that was imported, or set again after it was deleted, finds by their tag the jobs that it had pushed.
+#[tokio::test(start_paused = true)]
+async fn what_was_pushed_before_a_schedule_was_set_overlaps_too() {
+    let bench = Bench::new().await;
+    let t0 = bench.clock.wall();
+    bench.push(NewJob { tags: vec![tag("s")], ..job() }).await;
+    let imported = bench.lease().await;
+    bench.engine.set_schedule("s", Schedule { overlap: Overlap::Skip, ..every(10_000) }).await.unwrap();
+    for n in 1..=2 {
+        seconds(10).await;
+        bench.engine.extend(vec![(imported.job.receipt(), None)]).await.remove(0).unwrap();
+        assert_eq!(bench.last("s").await, LastTick { at: t0 + n * 10_000, outcome: TickOutcome::Overlap, job: None });
+    }
+    bench.complete(&imported).await.unwrap();
+    seconds(10).await;
+    assert_eq!(bench.last("s").await.outcome, TickOutcome::Pushed);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_tick_may_wait_for_the_job_before() {
     let bench = Bench::new().await;

@@ -1,6 +1,9 @@
 //! Several engines over one broker and one ledger: each dies at some step, and the broker loses its memory.
 
+mod blurred;
+mod degraded;
 mod limits;
+mod takes;
 
 use super::fixture::{job, pass, request};
 use duetime_core::engine::{CancelOutcome, From, Options, Outcome, Patch, ReserveRequest, Stores};

@@ -40,17 +40,14 @@ struct Run {
     /// What it was given last.
     given_ms: u64,
     told: Option<Millis>,
+    /// Whether the job is to be taken.
+    takes: bool,
 }
 
 /// An edit that the broker did not know the job of.
 struct Unseen {
     edit: Edit,
     since: Millis,
-}
-
-enum Got {
-    Leases(Vec<Receipt>),
-    Taken(Vec<Job>),
 }
 
 pub(crate) struct World {
@@ -74,7 +71,7 @@ pub(crate) struct World {
     answered: Vec<(JobId, u64)>,
     /// Until when a tombstone of an unseen edit may stand, by the monotonic clock.
     buried_until: BTreeMap<JobId, Millis>,
-    requests: BTreeMap<u8, (Millis, Got)>,
+    requests: BTreeMap<u8, (Millis, Vec<Receipt>)>,
     /// When somebody who waits for a queue will look, as far as the broker told.
     looks: BTreeMap<Arc<str>, Option<Millis>>,
     last_id: u64,

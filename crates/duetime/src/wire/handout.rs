@@ -219,14 +219,6 @@ pub struct Taken<'a> {
     /// Before this instant nothing more is due here; `null` where nothing waits.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub next_due_at: Option<Instant>,
-    /// False where the take could not be recorded yet and is kept in memory until it can.
-    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
-    pub recorded: bool,
-}
-
-/// The default of `recorded`.
-pub(super) fn yes() -> bool {
-    true
 }
 
 impl<'a> Taken<'a> {
@@ -236,7 +228,6 @@ impl<'a> Taken<'a> {
             jobs: handout.leases.iter().map(|lease| JobBody::new(&lease.job, now)).collect(),
             refused,
             next_due_at: handout.next_due_at.map(Instant),
-            recorded: handout.recorded,
         }
     }
 }

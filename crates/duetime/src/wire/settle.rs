@@ -1,7 +1,6 @@
 //! Leases: how they end or go on; and cancels.
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
-use super::handout::yes;
 #[cfg(feature = "openapi")]
 use super::schema::{Message, Note};
 use super::{Instant, Object, Span, Text};
@@ -162,6 +161,11 @@ pub struct Settled {
     /// False where the outcome could not be recorded yet and is kept in memory until it can.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub recorded: bool,
+}
+
+/// The default of `recorded`.
+fn yes() -> bool {
+    true
 }
 
 impl From<Settlement> for Settled {

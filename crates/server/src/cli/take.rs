@@ -1,6 +1,6 @@
 //! `duetime take`.
 
-use super::exit::{Failure, Result};
+use super::exit::Result;
 use super::output::{self, note};
 use super::target::Target;
 use super::time::now;
@@ -51,12 +51,7 @@ pub(crate) async fn run(args: Args) -> Result {
                 let jobs: Vec<_> = handout.leases.into_iter().map(|lease| lease.job).collect();
                 output::jobs(&jobs, now())?;
             }
-            if handout.recorded { Ok(()) } else { Err(unrecorded()) }
+            Ok(())
         })
         .await
-}
-
-fn unrecorded() -> Failure {
-    Failure::error("the jobs were taken, but the store could not be written yet")
-        .hint("if the server stops before it can, they may be handed out again")
 }

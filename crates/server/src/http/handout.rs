@@ -76,7 +76,9 @@ async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> Re
 
 /// Take due jobs, at most once.
 ///
-/// What is handed out has succeeded with that: nobody settles it, and what its taker loses is lost.
+/// Taken jobs have succeeded: nobody settles them. The answer comes once that is recorded; with 503 or 507 nothing was
+/// handed out. After an error or a lost answer repeat the request with the same `request_id`: if the jobs were taken, the
+/// answer has them.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/take", operation_id = "take", tag = "work",
     params(

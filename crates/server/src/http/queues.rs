@@ -126,7 +126,7 @@ pub(super) async fn pause(
     body: One,
 ) -> Result<Response, Problem> {
     access::check(&caller, Scope::Admin, &queue)?;
-    let until = body.object::<PauseBody>()?.until(app.engine.now())?;
+    let until = body.object::<PauseBody>()?.until(app.engine.now_at_most())?;
     let settings = app.engine.pause(&queue, until).await?;
     Ok(reply::ok(&Configured::new(queue, &settings)))
 }

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// How far ahead jobs are held in memory or Redis, in steps of 10 minutes; later ones are in the file or database alone
     #[arg(long, value_name = "SPAN", env = "DUETIME_HORIZON", default_value = "1h")]
     pub(super) horizon: Span,
-    /// When a settle or a take is answered: once it is in the `broker`, or once it is `recorded` in the database
+    /// When a settle is answered: once it is in the `broker`, or once it is `recorded` in the database
     #[arg(long, value_name = "WHEN", env = "DUETIME_SETTLE", default_value = "broker", requires = "ledger")]
     pub(super) settle: Settle,
     /// When what was answered is on disk: `commit` before the answer, `interval` at most 50 ms after it, `none` when the

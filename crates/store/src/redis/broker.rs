@@ -29,6 +29,10 @@ impl Broker for Redis {
         self.clock.now()
     }
 
+    fn now_at_most(&self) -> Millis {
+        self.clock.now_at_most()
+    }
+
     fn until(&self, at: Millis) -> Duration {
         self.waker.expect(at);
         self.clock.until(at) + self.waker.handicap()

@@ -1,26 +1,108 @@
-//! The clock of Redis, as it is known here: its last reading and the time since.
+//! The clock of Redis, as far as it is known here: the bounds within which it lies.
 //!
 //! A reading says between which bounds the difference to our monotonic clock lies: the server read its clock after the
-//! request was sent and before the answer came. The difference that is assumed stays as it is until a reading proves it
-//! wrong.
+//! request was sent and before the answer came. Which of the two took the time, nobody knows, so nothing in between is
+//! assumed: [`RedisClock::now`] has surely come, and a delay that begins at [`RedisClock::now_at_most`] is never cut short.
+//!
+//! Of each partition the tightest bounds of the last second or two count, a little wider the older they are, since clocks
+//! run apart. A reading that contradicts them tells that a clock was set, and then counts alone. A step so small that it
+//! hides in how long a reply takes is believed once the readings from before it are forgotten. The masters of a Cluster have
+//! clocks of their own: the outermost bounds count.
 
 use duetime_core::{Clock, Millis};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+/// How far clocks run apart at most: what the system allows where it adjusts them.
+const DRIFT_PER_MILLION: i64 = 500;
+/// Readings are forgotten once they are older than this, and no later than after twice this time, in microseconds.
+const KEPT_MICROS: i64 = 1_000_000;
+/// A partition from which nothing was heard for so long says nothing any more, in microseconds.
+const SILENT_MICROS: i64 = 10_000_000;
 
 #[derive(Debug)]
 pub(super) struct RedisClock {
     start: Instant,
-    /// The clock of Redis less the time since the start, in microseconds.
-    difference: AtomicI64,
+    known: Mutex<BTreeMap<u16, Known>>,
     /// What goes in place of it, in tests.
     given: Option<Arc<dyn Clock>>,
 }
 
+/// What the readings of one partition say.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    earlier: Option<Bounds>,
+    latest: Bounds,
+    heard_at: i64,
+}
+
+/// Bounds of the clock of Redis less the time since our start, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    since: i64,
+    least: Bound,
+    most: Bound,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    difference: i64,
+    /// When it was so.
+    at: i64,
+}
+
+impl Bounds {
+    fn least(&self, mark: i64) -> i64 {
+        self.least.difference - drift(mark - self.least.at)
+    }
+
+    fn most(&self, mark: i64) -> i64 {
+        self.most.difference + drift(mark - self.most.at)
+    }
+
+    /// Both are right.
+    fn narrow(&mut self, by: &Self, mark: i64) {
+        if by.least(mark) > self.least(mark) {
+            self.least = by.least;
+        }
+        if by.most(mark) < self.most(mark) {
+            self.most = by.most;
+        }
+    }
+}
+
+impl Known {
+    fn bounds(&self, mark: i64) -> Bounds {
+        let mut bounds = self.latest;
+        self.earlier.iter().for_each(|earlier| bounds.narrow(earlier, mark));
+        bounds
+    }
+
+    fn read(&mut self, reading: Bounds, mark: i64) {
+        let bounds = self.bounds(mark);
+        let is_possible = reading.least(mark) <= bounds.most(mark) && bounds.least(mark) <= reading.most(mark);
+        if !is_possible {
+            *self = Self { earlier: None, latest: reading, heard_at: mark };
+        } else if mark - self.latest.since > KEPT_MICROS {
+            *self = Self { earlier: Some(self.latest), latest: reading, heard_at: mark };
+        } else {
+            self.latest.narrow(&reading, mark);
+            self.heard_at = mark;
+        }
+        if self.earlier.is_some_and(|earlier| mark - earlier.since > 2 * KEPT_MICROS) {
+            self.earlier = None;
+        }
+    }
+}
+
+fn drift(age: i64) -> i64 {
+    age * DRIFT_PER_MILLION / 1_000_000
+}
+
 impl RedisClock {
     pub(super) fn new(given: Option<Arc<dyn Clock>>) -> Self {
-        Self { start: Instant::now(), difference: AtomicI64::new(i64::MIN), given }
+        Self { start: Instant::now(), known: Mutex::default(), given }
     }
 
     /// What scripts are told: nothing where they are to ask Redis.
@@ -33,30 +115,47 @@ impl RedisClock {
         i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX)
     }
 
-    /// Redis read its clock between these marks.
-    pub(super) fn read(&self, micros: i64, sent: i64, received: i64) {
-        let (least, most) = (micros - received, micros - sent);
-        let assumed = self.difference.load(Ordering::Relaxed);
-        if assumed == i64::MIN {
-            self.difference.store(least + (most - least) / 2, Ordering::Relaxed);
-        } else if !(least..=most).contains(&assumed) {
-            self.difference.store(assumed.clamp(least, most), Ordering::Relaxed);
-        }
+    /// The server that holds this partition read its clock between these marks.
+    pub(super) fn read(&self, partition: u16, micros: i64, sent: i64, received: i64) {
+        let least = Bound { difference: micros - received, at: received };
+        let most = Bound { difference: micros - sent, at: sent };
+        let reading = Bounds { since: received, least, most };
+        let mut known = self.known();
+        let first = Known { earlier: None, latest: reading, heard_at: received };
+        known.entry(partition).and_modify(|known| known.read(reading, received)).or_insert(first);
+        known.retain(|_, known| received - known.heard_at <= SILENT_MICROS);
     }
 
-    fn micros(&self) -> u64 {
-        u64::try_from(self.mark() + self.difference.load(Ordering::Relaxed)).unwrap_or(0)
+    /// The least and the most that the clocks read at this mark, in microseconds.
+    fn between(&self, mark: i64) -> (u64, u64) {
+        let known = self.known();
+        let bounds = || known.values().map(|known| known.bounds(mark));
+        let least = bounds().map(|bounds| bounds.least(mark)).min().unwrap_or(0);
+        let most = bounds().map(|bounds| bounds.most(mark)).max().unwrap_or(0);
+        let at = |difference: i64| u64::try_from(mark + difference).unwrap_or(0);
+        (at(least), at(most))
     }
 
+    /// An instant that has surely come.
     pub(super) fn now(&self) -> Millis {
-        self.given().unwrap_or_else(|| self.micros() / 1_000)
+        self.given().unwrap_or_else(|| self.between(self.mark()).0 / 1_000)
     }
 
+    /// An instant that has not passed, however the clock reads.
+    pub(super) fn now_at_most(&self) -> Millis {
+        self.given().unwrap_or_else(|| self.between(self.mark()).1.div_ceil(1_000))
+    }
+
+    /// How long until this instant has surely come.
     pub(super) fn until(&self, at: Millis) -> Duration {
         match &self.given {
             Some(clock) => clock.until(at),
-            None => Duration::from_micros(at.saturating_mul(1_000).saturating_sub(self.micros())),
+            None => Duration::from_micros(at.saturating_mul(1_000).saturating_sub(self.between(self.mark()).0)),
         }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<u16, Known>> {
+        self.known.lock().expect("no panic under this lock")
     }
 }
 
@@ -64,19 +163,81 @@ impl RedisClock {
 mod tests {
     use super::*;
 
-    #[test]
-    fn readings_narrow_the_difference() {
+    const SECOND: i64 = 1_000_000;
+
+    /// What is known of a clock whose difference is `difference(mark)`, after readings whose requests and replies take so
+    /// long, one every 100 ms.
+    fn after(readings: i64, difference: impl Fn(i64) -> i64, (request, reply): (i64, i64)) -> (i64, i64) {
         let clock = RedisClock::new(None);
-        let difference = || clock.difference.load(Ordering::Relaxed);
-        clock.read(1_000_500, 0, 1_000);
-        assert_eq!(difference(), 1_000_000);
-        clock.read(1_002_000, 1_000, 3_000);
-        assert_eq!(difference(), 1_000_000, "nothing says otherwise");
-        clock.read(1_010_000, 9_900, 9_950);
-        assert_eq!(difference(), 1_000_050, "it is at least so much");
-        clock.read(5_000_000, 20_000, 20_010);
-        assert_eq!(difference(), 4_979_990, "the clock of Redis was set forward");
-        clock.read(2_000_000, 30_000, 30_010);
-        assert_eq!(difference(), 1_970_000, "and back");
+        let mut mark = SECOND;
+        for _ in 0..readings {
+            let read = mark + request;
+            clock.read(0, read + difference(read), mark, read + reply);
+            let now = read + reply;
+            let truth = now + difference(now);
+            let (least, most) = clock.between(now);
+            let (least, most) = (i64::try_from(least).unwrap() - truth, i64::try_from(most).unwrap() - truth);
+            assert!(least <= 0 && most >= 0, "{least} to {most} around the truth at {now}");
+            mark = now + SECOND / 10;
+        }
+        let (least, most) = clock.between(mark);
+        let truth = mark + difference(mark);
+        (i64::try_from(least).unwrap() - truth, i64::try_from(most).unwrap() - truth)
+    }
+
+    #[test]
+    fn the_bounds_are_those_of_the_way_there_and_back() {
+        let (least, most) = after(100, |_| 5 * SECOND, (30, 70));
+        assert!((-150..=-70).contains(&least) && (30..=150).contains(&most), "{least} to {most}");
+    }
+
+    /// A delay is not cut short, and what is due is late by the slow way at most.
+    #[test]
+    fn a_way_that_is_slow_in_one_direction_makes_nothing_early() {
+        let (least, most) = after(20, |_| 5 * SECOND, (50, 200_000));
+        assert!((-201_000..=-200_000).contains(&least) && (50..=1_000).contains(&most), "{least} to {most}");
+        let (least, most) = after(20, |_| 5 * SECOND, (200_000, 50));
+        assert!((-1_000..=-50).contains(&least) && (200_000..=201_000).contains(&most), "{least} to {most}");
+    }
+
+    #[test]
+    fn the_bounds_follow_clocks_that_run_apart() {
+        for per_million in [-499, -50, 50, 499] {
+            let (least, most) = after(300, |mark| 5 * SECOND + mark * per_million / 1_000_000, (50, 50));
+            assert!(least > -1_000 && most < 1_000, "{least} to {most}");
+        }
+    }
+
+    /// Either way, and however far: at once where a reading shows it.
+    #[test]
+    fn a_clock_that_was_set_is_followed() {
+        for step in [-3_600 * SECOND, -SECOND, -2_000, 2_000, SECOND, 3_600 * SECOND] {
+            let (least, most) =
+                after(50, |mark| if mark < 3 * SECOND { 4_000 * SECOND } else { 4_000 * SECOND + step }, (50, 50));
+            assert!((-1_000..=0).contains(&least) && (0..=1_000).contains(&most), "{step}: {least} to {most}");
+        }
+    }
+
+    /// One that hides in the time that a reply takes counts once the readings from before are forgotten.
+    #[test]
+    fn a_small_step_is_followed_within_two_seconds() {
+        let clock = RedisClock::new(None);
+        let difference = |mark: i64| if mark < 3 * SECOND { 10 * SECOND } else { 10 * SECOND + 50_000 };
+        let mut mark = SECOND;
+        while mark < 6 * SECOND {
+            clock.read(0, mark + difference(mark), mark, mark + 200_000);
+            mark += 200_000;
+        }
+        assert!(clock.between(mark).1 >= u64::try_from(mark + difference(mark)).unwrap());
+    }
+
+    /// The masters of a Cluster.
+    #[test]
+    fn of_several_clocks_the_outermost_bounds_count() {
+        let clock = RedisClock::new(None);
+        for (partition, difference) in [(1, 10 * SECOND), (2, 10 * SECOND + 5_000), (1, 10 * SECOND)] {
+            clock.read(partition, SECOND + 10 + difference, SECOND, SECOND + 20);
+        }
+        assert_eq!(clock.between(SECOND + 20), (11_000_010, 11_005_020 + 10));
     }
 }

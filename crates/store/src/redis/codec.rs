@@ -9,7 +9,7 @@ use duetime_core::job::{AttemptError, KeyUntil};
 use duetime_core::limits::PRIORITY_DEFAULT;
 use duetime_core::name::KIND_DEFAULT;
 use duetime_core::retry::Retry;
-use duetime_core::{Error, Extras, Job, JobId, Progress, Stage};
+use duetime_core::{Error, Extras, Job, JobId, Progress, Stage, rules};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ const REMOVED: u16 = 16;
 const TAGGED: u16 = 32;
 const HAS_RESULT: u16 = 64;
 const EXPIRES: u16 = 128;
+/// Of a job that was taken, or is leased to be taken; scripts set it.
 const TAKEN: u16 = 256;
 const UNTIL_STARTED: u16 = 512;
 
@@ -33,9 +34,6 @@ const FIRST_DUE_DIFFERS: u16 = 16_384;
 /// A retry rule as JSON; or, where there are extras, an array of the rule (or null) and them.
 const HAS_RETRY: u16 = 32_768;
 
-/// The message of a taken job.
-const TAKEN_MESSAGE: &str = "taken";
-
 /// A job as it is kept.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
@@ -46,12 +44,14 @@ pub(super) struct Record {
     pub(super) rewritten: bool,
     /// Whether it is only kept so that its removal can be noted.
     pub(super) removed: bool,
+    /// Whether it is leased to be taken.
+    pub(super) takes: bool,
 }
 
 impl Record {
     pub(super) fn new(job: Job) -> Self {
         let lease_ms = job.restored_lease_ms();
-        Self { job, lease_ms, rewritten: false, removed: false }
+        Self { job, lease_ms, rewritten: false, removed: false, takes: false }
     }
 
     pub(super) fn is_live(&self) -> bool {
@@ -326,8 +326,9 @@ fn read_meta(record: &mut Record, meta: &[u8]) -> Option<()> {
             job.errors.push(AttemptError { attempt, at, crashed, message: Arc::from(meta.text()?) });
         }
     }
-    if flags & TAKEN != 0 {
-        job.message = Some(Arc::from(TAKEN_MESSAGE));
+    record.takes = flags & TAKEN != 0 && job.lease_until.is_some();
+    if flags & TAKEN != 0 && !job.is_pending() {
+        job.message = Some(Arc::from(rules::TAKEN));
     }
     Some(())
 }

@@ -17,6 +17,7 @@ impl Parts {
         let decide = |i: usize, record: Option<&Record>| match record {
             None => Step::Answer((Edited::Unknown, None)),
             Some(record) if !record.is_live() && !also_ended => Step::Answer((ended(&record.job), None)),
+            Some(record) if record.takes => Step::Answer((Edited::Running(record.job.clone()), None)),
             Some(record) => {
                 let Edit { version, change, .. } = &edits[i];
                 let mut changed = record.clone();

@@ -97,6 +97,11 @@ impl Keys {
         keys
     }
 
+    /// A number for the server of what is in no partition: that of the only one, or another than all.
+    pub(super) fn elsewhere(&self) -> u16 {
+        if self.partitions() == 1 { 0 } else { self.partitions() }
+    }
+
     /// In which partition a queue lives. It must never change.
     pub(super) fn partition_of(&self, queue: &str) -> u16 {
         (hash(queue) % u64::from(self.partitions())) as u16

@@ -42,7 +42,7 @@ impl Redis {
         arguments(&mut call.arguments);
         let sent = self.clock.mark();
         let mut reply = Reply::new(self.link.call(&call).await?)?;
-        self.clock.read(reply.number()?, sent, self.clock.mark());
+        self.clock.read(self.keys.elsewhere(), reply.number()?, sent, self.clock.mark());
         Ok(reply)
     }
 

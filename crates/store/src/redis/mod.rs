@@ -219,7 +219,7 @@ impl Parts {
         let sent = self.clock.mark();
         let mut reply = Reply::new(self.link.query(&redis::cmd("TIME")).await?)?;
         let micros = reply.number()? * 1_000_000 + reply.number()?;
-        self.clock.read(micros, sent, self.clock.mark());
+        self.clock.read(self.keys.elsewhere(), micros, sent, self.clock.mark());
         Ok(())
     }
 
@@ -259,7 +259,7 @@ impl Parts {
             match self.link.call(&call).await {
                 Ok(value) => {
                     let mut reply = Reply::new(value)?;
-                    self.clock.read(reply.number()?, sent, self.clock.mark());
+                    self.clock.read(partition, reply.number()?, sent, self.clock.mark());
                     return Ok(reply);
                 }
                 Err(error) if fault::is_stamp(&error) => self.forget_stamp(partition, &stamp),

@@ -6,13 +6,23 @@ use super::{Parts, Redis, scripts};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{Edited, Lease, Named, Note, Reserve, Reserved, Settle, Source};
 use duetime_core::rules;
-use duetime_core::{Error, JobId};
+use duetime_core::{Error, JobId, Receipt};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// A named job that may be handed out: its version, and the number of its queue among those of the call.
 type Candidate = (JobId, u64, usize);
+
+/// What one call asks for of a request, which is remembered by its parts.
+struct Part<'a> {
+    partition: u16,
+    /// Unique in the request.
+    name: &'a str,
+    queues: &'a [Arc<str>],
+    limit: usize,
+    candidates: &'a [Candidate],
+}
 
 impl Redis {
     /// Carried through even where the caller goes away, who then has leased nothing.
@@ -63,8 +73,9 @@ impl Parts {
             let partition = self.keys.partition_of(first);
             let count = rest.iter().take_while(|queue| self.keys.partition_of(queue) == partition).count();
             let (together, later) = rest.split_at(count);
-            let left = reserve.limit - reserved.leases.len();
-            self.reserve_partition(partition, together, left, &[], reserve, &mut reserved).await?;
+            let left = reserve.limit.saturating_sub(reserved.leases.len() + reserved.repeats.len());
+            let part = Part { partition, name: first, queues: together, limit: left, candidates: &[] };
+            self.reserve_part(part, reserve, &mut reserved).await?;
             rest = later;
             if left == 0 {
                 break;
@@ -74,28 +85,20 @@ impl Parts {
         Ok(reserved)
     }
 
-    async fn reserve_partition(
-        &self,
-        partition: u16,
-        queues: &[Arc<str>],
-        limit: usize,
-        candidates: &[Candidate],
-        reserve: &Reserve,
-        reserved: &mut Reserved,
-    ) -> Result<(), Error> {
+    async fn reserve_part(&self, part: Part<'_>, reserve: &Reserve, reserved: &mut Reserved) -> Result<(), Error> {
+        let Part { partition, name: part, queues, limit, candidates } = part;
         self.uses(partition);
         let names: Vec<&str> = queues.iter().map(AsRef::as_ref).collect();
         let own = self.requests.begin();
-        // A name from outside holds for this partition and part of the request.
         let (key, name) = match &reserve.request_id {
-            Some(id) => (format!("id:{id}"), format!("{id}:{}", names.first().unwrap_or(&""))),
+            Some(id) => (format!("id:{part}:{id}"), format!("{id}:{part}")),
             None => (own.key.clone(), own.name.clone()),
         };
         let arguments = |text: &mut super::Text| {
             text.number(limit as u64);
             text.number(reserve.window.from);
             text.number(reserve.window.to);
-            text.flag(reserve.take);
+            text.push(if reserve.take { own.name.as_bytes() } else { b"" });
             text.number(reserve.lease_ms.unwrap_or(0));
             text.push(name.as_bytes());
             text.number(self.options.ended_max as u64);
@@ -116,8 +119,15 @@ impl Parts {
             let mut reply = self.run_request(partition, &scripts::RESERVE, &key, &names, arguments).await?;
             let (mut leases, mut noted) = (reply.list()?, reply.list()?);
             let (next_at, is_to_repeat) = (reply.optional()?, reply.number()? != 0);
+            let backlog = reply.number()? as u64;
             if !self.options.is_ledger() {
-                self.note_backlog(partition, reply.number()? as u64);
+                self.note_backlog(partition, backlog);
+            }
+            let mut repeats = reply.list()?;
+            while repeats.len() > 0 {
+                let (id, epoch) = (repeats.id()?, repeats.bytes()?);
+                let epoch = epoch.iter().fold(0, |epoch, &byte| epoch << 8 | u64::from(byte));
+                reserved.repeats.push(Receipt { id, epoch });
             }
             let mut ids = HashSet::new();
             while noted.len() > 0 {
@@ -145,8 +155,13 @@ impl Parts {
     async fn reserve_named(&self, named: &[Named], reserve: &Reserve) -> Result<Reserved, Error> {
         let mut reserved = Reserved::default();
         if reserve.request_id.is_some() {
-            self.repeat_named(named, reserve, &mut reserved).await?;
-            if !reserved.leases.is_empty() {
+            // What an earlier call of this request got: jobs that are not named find only what is remembered.
+            for &Named { id, .. } in named {
+                let part =
+                    Part { partition: place(self, id), name: &id.to_string(), queues: &[], limit: 1, candidates: &[] };
+                self.reserve_part(part, reserve, &mut reserved).await?;
+            }
+            if !(reserved.leases.is_empty() && reserved.repeats.is_empty()) {
                 return Ok(reserved);
             }
         }
@@ -176,7 +191,15 @@ impl Parts {
             } else if reserved.leases.len() < reserve.limit {
                 let before = reserved.leases.len();
                 let candidates = [(id, job.version, 0)];
-                self.reserve_partition(place(self, id), &[queue], 1, &candidates, reserve, &mut reserved).await?;
+                let (name, queues) = (id.to_string(), [queue]);
+                let part = Part {
+                    partition: place(self, id),
+                    name: &name,
+                    queues: &queues,
+                    limit: 1,
+                    candidates: &candidates,
+                };
+                self.reserve_part(part, reserve, &mut reserved).await?;
                 if reserved.leases.len() == before {
                     // Paused; or another was faster.
                     let state = job.state(self.clock.now());
@@ -186,17 +209,6 @@ impl Parts {
         }
         reserved.next_at = None;
         Ok(reserved)
-    }
-
-    /// What an earlier request of this name got.
-    async fn repeat_named(&self, named: &[Named], reserve: &Reserve, reserved: &mut Reserved) -> Result<(), Error> {
-        let records = self.records(&named.iter().map(|named| named.id).collect::<Vec<_>>()).await?;
-        for record in records.into_iter().flatten() {
-            let (id, queue) = (record.job.id, record.job.queue);
-            // No job has version 0: it finds only what is remembered.
-            self.reserve_partition(place(self, id), &[queue], 1, &[(id, 0, 0)], reserve, reserved).await?;
-        }
-        Ok(())
     }
 }
 

@@ -173,12 +173,15 @@ impl Parts {
         for partition in partitions {
             let arguments = |text: &mut super::Text| text.number(limit as u64);
             let mut reply = self.run(partition, &scripts::EXPIRED, &[], arguments).await?;
-            let live = |record: Record| Some(record.job).filter(|job| job.is_pending());
-            let jobs = |reply: super::Reply| -> Result<Vec<_>, Error> {
-                Ok(reply.records()?.into_iter().filter_map(|(_, record)| live(record?)).collect())
+            let live = |reply: super::Reply| -> Result<Vec<Record>, Error> {
+                let records = reply.records()?.into_iter().filter_map(|(_, record)| record);
+                Ok(records.filter(|record| record.job.is_pending()).collect())
             };
-            expired.crashed.extend(jobs(reply.list()?)?);
-            expired.unstarted.extend(jobs(reply.list()?)?);
+            let (untaken, crashed): (Vec<Record>, Vec<Record>) =
+                live(reply.list()?)?.into_iter().partition(|record| record.takes);
+            expired.untaken.extend(untaken.into_iter().map(|record| record.job));
+            expired.crashed.extend(crashed.into_iter().map(|record| record.job));
+            expired.unstarted.extend(live(reply.list()?)?.into_iter().map(|record| record.job));
             let next = u64::try_from(reply.number()?).ok();
             next_ms = [next_ms, next].into_iter().flatten().min();
             self.note_backlog(partition, reply.number()? as u64);

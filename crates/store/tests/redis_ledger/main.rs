@@ -5,8 +5,8 @@ mod totals;
 use duetime_core::job::{Job, NewJob, Stage, State};
 use duetime_core::limits::DAY_MS;
 use duetime_core::ports::{
-    Broker, Change, Edit, Edited, Find, Ledger, Note, PutIf, Queues, Recorded, Registry, Reserve, Retention, Selector,
-    Settle, Update, Window,
+    Broker, Change, Edit, Edited, Find, Ledger, Named, Note, PutIf, Queues, Recorded, Registry, Reserve, Retention,
+    Selector, Settle, Source, Update, Window,
 };
 use duetime_core::retry::{Retry, WhenExhausted};
 use duetime_core::rules::{self, Decision, Failure, Finish};
@@ -321,6 +321,20 @@ async fn large_jobs_come_in_parts() {
     assert_eq!(seen, (1..=60).collect::<Vec<_>>());
 }
 
+#[tokio::test]
+async fn named_jobs_of_one_take_are_all_taken() {
+    let bench = Bench::new("named-takes").await;
+    bench.record(&[job(1), job(2)]).await;
+    let named = [1, 2].map(|n| Named { id: id(n), version: None });
+    let source = Source::Named(named.to_vec());
+    let take = Reserve { source, take: true, request_id: Some("r".into()), ..reserve(QUEUE, 2) };
+    for _ in 0..2 {
+        let taken = bench.redis.reserve(take.clone()).await.unwrap().leases;
+        let taken: Vec<_> = taken.iter().map(|lease| (lease.job.id, lease.job.stage)).collect();
+        assert_eq!(taken, [1, 2].map(|n| (id(n), Stage::Succeeded)));
+    }
+}
+
 /// Also where what was taken is too large to be remembered whole.
 #[tokio::test]
 async fn a_large_take_is_repeated() {
@@ -339,6 +353,25 @@ async fn a_large_take_is_repeated() {
     };
     assert_eq!(jobs(&first), jobs(&again));
     assert_eq!(jobs(&first), [1, 2].map(|n| (id(n), Stage::Succeeded, Some("taken".into()))));
+}
+
+/// Its reply was lost, and meanwhile the job was deleted, dropped at its end, or pruned.
+#[tokio::test]
+async fn a_put_that_is_sent_again_brings_no_removed_job_back() {
+    let bench = Bench::new("removed").await;
+    let jobs = [job(1), job(2), job(3)];
+    bench.record(&jobs).await;
+    let dropped = Decision::Finish(Finish { drop: true, ..Finish::new(Stage::Failed) });
+    bench.redis.settle(vec![Settle::new(bench.one().await.receipt(), dropped)]).await.unwrap();
+    bench.complete_one().await;
+    let delete = Edit { id: id(3), version: None, change: Change::Delete };
+    Broker::edit(&bench.redis, vec![delete]).await.unwrap();
+    Ledger::prune(&bench.redis, Retention { succeeded_ms: 0, failed_ms: 0 }, bench.clock.wall(), 10).await.unwrap();
+    bench.clock.advance(15_000);
+    assert_eq!(bench.record(&jobs).await, [Recorded::Repeat; 3]);
+    assert!(bench.redis.reserve(reserve(QUEUE, 9)).await.unwrap().leases.is_empty());
+    bench.clock.advance(60_000);
+    assert_eq!(bench.record(&jobs[..1]).await, [Recorded::Created], "nothing is remembered for ever");
 }
 
 /// Of an import: they stay where they would be had they ended here, for as long.

@@ -65,7 +65,7 @@ impl Engine {
         let schedule = self.accept_schedule(name, schedule)?;
         let known = self.known_schedule(name).await?.and_then(Result::ok);
         check(expected, name, known.as_ref())?;
-        let entry = Entry::set(known.as_ref(), &schedule, self.now())?;
+        let entry = Entry::set(known.as_ref(), &schedule, self.now_at_most())?;
         Ok(status(&self::known(name, 0, entry, schedule)?))
     }
 
@@ -155,7 +155,7 @@ impl Engine {
                 self.finish_tick(begun).await?;
                 continue;
             }
-            let entry = Entry::set(known.as_ref(), &schedule, self.now())?;
+            let entry = Entry::set(known.as_ref(), &schedule, self.now_at_most())?;
             if let PutIf::Stored(version) = self.registry.put_if(KIND, name, &entry.body(), version).await? {
                 self.tell_of(name.clone()).await?;
                 return Ok(status(&self::known(name, version, entry, schedule)?));

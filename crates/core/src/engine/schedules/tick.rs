@@ -12,10 +12,10 @@ use crate::engine::push::is_same;
 use crate::engine::{Engine, PushOutcome};
 use crate::error::Error;
 use crate::id::JobId;
-use crate::job::{Job, OnConflict};
-use crate::limits::TICK_AHEAD_MS_MAX;
-use crate::ports::{Note, Outcomes, PutIf, Recorded};
-use crate::schedule::{LastTick, Overlap, Schedule, TickOutcome};
+use crate::job::{Job, OnConflict, State};
+use crate::limits::{STEP_JOBS_MAX, TICK_AHEAD_MS_MAX};
+use crate::ports::{Find, Note, Outcomes, PutIf, Recorded, Selector, Window};
+use crate::schedule::{LastTick, Overlap, Schedule, TickOutcome, tag};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -97,9 +97,11 @@ impl Engine {
                 return self.put_entry(name, document_version, &passed).await.map(drop);
             }
         };
-        if schedule.overlap == Overlap::Skip && self.is_live(entry.job).await? {
+        if schedule.overlap == Overlap::Skip
+            && let Some(live) = self.live_job(name, entry.job, &schedule.job.queue).await?
+        {
             let last = LastTick { at, outcome: TickOutcome::Overlap, job: None };
-            let passed = Entry { last: Some(last), next_at: ticks.next(at), ..entry.clone() };
+            let passed = Entry { last: Some(last), next_at: ticks.next(at), job: Some(live), ..entry.clone() };
             return self.put_entry(name, document_version, &passed).await.map(drop);
         }
         let claimed = Entry { pending: Some(self.claim(schedule, at).await?), ..entry.clone() };
@@ -189,8 +191,36 @@ impl Engine {
     }
 
     /// Whether the job waits or runs; also where its end is not recorded yet.
-    async fn is_live(&self, id: Option<JobId>) -> Result<bool, Error> {
-        let Some(id) = id else { return Ok(false) };
+    /// The job of the schedule that has not ended. One that was just set, or imported, does not know of any that it pushed
+    /// elsewhere, or before it was deleted: those are found by their tag.
+    async fn live_job(&self, name: &str, last: Option<JobId>, queue: &Arc<str>) -> Result<Option<JobId>, Error> {
+        if let Some(last) = last {
+            return Ok(self.is_live(last).await?.then_some(last));
+        }
+        let mut find = Find {
+            selector: Selector::Tag(tag(name)),
+            queue: Some(queue.clone()),
+            states: vec![State::Scheduled, State::Ready, State::Running],
+            kind: None,
+            due: Window::ALL,
+            after: None,
+            limit: STEP_JOBS_MAX,
+        };
+        loop {
+            let found = self.ledger.find(find.clone()).await?;
+            for job in found.jobs {
+                if self.is_live(job.id).await? {
+                    return Ok(Some(job.id));
+                }
+            }
+            find.after = found.next;
+            if find.after.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn is_live(&self, id: JobId) -> Result<bool, Error> {
         if let Some(job) = self.broker.get(&[id]).await?.pop().flatten() {
             return Ok(job.is_pending());
         }

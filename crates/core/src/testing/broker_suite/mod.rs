@@ -219,7 +219,7 @@ macro_rules! broker_suite {
             named {
                 a_named_job_is_handed_out a_named_job_must_have_its_version a_named_job_must_be_due
                 a_running_job_is_refused a_job_of_a_paused_queue_is_refused an_unknown_job_is_refused_without_a_trace
-                an_ended_job_is_refused the_limit_holds
+                an_ended_job_is_refused the_limit_holds named_jobs_of_one_request_are_all_handed_out
             }
             order {
                 nothing_is_early priority_comes_first then_the_due_time_then_the_id queues_come_in_their_order
@@ -239,13 +239,13 @@ macro_rules! broker_suite {
             }
             repeats {
                 a_repeat_gets_the_same_leases a_repeat_gets_what_still_lives a_request_that_got_nothing_looks_again
-                a_repeated_take_gets_the_same_jobs a_request_is_forgotten_in_time
+                a_repeated_take_leases_nothing_more a_request_is_forgotten_in_time
             }
             settles {
                 success_ends_a_job a_failure_is_kept_with_its_error a_job_goes_on_later a_stale_receipt_changes_nothing
                 an_end_is_answered_again a_release_keeps_the_place a_moved_job_leaves_both a_dropped_job_leaves_nothing
                 the_end_of_a_dropped_job_is_answered_again
-                a_taken_job_has_succeeded a_decision_from_a_reading_loses_against_an_extension
+                what_is_to_be_taken_is_let_alone a_decision_from_a_reading_loses_against_an_extension
                 a_decision_from_a_reading_loses_against_a_cancellation a_cancelled_run_leaves_no_copy
                 a_settle_says_which_run_it_ended
             }

@@ -78,3 +78,15 @@ pub async fn the_limit_holds(s: Subject) {
     assert_eq!(reserved.refused, []);
     assert_eq!(s.handed_out(10).await, [id(1)]);
 }
+
+/// Each of them is a part of the request.
+pub async fn named_jobs_of_one_request_are_all_handed_out(s: Subject) {
+    s.hold(&[job(1), job(2)]).await;
+    let request = Reserve { request_id: Some("r".into()), ..reserve_named(&[id(1), id(2)]) };
+    let first = s.reserve(request.clone()).await;
+    assert_eq!(ids(first.leases.clone()), [1, 2].map(id));
+    let repeat = s.reserve(request.clone()).await;
+    assert_eq!(ids(repeat.leases), [1, 2].map(id));
+    s.settle(first.leases[0].job.receipt(), success()).await;
+    assert_eq!(ids(s.reserve(request).await.leases), [id(2)]);
+}

@@ -1,8 +1,10 @@
 //! Requests that are sent again because their reply was lost.
 
 use super::{Subject, ids};
+use crate::id::Receipt;
 use crate::limits::DAY_MS;
 use crate::ports::Reserve;
+use crate::rules::{Decision, Finish};
 use crate::testing::fixtures::{QUEUE, again, id, job, reserve, success};
 
 fn request(request_id: &str, limit: usize) -> Reserve {
@@ -45,23 +47,22 @@ pub async fn a_request_that_got_nothing_looks_again(s: Subject) {
     assert_eq!(ids(s.leases(request("a", 1)).await), [id(1)]);
 }
 
-/// And with them the notes, as far as they are not forgotten: the repeat, too, is answered once they are recorded.
-pub async fn a_repeated_take_gets_the_same_jobs(s: Subject) {
+/// It is told what the first one leased, and what became of that is looked at elsewhere. Nobody else gets these leases.
+pub async fn a_repeated_take_leases_nothing_more(s: Subject) {
     s.hold(&[job(1), job(2), job(3)]).await;
     let take = |name: &str| Reserve { take: true, ..request(name, 2) };
     let first = s.reserve(take("a")).await;
+    assert_eq!(first.repeats, []);
+    let receipts: Vec<Receipt> = first.leases.iter().map(|lease| lease.job.receipt()).collect();
+    assert_eq!(receipts.len(), 2);
     let repeat = s.reserve(take("a")).await;
-    let jobs = |reserved: &crate::ports::Reserved| reserved.leases.iter().map(|l| l.job.clone()).collect::<Vec<_>>();
-    assert_eq!(jobs(&first).len(), 2);
-    assert_eq!(jobs(&repeat), jobs(&first));
-    assert_eq!(repeat.notes.len(), 2);
-    for job in jobs(&first) {
-        s.forget(job.id, job.version).await;
-    }
+    assert_eq!((repeat.leases.len(), repeat.repeats), (0, receipts.clone()));
+    assert_eq!(ids(s.leases(request("a", 2)).await), []);
+    s.settle(receipts[0], Decision::Finish(Finish::taken())).await;
+    s.settle(receipts[1], again(&first.leases[1].job, s.now())).await;
     let repeat = s.reserve(take("a")).await;
-    assert_eq!(jobs(&repeat), jobs(&first));
-    assert_eq!(repeat.notes.len(), 0);
-    assert_eq!(ids(s.leases(take("b")).await), [id(3)]);
+    assert_eq!((repeat.leases.len(), repeat.repeats), (0, receipts));
+    assert_eq!(ids(s.leases(take("b")).await), [2, 3].map(id));
 }
 
 /// Ids may come again after a day, with nothing in between.
@@ -71,5 +72,5 @@ pub async fn a_request_is_forgotten_in_time(s: Subject) {
     assert_eq!(ids(s.leases(take.clone()).await), [id(1)]);
     s.pass(DAY_MS);
     assert_eq!(ids(s.leases(take.clone()).await), [id(2)]);
-    assert_eq!(ids(s.leases(take).await), [id(2)]);
+    assert_eq!(s.reserve(take).await.repeats.iter().map(|receipt| receipt.id).collect::<Vec<_>>(), [id(2)]);
 }

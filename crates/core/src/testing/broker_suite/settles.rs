@@ -4,7 +4,7 @@ use super::Subject;
 use crate::id::Receipt;
 use crate::job::{AttemptError, Job, Stage, State};
 use crate::limits::LEASE_MS_DEFAULT;
-use crate::ports::{Edited, Extended, Note, Reserve, Run, Settle, Settled};
+use crate::ports::{Change, Edited, Extended, Note, Reserve, Run, Settle, Settled};
 use crate::rules::{Again, Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, finish, id, job, reserve, reserve_from, success};
 
@@ -144,22 +144,30 @@ pub async fn the_end_of_a_dropped_job_is_answered_again(s: Subject) {
     }
 }
 
-/// In the same step, with the lease counted, and a note.
-pub async fn a_taken_job_has_succeeded(s: Subject) {
+/// Nobody changes it until its take has come to an end. Where that does not come in time, it is told apart from crashes.
+pub async fn what_is_to_be_taken_is_let_alone(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
-    let taken = s.reserve(Reserve { take: true, ..reserve(QUEUE, 1) }).await;
-    let job = &taken.leases[0].job;
-    assert_eq!((job.id, job.stage, job.message.as_deref()), (id(1), Stage::Succeeded, Some("taken")));
-    assert_eq!((job.attempt, job.started_at, job.finished_at), (1, Some(T0), Some(T0)));
-    assert_eq!(job.lease_until, None);
-    assert!(job.version > T0 && job.epoch > 0);
-    let [Note::Changed(noted)] = &taken.notes[..] else { panic!("{:?}", taken.notes) };
-    assert_eq!(noted, job);
-    assert_eq!(s.outcomes().await.len(), 1);
+    let take = Reserve { take: true, lease_ms: Some(5_000), ..reserve(QUEUE, 2) };
+    let leased = s.reserve(take).await;
+    let [first, second] = &leased.leases[..] else { panic!("{leased:?}") };
+    let job = &first.job;
+    assert_eq!((job.id, job.stage, job.message.as_deref()), (id(1), Stage::Pending, None));
+    assert_eq!((job.attempt, job.started_at, job.lease_until), (1, Some(T0), Some(T0 + 5_000)));
+    for change in [cancel(), Change::Delete] {
+        assert_eq!(s.edit(id(1), change).await, Edited::Running(job.clone()));
+    }
     assert_eq!(s.get(id(1)).await.as_ref(), Some(job));
+    s.pass(5_000);
+    let expired = s.broker.expired(10).await.unwrap();
+    assert_eq!((expired.crashed, expired.untaken), (vec![], vec![first.job.clone(), second.job.clone()]));
+    assert_eq!(s.settle(job.receipt(), Decision::Finish(Finish::taken())).await, Some(State::Succeeded));
+    let ended = s.get(id(1)).await.unwrap();
+    assert_eq!((ended.stage, ended.message.as_deref()), (Stage::Succeeded, Some("taken")));
+    s.settle(second.job.receipt(), crate::rules::after_release(&second.job, 0, s.now())).await;
+    let again = s.one().await;
+    assert_eq!((again.id, again.attempt, again.message), (id(2), 1, None));
     s.pass(3_600_000);
-    assert_eq!(s.crashed().await, []);
-    assert_eq!(s.handed_out(10).await, [id(2)]);
+    assert_eq!(s.crashed().await, [id(2)], "it was not leased to be taken");
 }
 
 /// Otherwise another would get a job whose holder was promised more time.

@@ -3,7 +3,8 @@
 use super::history::{Asked, At, History, Shared};
 use crate::clock::Clock;
 use crate::engine::{
-    BulkAction, CancelOutcome, Engine, From, JobRef, Outcome, Patch, PushOutcome, Query, ReserveRequest, TakeRequest,
+    BulkAction, CancelOutcome, Engine, From, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, ReserveRequest,
+    TakeRequest,
 };
 use crate::id::JobId;
 use crate::job::{Due, KeyUntil, NewJob, OnConflict, State};
@@ -122,9 +123,13 @@ impl Actor {
         loop {
             let count = if self.random.percent(70) { 1 } else { self.random.within(2..20) };
             let jobs: Vec<NewJob> = (0..count).map(|_| self.new_job()).collect();
-            for pushed in self.engine.push(jobs).await.into_iter().flatten().flatten() {
-                if pushed.outcome == PushOutcome::Created {
-                    self.history().pushed(pushed.job);
+            // Where the clock is stepped meanwhile, nobody can say what is early.
+            let due = |job: &NewJob| if self.pace.is_alone { Due::Now } else { job.due };
+            let (dues, at): (Vec<Due>, At) = (jobs.iter().map(due).collect(), self.at());
+            let answers = self.engine.push(jobs).await.unwrap_or_default();
+            for (due, pushed) in dues.into_iter().zip(answers) {
+                if let Ok(Pushed { job, outcome: PushOutcome::Created }) = pushed {
+                    self.history().pushed(job, due, at);
                 }
             }
             self.pause(3 * SECOND_MS).await;
@@ -203,7 +208,7 @@ impl Actor {
         }
     }
 
-    /// Cancels, changes, retries, deletes, takes and pauses what it can; steps the clock and takes the ledger away.
+    /// Cancels, changes, retries, deletes and pauses what it can; steps the clock and takes the ledger away.
     pub(super) async fn meddle_for_ever(mut self) {
         loop {
             self.pause(2 * SECOND_MS).await;
@@ -224,7 +229,6 @@ impl Actor {
                     self.history().touched(target.id, true, false);
                     drop(self.engine.delete(vec![target]).await);
                 }
-                60..67 => self.take().await,
                 67..70 => {
                     let tag = Arc::from(format!("tag-{}", self.random.within(0..5)));
                     let query = Query { queue: Some(self.queue()), tag: Some(tag), ..Query::default() };
@@ -274,16 +278,26 @@ impl Actor {
         drop(self.engine.update(target, patch).await);
     }
 
-    async fn take(&mut self) {
-        let queue = self.queue();
-        let request =
-            TakeRequest { from: From::Queues(vec![queue]), limit: 2, due_from: None, due_to: None, request_id: None };
-        let at = self.at();
-        if let Ok(handout) = self.engine.take(request).await {
-            for lease in handout.leases {
-                let asked = Asked { life: at.life, ..self.asked(lease.job.id) };
-                let at = self.at();
-                self.history().ended(lease.job.id, asked, State::Succeeded, handout.recorded, at);
+    /// Takes until it dies, and repeats what it asked for as if it had not been told.
+    pub(super) async fn take_for_ever(mut self) {
+        loop {
+            self.pause(4 * SECOND_MS).await;
+            let number = self.random.any();
+            let request = TakeRequest {
+                from: From::Queues(vec![self.queue()]),
+                limit: self.random.within(1..4) as usize,
+                due_from: None,
+                due_to: None,
+                request_id: self.random.percent(80).then(|| Arc::from(format!("take-{number}"))),
+            };
+            for _ in 0..self.random.within(1..4) {
+                let revivals = self.history().revivals();
+                if let Ok(handout) = self.engine.take(request.clone()).await {
+                    let at = self.at();
+                    let jobs = handout.leases.iter().map(|lease| &lease.job);
+                    jobs.for_each(|job| self.history().taken(job, request.request_id.as_ref(), &revivals, at));
+                }
+                self.pause(2 * SECOND_MS).await;
             }
         }
     }

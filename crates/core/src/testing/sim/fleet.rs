@@ -1,6 +1,6 @@
 //! Several processes that share a broker and a ledger. Each of them dies between any two steps and is followed by
 //! another, or stands still for a while; the broker is emptied, falls back to a copy of itself, or is away; and so is
-//! the ledger.
+//! the ledger, whose answers may also be lost.
 //!
 //! What is allowed where the broker lost some of its memory:
 //! - What was running then runs again, and so does what had ended and was not recorded.
@@ -74,6 +74,7 @@ impl Fleet {
         self.broker.on_lease(Arc::new(move |lease| {
             history.lock().expect("no panic under this lock").handed_out(lease, at(&clock, &memory));
         }));
+        self.broker.blur_clock(random.within(0..200), random.within(0..200));
         let nodes = random.within(1..5);
         for _ in 0..nodes {
             let (fleet, random) = (self.clone(), Random::new(random.any()));
@@ -125,6 +126,7 @@ impl Fleet {
                 if !is_calm {
                     actors.spawn(actor().push_for_ever());
                     actors.spawn(actor().meddle_for_ever());
+                    actors.spawn(actor().take_for_ever());
                     tokio::select! {
                         biased;
                         () = life.death() => {}
@@ -191,21 +193,31 @@ impl Fleet {
                     self.ledger.set_away(true);
                     let ms = random.within(1..8_000);
                     tokio::time::sleep(Duration::from_millis(ms)).await;
+                    if random.percent(50) {
+                        self.lose_memory(false, &mut random).await;
+                    }
                     self.ledger.set_away(false);
                 }
+                75..85 => {
+                    let Some(life) = self.some_life(&mut random) else { continue };
+                    life.mute(Some("note"));
+                    let ms = random.within(1..8_000);
+                    tokio::time::sleep(Duration::from_millis(ms)).await;
+                    life.mute(None);
+                }
                 _ => {
-                    let lives: Vec<Arc<Life>> = {
-                        let mut lives = self.lives.lock().expect("no panic under this lock");
-                        lives.retain(|life| !life.is_over());
-                        lives.clone()
-                    };
-                    if !lives.is_empty() {
-                        let ms = random.within(100..FROZEN_MAX.as_millis() as u64);
-                        random.of(&lives).freeze(Duration::from_millis(ms));
-                    }
+                    let Some(life) = self.some_life(&mut random) else { continue };
+                    let ms = random.within(100..FROZEN_MAX.as_millis() as u64);
+                    life.freeze(Duration::from_millis(ms));
                 }
             }
         }
+    }
+
+    fn some_life(&self, random: &mut Random) -> Option<Arc<Life>> {
+        let mut lives = self.lives.lock().expect("no panic under this lock");
+        lives.retain(|life| !life.is_over());
+        if lives.is_empty() { None } else { Some(random.of(&lives).clone()) }
     }
 
     /// It takes its time, so that no instant belongs to both memories.

@@ -3,7 +3,7 @@
 use super::actors::LEASE_MS_LONGEST;
 use crate::clock::Millis;
 use crate::id::{JobId, Receipt};
-use crate::job::{Job, KeyUntil, Stage, State};
+use crate::job::{Due, Job, KeyUntil, Stage, State};
 use crate::ports::Lease;
 use crate::retry::WhenExhausted;
 use crate::testing::ModelLedger;
@@ -28,6 +28,8 @@ struct Known {
     is_touched: bool,
     may_be_gone: bool,
     ended: Option<End>,
+    /// By which request it was taken, where it has one.
+    taken_by: Option<Arc<str>>,
     /// How often somebody asked that it may live again.
     revivals: u64,
     /// How many of them were not answered: they may be carried out at any time.
@@ -86,12 +88,20 @@ impl History {
         self.jobs.keys().copied().collect()
     }
 
-    pub(super) fn pushed(&mut self, job: Job) {
+    /// It was asked for at this time.
+    pub(super) fn pushed(&mut self, job: Job, due: Due, at: At) {
+        if let Due::After(delay_ms) = due
+            && job.due_at < at.wall + delay_ms
+        {
+            let wrong = format!("to be due {} ms early", at.wall + delay_ms - job.due_at);
+            self.blame(job.id, "was pushed", vec![wrong], at);
+        }
         let exhausted = job.retry.as_ref().and_then(|retry| retry.when_exhausted.clone());
         let known = Known {
             is_touched: job.key.is_some(),
             may_be_gone: exhausted == Some(WhenExhausted::Drop),
             ended: None,
+            taken_by: None,
             revivals: 0,
             unanswered: 0,
             span: None,
@@ -297,6 +307,32 @@ impl History {
             let wrong = format!("as {state:?} by a receipt from before the broker was emptied");
             self.blame(receipt.id, "was settled", vec![wrong], at);
         }
+    }
+
+    /// How often each job was asked to live again.
+    pub(super) fn revivals(&self) -> BTreeMap<JobId, u64> {
+        self.jobs.iter().map(|(id, known)| (*id, known.revivals)).collect()
+    }
+
+    /// A take answered this job: at most once, but for repeats of the same request, and whatever the broker forgot. Since then
+    /// nobody else has it.
+    pub(super) fn taken(&mut self, job: &Job, by: Option<&Arc<str>>, revivals: &BTreeMap<JobId, u64>, at: At) {
+        let asked = Asked { life: at.life, revivals: revivals.get(&job.id).copied().unwrap_or(0) };
+        let mut wrong = Vec::new();
+        if job.state(at.wall) != State::Succeeded {
+            wrong.push(format!("as {}", job.state(at.wall)));
+        }
+        if let Some(known) = self.jobs.get_mut(&job.id).filter(|known| known.revivals == asked.revivals) {
+            let is_repeat = by.is_some() && known.taken_by.as_ref() == by;
+            if let Some(end) = known.ended.filter(|end| end.is_recorded && known.unanswered == 0 && !is_repeat) {
+                wrong.push(format!("after it had ended as {end:?}"));
+            }
+            let span = known.span.filter(|span| span.until > at.mono && !self.is_unfenced);
+            wrong.extend(span.map(|span| format!("while the lease {} lives", span.epoch)));
+            known.taken_by = by.cloned();
+        }
+        self.blame(job.id, "was taken", wrong, at);
+        self.ended(job.id, asked, State::Succeeded, true, at);
     }
 
     /// It was answered that the job has ended.

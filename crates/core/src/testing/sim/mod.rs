@@ -1,5 +1,5 @@
 //! The simulation: the real engine and memory broker over a model ledger, with a clock of its own, under pushers,
-//! workers and a meddler, while the process dies between any two steps and the ledger is away at times. After each
+//! workers, one who takes and a meddler, while the process dies between any two steps and the ledger is away at times. After each
 //! run the promises are checked. A seed repeats a run.
 //!
 //! There are two worlds: one process by itself, and a [`fleet`] of them that share a broker.
@@ -119,6 +119,7 @@ impl World {
             tokio::spawn(actor().push_for_ever());
             tokio::spawn(actor().push_for_ever());
             tokio::spawn(actor().meddle_for_ever());
+            tokio::spawn(actor().take_for_ever());
             process.death().await;
         } else {
             let is_done = first.settle_down(Duration::from_secs(48 * 3_600)).await;

@@ -1,6 +1,6 @@
 //! What a worker, or a user, does with the broker.
 
-use super::{Got, REQUEST_MS, Run, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
+use super::{REQUEST_MS, Run, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
 use crate::random::{How, What};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{
@@ -25,7 +25,7 @@ impl World {
         let (now, mono) = (self.now(), self.clock.mono());
         let reserved = self.broker.reserve(asked.clone()).await.unwrap();
         if let Some((_, got)) = request.and_then(|n| self.requests.get(&n)).filter(|(until, _)| *until > mono) {
-            return self.check_repeat(got, &reserved);
+            return self.check_repeat(got, asked.take, &reserved);
         }
         let Source::Queues(queues) = &asked.source else { unreachable!() };
         let open: Vec<_> = queues.iter().filter(|queue| !self.limits_of(queue).paused).cloned().collect();
@@ -65,7 +65,7 @@ impl World {
     }
 
     /// Checks the leases, and makes them true.
-    pub(super) fn hand_out(&mut self, asked: &Reserve, reserved: &Reserved) -> Got {
+    pub(super) fn hand_out(&mut self, asked: &Reserve, reserved: &Reserved) -> Vec<Receipt> {
         let (now, mono) = (self.now(), self.clock.mono());
         let mut notes = reserved.notes.iter();
         for Lease { job, lease_ms } in &reserved.leases {
@@ -75,44 +75,36 @@ impl World {
             let receipt = truth.job.receipt();
             assert!(!self.receipts.contains(&receipt), "epochs never repeat");
             self.receipts.push(receipt);
-            if asked.take {
-                let taken = Finish { message: Some("taken".into()), ..Finish::new(Stage::Succeeded) };
-                rules::apply(&mut truth.job, Decision::Finish(taken), now);
-                self.ended.push((receipt, State::Succeeded));
+            truth.lease = Some(Run {
+                ends: mono + lease_ms,
+                lease_ms: *lease_ms,
+                given_ms: *lease_ms,
+                told: None,
+                takes: asked.take,
+            });
+            if let Some((known, _)) = &truth.noted {
                 let note = notes.next().unwrap().clone();
-                self.noted(job.id, note);
-            } else {
-                truth.lease = Some(Run { ends: mono + lease_ms, lease_ms: *lease_ms, given_ms: *lease_ms, told: None });
-                if truth.noted.is_some() {
-                    let note = notes.next().unwrap().clone();
+                if asked.take {
+                    assert_eq!(note.job(), known.job());
+                } else {
                     self.noted(job.id, note);
                 }
             }
             assert_eq!(*job, self.truths[&job.id].job);
         }
         assert!(notes.next().is_none());
-        match asked.take {
-            true => Got::Taken(reserved.leases.iter().map(|lease| lease.job.clone()).collect()),
-            false => Got::Leases(reserved.leases.iter().map(|lease| lease.job.receipt()).collect()),
-        }
+        reserved.leases.iter().map(|lease| lease.job.receipt()).collect()
     }
 
-    pub(super) fn check_repeat(&self, got: &Got, reserved: &Reserved) {
+    pub(super) fn check_repeat(&self, got: &[Receipt], takes: bool, reserved: &Reserved) {
         let jobs: Vec<_> = reserved.leases.iter().map(|lease| &lease.job).collect();
-        match got {
-            Got::Leases(receipts) => {
-                let truths = receipts.iter().map(|receipt| (&self.truths[&receipt.id], receipt));
-                let live = truths.filter(|(t, receipt)| t.lease.is_some() && t.job.epoch == receipt.epoch);
-                assert_eq!(jobs, live.map(|(t, _)| &t.job).collect::<Vec<_>>());
-            }
-            Got::Taken(taken) => {
-                assert_eq!(jobs, taken.iter().collect::<Vec<_>>());
-                let noted = taken.iter().filter(|job| {
-                    self.truths[&job.id].noted.as_ref().is_some_and(|(note, _)| note.job().version == job.version)
-                });
-                assert_eq!(reserved.notes.len(), noted.count());
-            }
+        if takes {
+            return assert_eq!((jobs, &*reserved.repeats), (vec![], got));
         }
+        let truths = got.iter().map(|receipt| (&self.truths[&receipt.id], receipt));
+        let live = truths
+            .filter(|(t, receipt)| t.lease.as_ref().is_some_and(|run| !run.takes) && t.job.epoch == receipt.epoch);
+        assert_eq!(jobs, live.map(|(t, _)| &t.job).collect::<Vec<_>>());
     }
 
     pub(super) async fn named(&mut self, jobs: &[usize], right_version: bool, take: bool) {
@@ -249,6 +241,10 @@ impl World {
             }
             return assert!(notes.is_empty());
         }
+        if truth.lease.as_ref().is_some_and(|run| run.takes) {
+            assert_eq!((edited, notes.len()), (vec![Edited::Running(truth.job.clone())], 0));
+            return;
+        }
         let expected = rules::edit(&mut truth.job, edit.version, &edit.change, now);
         assert_eq!(edited.remove(0), expected);
         let is_changed = matches!(expected, Edited::Changed(_));
@@ -289,11 +285,14 @@ impl World {
         let (now, mono) = (self.now(), self.clock.mono());
         let expired = self.broker.expired(limit).await.unwrap();
         let over = |t: &&Truth| t.lease.as_ref().is_some_and(|run| run.tell_at() <= mono);
-        assert_eq!(expired.crashed.len(), limit.min(self.truths.values().filter(over).count()));
-        for job in &expired.crashed {
+        let of_leases: Vec<Job> = expired.crashed.iter().chain(&expired.untaken).cloned().collect();
+        assert_eq!(of_leases.len(), limit.min(self.truths.values().filter(over).count()));
+        for job in &of_leases {
             let truth = self.truths.get_mut(&job.id).unwrap();
             assert!(over(&&*truth) && truth.job == *job);
-            truth.lease.as_mut().unwrap().told = Some(mono);
+            let run = truth.lease.as_mut().unwrap();
+            assert_eq!(run.takes, expired.untaken.contains(job));
+            run.told = Some(mono);
         }
         let late = |t: &&Truth| t.held && t.job.start_by().is_some_and(|by| by <= now);
         assert_eq!(expired.unstarted.len(), limit.min(self.truths.values().filter(late).count()));
@@ -308,7 +307,7 @@ impl World {
             None => assert_eq!(expired.next_ms, None),
         }
         if acts {
-            for job in expired.crashed {
+            for job in of_leases {
                 self.settle(job.receipt(), rules::after_crash(&job, &Default::default(), now, None)).await;
             }
             for job in expired.unstarted {

@@ -152,7 +152,7 @@ impl World {
             if let (Some(run), Some(until)) = (&mut truth.lease, truth.job.lease_until) {
                 assert!(until <= now + run.given_ms, "no longer than it was, whatever was done to the clock");
                 run.ends = mono + until.saturating_sub(now);
-                (run.lease_ms, run.told) = (lease_ms, None);
+                (run.lease_ms, run.told, run.takes) = (lease_ms, None, false);
             }
         }
     }

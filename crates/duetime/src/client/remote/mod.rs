@@ -151,7 +151,6 @@ impl Remote {
             leases: handout.leases.into_iter().map(Lease::try_from).collect::<Result<_, _>>()?,
             next_due_at: handout.next_due_at.map(|instant| instant.0),
             refused: refused(&handout.refused),
-            recorded: true,
         })
     }
 
@@ -162,7 +161,7 @@ impl Remote {
             // Named jobs are taken wherever they are; some queue has to stand in the path.
             Source::Jobs(_) => return self.take_from(name::QUEUE_DEFAULT, request).await,
         };
-        let mut all = Handout { recorded: true, ..Handout::default() };
+        let mut all = Handout::default();
         for (i, queue) in queues.iter().enumerate() {
             let limit = request.limit - all.leases.len();
             // Each one is a request of its own.
@@ -171,7 +170,6 @@ impl Remote {
             let from = Source::Queues(vec![queue.clone()]);
             let taken = self.take_from(queue, TakeRequest { from, limit, request_id, ..request.clone() }).await?;
             all.leases.extend(taken.leases);
-            all.recorded &= taken.recorded;
             all.next_due_at = [all.next_due_at, taken.next_due_at].into_iter().flatten().min();
             if all.leases.len() >= request.limit {
                 break;
@@ -190,7 +188,6 @@ impl Remote {
             leases: taken.jobs.into_iter().map(lease).collect::<Result<_, _>>()?,
             next_due_at: taken.next_due_at.map(|instant| instant.0),
             refused: refused(&taken.refused),
-            recorded: taken.recorded,
         })
     }
 

@@ -9,11 +9,11 @@ local bodies = fetch(BODY, ids)
 for n, id in ipairs(ids) do
   local i = 2 + n * 5
   local at, body, meta, result = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  if bodies[n] or seen[id] then
+  local h = head(body, meta)
+  if bodies[n] or seen[id] or is_buried(id, h.version) then
     answers[n] = 0
   else
     seen[id] = true
-    local h = head(body, meta)
     redis.call('HSET', BODY, id, body)
     redis.call('HSET', META, id, meta)
     if result ~= '' then redis.call('HSET', RESULT, id, string.sub(result, 2)) end

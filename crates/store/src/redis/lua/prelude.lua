@@ -199,6 +199,14 @@ local SPARED_MS = 20000
 
 -- A tombstone: version, epoch and stage of the job's end, how many edits did not find the job, until when it stands.
 local TOMB = '>I6I6BI4I6'
+-- Whether a job that is not here must not be put in this version.
+local function is_buried(id, version)
+  local tomb = redis.call('HGET', TOMBS, id)
+  if not tomb then return false end
+  local buried_version, _, _, unseen, ends = struct.unpack(TOMB, tomb)
+  return ends > now and (unseen > 0 or buried_version > version)
+end
+
 -- Drops tombstones that stand no longer, at most so many.
 local function drop_lapsed(most)
   local lapsed = redis.call('ZRANGEBYSCORE', TOMB_TIMES, '-inf', now, 'LIMIT', 0, most)

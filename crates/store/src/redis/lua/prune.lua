@@ -3,7 +3,8 @@ runs_when_full()
 drop_lapsed(tonumber(ARGV[7]))
 local limit, pruned = tonumber(ARGV[7]), 0
 for index, before in pairs({ [ENDED] = ARGV[5], [DEAD] = ARGV[6] }) do
-  local ids = redis.call('ZRANGEBYSCORE', index, '-inf', before, 'LIMIT', 0, limit - pruned)
+  local ended_by = math.min(tonumber(before), now - SPARED_MS)
+  local ids = redis.call('ZRANGEBYSCORE', index, '-inf', ended_by, 'LIMIT', 0, limit - pruned)
   prune(index, ids)
   pruned = pruned + #ids
 end

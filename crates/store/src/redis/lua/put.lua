@@ -45,12 +45,8 @@ local function put(i)
     elseif old.version > version then
       return 1
     end
-  elseif not OWN then
-    local tomb = redis.call('HGET', TOMBS, id)
-    if tomb then
-      local tomb_version, _, _, unseen, tomb_until = struct.unpack(TOMB, tomb)
-      if tomb_until > now and (unseen > 0 or tomb_version > version) then return 1 end
-    end
+  elseif is_buried(id, version) then
+    return 1
   end
   local is_plain = meta == '' and not old and struct.unpack('>I2', body, BODY_FLAGS) == 0
   local fresh = is_plain and PLAIN or head(body, meta ~= '' and meta)

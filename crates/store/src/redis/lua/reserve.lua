@@ -1,9 +1,11 @@
--- Leases due jobs. ARGV[5]: how many at most; [6], [7]: due from and to; [8]: whether to finish them at once; [9]: the lease
--- in ms, 0 for each job's own; [10]: the request, '' for none; [11]: how many finished jobs are kept;
+-- Leases due jobs. ARGV[5]: how many at most; [6], [7]: due from and to; [8]: the name of this call where the jobs are taken, ''
+-- where they are to run; [9]: the lease in ms, 0 for each job's own; [10]: the request, '' for none; [11]: how many finished jobs are kept;
 -- [12]: the default lease; [13]: how many queues, then for each its name and lease in ms; then named jobs, if it is for
 -- those: id and version, the queue's number.
-local limit, from, to, takes, lease_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1',
+local limit, from, to, takes, lease_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] ~= '',
   tonumber(ARGV[9])
+-- Beside a ledger what is taken is leased until it is recorded there.
+local finishes = takes and OWN
 local request, default_ms, queues = ARGV[10], tonumber(ARGV[12]), tonumber(ARGV[13])
 local named_at = 14 + 2 * queues
 local STEP, ROUNDS = 1000, 10
@@ -20,12 +22,10 @@ if request ~= '' then
   local got = redis.call('GET', REQUEST)
   got = got and cmsgpack.unpack(got)
   if got and got[1] == request and got[2] > now then
-    if got[3] then
-      -- A take: as it was, with what is still to be recorded.
-      for i = 1, #got[3], 3 do
-        if not OWN and redis.call('ZSCORE', OUTBOX, got[3][i]) then table.insert(noted, got[3][i]) end
-      end
-      return { micros, got[3], noted, '', 0, redis.call('ZCARD', OUTBOX) }
+    if got[3] then return { micros, got[3], noted, '', 0, 0, {} } end
+    if takes and not OWN and got[5] ~= ARGV[8] then
+      -- Another call of the same request: what became of these jobs, the ledger knows.
+      return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX), got[4] }
     end
     local ids = {}
     for i = 1, #got[4], 2 do table.insert(ids, got[4][i]) end
@@ -33,14 +33,15 @@ if request ~= '' then
     for i, id in ipairs(ids) do
       local meta = metas[i]
       local h = meta and head(nil, meta)
-      if h and (takes or h.stage == PENDING and h.lease_until > 0) and six(h.epoch) == got[4][2 * i] then
+      local runs = h and h.stage == PENDING and h.lease_until > 0 and has(h.flags, TAKEN) == takes
+      if h and (finishes or runs) and six(h.epoch) == got[4][2 * i] then
         if takes and not OWN and redis.call('ZSCORE', OUTBOX, id) then table.insert(noted, id) end
         table.insert(leases, id)
         table.insert(leases, bodies[i])
         table.insert(leases, meta)
       end
     end
-    return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX) }
+    return { micros, leases, noted, '', 0, redis.call('ZCARD', OUTBOX), {} }
   end
 end
 
@@ -104,7 +105,7 @@ local function lease(n, id, body, meta)
   if length == 0 then length = default_ms end
   if priority == DEFAULT_PRIORITY then gone[#gone + 1] = id else leave(n, id, h.due, priority) end
   if has(h.flags, EXPIRES) then redis.call('ZREM', EXPIRING, id) end
-  if has(h.flags, HOLDS_KEY) and (takes or has(h.flags, UNTIL_STARTED)) then
+  if has(h.flags, HOLDS_KEY) and (finishes or has(h.flags, UNTIL_STARTED)) then
     free_key(id, h.queue, h.key)
     h.flags = without(h.flags, HOLDS_KEY)
   end
@@ -112,12 +113,13 @@ local function lease(n, id, body, meta)
   h.version, h.epoch, h.started, h.updated = after(h.version), after(h.epoch), now, now
   h.attempt = math.min(h.attempt + 1, 4294967295)
   h.lease_ms = length
-  if takes then
+  if finishes then
     h.version = after(h.version)
     h.stage, h.finished, h.lease_until, h.flags = SUCCEEDED, now, 0, bit.bor(h.flags, TAKEN)
     table.insert(ended, NOW_TEXT)
     table.insert(ended, id)
   else
+    if takes then h.flags = bit.bor(h.flags, TAKEN) end
     h.lease_until = now + length
     running[meta_count + 1], running[meta_count + 2] = text(h.lease_until), id
   end
@@ -299,18 +301,13 @@ end
 
 if lease_count > 0 then
   many('HSET', META, new_metas)
-  if takes then
-    if OWN then
-      many('ZADD', ENDED, ended)
-      for queue, n in pairs(started) do
-        count(queue, 's', n)
-        count(queue, 'S', n)
-      end
-      trim(ENDED, tonumber(ARGV[11]), lease_count / 3)
-    else
-      many('ZADD', OUTBOX, ended)
+  if finishes then
+    many('ZADD', ENDED, ended)
+    for queue, n in pairs(started) do
+      count(queue, 's', n)
+      count(queue, 'S', n)
     end
-    for i = 1, #receipts, 2 do table.insert(noted, receipts[i]) end
+    trim(ENDED, tonumber(ARGV[11]), lease_count / 3)
   else
     many('ZADD', RUNNING, running)
     for queue, n in pairs(started) do count(queue, 'r', n) end
@@ -325,10 +322,10 @@ if lease_count > 0 then
   end
 end
 -- Of a take also that it got nothing: one that is sent again, and carried out late, would take jobs for nobody.
-if request ~= '' and (lease_count > 0 or takes and is_to_repeat == 0) then
+if request ~= '' and (lease_count > 0 or finishes and queues > 0 and is_to_repeat == 0) then
   -- Taken jobs are remembered whole as far as they are small: their records may go before the request is forgotten.
-  local whole = takes and bytes <= WHOLE_BYTES_MAX and leases
-  local got = { request, now + 60000, whole, receipts }
+  local whole = finishes and bytes <= WHOLE_BYTES_MAX and leases
+  local got = { request, now + 60000, whole, receipts, ARGV[8] }
   redis.call('SET', REQUEST, cmsgpack.pack(got), 'PX', 60000)
 end
-return { micros, leases, noted, next_at and string.format('%.0f', next_at) or '', is_to_repeat, OWN and 0 or redis.call('ZCARD', OUTBOX) }
+return { micros, leases, noted, next_at and string.format('%.0f', next_at) or '', is_to_repeat, OWN and 0 or redis.call('ZCARD', OUTBOX), {} }

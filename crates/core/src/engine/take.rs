@@ -1,0 +1,240 @@
+//! Take: due jobs are handed out at most once.
+//!
+//! A broker that is its own ledger does it in one step. Beside a ledger a take *leases* jobs, *records* in the ledger that
+//! they were taken, *finishes* them in the broker, and only then answers. So the row decides, whatever happens in between:
+//! a job that is recorded as taken under its lease never runs again, and any other is given back, its attempt uncounted.
+//!
+//! Only the call that leased records. A repeat of the request reads what the row says, so it gets the answer that the
+//! first call could not give.
+
+use super::events::Event;
+use super::handout::{check_limit, check_request_id, source};
+use super::lead::outdated;
+use super::{Engine, Handout, TakeRequest};
+use crate::error::Error;
+use crate::id::{JobId, Receipt};
+use crate::job::{Job, Stage};
+use crate::limits::SECOND_MS;
+use crate::ports::{Lease, Note, Reserve, Reserved, Settle, Window};
+use crate::rules::{self, Decision, Finish, TAKEN};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How long jobs are leased to be taken; then their rows are looked at.
+const TAKE_LEASE_MS: u64 = 30 * SECOND_MS;
+/// How often what a request leased may have been given back before it gets nothing more.
+const ROUNDS_MAX: u32 = 100;
+
+impl Engine {
+    /// Hands out due jobs and finishes them: at most once. Answered once that is recorded.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve). [`Error::Full`] and [`Error::Unavailable`] where it could not be recorded: nothing was
+    /// handed out. It may be repeated, and where the store did not say whether it was recorded, the same request id gets
+    /// the jobs later.
+    pub async fn take(&self, request: TakeRequest) -> Result<Handout, Error> {
+        self.check_open()?;
+        let now = self.now();
+        if let Some(due_to) = request.due_to.filter(|&to| to > now) {
+            return Err(Error::invalid("due_to", format!("now ({now} ms since 1970) or earlier"), due_to));
+        }
+        let reserve = Reserve {
+            source: source(request.from, request.limit)?,
+            limit: check_limit(request.limit)?,
+            window: Window { from: request.due_from.unwrap_or(0), to: request.due_to.unwrap_or(now) },
+            lease_ms: Some(TAKE_LEASE_MS),
+            queue_lease_ms: Vec::new(),
+            request_id: check_request_id(request.request_id)?,
+            take: true,
+        };
+        let engine = self.clone();
+        self.carry(async move { engine.take_once(reserve).await }).await
+    }
+
+    async fn take_once(&self, reserve: Reserve) -> Result<Handout, Error> {
+        self.check_backlog()?;
+        let mut rounds = 1..=ROUNDS_MAX;
+        let (reserved, before) = loop {
+            let round = rounds.next().ok_or_else(|| Error::Unavailable("the take was given back too often".into()))?;
+            // What was given back under one name is taken anew under the next one.
+            let name = |id: &Arc<str>| if round == 1 { id.clone() } else { Arc::from(format!("{id} {round}")) };
+            let reserve = Reserve { request_id: reserve.request_id.as_ref().map(name), ..reserve.clone() };
+            let reserved = self.metrics.stores.reserve.time(self.broker.reserve(reserve)).await?;
+            let before = self.taken_before(&reserved.repeats).await?;
+            let was_given_back = before.is_empty() && !reserved.repeats.is_empty();
+            if !was_given_back || !reserved.leases.is_empty() {
+                break (reserved, before);
+            }
+        };
+        let Reserved { leases, next_at, refused, notes, repeats: _ } = reserved;
+        let taken = if self.ledger.is_broker() {
+            leases.into_iter().map(|lease| lease.job).collect()
+        } else {
+            self.take_leased(leases, &notes).await?
+        };
+        self.saw_jobs(taken.iter(), |_| Event::Taken);
+        let refused = self.refusals(refused).await?;
+        let leases = before.into_iter().chain(taken).map(|job| Lease { job, lease_ms: TAKE_LEASE_MS });
+        Ok(Handout { leases: leases.collect(), next_due_at: next_at, refused })
+    }
+
+    /// Records leased jobs as taken, finishes them, and answers them as they are recorded.
+    async fn take_leased(&self, leases: Vec<Lease>, notes: &[Note]) -> Result<Vec<Job>, Error> {
+        let leased = leases.into_iter().map(|lease| lease.job).collect();
+        let jobs = self.known_best(leased).await?;
+        if jobs.is_empty() {
+            return Ok(jobs);
+        }
+        let now = self.now();
+        let rewritten = |id| notes.iter().any(|note| matches!(note, Note::Rewritten(job) if job.id == id));
+        let taken: Vec<Job> = jobs.iter().map(|job| taken(job.clone(), now)).collect();
+        let note =
+            |job: &Job| if rewritten(job.id) { Note::Rewritten(job.clone()) } else { Note::Changed(job.clone()) };
+        let notes = taken.iter().map(note).collect();
+        let recorded = self.metrics.stores.note.time(self.ledger.note(notes, self.frontier.get())).await;
+        if let Err(error) = recorded {
+            if self.is_shared() && matches!(error, Error::Unavailable(_)) {
+                tracing::warn!(%error, jobs = jobs.len(), "it is not known whether a take was recorded");
+                return Err(unknown());
+            }
+            self.give_back(&jobs).await;
+            return Err(error);
+        }
+        let finished = self.finish_taken(&jobs).await?;
+        let count = taken.len();
+        let taken: Vec<Job> = taken.into_iter().filter(|job| finished.contains_key(&job.id)).collect();
+        if taken.len() < count {
+            tracing::warn!(jobs = count - taken.len(), "leases ended before their jobs were taken: nobody gets these");
+        }
+        if taken.is_empty() {
+            return Err(Error::Unavailable("the broker lost the jobs while they were taken".into()));
+        }
+        let noted: Vec<(JobId, u64)> = finished.into_iter().collect();
+        if let Err(error) = self.broker.forget(&noted, crate::Millis::MAX).await {
+            tracing::debug!(%error, "what was taken stays in the outbox, and is recorded once more");
+        }
+        Ok(taken)
+    }
+
+    /// Those of these leased jobs of which the ledger knows nothing newer: a shared broker may have fallen back. Where it
+    /// cannot be asked, they are given back.
+    async fn known_best(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Error> {
+        if !self.is_shared() || jobs.is_empty() {
+            return Ok(jobs);
+        }
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        let rows = match self.ledger.get(&ids).await {
+            Ok(rows) => rows,
+            Err(error) => {
+                self.give_back(&jobs).await;
+                return Err(error);
+            }
+        };
+        let newer: BTreeMap<JobId, u64> = jobs.iter().zip(rows).filter_map(|(job, row)| outdated(job, row)).collect();
+        if newer.is_empty() {
+            return Ok(jobs);
+        }
+        let newer_list: Vec<(JobId, u64)> = newer.iter().map(|(&id, &version)| (id, version)).collect();
+        let gone = self.broker.forget(&newer_list, crate::Millis::MAX).await?;
+        self.stray(gone.into_iter());
+        Ok(jobs.into_iter().filter(|job| !newer.contains_key(&job.id)).collect())
+    }
+
+    /// Ends the leases of jobs that are recorded as taken; answers which ended so, and in which versions. The lease of
+    /// another may have ended before: then it is not known who has the job.
+    async fn finish_taken(&self, jobs: &[Job]) -> Result<BTreeMap<JobId, u64>, Error> {
+        let finish = |job: &Job| Settle::new(job.receipt(), Decision::Finish(Finish::taken()));
+        let settled = self.broker.settle(jobs.iter().map(finish).collect()).await?;
+        let versions = settled.notes.iter().map(|note| (note.job().id, note.job().version));
+        let versions: BTreeMap<JobId, u64> = versions.collect();
+        let ended = jobs.iter().zip(settled.states).filter(|(_, state)| state.is_some());
+        Ok(ended.map(|(job, _)| (job.id, versions.get(&job.id).copied().unwrap_or(job.version))).collect())
+    }
+
+    /// Ends leases of a take that was not recorded.
+    async fn give_back(&self, jobs: &[Job]) {
+        let now = self.now();
+        let release = |job: &Job| Settle::new(job.receipt(), rules::after_release(job, 0, now));
+        match self.broker.settle(jobs.iter().map(release).collect()).await {
+            Ok(settled) => {
+                let engine = self.clone();
+                self.tasks.spawn(async move { engine.record_soon(settled.notes).await });
+            }
+            Err(error) => tracing::warn!(%error, "jobs that were not taken come back only when their leases end"),
+        }
+    }
+
+    /// What an earlier call of the same request took.
+    ///
+    /// # Errors
+    /// Where that is not known yet.
+    async fn taken_before(&self, receipts: &[Receipt]) -> Result<Vec<Job>, Error> {
+        if receipts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<JobId> = receipts.iter().map(|receipt| receipt.id).collect();
+        // The broker first: what it has let go of by then stands in the row.
+        let held = self.broker.get(&ids).await?;
+        let rows = self.ledger.get(&ids).await?;
+        let (mut taken, mut to_finish) = (Vec::new(), Vec::new());
+        for ((&receipt, held), row) in receipts.iter().zip(held).zip(rows) {
+            let row = row.filter(|row| is_taken(row, receipt));
+            match (held, row) {
+                (None, Some(row)) => taken.push(row),
+                (Some(held), row) if held.receipt() == receipt => match (held.is_pending(), row) {
+                    (true, _) if held.lease_until.is_none() => {}
+                    (true, None) => return Err(unknown()),
+                    (true, Some(row)) => to_finish.push(row),
+                    (false, row) => taken.extend(row),
+                },
+                _ => {}
+            }
+        }
+        if !to_finish.is_empty() {
+            let finished = self.finish_taken(&to_finish).await?;
+            taken.extend(to_finish.into_iter().filter(|job| finished.contains_key(&job.id)));
+        }
+        Ok(taken)
+    }
+
+    /// Decides about jobs whose take did not come to its end in time.
+    pub(super) async fn end_takes(&self, jobs: Vec<Job>) {
+        // Where the ledger does not answer, the broker tells of them again.
+        let Ok(_one_at_a_time) = self.ending_takes.try_lock() else { return };
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        let rows = match self.ledger.get(&ids).await {
+            Ok(rows) => rows,
+            Err(error) => return tracing::warn!(%error, "whether jobs were taken is not known: they stay leased"),
+        };
+        let decide = |(job, row): (&Job, Option<Job>)| {
+            let is_taken = row.is_some_and(|row| is_taken(&row, job.receipt()));
+            let release = || rules::after_release(job, 0, self.now());
+            let decision = if is_taken { Decision::Finish(Finish::taken()) } else { release() };
+            Settle { receipt: job.receipt(), version: Some(job.version), decision }
+        };
+        match self.broker.settle(jobs.iter().zip(rows).map(decide).collect()).await {
+            Ok(settled) => {
+                let noted = settled.notes.iter().map(Note::job);
+                self.saw_jobs(noted.filter(|job| !job.is_pending()), |_| Event::Taken);
+                self.record_soon(settled.notes).await;
+            }
+            Err(error) => tracing::warn!(%error, "jobs that were not taken stay leased for a moment longer"),
+        }
+    }
+}
+
+/// The job as it is recorded. Nobody changes it while it is leased to be taken, so its next version is free.
+fn taken(mut job: Job, now: crate::Millis) -> Job {
+    let version = job.version + 1;
+    rules::apply(&mut job, Decision::Finish(Finish::taken()), now);
+    Job { version, ..job }
+}
+
+/// Whether the row says that the job was taken under this lease.
+fn is_taken(row: &Job, receipt: Receipt) -> bool {
+    row.receipt() == receipt && row.stage == Stage::Succeeded && row.message.as_deref() == Some(TAKEN)
+}
+
+fn unknown() -> Error {
+    Error::Unavailable("it is not known yet whether the take was recorded; repeat it with the same request_id".into())
+}

@@ -1,0 +1,41 @@
+//! What is degraded is so no longer than its cause, also where nobody asks for anything.
+
+use super::super::fixture::{job, pass};
+use super::{World, seconds};
+use duetime_core::State;
+use duetime_core::testing::shared::Presence;
+use std::time::Duration;
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_takes_jobs_again_is_found_out_without_a_push() {
+    let (world, leader, other) = World::with_two().await;
+    for node in [&leader, &other] {
+        world.broker.set_presence(Presence::Stalled);
+        let engine = node.engine.clone();
+        let push = tokio::spawn(async move { engine.push(vec![job()]).await });
+        seconds(3).await;
+        push.await.unwrap().unwrap();
+        let degraded = node.engine.health().degraded;
+        assert!(degraded.iter().any(|what| what.contains("wait in the ledger")), "{degraded:?}");
+        world.broker.set_presence(Presence::There);
+        seconds(5).await;
+        assert_eq!(node.engine.health().degraded, Vec::<String>::new());
+    }
+}
+
+/// What this process could not record the leader does.
+#[tokio::test(start_paused = true)]
+async fn outcomes_that_another_recorded_are_not_missed() {
+    let (world, leader, other) = World::with_two().await;
+    leader.push(job()).await;
+    let lease = other.lease().await;
+    world.ledger.set_away(true);
+    other.complete(lease.receipt()).await.unwrap();
+    pass(Duration::from_millis(100)).await;
+    let degraded = other.engine.health().degraded;
+    assert!(degraded.iter().any(|what| what.contains("outcomes")), "{degraded:?}");
+    world.ledger.set_away(false);
+    seconds(6).await;
+    assert_eq!(world.row(lease.id).state(0), State::Succeeded);
+    assert_eq!(other.engine.health().degraded, Vec::<String>::new());
+}
