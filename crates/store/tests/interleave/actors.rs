@@ -247,7 +247,7 @@ impl Actor {
         match handout {
             Ok(handout) => {
                 for lease in &handout.leases {
-                    self.world.account().taken(&lease.job, handout.recorded, call);
+                    self.world.account().taken(&lease.job, call);
                     self.world.live.fetch_sub(1, Ordering::Relaxed);
                 }
             }

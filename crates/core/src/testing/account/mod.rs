@@ -171,11 +171,11 @@ impl Account {
         self.handed_out(job, Span::new(call, lease_ms, until), false, call);
     }
 
-    /// A job was taken, and is recorded as such or not yet.
-    pub fn taken(&mut self, job: &Job, is_recorded: bool, call: Call) {
+    /// A job was taken.
+    pub fn taken(&mut self, job: &Job, call: Call) {
         self.count("jobs taken");
         self.handed_out(job, Span::new(call, 0, job.started_at.unwrap_or(0)), true, call);
-        let told = Told::State(State::Succeeded, is_recorded);
+        let told = Told::State(State::Succeeded, true);
         self.held(job.receipt()).ends.push(End { wish: Wish::Complete, call, told });
     }
 
