@@ -218,7 +218,7 @@ fn new_job(row: InboxRow) -> Result<NewJob, Error> {
         u32::try_from(priority).map_err(|_| Error::invalid("priority", "0 to 4294967295", priority))
     })?;
     let tags: Vec<Arc<str>> = match &row.tags {
-        Some(tags) => read_column("tags", tags)?,
+        Some(tags) => read_column("tags", "a JSON array of strings, such as [\"a\"]", tags)?,
         None => Vec::new(),
     };
     let mut job = NewJob {
@@ -231,7 +231,8 @@ fn new_job(row: InboxRow) -> Result<NewJob, Error> {
         ..NewJob::new(row.payload)
     };
     if let Some(options) = &row.options {
-        let Object(options) = read_column::<Object<JobOptions>>("options", options)?;
+        let Object(options) =
+            read_column::<Object<JobOptions>>("options", "a JSON object with fields as over HTTP", options)?;
         options.apply(&mut job);
     }
     check_target(&job)?;
@@ -239,9 +240,9 @@ fn new_job(row: InboxRow) -> Result<NewJob, Error> {
 }
 
 /// The JSON of a column.
-fn read_column<'a, T: serde::Deserialize<'a>>(column: &'static str, json: &'a str) -> Result<T, Error> {
+fn read_column<'a, T: serde::Deserialize<'a>>(column: &'static str, expected: &str, json: &'a str) -> Result<T, Error> {
     read(json).map_err(|unread| match unread {
-        Unread::Malformed(why) => Error::invalid(column, "JSON", why),
+        Unread::Malformed(why) => Error::invalid(column, expected, why),
         Unread::Invalid(Error::Invalid { what, expected, got }) => {
             Error::Invalid { what: format!("{column}: {what}").into(), expected, got }
         }
