@@ -10,7 +10,7 @@ mod history;
 
 use crate::engine::{Engine, Options, Stores};
 use crate::job::Job;
-use crate::limits::MINUTE_MS;
+use crate::limits::{HOUR_MS, MINUTE_MS};
 use crate::memory::{Locks, Memory};
 use crate::ports::Broker;
 use crate::testing::mortal::{Life, MortalBroker, MortalLedger};
@@ -73,6 +73,10 @@ impl World {
         let mut random = Random::new(self.seed ^ (life + 1).wrapping_mul(0x5851_f42d_4c95_7f2d));
         self.clock = runtime.block_on(async {
             let clock = Arc::new(TokioClock::following(self.clock));
+            if life > 0 && random.percent(40) {
+                // Somebody sets the clock while the process is down.
+                clock.step_wall(random.within(0..2 * HOUR_MS) as i64 - HOUR_MS as i64);
+            }
             self.run_life(life, steps, clock.clone(), &mut random).await;
             clock.past()
         });
