@@ -111,3 +111,37 @@ fn jobs_that_are_pushed_while_others_guess_their_ids_stay_untouched() {
     let queue = world.as_root("GET", "/v1/queues/orders.b", &Value::Null).ok();
     assert_eq!((&queue["ready"], &queue["running"]), (&json!(PUSHES), &json!(0)), "{queue}");
 }
+
+/// Times that a schedule is made and deleted.
+const SCHEDULES: u64 = 150;
+
+#[test]
+fn a_schedule_that_is_made_while_others_set_its_name_stays_as_it_is() {
+    let world = World::new();
+    let narrow = world.token("tried", "admin:mail.*");
+    let body = |queue: &str| json!({"every": "1h", "job": {"queue": queue, "payload": 1}});
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let theirs = body("mail.a").to_string();
+        let (server, narrow, is_over) = (&world.server, &narrow, &is_over);
+        let setting = scope.spawn(move || {
+            let mut connection = server.connect();
+            let bearer = format!("Bearer {narrow}");
+            while !is_over.load(Ordering::Relaxed) {
+                connection.send(request("PUT", "/v1/schedules/s", &[("authorization", &bearer)], &theirs));
+                let reply = connection.reply();
+                assert!([200, 403, 412].contains(&reply.status), "{reply:?}");
+            }
+        });
+        for _ in 0..SCHEDULES {
+            world.as_root("PUT", "/v1/schedules/s", &body("orders.a")).ok();
+            let shown = world.as_root("GET", "/v1/schedules/s", &Value::Null).ok();
+            if shown["schedule"]["job"]["queue"] != "orders.a" || setting.is_finished() {
+                is_over.store(true, Ordering::Relaxed);
+                panic!("it was replaced: {shown}");
+            }
+            assert_eq!(world.as_root("DELETE", "/v1/schedules/s", &Value::Null).status, 204);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
