@@ -84,7 +84,7 @@ fn request() -> Reserve {
         limit: RESERVE_JOBS_MAX,
         window: Window::ALL,
         lease_ms: None,
-        queue_lease_ms: Vec::new(),
+        queue_leases: Arc::default(),
         request_id: None,
         take: false,
     }

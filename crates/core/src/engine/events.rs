@@ -5,10 +5,10 @@
 //! be lost between processes, or told twice where a call is repeated: it is for watching, not for accounting.
 
 use super::Engine;
+use super::changes::REFRESH_EVERY;
 pub use super::listener::{Filter, Listener};
 use super::metrics::run_ms;
 use super::parts::Parts;
-use super::queues::REFRESH_EVERY;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;

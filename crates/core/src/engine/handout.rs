@@ -32,7 +32,7 @@ impl Engine {
             limit: check_limit(request.limit)?,
             window: Window::ALL,
             lease_ms: request.lease_ms,
-            queue_lease_ms: self.settings.leases(),
+            queue_leases: self.settings.leases(),
             request_id: check_request_id(request.request_id)?,
             take: false,
         };

@@ -13,6 +13,8 @@
 //! It deliberately does not run business code, parse or render.
 
 mod bulk;
+mod census;
+mod changes;
 mod edit;
 pub mod events;
 mod expected;
@@ -35,11 +37,13 @@ mod queues;
 mod record;
 mod request;
 mod schedules;
+mod settings;
 mod settle;
 mod status;
 mod take;
 mod wait;
 
+pub use census::Sum;
 pub use expected::Expected;
 pub use export::Export;
 pub use import::check_whole;
@@ -115,7 +119,8 @@ impl Engine {
             ending_takes: tokio::sync::Mutex::default(),
             recorder: record::Recorder::default(),
             role: lead::Role::default(),
-            settings: queues::Settings::default(),
+            settings: settings::Settings::default(),
+            census: census::Census::default(),
             configuring: tokio::sync::Mutex::default(),
             waiting: Arc::default(),
             bells: Arc::default(),
@@ -155,6 +160,7 @@ impl Engine {
         if !engine.broker.is_volatile() {
             engine.in_background("refresh_settings", |engine| async move { engine.refresh_settings().await });
         }
+        engine.in_background("count_others", |engine| async move { engine.count_others().await });
         engine.in_background("end_pauses", |engine| async move { engine.end_pauses().await });
         engine.in_background("alarm", |engine| async move { engine.waiting.keep(engine.broker.as_ref()).await });
         Ok(engine)

@@ -1,6 +1,6 @@
 //! What an engine is made of.
 
-use super::{Options, events, ids, lead, load, locks, metrics, queues, record, schedules, status, wait};
+use super::{Options, census, events, ids, lead, load, locks, metrics, record, schedules, settings, status, wait};
 use crate::id::JobId;
 use crate::ports::{Broker, Ledger, Locks, Registry};
 use crate::turns::Turns;
@@ -30,7 +30,9 @@ pub struct Parts {
     pub(super) recorder: record::Recorder,
     /// Whether this process loads for all that share the broker.
     pub(super) role: lead::Role,
-    pub(super) settings: queues::Settings,
+    pub(super) settings: settings::Settings,
+    /// What is in many queues together.
+    pub(super) census: census::Census,
     pub(super) configuring: tokio::sync::Mutex<()>,
     pub(super) waiting: Arc<wait::Waiting>,
     /// Who waits for a lock.

@@ -7,8 +7,8 @@ use super::{Engine, JobRef};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::job::{Job, State};
-use crate::limits::STEP_JOBS_MAX;
-use crate::ports::{Find, Queues, Retention, Selector, Tally, Window};
+use crate::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
+use crate::ports::{Find, Queues, Retention, Selector, Tally, Window, after};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,22 @@ const PRUNING: &str = "finished jobs past their retention are not removed";
 /// ended late, and stand before others.
 const IDLE_PAGES_MAX: usize = 10;
 
-/// How far queues were walked through: where the last walk stopped.
-type Walks = HashMap<Arc<str>, Option<String>>;
+/// Queues that are walked through each time.
+const WALKS_MAX: usize = 100;
+
+/// How far queues were walked through.
+#[derive(Debug, Default)]
+struct Walks {
+    /// With which queue to go on.
+    from: Arc<str>,
+    /// Where the last walk through a queue stopped.
+    stopped: HashMap<Arc<str>, String>,
+}
 
 impl Engine {
     /// Removes finished jobs past their retention, for ever.
     pub(super) async fn prune(&self) {
-        let mut walks = Walks::new();
+        let mut walks = Walks::default();
         loop {
             tokio::time::sleep(PRUNE_EVERY).await;
             if self.is_shared() && !self.leads() {
@@ -45,24 +54,58 @@ impl Engine {
                 return Ok(());
             }
         }
-        if !self.settings.has_retentions() {
-            walks.clear();
-            return Ok(());
-        }
-        for (queue, tally) in self.ledger.tallies(Queues::first()).await? {
+        let (tallies, mut next) = self.tallies_to_walk(&walks.from, usual, longest).await?;
+        let mut walked_count = 0;
+        for (queue, tally) in tallies {
             let kept = self.settings.of(&queue).retention.or(usual);
             let states = walked(&tally, kept, longest);
+            // First where most are found, then on from where the last walk stopped.
+            let stopped = walks.stopped.remove(&queue);
             if states.is_empty() {
-                walks.remove(&queue);
                 continue;
             }
-            // First where most are found, then on from where the last walk stopped.
-            let stopped = walks.remove(&queue).flatten();
             self.walk(&queue, &states, kept, None, 0).await?;
-            let stopped = self.walk(&queue, &states, kept, stopped, IDLE_PAGES_MAX).await?;
-            walks.insert(queue, stopped);
+            if let Some(stopped) = self.walk(&queue, &states, kept, stopped, IDLE_PAGES_MAX).await? {
+                walks.stopped.insert(queue.clone(), stopped);
+            }
+            walked_count += 1;
+            if walked_count == WALKS_MAX {
+                next = after(&queue);
+                break;
+            }
         }
+        walks.from = next;
         Ok(())
+    }
+
+    /// Some queues that may keep what has ended for less than the longest time, from this one on, and from where to go on.
+    async fn tallies_to_walk(
+        &self,
+        from: &Arc<str>,
+        usual: Retention,
+        longest: Retention,
+    ) -> Result<(Vec<(Arc<str>, Tally)>, Arc<str>), Error> {
+        let asked = Queues::From(from.clone(), STEP_QUEUES_MAX);
+        // Where nobody keeps it for longer than is usual, only those keep it for less that say so.
+        let only = (usual == longest).then(|| self.settings.keeping(from, STEP_QUEUES_MAX));
+        let (tallies, next) = match only {
+            Some(names) => {
+                let next = asked.next(names.iter());
+                let named =
+                    if names.is_empty() { Vec::new() } else { self.ledger.tallies(Queues::Named(names)).await? };
+                (named, next)
+            }
+            None => {
+                let tallies = self.ledger.tallies(asked.clone()).await?;
+                let next = asked.next(tallies.iter().map(|(queue, _)| queue));
+                (tallies, next)
+            }
+        };
+        let next = match next {
+            Some(Queues::From(next, _)) => next,
+            _ => Arc::default(),
+        };
+        Ok((tallies, next))
     }
 
     /// Removes what is past its retention, page by page, until so many pages had nothing; answers where it stopped.

@@ -1,83 +1,17 @@
 //! Queues: their settings, kept in the registry, and what is in them.
 
+use super::changes::REFRESH_EVERY;
 use super::{Engine, Expected, QueueSettings, QueueStatus};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{DELAY_MS_MAX, STEP_QUEUES_MAX};
 use crate::name;
-use crate::ports::{Document, PutIf, Queues, Registry, Retention, after};
+use crate::ports::{Document, PutIf, Queues, Registry, after};
 use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::sync::{Arc, RwLock};
-use std::time::Duration;
-use tokio::sync::Notify;
+use std::sync::Arc;
 
 /// The registry's kind of document for a queue's settings.
 const KIND: &str = "queue";
-/// How often what other processes set is looked at.
-pub(super) const REFRESH_EVERY: Duration = Duration::from_millis(900);
-/// What is degraded while they cannot be read.
-const REFRESHING: &str = "what other servers set for queues is not known";
-
-/// The settings of all queues that have some.
-#[derive(Debug, Default)]
-pub(super) struct Settings {
-    known: RwLock<BTreeMap<Arc<str>, Arc<QueueSettings>>>,
-    /// Something may have been set.
-    changed: Notify,
-}
-
-impl Settings {
-    pub(super) fn of(&self, queue: &str) -> Arc<QueueSettings> {
-        self.known.read().expect("no panic under this lock").get(queue).cloned().unwrap_or_default()
-    }
-
-    /// The lease lengths of queues that have one.
-    pub(super) fn leases(&self) -> Vec<(Arc<str>, u64)> {
-        let known = self.known.read().expect("no panic under this lock");
-        known.iter().filter_map(|(queue, settings)| Some((queue.clone(), settings.lease_ms?))).collect()
-    }
-
-    /// Whether any queue keeps what has ended for another time than is usual.
-    pub(super) fn has_retentions(&self) -> bool {
-        self.known.read().expect("no panic under this lock").values().any(|settings| !settings.retention.is_usual())
-    }
-
-    /// The longest time that any queue keeps what has ended.
-    pub(super) fn longest_retention(&self, usual: Retention) -> Retention {
-        let known = self.known.read().expect("no panic under this lock");
-        known.values().map(|settings| settings.retention.or(usual)).fold(usual, |longest, kept| Retention {
-            succeeded_ms: longest.succeeded_ms.max(kept.succeeded_ms),
-            failed_ms: longest.failed_ms.max(kept.failed_ms),
-        })
-    }
-
-    fn set(&self, queue: Arc<str>, settings: QueueSettings) {
-        self.known.write().expect("no panic under this lock").insert(queue, Arc::new(settings));
-        self.changed.notify_one();
-    }
-
-    fn set_all(&self, known: BTreeMap<Arc<str>, Arc<QueueSettings>>) {
-        *self.known.write().expect("no panic under this lock") = known;
-        self.changed.notify_one();
-    }
-
-    /// Queues whose pause is over, and when the next one is; now, where there are some.
-    fn pauses(&self, now: Millis) -> (Vec<Arc<str>>, Option<Millis>) {
-        let known = self.known.read().expect("no panic under this lock");
-        let pauses = || known.iter().filter_map(|(queue, settings)| Some((queue, settings.paused_until?)));
-        let mut over: Vec<_> = pauses().filter(|&(_, until)| until <= now).map(|(queue, _)| queue.clone()).collect();
-        over.sort_unstable();
-        (over, pauses().map(|(_, until)| until).min())
-    }
-
-    fn from(&self, from: &str, limit: usize) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
-        let known = self.known.read().expect("no panic under this lock");
-        let range = known.range::<str, _>((Bound::Included(from), Bound::Unbounded)).take(limit);
-        range.map(|(queue, settings)| (queue.clone(), settings.clone())).collect()
-    }
-}
-
 impl Engine {
     /// Reads all settings, before anything is served.
     pub(super) async fn load_settings(&self) -> Result<(), Error> {
@@ -88,27 +22,31 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes over what other processes set, for ever.
-    pub(super) async fn refresh_settings(&self) {
-        loop {
-            tokio::time::sleep(REFRESH_EVERY).await;
-            self.look_for_listeners().await;
-            // What is set here meanwhile must not be told first and read over then.
-            let _one_at_a_time = self.configuring.lock().await;
-            self.status.set(REFRESHING, self.read_settings().await.err());
-        }
-    }
-
-    async fn read_settings(&self) -> Result<(), Error> {
+    /// Reads all settings anew.
+    pub(super) async fn read_settings(&self) -> Result<(), Error> {
         let read = read_settings(self.registry.as_ref()).await?;
         for (queue, settings, version) in &read {
-            // Whoever set them may have died before the broker was told.
-            if self.settings.of(queue).limits() != settings.limits() {
-                self.broker.limit(queue, settings.limits(), *version).await?;
-            }
+            self.tell_limits(queue, settings, *version).await?;
         }
-        self.settings.set_all(read.into_iter().map(|(queue, settings, _)| (queue, Arc::new(settings))).collect());
+        self.settings.set_all(read.into_iter().map(|(queue, settings, _)| (queue, settings)).collect());
         Ok(())
+    }
+
+    /// Takes over what another process may have set.
+    pub(super) async fn take_over(&self, queue: &Arc<str>, settings: QueueSettings, version: u64) -> Result<(), Error> {
+        if *self.settings.of(queue) != settings {
+            self.tell_limits(queue, &settings, version).await?;
+            self.settings.set(queue.clone(), settings);
+        }
+        Ok(())
+    }
+
+    /// Tells the broker what limits a queue, where that is new here: whoever set it may have died before.
+    async fn tell_limits(&self, queue: &Arc<str>, settings: &QueueSettings, version: u64) -> Result<(), Error> {
+        if self.settings.of(queue).limits() == settings.limits() {
+            return Ok(());
+        }
+        self.broker.limit(queue, settings.limits(), version).await
     }
 
     /// Sets a queue's settings.
@@ -145,7 +83,7 @@ impl Engine {
     pub(super) async fn end_pauses(&self) {
         loop {
             let changed = self.settings.changed.notified();
-            let (over, next) = self.settings.pauses(self.now());
+            let (over, next) = self.settings.pauses(self.now(), STEP_QUEUES_MAX);
             for queue in over {
                 let now = self.now();
                 let end = move |known: QueueSettings| match known.paused_until {
@@ -196,7 +134,7 @@ impl Engine {
         let engine = self.clone();
         self.carry(async move {
             let _one_at_a_time = engine.configuring.lock().await;
-            let (settings, version) = store(engine.registry.as_ref(), &queue, expected, change).await?;
+            let (settings, version) = engine.store_settings(&queue, expected, change).await?;
             engine.broker.limit(&queue, settings.limits(), version).await?;
             engine.settings.set(queue, settings.clone());
             Ok((settings, version))
@@ -206,9 +144,7 @@ impl Engine {
 
     /// The queues that have a target, with their settings; cheap to ask often.
     pub fn queues_with_targets(&self) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
-        let known = self.settings.known.read().expect("no panic under this lock");
-        let with_target = known.iter().filter(|(_, settings)| settings.target.is_some());
-        with_target.map(|(queue, settings)| (queue.clone(), settings.clone())).collect()
+        self.settings.with_targets()
     }
 
     /// Whether other processes may have the same broker. Then a reserve had better have a request id: what it leased
@@ -279,8 +215,29 @@ impl Engine {
     /// [`Error::Invalid`].
     pub async fn queue_versioned(&self, queue: &str) -> Result<(QueueStatus, u64), Error> {
         let status = self.queue(queue).await?;
-        let Some(document) = self.registry.document(KIND, queue).await? else { return Ok((status, 0)) };
-        Ok((QueueStatus { settings: parse(queue, &document.body)?, ..status }, document.version))
+        let Some((settings, version)) = read_one(self.registry.as_ref(), queue).await? else { return Ok((status, 0)) };
+        Ok((QueueStatus { settings, ..status }, version))
+    }
+
+    /// Stores changed settings over what is stored, where that is as expected.
+    async fn store_settings(
+        &self,
+        queue: &Arc<str>,
+        expected: Expected,
+        change: impl Fn(QueueSettings) -> QueueSettings,
+    ) -> Result<(QueueSettings, u64), Error> {
+        loop {
+            let stored = read_one(self.registry.as_ref(), queue).await?;
+            let (known, version) = stored.unwrap_or_default();
+            expected.check("queue", queue, version)?;
+            let settings = change(known);
+            settings.check(queue)?;
+            let body = serde_json::to_string(&settings).expect("settings have only string keys");
+            self.announce_change(queue).await?;
+            if let PutIf::Stored(version) = self.registry.put_if(KIND, queue, &body, version).await? {
+                return Ok((settings, version));
+            }
+        }
     }
 }
 
@@ -293,27 +250,10 @@ impl QueueStatus {
     }
 }
 
-/// Stores changed settings over what is stored, where that is as expected.
-async fn store(
-    registry: &dyn Registry,
-    queue: &str,
-    expected: Expected,
-    change: impl Fn(QueueSettings) -> QueueSettings,
-) -> Result<(QueueSettings, u64), Error> {
-    loop {
-        let document = registry.document(KIND, queue).await?;
-        let (known, version) = match document {
-            Some(document) => (parse(queue, &document.body)?, document.version),
-            None => (QueueSettings::default(), 0),
-        };
-        expected.check("queue", queue, version)?;
-        let settings = change(known);
-        settings.check(queue)?;
-        let body = serde_json::to_string(&settings).expect("settings have only string keys");
-        if let PutIf::Stored(version) = registry.put_if(KIND, queue, &body, version).await? {
-            return Ok((settings, version));
-        }
-    }
+/// A queue's settings as they are stored, and their version.
+pub(super) async fn read_one(registry: &dyn Registry, queue: &str) -> Result<Option<(QueueSettings, u64)>, Error> {
+    let Some(document) = registry.document(KIND, queue).await? else { return Ok(None) };
+    Ok(Some((parse(queue, &document.body)?, document.version)))
 }
 
 /// The settings of all queues that have some, by name, with their versions.

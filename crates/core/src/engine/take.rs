@@ -43,7 +43,7 @@ impl Engine {
             limit: check_limit(request.limit)?,
             window: Window { from: request.due_from.unwrap_or(0), to: request.due_to.unwrap_or(now) },
             lease_ms: Some(TAKE_LEASE_MS),
-            queue_lease_ms: Vec::new(),
+            queue_leases: Arc::default(),
             request_id: check_request_id(request.request_id)?,
             take: true,
         };

@@ -149,7 +149,7 @@ impl Held {
 
     fn hand_out(&mut self, id: JobId, reserve: &Reserve, now: Now, reserved: &mut Reserved) {
         let live = self.live.get(id).expect("what is picked is live");
-        let of_queue = || reserve.queue_lease_ms.iter().find(|(queue, _)| queue == live.queue()).map(|&(_, ms)| ms);
+        let of_queue = || reserve.queue_leases.of(live.queue());
         let lease_ms = reserve.lease_ms.or(live.lease_ms()).or_else(of_queue).unwrap_or(LEASE_MS_DEFAULT);
         let job = self.start(id, lease_ms, reserve.take, now);
         // Restored after a restart, the lease of a take would be that of a worker.

@@ -4,6 +4,7 @@ use super::edit::{Edit, Edited};
 use super::events::{Ear, Transition};
 use super::ledger::Note;
 use super::limits::Limits;
+use super::queue_leases::QueueLeases;
 use super::queues::Queues;
 use crate::clock::Millis;
 use crate::error::Error;
@@ -209,8 +210,8 @@ pub struct Reserve {
     pub window: Window,
     /// How long to lease them, in milliseconds; else each job's own length, its queue's, or the default.
     pub lease_ms: Option<u64>,
-    /// The queues' own lease lengths, in milliseconds, for those that have one.
-    pub queue_lease_ms: Vec<(Arc<str>, u64)>,
+    /// The queues' own lease lengths, for those that have one.
+    pub queue_leases: Arc<QueueLeases>,
     /// A repeat with the same id gets what the first got, as far as those leases still live.
     pub request_id: Option<Arc<str>>,
     /// Whether the jobs are taken: they do not run, so `max_running` does not count. A broker that is its own ledger

@@ -14,6 +14,7 @@ mod inbox;
 mod ledger;
 mod limits;
 mod locks;
+mod queue_leases;
 mod queues;
 mod registry;
 
@@ -30,5 +31,6 @@ pub use ledger::{
 };
 pub use limits::{Flow, Limits, Rate};
 pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
+pub use queue_leases::QueueLeases;
 pub use queues::{Queues, after};
 pub use registry::{Document, PutIf, Registry};

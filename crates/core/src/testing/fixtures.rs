@@ -42,7 +42,7 @@ pub fn reserve_from(queues: &[&str], limit: usize) -> Reserve {
         limit,
         window: Window::ALL,
         lease_ms: None,
-        queue_lease_ms: Vec::new(),
+        queue_leases: Arc::default(),
         request_id: None,
         take: false,
     }

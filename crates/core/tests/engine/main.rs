@@ -11,6 +11,7 @@ mod imports;
 mod keys;
 mod limits;
 mod locks;
+mod many_queues;
 mod restarts;
 mod retention;
 mod schedules;

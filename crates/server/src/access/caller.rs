@@ -68,6 +68,15 @@ impl Caller {
         }
     }
 
+    /// The least name from this one on with which they may do this, or a beginning of it; `None` where there is none.
+    pub(crate) fn first_from<'a>(&'a self, scope: Scope, from: &'a str) -> Option<&'a str> {
+        match self {
+            Self::Anyone => Some(from),
+            Self::Nobody => None,
+            Self::Token(known) => known.token.allow.iter().filter_map(|grant| grant.first_from(scope, from)).min(),
+        }
+    }
+
     fn any(&self, is_right: impl Fn(&Grant) -> bool) -> bool {
         match self {
             Self::Anyone => true,

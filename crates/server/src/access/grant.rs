@@ -67,6 +67,16 @@ impl Grant {
         self.is_for(scope).then_some(&self.names)
     }
 
+    /// The least name from this one on with which it is the right to do this, or the beginning of such names.
+    pub(crate) fn first_from<'a>(&'a self, scope: Scope, from: &'a str) -> Option<&'a str> {
+        let first = match &self.names {
+            Names::One(one) => (**one >= *from).then_some(&**one),
+            Names::Beginning(beginning) if **beginning >= *from => Some(&**beginning),
+            Names::Beginning(beginning) => from.starts_with(&**beginning).then_some(from),
+        };
+        first.filter(|_| self.is_for(scope))
+    }
+
     /// Whether it is the right to do this with any name.
     pub(crate) fn allows_all(&self, scope: Scope) -> bool {
         self.is_for(scope) && self.names.are_all()
@@ -129,6 +139,18 @@ mod tests {
         assert!(mail.allows(Scope::Work, "mail") && !mail.allows(Scope::Work, "mails"));
         assert!(grant("read").allows(Scope::Read, "any") && grant("read").allows_all(Scope::Read));
         assert_eq!("read:*".parse(), Ok(grant("read")));
+    }
+
+    #[test]
+    fn a_right_says_where_its_names_begin() {
+        let orders = grant("read:orders.*");
+        for (from, first) in [("", Some("orders.")), ("orders.eu", Some("orders.eu")), ("orderz", None)] {
+            assert_eq!(orders.first_from(Scope::Read, from), first, "{from}");
+        }
+        assert_eq!(orders.first_from(Scope::Work, ""), None);
+        assert_eq!(grant("read").first_from(Scope::Read, "b"), Some("b"));
+        let mail = grant("read:mail");
+        assert_eq!((mail.first_from(Scope::Read, "a"), mail.first_from(Scope::Read, "mail$")), (Some("mail"), None));
     }
 
     #[test]

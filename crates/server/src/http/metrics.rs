@@ -12,8 +12,8 @@ use crate::log;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use duetime_core::engine::metrics::{BOUNDS_US, Histogram, Metrics, OTHER_QUEUES, QUEUES_MAX, QueueMetrics};
-use duetime_core::engine::{Health, QueueStatus};
+use duetime_core::engine::metrics::{BOUNDS_US, Histogram, Metrics, QueueMetrics};
+use duetime_core::engine::{Health, Sum};
 use duetime_core::ports::Totals;
 use duetime_core::{Engine, Error, Millis};
 use prometheus_client::collector::Collector;
@@ -23,7 +23,6 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,48 +53,14 @@ struct Figures {
     engine: Engine,
     now: Millis,
     counted: Vec<(Arc<str>, Arc<QueueMetrics>)>,
-    held: BTreeMap<Arc<str>, Held>,
+    held: Vec<(Arc<str>, Sum)>,
     health: Health,
     deliveries: Arc<Observed>,
 }
 
-/// What waits and runs of a queue.
-#[derive(Clone, Copy, Default)]
-struct Held {
-    scheduled: u64,
-    ready: u64,
-    running: u64,
-    dead: u64,
-    oldest_due: Option<Millis>,
-    paused: u64,
-    totals: Totals,
-}
-
-impl Held {
-    fn add(&mut self, status: &QueueStatus) {
-        let counts = &status.counts;
-        self.scheduled += counts.scheduled;
-        self.ready += counts.ready;
-        self.running += counts.running;
-        self.dead += status.tally.failed;
-        self.oldest_due = [self.oldest_due, counts.oldest_due].into_iter().flatten().min();
-        self.paused += u64::from(status.settings.paused);
-        let Totals { pushed, succeeded, failed, cancelled } = status.tally.totals;
-        self.totals.pushed += pushed;
-        self.totals.succeeded += succeeded;
-        self.totals.failed += failed;
-        self.totals.cancelled += cancelled;
-    }
-}
-
 impl Figures {
     async fn read(engine: &Engine, deliveries: Arc<Observed>) -> Result<Self, Error> {
-        let mut held: BTreeMap<Arc<str>, Held> = BTreeMap::new();
-        for status in engine.queues().await? {
-            let is_known = held.len() < QUEUES_MAX || held.contains_key(&status.queue);
-            let name = if is_known { status.queue.clone() } else { Arc::from(OTHER_QUEUES) };
-            held.entry(name).or_default().add(&status);
-        }
+        let held = engine.sums().await?;
         let counted = engine.metrics().queues();
         Ok(Self { engine: engine.clone(), now: engine.now(), counted, held, health: engine.health(), deliveries })
     }
@@ -144,21 +109,21 @@ impl Figures {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for (queue, held) in &self.held {
                 let labels = [("queue", &**queue)];
-                ConstCounter::new(total(&held.totals)).encode(family.encode_family(&labels)?)?;
+                ConstCounter::new(total(&held.tally.totals)).encode(family.encode_family(&labels)?)?;
             }
         }
         Ok(())
     }
 
     fn gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        type Gauge = (&'static str, &'static str, fn(&Held, Millis) -> f64);
+        type Gauge = (&'static str, &'static str, fn(&Sum, Millis) -> f64);
         let gauges: [Gauge; 6] = [
-            ("duetime_jobs_scheduled", "Jobs due in the future", |held, _| held.scheduled as f64),
-            ("duetime_jobs_ready", "Jobs that are due and wait", |held, _| held.ready as f64),
-            ("duetime_jobs_running", "Jobs that are leased", |held, _| held.running as f64),
-            ("duetime_jobs_dead", "Dead letters that are kept", |held, _| held.dead as f64),
+            ("duetime_jobs_scheduled", "Jobs due in the future", |held, _| held.counts.scheduled as f64),
+            ("duetime_jobs_ready", "Jobs that are due and wait", |held, _| held.counts.ready as f64),
+            ("duetime_jobs_running", "Jobs that are leased", |held, _| held.counts.running as f64),
+            ("duetime_jobs_dead", "Dead letters that are kept", |held, _| held.tally.failed as f64),
             ("duetime_queue_oldest_ready_seconds", "For how long the oldest ready job has been due", |held, now| {
-                held.oldest_due.map_or(0.0, |due_at| seconds(now.saturating_sub(due_at).saturating_mul(1_000)))
+                held.counts.oldest_due.map_or(0.0, |due_at| seconds(now.saturating_sub(due_at).saturating_mul(1_000)))
             }),
             ("duetime_queue_paused", "Whether the queue is paused", |held, _| held.paused as f64),
         ];

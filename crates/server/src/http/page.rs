@@ -12,25 +12,39 @@ pub(super) struct Page<T> {
     pub(super) next_cursor: Option<String>,
 }
 
-/// The page of these that a query string asks for with `cursor` and `limit`.
+/// The `cursor` and the `limit` that a query string asks with.
 ///
 /// # Errors
 /// [`Error::Invalid`].
-pub(super) fn of<T>(mut all: Vec<T>, name: fn(&T) -> &str, query: Option<&str>) -> Result<Page<T>, Error> {
+pub(super) fn asked(query: Option<&str>) -> Result<(Option<String>, usize), Error> {
     let query = LockQuery::read(query.unwrap_or_default(), &["cursor", "limit"])?;
     let limit = query.limit.unwrap_or(PAGE_NAMES_DEFAULT);
     if !(1..=PAGE_NAMES_MAX).contains(&limit) {
         return Err(Error::invalid("limit", format!("between 1 and {PAGE_NAMES_MAX}"), limit));
     }
+    Ok((query.cursor.map(|cursor| cursor.to_string()), limit))
+}
+
+/// The page of these that a query string asks for with `cursor` and `limit`.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub(super) fn of<T>(mut all: Vec<T>, name: fn(&T) -> &str, query: Option<&str>) -> Result<Page<T>, Error> {
+    let (cursor, limit) = asked(query)?;
     // Stores may sort otherwise; a cursor goes by bytes.
     all.sort_by(|one, other| name(one).cmp(name(other)));
-    if let Some(after) = &query.cursor {
+    if let Some(after) = &cursor {
         all.retain(|one| name(one) > after.as_str());
     }
+    Ok(cut(all, name, limit))
+}
+
+/// The first of these, which are in order.
+pub(super) fn cut<T>(mut all: Vec<T>, name: fn(&T) -> &str, limit: usize) -> Page<T> {
     let has_next = all.len() > limit;
     all.truncate(limit);
     let next_cursor = all.last().filter(|_| has_next).map(|last| name(last).to_owned());
-    Ok(Page { shown: all, next_cursor })
+    Page { shown: all, next_cursor }
 }
 
 #[cfg(test)]

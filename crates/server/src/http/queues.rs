@@ -17,6 +17,10 @@ use duetime::wire::schema::{Cursor, ETag, IfMatch, QueueName, Star};
 use duetime::wire::{
     self, Configured, Counts, Nothing, PauseBody, Purged, Queue, Queues, Selection, SettingsBody, Text,
 };
+use duetime_core::engine::QueueStatus;
+use duetime_core::limits::STEP_QUEUES_MAX;
+use duetime_core::ports::after;
+use std::sync::Arc;
 
 /// List the queues.
 ///
@@ -36,9 +40,22 @@ pub(super) async fn list(
     caller: Caller,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let mut queues = app.engine.queues().await?;
-    queues.retain(|status| caller.may(Scope::Read, &status.queue));
-    let Page { mut shown, next_cursor } = page::of(queues, |status| &status.queue, query.as_deref())?;
+    let (cursor, limit) = page::asked(query.as_deref())?;
+    let mut queues: Vec<QueueStatus> = Vec::new();
+    let mut from = cursor.map_or_else(Arc::default, |cursor| after(&cursor));
+    // From one name that the caller may see to the next; one more than is shown tells whether there are more.
+    while let Some(first) = caller.first_from(Scope::Read, &from) {
+        let asked = (limit + 1 - queues.len()).min(STEP_QUEUES_MAX);
+        let some = app.engine.queues_from(first, asked).await?;
+        let Some(last) = some.last() else { break };
+        from = after(&last.queue);
+        let is_all = some.len() < asked;
+        queues.extend(some.into_iter().filter(|status| caller.may(Scope::Read, &status.queue)));
+        if is_all || queues.len() > limit {
+            break;
+        }
+    }
+    let Page { mut shown, next_cursor } = page::cut(queues, |status| &status.queue, limit);
     shown.iter_mut().for_each(|status| shown::queue(&caller, status));
     Ok(reply::ok(&Queues { queues: shown.iter().map(Queue::from).collect(), next_cursor }))
 }

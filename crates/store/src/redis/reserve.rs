@@ -106,8 +106,7 @@ impl Parts {
             text.number(names.len() as u64);
             for queue in &names {
                 text.push(queue.as_bytes());
-                let of_queue = reserve.queue_lease_ms.iter().find(|(name, _)| **name == **queue);
-                text.number(of_queue.map_or(0, |&(_, ms)| ms));
+                text.number(reserve.queue_leases.of(queue).unwrap_or(0));
             }
             for (id, version, queue) in candidates {
                 text.push(&bytes(*id));

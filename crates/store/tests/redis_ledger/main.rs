@@ -1,5 +1,6 @@
 //! Redis as its own ledger.
 
+mod many_queues;
 mod totals;
 
 use duetime_core::job::{Job, NewJob, Stage, State};

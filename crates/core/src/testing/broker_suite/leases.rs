@@ -4,7 +4,7 @@ use super::Subject;
 use crate::id::Receipt;
 use crate::job::{AttemptError, Job, State};
 use crate::limits::{LEASE_MS_DEFAULT, MINUTE_MS};
-use crate::ports::{Extended, Put, Queues, Reserve};
+use crate::ports::{Extended, Put, QueueLeases, Queues, Reserve};
 use crate::progress::Progress;
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, reserve, success};
 use std::sync::Arc;
@@ -24,11 +24,13 @@ pub async fn a_lease_has_one_holder(s: Subject) {
 pub async fn the_nearest_length_wins(s: Subject) {
     let own = |n| Job { lease_ms: Some(20_000), ..job(n) };
     s.hold(&[own(1), own(2), job(3), job(4)]).await;
-    let of_queue = vec![("other".into(), 5_000), (QUEUE.into(), 30_000)];
+    let of_queue = Arc::new(QueueLeases::default());
+    of_queue.set(&"other".into(), Some(5_000));
+    of_queue.set(&QUEUE.into(), Some(30_000));
     let lengths = [
-        Reserve { lease_ms: Some(10_000), queue_lease_ms: of_queue.clone(), ..reserve(QUEUE, 1) },
-        Reserve { queue_lease_ms: of_queue.clone(), ..reserve(QUEUE, 1) },
-        Reserve { queue_lease_ms: of_queue, ..reserve(QUEUE, 1) },
+        Reserve { lease_ms: Some(10_000), queue_leases: of_queue.clone(), ..reserve(QUEUE, 1) },
+        Reserve { queue_leases: of_queue.clone(), ..reserve(QUEUE, 1) },
+        Reserve { queue_leases: of_queue, ..reserve(QUEUE, 1) },
         reserve(QUEUE, 1),
     ];
     for (request, lease_ms) in lengths.into_iter().zip([10_000, 20_000, 30_000, LEASE_MS_DEFAULT]) {

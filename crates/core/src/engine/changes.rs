@@ -1,0 +1,108 @@
+//! Settings of queues that other processes change.
+//!
+//! A small document names the queues that were changed last; its version says how often that happened. Who changes settings
+//! writes the name there *before* the settings, so a process that dies in between leaves nothing that others miss. Others
+//! look at that document, and read the settings of these queues again and again for half a minute, in which the change is
+//! made or was given up. All settings are read only where more was changed than it names, and rarely.
+
+use super::Engine;
+use super::queues::read_one;
+use crate::error::Error;
+use crate::ports::{PutIf, Registry};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The kind of the document that names what was changed last, and its name.
+const CHANGES: &str = "queues";
+/// How many changes it names.
+const NAMED_MAX: usize = 100;
+/// How often it is looked at.
+pub(super) const REFRESH_EVERY: Duration = Duration::from_millis(900);
+/// How long the settings of a queue are read again after they were to be changed: longer than a call is tried.
+const READ_FOR: Duration = Duration::from_secs(30);
+/// How often all are read, lest anything was missed; and at most how often where something was.
+const READ_ALL_EVERY: Duration = Duration::from_secs(600);
+const READ_ALL_AGAIN: Duration = Duration::from_secs(10);
+/// Queues whose settings are read each time; where there are more, all are read.
+const RECENT_MAX: usize = 500;
+/// What is degraded while they cannot be read.
+const REFRESHING: &str = "what other servers set for queues is not known";
+
+/// What was last read.
+#[derive(Debug, Default)]
+struct Reading {
+    changes: Option<u64>,
+    recent: HashMap<Arc<str>, Instant>,
+    all_at: Option<Instant>,
+    /// Something was changed that the document does not name any more.
+    has_missed: bool,
+}
+
+impl Engine {
+    /// Takes over what other processes set, for ever.
+    pub(super) async fn refresh_settings(&self) {
+        let mut reading = Reading::default();
+        loop {
+            tokio::time::sleep(REFRESH_EVERY).await;
+            self.look_for_listeners().await;
+            // What is set here meanwhile must not be told first and read over then.
+            let _one_at_a_time = self.configuring.lock().await;
+            self.status.set(REFRESHING, self.read_changes(&mut reading).await.err());
+        }
+    }
+
+    async fn read_changes(&self, reading: &mut Reading) -> Result<(), Error> {
+        let (changes, names) = changes(self.registry.as_ref()).await?;
+        let now = Instant::now();
+        // Of what was changed as this process started it is not known whether it had been read.
+        let new = reading.changes.and_then(|known| changes.checked_sub(known));
+        let new = new.map_or(usize::MAX, |new| usize::try_from(new).unwrap_or(usize::MAX));
+        reading.has_missed |= new > names.len();
+        let named = names.into_iter().rev().take(new);
+        reading.recent.extend(named.map(|queue| (queue, now + READ_FOR)));
+        reading.changes = Some(changes);
+        if reading.recent.len() > RECENT_MAX {
+            reading.recent.clear();
+            reading.has_missed = true;
+        }
+        let every = if reading.has_missed { READ_ALL_AGAIN } else { READ_ALL_EVERY };
+        if reading.all_at.is_none_or(|at| at + every <= now) {
+            self.read_settings().await?;
+            reading.all_at = Some(now);
+            reading.has_missed = false;
+        }
+        for queue in reading.recent.keys() {
+            if let Some((settings, version)) = read_one(self.registry.as_ref(), queue).await? {
+                self.take_over(queue, settings, version).await?;
+            }
+        }
+        reading.recent.retain(|_, until| *until > now);
+        Ok(())
+    }
+
+    /// Has other processes look at the settings of this queue, which are to be changed.
+    pub(super) async fn announce_change(&self, queue: &Arc<str>) -> Result<(), Error> {
+        if self.broker.is_volatile() {
+            return Ok(());
+        }
+        loop {
+            let (version, mut names) = changes(self.registry.as_ref()).await?;
+            names.push(queue.clone());
+            let excess = names.len().saturating_sub(NAMED_MAX);
+            let body = serde_json::to_string(&names[excess..]).expect("a list of strings");
+            if let PutIf::Stored(_) = self.registry.put_if(CHANGES, CHANGES, &body, version).await? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// How often settings were changed, and of which queues last.
+async fn changes(registry: &dyn Registry) -> Result<(u64, Vec<Arc<str>>), Error> {
+    let Some(document) = registry.document(CHANGES, CHANGES).await? else { return Ok((0, Vec::new())) };
+    let names = serde_json::from_str(&document.body);
+    let names = names.map_err(|error| Error::Damaged(format!("which queues were changed last: {error}")))?;
+    Ok((document.version, names))
+}

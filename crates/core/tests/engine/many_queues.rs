@@ -1,0 +1,110 @@
+//! One queue costs the same beside many others.
+
+use super::fixture::pass;
+use async_trait::async_trait;
+use duetime_core::engine::metrics::OTHER_QUEUES;
+use duetime_core::engine::{Options, QueueSettings, Stores};
+use duetime_core::ports::{Document, PutIf, Registry};
+use duetime_core::testing::{ModelLedger, Shared, TokioClock};
+use duetime_core::{Engine, Error};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const QUEUES: usize = 2_000;
+
+async fn seconds(count: u64) {
+    for _ in 0..count * 4 {
+        pass(Duration::from_millis(250)).await;
+    }
+}
+
+/// Counts the documents of queues that are read.
+#[derive(Default)]
+struct Counting {
+    registry: ModelLedger,
+    read: AtomicUsize,
+}
+
+#[async_trait]
+impl Registry for Counting {
+    async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {
+        if kind == "queue" {
+            self.read.fetch_add(1, Ordering::Relaxed);
+        }
+        self.registry.document(kind, name).await
+    }
+
+    async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
+        let documents = self.registry.documents(kind).await?;
+        if kind == "queue" {
+            self.read.fetch_add(documents.len(), Ordering::Relaxed);
+        }
+        Ok(documents)
+    }
+
+    async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
+        self.registry.put_if(kind, name, body, version).await
+    }
+
+    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
+        self.registry.remove(kind, name).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_are_read_again_only_where_they_were_changed() {
+    let (clock, registry) = (Arc::new(TokioClock::new()), Arc::new(Counting::default()));
+    let settings = QueueSettings { lease_ms: Some(7_000), ..QueueSettings::default() };
+    let body = serde_json::to_string(&settings).unwrap();
+    for n in 0..QUEUES {
+        registry.put_if("queue", &format!("q{n}"), &body, 0).await.unwrap();
+    }
+    let broker = Arc::new(Shared::new(clock));
+    let ledger = Arc::new(registry.registry.clone());
+    let stores = Stores { broker: broker.clone(), ledger, registry: registry.clone(), locks: broker };
+    let engine = Engine::start(stores, Options::default()).await.unwrap();
+    seconds(5).await;
+    let read = || registry.read.swap(0, Ordering::Relaxed);
+    assert!(read() >= QUEUES, "at the start");
+    seconds(120).await;
+    assert_eq!(read(), 0, "nothing was changed");
+    engine.configure("q7", QueueSettings::default()).await.unwrap();
+    seconds(120).await;
+    let count = read();
+    assert!((1..=50).contains(&count), "only what was changed, for half a minute: {count}");
+    assert_eq!(engine.queue("q8").await.unwrap().settings.lease_ms, Some(7_000));
+    engine.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn queues_are_listed_in_steps_by_name() {
+    let (clock, ledger) = (Arc::new(TokioClock::new()), Arc::new(ModelLedger::default()));
+    let broker = Arc::new(Shared::new(clock));
+    let stores = Stores { broker: broker.clone(), ledger: ledger.clone(), registry: ledger, locks: broker };
+    let engine = Engine::start(stores, Options::default()).await.unwrap();
+    let jobs = (0..250).map(|n| duetime_core::NewJob { queue: format!("j{n:03}").into(), ..super::fixture::job() });
+    for pushed in engine.push(jobs.collect()).await.unwrap() {
+        pushed.unwrap();
+    }
+    for n in 0..250 {
+        engine
+            .configure(&format!("s{n:03}"), QueueSettings { paused: true, ..QueueSettings::default() })
+            .await
+            .unwrap();
+    }
+    let names: Vec<_> = engine.queues_from("j248", 4).await.unwrap().into_iter().map(|status| status.queue).collect();
+    assert_eq!(names, ["j248", "j249", "s000", "s001"].map(Arc::from));
+    assert_eq!(engine.queues().await.unwrap().len(), 500);
+    let one = engine.queue("j003").await.unwrap();
+    assert_eq!((one.counts.ready + one.counts.scheduled, one.tally.pending), (1, 1));
+
+    // Of the many only the first are shown by name, and all others together.
+    assert_eq!(engine.sums().await.unwrap().len(), 200);
+    seconds(30).await;
+    let sums = engine.sums().await.unwrap();
+    let (name, others) = sums.last().unwrap();
+    assert_eq!((sums.len(), &**name), (201, OTHER_QUEUES));
+    assert_eq!((others.tally.pending, others.tally.totals.pushed, others.paused), (50, 50, 250));
+    engine.stop().await.unwrap();
+}
