@@ -20,6 +20,7 @@ use duetime::wire::{
 use duetime_core::engine::QueueStatus;
 use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::after;
+use duetime_core::{Error, name};
 use std::sync::Arc;
 
 /// List the queues.
@@ -42,6 +43,10 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let (cursor, limit) = page::asked(query.as_deref())?;
     let mut queues: Vec<QueueStatus> = Vec::new();
+    if let Some(cursor) = &cursor {
+        let is_wrong = |_| Error::invalid("cursor", "a `next_cursor`, as it was answered", cursor);
+        name::check_queue(cursor).map_err(is_wrong)?;
+    }
     let mut from = cursor.map_or_else(Arc::default, |cursor| after(&cursor));
     // From one name that the caller may see to the next; one more than is shown tells whether there are more.
     while let Some(first) = caller.first_from(Scope::Read, &from) {
