@@ -4,7 +4,7 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
 pub use crate::key::{KeyUntil, OnConflict};
-use crate::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
+use crate::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
 use crate::name;
 use crate::progress::Progress;
 use crate::retry::Retry;
@@ -209,24 +209,6 @@ impl Job {
     pub fn start_by(&self) -> Option<Millis> {
         let waits = self.is_pending() && self.lease_until.is_none() && self.attempt == 0;
         self.expires_ms.filter(|_| waits).map(|expires_ms| self.due_at.saturating_add(expires_ms).saturating_add(1))
-    }
-
-    /// The length that its lease was last given, in milliseconds; where its worker was asked to stop since, what was left
-    /// then.
-    fn given_ms(&self) -> u64 {
-        self.lease_until.map_or(0, |until| until.saturating_sub(self.updated_at).min(LEASE_MS_MAX))
-    }
-
-    /// When its lease ends, where the job is read back now: no later than after the length that the lease was given, however
-    /// far the wall clock was set back since.
-    pub fn restored_until(&self, now: Millis) -> Option<Millis> {
-        self.lease_until.map(|until| until.min(now.saturating_add(self.given_ms())))
-    }
-
-    /// The length of its lease in milliseconds, where the job is read back: an extension that names none takes it.
-    pub fn restored_lease_ms(&self) -> u64 {
-        let least = if self.cancel_asked { self.lease_ms.unwrap_or(LEASE_MS_DEFAULT) } else { 0 };
-        self.given_ms().max(least)
     }
 
     /// The receipt of its current or last lease.

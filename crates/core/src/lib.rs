@@ -16,6 +16,7 @@ pub mod memory;
 pub mod name;
 pub mod ports;
 pub mod progress;
+mod restored;
 pub mod retry;
 pub mod rules;
 pub mod schedule;

@@ -185,7 +185,7 @@ fn value_words(got: &str) -> String {
 /// The value at a path of fields, described.
 fn value_at(text: &str, path: &str) -> String {
     let read: Option<serde_json::Value> = serde_json::from_str(text).ok();
-    let pointer = path.replace('.', "/").replace('[', "/").replace(']', "");
+    let pointer = path.replace(['.', '['], "/").replace(']', "");
     let value = read
         .as_ref()
         .and_then(|value| if path.is_empty() { Some(value) } else { value.pointer(&format!("/{pointer}")) });

@@ -106,7 +106,6 @@ impl Node {
         assert!(self.life.is_over());
     }
 
-    /// What is due in the queue `default`, and in `first`.
     async fn leases(&self) -> Vec<Job> {
         let from = From::Queues(vec!["default".into(), "first".into()]);
         let handout = self.engine.reserve(ReserveRequest { from, ..request(10, Duration::ZERO) }).await.unwrap();
@@ -297,16 +296,17 @@ async fn a_settle_that_was_recorded_and_not_forgotten_is_forgotten_by_the_leader
     }
 }
 
+fn moves_to_default() -> NewJob {
+    let when_exhausted = Some(WhenExhausted::Move("default".into()));
+    let retry = Some(Retry { max_attempts: Some(1), when_exhausted, ..Retry::default() });
+    NewJob { queue: "first".into(), retry, ..job() }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_copy_in_another_queue_is_put_however_its_maker_dies() {
-    let retry = Retry {
-        max_attempts: Some(1),
-        when_exhausted: Some(WhenExhausted::Move("default".into())),
-        ..Retry::default()
-    };
     for (verb, when) in [("note", When::After), ("put", When::Before), ("put", When::After), ("forget", When::Before)] {
         let (world, leader, other) = World::with_two().await;
-        other.push(NewJob { queue: "first".into(), retry: Some(retry.clone()), ..job() }).await;
+        other.push(moves_to_default()).await;
         let lease = other.lease().await;
         other.life.die_at(verb, when);
         other
@@ -326,12 +326,7 @@ async fn a_copy_in_another_queue_is_put_however_its_maker_dies() {
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_has_run_is_not_put_again() {
     let (world, leader, other) = World::with_two().await;
-    let retry = Retry {
-        max_attempts: Some(1),
-        when_exhausted: Some(WhenExhausted::Move("default".into())),
-        ..Retry::default()
-    };
-    other.push(NewJob { queue: "first".into(), retry: Some(retry), ..job() }).await;
+    other.push(moves_to_default()).await;
     let lease = other.lease().await;
     leader.life.freeze(Duration::from_secs(2));
     other.life.die_at("put", When::After);

@@ -1,6 +1,7 @@
 //! Who asks: pushers, workers, and one who meddles.
 
-use super::history::{Asked, At, History, Shared};
+use super::history::{History, Shared};
+use super::moment::{Asked, At};
 use crate::clock::Clock;
 use crate::engine::{
     BulkAction, CancelOutcome, Engine, From, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, ReserveRequest,

@@ -10,7 +10,8 @@
 
 use super::Report;
 use super::actors::{Actor, Pace};
-use super::history::{At, Shared as SharedHistory};
+use super::history::Shared as SharedHistory;
+use super::moment::At;
 use crate::clock::Clock;
 use crate::engine::{Engine, Options, Stores};
 use crate::limits::MINUTE_MS;

@@ -1,6 +1,7 @@
 //! What was asked and answered, and whether that keeps the promises.
 
 use super::actors::LEASE_MS_LONGEST;
+use super::moment::{Asked, At};
 use crate::clock::Millis;
 use crate::id::{JobId, Receipt};
 use crate::job::{Due, Job, KeyUntil, Stage, State};
@@ -9,16 +10,6 @@ use crate::retry::WhenExhausted;
 use crate::testing::ModelLedger;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Both clocks, and the life of the process.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct At {
-    pub(super) wall: Millis,
-    pub(super) mono: Millis,
-    pub(super) life: u64,
-    /// How often the wall clock was stepped.
-    pub(super) wall_steps: u64,
-}
 
 /// What is known of a job whose push was answered.
 #[derive(Debug)]
@@ -51,13 +42,6 @@ struct End {
     stage: Stage,
     /// Whether that was said to be in the ledger.
     is_recorded: bool,
-}
-
-/// When something was asked of a job: what happened since may say more than the answer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    pub(super) life: u64,
-    pub(super) revivals: u64,
 }
 
 /// A lease as its holder sees it.

@@ -7,6 +7,7 @@
 mod actors;
 pub mod fleet;
 mod history;
+mod moment;
 
 use crate::engine::{Engine, Options, Stores};
 use crate::job::Job;
