@@ -74,7 +74,7 @@ impl History {
 
     /// It was asked for at this time.
     pub(super) fn pushed(&mut self, job: Job, due: Due, at: At) {
-        if let Due::After(delay_ms) = due
+        if let Due::After(delay_ms @ 1..) = due
             && job.due_at < at.wall + delay_ms
         {
             let wrong = format!("to be due {} ms early", at.wall + delay_ms - job.due_at);
