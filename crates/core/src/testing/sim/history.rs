@@ -298,8 +298,7 @@ impl History {
         self.jobs.iter().map(|(id, known)| (*id, known.revivals)).collect()
     }
 
-    /// A take answered this job: at most once, but for repeats of the same request, and whatever the broker forgot. Since then
-    /// nobody else has it.
+    /// A take answered this job: at most once, but for repeats of the same request. Since then nobody else has it.
     pub(super) fn taken(&mut self, job: &Job, by: Option<&Arc<str>>, revivals: &BTreeMap<JobId, u64>, at: At) {
         let asked = Asked { life: at.life, revivals: revivals.get(&job.id).copied().unwrap_or(0) };
         let mut wrong = Vec::new();
@@ -307,6 +306,10 @@ impl History {
             wrong.push(format!("as {}", job.state(at.wall)));
         }
         if let Some(known) = self.jobs.get_mut(&job.id).filter(|known| known.revivals == asked.revivals) {
+            if self.is_unfenced {
+                // A decision about a lease that the failover brought back may have revived it.
+                known.ended = None;
+            }
             let is_repeat = by.is_some() && known.taken_by.as_ref() == by;
             if let Some(end) = known.ended.filter(|end| end.is_recorded && known.unanswered == 0 && !is_repeat) {
                 wrong.push(format!("after it had ended as {end:?}"));
