@@ -4,6 +4,7 @@
 //! judges what comes back; it decides nothing about the product itself.
 
 mod deps;
+mod endure;
 mod lint;
 mod process;
 mod repo;
@@ -75,6 +76,21 @@ enum Chore {
         #[arg(long, value_name = "SEED")]
         seed: Option<u64>,
     },
+    /// Kill, empty, fail over, fill, slow and cut all there is, mixed at random, and account for every job, lease and lock
+    Endure {
+        /// For how many minutes
+        #[arg(long, default_value_t = endure::MINUTES, value_name = "N")]
+        minutes: u64,
+        /// `file`, `redis`, `sentinel`, `cluster`; the last three also with `+postgres` or `+mysql`
+        #[arg(long, default_value = "redis+postgres", value_name = "S")]
+        store: String,
+        /// The first round's seed; with it a run makes the same choices
+        #[arg(long, value_name = "SEED")]
+        seed: Option<u64>,
+        /// Only print what all runs add up to
+        #[arg(long)]
+        sum: bool,
+    },
     /// Send the real server requests that are wrong in every way
     Fuzz {
         /// For how many seconds
@@ -101,6 +117,8 @@ fn main() -> ExitCode {
         Chore::Interleave { minutes, seed } => shown(&sim::interleave(minutes * 60, seed)),
         Chore::Kill { rounds } => shown(&sim::kill(rounds)),
         Chore::Chaos { jobs, seconds, seed } => shown(&sim::chaos(jobs, seconds, seed)),
+        Chore::Endure { sum: true, .. } => shown(&endure::sum()),
+        Chore::Endure { minutes, store, seed, .. } => shown(&endure::run(minutes, &store, seed)),
         Chore::Fuzz { seconds } => shown(&sim::fuzz(seconds)),
         Chore::Upgrade { from } => shown(&upgrade::run(&from)),
         Chore::Setup => shown(&setup::install_missing()),

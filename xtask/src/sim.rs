@@ -94,7 +94,7 @@ pub(crate) fn chaos(jobs: u64, seconds: u64, seed: Option<u64>) -> Result<(), St
 }
 
 /// One of a package's tests, for as long as it likes, with its output shown.
-fn long_test(package: &str, name: &str, arguments: &[&str]) -> Command {
+pub(crate) fn long_test(package: &str, name: &str, arguments: &[&str]) -> Command {
     let which = [&["-p", package, "--test", name], arguments].concat();
     // The profile `long` (`.config/nextest.toml`) has no time limits.
     if setup::has_nextest() {

@@ -9,6 +9,8 @@
 //! assert_eq!(server.command(&["SET", "key", "value"]), "OK");
 //! ```
 
+mod fake_clock;
+mod fates;
 mod maria_db_server;
 mod port;
 mod postgres_server;
@@ -23,6 +25,8 @@ mod template;
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use fake_clock::FakeClock;
+pub use fates::Fates;
 pub use maria_db_server::MariaDbServer;
 pub use postgres_server::PostgresServer;
 pub use proxy::{Command, End, Fate, Proxy};

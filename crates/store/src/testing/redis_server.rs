@@ -7,18 +7,13 @@ use std::sync::OnceLock;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
+use super::fake_clock::FakeClock;
 use super::port::Port;
 use super::process::Process;
 use super::{LIMIT, resp, until};
 
 /// What a server prints, in its folder.
 const LOG: &str = "log";
-
-/// How far its clock is off, in its folder.
-const CLOCK: &str = "clock";
-
-/// What gives a program another clock: of Debian's package `faketime`.
-const FAKETIME: &str = "/usr/lib/*/faketime/libfaketimeMT.so.1";
 
 /// Whatever else is asked for.
 const OURS: [&str; 4] = ["--bind", "127.0.0.1", "--save", ""];
@@ -31,6 +26,8 @@ pub struct RedisServer {
     process: Process,
     program: &'static str,
     arguments: Vec<String>,
+    /// Where it has one of its own.
+    clock: Option<FakeClock>,
     folder: TempDir,
     port: Port,
 }
@@ -52,30 +49,23 @@ impl RedisServer {
 
     /// As [`RedisServer::with`], with a clock that can be [set](Self::set_clock).
     pub fn with_clock(arguments: &[&str]) -> Self {
-        // With jemalloc, which reads the clock as it begins, it does not start: the C library's own serves as well.
-        let clock = format!(
-            "LD_PRELOAD=\"$(echo {FAKETIME}) libc.so.6\" FAKETIME_TIMESTAMP_FILE={CLOCK} FAKETIME_NO_CACHE=1 \
-             FAKETIME_DONT_FAKE_MONOTONIC=1 exec redis-server \"$@\""
-        );
         let port = Port::free();
         let number = port.number().to_string();
-        let words = [&["-c", &clock, "redis-server", "conf"], &OURS[..], &["--port", &number], arguments].concat();
-        let words = words.into_iter().map(str::to_owned).collect();
-        let server = Self::run("sh", port, &[("conf", ""), (CLOCK, "+0")], words).ready();
-        assert!(server.command(&["TIME"]).lines().count() == 2, "a clock");
-        server
+        let folder = new_folder();
+        let clock = FakeClock::new(folder.path());
+        fs::write(folder.path().join("conf"), "").expect("a file in a new folder");
+        let settings = clock.environment().map(|(name, value)| format!("{name}={value}"));
+        let words = [&["redis-server", "conf"], &OURS[..], &["--port", &number], arguments].concat();
+        let arguments = settings.into_iter().chain(words.into_iter().map(str::to_owned)).collect();
+        Self { clock: Some(clock), ..Self::run("env", port, folder, arguments) }.ready()
     }
 
     /// Sets the clock of a server that was started [with one](Self::with_clock): by so many milliseconds off the machine's.
     ///
     /// # Panics
-    /// Where it cannot be written.
+    /// Where it has none.
     pub fn set_clock(&self, off_ms: i64) {
-        let (new, path) = (self.folder.path().join("clock.new"), self.folder.path().join(CLOCK));
-        // It never reads half of it.
-        let (sign, ms) = (if off_ms < 0 { '-' } else { '+' }, off_ms.unsigned_abs());
-        fs::write(&new, format!("{sign}{}.{:03}", ms / 1_000, ms % 1_000)).expect("a file of ours");
-        fs::rename(&new, path).expect("a file of ours");
+        self.clock.as_ref().expect("a clock of its own").set(off_ms);
     }
 
     /// Starts one and does not wait.
@@ -87,17 +77,15 @@ impl RedisServer {
 
     /// Starts `program` with a file `conf` in its folder, and does not wait.
     pub(super) fn launch(program: &'static str, port: Port, conf: &str, arguments: &[&str]) -> Self {
+        let folder = new_folder();
+        fs::write(folder.path().join("conf"), conf).expect("a file in a new folder");
         let arguments = ["conf"].iter().chain(arguments).map(|&word| word.to_owned()).collect();
-        Self::run(program, port, &[("conf", conf)], arguments)
+        Self::run(program, port, folder, arguments)
     }
 
-    fn run(program: &'static str, port: Port, files: &[(&str, &str)], arguments: Vec<String>) -> Self {
-        let folder = tempfile::Builder::new().prefix("duetime-redis-").tempdir().expect("a folder");
-        for (name, content) in files {
-            fs::write(folder.path().join(name), content).expect("a file in a new folder");
-        }
+    fn run(program: &'static str, port: Port, folder: TempDir, arguments: Vec<String>) -> Self {
         let process = Process::start(program, &arguments, folder.path(), &folder.path().join(LOG));
-        Self { process, program, arguments, folder, port }
+        Self { process, program, arguments, clock: None, folder, port }
     }
 
     /// Waits until it answers.
@@ -182,6 +170,10 @@ impl RedisServer {
     pub fn thaw(&mut self) {
         self.process.signal(Signal::SIGCONT);
     }
+}
+
+fn new_folder() -> TempDir {
+    tempfile::Builder::new().prefix("duetime-redis-").tempdir().expect("a folder")
 }
 
 /// A server for all tests of a process, which share its keys. It cannot be stopped; it ends with the process.

@@ -4,8 +4,6 @@
 //! `DUETIME_INTERLEAVE_SECONDS` says how long it goes on (10 where it is not set), `DUETIME_INTERLEAVE_SEED` which world is
 //! the first. A world's seed repeats the decisions; when which call is made is up to the machine.
 
-mod actors;
-mod fates;
 mod harm;
 mod world;
 

@@ -1,23 +1,20 @@
 //! One run: a Redis, two engines, who uses them, and what is wrong in the end.
 
-use crate::actors::{Actor, QUEUES};
-use crate::fates::Fates;
 use crate::harm;
 use duetime_core::clock::SystemClock;
 use duetime_core::engine::{Engine, Options as EngineOptions, Stores};
 use duetime_core::job::Job;
-use duetime_core::testing::account::{Account, At};
+use duetime_core::testing::account::{Account, At, Field, System};
 use duetime_core::testing::{ModelLedger, Random};
 use duetime_core::{Clock as _, Error, JobId};
 use duetime_store::redis::{Options, Redis};
-use duetime_store::testing::{Proxy, RedisServer};
+use duetime_store::testing::{Fates, Proxy, RedisServer};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use tokio::task::JoinSet;
 
 /// How long there is trouble.
 const TROUBLE: std::ops::Range<u64> = 4_000..10_000;
@@ -27,10 +24,6 @@ const END_WITHIN: Duration = Duration::from_secs(100);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const READ_AT_ONCE: usize = 50;
 const ENGINES: u64 = 2;
-const WORKERS: u64 = 16;
-const PUSHERS: u64 = 2;
-const MEDDLERS: u64 = 2;
-const CONTENDERS: u64 = 4;
 
 /// The clock of Redis, as far as a test knows it.
 #[derive(Debug, Default)]
@@ -56,12 +49,8 @@ pub(crate) struct World {
     pub(crate) clock: Arc<Clock>,
     pub(crate) redis: Arc<Mutex<RedisServer>>,
     pub(crate) ledger: Option<ModelLedger>,
-    pub(crate) account: Mutex<Account>,
-    /// Live jobs, about.
-    pub(crate) live: AtomicI64,
-    pub(crate) is_calm: AtomicBool,
-    pub(crate) is_over: AtomicBool,
-    log: Arc<Mutex<Vec<String>>>,
+    pub(crate) field: Arc<Field>,
+    log: Mutex<Vec<String>>,
 }
 
 /// What came of one run, or several.
@@ -91,40 +80,39 @@ impl World {
         let mut random = Random::new(seed);
         let ledger = seed.is_multiple_of(2).then(ModelLedger::default);
         let redis = tokio::task::spawn_blocking(|| RedisServer::with_clock(&[])).await.expect("a server");
-        let world = Arc::new(Self {
+        let clock: Arc<Clock> = Arc::default();
+        let read = clock.clone();
+        let world = Self {
             seed,
-            clock: Arc::default(),
+            clock,
             redis: Arc::new(Mutex::new(redis)),
-            account: Mutex::new(Account::new(ledger.is_some())),
+            field: Field::new(Account::new(ledger.is_some()), move || read.at()),
             ledger,
-            live: AtomicI64::new(0),
-            is_calm: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
-            log: Arc::default(),
-        });
+            log: Mutex::default(),
+        };
         let port = world.redis().port();
         let (mut fates, mut proxies, mut engines, mut brokers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ENGINES {
-            let own = Arc::new(Fates::new(random.any(), world.clock.clone(), world.log.clone()));
-            own.is_calm.store(true, Ordering::SeqCst);
-            let judge = own.clone();
-            let proxy = Proxy::to(port, move |command| judge.judge(command));
+            let own = Arc::new(Fates::new(random.any()));
+            let (judge, clock) = (own.clone(), world.clock.clone());
+            let proxy = Proxy::to(port, move |command| judge.judge(command, clock.at().mono));
             let (engine, broker) = world.engine(&proxy).await;
             fates.push(own);
             proxies.push(proxy);
             engines.push(engine);
             brokers.push(broker);
         }
-        let calm = |is_calm| fates.iter().for_each(|fates| fates.is_calm.store(is_calm, Ordering::SeqCst));
+        let calm = |is_calm| fates.iter().for_each(|fates| fates.set_calm(is_calm));
         calm(false);
-        let mut actors = world.begin(&engines, &mut random);
+        let systems = engines.iter().map(|engine| Arc::new(engine.clone()) as Arc<dyn System>);
+        let mut actors = world.field.begin(&systems.collect::<Vec<_>>(), &mut random);
         let time = Duration::from_millis(random.within(TROUBLE));
         harm::harm(&world, &brokers[0], time, Random::new(random.any())).await;
         calm(true);
-        world.is_calm.store(true, Ordering::SeqCst);
+        world.field.be_calm();
         world.log("nothing goes wrong any more");
         let is_done = tokio::time::timeout(END_WITHIN, world.worked_off(&engines)).await.is_ok();
-        world.is_over.store(true, Ordering::SeqCst);
+        world.field.end();
         while let Some(ended) = actors.join_next().await {
             ended.expect("no actor panics");
         }
@@ -132,7 +120,7 @@ impl World {
         for engine in &engines {
             engine.stop().await.expect("stopped");
         }
-        world.report(&records, is_done)
+        world.report(&records, is_done, &fates)
     }
 
     async fn engine(&self, proxy: &Proxy) -> (Engine, Redis) {
@@ -146,36 +134,12 @@ impl World {
         (Engine::start(stores, EngineOptions::default()).await.expect("started"), redis)
     }
 
-    fn begin(self: &Arc<Self>, engines: &[Engine], random: &mut Random) -> JoinSet<()> {
-        let mut actors = JoinSet::new();
-        for (engine, number) in engines.iter().zip(0..) {
-            let mut actor =
-                || Actor { world: self.clone(), engine: engine.clone(), random: Random::new(random.any()), number };
-            (0..WORKERS).for_each(|_| drop(actors.spawn(actor().work())));
-            (0..PUSHERS).for_each(|_| drop(actors.spawn(actor().push())));
-            (0..MEDDLERS).for_each(|_| drop(actors.spawn(actor().meddle())));
-            (0..CONTENDERS).for_each(|n| drop(actors.spawn(actor().contend(n))));
-            if number == 0 {
-                actors.spawn(actor().operate());
-            }
-        }
-        actors
-    }
-
     pub(crate) fn account(&self) -> MutexGuard<'_, Account> {
-        self.account.lock().expect("no panic under this lock")
+        self.field.account()
     }
 
     pub(crate) fn redis(&self) -> MutexGuard<'_, RedisServer> {
         self.redis.lock().expect("no panic under this lock")
-    }
-
-    pub(crate) fn is_calm(&self) -> bool {
-        self.is_calm.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::SeqCst)
     }
 
     /// Something was done to all.
@@ -218,7 +182,7 @@ impl World {
         records
     }
 
-    fn report(&self, records: &BTreeMap<JobId, Job>, is_done: bool) -> Report {
+    fn report(&self, records: &BTreeMap<JobId, Job>, is_done: bool, fates: &[Arc<Fates>]) -> Report {
         let account = self.account();
         let mut wrong = account.judge(records);
         if !is_done {
@@ -229,7 +193,7 @@ impl World {
         let wrong = if wrong.is_empty() {
             wrong
         } else {
-            vec![format!("seed {seed}, log in {}:", self.keep_log().display()), wrong.join("\n")]
+            vec![format!("seed {seed}, log in {}:", self.keep_log(fates).display()), wrong.join("\n")]
         };
         let counts = account.counts().clone();
         println!(
@@ -241,17 +205,13 @@ impl World {
     }
 
     /// Writes down all decisions.
-    fn keep_log(&self) -> PathBuf {
+    fn keep_log(&self, fates: &[Arc<Fates>]) -> PathBuf {
         let path = std::env::temp_dir().join(format!("duetime-interleave-{}.log", self.seed));
-        let log = self.log.lock().expect("no panic under this lock");
+        let mut log = self.log.lock().expect("no panic under this lock").clone();
+        log.extend(fates.iter().flat_map(|fates| fates.log()));
+        // By when: they begin with it, to the same width.
+        log.sort_unstable();
         std::fs::write(&path, log.join("\n")).expect("a file");
         path
     }
-}
-
-/// The queues, as a reserve names them, beginning with any.
-pub(crate) fn queues_from(first: usize) -> Vec<Arc<str>> {
-    let mut queues: Vec<Arc<str>> = QUEUES.iter().map(|&queue| Arc::from(queue)).collect();
-    queues.rotate_left(first % QUEUES.len());
-    queues
 }

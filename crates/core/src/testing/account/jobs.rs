@@ -55,7 +55,7 @@ impl Account {
     /// A lease does not begin while another one lives.
     fn judge_pair(&self, id: JobId, before: (u64, &Held), after: (u64, &Held), wrong: &mut Vec<String>) {
         let ((last, a), (epoch, b)) = (before, after);
-        if self.is_memory_lost(a.span.call.asked, b.span.call.told) {
+        if self.is_memory_lost(&a.span, b.span.call.told) {
             return;
         }
         if b.started_at < a.started_at {
@@ -82,7 +82,7 @@ impl Account {
             let certain = held.span.certain_before(call);
             let has_ended = held.ends.iter().any(|end| end.call.asked.mono < call.asked.mono && end.may_have_ended());
             let lives = call.told.wall + CUT_MS < certain && !held.is_take;
-            if lives && !has_ended && !self.is_memory_lost(held.span.call.asked, call.told) {
+            if lives && !has_ended && !self.is_memory_lost(&held.span, call.told) {
                 wrong.push(format!("{id}.{epoch} was refused {} ms before its end", certain - call.told.wall));
             }
         }
@@ -130,7 +130,7 @@ impl Account {
     fn is_kept(&self, is_recorded: bool, call: Call, to: At) -> bool {
         let losses: &[Loss] = match (self.has_ledger, is_recorded) {
             (true, true) => &[Loss::FellBack],
-            (true, false) => &[Loss::FellBack, Loss::Emptied],
+            (true, false) => &[Loss::FellBack, Loss::Emptied, Loss::Killed],
             (false, _) => &[Loss::FellBack, Loss::Emptied],
         };
         !self.befell(losses, call.asked, to)
@@ -147,7 +147,7 @@ impl Account {
     ) {
         for (epoch, held) in leases {
             let is_later = held.span.call.asked.mono > call.told.mono
-                || (held.started_at > call.told.wall + CUT_MS && !self.is_clock_set(call.asked, held.span.call.told));
+                || (held.started_at > call.told.wall + CUT_MS && !self.is_clock_set(held.span.call.asked, call.told));
             if is_later && self.is_kept(true, *call, held.span.call.told) {
                 wrong.push(format!("{id}.{epoch} began after the job was cancelled"));
             }

@@ -94,7 +94,7 @@ impl Account {
     fn runs_beside(&self, one: &Run<'_>, beginner: &Run<'_>) -> bool {
         let is_there = one.began <= beginner.began && beginner.began < one.until && !one.held.is_take;
         let is_other = !std::ptr::eq(one.held, beginner.held);
-        is_there && is_other && !self.is_memory_lost(one.held.span.call.asked, beginner.held.span.call.told)
+        is_there && is_other && !self.is_memory_lost(&one.held.span, beginner.held.span.call.told)
     }
 
     /// As the queue's own measure, with a memory that a loss of the broker's empties.

@@ -44,7 +44,7 @@ impl Account {
         let granted_at = b.span.first_until().saturating_sub(b.ttl_ms);
         let certain = a.span.certain_until();
         let is_released = a.release.is_some_and(|at| at.mono <= b.call.told.mono);
-        if granted_at + CUT_MS < certain && !is_released && !self.is_memory_lost(a.call.asked, b.call.told) {
+        if granted_at + CUT_MS < certain && !is_released && !self.is_memory_lost(&a.span, b.call.told) {
             wrong.push(format!("{name} had two holders for {} ms: {a:?}, {b:?}", certain - granted_at));
         }
     }
@@ -55,7 +55,7 @@ impl Account {
             let certain = hold.span.certain_before(call);
             let is_released = hold.release.is_some_and(|at| at.mono <= call.told.mono);
             let lives = call.told.wall + CUT_MS < certain;
-            if lives && !is_released && !self.is_memory_lost(hold.call.asked, call.told) {
+            if lives && !is_released && !self.is_memory_lost(&hold.span, call.told) {
                 wrong.push(format!("{name} was lost {} ms before its end: {hold:?}", certain - call.told.wall));
             }
         }

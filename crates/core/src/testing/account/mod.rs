@@ -6,10 +6,15 @@
 //!
 //! It complains only of what no order of the steps between can explain: it never blames a system that is right.
 
+mod actors;
 mod jobs;
 mod limits;
 mod locks;
 mod span;
+mod system;
+
+pub use actors::{Field, QUEUES};
+pub use system::System;
 
 use crate::clock::Millis;
 use crate::engine::{CancelOutcome, QueueSettings, Settlement};
@@ -52,7 +57,7 @@ pub enum Loss {
     FellBack,
     /// Its clock was set.
     ClockSet,
-    /// A process that holds leases in memory was killed. The last ones may not be recorded.
+    /// A process that holds leases in memory was killed. Those that were told just before may not be recorded.
     Killed,
 }
 
@@ -308,8 +313,9 @@ impl Account {
     }
 
     /// Whether what a holder knew of its lease or lock counts for nothing any more.
-    fn is_memory_lost(&self, from: At, to: At) -> bool {
-        self.befell(&[Loss::Emptied, Loss::FellBack, Loss::ClockSet, Loss::Killed], from, to)
+    fn is_memory_lost(&self, span: &Span, to: At) -> bool {
+        self.befell(&[Loss::Emptied, Loss::FellBack, Loss::ClockSet], span.call.asked, to)
+            || span.told().any(|call| self.befell(&[Loss::Killed], call.asked, call.told))
     }
 
     fn is_clock_set(&self, from: At, to: At) -> bool {

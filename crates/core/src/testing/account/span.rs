@@ -32,6 +32,11 @@ impl Span {
         }
     }
 
+    /// All that it rests on.
+    pub(super) fn told(&self) -> impl Iterator<Item = &Call> {
+        self.grants.iter().map(|asked| &asked.call)
+    }
+
     /// What was told at first.
     pub(super) fn first_until(&self) -> Millis {
         self.grants[0].until.unwrap_or(0)

@@ -1,38 +1,49 @@
-//! What happens to each command on its way, by a seed.
+//! What happens to each command on its way through a [proxy](super::Proxy), by a seed.
 
-use crate::world::Clock;
+use super::{Command, End, Fate};
 use duetime_core::testing::Random;
-use duetime_store::testing::{Command, End, Fate};
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How much of a command is logged, in bytes.
 const SHOWN: usize = 150;
 
-/// The fates of one engine's commands.
-pub(crate) struct Fates {
+/// The fates of what passes one proxy.
+#[derive(Debug)]
+pub struct Fates {
     seed: u64,
-    clock: Arc<Clock>,
-    /// Nothing more goes wrong.
-    pub(crate) is_calm: AtomicBool,
+    is_calm: AtomicBool,
     /// Of ten thousand commands, how many lose their connection; and how many are held back.
     cut: u64,
     held: u64,
     /// One for each connection, so that its decisions do not depend on others.
     randoms: Mutex<BTreeMap<u64, Random>>,
-    log: Arc<Mutex<Vec<String>>>,
+    log: Mutex<Vec<String>>,
 }
 
 impl Fates {
-    pub(crate) fn new(seed: u64, clock: Arc<Clock>, log: Arc<Mutex<Vec<String>>>) -> Self {
+    /// Those of this seed; calm at first.
+    pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let (cut, held) = (*random.of(&[20, 100, 300]), *random.of(&[200, 1_000, 2_500]));
-        Self { seed, clock, is_calm: AtomicBool::new(false), cut, held, randoms: Mutex::default(), log }
+        let is_calm = AtomicBool::new(true);
+        Self { seed, is_calm, cut, held, randoms: Mutex::default(), log: Mutex::default() }
     }
 
-    pub(crate) fn judge(&self, command: &Command<'_>) -> Fate {
+    /// From now on something goes wrong, or nothing.
+    pub fn set_calm(&self, is_calm: bool) {
+        self.is_calm.store(is_calm, Ordering::SeqCst);
+    }
+
+    /// What was decided so far, but to let pass.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().expect("no panic under this lock").clone()
+    }
+
+    /// Decides, at this instant.
+    pub fn judge(&self, command: &Command<'_>, at_ms: u64) -> Fate {
         if self.is_calm.load(Ordering::SeqCst) {
             return Fate::default();
         }
@@ -41,13 +52,8 @@ impl Fates {
         let random = randoms.entry(command.connection).or_insert_with(begin);
         let fate = self.decide(random);
         if fate != Fate::default() {
-            let line = format!(
-                "{:>8} ms, seed {:x}, connection {}: {fate:?}: {}",
-                self.clock.at().mono,
-                self.seed,
-                command.connection,
-                shown(command.bytes)
-            );
+            let (seed, connection) = (self.seed, command.connection);
+            let line = format!("{at_ms:>8} ms, {seed:x}, connection {connection}: {fate:?}: {}", shown(command.bytes));
             self.log.lock().expect("no panic under this lock").push(line);
         }
         fate

@@ -1,24 +1,23 @@
-//! Who asks: pushers, workers, meddlers, an operator, and contenders for locks.
+//! Who asks: pushers, workers, meddlers, an operator, and contenders for locks. What they ask and are told goes into the
+//! account.
 
-use crate::world::{World, queues_from};
-use duetime_core::Error;
-use duetime_core::engine::{
-    Engine, From, JobRef, LockRequest, Outcome, Patch, PushOutcome, QueueSettings, ReserveRequest, TakeRequest,
-};
-use duetime_core::id::JobId;
-use duetime_core::job::{Due, NewJob};
-use duetime_core::ports::{Lease, Rate};
-use duetime_core::retry::Retry;
-use duetime_core::rules::Failure;
-use duetime_core::testing::Random;
-use duetime_core::testing::account::{Call, Wish};
-use futures_util::future::join_all;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use super::system::System;
+use super::{Account, At, Call, Wish};
+use crate::engine::{From, LockRequest, Outcome, Patch, QueueSettings, ReserveRequest, TakeRequest};
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Due, NewJob};
+use crate::ports::{Lease, Rate};
+use crate::retry::Retry;
+use crate::rules::Failure;
+use crate::testing::Random;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+use tokio::task::JoinSet;
 
-/// With no limit, at most `FEW` at once, at most so often, and paused now and then.
-pub(crate) const QUEUES: [&str; 4] = ["plain", "few", "rated", "paused"];
+/// The queues: with no limit, at most three at once, at most so often, and paused now and then.
+pub const QUEUES: [&str; 4] = ["plain", "few", "rated", "paused"];
 const FEW: u32 = 3;
 const RATE: Rate = Rate { per_second: 25.0, burst: Some(4) };
 const LOCKS: [&str; 2] = ["hot", "warm"];
@@ -29,20 +28,95 @@ const RECENT: usize = 60;
 /// About when a lease ends, its holder thinks of it.
 const ABOUT_MS: u64 = 20;
 
-pub(crate) struct Actor {
-    pub(crate) world: Arc<World>,
-    pub(crate) engine: Engine,
-    pub(crate) random: Random,
-    /// Of the engine.
-    pub(crate) number: u64,
+/// Workers, pushers, meddlers and contenders of each system.
+const WORKERS: u64 = 16;
+const PUSHERS: u64 = 2;
+const MEDDLERS: u64 = 2;
+const CONTENDERS: u64 = 4;
+
+/// What all who ask share.
+pub struct Field {
+    account: Mutex<Account>,
+    clock: Box<dyn Fn() -> At + Send + Sync>,
+    /// Live jobs, about.
+    live: AtomicI64,
+    is_calm: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Field {
+    /// One whose clocks are read so.
+    pub fn new(account: Account, clock: impl Fn() -> At + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            account: Mutex::new(account),
+            clock: Box::new(clock),
+            live: AtomicI64::new(0),
+            is_calm: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+        })
+    }
+
+    /// The account.
+    pub fn account(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().expect("no panic under this lock")
+    }
+
+    /// What the clocks say.
+    pub fn at(&self) -> At {
+        (self.clock)()
+    }
+
+    /// From now on nothing is pushed, limits are lifted, and all there is gets done.
+    pub fn be_calm(&self) {
+        self.is_calm.store(true, Ordering::SeqCst);
+    }
+
+    /// Nobody asks for anything more.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    fn is_calm(&self) -> bool {
+        self.is_calm.load(Ordering::SeqCst)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// Lets actors loose on these systems, which share their jobs.
+    pub fn begin(self: &Arc<Self>, systems: &[Arc<dyn System>], random: &mut Random) -> JoinSet<()> {
+        let mut actors = JoinSet::new();
+        for (system, number) in systems.iter().zip(0..) {
+            let mut actor =
+                || Actor { field: self.clone(), system: system.clone(), random: Random::new(random.any()), number };
+            (0..WORKERS).for_each(|_| drop(actors.spawn(actor().work())));
+            (0..PUSHERS).for_each(|_| drop(actors.spawn(actor().push())));
+            (0..MEDDLERS).for_each(|_| drop(actors.spawn(actor().meddle())));
+            (0..CONTENDERS).for_each(|n| drop(actors.spawn(actor().contend(n))));
+            if number == 0 {
+                actors.spawn(actor().operate());
+            }
+        }
+        actors
+    }
+}
+
+/// One who asks.
+struct Actor {
+    field: Arc<Field>,
+    system: Arc<dyn System>,
+    random: Random,
+    /// Of the system.
+    number: u64,
 }
 
 impl Actor {
     /// Asks, and says when.
     async fn ask<T>(&self, question: impl Future<Output = T>) -> (Call, T) {
-        let asked = self.world.clock.at();
+        let asked = self.field.at();
         let answer = question.await;
-        (Call { asked, told: self.world.clock.at() }, answer)
+        (Call { asked, told: self.field.at() }, answer)
     }
 
     async fn pause(&mut self, ms_max: u64) {
@@ -53,7 +127,7 @@ impl Actor {
     /// What fails may fail only where that is said to be passing.
     fn check(&self, what: &str, error: &Error) {
         if !error.is_retryable() {
-            self.world.account().blame(format!("{what} was answered {error}"));
+            self.field.account().blame(format!("{what} was answered {error}"));
         }
     }
 
@@ -66,22 +140,21 @@ impl Actor {
         NewJob { due, queue, retry, priority, ..NewJob::new(*b"{}") }
     }
 
-    pub(crate) async fn push(mut self) {
-        while !self.world.is_calm() {
+    async fn push(mut self) {
+        while !self.field.is_calm() {
             self.pause(60).await;
-            if self.world.live.load(Ordering::Relaxed) > LIVE_MAX {
+            if self.field.live.load(Ordering::Relaxed) > LIVE_MAX {
                 continue;
             }
             let count = self.random.within(1..8);
             let jobs: Vec<NewJob> = (0..count).map(|_| self.new_job()).collect();
-            let (call, answers) = self.ask(self.engine.push(jobs.clone())).await;
+            let (call, answers) = self.ask(self.system.push(jobs.clone())).await;
             let answers = answers.unwrap_or_else(|error| vec![Err(error); jobs.len()]);
             for (new, answer) in jobs.iter().zip(answers) {
                 match answer {
-                    Ok(pushed) => {
-                        assert_eq!(pushed.outcome, PushOutcome::Created);
-                        self.world.account().pushed(new, pushed.job.id, pushed.job.due_at, call);
-                        self.world.live.fetch_add(1, Ordering::Relaxed);
+                    Ok((id, due_at)) => {
+                        self.field.account().pushed(new, id, due_at, call);
+                        self.field.live.fetch_add(1, Ordering::Relaxed);
                     }
                     Err(error) => self.check("a push", &error),
                 }
@@ -89,17 +162,17 @@ impl Actor {
         }
     }
 
-    pub(crate) async fn work(mut self) {
-        while !self.world.is_over() {
+    async fn work(mut self) {
+        while !self.field.is_over() {
             let request = ReserveRequest {
-                from: From::Queues(queues_from(self.random.any() as usize)),
+                from: From::Queues(self.queues()),
                 limit: self.random.within(1..5) as usize,
                 lease_ms: Some(self.random.within(1_000..2_500)),
                 wait_ms: self.random.within(0..400),
                 request_id: self.random.percent(30).then(|| Arc::from(format!("request-{}", self.random.any()))),
             };
             let lease_ms = request.lease_ms.unwrap_or(0);
-            let (call, handout) = self.ask(self.engine.reserve(request)).await;
+            let (call, handout) = self.ask(self.system.reserve(request)).await;
             let handout = match handout {
                 Ok(handout) => handout,
                 Err(error) => {
@@ -109,28 +182,28 @@ impl Actor {
                 }
             };
             for lease in &handout.leases {
-                self.world.account().leased(&lease.job, lease_ms, call);
+                self.field.account().leased(&lease.job, lease_ms, call);
             }
-            let runs: Vec<_> = handout.leases.into_iter().map(|lease| self.run(lease)).collect();
-            join_all(runs).await;
+            let mut runs = JoinSet::new();
+            for lease in handout.leases {
+                runs.spawn(self.other().run(lease));
+            }
+            while let Some(run) = runs.join_next().await {
+                run.expect("no actor panics");
+            }
         }
     }
 
     /// Another actor for something that is done at the same time.
     fn other(&mut self) -> Self {
         let random = Random::new(self.random.any());
-        Self { world: self.world.clone(), engine: self.engine.clone(), random, number: self.number }
+        Self { field: self.field.clone(), system: self.system.clone(), random, number: self.number }
     }
 
-    fn run(&mut self, lease: Lease) -> impl Future<Output = ()> + use<> {
-        let other = self.other();
-        async move { other.run_one(lease).await }
-    }
-
-    async fn run_one(mut self, lease: Lease) {
+    async fn run(mut self, lease: Lease) {
         let after_ms = self.random.within(0..500);
         let (wish, hold_ms) = match self.random.within(0..100) {
-            _ if self.world.is_calm() => (Some(Wish::Complete), 0),
+            _ if self.field.is_calm() => (Some(Wish::Complete), 0),
             0..35 => (Some(Wish::Complete), self.random.within(0..60)),
             35..45 => (Some(Wish::Again(after_ms)), self.random.within(0..60)),
             45..50 => (Some(Wish::FailFinally), self.random.within(0..60)),
@@ -151,20 +224,20 @@ impl Actor {
         let mut until = lease.job.lease_until.unwrap_or(0);
         for _ in 0..self.random.within(1..4) {
             let early_ms = self.random.within(0..2 * ABOUT_MS);
-            let wait = (until + ABOUT_MS).saturating_sub(early_ms).saturating_sub(self.world.clock.at().wall);
+            let wait = (until + ABOUT_MS).saturating_sub(early_ms).saturating_sub(self.field.at().wall);
             // Where its clock was set it thinks of it now.
             tokio::time::sleep(Duration::from_millis(wait.min(3_000))).await;
             let lease_ms = self.random.within(1_000..3_000);
-            let (call, answer) = self.ask(self.engine.extend(vec![(receipt, Some(lease_ms))])).await;
-            let answer = match answer.into_iter().next().expect("an answer for each") {
-                Ok(extension) => Some(Ok(extension.lease_until)),
+            let (call, answer) = self.ask(self.system.extend(receipt, lease_ms)).await;
+            let answer = match answer {
+                Ok(until) => Some(Ok(until)),
                 Err(Error::LeaseLost(_)) => Some(Err(())),
                 Err(error) => {
                     self.check("an extend", &error);
                     None
                 }
             };
-            self.world.account().extended(receipt, lease_ms, call, answer);
+            self.field.account().extended(receipt, lease_ms, call, answer);
             match answer {
                 Some(Ok(end)) => until = end,
                 Some(Err(())) => return,
@@ -192,13 +265,12 @@ impl Actor {
         };
         // One who hears nothing asks again.
         for _ in 0..self.random.within(1..3) {
-            let (call, mut answers) = self.ask(self.engine.settle(vec![(receipt, outcome.clone())])).await;
-            let answer = answers.pop().expect("an answer for each");
-            self.world.account().ended(receipt, wish, call, Some(&answer));
+            let (call, answer) = self.ask(self.system.settle(receipt, outcome.clone())).await;
+            self.field.account().ended(receipt, wish, call, Some(&answer));
             if let Ok(settlement) = &answer
                 && !settlement.state.is_live()
             {
-                self.world.live.fetch_sub(1, Ordering::Relaxed);
+                self.field.live.fetch_sub(1, Ordering::Relaxed);
             }
             if answer.is_ok() || answer.is_err_and(|error| !error.is_retryable()) {
                 break;
@@ -206,34 +278,40 @@ impl Actor {
         }
     }
 
+    /// The queues, as a reserve names them, beginning with any.
+    fn queues(&mut self) -> Vec<Arc<str>> {
+        let mut queues: Vec<Arc<str>> = QUEUES.iter().map(|&queue| Arc::from(queue)).collect();
+        queues.rotate_left(self.random.within(0..QUEUES.len() as u64) as usize);
+        queues
+    }
+
     fn recent(&mut self) -> Option<JobId> {
-        let ids = self.world.account().ids();
+        let ids = self.field.account().ids();
         let recent = &ids[ids.len().saturating_sub(RECENT)..];
         (!recent.is_empty()).then(|| *self.random.of(recent))
     }
 
     /// Cancels, changes and takes.
-    pub(crate) async fn meddle(mut self) {
-        while !self.world.is_calm() {
+    async fn meddle(mut self) {
+        while !self.field.is_calm() {
             self.pause(120).await;
             let Some(id) = self.recent() else { continue };
             match self.random.within(0..100) {
                 0..40 => {
-                    let (call, mut answers) = self.ask(self.engine.cancel(vec![JobRef::from(id)])).await;
-                    let answer = answers.pop().expect("an answer for each");
+                    let (call, answer) = self.ask(self.system.cancel(id)).await;
                     if let Err(error) = &answer
                         && !matches!(error, Error::NotFound(_))
                     {
                         self.check("a cancel", error);
                     }
-                    self.world.account().cancelled(id, call, answer.ok());
+                    self.field.account().cancelled(id, call, answer.ok());
                 }
                 40..70 => {
-                    self.world.account().touched(id);
+                    self.field.account().touched(id);
                     let due = Due::After(self.random.within(0..1_500));
                     // Whether it is made is known later, or never.
                     let patch = Patch { due: Some(due), ..Patch::default() };
-                    let _ = self.engine.update(JobRef::from(id), patch).await;
+                    let _ = self.system.update(id, patch).await;
                 }
                 _ => self.take().await,
             }
@@ -243,23 +321,23 @@ impl Actor {
     async fn take(&mut self) {
         let (from, limit) = (From::Queues(vec!["plain".into()]), self.random.within(1..4) as usize);
         let request = TakeRequest { from, limit, due_from: None, due_to: None, request_id: None };
-        let (call, handout) = self.ask(self.engine.take(request)).await;
+        let (call, handout) = self.ask(self.system.take(request)).await;
         match handout {
             Ok(handout) => {
                 for lease in &handout.leases {
-                    self.world.account().taken(&lease.job, call);
-                    self.world.live.fetch_sub(1, Ordering::Relaxed);
+                    self.field.account().taken(&lease.job, call);
+                    self.field.live.fetch_sub(1, Ordering::Relaxed);
                 }
             }
             Err(error) => {
                 self.check("a take", &error);
-                self.world.account().lost_take();
+                self.field.account().lost_take();
             }
         }
     }
 
     /// Sets limits and pauses, and lifts them in the end.
-    pub(crate) async fn operate(mut self) {
+    async fn operate(mut self) {
         let free = QueueSettings::default;
         let limits = [
             ("few", QueueSettings { max_running: Some(FEW), ..free() }),
@@ -268,7 +346,7 @@ impl Actor {
         for (queue, settings) in limits {
             self.set(queue, &settings).await;
         }
-        while !self.world.is_calm() {
+        while !self.field.is_calm() {
             self.set("paused", &QueueSettings { paused: true, ..free() }).await;
             self.pause(1_500).await;
             self.set("paused", &free()).await;
@@ -282,8 +360,8 @@ impl Actor {
     /// Until it is answered.
     async fn set(&mut self, queue: &str, settings: &QueueSettings) {
         loop {
-            let (call, answer) = self.ask(self.engine.configure(queue, settings.clone())).await;
-            self.world.account().configured(&queue.into(), settings, call, answer.is_ok());
+            let (call, answer) = self.ask(self.system.configure(queue, settings.clone())).await;
+            self.field.account().configured(&queue.into(), settings, call, answer.is_ok());
             match answer {
                 Ok(_) => return,
                 Err(error) => self.check("a queue's settings", &error),
@@ -292,16 +370,16 @@ impl Actor {
         }
     }
 
-    pub(crate) async fn contend(mut self, n: u64) {
+    async fn contend(mut self, n: u64) {
         for turn in 0.. {
-            if self.world.is_calm() {
+            if self.field.is_calm() {
                 return;
             }
             let name: Arc<str> = Arc::from(*self.random.of(&LOCKS));
             let owner: Arc<str> = Arc::from(format!("{}-{n}-{turn}", self.number));
             let (ttl_ms, wait_ms) = (self.random.within(200..1_500), self.random.within(0..1_500));
             let request = LockRequest { name: name.clone(), owner: owner.clone(), ttl_ms, wait_ms, keep_place: false };
-            let (call, grant) = self.ask(self.engine.acquire(request)).await;
+            let (call, grant) = self.ask(self.system.acquire(request)).await;
             let grant = match grant {
                 Ok(grant) => grant,
                 Err(error) => {
@@ -309,10 +387,10 @@ impl Actor {
                     continue;
                 }
             };
-            self.world.account().acquired(&name, grant, ttl_ms, call);
+            self.field.account().acquired(&name, grant, ttl_ms, call);
             for _ in 0..self.random.within(0..3) {
                 self.pause(ttl_ms).await;
-                let (call, answer) = self.ask(self.engine.renew(&name, &owner, grant.fence, ttl_ms)).await;
+                let (call, answer) = self.ask(self.system.renew(&name, &owner, grant.fence, ttl_ms)).await;
                 let answer = match answer {
                     Ok(grant) => Some(Ok(grant.expires_at)),
                     Err(Error::LockLost { .. }) => Some(Err(())),
@@ -321,13 +399,13 @@ impl Actor {
                         None
                     }
                 };
-                self.world.account().renewed(&name, grant.fence, ttl_ms, call, answer);
+                self.field.account().renewed(&name, grant.fence, ttl_ms, call, answer);
             }
             self.pause(ttl_ms / 2).await;
             if self.random.percent(70) {
-                let at = self.world.clock.at();
-                self.world.account().releasing(&name, grant.fence, at);
-                let _ = self.engine.release_lock(&name, &owner, grant.fence).await;
+                let at = self.field.at();
+                self.field.account().releasing(&name, grant.fence, at);
+                let _ = self.system.release_lock(&name, &owner, grant.fence).await;
             }
         }
     }

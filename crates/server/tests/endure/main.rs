@@ -1,0 +1,63 @@
+//! The release binary under everything at once, mixed at random by a seed: servers, brokers and databases are killed,
+//! Redis is emptied, masters fail over, disks fill, clocks are set, connections are slow and cut. One account of every
+//! acknowledged job, lease, lock and fence says in the end of each round what is wrong.
+//!
+//! `DUETIME_ENDURE_STORE` names the store: `file`, `redis`, `sentinel`, `cluster`, each of the last three with `+postgres`
+//! or `+mysql` for a ledger beside it. `DUETIME_ENDURE_SECONDS` says how long rounds go on, `DUETIME_ENDURE_SEED` which round
+//! is the first. Each round is one line in the file `DUETIME_ENDURE_FILE`, where that is set.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod harm;
+mod round;
+mod servers;
+mod store;
+
+use round::Round;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+use store::Kind;
+
+const SECONDS_DEFAULT: u64 = 10;
+/// How long there is trouble in a round.
+const ROUND: Duration = Duration::from_secs(45);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_early_or_done_twice() {
+    let kinds = match text("DUETIME_ENDURE_STORE") {
+        Some(kind) => vec![kind.parse::<Kind>().unwrap()],
+        None => ["file", "redis"].map(|kind| kind.parse().unwrap()).to_vec(),
+    };
+    let length = Duration::from_secs(number("DUETIME_ENDURE_SECONDS").unwrap_or(SECONDS_DEFAULT));
+    let first = number("DUETIME_ENDURE_SEED").unwrap_or_else(|| u64::from(std::process::id()) * 1_000);
+    let mut wrong = Vec::new();
+    for kind in kinds {
+        let begin = Instant::now();
+        for seed in first.. {
+            let ended = Round::run(kind, seed, ROUND.min(length)).await;
+            println!("{ended}");
+            append(&ended.line());
+            wrong.extend(ended.wrong);
+            if begin.elapsed() >= length {
+                break;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} things are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Adds a line to the file that sums up all runs.
+fn append(line: &str) {
+    let Some(path) = text("DUETIME_ENDURE_FILE") else { return };
+    let mut file = OpenOptions::new().append(true).open(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    writeln!(file, "{line}").unwrap();
+}
+
+fn text(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+fn number(name: &str) -> Option<u64> {
+    text(name).map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+}

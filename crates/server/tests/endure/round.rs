@@ -1,0 +1,228 @@
+//! One round: a store, servers on it, who uses them, and what is wrong in the end.
+
+use crate::harm::harm;
+use crate::servers::{LastWrite, Server, Way, ports};
+use crate::store::{BrokerKind, Kind, Store};
+use duetime::core::testing::account::{Account, At, Field, Loss, QUEUES, System};
+use duetime::{Client, Job, JobId, Query};
+use duetime_core::testing::Random;
+use duetime_core::{Clock as _, Millis, SystemClock};
+use duetime_store::testing::Fates;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+const SERVERS: usize = 3;
+/// Everything ends within this time from the end of the trouble.
+const END_WITHIN: Duration = Duration::from_secs(150);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const PAGE_JOBS: usize = 1_000;
+/// What a line says beside where and when it was.
+pub(crate) const COLUMNS: [&str; 14] = [
+    "servers killed",
+    "stores killed",
+    "flushes",
+    "failovers",
+    "clocks set",
+    "full disks",
+    "freezes",
+    "connections cut",
+    "jobs pushed",
+    "leases",
+    "leases extended",
+    "jobs taken",
+    "jobs cancelled",
+    "locks acquired",
+];
+
+/// A round that goes on.
+pub(crate) struct Round {
+    pub(crate) kind: Kind,
+    pub(crate) servers: Vec<Arc<Server>>,
+    pub(crate) last_write: Arc<LastWrite>,
+    store: Mutex<Store>,
+    field: Arc<Field>,
+    clock: Arc<SystemClock>,
+    off_ms: Arc<AtomicI64>,
+}
+
+/// What came of a round.
+pub(crate) struct Ended {
+    kind: Kind,
+    seed: u64,
+    seconds: u64,
+    counts: BTreeMap<&'static str, u64>,
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Round {
+    pub(crate) async fn run(kind: Kind, seed: u64, time: Duration) -> Ended {
+        println!("{kind}, seed {seed}");
+        let mut random = Random::new(seed);
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().to_owned();
+        let store = tokio::task::spawn_blocking(move || Store::start(kind, &place)).await.unwrap();
+        let (clock, off_ms): (Arc<SystemClock>, Arc<AtomicI64>) = Default::default();
+        let (mut fates, mut proxies, mut servers) = (Vec::new(), Vec::new(), Vec::new());
+        let count = if kind.broker == BrokerKind::File { 1 } else { SERVERS };
+        for (n, port) in ports(count).into_iter().enumerate() {
+            let own = Arc::new(Fates::new(random.any()));
+            let log = folder.path().join(format!("server-{n}.log"));
+            let arguments = store.arguments(&own, &mut proxies);
+            servers.push(Arc::new(Server::start(port, arguments, store.environment(), log)));
+            fates.push(own);
+        }
+        let (read, off) = (clock.clone(), off_ms.clone());
+        let at = move || {
+            let off_ms = off.load(Ordering::SeqCst);
+            At { wall: read.wall().saturating_add_signed(off_ms), mono: read.mono() }
+        };
+        let keeps = kind.ledger.is_some() || kind.broker == BrokerKind::File;
+        let round = Self {
+            kind,
+            servers,
+            last_write: Arc::default(),
+            store: Mutex::new(store),
+            field: Field::new(Account::new(keeps), at),
+            clock,
+            off_ms,
+        };
+        let ways = round.ways().await;
+        let mut actors = round.field.begin(&ways, &mut random);
+        fates.iter().for_each(|fates| fates.set_calm(false));
+        let trouble = harm(&round, time, Random::new(random.any()));
+        let keep = async {
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                round.servers.iter().for_each(|server| server.keep());
+            }
+        };
+        tokio::select! { () = trouble => {}, () = keep => {} }
+        fates.iter().for_each(|fates| fates.set_calm(true));
+        round.field.be_calm();
+        let client = Client::connect(&round.servers[0].url()).await.unwrap();
+        let is_done = timeout(END_WITHIN, round.worked_off(&client)).await.is_ok();
+        round.field.end();
+        while let Some(ended) = actors.join_next().await {
+            ended.expect("no actor panics");
+        }
+        let records = records(&client).await;
+        round.judge(seed, &records, is_done, folder)
+    }
+
+    /// Each asks another server first.
+    async fn ways(&self) -> Vec<Arc<dyn System>> {
+        let mut ways: Vec<Arc<dyn System>> = Vec::new();
+        for first in 0..self.servers.len().min(2) {
+            let mut clients = Vec::new();
+            for n in 0..self.servers.len() {
+                let server = &self.servers[(first + n) % self.servers.len()];
+                clients.push(Client::connect(&server.url()).await.unwrap());
+            }
+            let clock = self.clock.clone();
+            let now = Arc::new(move || clock.mono());
+            ways.push(Arc::new(Way { clients, last_write: self.last_write.clone(), now }));
+        }
+        ways
+    }
+
+    async fn worked_off(&self, client: &Client) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            self.servers.iter().for_each(|server| server.keep());
+            let Ok(queues) = client.queues().await else { continue };
+            let is_live = |queue: &duetime::QueueStatus| {
+                let counts = queue.counts;
+                counts.scheduled + counts.ready + counts.running + queue.tally.pending > 0
+            };
+            if !queues.iter().any(is_live) && client.health().await.is_ok_and(|health| health.backlog == 0) {
+                return;
+            }
+        }
+    }
+
+    fn judge(&self, seed: u64, records: &BTreeMap<JobId, Job>, is_done: bool, folder: TempDir) -> Ended {
+        let account = self.field.account();
+        let mut wrong = account.judge(records);
+        if !is_done {
+            let pending: Vec<&Job> = records.values().filter(|job| job.is_pending()).take(3).collect();
+            wrong.push(format!("some jobs do not end, such as {pending:?}"));
+        }
+        wrong.extend(self.servers.iter().flat_map(|server| server.complaints()));
+        if !wrong.is_empty() {
+            wrong.insert(0, format!("{}, seed {seed}, logs in {}:", self.kind, folder.keep().display()));
+        }
+        let mut counts = account.counts().clone();
+        let ended = self.servers.iter().map(|server| server.ended.load(Ordering::Relaxed)).sum();
+        counts.insert("servers that ended", ended);
+        Ended { kind: self.kind, seed, seconds: self.mono() / 1_000, counts, wrong }
+    }
+
+    pub(crate) fn mono(&self) -> Millis {
+        self.clock.mono()
+    }
+
+    pub(crate) fn count(&self, what: &'static str) {
+        self.field.account().count(what);
+    }
+
+    /// Something was lost from this instant until now.
+    pub(crate) fn lost(&self, loss: Loss, from: Millis) {
+        self.lost_until(loss, from, self.mono() + 1);
+    }
+
+    pub(crate) fn lost_until(&self, loss: Loss, from: Millis, until: Millis) {
+        self.field.account().lost(loss, from, until);
+    }
+
+    pub(crate) fn set_off(&self, off_ms: i64) {
+        self.off_ms.store(off_ms, Ordering::SeqCst);
+    }
+
+    /// Does something to the store that takes its time.
+    pub(crate) fn with_store<T>(&self, act: impl FnOnce(&mut Store) -> T) -> T {
+        tokio::task::block_in_place(|| act(&mut self.store.lock().unwrap()))
+    }
+}
+
+/// All jobs there are.
+async fn records(client: &Client) -> BTreeMap<JobId, Job> {
+    let mut records = BTreeMap::new();
+    for queue in QUEUES {
+        let query = Query { queue: Some(queue.into()), ..Query::default() };
+        let mut cursor: Option<String> = None;
+        loop {
+            let page = client.find(&query, cursor.as_deref(), PAGE_JOBS).await.unwrap();
+            records.extend(page.jobs.into_iter().map(|job| (job.id, job)));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+    }
+    records
+}
+
+impl Ended {
+    /// As the file has it.
+    pub(crate) fn line(&self) -> String {
+        let commit = std::env::var("DUETIME_ENDURE_COMMIT").unwrap_or_else(|_| "-".to_owned());
+        let count = |what: &&str| self.counts.get(*what).copied().unwrap_or(0).to_string();
+        let mut words = vec![commit, self.kind.to_string(), self.seed.to_string(), self.seconds.to_string()];
+        words.extend(COLUMNS.iter().map(|what| count(&what)));
+        words.push(self.wrong.len().to_string());
+        words.join("\t")
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts: Vec<String> = self.counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        write!(f, "{}, seed {}, {} s: {}", self.kind, self.seed, self.seconds, counts.join(", "))?;
+        if self.wrong.is_empty() { Ok(()) } else { write!(f, "\n{}", self.wrong.join("\n")) }
+    }
+}

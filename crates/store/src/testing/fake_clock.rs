@@ -1,0 +1,52 @@
+//! A program's wall clock, which a test sets: by libfaketime, of Debian's package `faketime`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The clock of programs that are started with its [environment](Self::environment).
+#[derive(Debug)]
+pub struct FakeClock {
+    /// How far it is off.
+    file: PathBuf,
+}
+
+impl FakeClock {
+    /// One that is right, kept in this folder.
+    ///
+    /// # Panics
+    /// Where the folder cannot be written.
+    pub fn new(folder: &Path) -> Self {
+        let clock = Self { file: folder.join("clock") };
+        clock.set(0);
+        clock
+    }
+
+    /// What a program is to be started with. The C library's allocator takes the place of any other: jemalloc reads the
+    /// clock before there is one.
+    ///
+    /// # Panics
+    /// Where libfaketime is not installed.
+    pub fn environment(&self) -> [(&'static str, String); 4] {
+        let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
+        let library = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1")).find(|library| library.exists());
+        let library = library.expect("libfaketime: cargo xtask setup, or apt-get install faketime");
+        [
+            ("LD_PRELOAD", format!("{} libc.so.6", library.display())),
+            ("FAKETIME_TIMESTAMP_FILE", self.file.display().to_string()),
+            ("FAKETIME_NO_CACHE", "1".to_owned()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+        ]
+    }
+
+    /// Sets it: by so many milliseconds off the machine's.
+    ///
+    /// # Panics
+    /// Where its file cannot be written.
+    pub fn set(&self, off_ms: i64) {
+        let new = self.file.with_extension("new");
+        let (sign, ms) = (if off_ms < 0 { '-' } else { '+' }, off_ms.unsigned_abs());
+        // Nobody reads half of it.
+        fs::write(&new, format!("{sign}{}.{:03}", ms / 1_000, ms % 1_000)).expect("a file of ours");
+        fs::rename(&new, &self.file).expect("a file of ours");
+    }
+}
