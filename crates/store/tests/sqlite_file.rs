@@ -2,15 +2,17 @@
 //! conformance suite.
 
 use duetime_core::Error;
-use duetime_core::ports::{Ledger, Note, Queues, Recorded, Registry, Selector};
+use duetime_core::clock::SystemClock;
+use duetime_core::ports::{LeaseNote, Ledger, Note, Queues, Recorded, Registry, Selector};
 use duetime_core::testing::ledger_suite::fixture::*;
-use duetime_core::{Job, Stage};
+use duetime_core::{Clock as _, Job, Stage};
 use duetime_store::sqlite::{self, Durability, Options, Sqlite};
 use std::fs;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -284,9 +286,23 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
     assert_eq!(found(&*store, all(Selector::All)).await, kept, "reads go on, and nothing is half there");
     assert_eq!(store.tallies(Queues::first()).await.unwrap()[0].1.pending, kept.len() as u64);
 
+    // A lease begins meanwhile. It is tried to be noted before a hundred milliseconds are over.
+    let row = store.get(&[id(1)]).await.unwrap().remove(0).unwrap();
+    let (version, lease_until) = (row.version + 1, Some(T0 + 60_000));
+    let held = Job { version, epoch: 1, attempt: 1, lease_until, started_at: Some(T0), ..row };
+    store.lease(vec![LeaseNote::of(&held)]);
+    let clock = SystemClock::new();
+    while clock.mono() < 100 {
+        assert_eq!(store.record(vec![large(3_000)], FRONTIER).await.unwrap_err().code(), "store_full");
+    }
+
     // With room it goes on by itself.
     fs::remove_file(&ballast).unwrap();
     record(&*store, &[large(2_000)]).await;
+    let mut looks = tokio::time::interval(Duration::from_millis(5));
+    while store.leased().await.unwrap().is_empty() {
+        looks.tick().await;
+    }
     drop(store);
     kept.push(2_000);
     let store = open(&path).unwrap();

@@ -18,6 +18,9 @@ const COMPARED_MS: u64 = 25_000;
 /// How long before the last acknowledged write a lease must have been granted to be on disk, in milliseconds.
 const LAST_INSTANT_MS: u64 = 100;
 
+/// What could not be written is written so soon after there is room, in milliseconds.
+const WRITTEN_MS: u64 = 3_000;
+
 #[derive(Clone, Copy, Debug)]
 enum Harm {
     KillServer,
@@ -67,8 +70,9 @@ async fn do_harm(round: &Round, harm: Harm, random: &mut Random) {
             tokio::task::spawn_blocking(move || server.kill()).await.unwrap();
             round.count("servers killed");
             if round.kind.broker == BrokerKind::File {
-                let from = round.last_write.mono().saturating_sub(LAST_INSTANT_MS);
-                round.lost(Loss::Killed, from);
+                let full = round.full.lock().unwrap().filter(|(_, end)| begin < end + WRITTEN_MS);
+                let last = full.map_or(round.last_write.mono(), |(begin, _)| begin);
+                round.lost(Loss::Killed, last.saturating_sub(LAST_INSTANT_MS));
             }
         }
         Harm::KillRedis => {
@@ -137,6 +141,7 @@ async fn do_harm(round: &Round, harm: Harm, random: &mut Random) {
             });
             if is_full {
                 round.count("full disks");
+                *round.full.lock().unwrap() = Some((begin, round.mono()));
             }
         }
         Harm::FillRedis => {

@@ -44,6 +44,8 @@ pub(crate) struct Round {
     pub(crate) kind: Kind,
     pub(crate) servers: Vec<Arc<Server>>,
     pub(crate) last_write: Arc<LastWrite>,
+    /// When the disk was full last: what was leased then, and what was not said to be recorded, is written soon after.
+    pub(crate) full: Mutex<Option<(Millis, Millis)>>,
     store: Mutex<Store>,
     field: Arc<Field>,
     clock: Arc<SystemClock>,
@@ -86,6 +88,7 @@ impl Round {
             kind,
             servers,
             last_write: Arc::default(),
+            full: Mutex::default(),
             store: Mutex::new(store),
             field: Field::new(Account::new(keeps), at),
             clock,

@@ -18,6 +18,8 @@ const LEASES_MAX: usize = 100_000;
 /// How long the writer waits for as many tasks as it last answered: callers that come back at once then share the
 /// next transaction, and its cost.
 const COMPANY_WAIT: Duration = Duration::from_micros(100);
+/// Between two attempts to write leases, in milliseconds.
+const LEASE_AGAIN_MS: Millis = 500;
 /// How long leases wait for their job's end, which saves writing them, in milliseconds.
 const LEASE_WAIT_MS: u64 = 20;
 
@@ -98,21 +100,21 @@ impl Queue {
     /// Takes leases, to be written soon.
     pub(super) fn lease(&self, leases: Vec<LeaseNote>) {
         let mut waiting = self.waiting();
-        for lease in leases {
-            let has_room = waiting.leases.len() < LEASES_MAX;
-            match waiting.leases.get_mut(&lease.id) {
-                Some(known) if known.version < lease.version => *known = lease,
-                Some(_) => {}
-                None if has_room => {
-                    waiting.leases.insert(lease.id, lease);
-                }
-                None => {}
-            }
-        }
+        waiting.add_leases(leases);
         if waiting.leases_since.is_none() && !waiting.leases.is_empty() {
             waiting.leases_since = Some(self.clock.mono());
             drop(waiting);
             self.filled.notify_one();
+        }
+    }
+
+    /// Takes leases back that could not be written, to be tried again a moment later.
+    pub(super) fn lease_again(&self, leases: Vec<LeaseNote>) {
+        let mut waiting = self.waiting();
+        // Who closes waits for no room on the disk.
+        if !waiting.is_closed {
+            waiting.add_leases(leases);
+            waiting.leases_since = Some(self.clock.mono() + LEASE_AGAIN_MS);
         }
     }
 
@@ -189,6 +191,21 @@ fn abandoned() -> Error {
 }
 
 impl Waiting {
+    /// Of one job the latest counts.
+    fn add_leases(&mut self, leases: Vec<LeaseNote>) {
+        for lease in leases {
+            let has_room = self.leases.len() < LEASES_MAX;
+            match self.leases.get_mut(&lease.id) {
+                Some(known) if known.version < lease.version => *known = lease,
+                Some(_) => {}
+                None if has_room => {
+                    self.leases.insert(lease.id, lease);
+                }
+                None => {}
+            }
+        }
+    }
+
     fn batch(&mut self, takes_leases: bool) -> Batch {
         let mut batch = Batch::default();
         let mut rows = 0;

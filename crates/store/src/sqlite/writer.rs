@@ -36,7 +36,7 @@ impl Writer {
         // Whoever waits must hear of it where this thread panics.
         let _abandon = Abandon(queue);
         while let Some(batch) = queue.take() {
-            self.group(batch);
+            self.group(batch, queue);
             if let Some(log) = &self.log {
                 log.tend(&self.connection);
             }
@@ -44,15 +44,14 @@ impl Writer {
         self.connection
     }
 
-    fn group(&mut self, Batch { mut tasks, leases }: Batch) {
+    fn group(&mut self, Batch { mut tasks, leases }: Batch, queue: &Queue) {
         let outcome = self.attempt(&mut tasks, &leases, false);
         let Err(fault) = outcome else {
             tasks.into_iter().for_each(|task| task.answer(Ok(())));
             return;
         };
         if tasks.is_empty() {
-            tracing::warn!(error = %fault.told(&self.store), leases = leases.len(), "leases were not noted");
-            return;
+            return self.give_back(fault, leases, queue);
         }
         tracing::debug!(?fault, tasks = tasks.len(), "a transaction failed; its tasks are run one by one");
         for mut task in tasks {
@@ -60,7 +59,15 @@ impl Writer {
             task.answer(outcome.map_err(|fault| fault.told(&self.store)));
         }
         if let Err(fault) = self.attempt(&mut [], &leases, true) {
-            tracing::warn!(error = %fault.told(&self.store), leases = leases.len(), "leases were not noted");
+            self.give_back(fault, leases, queue);
+        }
+    }
+
+    /// A kill would forget leases that are not noted.
+    fn give_back(&self, fault: Fault, leases: Vec<LeaseNote>, queue: &Queue) {
+        if !leases.is_empty() {
+            tracing::warn!(error = %fault.told(&self.store), leases = leases.len(), "leases are not noted yet");
+            queue.lease_again(leases);
         }
     }
 

@@ -17,7 +17,7 @@ impl Account {
         self.judge_due(id, life, &mut wrong);
         let leases: Vec<(u64, &Held)> = life.leases.iter().map(|(&epoch, held)| (epoch, held)).collect();
         for pair in leases.windows(2) {
-            self.judge_pair(id, pair[0], pair[1], &mut wrong);
+            self.judge_pair(id, life.is_touched, pair[0], pair[1], &mut wrong);
         }
         for (i, &(epoch, held)) in leases.iter().enumerate() {
             self.judge_refusals(id, epoch, held, &mut wrong);
@@ -53,7 +53,14 @@ impl Account {
     }
 
     /// A lease does not begin while another one lives.
-    fn judge_pair(&self, id: JobId, before: (u64, &Held), after: (u64, &Held), wrong: &mut Vec<String>) {
+    fn judge_pair(
+        &self,
+        id: JobId,
+        is_touched: bool,
+        before: (u64, &Held),
+        after: (u64, &Held),
+        wrong: &mut Vec<String>,
+    ) {
         let ((last, a), (epoch, b)) = (before, after);
         if self.is_memory_lost(&a.span, b.span.call.told) {
             return;
@@ -69,7 +76,7 @@ impl Account {
         for end in a.ends.iter().filter(may_have_ended) {
             let (Wish::Again(after_ms), Told::State(..)) = (end.wish, end.told) else { continue };
             let least = end.call.asked.wall + after_ms;
-            if after_ms > 0 && b.started_at + CUT_MS < least && b.started_at < certain {
+            if after_ms > 0 && !is_touched && b.started_at + CUT_MS < least && b.started_at < certain {
                 wrong.push(format!("{id}.{epoch} began {} ms too early after a failure", least - b.started_at));
             }
         }

@@ -40,10 +40,15 @@ impl Account {
                     let is_after = run.began > from.wall + CUT_MS;
                     // A server that took over may not have heard of it yet.
                     let lost = [Loss::ClockSet, Loss::FellBack];
-                    is_after && is_before_end && !self.befell(&lost, setting.call.asked, later(to, call.told))
+                    let (first, last) = (earlier(setting.call.asked, call.asked), later(to, call.told));
+                    is_after && is_before_end && !self.befell(&lost, first, last)
                 };
                 let these: Vec<&Run<'_>> = runs.iter().filter(within).collect();
+                let before = wrong.len();
                 self.judge_setting(queue, &setting.limits, &these, &runs, &mut wrong);
+                if wrong.len() > before {
+                    wrong.push(format!("    of {queue}: {:?}", &settings[i..settings.len().min(i + 2)]));
+                }
             }
         }
         wrong
@@ -128,6 +133,10 @@ impl Held {
         let first_end = self.ends.iter().map(|end| end.call.asked.wall).min();
         self.span.certain_until().min(first_end.unwrap_or(Millis::MAX))
     }
+}
+
+fn earlier(one: At, other: At) -> At {
+    if one.mono <= other.mono { one } else { other }
 }
 
 fn later(one: At, other: At) -> At {

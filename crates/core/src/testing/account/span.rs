@@ -42,8 +42,8 @@ impl Span {
         self.grants[0].until.unwrap_or(0)
     }
 
-    /// It lasts until then at the least. An extension that was not answered may have been carried out as soon as it was
-    /// asked for, and have shortened it.
+    /// It lasts until then at the least. An extension that was not answered may be carried out as soon as it was asked for,
+    /// or at any time later, and shorten it.
     pub(super) fn certain_until(&self) -> Millis {
         certain(self.grants.iter())
     }
@@ -55,5 +55,15 @@ impl Span {
 }
 
 fn certain<'a>(grants: impl Iterator<Item = &'a Asked>) -> Millis {
-    grants.fold(0, |certain, asked| asked.until.unwrap_or_else(|| certain.min(asked.call.asked.wall + asked.length_ms)))
+    let (mut certain, mut unanswered_ms) = (0, None::<u64>);
+    for Asked { call, length_ms, until } in grants {
+        certain = match until {
+            Some(until) => unanswered_ms.map_or(*until, |ms| (*until).min(call.asked.wall + ms)),
+            None => {
+                unanswered_ms = Some(unanswered_ms.map_or(*length_ms, |ms| ms.min(*length_ms)));
+                certain.min(call.asked.wall + length_ms)
+            }
+        };
+    }
+    certain
 }
