@@ -25,23 +25,19 @@ const ROUND: Duration = Duration::from_secs(45);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_early_or_done_twice() {
-    let kinds = match text("DUETIME_ENDURE_STORE") {
-        Some(kind) => vec![kind.parse::<Kind>().unwrap()],
-        None => ["file", "redis"].map(|kind| kind.parse().unwrap()).to_vec(),
-    };
+    let Some(kind) = text("DUETIME_ENDURE_STORE") else { return println!("no store is named: nothing is tried") };
+    let kind: Kind = kind.parse().unwrap();
     let length = Duration::from_secs(number("DUETIME_ENDURE_SECONDS").unwrap_or(SECONDS_DEFAULT));
     let first = number("DUETIME_ENDURE_SEED").unwrap_or_else(|| u64::from(std::process::id()) * 1_000);
     let mut wrong = Vec::new();
-    for kind in kinds {
-        let begin = Instant::now();
-        for seed in first.. {
-            let ended = Round::run(kind, seed, ROUND.min(length)).await;
-            println!("{ended}");
-            append(&ended.line());
-            wrong.extend(ended.wrong);
-            if begin.elapsed() >= length {
-                break;
-            }
+    let begin = Instant::now();
+    for seed in first.. {
+        let ended = Round::run(kind, seed, ROUND.min(length)).await;
+        println!("{ended}");
+        append(&ended.line());
+        wrong.extend(ended.wrong);
+        if begin.elapsed() >= length {
+            break;
         }
     }
     assert!(wrong.is_empty(), "{} things are wrong:\n{}", wrong.len(), wrong.join("\n"));

@@ -1,0 +1,94 @@
+//! A disk that is full for a while.
+
+use super::{folder, open};
+use duetime_core::clock::SystemClock;
+use duetime_core::ports::{LeaseNote, Ledger, Queues, Selector};
+use duetime_core::testing::fixtures::T0;
+use duetime_core::testing::ledger_suite::fixture::*;
+use duetime_core::{Clock as _, Job};
+use std::fs;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A file system of its own, which is full soon.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(size: &str) -> Self {
+        let folder = folder();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
+            .arg(folder.path())
+            .status()
+            .expect("mount runs");
+        assert!(mounted.success(), "this test mounts a small file system and so needs root");
+        Self(folder)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_pushes_and_loses_nothing() {
+    let disk = SmallDisk::mount("3m");
+    let path = disk.0.path().join("duetime.db");
+    let ballast = disk.0.path().join("ballast");
+    let store = Arc::new(open(&path).unwrap());
+    fs::write(&ballast, vec![0; 500_000]).unwrap();
+    let large = |n| job_with(n, |job| job.payload = vec![7; 50_000].into());
+    let mut kept = Vec::new();
+    let error = loop {
+        let n = kept.len() as u64 + 1;
+        match store.record(vec![large(n)], FRONTIER).await {
+            Ok(_) => kept.push(n),
+            Err(error) => break error,
+        }
+        assert!(kept.len() < 100, "3 MB hold no 5 MB");
+    };
+    assert_eq!(error.code(), "store_full");
+    assert!(error.is_retryable() && error.to_string().contains("space"), "{error}");
+    assert!(!kept.is_empty());
+
+    // Together with others, each hears of its own.
+    let many: Vec<_> = (1_000..1_020)
+        .map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move { store.record(vec![large(n)], FRONTIER).await })
+        })
+        .collect();
+    for push in many {
+        match push.await.unwrap() {
+            Err(error) => assert_eq!(error.code(), "store_full"),
+            Ok(_) => panic!("there is no room for another"),
+        }
+    }
+    assert_eq!(found(&*store, all(Selector::All)).await, kept, "reads go on, and nothing is half there");
+    assert_eq!(store.tallies(Queues::first()).await.unwrap()[0].1.pending, kept.len() as u64);
+
+    // A lease begins meanwhile. It is tried to be noted before a hundred milliseconds are over.
+    let row = store.get(&[id(1)]).await.unwrap().remove(0).unwrap();
+    let (version, lease_until) = (row.version + 1, Some(T0 + 60_000));
+    let held = Job { version, epoch: 1, attempt: 1, lease_until, started_at: Some(T0), ..row };
+    store.lease(vec![LeaseNote::of(&held)]);
+    let clock = SystemClock::new();
+    while clock.mono() < 100 {
+        assert_eq!(store.record(vec![large(3_000)], FRONTIER).await.unwrap_err().code(), "store_full");
+    }
+
+    // With room it goes on by itself.
+    fs::remove_file(&ballast).unwrap();
+    record(&*store, &[large(2_000)]).await;
+    let mut looks = tokio::time::interval(Duration::from_millis(5));
+    while store.leased().await.unwrap().is_empty() {
+        looks.tick().await;
+    }
+    drop(store);
+    kept.push(2_000);
+    let store = open(&path).unwrap();
+    assert_eq!(found(&store, all(Selector::All)).await, kept);
+}
