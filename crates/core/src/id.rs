@@ -138,10 +138,55 @@ pub fn block_start(last_end: u64, now: Millis) -> u64 {
     last_end.max(now << PARTITION_BITS)
 }
 
-/// The next version, epoch or fence after `last`: it grows even over a loss of memory, since it is no lower than the
-/// clock.
-pub fn next_number(last: u64, now: Millis) -> u64 {
+/// The next fence after `last`, where a clock keeps fences growing over a loss of memory.
+pub fn next_fence(last: u64, now: Millis) -> u64 {
     now.max(last + 1)
+}
+
+/// Bits of a number below its generation.
+const GENERATION_BITS: u32 = 24;
+/// Imported versions and epochs stay below this: brokers keep 48 bits, and later generations need the rest.
+pub const NUMBER_END: u64 = 3 << 46;
+/// At most one generation is begun in such a time, on average: then they are in step with the clock.
+const GENERATION_MS: u64 = 256_000;
+
+/// The least version, epoch or fence of a generation.
+pub fn floor(generation: u64) -> u64 {
+    generation << GENERATION_BITS
+}
+
+/// The first generation whose numbers are all above this one.
+pub fn generation_above(number: u64) -> u64 {
+    (number >> GENERATION_BITS) + 1
+}
+
+/// The least generation for a store that starts now. A store that was restored from a backup knows only the generations from
+/// before that; those that it begun since are passed over by the clock.
+pub fn generation_at(now: Millis) -> u64 {
+    now / GENERATION_MS + 1
+}
+
+/// Who gives the next version or epoch of a job, so that no number stands for two states, even where a broker lost what
+/// it had given: brokers beside a ledger give even numbers, and ledgers odd ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// A broker beside a ledger, whose memory has this generation.
+    Generation(u64),
+    /// A broker that is its own ledger: from its clock on.
+    Clock(Millis),
+    /// A ledger, for a job that its broker does not hold.
+    Ledger,
+}
+
+impl Numbers {
+    /// The number after this one.
+    pub fn after(self, last: u64) -> u64 {
+        match self {
+            Self::Generation(generation) => floor(generation).max((last + 2) & !1),
+            Self::Clock(now) => now.max(last + 1),
+            Self::Ledger => (last + 1) | 1,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -171,7 +216,20 @@ mod tests {
     fn blocks_and_numbers_only_grow() {
         assert_eq!(block_start(0, 5), 5 << 10);
         assert_eq!(block_start(9_000, 5), 9_000);
-        assert_eq!(next_number(3, 10), 10);
-        assert_eq!(next_number(10, 3), 11);
+        assert_eq!(next_fence(3, 10), 10);
+        assert_eq!(next_fence(10, 3), 11);
+    }
+
+    #[test]
+    fn a_ledger_gives_no_number_that_a_lost_memory_gave() {
+        let memory = |generation| Numbers::Generation(generation);
+        assert_eq!(memory(1).after(1), 1 << 24);
+        assert_eq!(memory(1).after(1 << 24), (1 << 24) + 2);
+        assert_eq!(memory(2).after((1 << 24) + 2), 2 << 24, "whatever else the first one gave");
+        assert_eq!(Numbers::Ledger.after(1 << 24), (1 << 24) + 1);
+        assert_eq!(Numbers::Ledger.after((1 << 24) + 1), (1 << 24) + 3);
+        assert_eq!(memory(1).after((1 << 24) + 3), (1 << 24) + 4);
+        assert_eq!(Numbers::Clock(10).after(3), 10);
+        assert!(floor(generation_above(5 << 24)) > 5 << 24);
     }
 }

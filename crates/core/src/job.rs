@@ -355,7 +355,7 @@ impl NewJob {
             errors: Vec::new(),
             result: None,
             progress: None,
-            version: now.max(1),
+            version: 1,
             epoch: 0,
             lease_until: None,
             cancel_asked: false,

@@ -32,7 +32,7 @@ pub use clock::{Clock, Millis, SystemClock};
 pub use engine::Engine;
 pub use error::Error;
 pub use extras::Extras;
-pub use id::{JobId, Receipt};
+pub use id::{JobId, Numbers, Receipt};
 pub use job::{AttemptError, Due, Job, KeyUntil, NewJob, OnConflict, Payload, Stage, State};
 pub use memory::Memory;
 pub use progress::Progress;

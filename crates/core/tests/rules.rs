@@ -6,9 +6,11 @@ use duetime_core::rules::{
     self, Again, Decision, Failure, Finish, after_crash, after_expiry, after_failure, after_release,
 };
 use duetime_core::testing::fixtures::{T0, id, job};
-use duetime_core::{AttemptError, Job, JobId, Millis, Stage};
+use duetime_core::{AttemptError, Job, JobId, Millis, Numbers, Stage};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
+
+const NUMBERS: Numbers = Numbers::Generation(1);
 
 /// A job on its n-th attempt, which began at its due time.
 fn attempt(attempt: u32) -> Job {
@@ -273,11 +275,11 @@ fn a_job_that_is_asked_to_stop_does_not_go_on() {
 #[test]
 fn a_decision_to_go_on_yields_to_a_cancellation() {
     let mut asked = Job { cancel_asked: true, ..attempt(1) };
-    rules::apply(&mut asked, fails(&attempt(1), &Retry::default(), T0), T0 + 5);
+    rules::apply(&mut asked, fails(&attempt(1), &Retry::default(), T0), T0 + 5, NUMBERS);
     assert_eq!((asked.stage, asked.finished_at, asked.lease_until), (Stage::Cancelled, Some(T0 + 5), None));
     assert_eq!(asked.errors.len(), 1);
     let mut asked = Job { cancel_asked: true, ..attempt(1) };
-    rules::apply(&mut asked, Decision::Finish(Finish::new(Stage::Succeeded)), T0);
+    rules::apply(&mut asked, Decision::Finish(Finish::new(Stage::Succeeded)), T0, NUMBERS);
     assert_eq!(asked.stage, Stage::Succeeded, "but success wins");
 }
 
@@ -292,10 +294,10 @@ fn an_expired_job_has_failed() {
 fn the_last_twenty_errors_are_kept() {
     let mut kept = attempt(0);
     for n in 1..=30 {
-        rules::lease(&mut kept, T0 + MINUTE_MS, T0);
+        rules::lease(&mut kept, T0 + MINUTE_MS, T0, NUMBERS);
         let decided =
             after_failure(&kept, &Retry { max_attempts: Some(0), ..Retry::default() }, &failed("no"), T0, None);
-        rules::apply(&mut kept, decided, T0);
+        rules::apply(&mut kept, decided, T0, NUMBERS);
         assert_eq!(kept.attempt, n);
     }
     assert_eq!(kept.errors.iter().map(|error| error.attempt).collect::<Vec<_>>(), (11..=30).collect::<Vec<_>>());
@@ -384,7 +386,7 @@ proptest! {
             }
             let mut applied = job.clone();
             let is_again = matches!(decision, Decision::Again(_));
-            rules::apply(&mut applied, decision, now.min(i64::MAX as u64));
+            rules::apply(&mut applied, decision, now.min(i64::MAX as u64), NUMBERS);
             prop_assert_eq!(applied.is_pending(), is_again);
             prop_assert!(applied.version > job.version && applied.lease_until.is_none());
             prop_assert_eq!(applied.finished_at.is_some(), !is_again);
@@ -399,14 +401,14 @@ proptest! {
         let (mut job, mut now) = (job(1), T0);
         for n in 1..=200_u32 {
             now = now.max(job.due_at);
-            rules::lease(&mut job, now + MINUTE_MS, now);
+            rules::lease(&mut job, now + MINUTE_MS, now, NUMBERS);
             prop_assert!(retry.max_age_ms.is_none_or(|age_ms| n == 1 || now <= T0 + age_ms), "too old");
             let decision = if n % crash_every == 0 && crash_every > 1 {
                 after_crash(&job, &retry, now, Some(id(99)))
             } else {
                 after_failure(&job, &retry, &failed("no"), now, Some(id(99)))
             };
-            rules::apply(&mut job, decision, now);
+            rules::apply(&mut job, decision, now, NUMBERS);
             if !job.is_pending() {
                 break;
             }

@@ -2,7 +2,7 @@
 
 use duetime_core::ports::{Broker, Edit, Outcomes};
 use duetime_core::testing::ManualClock;
-use duetime_core::testing::fixtures::{cancel, job};
+use duetime_core::testing::fixtures::{Given, cancel, job};
 use duetime_core::{Job, JobId};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::shared_redis;
@@ -25,10 +25,11 @@ async fn a_leader_finds_what_others_left_in_any_partition() {
     let clock = Arc::new(ManualClock::new());
     let options = || Options { beside: Some("test".into()), clock: Some(clock.clone()), ..Options::default() };
     let gone = Redis::connect(&url, options()).await.unwrap();
+    gone.begin(Arc::new(Given::default())).await.unwrap();
     let mut ids = Vec::new();
     for queue in ["images", "orders", "reminders", "reports"] {
         let id = JobId::in_partition(1, gone.partition(queue));
-        gone.put(vec![Job { id, queue: queue.into(), ..job(1) }], gone.now()).await.unwrap();
+        gone.put(vec![Job { id, queue: queue.into(), ..job(1) }], gone.reading()).await.unwrap();
         gone.edit(vec![Edit { id, version: None, change: cancel() }]).await.unwrap();
         ids.push(id);
     }

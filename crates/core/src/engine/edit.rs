@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Due, Job, check_payload};
 use crate::limits::BATCH_JOBS_MAX;
-use crate::ports::{Change, Edit, Edited, Update};
+use crate::ports::{Change, Edit, Edited, Reading, Update};
 use std::sync::Arc;
 
 impl Engine {
@@ -144,12 +144,12 @@ impl Engine {
     async fn edit_ledger(&self, edits: Vec<Edit>) -> Answers<Edited> {
         let removes = |edit: &Edit| matches!(edit.change, Change::Delete);
         let targets: Vec<(JobId, bool)> = edits.iter().map(|edit| (edit.id, removes(edit))).collect();
-        let now = self.now();
+        let (now, reading) = (self.now(), self.broker.reading());
         // Where the broker is shared they are left to its loader, lest a crash before the put below loses them.
         let frontier = if self.is_shared() { 0 } else { self.frontier.get() };
         match self.ledger.edit(edits, now, frontier).await {
             Ok(edited) => {
-                self.settle_tombs(&targets, &edited, now).await;
+                self.settle_tombs(&targets, &edited, reading).await;
                 edited.into_iter().map(Ok).collect()
             }
             // What the broker refuses meanwhile is read anew until its tombstone has crumbled.
@@ -158,7 +158,7 @@ impl Engine {
     }
 
     /// Tells the broker what became of jobs that it did not know, and puts those that are due soon.
-    async fn settle_tombs(&self, targets: &[(JobId, bool)], edited: &[Edited], now: Millis) {
+    async fn settle_tombs(&self, targets: &[(JobId, bool)], edited: &[Edited], reading: Reading) {
         let mut versions = Vec::with_capacity(targets.len());
         let mut jobs = Vec::new();
         for (&(id, removes), edited) in targets.iter().zip(edited) {
@@ -174,7 +174,7 @@ impl Engine {
             });
         }
         let told = self.broker.forget(&versions, Millis::MAX).await.map(|outdated| self.stray(outdated.into_iter()));
-        if let Err(error) = told.and(self.hold(jobs, now).await) {
+        if let Err(error) = told.and(self.hold(jobs, reading).await) {
             tracing::warn!(%error, "a job that was edited in the ledger is not in the broker yet");
         }
     }

@@ -9,7 +9,7 @@ use super::push::{KEY_TRIES, conflict, is_same};
 use super::{Answers, Engine, Imported};
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::JobId;
+use crate::id::{JobId, NUMBER_END};
 use crate::job::{Job, check_lease, check_payload};
 use crate::limits::{
     BATCH_BYTES_MAX, BATCH_JOBS_MAX, DAY_MS, DELAY_MS_MAX, ERRORS_KEPT, HOPS_MAX, MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX,
@@ -19,8 +19,8 @@ use crate::name;
 use crate::ports::Recorded;
 use crate::{rules, trace};
 
-/// Instants, versions and epochs stay below this: some stores keep 48 bits of them.
-const NUMBER_END: u64 = 1 << 48;
+/// Instants stay below this: some stores keep 48 bits of them.
+const INSTANT_END: u64 = 1 << 48;
 
 impl Engine {
     /// Records whole jobs: their state, attempts, versions and epochs stay, and what waits becomes due as it was to. A
@@ -42,10 +42,11 @@ impl Engine {
     }
 
     async fn import_batch(&self, jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
-        let read_at = self.now();
-        let placed: Answers<Job> = jobs.into_iter().map(|job| self.place(job, read_at)).collect();
+        let (now, reading) = (self.now(), self.broker.reading());
+        let placed: Answers<Job> = jobs.into_iter().map(|job| self.place(job, now)).collect();
         let to_record: Vec<Job> = placed.iter().flatten().cloned().collect();
-        self.pass(&to_record, read_at).await?;
+        self.pass(&to_record, now).await?;
+        self.pass_numbers(&to_record).await?;
         let mut recorded = self.ledger.record(to_record, self.frontier.get()).await?.into_iter();
         let (mut to_hold, mut known, mut answers) = (Vec::new(), Vec::new(), Vec::with_capacity(placed.len()));
         for job in placed {
@@ -71,7 +72,7 @@ impl Engine {
                 }
             });
         }
-        self.hold(to_hold, read_at).await?;
+        self.hold(to_hold, reading).await?;
         self.compare_known(known, &mut answers).await?;
         Ok(answers)
     }
@@ -188,7 +189,6 @@ fn check_numbers(job: &Job) -> Result<(), Error> {
     let always = [
         ("due_at", job.due_at),
         ("first_due_at", job.first_due_at),
-        ("version", job.version),
         ("created_at", job.created_at),
         ("updated_at", job.updated_at),
     ];
@@ -197,9 +197,12 @@ fn check_numbers(job: &Job) -> Result<(), Error> {
     let errors = job.errors.iter().map(|error| ("time of an error", error.at));
     let progress = job.progress.iter().map(|progress| ("time of the progress", progress.at));
     for (what, number) in always.into_iter().chain(perhaps).chain(errors).chain(progress) {
-        if !(1..NUMBER_END).contains(&number) {
+        if !(1..INSTANT_END).contains(&number) {
             return Err(Error::invalid(what, "above 0 and below 2^48", number));
         }
+    }
+    if !(1..NUMBER_END).contains(&job.version) {
+        return Err(Error::invalid("version", "above 0 and below 3 · 2^46", job.version));
     }
     at_most("hops", job.hops.into(), HOPS_MAX.into())?;
     at_most("epoch", job.epoch, NUMBER_END - 1)

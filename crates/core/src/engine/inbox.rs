@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Due, Job, NewJob, OnConflict};
 use crate::limits::{PRIORITY_DEFAULT, STEP_JOBS_MAX};
-use crate::ports::{ADOPTED, Admitted, InboxRow, Verdict};
+use crate::ports::{ADOPTED, Admitted, InboxRow, Reading, Verdict};
 use crate::wire::{JobOptions, Object, Unread, read};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Engine {
             return Ok(false);
         }
         let Some(stamp) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(false) };
-        let read_at = self.now();
+        let reading = self.broker.reading();
         // After the rows were read, so that no age is counted too long.
         let (candidates, mut verdicts) = self.judge(rows, self.now_at_most()).await?;
         verdicts.extend(candidates.iter().map(|one| (one.number, Verdict::Record(Box::new(one.job.clone())))));
@@ -85,7 +85,7 @@ impl Engine {
         }
         let mut has_moved = admitted.values().any(|admitted| *admitted == Admitted::Done);
         self.saw_jobs(created.iter(), |_| Event::Pushed);
-        let put = self.put_admitted(created, read_at, &stamp).await;
+        let put = self.put_admitted(created, reading, &stamp).await;
         let (resolved, unresolved) = self.resolve(held).await;
         let (admitted, last) = self.admit(resolved).await;
         has_moved |= admitted.values().any(|admitted| *admitted == Admitted::Done);
@@ -144,10 +144,10 @@ impl Engine {
     }
 
     /// Puts what is due soon, and files it as near.
-    async fn put_admitted(&self, mut jobs: Vec<Job>, read_at: Millis, stamp: &str) -> Result<(), Error> {
+    async fn put_admitted(&self, mut jobs: Vec<Job>, reading: Reading, stamp: &str) -> Result<(), Error> {
         let frontier = self.frontier.get();
         jobs.retain(|job| job.due_at < frontier);
-        let held = self.put(jobs, read_at).await?;
+        let held = self.put(jobs, reading).await?;
         if !held.is_empty() {
             self.ledger.loaded(&held, stamp).await?;
         }

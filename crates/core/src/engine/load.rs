@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::Job;
 use crate::limits::STEP_JOBS_MAX;
-use crate::ports::{BUCKET_MS, Cursor, Put};
+use crate::ports::{BUCKET_MS, Cursor, Put, Reading};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub(super) struct Together {
 struct Batch {
     jobs: Vec<Job>,
     /// The oldest reading.
-    read_at: Millis,
+    reading: Reading,
     callers: Vec<oneshot::Sender<Result<(), Error>>>,
 }
 
@@ -72,16 +72,16 @@ impl Default for Together {
 }
 
 impl Together {
-    fn add(&self, jobs: Vec<Job>, read_at: Millis) -> oneshot::Receiver<Result<(), Error>> {
+    fn add(&self, jobs: Vec<Job>, reading: Reading) -> oneshot::Receiver<Result<(), Error>> {
         let (caller, answer) = oneshot::channel();
         let mut waiting = self.waiting.lock().expect("no panic under this lock");
         match waiting.last_mut().filter(|batch| batch.jobs.len() + jobs.len() <= STEP_JOBS_MAX) {
             Some(batch) => {
                 batch.jobs.extend(jobs);
-                batch.read_at = batch.read_at.min(read_at);
+                batch.reading = batch.reading.older(reading);
                 batch.callers.push(caller);
             }
-            None => waiting.push(Batch { jobs, read_at, callers: vec![caller] }),
+            None => waiting.push(Batch { jobs, reading, callers: vec![caller] }),
         }
         answer
     }
@@ -125,10 +125,10 @@ impl Engine {
         !self.broker.is_volatile() && !self.ledger.is_broker()
     }
 
-    /// Puts those of these jobs into the broker that are due before the frontier. `read_at` is the broker's clock
-    /// before they were read from the ledger, or recorded there. Where a shared broker does not take them, they are
+    /// Puts those of these jobs into the broker that are due before the frontier. `reading` is from before they
+    /// were read from the ledger, or recorded there. Where a shared broker does not take them, they are
     /// left to the loader.
-    pub(super) async fn hold(&self, mut jobs: Vec<Job>, read_at: Millis) -> Result<(), Error> {
+    pub(super) async fn hold(&self, mut jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
         if self.ledger.is_broker() {
             return Ok(());
         }
@@ -138,14 +138,14 @@ impl Engine {
             return Ok(());
         }
         if !self.is_shared() {
-            return self.put(jobs, read_at).await.map(drop);
+            return self.put(jobs, reading).await.map(drop);
         }
-        self.hold_together(jobs, read_at).await
+        self.hold_together(jobs, reading).await
     }
 
     /// Puts jobs together with those of all who ask at the same time: whoever has the turn puts what waits.
-    async fn hold_together(&self, jobs: Vec<Job>, read_at: Millis) -> Result<(), Error> {
-        let mut answer = self.together.add(jobs, read_at);
+    async fn hold_together(&self, jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
+        let mut answer = self.together.add(jobs, reading);
         loop {
             tokio::select! {
                 biased;
@@ -153,7 +153,7 @@ impl Engine {
                 _turn = self.together.turns.acquire() => {
                     // Where nothing waits, another has these in hand.
                     let Some(batch) = self.together.take() else { break };
-                    let held = self.hold_or_leave(batch.jobs, batch.read_at).await;
+                    let held = self.hold_or_leave(batch.jobs, batch.reading).await;
                     batch.callers.into_iter().for_each(|caller| drop(caller.send(held.clone())));
                 }
             }
@@ -161,9 +161,9 @@ impl Engine {
         answer.await.unwrap_or(Err(Error::Stopping))
     }
 
-    async fn hold_or_leave(&self, jobs: Vec<Job>, read_at: Millis) -> Result<(), Error> {
+    async fn hold_or_leave(&self, jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        match tokio::time::timeout(HOLD_MAX, self.put(jobs, read_at)).await {
+        match tokio::time::timeout(HOLD_MAX, self.put(jobs, reading)).await {
             Ok(Ok(_)) => self.status.mend(HOLDING),
             Ok(Err(error)) => self.leave(&ids, &error),
             Err(_) => self.leave(&ids, &Error::Unavailable("the broker gave no answer".into())),
@@ -181,9 +181,9 @@ impl Engine {
     pub(super) async fn try_left(&self) {
         let left = self.left.lock().expect("no panic under this lock").take();
         let Some(id) = left else { return };
-        let read_at = self.now();
+        let reading = self.broker.reading();
         let row = self.ledger.get(&[id]).await;
-        let put = async { self.put(row?.into_iter().flatten().collect(), read_at).await.map(drop) };
+        let put = async { self.put(row?.into_iter().flatten().collect(), reading).await.map(drop) };
         match tokio::time::timeout(HOLD_MAX, put).await {
             Ok(Ok(())) => self.status.mend(HOLDING),
             Ok(Err(error)) => self.leave(&[id], &error),
@@ -194,24 +194,48 @@ impl Engine {
     /// Puts all of these jobs that are pending, also those beyond the frontier: what a page of the ledger held is
     /// filed as due before a frontier that may have been a later one, before the clock was set back. Answers which of
     /// them the broker holds.
-    pub(super) async fn put(&self, mut jobs: Vec<Job>, read_at: Millis) -> Result<Vec<(JobId, u64)>, Error> {
+    pub(super) async fn put(&self, mut jobs: Vec<Job>, reading: Reading) -> Result<Vec<(JobId, u64)>, Error> {
         jobs.retain(Job::is_pending);
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        let versions: Vec<(JobId, u64)> = jobs.iter().map(|job| (job.id, job.version)).collect();
-        let puts = self.metrics.stores.put.time(self.broker.put(jobs, read_at)).await?;
-        let mut held = Vec::with_capacity(versions.len());
-        let refused = versions.into_iter().zip(puts).filter_map(|(version, put)| match put {
-            Put::Held => {
-                held.push(version);
-                None
+        let mut held = Vec::with_capacity(jobs.len());
+        let stale = self.put_read(jobs, reading, &mut held).await?;
+        if stale.is_empty() {
+            return Ok(held);
+        }
+        // The broker's memory may have begun since.
+        let reading = self.broker.reading();
+        let again = match self.ledger.get(&stale).await {
+            Ok(rows) => {
+                let rows = rows.into_iter().flatten().filter(Job::is_pending).collect();
+                self.put_read(rows, reading, &mut held).await
             }
-            _ => Some(version.0),
-        });
-        let refused: Vec<JobId> = refused.collect();
-        self.stray(refused.into_iter());
+            Err(error) => Err(error),
+        };
+        self.stray(again.unwrap_or(stale).into_iter());
         Ok(held)
+    }
+
+    /// Answers those that were read too long ago.
+    async fn put_read(
+        &self,
+        jobs: Vec<Job>,
+        reading: Reading,
+        held: &mut Vec<(JobId, u64)>,
+    ) -> Result<Vec<JobId>, Error> {
+        let versions: Vec<(JobId, u64)> = jobs.iter().map(|job| (job.id, job.version)).collect();
+        let puts = self.metrics.stores.put.time(self.broker.put(jobs, reading)).await?;
+        let (mut stale, mut refused) = (Vec::new(), Vec::new());
+        for (version, put) in versions.into_iter().zip(puts) {
+            match put {
+                Put::Held => held.push(version),
+                Put::Stale => stale.push(version.0),
+                Put::Buried | Put::KeyHeld(_) => refused.push(version.0),
+            }
+        }
+        self.stray(refused.into_iter());
+        Ok(stale)
     }
 
     /// The broker does not hold these as they are in the ledger: they are read anew.
@@ -230,12 +254,12 @@ impl Engine {
     /// Restores the leases that were noted. Must end before anything is served: their holders may settle at once. Beside
     /// a shared broker none are noted, but may have been before.
     pub(super) async fn restore_leases(&self) -> Result<(), Error> {
-        let read_at = self.now();
+        let reading = self.broker.reading();
         let leased = self.ledger.leased().await?;
         if !leased.is_empty() {
             tracing::info!(leases = leased.len(), "restored the leases of running jobs");
         }
-        self.broker.put(leased, read_at).await.map(drop)
+        self.broker.put(leased, reading).await.map(drop)
     }
 
     /// Loads what enters the horizon, for ever.
@@ -275,10 +299,10 @@ impl Engine {
         if after.is_some_and(|after| after == END) {
             return Ok(None);
         }
-        let read_at = self.now();
+        let reading = self.broker.reading();
         let page = self.ledger.pending(until, *after, PAGE_JOBS).await?;
         self.status.count_loaded(page.jobs.len() as u64);
-        let held = self.put(page.jobs, read_at).await?;
+        let held = self.put(page.jobs, reading).await?;
         *after = Some(page.next.unwrap_or(END));
         Ok(Some(held))
     }
@@ -310,9 +334,9 @@ impl Engine {
         if self.is_shared() {
             return self.ledger.unloaded(ids).await;
         }
-        let read_at = self.now();
+        let reading = self.broker.reading();
         let rows = self.ledger.get(ids).await?;
-        self.put(rows.into_iter().flatten().collect(), read_at).await.map(drop)
+        self.put(rows.into_iter().flatten().collect(), reading).await.map(drop)
     }
 }
 

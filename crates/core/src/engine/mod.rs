@@ -30,6 +30,7 @@ mod listener;
 mod load;
 mod locks;
 pub mod metrics;
+mod origin;
 mod parts;
 mod prune;
 mod push;
@@ -141,6 +142,7 @@ impl Engine {
         let events = engine.events.clone();
         engine.broker.overhear(Arc::new(move |told| events.tell(told)));
         let bells = engine.bells.clone();
+        engine.broker.begin(engine.origin()).await?;
         engine.locks.start(Arc::new(move |name, owner| bells.ring(name, owner))).await?;
         engine.load_settings().await?;
         if engine.broker.is_volatile() {

@@ -28,7 +28,7 @@ impl Engine {
 
     /// Pushes jobs, as copies where they have an origin.
     pub(super) async fn push_batch(&self, new: Vec<NewJob>, origin: Option<Origin>) -> Result<Answers<Pushed>, Error> {
-        let now = self.now();
+        let (now, reading) = (self.now(), self.broker.reading());
         let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
         let ids = self.ids.next(&partitions, self.ledger.as_ref(), now).await?;
         let unknown_ms = self.now_at_most().saturating_sub(now);
@@ -69,7 +69,7 @@ impl Engine {
             });
         }
         self.saw_jobs(to_hold.iter(), |_| Event::Pushed);
-        self.hold(to_hold, now).await?;
+        self.hold(to_hold, reading).await?;
         let mut resolved = Vec::with_capacity(answers.len());
         for ((answer, holder), new) in answers.into_iter().zip(&new) {
             resolved.push(match (answer, holder) {
@@ -128,13 +128,13 @@ impl Engine {
                     }
                 }
             }
-            let read_at = self.now();
+            let reading = self.broker.reading();
             let recorded = self.ledger.record(vec![job.clone()], self.frontier.get()).await?;
             match recorded.first() {
                 Some(Recorded::KeyHeld(next)) => holder = *next,
                 _ => {
                     self.saw_jobs(std::iter::once(&job), |_| Event::Pushed);
-                    self.hold(vec![job.clone()], read_at).await?;
+                    self.hold(vec![job.clone()], reading).await?;
                     return Ok(Pushed { job, outcome: PushOutcome::Created });
                 }
             }

@@ -108,9 +108,9 @@ impl Engine {
         // While the note stands, a crash before the copies are put has them put again.
         if !successors.is_empty() {
             // As they are now: a note that stood for long has been recorded before, and they may have run.
-            let read_at = self.now();
+            let reading = self.broker.reading();
             let successors = self.ledger.get(&successors).await?;
-            self.hold(successors.into_iter().flatten().collect(), read_at).await?;
+            self.hold(successors.into_iter().flatten().collect(), reading).await?;
         }
         let frontier = self.frontier.get();
         let frontier = if latest_due < frontier { Millis::MAX } else { frontier };

@@ -12,7 +12,7 @@ use super::handout::{check_limit, check_request_id, source};
 use super::lead::outdated;
 use super::{Engine, Handout, TakeRequest};
 use crate::error::Error;
-use crate::id::{JobId, Receipt};
+use crate::id::{JobId, Numbers, Receipt};
 use crate::job::{Job, Stage};
 use crate::limits::SECOND_MS;
 use crate::ports::{Lease, Note, Reserve, Reserved, Settle, Window};
@@ -223,11 +223,10 @@ impl Engine {
     }
 }
 
-/// The job as it is recorded. Nobody changes it while it is leased to be taken, so its next version is free.
+/// The job as it is recorded, in a version that no broker gives. Nobody changes it while it is leased to be taken.
 fn taken(mut job: Job, now: crate::Millis) -> Job {
-    let version = job.version + 1;
-    rules::apply(&mut job, Decision::Finish(Finish::taken()), now);
-    Job { version, ..job }
+    rules::apply(&mut job, Decision::Finish(Finish::taken()), now, Numbers::Ledger);
+    job
 }
 
 /// Whether the row says that the job was taken under this lease.

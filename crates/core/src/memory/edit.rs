@@ -19,7 +19,7 @@ impl Held {
         if live.run().is_some_and(|run| run.takes) {
             return Edited::Running(job);
         }
-        let edited = rules::edit(&mut job, edit.version, &edit.change, now.wall);
+        let edited = rules::edit(&mut job, edit.version, &edit.change, now.wall, self.numbers());
         match &edited {
             Edited::Changed(_) => drop(self.remove(edit.id)),
             Edited::CancelAsked(_) => self.repack(job.clone()),

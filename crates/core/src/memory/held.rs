@@ -9,9 +9,9 @@ use super::queue::Queue;
 use super::requests::Requests;
 use super::tombs::Tombs;
 use crate::clock::{Clock, Millis};
-use crate::id::{JobId, next_number};
+use crate::id::{JobId, Numbers};
 use crate::job::Job;
-use crate::ports::{Broker, Limits, Note, Put};
+use crate::ports::{Beginning, Broker, Limits, Note, Put};
 use crate::wheel::Wheel;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -48,6 +48,8 @@ pub(super) struct Held {
     keys: HashMap<(Arc<str>, Arc<str>), JobId>,
     pub(super) tombs: Tombs,
     pub(super) outbox: Outbox,
+    /// With which it has begun.
+    pub(super) generation: Option<u64>,
     /// What waits for an instant before it is not let go of; unknown until it is told.
     pub(super) frontier: Option<Millis>,
     pub(super) requests: Requests,
@@ -67,11 +69,17 @@ impl Held {
             keys: HashMap::new(),
             tombs: Tombs::default(),
             outbox: Outbox::default(),
+            generation: None,
             frontier: None,
             requests: Requests::default(),
             names: Names::default(),
             to_wake: Vec::new(),
         }
+    }
+
+    /// The versions and epochs that it gives.
+    pub(super) fn numbers(&self) -> Numbers {
+        Numbers::Generation(self.generation.unwrap_or(0))
     }
 
     pub(super) fn put(&mut self, job: Job, read_at: Millis, now: Now) -> Put {
@@ -170,19 +178,20 @@ impl Held {
 
     /// Leases a waiting job, and answers it.
     pub(super) fn start(&mut self, id: JobId, lease_ms: u64, takes: bool, now: Now) -> Job {
+        let numbers = self.numbers();
         let live = self.live.get_mut(id).expect("what is picked is live");
         let queue = self.queues.get_mut(live.queue()).expect("a live job's queue exists");
         leave(queue, id, live);
         queue.running.insert(id);
         queue.pass(now.wall);
         let before = live.is_indexed().then(|| live.unpack(id));
-        live.version = next_number(live.version, now.wall);
+        live.version = numbers.after(live.version);
         live.attempt = live.attempt.saturating_add(1);
         live.set_progress(None);
         let handle = self.leases.insert(now.mono + lease_ms, id);
         let run = Run {
             handle,
-            epoch: next_number(live.epoch(), now.wall),
+            epoch: numbers.after(live.epoch()),
             lease_until: now.wall + lease_ms,
             lease_ms,
             started_at: now.wall,
@@ -242,6 +251,15 @@ impl Held {
             self.live.get_mut(id).expect("what waits is live").place = Place::HeldBack;
         }
         more
+    }
+
+    /// Begins with these limits.
+    pub(super) fn begin(&mut self, beginning: Beginning, now: Now) {
+        for (name, limits, version) in beginning.limits {
+            queue_mut(&mut self.queues, &mut self.looked_at, &name, now).begin(limits, version, now.wall);
+        }
+        self.generation = Some(beginning.generation);
+        self.to_wake.extend(self.queues.keys().cloned());
     }
 
     pub(super) fn limit(&mut self, name: &Arc<str>, limits: Limits, version: u64, now: Now) {

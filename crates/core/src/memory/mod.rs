@@ -27,8 +27,8 @@ use crate::id::JobId;
 use crate::job::Job;
 use crate::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use crate::ports::{
-    Broker, Counts, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Outcomes, Put, Queues, Reserve,
-    Reserved, Settle, Settled, Wake,
+    Beginning, Broker, Counts, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Origin, Outcomes, Put,
+    Queues, Reading, Reserve, Reserved, Settle, Settled, Wake,
 };
 pub use locks::Locks;
 
@@ -51,11 +51,23 @@ impl Memory {
         Self { clock, held, wake: OnceLock::new() }
     }
 
-    /// A copy of all that it holds now, which nobody watches.
+    /// Begins with this: from now on it hands out.
+    pub fn begin_with(&self, beginning: Beginning) {
+        self.with(|held, now| held.begin(beginning, now));
+    }
+
+    /// How many jobs of a queue run.
     #[cfg(any(test, feature = "testing"))]
-    pub fn copy(&self) -> Self {
-        let held = self.held.lock().expect("no panic leaves the broker half changed").clone();
-        Self { clock: self.clock.clone(), held: Mutex::new(held), wake: OnceLock::new() }
+    pub fn running(&self, queue: &str) -> usize {
+        self.with(|held, _| held.queues.get(queue).map_or(0, |queue| queue.running.len()))
+    }
+
+    /// A copy of all that it holds now, by another clock, which has not begun and nobody watches.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn copy(&self, clock: Arc<dyn Clock>) -> Self {
+        let mut held = self.held.lock().expect("no panic leaves the broker half changed").clone();
+        held.generation = None;
+        Self { clock, held: Mutex::new(held), wake: OnceLock::new() }
     }
 
     /// Does something under the lock, and then tells of queues that somebody should look at.
@@ -106,9 +118,14 @@ impl Broker for Memory {
         assert!(self.wake.set(wake).is_ok(), "a broker is watched by one engine");
     }
 
-    async fn put(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<Put>, Error> {
+    async fn begin(&self, origin: Arc<dyn Origin>) -> Result<(), Error> {
+        self.begin_with(origin.begin().await?);
+        Ok(())
+    }
+
+    async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<Put>, Error> {
         assert!(jobs.iter().all(Job::is_pending), "expected jobs that have not ended");
-        Ok(self.each(jobs, |held, job, now| held.put(job, read_at, now)))
+        Ok(self.each(jobs, |held, job, now| held.put(job, reading.at, now)))
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {

@@ -76,6 +76,14 @@ impl Queue {
         }
     }
 
+    /// Has these limits from the first, as if its burst had just passed.
+    pub(super) fn begin(&mut self, limits: Limits, version: u64, now: Millis) {
+        (self.limits, self.limits_version, self.flow) = (limits, version, Flow::default());
+        if let Some(rate) = &limits.rate {
+            self.flow.pass(rate.burst() as usize, rate, now);
+        }
+    }
+
     /// Files a waiting job.
     pub(super) fn enter(&mut self, rank: Rank, now: Millis) -> Entered {
         let (_, due_at, id) = rank;

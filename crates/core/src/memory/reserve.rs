@@ -15,6 +15,9 @@ pub(super) type Resume = (usize, Rank);
 impl Held {
     /// One step: `None` where there is more to look at than a step may, and it found nothing yet.
     pub(super) fn reserve(&mut self, reserve: &Reserve, resume: &mut Resume, now: Now) -> Option<Reserved> {
+        if self.generation.is_none() {
+            return Some(Reserved::default());
+        }
         if let Some(got) = reserve.request_id.as_ref().and_then(|id| self.requests.get(id, now.mono)) {
             return Some(self.again(got, reserve.take));
         }

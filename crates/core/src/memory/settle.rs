@@ -2,7 +2,7 @@
 
 use super::held::{Held, Now};
 use super::live::Place;
-use crate::id::{Receipt, next_number};
+use crate::id::Receipt;
 use crate::job::State;
 use crate::limits::SECOND_MS;
 use crate::ports::{Expired, Extend, Extended, Note, Run, Settle, Settled};
@@ -14,6 +14,7 @@ const EXPIRED_AGAIN_MS: u64 = SECOND_MS;
 impl Held {
     pub(super) fn extend(&mut self, extend: Extend, now: Now) -> Extended {
         let Extend { receipt, lease_ms, progress } = extend;
+        let numbers = self.numbers();
         let Some(live) = self.live.get_mut(receipt.id).filter(|live| live.run_of(receipt).is_some()) else {
             return Extended::Lost;
         };
@@ -25,7 +26,7 @@ impl Held {
         run.lease_until = now.wall + lease_ms;
         run.updated_at = now.wall;
         let lease_until = run.lease_until;
-        live.version = next_number(live.version, now.wall);
+        live.version = numbers.after(live.version);
         if progress.is_some() {
             live.set_progress(progress);
         }
@@ -55,7 +56,7 @@ impl Held {
             return;
         }
         let mut job = self.remove(receipt.id).expect("it was found above");
-        let left = rules::apply(&mut job, decision, now.wall);
+        let left = rules::apply(&mut job, decision, now.wall, self.numbers());
         settled.runs.push(Some(Run::of(&job)));
         settled.states.push(Some(job.state(now.wall)));
         if job.is_pending() {

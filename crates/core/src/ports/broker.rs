@@ -4,6 +4,7 @@ use super::edit::{Edit, Edited};
 use super::events::{Ear, Transition};
 use super::ledger::Note;
 use super::limits::Limits;
+use super::origin::Origin;
 use super::queue_leases::QueueLeases;
 use super::queues::Queues;
 use crate::clock::Millis;
@@ -22,7 +23,9 @@ pub type Wake = Arc<dyn Fn(Option<&Arc<str>>) + Send + Sync>;
 /// Holds live jobs.
 ///
 /// # Contract
-/// - A job has at most one live lease. Epochs and versions only grow, each new one by [`crate::id::next_number`].
+/// - A job has at most one live lease. Epochs and versions only grow, each new one by [`crate::id::Numbers`].
+/// - A memory that has not [begun](Self::begin) hands nothing out, whoever asks: it knows neither its generation nor what
+///   limits queues. It takes jobs, shows them, and forgets notes. Other verbs begin it first, or fail.
 /// - No job is handed out before its `due_at`, by [`now`](Self::now).
 /// - Every change of a job leaves a [`Note`] in the outbox in the same atomic step, and the note stays until it is
 ///   forgotten. Of one job only the latest note is kept. Leases, begun or extended, leave one only where the job has
@@ -32,7 +35,7 @@ pub type Wake = Arc<dyn Fn(Option<&Arc<str>>) + Send + Sync>;
 ///   let go, in a version below that. An edit that does not know the job leaves a tombstone: no version is put until
 ///   `forget` answers it, or it lapses (no sooner than after twice that time).
 /// - Where it may lose its memory while its users go on, its [`stamp`](Self::stamp) tells, and nothing is put that was
-///   read before its present memory began.
+///   read before its present memory was known, by whatever clock.
 /// - No verb touches an unbounded number of jobs in one atomic step.
 #[async_trait]
 pub trait Broker: Send + Sync {
@@ -68,9 +71,18 @@ pub trait Broker: Send + Sync {
     /// Whom to tell when something may be due sooner than was last said. Called once, before anything else.
     fn watch(&self, wake: Wake);
 
-    /// Holds these jobs from now on: waiting, or leased where they carry a `lease_until`. `read_at` is the broker's
-    /// clock before they were read from the ledger. Idempotent by id and version.
-    async fn put(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<Put>, Error>;
+    /// Has its memory begin with what this origin says, and any memory that may follow it. Called once, before anything is
+    /// asked for; fails where a memory that is not ready cannot be made so. Of a queue with a rate the burst counts as used
+    /// up: the memory before this one may have let it pass just now.
+    async fn begin(&self, origin: Arc<dyn Origin>) -> Result<(), Error>;
+
+    /// To be asked for before jobs are read from the ledger that are to be put.
+    fn reading(&self) -> Reading {
+        Reading { at: self.now(), memory: 0 }
+    }
+
+    /// Holds these jobs from now on: waiting, or leased where they carry a `lease_until`. Idempotent by id and version.
+    async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<Put>, Error>;
 
     /// Leases due jobs, most urgent first: by priority, then `due_at`, then id; queues in the order that they are
     /// named, each within its limits. Attempt and epoch are counted.
@@ -154,6 +166,23 @@ pub enum Outcomes {
     Of(JobId),
 }
 
+/// When jobs were read from the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The broker's clock before that.
+    pub at: Millis,
+    /// How many memories of the broker this process had known by then.
+    pub memory: u64,
+}
+
+impl Reading {
+    /// Of two readings that which is the older in every respect.
+    #[must_use]
+    pub fn older(self, other: Self) -> Self {
+        Self { at: self.at.min(other.at), memory: self.memory.min(other.memory) }
+    }
+}
+
 /// What came of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
@@ -161,7 +190,7 @@ pub enum Put {
     Held,
     /// A tombstone says that the job has changed since it was read: read it again later.
     Buried,
-    /// It was read too long ago, or by a clock that was set back since: read it again.
+    /// It was read too long ago, by a clock that was set back since, or before this memory was known: read it again.
     Stale,
     /// Another live job of the queue holds its key.
     KeyHeld(JobId),

@@ -25,6 +25,8 @@ pub const ADOPTED: &str = "adopted";
 pub const LOADED: &str = "loaded";
 /// The document that names the stamp of the memory in which nothing is left from before that the ledger knows better.
 pub const COMPARED: &str = "compared";
+/// The document that holds the last generation that a memory of the broker may have begun with.
+pub const GENERATION: &str = "generation";
 
 /// Payload after which a page of the inbox takes no further row: 16 MiB.
 pub const INBOX_BYTES_MAX: usize = 16 << 20;

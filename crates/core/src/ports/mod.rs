@@ -14,23 +14,25 @@ mod inbox;
 mod ledger;
 mod limits;
 mod locks;
+mod origin;
 mod queue_leases;
 mod queues;
 mod registry;
 
 pub use broker::{
-    Broker, Counts, Expired, Extend, Extended, Lease, Listing, Named, Outcomes, Put, Reserve, Reserved, Run, Settle,
-    Settled, Source, Wake, Window,
+    Broker, Counts, Expired, Extend, Extended, Lease, Listing, Named, Outcomes, Put, Reading, Reserve, Reserved, Run,
+    Settle, Settled, Source, Wake, Window,
 };
 pub use edit::{Change, Edit, Edited, Update};
 pub use events::{Ear, Told, Transition, What};
 pub use inbox::{Admitted, InboxRow, Verdict};
 pub use ledger::{
-    ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, INBOX_BYTES_MAX, LOADED, LeaseNote, Ledger, Note, Page,
-    Recorded, Retention, Selector, Tally, Totals, bucket,
+    ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, GENERATION, INBOX_BYTES_MAX, LOADED, LeaseNote, Ledger,
+    Note, Page, Recorded, Retention, Selector, Tally, Totals, bucket,
 };
 pub use limits::{Flow, Limits, Rate};
 pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
+pub use origin::{Beginning, Origin};
 pub use queue_leases::QueueLeases;
 pub use queues::{Queues, after};
 pub use registry::{Document, PutIf, Registry};

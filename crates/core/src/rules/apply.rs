@@ -2,16 +2,16 @@
 
 use super::{Again, Decision, Finish};
 use crate::clock::Millis;
-use crate::id::next_number;
+use crate::id::Numbers;
 use crate::job::{AttemptError, Job, Stage};
 use crate::limits::ERRORS_KEPT;
 use crate::ports::{Change, Edited, Update};
 use std::sync::Arc;
 
 /// Leases the job until `lease_until`.
-pub fn lease(job: &mut Job, lease_until: Millis, now: Millis) {
-    touch(job, now);
-    job.epoch = next_number(job.epoch, now);
+pub fn lease(job: &mut Job, lease_until: Millis, now: Millis, numbers: Numbers) {
+    touch(job, now, numbers);
+    job.epoch = numbers.after(job.epoch);
     job.attempt = job.attempt.saturating_add(1);
     job.lease_until = Some(lease_until);
     job.started_at = Some(now);
@@ -31,8 +31,8 @@ pub enum Left {
 
 /// Ends the job's lease. A job that was asked to stop after the decision was made is cancelled, unless it succeeded: it
 /// neither runs again nor goes on as a copy.
-pub fn apply(job: &mut Job, decision: Decision, now: Millis) -> Left {
-    touch(job, now);
+pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -> Left {
+    touch(job, now, numbers);
     job.lease_until = None;
     let cancelled = |crashes, error| Finish { crashes, error, ..Finish::new(Stage::Cancelled) };
     match decision {
@@ -85,7 +85,7 @@ fn remember(job: &mut Job, error: Option<AttemptError>) {
 
 /// Makes an edit, where the job's version and state allow it. A deletion changes nothing: the store removes the job
 /// that is answered as changed.
-pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis) -> Edited {
+pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, numbers: Numbers) -> Edited {
     if version.is_some_and(|version| version != job.version) {
         return Edited::Mismatch(job.clone());
     }
@@ -103,7 +103,7 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis) -
             job.cancel_asked = true;
             // What is left of the lease is not more than it was given, also where the clock was set back since.
             job.lease_until = job.restored_until(now);
-            touch(job, now);
+            touch(job, now, numbers);
             return Edited::CancelAsked(job.clone());
         }
         (_, Stage::Pending, Some(_)) => return Edited::Running(job.clone()),
@@ -117,7 +117,7 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis) -
         (Change::Delete, ..) => {}
         (Change::Cancel { .. } | Change::Expire | Change::Update(_), ..) => return unfit(job, now),
     }
-    touch(job, now);
+    touch(job, now, numbers);
     Edited::Changed(job.clone())
 }
 
@@ -144,13 +144,13 @@ pub fn unlease(job: &mut Job, now: Millis) -> bool {
     let ran = job.lease_until.take().is_some();
     if ran && job.cancel_asked {
         end(job, Stage::Cancelled, now);
-        touch(job, now);
+        touch(job, now, Numbers::Ledger);
     }
     ran
 }
 
 /// Counts a change.
-pub fn touch(job: &mut Job, now: Millis) {
-    job.version = next_number(job.version, now);
+pub fn touch(job: &mut Job, now: Millis, numbers: Numbers) {
+    job.version = numbers.after(job.version);
     job.updated_at = now;
 }

@@ -172,7 +172,7 @@ fn successor(job: &Job, queue: &Arc<str>, id: JobId, now: Millis) -> Job {
         errors: Vec::new(),
         result: None,
         progress: None,
-        version: now.max(1),
+        version: 1,
         epoch: 0,
         lease_until: None,
         cancel_asked: false,

@@ -1,11 +1,13 @@
 //! Jobs and requests with defaults for all that a test is not about: name what it is about with `..job(1)`.
 
 use crate::clock::Millis;
+use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Due, Job, NewJob, Stage};
 use crate::limits::PAYLOAD_BYTES_DEFAULT;
-use crate::ports::{Change, Edit, Listing, Named, Reserve, Source, Window};
+use crate::ports::{Beginning, Change, Edit, Listing, Named, Origin, Reserve, Source, Window};
 use crate::rules::{Again, Decision, Finish};
+use async_trait::async_trait;
 use std::sync::Arc;
 
 /// Where the wall clock of a test begins.
@@ -13,6 +15,17 @@ pub const T0: Millis = 1_800_000_000_000;
 
 /// The queue of a job that names none.
 pub const QUEUE: &str = "orders";
+
+/// An origin that always says the same.
+#[derive(Clone, Debug, Default)]
+pub struct Given(pub Beginning);
+
+#[async_trait]
+impl Origin for Given {
+    async fn begin(&self) -> Result<Beginning, Error> {
+        Ok(self.0.clone())
+    }
+}
 
 /// The n-th id.
 pub fn id(n: u64) -> JobId {

@@ -2,7 +2,7 @@
 
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::{JobId, block_start};
+use crate::id::{JobId, Numbers, block_start};
 use crate::job::{Job, Stage, State};
 use crate::ports::{
     ADOPTED, Admitted, BROKER, BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, INBOX_BYTES_MAX,
@@ -178,7 +178,7 @@ impl Rows {
     fn edit(&mut self, edit: &Edit, now: Millis, frontier: Millis) -> Edited {
         let Some((_, row)) = self.jobs.get(&edit.id) else { return Edited::Unknown };
         let mut job = Job { lease_until: None, ..row.clone() };
-        let edited = rules::edit(&mut job, edit.version, &edit.change, now);
+        let edited = rules::edit(&mut job, edit.version, &edit.change, now, Numbers::Ledger);
         if !matches!(edited, Edited::Changed(_)) {
             return edited;
         }

@@ -8,9 +8,9 @@ use crate::id::JobId;
 use crate::job::Job;
 use crate::ports::{
     Acquire, Acquired, Admitted, Broker, Counts, Cursor, Document, Edit, Edited, Expired, Extend, Extended, Find,
-    Found, Grant, Holding, InboxRow, LeaseNote, Ledger, Limits, Listing, LockPage, Locks, Note, Outcomes, Page, Put,
-    PutIf, Queues, Recorded, Registry, Released, Reserve, Reserved, Retention, Settle, Settled, Tally, TurnWake,
-    Verdict, Wake,
+    Found, Grant, Holding, InboxRow, LeaseNote, Ledger, Limits, Listing, LockPage, Locks, Note, Origin, Outcomes, Page,
+    Put, PutIf, Queues, Reading, Recorded, Registry, Released, Reserve, Reserved, Retention, Settle, Settled, Tally,
+    TurnWake, Verdict, Wake,
 };
 use async_trait::async_trait;
 use std::ops::Range;
@@ -55,10 +55,18 @@ impl Broker for MortalBroker {
         self.broker.watch(wake);
     }
 
-    async fn put(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<Put>, Error> {
+    async fn begin(&self, origin: Arc<dyn Origin>) -> Result<(), Error> {
+        self.life.around("begin", self.broker.begin(origin)).await
+    }
+
+    fn reading(&self) -> Reading {
+        self.broker.reading()
+    }
+
+    async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<Put>, Error> {
         // It is on its way: who asked may stop waiting for the answer.
         let (broker, life) = (self.broker.clone(), self.life.clone());
-        let put = tokio::spawn(async move { life.around("put", broker.put(jobs, read_at)).await });
+        let put = tokio::spawn(async move { life.around("put", broker.put(jobs, reading)).await });
         put.await.expect("no put panics")
     }
 

@@ -1,49 +1,94 @@
 //! A broker in memory that several engines share, and locks beside it: what a Redis would be, with its misfortunes.
-//! It may be emptied, fall back to an earlier copy of itself, or be away.
+//! It may be emptied, fall back to an earlier copy of itself, come back with another clock, or be away.
 
 use crate::clock::{Clock, Millis};
 use crate::error::Error;
-use crate::id::JobId;
+use crate::id::{JobId, floor};
 use crate::job::Job;
 use crate::memory::{self, Memory};
 use crate::ports::{
     Acquire, Acquired, Broker, Counts, Edit, Edited, Expired, Extend, Extended, Grant, Holding, Lease, Limits, Listing,
-    LockPage, Locks, Note, Outcomes, Put, Queues, Released, Reserve, Reserved, Settle, Settled, TurnWake, Wake,
+    LockPage, Locks, Note, Origin, Outcomes, Put, Queues, Reading, Registry, Released, Reserve, Reserved, Settle,
+    Settled, TurnWake, Wake,
 };
 use crate::testing::{ModelLedger, TokioClock};
 use async_trait::async_trait;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 /// How long a call takes whose answer is lost.
 const MUTE_FOR: Duration = Duration::from_millis(1_200);
+/// When to look again in a memory that has not begun.
+const NOT_YET_MS: u64 = 500;
 
 type Wakes = Arc<Mutex<Vec<Wake>>>;
 
 /// Told of what was leased, as it is leased.
-type OnLease = Arc<dyn Fn(&Lease) + Send + Sync>;
+type OnLease = Arc<dyn Fn(&Lease, &Shared) + Send + Sync>;
+
+/// Told of a lock that was granted anew, and its fence.
+type OnGrant = Arc<dyn Fn(&str, u64, &Shared) + Send + Sync>;
 
 /// The broker and its locks. Clones share them: one for each engine.
-#[derive(Clone)]
 pub struct Shared {
     clock: Arc<TokioClock>,
     parts: Arc<Mutex<Parts>>,
     wakes: Wakes,
     on_lease: Arc<OnceLock<OnLease>>,
+    on_grant: Arc<OnceLock<OnGrant>>,
+    /// The engine's.
+    origin: OnceLock<Arc<dyn Origin>>,
+    /// The last memory that this engine heard from.
+    known: AtomicU64,
+}
+
+impl Clone for Shared {
+    fn clone(&self) -> Self {
+        let Self { clock, parts, wakes, on_lease, on_grant, .. } = self;
+        let (clock, parts, wakes) = (clock.clone(), parts.clone(), wakes.clone());
+        let (on_lease, on_grant) = (on_lease.clone(), on_grant.clone());
+        let known = AtomicU64::new(parts.lock().expect("no panic under this lock").number);
+        Self { clock, parts, wakes, on_lease, on_grant, origin: OnceLock::new(), known }
+    }
 }
 
 struct Parts {
     memory: Arc<Memory>,
-    locks: Arc<memory::Locks>,
+    clock: Arc<Skewed>,
+    /// None until the memory has begun.
+    locks: Option<Arc<memory::Locks>>,
     /// Of the memory that is there now.
     number: u64,
-    began: Millis,
-    copy: Option<(Memory, Millis)>,
+    copy: Option<(Memory, Arc<Skewed>)>,
     presence: Presence,
     /// How far behind and ahead of its clock those who ask take it to be.
     unknown_ms: (u64, u64),
     /// Jobs that a put found missing.
     new_puts: u64,
+}
+
+/// A memory's own clock.
+#[derive(Debug)]
+struct Skewed {
+    clock: Arc<TokioClock>,
+    by_ms: AtomicI64,
+}
+
+impl Skewed {
+    fn new(clock: &Arc<TokioClock>, by_ms: i64) -> Arc<Self> {
+        Arc::new(Self { clock: clock.clone(), by_ms: AtomicI64::new(by_ms) })
+    }
+}
+
+impl Clock for Skewed {
+    fn wall(&self) -> Millis {
+        self.clock.wall().saturating_add_signed(self.by_ms.load(Ordering::SeqCst))
+    }
+
+    fn mono(&self) -> Millis {
+        self.clock.mono()
+    }
 }
 
 /// Whether it answers.
@@ -62,23 +107,30 @@ pub enum Presence {
 impl Shared {
     /// An empty one.
     pub fn new(clock: Arc<TokioClock>) -> Self {
-        let wakes = Wakes::default();
+        let (wakes, own) = (Wakes::default(), Skewed::new(&clock, 0));
         let parts = Parts {
-            memory: watched(Memory::new(clock.clone()), &wakes),
-            locks: new_locks(&clock),
+            memory: watched(Memory::new(own.clone()), &wakes),
+            clock: own,
+            locks: None,
             number: 1,
-            began: 0,
             copy: None,
             presence: Presence::There,
             unknown_ms: (0, 0),
             new_puts: 0,
         };
-        Self { clock, parts: Arc::new(Mutex::new(parts)), wakes, on_lease: Arc::default() }
+        let (on_lease, on_grant, origin) = (Arc::default(), Arc::default(), OnceLock::new());
+        let (parts, known) = (Arc::new(Mutex::new(parts)), AtomicU64::new(1));
+        Self { clock, parts, wakes, on_lease, on_grant, origin, known }
     }
 
     /// Tells of every lease that begins, whether or not its holder ever hears of it.
     pub fn on_lease(&self, tell: OnLease) {
         assert!(self.on_lease.set(tell).is_ok(), "one listens");
+    }
+
+    /// Tells of every lock that is granted anew, whether or not its holder ever hears of it.
+    pub fn on_grant(&self, tell: OnGrant) {
+        assert!(self.on_grant.set(tell).is_ok(), "one listens");
     }
 
     fn parts(&self) -> MutexGuard<'_, Parts> {
@@ -87,31 +139,42 @@ impl Shared {
 
     /// All that it holds is gone.
     pub fn flush(&self) {
-        let (memory, began) = (Memory::new(self.clock.clone()), self.clock.wall());
-        self.replace(memory, began);
+        self.flush_by(0);
+    }
+
+    /// The same, and its clock is by so much ahead of that of the first memory.
+    pub fn flush_by(&self, by_ms: i64) {
+        let clock = Skewed::new(&self.clock, by_ms);
+        self.replace(Memory::new(clock.clone()), clock);
     }
 
     /// A replica has all that is held now.
     pub fn copy(&self) {
         let mut parts = self.parts();
-        parts.copy = Some((parts.memory.copy(), parts.began));
+        let clock = Skewed::new(&self.clock, parts.clock.by_ms.load(Ordering::SeqCst));
+        parts.copy = Some((parts.memory.copy(clock.clone()), clock));
     }
 
     /// The replica takes over, where there is one; answers whether there was.
     pub fn fall_back(&self) -> bool {
+        self.fall_back_by(0)
+    }
+
+    /// The same, and its clock is by so much ahead of that of the first memory.
+    pub fn fall_back_by(&self, by_ms: i64) -> bool {
         let copy = self.parts().copy.take();
-        let Some((memory, began)) = copy else { return false };
-        self.replace(memory, began);
+        let Some((memory, clock)) = copy else { return false };
+        clock.by_ms.store(by_ms, Ordering::SeqCst);
+        self.replace(memory, clock);
         true
     }
 
     /// Locks are lost in any case: what was granted last always is.
-    fn replace(&self, memory: Memory, began: Millis) {
+    fn replace(&self, memory: Memory, clock: Arc<Skewed>) {
         let mut parts = self.parts();
         parts.memory = watched(memory, &self.wakes);
-        parts.locks = new_locks(&self.clock);
         parts.number += 1;
-        (parts.began, parts.copy) = (began, None);
+        (parts.clock, parts.locks, parts.copy) = (clock, None, None);
         drop(parts);
         // Connections are made anew.
         let wakes = self.wakes.lock().expect("no panic under this lock").clone();
@@ -143,26 +206,85 @@ impl Shared {
         self.parts().memory.clone()
     }
 
-    async fn call<T, F>(&self, verb: impl FnOnce(Arc<Memory>, Arc<memory::Locks>) -> F) -> Result<T, Error>
+    async fn call<T, F>(&self, verb: impl FnOnce(Arc<Memory>) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>> + Send,
     {
-        let (memory, locks, presence) = {
+        let (memory, presence) = {
             let parts = self.parts();
-            (parts.memory.clone(), parts.locks.clone(), parts.presence)
+            if parts.presence != Presence::Away {
+                self.known.store(parts.number, Ordering::SeqCst);
+            }
+            (parts.memory.clone(), parts.presence)
         };
         match presence {
-            Presence::There => verb(memory, locks).await,
+            Presence::There => verb(memory).await,
             Presence::Away => Err(Error::Unavailable("the broker was taken away".into())),
             Presence::Mute | Presence::Stalled => {
                 if presence == Presence::Mute {
-                    drop(verb(memory, locks).await);
+                    drop(verb(memory).await);
                 }
                 tokio::time::sleep(MUTE_FOR).await;
                 Err(Error::Unavailable("the broker gave no answer".into()))
             }
         }
     }
+
+    /// The same, once the memory has begun.
+    async fn call_begun<T, F>(&self, verb: impl FnOnce(Arc<Memory>) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        self.make_ready().await?;
+        let is_ready = self.parts().locks.is_some();
+        self.call(|memory| begun(is_ready.then(|| verb(memory)))).await
+    }
+
+    async fn call_locks<T, F>(&self, verb: impl FnOnce(Arc<memory::Locks>) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        self.make_ready().await?;
+        let locks = self.parts().locks.clone();
+        self.call(|_| begun(locks.map(verb))).await
+    }
+
+    /// Has the memory that is there begin, by whoever finds that it has not. Two may do that at once: the first counts.
+    async fn make_ready(&self) -> Result<(), Error> {
+        let (number, clock, is_ready, presence) = {
+            let parts = self.parts();
+            (parts.number, parts.clock.clone(), parts.locks.is_some(), parts.presence)
+        };
+        if is_ready || presence != Presence::There {
+            return Ok(());
+        }
+        let origin = self.origin.get().ok_or_else(|| Error::Unavailable("the broker has no origin".into()))?;
+        let beginning = origin.begin().await?;
+        let locks = locks_from(clock, floor(beginning.generation)).await?;
+        let mut parts = self.parts();
+        if parts.number == number && parts.locks.is_none() {
+            parts.memory.begin_with(beginning);
+            parts.locks = Some(locks);
+        }
+        Ok(())
+    }
+}
+
+/// What a verb answers that needs a memory which has begun.
+async fn begun<T>(answer: Option<impl Future<Output = Result<T, Error>>>) -> Result<T, Error> {
+    match answer {
+        Some(answer) => answer.await,
+        None => Err(Error::Unavailable("the broker begins anew".into())),
+    }
+}
+
+/// Locks whose fences are above this.
+async fn locks_from(clock: Arc<Skewed>, fence: u64) -> Result<Arc<memory::Locks>, Error> {
+    let record = ModelLedger::default();
+    record.put_if("lock_fence", "bound", &fence.to_string(), 0).await?;
+    let locks = memory::Locks::new(clock, Arc::new(record));
+    locks.start(Arc::new(|_, _| {})).await?;
+    Ok(Arc::new(locks))
 }
 
 fn watched(memory: Memory, wakes: &Wakes) -> Arc<Memory> {
@@ -174,18 +296,16 @@ fn watched(memory: Memory, wakes: &Wakes) -> Arc<Memory> {
     Arc::new(memory)
 }
 
-fn new_locks(clock: &Arc<TokioClock>) -> Arc<memory::Locks> {
-    Arc::new(memory::Locks::new(clock.clone(), Arc::new(ModelLedger::default())))
-}
-
 #[async_trait]
 impl Broker for Shared {
     fn now(&self) -> Millis {
-        self.clock.wall() - self.parts().unknown_ms.0
+        let parts = self.parts();
+        parts.clock.wall() - parts.unknown_ms.0
     }
 
     fn now_at_most(&self) -> Millis {
-        self.clock.wall() + self.parts().unknown_ms.1
+        let parts = self.parts();
+        parts.clock.wall() + parts.unknown_ms.1
     }
 
     fn is_volatile(&self) -> bool {
@@ -193,21 +313,30 @@ impl Broker for Shared {
     }
 
     async fn stamp(&self) -> Result<String, Error> {
-        self.call(|_, _| async { Ok(self.stamp_now()) }).await
+        self.call(|_| async { Ok(self.stamp_now()) }).await
     }
 
     fn watch(&self, wake: Wake) {
         self.wakes.lock().expect("no panic under this lock").push(wake);
     }
 
-    async fn put(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<Put>, Error> {
+    async fn begin(&self, origin: Arc<dyn Origin>) -> Result<(), Error> {
+        assert!(self.origin.set(origin).is_ok(), "a broker is begun by one engine");
+        self.make_ready().await
+    }
+
+    fn reading(&self) -> Reading {
+        Reading { at: self.now(), memory: self.known.load(Ordering::SeqCst) }
+    }
+
+    async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<Put>, Error> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        self.call(|memory, _| async move {
-            if read_at <= self.parts().began {
+        self.call(|memory| async move {
+            if reading.memory < self.parts().number {
                 return Ok(vec![Put::Stale; ids.len()]);
             }
             let before = memory.get(&ids).await?;
-            let puts = memory.put(jobs, read_at).await?;
+            let puts = memory.put(jobs, reading).await?;
             let new = before.iter().zip(&puts).filter(|(before, put)| before.is_none() && **put == Put::Held);
             self.parts().new_puts += new.count() as u64;
             Ok(puts)
@@ -216,11 +345,18 @@ impl Broker for Shared {
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        self.call(|memory, _| async move {
+        if let Err(error) = self.make_ready().await {
+            tracing::debug!(%error, "nothing is handed out yet");
+        }
+        let again_at = self.now() + NOT_YET_MS;
+        self.call(|memory| async move {
+            if self.parts().locks.is_none() {
+                return Ok(Reserved { next_at: Some(again_at), ..Reserved::default() });
+            }
             let is_take = reserve.take;
             let reserved = memory.reserve(reserve).await?;
             if let Some(tell) = self.on_lease.get().filter(|_| !is_take) {
-                reserved.leases.iter().for_each(|lease| tell(lease));
+                reserved.leases.iter().for_each(|lease| tell(lease, self));
             }
             Ok(reserved)
         })
@@ -228,47 +364,47 @@ impl Broker for Shared {
     }
 
     async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {
-        self.call(|memory, _| async move { memory.extend(leases).await }).await
+        self.call_begun(|memory| async move { memory.extend(leases).await }).await
     }
 
     async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error> {
-        self.call(|memory, _| async move { memory.settle(settles).await }).await
+        self.call_begun(|memory| async move { memory.settle(settles).await }).await
     }
 
     async fn expired(&self, limit: usize) -> Result<Expired, Error> {
-        self.call(|memory, _| async move { memory.expired(limit).await }).await
+        self.call_begun(|memory| async move { memory.expired(limit).await }).await
     }
 
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
-        self.call(|memory, _| async move { memory.edit(edits).await }).await
+        self.call_begun(|memory| async move { memory.edit(edits).await }).await
     }
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
-        self.call(|memory, _| async move { memory.get(ids).await }).await
+        self.call(|memory| async move { memory.get(ids).await }).await
     }
 
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error> {
-        self.call(|memory, _| async move { memory.list(listing).await }).await
+        self.call(|memory| async move { memory.list(listing).await }).await
     }
 
     async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts)>, Error> {
-        self.call(|memory, _| async move { memory.counts(queues).await }).await
+        self.call(|memory| async move { memory.counts(queues).await }).await
     }
 
     async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error> {
-        self.call(|memory, _| async move { memory.limit(queue, limits, version).await }).await
+        self.call_begun(|memory| async move { memory.limit(queue, limits, version).await }).await
     }
 
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
-        self.call(|memory, _| async move { memory.outcomes(which).await }).await
+        self.call(|memory| async move { memory.outcomes(which).await }).await
     }
 
     async fn set_frontier(&self, frontier: Millis) -> Result<(), Error> {
-        self.call(|memory, _| async move { memory.set_frontier(frontier).await }).await
+        self.call(|memory| async move { memory.set_frontier(frontier).await }).await
     }
 
     async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
-        self.call(|memory, _| async move { memory.forget(noted, frontier).await }).await
+        self.call(|memory| async move { memory.forget(noted, frontier).await }).await
     }
 
     fn backlog(&self) -> usize {
@@ -283,34 +419,42 @@ impl Locks for Shared {
     }
 
     async fn acquire(&self, acquire: Acquire) -> Result<Acquired, Error> {
-        self.call(|_, locks| async move { locks.acquire(acquire).await }).await
+        self.call_locks(|locks| async move {
+            let name = acquire.name.clone();
+            let acquired = locks.acquire(acquire).await?;
+            if let (Acquired::Granted { grant, is_new: true }, Some(tell)) = (&acquired, self.on_grant.get()) {
+                tell(&name, grant.fence, self);
+            }
+            Ok(acquired)
+        })
+        .await
     }
 
     async fn abandon(&self, name: &Arc<str>, owner: &Arc<str>) -> Result<(), Error> {
-        self.call(|_, locks| async move { locks.abandon(name, owner).await }).await
+        self.call_locks(|locks| async move { locks.abandon(name, owner).await }).await
     }
 
     async fn renew(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Option<Grant>, Error> {
-        self.call(|_, locks| async move { locks.renew(name, owner, fence, ttl_ms).await }).await
+        self.call_locks(|locks| async move { locks.renew(name, owner, fence, ttl_ms).await }).await
     }
 
     async fn release(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<bool, Error> {
-        self.call(|_, locks| async move { locks.release(name, owner, fence).await }).await
+        self.call_locks(|locks| async move { locks.release(name, owner, fence).await }).await
     }
 
     async fn release_all(&self, owner: &Arc<str>) -> Result<Released, Error> {
-        self.call(|_, locks| async move { locks.release_all(owner).await }).await
+        self.call_locks(|locks| async move { locks.release_all(owner).await }).await
     }
 
     async fn inspect(&self, name: &Arc<str>) -> Result<Option<Holding>, Error> {
-        self.call(|_, locks| async move { locks.inspect(name).await }).await
+        self.call_locks(|locks| async move { locks.inspect(name).await }).await
     }
 
     async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockPage, Error> {
-        self.call(|_, locks| async move { locks.list(after, limit).await }).await
+        self.call_locks(|locks| async move { locks.list(after, limit).await }).await
     }
 
     async fn sweep(&self) -> Result<(), Error> {
-        self.call(|_, locks| async move { locks.sweep().await }).await
+        self.call_locks(|locks| async move { locks.sweep().await }).await
     }
 }

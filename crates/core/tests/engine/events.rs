@@ -122,7 +122,7 @@ async fn what_changes_nothing_is_not_told() {
     bench.push(keyed()).await;
     assert!(bench.try_push(NewJob { on_conflict: OnConflict::Reject, ..keyed() }).await.is_err());
     bench.engine.retry(vec![id.into()]).await.remove(0).unwrap_err();
-    let stale = JobRef { id, version: Some(1) };
+    let stale = JobRef { id, version: Some(2) };
     bench.engine.update(stale, Patch { priority: Some(1), ..Patch::default() }).await.unwrap_err();
     assert_eq!(told(&mut listener), [""; 0]);
     bench.push(NewJob { on_conflict: OnConflict::Replace, ..keyed() }).await;

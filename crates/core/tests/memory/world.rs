@@ -5,13 +5,16 @@ mod broker;
 mod ledger;
 
 use crate::random::Op;
-use duetime_core::ports::{Broker, Edit, Limits, Note, Outcomes, Queues, Reserve, Source, Window};
+use duetime_core::ports::{Beginning, Broker, Edit, Limits, Note, Outcomes, Queues, Reading, Reserve, Source, Window};
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{edit, listing, reserve};
-use duetime_core::{Clock, Job, JobId, Memory, Millis, Receipt, State};
+use duetime_core::{Clock, Job, JobId, Memory, Millis, Numbers, Receipt, State};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+/// What the broker has begun with.
+const GENERATION: u64 = 1;
+const NUMBERS: Numbers = Numbers::Generation(GENERATION);
 const QUEUES: [&str; 3] = ["a", "b", "c"];
 /// How far ahead of now the broker holds jobs.
 const HORIZON_MS: u64 = 60_000;
@@ -274,10 +277,16 @@ impl Run {
     }
 }
 
+/// A reading at this instant.
+fn at(at: Millis) -> Reading {
+    Reading { at, memory: 0 }
+}
+
 fn fresh(clock: &Arc<ManualClock>, woken: &Arc<Mutex<Vec<Arc<str>>>>) -> Arc<dyn Broker> {
     let broker = Memory::new(clock.clone());
     let woken = woken.clone();
     broker.watch(Arc::new(move |queue| woken.lock().unwrap().extend(queue.cloned())));
+    broker.begin_with(Beginning { generation: GENERATION, limits: Vec::new() });
     Arc::new(broker)
 }
 

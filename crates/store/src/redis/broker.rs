@@ -1,12 +1,13 @@
 //! The port's verbs, and looking without touching.
 
 use super::jobs::{bytes, groups_of};
+use super::memory::push_limits;
 use super::{Parts, Redis, scripts};
 use async_trait::async_trait;
 use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::{
-    Broker, Counts, Ear, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Outcomes, Put, Queues,
-    Reserve, Reserved, Settle, Settled, Tally, Totals, Transition, Wake, Window,
+    Broker, Counts, Ear, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Origin, Outcomes, Put, Queues,
+    Reading, Reserve, Reserved, Settle, Settled, Tally, Totals, Transition, Wake, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis, State};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -54,9 +55,19 @@ impl Broker for Redis {
         self.waker.watch(wake);
     }
 
-    async fn put(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<Put>, Error> {
+    async fn begin(&self, origin: Arc<dyn Origin>) -> Result<(), Error> {
+        self.begin_with(origin).await
+    }
+
+    fn reading(&self) -> Reading {
+        // What is found after this is another memory than any that is known now, however late the clock is read.
+        let memory = self.memories_found();
+        Reading { at: self.clock.now(), memory }
+    }
+
+    async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<Put>, Error> {
         assert!(jobs.iter().all(Job::is_pending), "expected jobs that have not ended");
-        Ok(self.put_jobs(jobs, read_at).await?.into_iter().map(|(put, _)| put).collect())
+        Ok(self.put_jobs(jobs, reading).await?.into_iter().map(|(put, _)| put).collect())
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {
@@ -96,15 +107,9 @@ impl Broker for Redis {
     }
 
     async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error> {
-        let Limits { paused, max_running, rate } = limits;
         let arguments = |text: &mut super::Text| {
             text.push(queue.as_bytes());
-            text.flag(paused);
-            text.number(max_running.unwrap_or(0).into());
-            // Lua reads what Rust writes, to the last digit.
-            text.push(rate.map_or_else(String::new, |rate| rate.period().to_string()).as_bytes());
-            text.number(rate.map_or(0, |rate| rate.burst()).into());
-            text.number(version);
+            push_limits(text, &limits, version);
         };
         self.run(self.keys.partition_of(queue), &scripts::LIMIT, &[], arguments).await.map(drop)
     }

@@ -91,18 +91,6 @@ fn check_version(version: &str) -> Result<(), Error> {
     Err(Error::Unusable(format!("Redis {major}.{minor} or later, or Valkey, is needed; this is Redis {version}")))
 }
 
-/// Which servers these are: another one is there after a restart or a failover.
-pub(super) async fn run_ids(link: &Link) -> Result<Vec<String>, Error> {
-    let mut command = redis::cmd("INFO");
-    command.arg("server");
-    let mut ids: Vec<String> = texts(link.query(&command).await?)
-        .iter()
-        .filter_map(|text| text.lines().find_map(|line| line.strip_prefix("run_id:")).map(|id| id.trim().to_owned()))
-        .collect();
-    ids.sort_unstable();
-    Ok(ids)
-}
-
 /// What each of the nodes that were asked answered.
 fn texts(answer: Value) -> Vec<String> {
     match answer {
@@ -190,7 +178,7 @@ pub(super) async fn keep_partitions(link: &Link, keys: &super::keys::Keys) -> Re
 /// another knows would run twice.
 pub(super) async fn keep_side(link: &Link, keys: &super::keys::Keys, beside: Option<&str>) -> Result<(), Error> {
     let key = keys.own("ledger");
-    let wanted = beside.unwrap_or("none");
+    let wanted = beside.unwrap_or(ALONE);
     let mut get = redis::cmd("GET");
     get.arg(&key);
     let mut found = link.query(&get).await?;
@@ -203,21 +191,29 @@ pub(super) async fn keep_side(link: &Link, keys: &super::keys::Keys, beside: Opt
     let Value::BulkString(found) = found else {
         return Err(Error::Damaged(format!("{key} in Redis holds {found:?}")));
     };
-    match String::from_utf8_lossy(&found).as_ref() {
-        found if found == wanted => Ok(()),
-        "none" => Err(Error::Unusable(
-            "this Redis namespace holds jobs without a ledger: name no ledger, or another namespace (?namespace=…)"
-                .into(),
-        )),
-        _ if beside.is_none() => Err(Error::Unusable(
-            "this Redis namespace holds jobs that a ledger records: name that ledger (--ledger), or another namespace"
-                .into(),
-        )),
-        _ => Err(Error::Unusable(
-            "this Redis namespace holds jobs of another ledger: name that one, or another namespace (?namespace=…)"
-                .into(),
-        )),
+    check_side(&String::from_utf8_lossy(&found), wanted)
+}
+
+/// The side of a namespace that has no ledger.
+pub(super) const ALONE: &str = "none";
+
+/// Refuses a namespace that is used with this ledger, where another is wanted.
+pub(super) fn check_side(found: &str, wanted: &str) -> Result<(), Error> {
+    if found == wanted {
+        return Ok(());
     }
+    Err(Error::Unusable(match (found, wanted) {
+        (ALONE, _) => {
+            "this Redis namespace holds jobs without a ledger: name no ledger, or another namespace (?namespace=…)"
+                .into()
+        }
+        (_, ALONE) => {
+            "this Redis namespace holds jobs that a ledger records: name that ledger (--ledger), or another namespace"
+                .into()
+        }
+        _ => "this Redis namespace holds jobs of another ledger: name that one, or another namespace (?namespace=…)"
+            .into(),
+    }))
 }
 
 #[cfg(test)]

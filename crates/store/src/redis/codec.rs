@@ -29,7 +29,7 @@ const UNTIL_STARTED: u16 = 512;
 const HAS_LEASE: u16 = 1_024;
 const HAS_PRIORITY: u16 = 2_048;
 const HAS_KEY: u16 = 4_096;
-const CREATED_DIFFERS: u16 = 8_192;
+const HAS_VERSION: u16 = 8_192;
 const FIRST_DUE_DIFFERS: u16 = 16_384;
 /// A retry rule as JSON; or, where there are extras, an array of the rule (or null) and them.
 const HAS_RETRY: u16 = 32_768;
@@ -64,7 +64,7 @@ impl Record {
         job.is_pending()
             && (job.epoch, job.attempt, job.crashes) == (0, 0, 0)
             && (job.lease_until, job.started_at, job.finished_at) == (None, None, None)
-            && job.updated_at == job.version
+            && job.updated_at == job.created_at
             && job.message.is_none()
             && job.errors.is_empty()
             && job.result.is_none()
@@ -110,14 +110,17 @@ impl Record {
             | flag(job.lease_ms.is_some(), HAS_LEASE)
             | flag(job.priority != PRIORITY_DEFAULT, HAS_PRIORITY)
             | flag(job.key.is_some(), HAS_KEY)
-            | flag(job.created_at != job.version, CREATED_DIFFERS)
+            | flag(job.version != 1, HAS_VERSION)
             | flag(job.first_due_at != job.due_at, FIRST_DUE_DIFFERS)
             | flag(job.retry.is_some() || extras.is_some(), HAS_RETRY);
         let mut body = Writer::with_capacity(job.payload.len() + 64);
-        body.instant(job.version);
+        body.instant(job.created_at);
         body.instant(job.due_at);
         body.u16(flags);
         body.short(&job.queue);
+        if flags & HAS_VERSION != 0 {
+            body.instant(job.version);
+        }
         job.lease_ms.iter().for_each(|&ms| body.u32(ms as u32));
         if flags & HAS_PRIORITY != 0 {
             body.u32(job.priority);
@@ -128,9 +131,6 @@ impl Record {
             job.tags.iter().for_each(|tag| body.short(tag));
         }
         body.short(if *job.kind == *KIND_DEFAULT { "" } else { &job.kind });
-        if flags & CREATED_DIFFERS != 0 {
-            body.instant(job.created_at);
-        }
         if flags & FIRST_DUE_DIFFERS != 0 {
             body.instant(job.first_due_at);
         }
@@ -204,9 +204,10 @@ impl Decoder {
 
     fn read(&mut self, id: JobId, body: &[u8], meta: &[u8], result: &[u8]) -> Option<Record> {
         let mut body = Reader::new(body);
-        let (version, due_at, flags) = (body.instant()?, body.instant()?, body.u16()?);
+        let (created_at, due_at, flags) = (body.instant()?, body.instant()?, body.u16()?);
         let queue = shared(&mut self.queue, body.short()?);
         let says = |flag: u16| flags & flag != 0;
+        let version = if says(HAS_VERSION) { body.instant()? } else { 1 };
         let lease_ms = if says(HAS_LEASE) { Some(u64::from(body.u32()?)) } else { None };
         let priority = if says(HAS_PRIORITY) { body.u32()? } else { PRIORITY_DEFAULT };
         let key = if says(HAS_KEY) { Some(Arc::from(body.short()?)) } else { None };
@@ -214,7 +215,6 @@ impl Decoder {
         let tags: Option<Vec<Arc<str>>> = (0..count).map(|_| body.short().map(Arc::from)).collect();
         let kind = body.short()?;
         let kind = shared(&mut self.kind, if kind.is_empty() { KIND_DEFAULT } else { kind });
-        let created_at = if says(CREATED_DIFFERS) { body.instant()? } else { version };
         let first_due_at = if says(FIRST_DUE_DIFFERS) { body.instant()? } else { due_at };
         let expires_ms = if says(EXPIRES) { Some(body.instant()?) } else { None };
         let rare = if says(HAS_RETRY) { serde_json::from_slice(body.long()?).ok()? } else { Rare::default() };
@@ -249,7 +249,7 @@ impl Decoder {
             lease_until: None,
             cancel_asked: false,
             created_at,
-            updated_at: version,
+            updated_at: created_at,
             started_at: None,
             finished_at: None,
         });

@@ -21,7 +21,7 @@ impl Parts {
             Some(record) => {
                 let Edit { version, change, .. } = &edits[i];
                 let mut changed = record.clone();
-                let made = rules::edit(&mut changed.job, *version, change, now);
+                let made = rules::edit(&mut changed.job, *version, change, now, self.numbers(edits[i].id));
                 if !matches!(made, Edited::Changed(_) | Edited::CancelAsked(_)) {
                     return Step::Answer((made, None));
                 }

@@ -24,6 +24,24 @@ pub(super) fn is_stamp(error: &Error) -> bool {
     matches!(error, Error::Unavailable(text) if text.starts_with(STAMP))
 }
 
+/// The answer of a script that needs a memory which has begun.
+const UNBEGUN: &str = "UNBEGUN";
+
+pub(super) fn is_unbegun(error: &Error) -> bool {
+    matches!(error, Error::Unavailable(text) if text.starts_with(UNBEGUN))
+}
+
+/// What a memory must know before it begins cannot be had.
+pub(super) fn not_begun(error: &Error) -> Error {
+    Error::Unavailable(format!("{NOT_BEGUN}: {error}"))
+}
+
+const NOT_BEGUN: &str = "Redis was emptied, restarted or replaced, and what it must know first could not be read";
+
+pub(super) fn is_not_begun(error: &Error) -> bool {
+    matches!(error, Error::Unavailable(text) if text.starts_with(NOT_BEGUN))
+}
+
 pub(super) fn timed_out(after: Duration) -> RedisError {
     std::io::Error::new(std::io::ErrorKind::TimedOut, format!("no answer within {} s", after.as_secs())).into()
 }
@@ -68,6 +86,8 @@ pub(super) fn told(error: &RedisError) -> Error {
     let says = |word: &str| code(error) == word || text.contains(word);
     if code(error) == STAMP {
         Error::Unavailable(format!("{STAMP}: Redis was emptied or replaced"))
+    } else if code(error) == UNBEGUN {
+        Error::Unavailable(format!("{UNBEGUN}: Redis was emptied or replaced"))
     } else if says("OOM") {
         Error::Full("Redis has reached its maxmemory: raise it, or let workers catch up".into())
     } else if says("MISCONF") {

@@ -3,23 +3,24 @@
 //! What is remembered of a request lets it be sent again after a lost reply: it is answered as it was, and not carried
 //! out again where that comes late.
 //!
-//! The fences grow over all that Redis knows, what this process was given, and the time in milliseconds. So they grow on
-//! where Redis was emptied; but not over those that other processes were given faster than one each millisecond.
+//! The fences grow over all that Redis knows and what this process was given. Beside a ledger they begin at the floor of a new
+//! generation where Redis was emptied, restarted or replaced. Alone they are also no lower than the time in milliseconds: so
+//! they grow on as long as the clock of Redis does, and nobody was given more than one each millisecond.
 //!
 //! Grants, tickets and lost grants stay until they are swept; a request is forgotten after a minute.
 
 use super::call::Text;
 use super::requests::Request;
 use super::scripts::{self, Script};
-use super::{Call, Redis, Reply};
+use super::{Call, Redis, Reply, checks};
 use async_trait::async_trait;
-use duetime_core::Error;
 use duetime_core::ports::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
+use duetime_core::{Error, id};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long nothing is granted where Redis was emptied: until its clock is past whatever fence it gave.
+/// How long nothing is granted where fences have begun by the clock: until that is past whatever fence was given before.
 const FENCE_PAUSE: Duration = Duration::from_millis(2);
 /// Most locks that one script releases or lets go of.
 const STEP_LOCKS: u64 = 100;
@@ -46,8 +47,8 @@ impl Redis {
         Ok(reply)
     }
 
-    /// Asks for a lock; `None` where Redis was emptied a moment ago.
-    async fn ask(&self, acquire: &Acquire) -> Result<Option<Acquired>, Error> {
+    /// Asks for a lock; what is found in place of the last fence where fences have not begun.
+    async fn ask(&self, acquire: &Acquire) -> Result<Result<Acquired, String>, Error> {
         let request = self.requests.begin();
         let asked = self.run_locks(&scripts::LOCK_ACQUIRE, Some(&request), |arguments| {
             push_claim(arguments, &acquire.name, &acquire.owner);
@@ -55,14 +56,46 @@ impl Redis {
             arguments.flag(acquire.waiting);
             arguments.number(request.number);
             arguments.number(self.last_fence.load(Ordering::Relaxed));
+            arguments.push(self.side().as_bytes());
+            arguments.flag(self.options.is_ledger());
         });
         let mut reply = asked.await?;
         let (fence, first, second) = (unsigned(&mut reply)?, unsigned(&mut reply)?, unsigned(&mut reply)?);
         if fence == 0 {
-            return Ok((second > 0).then_some(Acquired::Held { expires_in_ms: first, again_in_ms: second }));
+            return Ok(match second {
+                0 => Err(reply.text()?),
+                _ => Ok(Acquired::Held { expires_in_ms: first, again_in_ms: second }),
+            });
         }
         self.last_fence.fetch_max(fence, Ordering::Relaxed);
-        Ok(Some(Acquired::Granted { grant: grant(fence, first), is_new: second != 0 }))
+        Ok(Ok(Acquired::Granted { grant: grant(fence, first), is_new: second != 0 }))
+    }
+
+    /// Has fences begin, unless another process did so meanwhile.
+    async fn begin_fences(&self, found: &str) -> Result<(), Error> {
+        let side = self.side();
+        if let Some(other) = found.split(' ').nth(1) {
+            checks::check_side(other, &side)?;
+        }
+        let low = if self.options.is_ledger() {
+            None
+        } else {
+            let mut failed = self.memories.beginning.lock().await;
+            Some(id::floor(self.ask_origin(&mut failed).await?.generation))
+        };
+        let asked = self.run_locks(&scripts::LOCK_BEGIN, None, |arguments| {
+            arguments.push(found.as_bytes());
+            arguments.push(side.as_bytes());
+            match low {
+                Some(low) => arguments.number(low),
+                None => arguments.push(b""),
+            }
+        });
+        asked.await?;
+        if low.is_none() {
+            tokio::time::sleep(FENCE_PAUSE).await;
+        }
+        Ok(())
     }
 
     async fn held_locks(&self, from: &[u8], to: &[u8], limit: usize) -> Result<LockPage, Error> {
@@ -94,10 +127,10 @@ impl Locks for Redis {
 
     async fn acquire(&self, acquire: Acquire) -> Result<Acquired, Error> {
         loop {
-            if let Some(acquired) = self.ask(&acquire).await? {
-                return Ok(acquired);
+            match self.ask(&acquire).await? {
+                Ok(acquired) => return Ok(acquired),
+                Err(found) => self.begin_fences(&found).await?,
             }
-            tokio::time::sleep(FENCE_PAUSE).await;
         }
     }
 

@@ -24,6 +24,7 @@ mod ledger;
 mod link;
 mod locks;
 mod look;
+mod memory;
 mod outbox;
 mod put;
 mod registry;
@@ -47,7 +48,7 @@ use duetime_core::{Clock, Error};
 use events::Grapevine;
 use keys::Keys;
 use link::Link;
-use redis::Value;
+use memory::Memories;
 use reply::Reply;
 use requests::Requests;
 use scripts::Script;
@@ -110,8 +111,7 @@ pub struct Parts {
     keys: Keys,
     clock: RedisClock,
     options: Options,
-    /// What marks each partition's memory: another stamp, another memory.
-    stamps: Mutex<BTreeMap<u16, Arc<[u8]>>>,
+    memories: Memories,
     /// Partitions that this process has had to do with.
     used: Mutex<BTreeSet<u16>>,
     /// How often it was looked for what has run out.
@@ -175,7 +175,7 @@ impl Redis {
             keys,
             clock: RedisClock::new(options.clock.clone()),
             options,
-            stamps: Mutex::default(),
+            memories: Memories::default(),
             used: Mutex::default(),
             looks: AtomicU64::new(0),
             frontiers: Mutex::default(),
@@ -223,112 +223,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Carries a script out in a partition, and answers what it answered after the clock.
-    async fn run(
-        &self,
-        partition: u16,
-        script: &'static Script,
-        queues: &[&str],
-        arguments: impl Fn(&mut Text) + Send + Sync,
-    ) -> Result<Reply, Error> {
-        self.run_request(partition, script, "", queues, arguments).await
-    }
-
-    /// The same, for a request that is remembered.
-    async fn run_request(
-        &self,
-        partition: u16,
-        script: &'static Script,
-        request: &str,
-        queues: &[&str],
-        arguments: impl Fn(&mut Text) + Send + Sync,
-    ) -> Result<Reply, Error> {
-        loop {
-            let stamp = self.stamp(partition).await?;
-            let mut call =
-                Call { script, keys: self.keys.script(partition, request, queues), arguments: Text::default() };
-            call.arguments.push(&stamp);
-            match self.clock.given() {
-                Some(now) => call.arguments.number(now),
-                None => call.arguments.push(b""),
-            }
-            call.arguments.flag(self.options.is_ledger());
-            call.arguments.push(self.keys.channel().as_bytes());
-            arguments(&mut call.arguments);
-            let sent = self.clock.mark();
-            match self.link.call(&call).await {
-                Ok(value) => {
-                    let mut reply = Reply::new(value)?;
-                    self.clock.read(partition, reply.number()?, sent, self.clock.mark());
-                    return Ok(reply);
-                }
-                Err(error) if fault::is_stamp(&error) => self.forget_stamp(partition, &stamp),
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    async fn stamp(&self, partition: u16) -> Result<Arc<[u8]>, Error> {
-        let known = self.stamps().get(&partition).cloned();
-        match known {
-            Some(stamp) => Ok(stamp),
-            None => self.fetch_stamp(partition).await,
-        }
-    }
-
-    /// Asks for the stamp, and makes one where there is none.
-    async fn fetch_stamp(&self, partition: u16) -> Result<Arc<[u8]>, Error> {
-        let mut call = Call { script: &scripts::STAMP, keys: Text::default(), arguments: Text::default() };
-        call.keys.push(self.keys.of(partition, "stamp").as_bytes());
-        let offered = format!("{FORMAT} {} ", self.requests.unique());
-        call.arguments.push(offered.as_bytes());
-        let stamp: Arc<[u8]> = match self.link.call(&call).await? {
-            Value::BulkString(stamp) => stamp.into(),
-            other => return Err(Error::Damaged(format!("a partition's stamp is {other:?}"))),
-        };
-        let format = stamp.split(|&byte| byte == b' ').next().and_then(|format| std::str::from_utf8(format).ok());
-        if format.and_then(|format| format.parse().ok()) != Some(FORMAT) {
-            return Err(Error::Unusable(format!(
-                "this namespace holds jobs of format {}, and this version knows {FORMAT}: use the version that wrote \
-                 them, or another namespace",
-                format.unwrap_or("?")
-            )));
-        }
-        if stamp.starts_with(offered.as_bytes()) {
-            // Of an emptied Redis the number of partitions is gone, too: it must not become another one.
-            checks::keep_partitions(&self.link, &self.keys).await?;
-            checks::keep_side(&self.link, &self.keys, self.options.beside.as_deref()).await?;
-        }
-        let before = self.stamps().insert(partition, stamp.clone());
-        if before.is_some_and(|before| before != stamp) {
-            warn_emptied(partition);
-        }
-        Ok(stamp)
-    }
-
-    /// What the memory of all partitions and the servers that hold it are known by.
-    async fn whole_stamp(&self) -> Result<String, Error> {
-        let mut parts = checks::run_ids(&self.link).await?;
-        for stamp in futures_util::future::join_all((0..self.keys.partitions()).map(|p| self.fetch_stamp(p))).await {
-            parts.push(String::from_utf8_lossy(&stamp?).into_owned());
-        }
-        Ok(format!("{:016x}", keys::hash(&parts.join("\n"))))
-    }
-
-    fn forget_stamp(&self, partition: u16, stamp: &[u8]) {
-        let mut stamps = self.stamps();
-        if stamps.get(&partition).is_some_and(|known| **known == *stamp) {
-            warn_emptied(partition);
-            stamps.remove(&partition);
-        }
-    }
-
     fn frontiers(&self) -> std::sync::MutexGuard<'_, Frontiers> {
         self.frontiers.lock().expect("no panic under this lock")
-    }
-
-    fn stamps(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, Arc<[u8]>>> {
-        self.stamps.lock().expect("no panic under this lock")
     }
 
     /// This process has to do with the partition: it looks there for what has run out.
@@ -339,10 +235,6 @@ impl Parts {
     fn used(&self) -> Vec<u16> {
         self.used.lock().expect("no panic under this lock").iter().copied().collect()
     }
-}
-
-fn warn_emptied(partition: u16) {
-    tracing::warn!(partition, "Redis was emptied or replaced: what it held is gone");
 }
 
 impl Drop for Parts {

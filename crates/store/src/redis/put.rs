@@ -3,8 +3,8 @@
 use super::codec::Record;
 use super::jobs::{bytes, groups, place};
 use super::{Parts, scripts};
-use duetime_core::ports::Put;
-use duetime_core::{Error, Job, Millis};
+use duetime_core::ports::{Put, Reading};
+use duetime_core::{Error, Job};
 
 /// Bytes of jobs in one call: larger ones would hold others up.
 const CALL_BYTES_MAX: usize = 4 << 20;
@@ -17,7 +17,7 @@ struct Packed {
 
 impl Parts {
     /// Holds jobs, or where it is its own ledger records them; `true` for one that is new.
-    pub(super) async fn put_jobs(&self, jobs: Vec<Job>, read_at: Millis) -> Result<Vec<(Put, bool)>, Error> {
+    pub(super) async fn put_jobs(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<(Put, bool)>, Error> {
         let mut answers = vec![(Put::Held, false); jobs.len()];
         let now = self.clock.now();
         let restored = |job: Job| {
@@ -41,7 +41,7 @@ impl Parts {
                     packed.push(job);
                 }
                 let (now, later) = positions.split_at(packed.len());
-                self.put_some(partition, &records, now, &packed, read_at, &mut answers).await?;
+                self.put_some(partition, &records, now, &packed, reading, &mut answers).await?;
                 positions = later;
             }
         }
@@ -54,7 +54,7 @@ impl Parts {
         records: &[Record],
         positions: &[usize],
         packed: &[Packed],
-        read_at: Millis,
+        reading: Reading,
         answers: &mut [(Put, bool)],
     ) -> Result<(), Error> {
         self.uses(partition);
@@ -69,7 +69,8 @@ impl Parts {
             }));
         }
         let arguments = |text: &mut super::Text| {
-            text.number(read_at);
+            // What was read before the partition's memory was known is as old as can be.
+            text.number(if self.was_known(partition, reading) { reading.at } else { 0 });
             text.number(queues.len() as u64);
             queues.iter().for_each(|queue| text.push(queue.as_bytes()));
             for ((&position, packed), number) in positions.iter().zip(packed).zip(&numbers) {

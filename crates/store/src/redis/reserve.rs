@@ -2,7 +2,8 @@
 
 use super::codec::Decoder;
 use super::jobs::{bytes, place};
-use super::{Parts, Redis, scripts};
+use super::memory::ORIGIN_REST;
+use super::{Parts, Redis, fault, scripts};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{Edited, Lease, Named, Note, Reserve, Reserved, Settle, Source};
 use duetime_core::rules;
@@ -58,7 +59,13 @@ impl Redis {
 
     async fn reserve_from(&self, reserve: Reserve) -> Result<Reserved, Error> {
         match &reserve.source {
-            Source::Queues(queues) => self.reserve_queues(queues, &reserve).await,
+            Source::Queues(queues) => match self.reserve_queues(queues, &reserve).await {
+                Err(error) if fault::is_not_begun(&error) => {
+                    let again_at = self.clock.now() + ORIGIN_REST.as_millis() as u64;
+                    Ok(Reserved { next_at: Some(again_at), ..Reserved::default() })
+                }
+                reserved => reserved,
+            },
             Source::Named(named) => self.reserve_named(named, &reserve).await,
         }
     }

@@ -46,21 +46,25 @@ macro_rules! scripts {
 }
 
 scripts! { OF_JOBS, include_str!("lua/prelude.lua") =>
-    BURY "bury"
-    CHANGE "change"
+    BEGIN "begin"
     COUNTS "counts"
-    EXPIRED "expired"
-    EXTEND "extend"
     FORGET "forget"
     FRONTIER "frontier"
     GET "get"
     KEEP "keep"
-    LIMIT "limit"
     LIST "list"
     OUTCOMES "outcomes"
     PRUNE "prune"
     PUT "put"
     QUEUES "queues"
+}
+
+scripts! { OF_A_MEMORY_THAT_HAS_BEGUN, concat!(include_str!("lua/prelude.lua"), include_str!("lua/begun.lua")) =>
+    BURY "bury"
+    CHANGE "change"
+    EXPIRED "expired"
+    EXTEND "extend"
+    LIMIT "limit"
     RESERVE "reserve"
     SETTLE "settle"
 }
@@ -79,6 +83,7 @@ fn locks_prelude() -> String {
 scripts! { OF_LOCKS, locks_prelude().as_str() =>
     LOCK_ABANDON "lock_abandon"
     LOCK_ACQUIRE "lock_acquire"
+    LOCK_BEGIN "lock_begin"
     LOCK_LIST "lock_list"
     LOCK_RELEASE "lock_release"
     LOCK_RELEASE_ALL "lock_release_all"
@@ -95,5 +100,9 @@ scripts! { OTHERS, "" =>
 /// The names of all scripts, with their hashes.
 #[cfg(feature = "testing")]
 pub fn all() -> Vec<(&'static str, &'static str)> {
-    [OF_JOBS, OF_LOCKS, OTHERS].concat().into_iter().map(|script| (script.name, script.hash.as_str())).collect()
+    [OF_JOBS, OF_A_MEMORY_THAT_HAS_BEGUN, OF_LOCKS, OTHERS]
+        .concat()
+        .into_iter()
+        .map(|script| (script.name, script.hash.as_str()))
+        .collect()
 }

@@ -91,7 +91,7 @@ impl Parts {
                 return Step::Answer(End::Lost);
             }
             let mut changed = record.clone();
-            let left = rules::apply(&mut changed.job, decision.clone(), now);
+            let left = rules::apply(&mut changed.job, decision.clone(), now, self.numbers(receipt.id));
             let run = Run::of(&changed.job);
             changed.removed = left == Left::Nothing;
             let copy = if let Left::Copy(copy) = left { Some(copy) } else { None };

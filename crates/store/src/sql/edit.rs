@@ -8,7 +8,7 @@ use super::session::Session;
 use super::tally::Tallies;
 use async_trait::async_trait;
 use duetime_core::ports::{Change, Edit, Edited, bucket};
-use duetime_core::{Job, JobId, Millis, rules};
+use duetime_core::{Job, JobId, Millis, Numbers, rules};
 use std::collections::BTreeMap;
 
 /// Makes changes, in order.
@@ -97,7 +97,7 @@ fn one(rows: &mut BTreeMap<JobId, Option<Job>>, keys: &mut Keys, edit: &Edit, no
     let Some(row) = slot.clone() else { return Edited::Unknown };
     let mut job = row.clone();
     job.lease_until = None;
-    let edited = rules::edit(&mut job, edit.version, &edit.change, now);
+    let edited = rules::edit(&mut job, edit.version, &edit.change, now, Numbers::Ledger);
     match (&edit.change, &edited) {
         (Change::Delete, Edited::Changed(_)) => {
             if let Some(key) = row.live_key() {

@@ -6,7 +6,7 @@ use super::read;
 use super::record::holder;
 use super::task::Transaction;
 use duetime_core::ports::{Change, Edit, Edited};
-use duetime_core::{Millis, rules};
+use duetime_core::{Millis, Numbers, rules};
 
 /// Makes the changes, in order.
 pub(super) fn edit(
@@ -23,7 +23,7 @@ fn one(transaction: &mut Transaction<'_>, edit: &Edit, now: Millis, frontier: Mi
     let stored = Stored::of(&row);
     let mut job = row.clone();
     job.lease_until = None;
-    let edited = rules::edit(&mut job, edit.version, &edit.change, now);
+    let edited = rules::edit(&mut job, edit.version, &edit.change, now, Numbers::Ledger);
     match (&edit.change, &edited) {
         (Change::Delete, Edited::Changed(_)) => {
             remove(transaction, job.id, &stored, stored.stage)?;

@@ -1,12 +1,13 @@
 //! Every script in a Redis that has reached its `maxmemory`: what frees room runs, what needs room is refused.
 
 use crate::memory::{fill, make_room};
+use duetime_core::name::OF_ENGINE;
 use duetime_core::ports::{
-    Acquire, Acquired, Broker, Change, Edited, Extend, Extended, Grant, Ledger, Limits, Listing, Locks, Outcomes,
-    PutIf, Queues, Recorded, Registry, Retention, Settle, Update,
+    Acquire, Acquired, Beginning, Broker, Change, Edited, Extend, Extended, Grant, Ledger, Limits, Listing, Locks,
+    Outcomes, PutIf, Queues, Recorded, Registry, Retention, Settle, Update,
 };
 use duetime_core::testing::ManualClock;
-use duetime_core::testing::fixtures::{QUEUE, T0, again, due, edit, finish, id, listing, reserve, success};
+use duetime_core::testing::fixtures::{Given, QUEUE, T0, again, due, edit, finish, id, listing, reserve, success};
 use duetime_core::{Error, Job, JobId, Stage, State};
 use duetime_store::redis::{Options, Redis, all_scripts};
 use duetime_store::testing::RedisServer;
@@ -20,8 +21,9 @@ enum Full {
 }
 
 /// All scripts.
-const SCRIPTS: [(&str, Full); 27] = [
+const SCRIPTS: [(&str, Full); 29] = [
     ("allot", Full::Refused),
+    ("begin", Full::Runs),
     ("bury", Full::Runs),
     ("change", Full::Runs),
     ("counts", Full::Runs),
@@ -36,6 +38,7 @@ const SCRIPTS: [(&str, Full); 27] = [
     ("list", Full::Runs),
     ("lock_abandon", Full::Runs),
     ("lock_acquire", Full::Runs),
+    ("lock_begin", Full::Runs),
     ("lock_list", Full::Runs),
     ("lock_release", Full::Runs),
     ("lock_release_all", Full::Runs),
@@ -75,6 +78,8 @@ impl World {
         let url = format!("{}?namespace={script}", server.url());
         let options = Options { clock: Some(clock.clone()), beside, ..Options::default() };
         let redis = Redis::connect(&url, options.clone()).await.unwrap();
+        let limits = vec![(QUEUE.into(), Limits { max_running: Some(100), ..Limits::default() }, 1)];
+        redis.begin(Arc::new(Given(Beginning { generation: 1, limits }))).await.unwrap();
         let jobs = (1..=12).map(|n| if n > 8 { due(n, FAR) } else { due(n, T0) });
         redis.record(jobs.collect(), u64::MAX).await.unwrap();
         let leases = redis.reserve(reserve(QUEUE, 4)).await.unwrap().leases;
@@ -86,11 +91,20 @@ impl World {
     }
 
     /// Has this script do what it is for.
-    async fn call(&self, script: &str) -> Result<(), Error> {
+    async fn call(&self, server: &RedisServer, script: &str) -> Result<(), Error> {
         let redis = &self.redis;
         let (lock, a, b): (Arc<str>, Arc<str>, Arc<str>) = ("lock".into(), "a".into(), "b".into());
         match script {
             "allot" => drop(redis.allot(1, T0).await?),
+            "begin" => {
+                server.command(&["DEL", "{duetime:begin:0}:stamp"]);
+                assert_eq!(redis.reserve(reserve(QUEUE, 1)).await?.leases.len(), 1);
+            }
+            "lock_begin" => {
+                server.command(&["DEL", "{duetime:lock_begin}:lock:fence"]);
+                let name = format!("{OF_ENGINE}test");
+                assert!(matches!(acquire(redis, &name, "a").await?, Acquired::Granted { .. }));
+            }
             "bury" => assert_eq!(self.edit(id(99), cancel()).await?, Edited::Unknown),
             "change" => {
                 let late = again(&self.leased[0], FAR);
@@ -159,7 +173,7 @@ impl World {
                 let pruned = redis.prune(retention, T0 + SPARED_MS + 1, 100).await?;
                 assert_eq!(pruned, usize::from(self.options.beside.is_none()));
             }
-            "put" => drop(redis.put(vec![due(51, T0)], T0).await?),
+            "put" => drop(redis.put(vec![due(51, T0)], redis.reading()).await?),
             "queues" => assert_eq!(redis.counts(Queues::first()).await?.len(), 1),
             "reserve" => assert_eq!(redis.reserve(reserve(QUEUE, 10)).await?.leases.len(), 4),
             "settle" => {
@@ -198,7 +212,7 @@ async fn walk(beside: bool) {
         let world = World::prepare(&server, script, beside).await;
         server.command(&["SCRIPT", "FLUSH"]);
         fill(&server);
-        let called = world.call(script).await;
+        let called = world.call(&server, script).await;
         assert_eq!(server.command(&["SCRIPT", "EXISTS", hash]), "1", "{script} was called");
         match full {
             Full::Runs => called.unwrap_or_else(|error| panic!("{script}: {error}")),
@@ -206,7 +220,7 @@ async fn walk(beside: bool) {
         }
         make_room(&server);
         if full == Full::Refused {
-            world.call(script).await.unwrap_or_else(|error| panic!("{script} with room: {error}"));
+            world.call(&server, script).await.unwrap_or_else(|error| panic!("{script} with room: {error}"));
         }
     }
 }

@@ -2,6 +2,7 @@
 //! nothing is lost or done twice.
 
 mod access;
+mod begin;
 mod cluster;
 mod connections;
 mod fitness;

@@ -2,10 +2,11 @@
 
 use duetime_core::ports::{Broker, Extend, Extended, Ledger, Queues, Recorded, Settle};
 use duetime_core::rules::Decision;
-use duetime_core::testing::fixtures::{QUEUE, id, reserve};
+use duetime_core::testing::fixtures::{Given, QUEUE, id, reserve};
 use duetime_core::{Due, Error, Job, NewJob, Receipt, State};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::RedisServer;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// When a condition is given up; never reached where all is well.
@@ -25,7 +26,9 @@ impl Subject {
     }
 
     pub(crate) async fn try_connect(url: &str) -> Result<Self, Error> {
-        Ok(Self { redis: Redis::connect(url, Options::default()).await? })
+        let redis = Redis::connect(url, Options::default()).await?;
+        redis.begin(Arc::new(Given::default())).await?;
+        Ok(Self { redis })
     }
 
     /// The n-th job, due now.

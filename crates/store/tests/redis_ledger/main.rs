@@ -12,7 +12,7 @@ use duetime_core::ports::{
 use duetime_core::retry::{Retry, WhenExhausted};
 use duetime_core::rules::{self, Decision, Failure, Finish};
 use duetime_core::testing::ManualClock;
-use duetime_core::testing::fixtures::{QUEUE, T0, cancel, due, id, job, reserve, success};
+use duetime_core::testing::fixtures::{Given, QUEUE, T0, cancel, due, id, job, reserve, success};
 use duetime_core::{Clock, JobId};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::shared_redis;
@@ -32,7 +32,9 @@ impl Bench {
         let clock = Arc::new(ManualClock::new());
         let options = Options { clock: Some(clock.clone()), ..options };
         let url = format!("{}?namespace={name}", shared_redis().url());
-        Self { redis: Redis::connect(&url, options).await.unwrap(), clock }
+        let redis = Redis::connect(&url, options).await.unwrap();
+        redis.begin(Arc::new(Given::default())).await.unwrap();
+        Self { redis, clock }
     }
 
     async fn record(&self, jobs: &[Job]) -> Vec<Recorded> {

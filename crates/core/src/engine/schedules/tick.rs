@@ -149,12 +149,12 @@ impl Engine {
     }
 
     async fn push_tick(&self, job: Job, on_conflict: OnConflict) -> Result<Pushed, Error> {
-        let (id, read_at) = (job.id, self.now());
+        let (id, reading) = (job.id, self.broker.reading());
         let recorded = self.ledger.record(vec![job.clone()], self.frontier.get()).await?;
         match recorded[0] {
             Recorded::Created => {
                 self.saw_jobs(std::iter::once(&job), |_| Event::Pushed);
-                self.hold(vec![job], read_at).await?;
+                self.hold(vec![job], reading).await?;
             }
             Recorded::Repeat => {
                 let row = self.ledger.get(&[id]).await?.pop().flatten();

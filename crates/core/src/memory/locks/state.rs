@@ -2,7 +2,7 @@
 
 use super::record::Written;
 use crate::clock::Millis;
-use crate::id::next_number;
+use crate::id::next_fence;
 use crate::limits::{LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX, STEP_JOBS_MAX};
 use crate::memory::held::Now;
 use crate::ports::{Acquire, Acquired, Grant, Holding, LockPage};
@@ -116,7 +116,7 @@ impl State {
         lock.line.retain(|ticket| ticket.ends > now.mono);
         let place = lock.line.iter().position(|ticket| ticket.owner == *owner);
         if held_ms == 0 && (lock.line.is_empty() || place == Some(0)) {
-            self.last_fence = next_number(self.last_fence, now.wall);
+            self.last_fence = next_fence(self.last_fence, now.wall);
             return Asked::Free { fence: self.last_fence };
         }
         let ends = now.mono + LOCK_TICKET_MS;

@@ -15,7 +15,7 @@ pub async fn a_waiting_job_is_cancelled(s: Subject) {
         let Edited::Changed(job) = edited else { panic!("{edited:?}") };
         assert_eq!((job.stage, job.finished_at), (Stage::Cancelled, Some(T0)));
         assert_eq!(job.message.as_deref(), Some("not needed"));
-        assert!(job.version > T0);
+        assert!(job.version > 1);
         assert!(matches!(&notes[..], [Note::Changed(noted)] if *noted == job));
     }
     s.pass(500);
@@ -97,9 +97,9 @@ pub async fn an_update_keeps_what_it_does_not_name(s: Subject) {
 pub async fn an_edit_of_another_version_changes_nothing(s: Subject) {
     s.hold(&[job(1)]).await;
     let of = |version| Edit { version: Some(version), ..edit(id(1), cancel()) };
-    assert_eq!(s.edit_noted(of(T0 - 1)).await.0, Edited::Mismatch(job(1)));
+    assert_eq!(s.edit_noted(of(2)).await.0, Edited::Mismatch(job(1)));
     assert!(s.outcomes().await.is_empty());
-    assert!(matches!(s.edit_noted(of(T0)).await.0, Edited::Changed(_)));
+    assert!(matches!(s.edit_noted(of(1)).await.0, Edited::Changed(_)));
 }
 
 /// As long as its end is not forgotten.
@@ -121,7 +121,7 @@ pub async fn a_deleted_job_is_gone(s: Subject) {
     let (edited, notes) = s.edit_noted(edit(id(1), Change::Delete)).await;
     assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
     let [Note::Removed(removed)] = &notes[..] else { panic!("{notes:?}") };
-    assert!(removed.version > T0);
+    assert!(removed.version > 1);
     assert_eq!(s.get(id(1)).await, None);
     assert_eq!(s.handed_out(1).await, []);
 }
@@ -202,10 +202,10 @@ pub async fn a_tombstone_of_two_edits_is_lifted_by_the_second(s: Subject) {
 pub async fn a_tombstone_stands_when_the_ledger_has_answered(s: Subject) {
     assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
     s.pass(30_000);
-    let read_at = s.now();
+    let reading = s.broker.reading();
     s.forget(id(1), T0 + 5).await;
     s.pass(<dyn Broker>::READ_AGE_MS_MAX);
-    assert_eq!(s.broker.put(vec![job(1)], read_at).await.unwrap(), [Put::Buried]);
+    assert_eq!(s.broker.put(vec![job(1)], reading).await.unwrap(), [Put::Buried]);
 }
 
 /// It ended here, was retried by hand in the ledger, and is cancelled before its new reading arrives.

@@ -5,6 +5,7 @@
 //! [`stepped_clock_suite!`](crate::stepped_clock_suite). A case never asks which store it runs on, and never sleeps: it
 //! moves the clock.
 
+pub mod beginnings;
 pub mod burst;
 pub mod edits;
 pub mod keys;
@@ -21,12 +22,13 @@ pub mod views;
 pub mod wakes;
 
 use super::clock::ManualClock;
-use super::fixtures::{QUEUE, edit, reserve};
+use super::fixtures::{Given, QUEUE, edit, reserve};
 use crate::clock::{Clock, Millis};
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, State};
 use crate::ports::{
-    Broker, Change, Edited, Extend, Extended, Lease, Limits, Note, Outcomes, Put, Reserve, Reserved, Settle, Settled,
+    Beginning, Broker, Change, Edited, Extend, Extended, Lease, Limits, Note, Outcomes, Put, Reserve, Reserved, Settle,
+    Settled,
 };
 use crate::progress::Progress;
 use crate::rules::Decision;
@@ -61,6 +63,17 @@ impl Subject {
         Self { broker, clock, woken, wake, limits_version: AtomicU64::new(0) }
     }
 
+    /// The same, begun with a first generation, and nothing limited.
+    #[must_use]
+    pub async fn begun(self) -> Self {
+        self.begin(Beginning { generation: 1, limits: Vec::new() }).await;
+        self
+    }
+
+    async fn begin(&self, beginning: Beginning) {
+        self.broker.begin(Arc::new(Given(beginning))).await.expect("begin");
+    }
+
     fn now(&self) -> Millis {
         self.clock.wall()
     }
@@ -70,7 +83,7 @@ impl Subject {
     }
 
     async fn put(&self, jobs: &[Job]) -> Vec<Put> {
-        self.broker.put(jobs.to_vec(), self.now()).await.expect("put")
+        self.broker.put(jobs.to_vec(), self.broker.reading()).await.expect("put")
     }
 
     async fn hold(&self, jobs: &[Job]) {
@@ -189,6 +202,10 @@ macro_rules! broker_suite {
     };
     ($cases:ident: $make:path) => {
         $crate::$cases! { $make =>
+            beginnings {
+                nothing_is_handed_out_before_the_beginning numbers_begin_at_the_floor limits_stand_from_the_beginning
+                a_burst_is_used_up_at_the_beginning
+            }
             burst { a_burst_keeps_its_order_and_lets_others_through }
             edits {
                 a_waiting_job_is_cancelled a_running_job_is_asked_to_stop a_running_job_is_not_updated
@@ -278,6 +295,18 @@ macro_rules! stepped_clock_suite {
     };
 }
 
+/// Cases about how a broker begins have it begin themselves.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! begun {
+    (beginnings $subject:ident) => {
+        $subject
+    };
+    ($module:ident $subject:ident) => {
+        $subject.begun().await
+    };
+}
+
 /// Makes a test of each named case of each named module.
 #[doc(hidden)]
 #[macro_export]
@@ -292,6 +321,7 @@ macro_rules! broker_cases {
                     let clock = ::std::sync::Arc::new($crate::testing::ManualClock::new());
                     let broker = $make(clock.clone()).await;
                     let subject = $crate::testing::broker_suite::Subject::new(broker, clock);
+                    let subject = $crate::begun!($module subject);
                     $crate::testing::broker_suite::$module::$case(subject).await;
                 }
             )*
@@ -311,6 +341,7 @@ macro_rules! broker_cases_in_one {
                 let clock = ::std::sync::Arc::new($crate::testing::ManualClock::new());
                 let broker = $make(clock.clone()).await;
                 let subject = $crate::testing::broker_suite::Subject::new(broker, clock);
+                let subject = $crate::begun!($module subject);
                 ::std::boxed::Box::pin($crate::testing::broker_suite::$module::$case(subject)).await;
             )*)*
         }

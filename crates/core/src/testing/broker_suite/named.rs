@@ -23,9 +23,9 @@ pub async fn a_named_job_is_handed_out(s: Subject) {
 /// A job in another version is answered, and does not run.
 pub async fn a_named_job_must_have_its_version(s: Subject) {
     s.hold(&[job(1)]).await;
-    let refused = s.reserve(in_version(1, T0 + 1)).await.refused;
+    let refused = s.reserve(in_version(1, 2)).await.refused;
     assert_eq!(refused, [(id(1), Edited::Mismatch(job(1)))]);
-    assert_eq!(ids(s.leases(in_version(1, T0)).await), [id(1)]);
+    assert_eq!(ids(s.leases(in_version(1, 1)).await), [id(1)]);
 }
 
 /// By the clock, and by the window.

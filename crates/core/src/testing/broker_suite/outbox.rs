@@ -141,7 +141,7 @@ pub async fn what_is_in_an_older_version_is_let_go_of(s: Subject) {
         s.hold(&[job(3)]).await;
         s.one().await
     };
-    let read_at = s.now();
+    let reading = s.broker.reading();
     let (one, three) = (s.get(id(1)).await.unwrap(), running.version);
     let noted = [(id(1), one.version + 5), (id(2), one.version), (id(3), three + 5)];
     let mut gone = s.broker.forget(&noted, Millis::MAX).await.unwrap();
@@ -151,15 +151,15 @@ pub async fn what_is_in_an_older_version_is_let_go_of(s: Subject) {
     assert!(s.get(id(2)).await.is_some(), "it is as the ledger has it");
     assert_eq!(s.settle(running.receipt(), success()).await, None, "its lease is over");
     assert_eq!(s.broker.counts(Queues::first()).await.unwrap()[0].1.running, 0);
-    assert_eq!(s.broker.put(vec![one.clone()], read_at).await.unwrap(), [Put::Buried], "it was read before");
+    assert_eq!(s.broker.put(vec![one.clone()], reading).await.unwrap(), [Put::Buried], "it was read before");
     assert_eq!(s.put(&[Job { version: one.version + 5, ..one }]).await, [Put::Held]);
 }
 
 /// A reading from before would bring back what was cancelled.
 pub async fn what_is_not_known_is_not_put_in_a_lower_version(s: Subject) {
-    let read_at = s.now();
+    let reading = s.broker.reading();
     s.forget(id(1), T0 + 5).await;
-    assert_eq!(s.broker.put(vec![job(1)], read_at).await.unwrap(), [Put::Buried]);
+    assert_eq!(s.broker.put(vec![job(1)], reading).await.unwrap(), [Put::Buried]);
     assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Held]);
 }
 

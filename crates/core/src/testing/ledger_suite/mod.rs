@@ -61,7 +61,7 @@ macro_rules! ledger_suite {
                 an_update_gives_new_values, an_update_refiles_the_row, a_retry_starts_over_and_keeps_errors,
                 a_retry_holds_the_key_again, a_retry_of_a_taken_key_names_the_holder, an_expiry_only_where_not_started_in_time,
                 a_change_that_does_not_fit_changes_nothing, a_version_must_match, an_unknown_job_is_unknown,
-                edits_of_one_job_follow_each_other, versions_grow_past_the_clock,
+                edits_of_one_job_follow_each_other, versions_of_edits_are_odd,
             ]
             find: [
                 by_queue_in_the_order_of_ids, by_states_merged_in_order, by_key_live_and_finished, by_tag,

@@ -4,8 +4,8 @@ use super::history::{History, Shared};
 use super::moment::{Asked, At};
 use crate::clock::Clock;
 use crate::engine::{
-    BulkAction, CancelOutcome, Engine, From, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, ReserveRequest,
-    TakeRequest,
+    BulkAction, CancelOutcome, Engine, From, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, QueueSettings,
+    ReserveRequest, TakeRequest,
 };
 use crate::id::JobId;
 use crate::job::{Due, KeyUntil, NewJob, OnConflict, State};
@@ -19,6 +19,8 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 pub(super) const QUEUES: [&str; 3] = ["orders", "mail", "dead"];
+/// A queue whose limits only one sets, who never dies.
+pub(super) const LIMITED: &str = "limited";
 /// No lease, and no extension of one, is longer.
 pub(super) const LEASE_MS_LONGEST: u64 = 10 * SECOND_MS;
 
@@ -71,7 +73,7 @@ impl Actor {
 
     pub(super) fn at(&self) -> At {
         let life = self.life.load(Ordering::SeqCst);
-        At { wall: self.clock.wall(), mono: self.clock.mono(), life, wall_steps: self.clock.wall_steps() }
+        At { wall: self.engine.now(), mono: self.clock.mono(), life, wall_steps: self.clock.wall_steps() }
     }
 
     fn asked(&self, id: JobId) -> Asked {
@@ -84,7 +86,8 @@ impl Actor {
     }
 
     fn queue(&mut self) -> Arc<str> {
-        Arc::from(*self.random.of(&QUEUES[..2]))
+        let queues = [QUEUES[0], QUEUES[1], if self.pace.is_alone { QUEUES[0] } else { LIMITED }];
+        Arc::from(*self.random.of(&queues))
     }
 
     fn new_job(&mut self) -> NewJob {
@@ -140,8 +143,8 @@ impl Actor {
     /// Works until it dies; a `calm` worker completes everything.
     pub(super) async fn work_for_ever(mut self, calm: bool) {
         loop {
-            let mut queues: Vec<Arc<str>> = QUEUES.iter().map(|queue| Arc::from(*queue)).collect();
-            let first = self.random.within(0..3) as usize;
+            let mut queues: Vec<Arc<str>> = QUEUES.iter().chain([&LIMITED]).map(|queue| Arc::from(*queue)).collect();
+            let first = self.random.within(0..4) as usize;
             queues.rotate_left(first);
             let request = ReserveRequest {
                 from: From::Queues(queues),
@@ -193,7 +196,7 @@ impl Actor {
 
     /// Extends a lease about when it ends, as the reaper may have seen already, and gives up some time.
     async fn hold_on(&mut self, lease: &Lease) {
-        let left_ms = lease.job.lease_until.map_or(0, |until| until.saturating_sub(self.clock.wall()));
+        let left_ms = lease.job.lease_until.map_or(0, |until| until.saturating_sub(self.engine.now()));
         let mut until = self.clock.mono() + left_ms.min(lease.lease_ms);
         while self.random.percent(80) {
             let at = until + self.random.within(0..10);
@@ -236,7 +239,7 @@ impl Actor {
                     drop(self.engine.bulk(&query, BulkAction::Cancel).await);
                 }
                 70..75 => {
-                    let queue = self.queue();
+                    let queue: Arc<str> = Arc::from(*self.random.of(&QUEUES[..2]));
                     drop(self.engine.pause(&queue, None).await);
                     self.pause(5 * SECOND_MS).await;
                     drop(self.engine.resume(&queue).await);
@@ -251,7 +254,8 @@ impl Actor {
                 _ => {
                     let found = self.engine.job(target.id).await;
                     if let Ok(job) = found {
-                        assert_eq!(job.id, target.id);
+                        let at = self.at();
+                        self.history().saw(&job, at);
                     }
                 }
             }
@@ -276,7 +280,10 @@ impl Actor {
         let due = Due::After(self.random.within(0..self.pace.changed));
         let payload: [u8; 8] = self.random.any().to_be_bytes();
         let patch = Patch { due: Some(due), payload: Some(payload.as_slice().into()), ..Patch::default() };
-        drop(self.engine.update(target, patch).await);
+        if let Ok(job) = self.engine.update(target, patch).await {
+            let at = self.at();
+            self.history().saw(&job, at);
+        }
     }
 
     /// Takes until it dies, and repeats what it asked for as if it had not been told.
@@ -308,11 +315,25 @@ impl Actor {
         self.clock.step_wall(step);
     }
 
+    /// Sets limits of the queue that has some, now these, now those.
+    pub(super) async fn limit_for_ever(mut self) {
+        loop {
+            let max_running = self.random.percent(60).then(|| self.random.within(1..4) as u32);
+            let settings = QueueSettings { paused: self.random.percent(40), max_running, ..QueueSettings::default() };
+            self.history().limits = None;
+            let limits = self.engine.configure(LIMITED, settings).await.ok().map(|settings| settings.limits());
+            self.history().limits = limits;
+            self.pause(8 * SECOND_MS).await;
+        }
+    }
+
     /// Waits until every job has ended and all is recorded; answers whether that came within this time.
     pub(super) async fn settle_down(&self, time_max: Duration) -> bool {
         for queue in QUEUES {
             drop(self.engine.resume(queue).await);
         }
+        self.history().limits = None;
+        drop(self.engine.configure(LIMITED, QueueSettings::default()).await);
         for _ in 0..time_max.as_secs() / 10 {
             tokio::time::sleep(Duration::from_secs(10)).await;
             let pending: Vec<JobId> = self.ledger.jobs().iter().filter(|j| j.is_pending()).map(|j| j.id).collect();

@@ -2,6 +2,9 @@
 //! another, or stands still for a while; the broker is emptied, falls back to a copy of itself, or is away; and so is
 //! the ledger, whose answers may also be lost.
 //!
+//! Whatever it lost, and whatever its clock says then, no receipt and no fence is given twice, no version of a job stands for two
+//! states, and limits hold.
+//!
 //! What is allowed where the broker lost some of its memory:
 //! - What was running then runs again, and so does what had ended and was not recorded.
 //! - Emptied, it hands out nothing that is recorded as ended, and takes no receipt from before.
@@ -9,13 +12,13 @@
 //!   ledger, as the registry says ([`COMPARED`]). What was handed out until then goes on.
 
 use super::Report;
-use super::actors::{Actor, Pace};
+use super::actors::{Actor, LIMITED, Pace};
 use super::history::Shared as SharedHistory;
 use super::moment::At;
 use crate::clock::Clock;
 use crate::engine::{Engine, Options, Stores};
 use crate::limits::MINUTE_MS;
-use crate::ports::{BROKER, COMPARED, Registry};
+use crate::ports::{BROKER, Broker, COMPARED, Registry};
 use crate::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry};
 use crate::testing::shared::Presence;
 use crate::testing::{ModelLedger, Random, Shared, TokioClock};
@@ -27,6 +30,8 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How old the copy may be to which the broker falls back.
 const COPY_EVERY_MS: u64 = 1_000;
+/// How far the clock of a memory is ahead of that of the first, or behind it, at most.
+const CLOCKS_APART_MS: u64 = 40_000;
 /// How long a process stands still at most.
 const FROZEN_MAX: Duration = Duration::from_secs(9);
 /// Within this time from the end of all faults every job has ended: the latest due time, the horizon's audit, and retries.
@@ -72,8 +77,18 @@ pub fn run(seed: u64) -> Report {
 impl Fleet {
     async fn live(&self, random: &mut Random) -> Report {
         let (history, clock, memory) = (self.history.clone(), self.clock.clone(), self.memory.clone());
-        self.broker.on_lease(Arc::new(move |lease| {
-            history.lock().expect("no panic under this lock").handed_out(lease, at(&clock, &memory));
+        self.broker.on_lease(Arc::new(move |lease, broker| {
+            let mut history = history.lock().expect("no panic under this lock");
+            let at = at(broker, &clock, &memory);
+            history.handed_out(lease, at);
+            if *lease.job.queue == *LIMITED {
+                history.check_limits(lease, broker.memory().running(LIMITED), at);
+            }
+        }));
+        let (history, clock, memory) = (self.history.clone(), self.clock.clone(), self.memory.clone());
+        self.broker.on_grant(Arc::new(move |name, fence, broker| {
+            let at = at(broker, &clock, &memory);
+            history.lock().expect("no panic under this lock").granted(name, fence, at);
         }));
         self.broker.blur_clock(random.within(0..200), random.within(0..200));
         let nodes = random.within(1..5);
@@ -81,10 +96,13 @@ impl Fleet {
             let (fleet, random) = (self.clone(), Random::new(random.any()));
             tokio::spawn(async move { fleet.keep_node(random).await });
         }
+        let lawgiver = self.start(Life::plain()).await.expect("nothing is away");
+        let lawgiver = tokio::spawn(self.actor(&lawgiver, Random::new(random.any())).limit_for_ever());
         tokio::spawn(self.clone().copy_for_ever(Random::new(random.any())));
         tokio::spawn(self.clone().look_for_ever());
         let time = Duration::from_millis(random.within(20_000..120_000));
         drop(tokio::time::timeout(time, self.do_harm(Random::new(random.any()))).await);
+        lawgiver.abort();
         self.be_calm();
         // Until then those who stood still go on with what they were about, such as to pause a queue.
         tokio::time::sleep(FROZEN_MAX).await;
@@ -224,10 +242,12 @@ impl Fleet {
     /// It takes its time, so that no instant belongs to both memories.
     async fn lose_memory(&self, falls_back: bool, random: &mut Random) {
         let ms = random.within(5..3_000);
+        let by_ms = if random.percent(30) { 0 } else { random.within(0..CLOCKS_APART_MS) as i64 };
+        let by_ms = if random.percent(70) { -by_ms } else { by_ms };
         self.broker.set_presence(Presence::Away);
         if !falls_back {
-            self.broker.flush();
-        } else if !self.broker.fall_back() {
+            self.broker.flush_by(by_ms);
+        } else if !self.broker.fall_back_by(by_ms) {
             return self.broker.set_presence(Presence::There);
         }
         let memory = self.memory.fetch_add(1, Ordering::SeqCst) + 1;
@@ -278,7 +298,7 @@ impl Fleet {
     }
 
     fn at(&self) -> At {
-        at(&self.clock, &self.memory)
+        at(&self.broker, &self.clock, &self.memory)
     }
 
     fn be_calm(&self) {
@@ -299,6 +319,6 @@ impl Fleet {
     }
 }
 
-fn at(clock: &TokioClock, memory: &AtomicU64) -> At {
-    At { wall: clock.wall(), mono: clock.mono(), life: memory.load(Ordering::SeqCst), wall_steps: 0 }
+fn at(broker: &Shared, clock: &TokioClock, memory: &AtomicU64) -> At {
+    At { wall: broker.now(), mono: clock.mono(), life: memory.load(Ordering::SeqCst), wall_steps: 0 }
 }

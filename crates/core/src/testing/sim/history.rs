@@ -4,8 +4,8 @@ use super::actors::LEASE_MS_LONGEST;
 use super::moment::{Asked, At};
 use crate::clock::Millis;
 use crate::id::{JobId, Receipt};
-use crate::job::{Due, Job, KeyUntil, Stage, State};
-use crate::ports::Lease;
+use crate::job::{Due, Job, KeyUntil, Payload, Stage, State};
+use crate::ports::{Lease, Limits};
 use crate::retry::WhenExhausted;
 use crate::testing::ModelLedger;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,10 +30,18 @@ struct Known {
     epoch: u64,
     /// In which life each of its leases began.
     leases: BTreeMap<u64, u64>,
-    /// A crash made a lease of it forgotten that was not noted.
-    is_forgotten: bool,
     /// It was answered that its worker is asked to stop: it does not run again.
     is_stopped: bool,
+}
+
+/// A job as it was seen in some version.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    stage: Stage,
+    epoch: u64,
+    attempt: u32,
+    due_at: Millis,
+    payload: Payload,
 }
 
 /// An end that was answered.
@@ -57,6 +65,14 @@ pub(super) struct History {
     jobs: BTreeMap<JobId, Known>,
     /// Jobs that were handed out, some of them before their push was answered.
     started: BTreeSet<JobId>,
+    /// Of all leases, also of those that nobody heard of.
+    receipts: BTreeSet<Receipt>,
+    /// What each version of a job was seen to be.
+    versions: BTreeMap<(JobId, u64), Seen>,
+    /// The last one that was given, for whatever lock.
+    fence: u64,
+    /// What limits the queue that has limits; unknown while they are being set.
+    pub(super) limits: Option<Limits>,
     pub(super) violations: Vec<String>,
     pub(super) handed_out: u64,
     /// How many extensions were answered.
@@ -92,7 +108,6 @@ impl History {
             version: job.version,
             epoch: job.epoch,
             leases: BTreeMap::new(),
-            is_forgotten: false,
             is_stopped: false,
             pushed: job,
         };
@@ -114,7 +129,6 @@ impl History {
                 span.until = span.until.min(at.mono + until.saturating_sub(at.wall));
             }
             known.is_stopped = false;
-            known.is_forgotten |= row.is_none_or(|row| row.version < known.version);
             known.keep_recorded_end(row);
         }
     }
@@ -197,23 +211,53 @@ impl History {
             if known.is_stopped {
                 wrong.push("after its worker was asked to stop".into());
             }
-            // A lease that was not noted before a crash can have had a later number, where the clock was set back.
-            let is_explained = known.is_forgotten && at.wall_steps > 0;
-            if !is_explained && (job.epoch <= known.epoch || job.version <= known.version) {
+            if job.epoch <= known.epoch || job.version <= known.version {
                 wrong.push(format!("with an epoch or version not above {} and {}", known.epoch, known.version));
             }
             if let Some(span) = known.span.filter(|span| span.until > at.mono) {
                 wrong.push(format!("while the lease {} lives", span.epoch));
             }
-            known.is_forgotten = false;
             known.leases.insert(job.epoch, at.life);
             (known.epoch, known.version) = (job.epoch, job.version);
             let left_ms = job.lease_until.map_or(0, |until| until.saturating_sub(at.wall)).min(lease.lease_ms);
             known.span = Some(Span { epoch: job.epoch, began: at, until: at.mono + left_ms });
         }
+        if !self.receipts.insert(job.receipt()) {
+            wrong.push(format!("under the receipt {}, as before", job.receipt()));
+        }
         self.started.insert(job.id);
         self.check_key(job, at, &mut wrong);
         self.blame(job.id, "was handed out", wrong, at);
+        self.saw(job, at);
+    }
+
+    /// A job was seen so: in another state it has another version.
+    pub(super) fn saw(&mut self, job: &Job, at: At) {
+        let (stage, epoch, attempt) = (job.stage, job.epoch, job.attempt);
+        let seen = Seen { stage, epoch, attempt, due_at: job.due_at, payload: job.payload.clone() };
+        let before = self.versions.entry((job.id, job.version)).or_insert_with(|| seen.clone());
+        if *before != seen {
+            let wrong = format!("in the version {} as {seen:?}, and before as {before:?}", job.version);
+            self.blame(job.id, "was seen", vec![wrong], at);
+        }
+    }
+
+    /// A lock was granted anew, whether or not its holder ever hears of it.
+    pub(super) fn granted(&mut self, name: &str, fence: u64, at: At) {
+        if fence <= self.fence {
+            self.violations.push(format!("the lock {name} got the fence {fence} after {} ({at:?})", self.fence));
+        }
+        self.fence = fence.max(self.fence);
+    }
+
+    /// A job was handed out of the queue that has limits, of which so many run now.
+    pub(super) fn check_limits(&mut self, lease: &Lease, running: usize, at: At) {
+        let Some(limits) = self.limits else { return };
+        let is_beyond = limits.max_running.is_some_and(|max| running > max as usize);
+        if limits.paused || is_beyond {
+            let wrong = format!("beyond {limits:?}: {running} run");
+            self.blame(lease.job.id, "was handed out", vec![wrong], at);
+        }
     }
 
     fn check_key(&self, job: &Job, at: At, wrong: &mut Vec<String>) {

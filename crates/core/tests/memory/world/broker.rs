@@ -1,6 +1,6 @@
 //! What a worker, or a user, does with the broker.
 
-use super::{REQUEST_MS, Run, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
+use super::{NUMBERS, REQUEST_MS, Run, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
 use crate::random::{How, What};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{
@@ -71,7 +71,7 @@ impl World {
         for Lease { job, lease_ms } in &reserved.leases {
             let truth = self.truths.get_mut(&job.id).unwrap();
             assert_eq!(*lease_ms, asked.lease_ms.or(job.lease_ms).unwrap_or(LEASE_MS_DEFAULT));
-            rules::lease(&mut truth.job, now + lease_ms, now);
+            rules::lease(&mut truth.job, now + lease_ms, now, NUMBERS);
             let receipt = truth.job.receipt();
             assert!(!self.receipts.contains(&receipt), "epochs never repeat");
             self.receipts.push(receipt);
@@ -147,7 +147,7 @@ impl World {
             How::Drop => Decision::Finish(Finish { drop: true, ..Finish::new(Stage::Failed) }),
             How::Move => {
                 self.last_id += 1;
-                let copy = Job { queue: job.queue.clone(), version: now, ..due(self.last_id, now) };
+                let copy = Job { queue: job.queue.clone(), ..due(self.last_id, now) };
                 Decision::Finish(Finish { successor: Some(Box::new(copy)), ..Finish::new(Stage::Failed) })
             }
             How::Retry(ms) => {
@@ -162,7 +162,7 @@ impl World {
         let now = self.now();
         let truth = self.truths.get_mut(&receipt.id).unwrap();
         if truth.lease.is_some() && truth.job.epoch == receipt.epoch {
-            let drops = rules::apply(&mut truth.job, decision, now) == Left::Nothing;
+            let drops = rules::apply(&mut truth.job, decision, now, NUMBERS) == Left::Nothing;
             truth.lease = None;
             (truth.held, truth.removed) = (truth.job.is_pending(), drops);
             self.ended.extend(truth.job.stage.end_state().map(|state| (receipt, state)));
@@ -201,7 +201,7 @@ impl World {
         };
         let lease_ms = lease_ms.unwrap_or(run.lease_ms);
         (run.ends, run.given_ms, run.told) = (mono + lease_ms, lease_ms, None);
-        rules::touch(&mut truth.job, now);
+        rules::touch(&mut truth.job, now, NUMBERS);
         truth.job.lease_until = Some(now + lease_ms);
         truth.job.progress = progress.or(truth.job.progress.take());
         let Job { version, cancel_asked, .. } = truth.job;
@@ -245,7 +245,7 @@ impl World {
             assert_eq!((edited, notes.len()), (vec![Edited::Running(truth.job.clone())], 0));
             return;
         }
-        let expected = rules::edit(&mut truth.job, edit.version, &edit.change, now);
+        let expected = rules::edit(&mut truth.job, edit.version, &edit.change, now, NUMBERS);
         assert_eq!(edited.remove(0), expected);
         let is_changed = matches!(expected, Edited::Changed(_));
         assert_eq!(notes.len(), usize::from(is_changed || matches!(expected, Edited::CancelAsked(_))));

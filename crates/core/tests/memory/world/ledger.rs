@@ -1,11 +1,11 @@
 //! What the engine and the ledger do with the broker.
 
-use super::{HORIZON_MS, QUEUES, Truth, World, fresh};
+use super::{HORIZON_MS, QUEUES, Truth, World, at, fresh};
 use crate::random::Op;
 use duetime_core::ports::{Broker, Change, Edit, Edited, Note, Put};
 use duetime_core::rules::{self};
 use duetime_core::testing::fixtures::due;
-use duetime_core::{Clock, Job, JobId, KeyUntil, Millis, Stage};
+use duetime_core::{Clock, Job, JobId, KeyUntil, Millis, Numbers, Stage};
 
 impl World {
     pub(super) async fn push(&mut self, op: Op) {
@@ -19,7 +19,6 @@ impl World {
             lease_ms: (priority == 2).then_some(5_000),
             key: key.filter(|_| due_in % 2 == 0).map(|key| key.to_string().into()),
             key_until: if until_started { KeyUntil::Started } else { KeyUntil::Finished },
-            version: now,
             created_at: now,
             updated_at: now,
             ..due(self.last_id, now.saturating_add_signed(due_in))
@@ -30,7 +29,7 @@ impl World {
                 self.put(job, now).await;
             }
         } else if let Some(holder) = self.holder_in_broker(&job) {
-            assert_eq!(self.broker.put(vec![job], now).await.unwrap(), [Put::KeyHeld(holder)]);
+            assert_eq!(self.broker.put(vec![job], at(now)).await.unwrap(), [Put::KeyHeld(holder)]);
         }
     }
 
@@ -42,7 +41,7 @@ impl World {
 
     pub(super) async fn put(&mut self, job: Job, read_at: Millis) {
         let (now, mono) = (self.now(), self.clock.mono());
-        let answer = self.broker.put(vec![job.clone()], read_at).await.unwrap()[0];
+        let answer = self.broker.put(vec![job.clone()], at(read_at)).await.unwrap()[0];
         let truth = &self.truths[&job.id];
         let may_be_buried = self.buried_until.get(&job.id).is_some_and(|&until| mono < until);
         let must_be_buried = self.unseen.iter().any(|unseen| unseen.edit.id == job.id);
@@ -98,7 +97,9 @@ impl World {
             let is_free = !matches!(edit.change, Change::Retry) || self.live_holder(&retried_key).is_none();
             let truth = self.truths.get_mut(&edit.id).unwrap();
             assert!(!truth.held, "a tombstone kept it out");
-            if is_free && matches!(rules::edit(&mut row, edit.version, &edit.change, now), Edited::Changed(_)) {
+            if is_free
+                && matches!(rules::edit(&mut row, edit.version, &edit.change, now, Numbers::Ledger), Edited::Changed(_))
+            {
                 truth.job = row.clone();
                 truth.removed = matches!(edit.change, Change::Delete);
                 if truth.removed {
@@ -146,7 +147,7 @@ impl World {
         let (now, mono) = (self.now(), self.clock.mono());
         for truth in self.truths.values_mut().filter(|t| t.held) {
             self.rows.insert(truth.job.id, truth.job.clone());
-            assert_eq!(self.broker.put(vec![truth.job.clone()], now).await.unwrap(), [Put::Held]);
+            assert_eq!(self.broker.put(vec![truth.job.clone()], at(now)).await.unwrap(), [Put::Held]);
             let lease_ms = truth.job.restored_lease_ms();
             truth.job.lease_until = truth.job.restored_until(now);
             if let (Some(run), Some(until)) = (&mut truth.lease, truth.job.lease_until) {

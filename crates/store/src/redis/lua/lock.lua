@@ -23,6 +23,9 @@ local function runs_when_full() redis.call('ZREM', LINE, '') end
 -- After this one, which changes nothing, a script has room for whatever it writes; without room it is refused here.
 local function needs_room() redis.call('ZADD', LINE, 'XX', 0, '') end
 
+-- A replica that took over has what its master had, but for the last of it.
+local function server() return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or '-' end
+
 -- Names and owners have at most 255 bytes, and none begins with the last byte of all.
 local function sized(text) return string.char(#text) .. text end
 local function split(pair)

@@ -1,9 +1,12 @@
 -- Grants a lock, or has its owner wait. ARGV[3]: the lock; [4]: its owner; [5]: the time to live; [6]: whether it waits;
--- [7]: the request's number; [8]: a fence that was given. Answers fence, end and whether that is new; or 0, when the lock
--- may be had, and when to ask again, both in ms from now: at no time where the last fence is not known, for it may have
--- been given in this very millisecond.
+-- [7]: the request's number; [8]: a fence that was given; [9]: whose the fences are; [10]: whether they go by the clock. Answers
+-- fence, end and whether that is new; or 0, when the lock may be had, and when to ask again, both in ms from now. Where fences
+-- have not begun on this server, that is at no time, and what was found in their place is answered last.
 local name, owner, ttl, waits, request = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1', tonumber(ARGV[7])
 local claim = sized(owner) .. name
+local found = redis.call('GET', FENCE) or ''
+local last, begun = string.match(found, '^(%d+) (.*)$')
+if begun ~= ARGV[9] .. ' ' .. server() then return { micros, 0, 0, 0, found } end
 local holder, fence, ends, given = held(name)
 -- Who holds a lock keeps it when Redis is full, and engines get their own, or nobody could make room.
 if holder == owner or string.sub(name, 1, #OF_ENGINE) == OF_ENGINE then runs_when_full() else needs_room() end
@@ -22,13 +25,8 @@ end
 local _, was_first = front(name)
 local is_first = first(name)
 if not holder and (not is_first or is_first == owner) then
-  local last = redis.call('GET', FENCE)
-  if not last then
-    redis.call('SET', FENCE, string.format('%.0f', now))
-    return { micros, 0, 0, 0 }
-  end
-  fence = math.max(tonumber(last) + 1, tonumber(ARGV[8]) + 1, now)
-  redis.call('SET', FENCE, string.format('%.0f', fence))
+  fence = math.max(tonumber(last) + 1, tonumber(ARGV[8]) + 1, ARGV[10] == '1' and now or 0)
+  redis.call('SET', FENCE, string.format('%.0f', fence) .. ' ' .. begun)
   redis.call('HSET', HOLDERS, name, owner)
   redis.call('ZADD', NAMES, 0, name)
   redis.call('ZADD', OWNED, 0, claim)

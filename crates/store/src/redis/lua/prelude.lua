@@ -5,6 +5,9 @@ local STAMP, BODY, META, RESULT, HOLDERS, TAGS, RUNNING, EXPIRING, ENDED, DEAD, 
 local OWN, CHANNEL = ARGV[3] == '1', ARGV[4]
 
 if redis.call('GET', STAMP) ~= ARGV[1] then return redis.error_reply('STAMP the partition was emptied or replaced') end
+-- The server on which this memory began, and its generation, 0 while it is not ready.
+local SERVER, GENERATION = string.match(ARGV[1], '(%S+) (%d+)$')
+GENERATION = tonumber(GENERATION)
 
 local micros = 0
 if ARGV[2] == '' then
@@ -24,13 +27,13 @@ local function needs_room() redis.call('ZADD', RUNNING, 'XX', 0, '') end
 -- flags, stage; then queue and key. What follows is opaque here, but for its end: where the flags say so, how far the job has
 -- come, and the length of that.
 local HEAD, HEAD_FLAGS, HEAD_NEXT = '>I6I6I6I6I6I6I6I4I4I2B', 51, 54
--- The beginning of a body: first version, first due_at, flags, queue; then, where the flags say so, the job's own lease_ms,
--- its priority, its key, its tags.
+-- The beginning of a body: when it was created, first due_at, flags, queue; then, where the flags say so, the first version
+-- (else 1), the job's own lease_ms, its priority, its key, its tags.
 local BODY_HEAD, BODY_FLAGS = '>I6I6I2Bc0', 13
 local CANCEL_ASKED, HOLDS_KEY, HAS_PROGRESS, REWRITTEN, REMOVED, TAGGED, HAS_RESULT, EXPIRES, TAKEN, UNTIL_STARTED =
   1, 2, 4, 8, 16, 32, 64, 128, 256, 512
 -- Of bodies only.
-local HAS_LEASE, HAS_PRIORITY, HAS_KEY, META_FLAGS = 1024, 2048, 4096, 1023
+local HAS_LEASE, HAS_PRIORITY, HAS_KEY, HAS_VERSION, META_FLAGS = 1024, 2048, 4096, 8192, 1023
 local PENDING, SUCCEEDED, FAILED, CANCELLED = 1, 10, 20, 30
 local DEFAULT_PRIORITY = 1024
 -- Among the counters, whose other fields have a queue's name before the colon.
@@ -42,7 +45,10 @@ local NOW6, ZERO6, NOW_TEXT = six(now), six(0), text(now)
 
 local has = function(flags, flag) return bit.band(flags, flag) ~= 0 end
 local without = function(flags, flag) return bit.band(flags, bit.bnot(flag)) end
-local after = function(last) return math.max(last + 1, now) end
+-- The next version or epoch. Beside a ledger they begin at the floor of the generation, and are even: a ledger gives odd ones.
+-- Alone there is only the clock.
+local FLOOR = OWN and now or GENERATION * 16777216
+local after = function(last) return math.max(OWN and last + 1 or last + 2 - last % 2, FLOOR) end
 
 -- Variadic calls in slices: Lua unpacks no more than some thousand values at once.
 local function many(command, key, values)
@@ -56,14 +62,15 @@ local function fetch(key, ids)
   return redis.call('HMGET', key, unpack(ids))
 end
 
--- The rest of a body's beginning: own lease_ms (0: none), priority, key, and where the tags begin.
+-- The rest of a body's beginning: own lease_ms (0: none), priority, key, where the tags begin, and the first version.
 local function body_rest(body)
   local _, _, flags, _, at = struct.unpack(BODY_HEAD, body)
-  local lease_ms, priority, key = 0, DEFAULT_PRIORITY, ''
+  local lease_ms, priority, key, version = 0, DEFAULT_PRIORITY, '', 1
+  if has(flags, HAS_VERSION) then version, at = struct.unpack('>I6', body, at) end
   if has(flags, HAS_LEASE) then lease_ms, at = struct.unpack('>I4', body, at) end
   if has(flags, HAS_PRIORITY) then priority, at = struct.unpack('>I4', body, at) end
   if has(flags, HAS_KEY) then key, at = struct.unpack('Bc0', body, at) end
-  return lease_ms, priority, key, at
+  return lease_ms, priority, key, at, version
 end
 
 local function priority_of(body)
@@ -80,9 +87,9 @@ local function head(body, meta)
     h.tail = string.sub(meta, HEAD_NEXT)
   else
     local flags, _
-    h.version, h.due, flags, h.queue = struct.unpack(BODY_HEAD, body)
-    _, _, h.key = body_rest(body)
-    h.epoch, h.lease_until, h.started, h.updated, h.finished, h.attempt, h.lease_ms = 0, 0, 0, h.version, 0, 0, 0
+    h.updated, h.due, flags, h.queue = struct.unpack(BODY_HEAD, body)
+    _, _, h.key, _, h.version = body_rest(body)
+    h.epoch, h.lease_until, h.started, h.finished, h.attempt, h.lease_ms = 0, 0, 0, 0, 0, 0
     h.flags, h.stage = bit.band(flags, META_FLAGS), PENDING
     h.tail = struct.pack('Bc0Bc0', #h.queue, h.queue, #h.key, h.key)
   end

@@ -5,9 +5,6 @@ local at = 7 + queues
 local answers = {}
 -- A client's notion of our clock runs ahead by up to a round trip.
 local is_stale = not OWN and (now - read_at > 5000 or read_at - now > 1000)
--- What was read before this memory began may have changed since without leaving a trace here.
-local began = tonumber(string.match(ARGV[1], '^%d+ %S+ (%d+)$') or 0)
-if not OWN and ARGV[2] == '' and read_at < began + 100 then is_stale = true end
 local before, first = {}, {}
 for n = 1, queues do before[n] = head_due(n) end
 

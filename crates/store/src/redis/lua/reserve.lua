@@ -67,7 +67,7 @@ local function template(n)
     templates[n] = {
       queue = queue,
       lease_until = text(lease_until),
-      first = NOW6 .. NOW6 .. six(lease_until) .. NOW6 .. NOW6 .. ZERO6,
+      first = six(FLOOR) .. six(FLOOR) .. six(lease_until) .. NOW6 .. NOW6 .. ZERO6,
       last = struct.pack('>I4I4I2B', 1, length, 0, PENDING) .. struct.pack('Bc0B', #queue, queue, 0),
     }
   end
@@ -85,13 +85,12 @@ end
 
 -- One that has never been touched and says nothing in particular.
 local function lease_plain(n, id, body)
-  local version, flags = struct.unpack('>I6', body), struct.unpack('>I2', body, BODY_FLAGS)
-  if flags ~= 0 or version >= now then return false end
+  if struct.unpack('>I2', body, BODY_FLAGS) ~= 0 then return false end
   local new = template(n)
   gone[#gone + 1] = id
   running[meta_count + 1], running[meta_count + 2] = new.lease_until, id
   started[new.queue] = (started[new.queue] or 0) + 1
-  hand_out(id, body, new.first .. string.sub(body, 7, 12) .. new.last, NOW6)
+  hand_out(id, body, new.first .. string.sub(body, 7, 12) .. new.last, six(FLOOR))
   return true
 end
 

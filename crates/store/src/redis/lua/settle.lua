@@ -30,9 +30,9 @@ end
 local PLAIN = struct.pack('>I2B', 0, PENDING)
 local function finish_plain(id, epoch, meta)
   if string.sub(meta, 7, 12) ~= epoch or string.sub(meta, HEAD_FLAGS, HEAD_FLAGS + 2) ~= PLAIN then return false end
-  if string.sub(meta, 13, 18) == ZERO6 or struct.unpack('>I6', meta) >= now then return false end
+  if string.sub(meta, 13, 18) == ZERO6 then return false end
   local queue = struct.unpack('Bc0', meta, HEAD_NEXT)
-  finish(id, epoch, queue, NOW6 .. epoch .. ZERO6 .. string.sub(meta, 19, 24) .. NOW6 .. NOW6 .. string.sub(meta, 37, 52)
+  finish(id, epoch, queue, six(after(struct.unpack('>I6', meta))) .. epoch .. ZERO6 .. string.sub(meta, 19, 24) .. NOW6 .. NOW6 .. string.sub(meta, 37, 52)
     .. string.char(SUCCEEDED) .. string.sub(meta, HEAD_NEXT))
   return true
 end

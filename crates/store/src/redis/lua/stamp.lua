@@ -1,9 +1,12 @@
--- The stamp of a partition. KEYS[1]: the stamp; ARGV[1]: the one that it gets where it has none, with the time.
+-- The stamp of a partition's memory: format, number of partitions, side, name, server, generation (0: it has not begun).
+-- KEYS[1]: the stamp. ARGV[1]: the beginning of a new one, '' to look only. One that was made on another server, which has
+-- failed over or was restarted since, counts for nothing; nor does that server's replication id come back.
+local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or '-'
 local found = redis.call('GET', KEYS[1])
-if found then return found end
--- There is no such key; a removing write comes first, so that the rest runs when Redis has reached its maxmemory.
-redis.call('HDEL', KEYS[1], '')
-local time = redis.call('TIME')
-local made = string.format('%s %d%03d', ARGV[1], time[1], math.floor(time[2] / 1000))
+if found and (string.match(found, '^%d+ %d+ %S+ %S+ (%S+) %d+$') or server) == server then return found end
+if ARGV[1] == '' then return false end
+-- A removing write comes first, so that the rest runs when Redis has reached its maxmemory. It removes nothing.
+redis.pcall('HDEL', KEYS[1], '')
+local made = ARGV[1] .. ' ' .. server .. ' 0'
 redis.call('SET', KEYS[1], made)
 return made

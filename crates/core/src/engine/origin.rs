@@ -1,0 +1,73 @@
+//! What a broker's memory begins with, from the registry: a generation of its own, and the limits of queues.
+//!
+//! The generation is raised before it is used. Whoever dies in between leaves a number that nobody has; of two who raise it
+//! at once each gets another. So versions, epochs and fences of one memory lie above those of all memories that were
+//! there before it, whatever its clock says.
+
+use super::Engine;
+use super::queues::read_settings;
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::{generation_above, generation_at};
+use crate::job::Job;
+use crate::ports::{BROKER, Beginning, GENERATION, Origin, PutIf, Registry};
+use async_trait::async_trait;
+use std::sync::{Arc, Weak};
+
+/// Of an engine, which it does not keep alive: brokers keep it, and may be the registry, too.
+pub(super) struct FromRegistry {
+    registry: Weak<dyn Registry>,
+    /// A broker that is its own ledger has no generations: what would remember them is lost with it.
+    raises: bool,
+    /// The engine's clock at its start. A backup of the registry knows only generations from before it.
+    started_at: Millis,
+}
+
+#[async_trait]
+impl Origin for FromRegistry {
+    async fn begin(&self) -> Result<Beginning, Error> {
+        let registry = self.registry.upgrade().ok_or(Error::Stopping)?;
+        let generation = if self.raises { raise(registry.as_ref(), generation_at(self.started_at)).await? } else { 0 };
+        let settings = read_settings(registry.as_ref()).await?.into_iter();
+        let limits = settings.map(|(queue, settings, version)| (queue, settings.limits(), version)).collect();
+        Ok(Beginning { generation, limits })
+    }
+}
+
+impl Engine {
+    pub(super) fn origin(&self) -> Arc<dyn Origin> {
+        let (registry, raises) = (Arc::downgrade(&self.registry), !self.ledger.is_broker());
+        Arc::new(FromRegistry { registry, raises, started_at: self.now() })
+    }
+
+    /// Has the memories that follow begin above what these jobs bring along.
+    pub(super) async fn pass_numbers(&self, jobs: &[Job]) -> Result<(), Error> {
+        let Some(last) = jobs.iter().map(|job| job.version.max(job.epoch)).max() else { return Ok(()) };
+        if self.ledger.is_broker() || generation(self.registry.as_ref()).await?.0 >= generation_above(last) {
+            return Ok(());
+        }
+        raise(self.registry.as_ref(), generation_above(last)).await.map(drop)
+    }
+}
+
+/// The last generation that was begun, and the version of the document that says so.
+async fn generation(registry: &dyn Registry) -> Result<(u64, u64), Error> {
+    let Some(document) = registry.document(BROKER, GENERATION).await? else { return Ok((0, 0)) };
+    let generation = document.body.parse().map_err(|_| {
+        let body = &document.body;
+        Error::Damaged(format!("the broker's generation in the registry is {body:?}, not a number"))
+    })?;
+    Ok((generation, document.version))
+}
+
+/// Raises the generation by one, or to this one where that is more.
+async fn raise(registry: &dyn Registry, least: u64) -> Result<u64, Error> {
+    loop {
+        let (last, version) = generation(registry).await?;
+        let next = least.max(last + 1);
+        if let PutIf::Stored(_) = registry.put_if(BROKER, GENERATION, &next.to_string(), version).await? {
+            tracing::debug!(generation = next, "a memory of the broker begins");
+            return Ok(next);
+        }
+    }
+}

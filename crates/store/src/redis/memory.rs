@@ -1,0 +1,353 @@
+//! Which memory each partition has, and how one begins.
+//!
+//! A partition's stamp names its memory. It is gone with an emptied Redis, and counts for nothing on another server than the
+//! one on which the memory began: a replica that took over may lack what its master did last. Scripts compare it, so whoever
+//! knows an earlier one learns of the new one by its next call.
+//!
+//! A new memory has not *begun*: it takes jobs, but hands nothing out. Whoever needs it to have begun asks the origin for a
+//! generation, after having seen the stamp, and writes that into it, together with all limits, in one step, where the stamp is
+//! still the one that was seen. So each memory has a generation above those of all memories that were there before it.
+//!
+//! The stamp also says with which ledger the partition is used: processes of another one refuse it.
+
+use super::call::{Call, Text};
+use super::jobs::place;
+use super::{FORMAT, Parts, Reply, Script, checks, fault, keys, scripts};
+use duetime_core::ports::{Beginning, Limits, Origin, Reading};
+use duetime_core::{Error, JobId, Numbers};
+use redis::Value;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long nobody asks the origin again after it failed.
+pub(super) const ORIGIN_REST: Duration = Duration::from_millis(500);
+/// How long is waited for other partitions to begin.
+const OTHERS_WITHIN: Duration = Duration::from_secs(1);
+
+/// What is known of the memories.
+#[derive(Default)]
+pub(super) struct Memories {
+    stamps: Mutex<BTreeMap<u16, Known>>,
+    /// How many were found that had not been known.
+    found: AtomicU64,
+    origin: OnceLock<Arc<dyn Origin>>,
+    /// Whoever has one begin holds this; when the origin last failed, and how.
+    pub(super) beginning: tokio::sync::Mutex<Option<(Instant, Error)>>,
+}
+
+/// The stamp of a partition.
+#[derive(Clone)]
+struct Known {
+    stamp: Arc<[u8]>,
+    /// Which of those that were found.
+    number: u64,
+    /// A script said that it is another one by now.
+    is_outdated: bool,
+}
+
+impl Known {
+    fn has_begun(&self) -> bool {
+        generation(&self.stamp) > 0
+    }
+}
+
+/// What of a stamp is the same before and after the memory has begun.
+fn identity(stamp: &[u8]) -> &[u8] {
+    stamp.rsplitn(2, |&byte| byte == b' ').last().unwrap_or_default()
+}
+
+/// 0 for one that has not begun.
+fn generation(stamp: &[u8]) -> u64 {
+    let last = stamp.rsplit(|&byte| byte == b' ').next().and_then(|last| std::str::from_utf8(last).ok());
+    last.and_then(|last| last.parse().ok()).unwrap_or(0)
+}
+
+/// How a call is to be made again.
+enum Again {
+    WithNewStamp,
+    OnceItHasBegun,
+}
+
+impl Parts {
+    /// Carries a script out in a partition, and answers what it answered after the clock.
+    pub(super) async fn run(
+        &self,
+        partition: u16,
+        script: &'static Script,
+        queues: &[&str],
+        arguments: impl Fn(&mut Text) + Send + Sync,
+    ) -> Result<Reply, Error> {
+        self.run_request(partition, script, "", queues, arguments).await
+    }
+
+    /// The same, for a request that is remembered.
+    pub(super) async fn run_request(
+        &self,
+        partition: u16,
+        script: &'static Script,
+        request: &str,
+        queues: &[&str],
+        arguments: impl Fn(&mut Text) + Send + Sync,
+    ) -> Result<Reply, Error> {
+        loop {
+            let stamp = self.stamp(partition).await?;
+            match self.run_stamped(partition, &stamp, script, request, queues, &arguments).await? {
+                Ok(reply) => return Ok(reply),
+                Err(Again::WithNewStamp) => self.forget_stamp(partition, &stamp),
+                Err(Again::OnceItHasBegun) => self.begin_memory(partition).await?,
+            }
+        }
+    }
+
+    async fn run_stamped(
+        &self,
+        partition: u16,
+        stamp: &[u8],
+        script: &'static Script,
+        request: &str,
+        queues: &[&str],
+        arguments: &(impl Fn(&mut Text) + Send + Sync),
+    ) -> Result<Result<Reply, Again>, Error> {
+        let mut call = Call { script, keys: self.keys.script(partition, request, queues), arguments: Text::default() };
+        call.arguments.push(stamp);
+        match self.clock.given() {
+            Some(now) => call.arguments.number(now),
+            None => call.arguments.push(b""),
+        }
+        call.arguments.flag(self.options.is_ledger());
+        call.arguments.push(self.keys.channel().as_bytes());
+        arguments(&mut call.arguments);
+        let sent = self.clock.mark();
+        match self.link.call(&call).await {
+            Ok(value) => {
+                let mut reply = Reply::new(value)?;
+                self.clock.read(partition, reply.number()?, sent, self.clock.mark());
+                Ok(Ok(reply))
+            }
+            Err(error) if fault::is_stamp(&error) => Ok(Err(Again::WithNewStamp)),
+            Err(error) if fault::is_unbegun(&error) => Ok(Err(Again::OnceItHasBegun)),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn stamp(&self, partition: u16) -> Result<Arc<[u8]>, Error> {
+        let known = self.stamps().get(&partition).filter(|known| !known.is_outdated).map(|known| known.stamp.clone());
+        match known {
+            Some(stamp) => Ok(stamp),
+            None => Ok(self.fetch_stamp(partition).await?.stamp),
+        }
+    }
+
+    /// Asks for the stamp, and makes one where there is none.
+    async fn fetch_stamp(&self, partition: u16) -> Result<Known, Error> {
+        let stamp = match self.ask_for_stamp(partition, "").await? {
+            Some(stamp) => stamp,
+            None => {
+                // Of an emptied Redis this is gone, too: the number of partitions must not become another one, and whoever is
+                // the first to use it says with which ledger.
+                checks::keep_partitions(&self.link, &self.keys).await?;
+                checks::keep_side(&self.link, &self.keys, self.options.beside.as_deref()).await?;
+                let new = format!("{} {}", self.kind(), self.requests.unique());
+                self.ask_for_stamp(partition, &new).await?.ok_or_else(|| no_stamp("none"))?
+            }
+        };
+        self.check_kind(&stamp)?;
+        Ok(self.learn(partition, stamp))
+    }
+
+    async fn ask_for_stamp(&self, partition: u16, new: &str) -> Result<Option<Arc<[u8]>>, Error> {
+        let mut call = Call { script: &scripts::STAMP, keys: Text::default(), arguments: Text::default() };
+        call.keys.push(self.keys.of(partition, "stamp").as_bytes());
+        call.arguments.push(new.as_bytes());
+        match self.link.call(&call).await? {
+            Value::BulkString(stamp) => Ok(Some(stamp.into())),
+            Value::Nil => Ok(None),
+            other => Err(no_stamp(&format!("{other:?}"))),
+        }
+    }
+
+    /// What all stamps of this process begin with.
+    fn kind(&self) -> String {
+        format!("{FORMAT} {} {}", self.keys.partitions(), self.side())
+    }
+
+    /// With which ledger this process uses Redis.
+    pub(super) fn side(&self) -> String {
+        let name = self.options.beside.as_deref();
+        name.map_or_else(|| checks::ALONE.into(), |name| format!("{:016x}", keys::hash(name)))
+    }
+
+    fn check_kind(&self, stamp: &[u8]) -> Result<(), Error> {
+        let text = String::from_utf8_lossy(stamp);
+        let mut words = text.split(' ');
+        let format = words.next().unwrap_or("?");
+        if format.parse() != Ok(FORMAT) {
+            return Err(Error::Unusable(format!(
+                "this namespace holds jobs of format {format}, and this version knows {FORMAT}: use the version that wrote \
+                 them, or another namespace"
+            )));
+        }
+        let (partitions, side) = (words.next().unwrap_or("?"), words.next().unwrap_or("?"));
+        if partitions != self.keys.partitions().to_string() {
+            return Err(Error::Unusable(format!(
+                "this Redis namespace was emptied and is now used with {partitions} partitions in place of {}: stop what \
+                 uses it so, and empty it again, or use another namespace (?namespace=…)",
+                self.keys.partitions()
+            )));
+        }
+        checks::check_side(side, &self.side())
+    }
+
+    fn learn(&self, partition: u16, stamp: Arc<[u8]>) -> Known {
+        let mut stamps = self.stamps();
+        let before = stamps.get(&partition);
+        let is_known = before.is_some_and(|before| identity(&before.stamp) == identity(&stamp));
+        let number = match before {
+            Some(before) if is_known => before.number,
+            // All are fetched at the beginning.
+            None => 0,
+            Some(_) => self.memories.found.fetch_add(1, Ordering::SeqCst) + 1,
+        };
+        let known = Known { stamp, number, is_outdated: false };
+        if stamps.insert(partition, known.clone()).is_some() && !is_known {
+            tracing::warn!(partition, "Redis was emptied, restarted or replaced: what it held may be gone");
+        }
+        known
+    }
+
+    /// It is asked for before it is used again; what is known of it stays, to be compared.
+    fn forget_stamp(&self, partition: u16, stamp: &[u8]) {
+        if let Some(known) = self.stamps().get_mut(&partition).filter(|known| *known.stamp == *stamp) {
+            known.is_outdated = true;
+        }
+    }
+
+    /// What the memory of all partitions is known by.
+    pub(super) async fn whole_stamp(&self) -> Result<String, Error> {
+        let stamps = self.fetch_all().await?;
+        let names: Vec<_> = stamps.iter().map(|known| String::from_utf8_lossy(identity(&known.stamp))).collect();
+        Ok(format!("{:016x}", keys::hash(&names.join("\n"))))
+    }
+
+    async fn fetch_all(&self) -> Result<Vec<Known>, Error> {
+        let fetched = (0..self.keys.partitions()).map(|partition| self.fetch_stamp(partition));
+        futures_util::future::join_all(fetched).await.into_iter().collect()
+    }
+
+    /// Whether the memory that the partition has was known when this reading began.
+    pub(super) fn was_known(&self, partition: u16, reading: Reading) -> bool {
+        self.stamps().get(&partition).is_some_and(|known| known.number <= reading.memory)
+    }
+
+    /// How many memories were found so far.
+    pub(super) fn memories_found(&self) -> u64 {
+        self.memories.found.load(Ordering::SeqCst)
+    }
+
+    /// What versions a job gets next, as far as is known here; a script that knows better refuses them.
+    pub(super) fn numbers(&self, id: JobId) -> Numbers {
+        if self.options.is_ledger() {
+            return Numbers::Clock(self.clock.now());
+        }
+        Numbers::Generation(self.stamps().get(&place(self, id)).map_or(0, |known| generation(&known.stamp)))
+    }
+
+    pub(super) async fn begin_with(&self, origin: Arc<dyn Origin>) -> Result<(), Error> {
+        assert!(self.memories.origin.set(origin).is_ok(), "a broker is begun by one engine");
+        // What failed for want of one is tried again.
+        *self.memories.beginning.lock().await = None;
+        let stamps = self.fetch_all().await?;
+        match stamps.iter().position(|known| !known.has_begun()) {
+            Some(partition) => self.begin_memory(partition as u16).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Has this partition begin, unless another process did so meanwhile; and others that are known not to have begun, as far
+    /// as that takes no time.
+    async fn begin_memory(&self, partition: u16) -> Result<(), Error> {
+        let mut failed = self.memories.beginning.lock().await;
+        let known = self.fetch_stamp(partition).await?;
+        if known.has_begun() {
+            return Ok(());
+        }
+        let mut others: Vec<(u16, Known)> =
+            self.stamps().iter().map(|(&other, known)| (other, known.clone())).collect();
+        others.retain(|(other, known)| *other != partition && !known.has_begun());
+        let beginning = self.ask_origin(&mut failed).await?;
+        self.begin_one(partition, &known, &beginning).await?;
+        let others = others.iter().map(|(other, known)| self.begin_one(*other, known, &beginning));
+        drop(tokio::time::timeout(OTHERS_WITHIN, futures_util::future::join_all(others)).await);
+        Ok(())
+    }
+
+    async fn begin_one(&self, partition: u16, known: &Known, beginning: &Beginning) -> Result<(), Error> {
+        let generation = beginning.generation.max(1).to_string();
+        let begun = [identity(&known.stamp), b" ", generation.as_bytes()].concat();
+        let limits = beginning.limits.iter().filter(|(queue, ..)| self.keys.partition_of(queue) == partition);
+        let limits: Vec<_> = limits.collect();
+        let arguments = |text: &mut Text| {
+            text.push(&begun);
+            for (queue, limits, version) in &limits {
+                text.push(queue.as_bytes());
+                push_limits(text, limits, *version);
+            }
+        };
+        // Where it is another one by now, or was begun by another process, that is found by asking.
+        drop(self.run_stamped(partition, &known.stamp, &scripts::BEGIN, "", &[], &arguments).await?);
+        self.fetch_stamp(partition).await.map(drop)
+    }
+
+    /// A generation and the limits; not more often than every now and then while that fails.
+    pub(super) async fn ask_origin(&self, failed: &mut Option<(Instant, Error)>) -> Result<Beginning, Error> {
+        if let Some((_, error)) = failed.as_ref().filter(|(at, _)| at.elapsed() < ORIGIN_REST) {
+            return Err(error.clone());
+        }
+        let origin = self.memories.origin.get();
+        let asked = match origin {
+            Some(origin) => origin.begin().await,
+            None => Err(Error::Unavailable("no engine was started".into())),
+        };
+        asked.map_err(|error| {
+            let error = fault::not_begun(&error);
+            tracing::warn!(%error, "nothing is handed out");
+            *failed = Some((Instant::now(), error.clone()));
+            error
+        })
+    }
+
+    fn stamps(&self) -> MutexGuard<'_, BTreeMap<u16, Known>> {
+        self.memories.stamps.lock().expect("no panic under this lock")
+    }
+}
+
+/// What limits a queue, as scripts expect it.
+pub(super) fn push_limits(text: &mut Text, limits: &Limits, version: u64) {
+    let Limits { paused, max_running, rate } = limits;
+    text.flag(*paused);
+    text.number(max_running.unwrap_or(0).into());
+    // Lua reads what Rust writes, to the last digit.
+    text.push(rate.map_or_else(String::new, |rate| rate.period().to_string()).as_bytes());
+    text.number(rate.map_or(0, |rate| rate.burst()).into());
+    text.number(version);
+}
+
+fn no_stamp(found: &str) -> Error {
+    Error::Damaged(format!("a partition's stamp is {found}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_is_the_same_before_and_after_it_has_begun() {
+        assert_eq!(identity(b"1 4 none a.1 5f 0"), b"1 4 none a.1 5f");
+        assert_eq!(identity(b"1 4 none a.1 5f 0"), identity(b"1 4 none a.1 5f 12"));
+        assert_ne!(identity(b"1 4 none a.1 5f 0"), identity(b"1 4 none a.2 5f 0"));
+        assert_eq!((generation(b"1 4 none a.1 5f 0"), generation(b"1 4 none a.1 5f 12")), (0, 12));
+    }
+}
