@@ -9,6 +9,7 @@ use duetime_core::ports::{Ledger, Note, Queues, Recorded, Registry, Selector};
 use duetime_core::testing::ledger_suite::fixture::*;
 use duetime_core::{Job, Stage};
 use duetime_store::sqlite::{self, Durability, Options, Sqlite};
+use full_disk::SmallDisk;
 use std::fs;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};

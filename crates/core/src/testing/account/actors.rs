@@ -2,7 +2,7 @@
 //! account.
 
 use super::system::System;
-use super::{Account, At, Call, Wish};
+use super::{Call, Field, Wish};
 use crate::engine::{From, LockRequest, Outcome, Patch, QueueSettings, ReserveRequest, TakeRequest};
 use crate::error::Error;
 use crate::id::JobId;
@@ -11,8 +11,8 @@ use crate::ports::{Lease, Rate};
 use crate::retry::Retry;
 use crate::rules::Failure;
 use crate::testing::Random;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -28,87 +28,13 @@ const RECENT: usize = 60;
 /// About when a lease ends, its holder thinks of it.
 const ABOUT_MS: u64 = 20;
 
-/// Workers, pushers, meddlers and contenders of each system.
-const WORKERS: u64 = 16;
-const PUSHERS: u64 = 2;
-const MEDDLERS: u64 = 2;
-const CONTENDERS: u64 = 4;
-
-/// What all who ask share.
-pub struct Field {
-    account: Mutex<Account>,
-    clock: Box<dyn Fn() -> At + Send + Sync>,
-    /// Live jobs, about.
-    live: AtomicI64,
-    is_calm: AtomicBool,
-    is_over: AtomicBool,
-}
-
-impl Field {
-    /// One whose clocks are read so.
-    pub fn new(account: Account, clock: impl Fn() -> At + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self {
-            account: Mutex::new(account),
-            clock: Box::new(clock),
-            live: AtomicI64::new(0),
-            is_calm: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
-        })
-    }
-
-    /// The account.
-    pub fn account(&self) -> MutexGuard<'_, Account> {
-        self.account.lock().expect("no panic under this lock")
-    }
-
-    /// What the clocks say.
-    pub fn at(&self) -> At {
-        (self.clock)()
-    }
-
-    /// From now on nothing is pushed, limits are lifted, and all there is gets done.
-    pub fn be_calm(&self) {
-        self.is_calm.store(true, Ordering::SeqCst);
-    }
-
-    /// Nobody asks for anything more.
-    pub fn end(&self) {
-        self.is_over.store(true, Ordering::SeqCst);
-    }
-
-    fn is_calm(&self) -> bool {
-        self.is_calm.load(Ordering::SeqCst)
-    }
-
-    fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::SeqCst)
-    }
-
-    /// Lets actors loose on these systems, which share their jobs.
-    pub fn begin(self: &Arc<Self>, systems: &[Arc<dyn System>], random: &mut Random) -> JoinSet<()> {
-        let mut actors = JoinSet::new();
-        for (system, number) in systems.iter().zip(0..) {
-            let mut actor =
-                || Actor { field: self.clone(), system: system.clone(), random: Random::new(random.any()), number };
-            (0..WORKERS).for_each(|_| drop(actors.spawn(actor().work())));
-            (0..PUSHERS).for_each(|_| drop(actors.spawn(actor().push())));
-            (0..MEDDLERS).for_each(|_| drop(actors.spawn(actor().meddle())));
-            (0..CONTENDERS).for_each(|n| drop(actors.spawn(actor().contend(n))));
-            if number == 0 {
-                actors.spawn(actor().operate());
-            }
-        }
-        actors
-    }
-}
-
 /// One who asks.
-struct Actor {
-    field: Arc<Field>,
-    system: Arc<dyn System>,
-    random: Random,
+pub(super) struct Actor {
+    pub(super) field: Arc<Field>,
+    pub(super) system: Arc<dyn System>,
+    pub(super) random: Random,
     /// Of the system.
-    number: u64,
+    pub(super) number: u64,
 }
 
 impl Actor {
@@ -140,7 +66,7 @@ impl Actor {
         NewJob { due, queue, retry, priority, ..NewJob::new(*b"{}") }
     }
 
-    async fn push(mut self) {
+    pub(super) async fn push(mut self) {
         while !self.field.is_calm() {
             self.pause(60).await;
             if self.field.live.load(Ordering::Relaxed) > LIVE_MAX {
@@ -162,7 +88,7 @@ impl Actor {
         }
     }
 
-    async fn work(mut self) {
+    pub(super) async fn work(mut self) {
         while !self.field.is_over() {
             let request = ReserveRequest {
                 from: From::Queues(self.queues()),
@@ -292,7 +218,7 @@ impl Actor {
     }
 
     /// Cancels, changes and takes.
-    async fn meddle(mut self) {
+    pub(super) async fn meddle(mut self) {
         while !self.field.is_calm() {
             self.pause(120).await;
             let Some(id) = self.recent() else { continue };
@@ -337,7 +263,7 @@ impl Actor {
     }
 
     /// Sets limits and pauses, and lifts them in the end.
-    async fn operate(mut self) {
+    pub(super) async fn operate(mut self) {
         let free = QueueSettings::default;
         let limits = [
             ("few", QueueSettings { max_running: Some(FEW), ..free() }),
@@ -370,7 +296,7 @@ impl Actor {
         }
     }
 
-    async fn contend(mut self, n: u64) {
+    pub(super) async fn contend(mut self, n: u64) {
         for turn in 0.. {
             if self.field.is_calm() {
                 return;

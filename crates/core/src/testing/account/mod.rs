@@ -7,13 +7,15 @@
 //! It complains only of what no order of the steps between can explain: it never blames a system that is right.
 
 mod actors;
+mod field;
 mod jobs;
 mod limits;
 mod locks;
 mod span;
 mod system;
 
-pub use actors::{Field, QUEUES};
+pub use actors::QUEUES;
+pub use field::Field;
 pub use system::System;
 
 use crate::clock::Millis;

@@ -1,0 +1,83 @@
+//! What all actors share: the account, the clocks, and how far the run is.
+
+use super::actors::Actor;
+use super::system::System;
+use super::{Account, At};
+use crate::testing::Random;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::task::JoinSet;
+
+/// Workers, pushers, meddlers and contenders of each system.
+const WORKERS: u64 = 16;
+const PUSHERS: u64 = 2;
+const MEDDLERS: u64 = 2;
+const CONTENDERS: u64 = 4;
+
+/// What all who ask share.
+pub struct Field {
+    account: Mutex<Account>,
+    clock: Box<dyn Fn() -> At + Send + Sync>,
+    /// Live jobs, about.
+    pub(super) live: AtomicI64,
+    is_calm: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Field {
+    /// One whose clocks are read so.
+    pub fn new(account: Account, clock: impl Fn() -> At + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            account: Mutex::new(account),
+            clock: Box::new(clock),
+            live: AtomicI64::new(0),
+            is_calm: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+        })
+    }
+
+    /// The account.
+    pub fn account(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().expect("no panic under this lock")
+    }
+
+    /// What the clocks say.
+    pub fn at(&self) -> At {
+        (self.clock)()
+    }
+
+    /// From now on nothing is pushed, limits are lifted, and all there is gets done.
+    pub fn be_calm(&self) {
+        self.is_calm.store(true, Ordering::SeqCst);
+    }
+
+    /// Nobody asks for anything more.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_calm(&self) -> bool {
+        self.is_calm.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// Lets actors loose on these systems, which share their jobs.
+    pub fn begin(self: &Arc<Self>, systems: &[Arc<dyn System>], random: &mut Random) -> JoinSet<()> {
+        let mut actors = JoinSet::new();
+        for (system, number) in systems.iter().zip(0..) {
+            let mut actor =
+                || Actor { field: self.clone(), system: system.clone(), random: Random::new(random.any()), number };
+            (0..WORKERS).for_each(|_| drop(actors.spawn(actor().work())));
+            (0..PUSHERS).for_each(|_| drop(actors.spawn(actor().push())));
+            (0..MEDDLERS).for_each(|_| drop(actors.spawn(actor().meddle())));
+            (0..CONTENDERS).for_each(|n| drop(actors.spawn(actor().contend(n))));
+            if number == 0 {
+                actors.spawn(actor().operate());
+            }
+        }
+        actors
+    }
+}
