@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const LEASES: usize = 1_000;
 /// Leases that are extended in one call.
-const TOGETHER: usize = 10;
+const TOGETHER: usize = 2;
 const SECOND_MS: u64 = 1_000;
 const HOUR_MS: u64 = 3_600_000;
 
@@ -31,7 +31,7 @@ pub(crate) async fn an_extended_lease_has_no_second_holder(client: Client) {
     let extend = |(n, receipts): (usize, &[Receipt])| {
         let (client, receipts) = (client.clone(), receipts.to_vec());
         tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(SECOND_MS * 9 / 10 + 5 * n as u64)).await;
+            tokio::time::sleep(Duration::from_millis(SECOND_MS * 9 / 10 + n as u64)).await;
             let leases = receipts.iter().map(|&receipt| (receipt, Some(HOUR_MS))).collect();
             client.extend(leases).await.unwrap().into_iter().flatten().map(|extension| extension.receipt.id).collect()
         })
