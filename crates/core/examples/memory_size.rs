@@ -6,7 +6,7 @@
 //! Costs are processor time of the one thread, and wall time for the longest call.
 
 use duetime_core::limits::{BATCH_JOBS_MAX, HOUR_MS, MINUTE_MS, RESERVE_JOBS_MAX};
-use duetime_core::ports::{Beginning, Broker, Put, Reserve, Settle, Source, Window};
+use duetime_core::ports::{Beginning, Broker, Put, Reserve, Room, Settle, Source, Window};
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::ManualClock;
 use duetime_core::{Clock, Due, JobId, Memory, Millis, NewJob, Stage};
@@ -42,7 +42,7 @@ async fn measure(count: u64) {
     for first in (0..count).step_by(BATCH_JOBS_MAX) {
         let last = count.min(first + BATCH_JOBS_MAX as u64);
         let jobs = (first..last).map(|n| new_job(n, start)).collect();
-        let answers = put.time(last - first, broker.put(jobs, broker.reading())).await.unwrap();
+        let answers = put.time(last - first, broker.put(jobs, broker.reading(), Room::Any)).await.unwrap();
         assert!(answers.iter().all(|answer| *answer == Put::Held));
     }
     let bytes = (resident_bytes() - before) as f64 / count as f64;

@@ -1,6 +1,6 @@
 //! The conformance suite on Redis beside a ledger.
 
-use duetime_core::ports::{Broker, Edit, Outcomes};
+use duetime_core::ports::{Broker, Edit, Outcomes, Room};
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{Given, cancel, job};
 use duetime_core::{Job, JobId};
@@ -29,7 +29,7 @@ async fn a_leader_finds_what_others_left_in_any_partition() {
     let mut ids = Vec::new();
     for queue in ["images", "orders", "reminders", "reports"] {
         let id = JobId::in_partition(1, gone.partition(queue));
-        gone.put(vec![Job { id, queue: queue.into(), ..job(1) }], gone.reading()).await.unwrap();
+        gone.put(vec![Job { id, queue: queue.into(), ..job(1) }], gone.reading(), Room::Any).await.unwrap();
         gone.edit(vec![Edit { id, version: None, change: cancel() }]).await.unwrap();
         ids.push(id);
     }

@@ -6,7 +6,7 @@ use duetime_core::engine::{
     BulkAction, From, LockRequest, Options as EngineOptions, Outcome, Patch, Query, QueueSettings, ReserveRequest,
     TakeRequest,
 };
-use duetime_core::ports::{Broker, Ledger, Locks, Retention};
+use duetime_core::ports::{Broker, Ledger, Locks, Retention, Room};
 use duetime_core::rules::Failure;
 use duetime_core::{Due, Engine, Error, JobId, NewJob, OnConflict, Retry, WhenExhausted};
 use duetime_store::redis::{Options, Redis};
@@ -82,7 +82,9 @@ async fn life_of_jobs(redis: &Redis, engine: &Engine) {
     engine.pause(QUEUE, None).await.unwrap();
     engine.resume(QUEUE).await.unwrap();
 
-    push(engine, job()).await;
+    let id = push(engine, job()).await;
+    let known = engine.job(id).await.unwrap();
+    redis.put(vec![known], redis.reading(), Room::Within(Some(1))).await.unwrap();
     let receipt = reserve(engine, QUEUE).await;
     assert_eq!(reserve(engine, QUEUE).await, receipt, "a repeat");
     engine.extend(vec![(receipt, None)]).await.remove(0).unwrap();

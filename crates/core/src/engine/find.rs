@@ -1,7 +1,7 @@
 //! Looking at jobs: the broker is the authority for what it holds, the ledger for the rest.
 //!
 //! Waiting jobs of one queue are listed in due order as far as the broker holds them, and beyond the horizon in the
-//! order of their ids; all else in the order of ids.
+//! order of their ids; all else in the order of ids, and also a queue of which jobs wait in the ledger for room.
 
 use super::{Engine, Listed, Query};
 use crate::clock::Millis;
@@ -10,7 +10,7 @@ use crate::id::JobId;
 use crate::job::{Job, State};
 use crate::limits::PAGE_JOBS_MAX;
 use crate::name;
-use crate::ports::{Find, Listing, Selector};
+use crate::ports::{Find, Listing, Selector, Window};
 use std::str::FromStr;
 
 /// Pages of the ledger that one page of an answer reads at most; it may be short, and say where to go on.
@@ -66,8 +66,11 @@ impl Engine {
         check(query, limit)?;
         // Until all that is due soon is in the broker, the ledger knows more.
         let is_near = query.is_waiting() && self.status.progress().1;
-        let first = if is_near { Cursor::Near(None) } else { Cursor::All(None) };
-        let cursor = cursor.map_or(Ok(first), str::parse)?;
+        let cursor = match cursor {
+            Some(cursor) => cursor.parse()?,
+            None if is_near && !self.has_overflow(query).await? => Cursor::Near(None),
+            None => Cursor::All(None),
+        };
         let mut listed = Listed::default();
         let next = match cursor {
             Cursor::Near(after) => self.find_near(query, after, limit, &mut listed.jobs).await?,
@@ -88,6 +91,16 @@ impl Engine {
         };
         listed.next_cursor = next.map(|next| next.to_string());
         Ok(listed)
+    }
+
+    /// Whether jobs of the queue that are due soon wait in the ledger.
+    async fn has_overflow(&self, query: &Query) -> Result<bool, Error> {
+        match &query.queue {
+            Some(queue) if !self.ledger.is_broker() => {
+                Ok(!self.ledger.overflow(queue, Window::ALL, 1).await?.is_empty())
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Waiting jobs of a queue that the broker holds; answers where to go on.

@@ -101,7 +101,7 @@ impl Engine {
     }
 
     async fn lease(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        let reserved = self.metrics.stores.reserve.time(self.broker.reserve(reserve)).await?;
+        let reserved = self.reserve_due(reserve).await?;
         self.saw_jobs(reserved.leases.iter().map(|lease| &lease.job), Event::started);
         Ok(reserved)
     }

@@ -10,6 +10,7 @@
 
 use super::Engine;
 use super::load::{LOADING, Progress};
+use super::overflow::OVERFLOWING;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, State};
@@ -83,7 +84,7 @@ impl Engine {
         let number = self.ids.next(&[0], self.ledger.as_ref(), self.now()).await?;
         self.role.set_owner(&format!("{OF_ENGINE}engine-{}", number[0]));
         self.seek_role().await;
-        self.frontier.advance(self.now().saturating_add(self.options.horizon_ms));
+        self.advance_frontier();
         self.in_background("keep_role", |engine| async move { engine.keep_role().await });
         self.in_background("watch_broker", |engine| async move { engine.watch_broker().await });
         self.in_background("load_for_all", |engine| async move { engine.load_for_all().await });
@@ -128,7 +129,7 @@ impl Engine {
                 self.load_unloaded().await
             } else {
                 // What is pushed here is put here, up to there.
-                self.frontier.advance(self.now().saturating_add(self.options.horizon_ms));
+                self.advance_frontier();
                 self.find_strays().await
             };
             match loaded {
@@ -173,9 +174,16 @@ impl Engine {
         let of = |name| documents.iter().find(|document| document.name == name).map(|document| &document.body);
         let (adopted, loaded, compared) = (of(ADOPTED), of(LOADED), of(COMPARED));
         if !self.leads() {
+            if let Some(told) = of(OVERFLOWING) {
+                self.overflow.hear(told);
+            }
             self.status.set_loaded(adopted.is_some() && adopted == loaded);
             *audit = Audit::default();
             return Ok(());
+        }
+        let told = self.overflow.told();
+        if of(OVERFLOWING).map_or("{}", String::as_str) != told {
+            set_document(self.registry.as_ref(), OVERFLOWING, &told).await?;
         }
         let stamp = self.broker.stamp().await?;
         // A leader of before may have adopted once more what it saw.

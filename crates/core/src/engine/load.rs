@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::Job;
 use crate::limits::STEP_JOBS_MAX;
-use crate::ports::{BUCKET_MS, Cursor, Put, Reading};
+use crate::ports::{BUCKET_MS, Cursor, OVERFLOW, Put, Reading, Room};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
 /// Rows read at once.
-const PAGE_JOBS: usize = 4_000;
+pub(super) const PAGE_JOBS: usize = 4_000;
 /// Between two lines of progress while loading.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// How long a push waits for a broker of several processes: then its jobs are left to the loader.
@@ -92,6 +92,25 @@ impl Together {
     }
 }
 
+/// Jobs that the broker does not hold as they were put, until the ledger has been asked or told.
+#[derive(Debug, Default)]
+pub(super) struct Strays {
+    /// To be read anew.
+    again: Vec<JobId>,
+    /// To be filed in the overflow.
+    full: Vec<JobId>,
+}
+
+/// What came of a put.
+#[derive(Debug, Default)]
+pub(super) struct Puts {
+    pub(super) held: Vec<(JobId, u64)>,
+    /// Not as it was read.
+    refused: Vec<JobId>,
+    /// There was no room.
+    full: Vec<JobId>,
+}
+
 /// What was put, and how fast.
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -138,7 +157,14 @@ impl Engine {
             return Ok(());
         }
         if !self.is_shared() {
-            return self.put(jobs, reading).await.map(drop);
+            self.put(jobs, reading).await?;
+            if !self.strays().full.is_empty()
+                && let Err(error) = self.find_strays().await
+            {
+                // They are known here, and filed as near for the next process.
+                self.status.degrade(LOADING, &error);
+            }
+            return Ok(());
         }
         self.hold_together(jobs, reading).await
     }
@@ -194,27 +220,36 @@ impl Engine {
     /// Puts all of these jobs that are pending, also those beyond the frontier: what a page of the ledger held is
     /// filed as due before a frontier that may have been a later one, before the clock was set back. Answers which of
     /// them the broker holds.
-    pub(super) async fn put(&self, mut jobs: Vec<Job>, reading: Reading) -> Result<Vec<(JobId, u64)>, Error> {
+    pub(super) async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<(JobId, u64)>, Error> {
+        let Puts { held, refused, full } = self.try_put(jobs, reading, self.room()).await?;
+        let mut strays = self.strays();
+        strays.again.extend(refused);
+        strays.full.extend(full);
+        Ok(held)
+    }
+
+    /// The same, where whatever is not held is the caller's business.
+    pub(super) async fn try_put(&self, mut jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Puts, Error> {
         jobs.retain(Job::is_pending);
         if jobs.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Puts::default());
         }
-        let mut held = Vec::with_capacity(jobs.len());
-        let stale = self.put_read(jobs, reading, &mut held).await?;
+        let mut puts = Puts::default();
+        let stale = self.put_read(jobs, reading, room, &mut puts).await?;
         if stale.is_empty() {
-            return Ok(held);
+            return Ok(puts);
         }
         // The broker's memory may have begun since.
         let reading = self.broker.reading();
         let again = match self.ledger.get(&stale).await {
             Ok(rows) => {
                 let rows = rows.into_iter().flatten().filter(Job::is_pending).collect();
-                self.put_read(rows, reading, &mut held).await
+                self.put_read(rows, reading, room, &mut puts).await
             }
             Err(error) => Err(error),
         };
-        self.stray(again.unwrap_or(stale).into_iter());
-        Ok(held)
+        puts.refused.extend(again.unwrap_or(stale));
+        Ok(puts)
     }
 
     /// Answers those that were read too long ago.
@@ -222,30 +257,43 @@ impl Engine {
         &self,
         jobs: Vec<Job>,
         reading: Reading,
-        held: &mut Vec<(JobId, u64)>,
+        room: Room,
+        sorted: &mut Puts,
     ) -> Result<Vec<JobId>, Error> {
-        let versions: Vec<(JobId, u64)> = jobs.iter().map(|job| (job.id, job.version)).collect();
-        let puts = self.metrics.stores.put.time(self.broker.put(jobs, reading)).await?;
-        let (mut stale, mut refused) = (Vec::new(), Vec::new());
-        for (version, put) in versions.into_iter().zip(puts) {
+        let rank = |job: &Job| (job.id, job.version, (job.queue.clone(), job.priority, job.due_at));
+        let ranks: Vec<_> = jobs.iter().map(rank).collect();
+        let puts = self.metrics.stores.put.time(self.broker.put(jobs, reading, room)).await?;
+        let now = self.now();
+        let mut stale = Vec::new();
+        for ((id, version, rank), put) in ranks.into_iter().zip(puts) {
             match put {
-                Put::Held => held.push(version),
-                Put::Stale => stale.push(version.0),
-                Put::Buried | Put::KeyHeld(_) => refused.push(version.0),
+                Put::Held => sorted.held.push((id, version)),
+                Put::Full => {
+                    self.overflow.refused(rank, now);
+                    sorted.full.push(id);
+                }
+                Put::Stale => stale.push(id),
+                Put::Buried | Put::KeyHeld(_) => sorted.refused.push(id),
             }
         }
-        self.stray(refused.into_iter());
         Ok(stale)
     }
 
     /// The broker does not hold these as they are in the ledger: they are read anew.
     pub(super) fn stray(&self, ids: impl Iterator<Item = JobId>) {
-        self.strays().extend(ids);
+        self.strays().again.extend(ids);
     }
 
-    /// Moves the frontier on with the clock.
+    /// Moves the frontier on with the clock: by as little as can be while the broker has no room for all.
+    pub(super) fn advance_frontier(&self) {
+        let horizon_ms = self.options.horizon_ms;
+        let horizon_ms = if self.overflow.is_used() { horizon_ms.min(BUCKET_MS) } else { horizon_ms };
+        self.frontier.advance(self.now().saturating_add(horizon_ms));
+    }
+
+    /// Moves the frontier on with the clock, and has the broker know.
     pub(super) async fn advance(&self) -> Result<Millis, Error> {
-        self.frontier.advance(self.now().saturating_add(self.options.horizon_ms));
+        self.advance_frontier();
         let frontier = self.frontier.get();
         self.broker.set_frontier(frontier).await?;
         Ok(frontier)
@@ -259,7 +307,7 @@ impl Engine {
         if !leased.is_empty() {
             tracing::info!(leases = leased.len(), "restored the leases of running jobs");
         }
-        self.broker.put(leased, reading).await.map(drop)
+        self.broker.put(leased, reading, Room::Any).await.map(drop)
     }
 
     /// Loads what enters the horizon, for ever.
@@ -303,36 +351,49 @@ impl Engine {
         let page = self.ledger.pending(until, *after, PAGE_JOBS).await?;
         self.status.count_loaded(page.jobs.len() as u64);
         let held = self.put(page.jobs, reading).await?;
+        if !self.strays().full.is_empty() {
+            self.find_strays().await?;
+        }
         *after = Some(page.next.unwrap_or(END));
         Ok(Some(held))
     }
 
     /// Has jobs read anew that the broker refused to be put as they had been read: by the loader, where that may be
-    /// another process. They are known here until that is done, whoever asks for it: a push is answered only then.
+    /// another process. Those for which it had no room are filed in the overflow. They are known here until that is done,
+    /// whoever asks for it: a push is answered only then.
     pub(super) async fn find_strays(&self) -> Result<(), Error> {
-        if self.strays().is_empty() {
+        let is_none = |strays: &Strays| strays.again.is_empty() && strays.full.is_empty();
+        if is_none(&self.strays()) {
             return Ok(());
         }
         let _one_at_a_time = self.finding.lock().await;
-        let mut left = self.strays().len();
+        let mut left = self.strays().again.len();
         while left > 0 {
             let count = left.min(STEP_JOBS_MAX);
-            let ids = self.strays()[..count].to_vec();
+            let ids = self.strays().again[..count].to_vec();
             self.find_again(&ids).await?;
             // What was refused once more stands behind them.
-            self.strays().drain(..count);
+            self.strays().again.drain(..count);
             left -= count;
         }
-        Ok(())
+        loop {
+            let ids: Vec<JobId> = self.strays().full.iter().take(PAGE_JOBS).copied().collect();
+            if ids.is_empty() {
+                return Ok(());
+            }
+            self.ledger.unloaded(&ids, OVERFLOW).await?;
+            self.strays().full.drain(..ids.len());
+            self.overflow.ask();
+        }
     }
 
-    fn strays(&self) -> MutexGuard<'_, Vec<JobId>> {
+    fn strays(&self) -> MutexGuard<'_, Strays> {
         self.strays.lock().expect("no panic under this lock")
     }
 
     async fn find_again(&self, ids: &[JobId]) -> Result<(), Error> {
         if self.is_shared() {
-            return self.ledger.unloaded(ids).await;
+            return self.ledger.unloaded(ids, 0).await;
         }
         let reading = self.broker.reading();
         let rows = self.ledger.get(ids).await?;

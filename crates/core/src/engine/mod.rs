@@ -31,6 +31,7 @@ mod load;
 mod locks;
 pub mod metrics;
 mod origin;
+mod overflow;
 mod parts;
 mod prune;
 mod push;
@@ -116,6 +117,7 @@ impl Engine {
             strays: Mutex::default(),
             finding: tokio::sync::Mutex::default(),
             left: Mutex::default(),
+            overflow: overflow::Overflow::default(),
             together: load::Together::default(),
             ending_takes: tokio::sync::Mutex::default(),
             recorder: record::Recorder::default(),
@@ -151,8 +153,12 @@ impl Engine {
         if engine.is_shared() {
             engine.begin_to_share().await?;
         } else {
+            engine.learn_overflow().await?;
             engine.advance().await?;
             engine.in_background("load", |engine| async move { engine.load().await });
+        }
+        if !engine.ledger.is_broker() {
+            engine.in_background("load_overflow", |engine| async move { engine.load_overflow().await });
         }
         engine.in_background("reap", |engine| async move { engine.reap().await });
         engine.in_background("drain", |engine| async move { engine.drain().await });

@@ -1,6 +1,8 @@
 //! What an engine is made of.
 
-use super::{Options, census, events, ids, lead, load, locks, metrics, record, schedules, settings, status, wait};
+use super::{
+    Options, census, events, ids, lead, load, locks, metrics, overflow, record, schedules, settings, status, wait,
+};
 use crate::id::JobId;
 use crate::ports::{Broker, Ledger, Locks, Registry};
 use crate::turns::Turns;
@@ -17,11 +19,13 @@ pub struct Parts {
     pub(super) options: Options,
     pub(super) ids: ids::Ids,
     pub(super) frontier: load::Frontier,
-    /// Jobs that the broker refused to be put as they were read, to be read anew.
-    pub(super) strays: Mutex<Vec<JobId>>,
+    /// Jobs that the broker does not hold as they were put.
+    pub(super) strays: Mutex<load::Strays>,
     pub(super) finding: tokio::sync::Mutex<()>,
     /// One of the jobs that a shared broker did not take the last time.
     pub(super) left: Mutex<Option<JobId>>,
+    /// Jobs that wait in the ledger for room.
+    pub(super) overflow: overflow::Overflow,
     /// Jobs that are put together.
     pub(super) together: load::Together,
     /// Held by who ends takes that did not come to their end.

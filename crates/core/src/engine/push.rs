@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Due, Job, KeyUntil, NewJob, OnConflict};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
-use crate::ports::{Change, Edit, Edited, Note, Outcomes, Recorded, Update};
+use crate::ports::{Change, Edit, Edited, Note, OVERFLOW, Outcomes, Recorded, Update};
 
 /// How often a push is tried again because the holder of its key has just let go of it.
 pub(super) const KEY_TRIES: usize = 5;
@@ -45,30 +45,32 @@ impl Engine {
         };
         let mut accepted: Answers<Job> = new.iter().zip(ids).map(accept).collect();
         let to_record: Vec<Job> = accepted.iter().flatten().cloned().collect();
-        let record = self.ledger.record(to_record, self.frontier.get());
-        let mut recorded = self.metrics.stores.record.time(record).await?;
-        for (job, recorded) in accepted.iter_mut().flatten().zip(&mut recorded) {
+        let mut recorded = self.metrics.stores.record.time(self.record_new(to_record, now)).await?;
+        for (job, (recorded, is_over)) in accepted.iter_mut().flatten().zip(&mut recorded) {
             if *recorded == Recorded::Repeat {
-                *recorded = self.record_apart(job).await?;
+                (*recorded, *is_over) = (self.record_apart(job).await?, false);
             }
         }
         let mut recorded = recorded.into_iter();
 
-        let mut to_hold = Vec::with_capacity(recorded.len());
+        let (mut to_hold, mut over) = (Vec::with_capacity(recorded.len()), Vec::new());
         let mut answers = Vec::with_capacity(accepted.len());
         for job in accepted {
             answers.push(match job {
                 Err(error) => (Err(error), None),
                 Ok(job) => match recorded.next().expect("the ledger answers for each job") {
-                    Recorded::Created | Recorded::Repeat => {
-                        to_hold.push(job.clone());
+                    (Recorded::Created | Recorded::Repeat, is_over) => {
+                        if is_over { &mut over } else { &mut to_hold }.push(job.clone());
                         (Ok(Pushed { job, outcome: PushOutcome::Created }), None)
                     }
-                    Recorded::KeyHeld(holder) => (Ok(Pushed { job, outcome: PushOutcome::Kept }), Some(holder)),
+                    (Recorded::KeyHeld(holder), _) => (Ok(Pushed { job, outcome: PushOutcome::Kept }), Some(holder)),
                 },
             });
         }
-        self.saw_jobs(to_hold.iter(), |_| Event::Pushed);
+        self.saw_jobs(to_hold.iter().chain(&over), |_| Event::Pushed);
+        if !over.is_empty() {
+            self.overflow.ask();
+        }
         self.hold(to_hold, reading).await?;
         let mut resolved = Vec::with_capacity(answers.len());
         for ((answer, holder), new) in answers.into_iter().zip(&new) {
@@ -78,6 +80,35 @@ impl Engine {
             });
         }
         Ok(resolved)
+    }
+
+    /// Records new jobs, those apart that join the overflow of their queue; answers which these are.
+    async fn record_new(&self, jobs: Vec<Job>, now: Millis) -> Result<Vec<(Recorded, bool)>, Error> {
+        let frontier = self.frontier.get();
+        let joins = |job: &Job| job.due_at < frontier && self.overflow.takes(job, now);
+        let is_over: Vec<bool> = jobs.iter().map(joins).collect();
+        let (mut near, mut over) = (Vec::with_capacity(jobs.len()), Vec::new());
+        for (job, is_over) in jobs.into_iter().zip(&is_over) {
+            if *is_over { &mut over } else { &mut near }.push(job);
+        }
+        if over.is_empty() {
+            let recorded = self.ledger.record(near, frontier).await?;
+            return Ok(recorded.into_iter().map(|recorded| (recorded, false)).collect());
+        }
+        let near_ids: Vec<JobId> = near.iter().map(|job| job.id).collect();
+        let record_near =
+            async { if near.is_empty() { Ok(Vec::new()) } else { self.ledger.record(near, frontier).await } };
+        let (near, over) = tokio::join!(record_near, self.ledger.record(over, OVERFLOW));
+        if near.is_ok() && over.is_err() {
+            // Nobody is promised these, but they are there.
+            self.stray(near_ids.into_iter());
+        }
+        let (mut near, mut over) = (near?.into_iter(), over?.into_iter());
+        let next = |is_over: bool| {
+            let recorded = if is_over { over.next() } else { near.next() };
+            (recorded.expect("the ledger answers for each job"), is_over)
+        };
+        Ok(is_over.into_iter().map(next).collect())
     }
 
     /// The job as it is recorded, where it keeps all limits.

@@ -6,7 +6,7 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{DELAY_MS_MAX, STEP_QUEUES_MAX};
 use crate::name;
-use crate::ports::{Document, PutIf, Queues, Registry, after};
+use crate::ports::{Document, OverflowDue, PutIf, Queues, Registry, after};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -189,8 +189,12 @@ impl Engine {
             queues.entry(queue).or_default().settings = settings.as_ref().clone();
         }
         // Each of the three answered its first ones, so all is known of the first ones of them together.
-        let first = queues.into_iter().take(limit);
-        Ok(first.map(|(queue, status)| QueueStatus { queue, ..status }.with_far()).collect())
+        let mut statuses = Vec::with_capacity(queues.len().min(limit));
+        for (queue, status) in queues.into_iter().take(limit) {
+            let over = self.overflow_due(&queue).await?;
+            statuses.push(QueueStatus { queue, ..status }.with_far(over));
+        }
+        Ok(statuses)
     }
 
     /// One queue, known or not.
@@ -204,9 +208,10 @@ impl Engine {
         let counts = self.broker.counts(Queues::one(&queue)).await?.pop();
         let settings = self.settings.of(&queue).as_ref().clone();
         let (tally, counts) = (tally.map(|(_, tally)| tally), counts.map(|(_, counts)| counts));
+        let over = self.overflow_due(&queue).await?;
         let status =
             QueueStatus { queue, counts: counts.unwrap_or_default(), tally: tally.unwrap_or_default(), settings };
-        Ok(status.with_far())
+        Ok(status.with_far(over))
     }
 
     /// The same with its settings as they are stored just now, and their version: 0 where none were ever set.
@@ -242,8 +247,10 @@ impl Engine {
 }
 
 impl QueueStatus {
-    /// Counts what is beyond the horizon among the scheduled.
-    fn with_far(mut self) -> Self {
+    /// Counts what waits in the ledger: in the overflow as ready where it is due, and all else as scheduled.
+    fn with_far(mut self, over: OverflowDue) -> Self {
+        self.counts.ready += over.jobs;
+        self.counts.oldest_due = self.counts.oldest_due.into_iter().chain(over.oldest_due).min();
         let near = self.counts.ready + self.counts.running;
         self.counts.scheduled = self.counts.scheduled.max(self.tally.pending.saturating_sub(near));
         self

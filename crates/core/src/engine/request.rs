@@ -364,6 +364,9 @@ pub struct Options {
     /// How far ahead the broker holds jobs, in milliseconds; by default 1 h. Jobs are loaded in steps of
     /// [`BUCKET_MS`](crate::ports::BUCKET_MS) beyond it.
     pub horizon_ms: u64,
+    /// About how many bytes live jobs may take in the broker; what is due beyond that waits in the ledger. By default 512
+    /// MiB in this process's memory, and in Redis three quarters of its `maxmemory`, or half of its machine's memory.
+    pub memory_max: Option<u64>,
     /// Largest payload, by default 1 MiB, up to 64 MiB.
     pub payload_bytes_max: usize,
     /// How long finished jobs are kept.
@@ -380,6 +383,7 @@ impl Default for Options {
         use crate::limits::{HOUR_MS, PAYLOAD_BYTES_DEFAULT};
         Self {
             horizon_ms: HOUR_MS,
+            memory_max: None,
             payload_bytes_max: PAYLOAD_BYTES_DEFAULT,
             retention: Retention::default(),
             backlog_max: 100_000,

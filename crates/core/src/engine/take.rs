@@ -59,7 +59,7 @@ impl Engine {
             // What was given back under one name is taken anew under the next one.
             let name = |id: &Arc<str>| if round == 1 { id.clone() } else { Arc::from(format!("{id} {round}")) };
             let reserve = Reserve { request_id: reserve.request_id.as_ref().map(name), ..reserve.clone() };
-            let reserved = self.metrics.stores.reserve.time(self.broker.reserve(reserve)).await?;
+            let reserved = self.reserve_due(reserve).await?;
             let before = self.taken_before(&reserved.repeats).await?;
             let was_given_back = before.is_empty() && !reserved.repeats.is_empty();
             if !was_given_back || !reserved.leases.is_empty() {

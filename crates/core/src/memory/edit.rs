@@ -39,12 +39,15 @@ impl Held {
 
     /// Changes a running job, whose lease goes on as it is.
     fn repack(&mut self, job: Job) {
-        let live = self.live.get_mut(job.id).expect("the caller found it");
+        let id = job.id;
+        let live = self.live.get_mut(id).expect("the caller found it");
+        let before = live.bytes();
         if let Place::Running(run) = &mut live.place {
             (run.updated_at, run.lease_until) = (job.updated_at, job.lease_until.unwrap_or(run.lease_until));
         }
         let place = std::mem::replace(&mut live.place, Place::Ready);
         **live = Live::pack(job, place, &mut self.names);
+        self.reweigh(id, before);
     }
 
     /// The answer for a job that has ended here, as far as that is not recorded yet. One that is removed counts as

@@ -11,7 +11,7 @@ use super::tombs::Tombs;
 use crate::clock::{Clock, Millis};
 use crate::id::{JobId, Numbers};
 use crate::job::Job;
-use crate::ports::{Beginning, Broker, Limits, Note, Put};
+use crate::ports::{Beginning, Broker, Limits, Note, Put, Room};
 use crate::wheel::Wheel;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 /// For each new queue so many others are looked at, and dropped where they are idle.
 const QUEUES_LOOKED_AT: usize = 2;
+/// What live jobs may take where nothing is said: some two million small ones.
+const BYTES_MAX_DEFAULT: u64 = 512 << 20;
 
 /// Both clocks, read once for each step.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +56,8 @@ pub(super) struct Held {
     pub(super) frontier: Option<Millis>,
     pub(super) requests: Requests,
     pub(super) names: Names,
+    /// What all live jobs take.
+    bytes: u64,
     /// Queues of which somebody is to be told once the lock is open again.
     pub(super) to_wake: Vec<Arc<str>>,
 }
@@ -73,6 +77,7 @@ impl Held {
             frontier: None,
             requests: Requests::default(),
             names: Names::default(),
+            bytes: 0,
             to_wake: Vec::new(),
         }
     }
@@ -82,7 +87,7 @@ impl Held {
         Numbers::Generation(self.generation.unwrap_or(0))
     }
 
-    pub(super) fn put(&mut self, job: Job, read_at: Millis, now: Now) -> Put {
+    pub(super) fn put(&mut self, job: Job, read_at: Millis, room: Room, now: Now) -> Put {
         // Where the clock was set back since, nobody can say how old the reading is.
         if now.wall.checked_sub(read_at).is_none_or(|age_ms| age_ms > <dyn Broker>::READ_AGE_MS_MAX) {
             return Put::Stale;
@@ -104,9 +109,28 @@ impl Held {
         }
         if is_held {
             self.remove(job.id);
+        } else if let Room::Within(bytes_max) = room
+            && self.is_full(&job, bytes_max.unwrap_or(BYTES_MAX_DEFAULT), now.wall)
+        {
+            return Put::Full;
         }
         self.insert(job, now);
         Put::Held
+    }
+
+    /// Whether the job's queue has no room for one more.
+    fn is_full(&self, job: &Job, bytes_max: u64, now: Millis) -> bool {
+        let Some(queue) = self.queues.get(&job.queue).filter(|queue| queue.waiting() > 0) else { return false };
+        let free = Room::share(bytes_max, job.due_at.saturating_sub(now)).saturating_sub(self.bytes);
+        job.lease_until.is_none() && queue.bytes >= free.max(Room::least(bytes_max, self.queues.len() as u64))
+    }
+
+    /// A live job took so many bytes before it was changed.
+    pub(super) fn reweigh(&mut self, id: JobId, before: u64) {
+        let live = self.live.get(id).expect("the caller changed it");
+        let queue = self.queues.get_mut(live.queue()).expect("a live job's queue exists");
+        queue.bytes = queue.bytes + live.bytes() - before;
+        self.bytes = self.bytes + live.bytes() - before;
     }
 
     fn key_holder(&self, job: &Job) -> Option<JobId> {
@@ -142,13 +166,18 @@ impl Held {
             }
             queue.enter(rank, now.wall).into()
         };
-        self.live.insert(id, Box::new(Live::pack(job, place, &mut self.names)));
+        let live = Live::pack(job, place, &mut self.names);
+        queue.bytes += live.bytes();
+        self.bytes += live.bytes();
+        self.live.insert(id, Box::new(live));
     }
 
     /// Lets go of a job, and answers it as it was.
     pub(super) fn remove(&mut self, id: JobId) -> Option<Job> {
         let live = self.live.remove(id)?;
         let queue = self.queues.get_mut(live.queue()).expect("a live job's queue exists");
+        queue.bytes -= live.bytes();
+        self.bytes -= live.bytes();
         match &live.place {
             Place::Running(run) => {
                 if queue.is_full() {
@@ -308,7 +337,34 @@ fn queue_mut<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ports::{Change, Edit, Extend};
+    use crate::progress::Progress;
     use crate::testing::fixtures::{T0, id, job};
+
+    #[test]
+    fn memory_is_counted_to_the_byte() {
+        let mut held = Held::new(0);
+        let now = Now { wall: T0, mono: 0 };
+        for n in 1..100 {
+            held.insert(
+                Job { payload: vec![0; n as usize].into(), queue: format!("q{}", n % 3).into(), ..job(n) },
+                now,
+            );
+        }
+        let started = held.start(id(1), 1_000, false, now);
+        let progress = Progress { percent: 1, note: Some("half".into()), at: T0 };
+        held.extend(Extend { progress: Some(progress.into()), ..Extend::new(started.receipt(), None) }, now);
+        let cancel = Edit { id: id(1), version: None, change: Change::Cancel { message: None } };
+        held.edit(&cancel, now, &mut Vec::new());
+        let live = |held: &Held| (1..100).filter_map(|n| held.live.get(id(n))).map(|live| live.bytes()).sum::<u64>();
+        let of_queues = |held: &Held| held.queues.values().map(|queue| queue.bytes).sum::<u64>();
+        assert_eq!((held.bytes, of_queues(&held)), (live(&held), live(&held)));
+        for n in 1..100 {
+            held.remove(id(n));
+            assert_eq!((held.bytes, of_queues(&held)), (live(&held), live(&held)));
+        }
+        assert_eq!(held.bytes, 0);
+    }
 
     /// Queues can be named without end, one for each customer, say.
     #[test]

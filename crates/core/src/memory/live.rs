@@ -11,6 +11,11 @@ use crate::target::Target;
 use crate::wheel::Handle;
 use std::sync::Arc;
 
+/// About what a job without a payload takes, as measured: itself, its entry by id, and its place in a wheel or an order.
+const LIVE_BYTES: usize = 200;
+/// About what a text takes besides its bytes.
+const TEXT_BYTES: usize = 48;
+
 /// A live job, without its id, under which it is stored.
 #[derive(Debug)]
 #[cfg_attr(any(test, feature = "testing"), derive(Clone))]
@@ -196,6 +201,12 @@ impl Live {
         }
     }
 
+    /// About how many bytes of memory it takes, with its places in the indexes.
+    pub(super) fn bytes(&self) -> u64 {
+        let extra = self.extra.as_ref().map_or(0, |extra| extra.bytes());
+        (LIVE_BYTES + self.payload.len() + extra) as u64
+    }
+
     /// Its lease, where it has the one that the receipt proves.
     pub(super) fn run_of(&self, receipt: Receipt) -> Option<&Run> {
         self.run().filter(|run| run.epoch == receipt.epoch)
@@ -231,6 +242,14 @@ impl Live {
 }
 
 impl Extra {
+    fn bytes(&self) -> usize {
+        let text = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+        let tags: usize = self.tags.iter().map(|tag| TEXT_BYTES + tag.len()).sum();
+        let errors: usize = self.errors.iter().map(|error| size_of::<AttemptError>() + error.message.len()).sum();
+        let key = self.key.as_ref().map_or(0, |key| 2 * TEXT_BYTES + key.len());
+        size_of::<Self>() + key + tags + errors + text(&self.trace) + text(&self.message)
+    }
+
     fn plain(due_at: Millis, created_at: Millis) -> Self {
         Self {
             epoch: 0,
@@ -298,6 +317,25 @@ mod tests {
         let under_way = Job { progress: Some(told.into()), ..plain.clone() };
         for job in [plain, rich, traced, delivered, moved, under_way] {
             assert_eq!(Live::pack(job.clone(), Place::Ready, &mut Names::default()).unpack(id), job);
+        }
+    }
+
+    #[test]
+    fn whatever_a_job_carries_counts_as_memory() {
+        let bytes = |job: Job| Live::pack(job, Place::Ready, &mut Names::default()).bytes();
+        let plain = NewJob::new(*b"x").accept(JobId::new(1).unwrap(), 1_000, 10).unwrap();
+        let of_plain = bytes(plain.clone());
+        let long: Arc<str> = "x".repeat(1_000).into();
+        let errors = vec![AttemptError { at: 1, attempt: 1, message: long.clone(), crashed: false }];
+        for larger in [
+            Job { payload: vec![0; 1_000].into(), ..plain.clone() },
+            Job { key: Some(long.clone()), ..plain.clone() },
+            Job { tags: vec![long.clone()].into(), ..plain.clone() },
+            Job { message: Some(long.clone()), ..plain.clone() },
+            Job { trace: Some(long), ..plain.clone() },
+            Job { errors, ..plain },
+        ] {
+            assert!(bytes(larger.clone()) > of_plain + 900, "{larger:?}");
         }
     }
 

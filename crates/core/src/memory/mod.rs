@@ -28,7 +28,7 @@ use crate::job::Job;
 use crate::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use crate::ports::{
     Beginning, Broker, Counts, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Origin, Outcomes, Put,
-    Queues, Reading, Reserve, Reserved, Settle, Settled, Wake,
+    Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Wake,
 };
 pub use locks::Locks;
 
@@ -123,9 +123,9 @@ impl Broker for Memory {
         Ok(())
     }
 
-    async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<Put>, Error> {
+    async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
         assert!(jobs.iter().all(Job::is_pending), "expected jobs that have not ended");
-        Ok(self.each(jobs, |held, job, now| held.put(job, reading.at, now)))
+        Ok(self.each(jobs, |held, job, now| held.put(job, reading.at, room, now)))
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {

@@ -30,6 +30,8 @@ pub(super) struct Queue {
     /// Due, but not started in time, by the instant from which they may not start.
     pub(super) overdue: BTreeSet<(Millis, JobId)>,
     pub(super) running: BTreeSet<JobId>,
+    /// What its live jobs take.
+    pub(super) bytes: u64,
     pub(super) limits: Limits,
     /// The version of the settings that they come from; 0 where there are none.
     pub(super) limits_version: u64,
@@ -67,6 +69,7 @@ impl Queue {
             ready: BTreeSet::new(),
             overdue: BTreeSet::new(),
             running: BTreeSet::new(),
+            bytes: 0,
             limits: Limits::default(),
             limits_version: 0,
             flow: Flow::default(),
@@ -202,10 +205,14 @@ impl Queue {
         }
     }
 
+    /// How many of its jobs are not leased.
+    pub(super) fn waiting(&self) -> usize {
+        self.wheel.len() + self.held_back.len() + self.ready.len() + self.overdue.len()
+    }
+
     /// Whether it can be forgotten.
     pub(super) fn is_idle(&self) -> bool {
-        let waiting = self.wheel.len() + self.held_back.len() + self.ready.len() + self.overdue.len();
-        waiting + self.running.len() == 0 && self.limits_version == 0
+        self.waiting() + self.running.len() == 0 && self.limits_version == 0
     }
 
     /// Visits ready jobs that are due from `from` to `to`, in order, from the rank `start` on. Looks at no more than

@@ -27,10 +27,12 @@ impl Held {
         run.updated_at = now.wall;
         let lease_until = run.lease_until;
         live.version = numbers.after(live.version);
-        if progress.is_some() {
-            live.set_progress(progress);
-        }
         let version = live.version;
+        if progress.is_some() {
+            let before = live.bytes();
+            live.set_progress(progress);
+            self.reweigh(receipt.id, before);
+        }
         let is_noted = self.outbox.get(receipt.id).is_some();
         if is_noted {
             let job = self.live.get(receipt.id).expect("it was found above").unpack(receipt.id);

@@ -7,6 +7,7 @@ use super::limits::Limits;
 use super::origin::Origin;
 use super::queue_leases::QueueLeases;
 use super::queues::Queues;
+use super::room::Room;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
@@ -82,7 +83,12 @@ pub trait Broker: Send + Sync {
     }
 
     /// Holds these jobs from now on: waiting, or leased where they carry a `lease_until`. Idempotent by id and version.
-    async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<Put>, Error>;
+    ///
+    /// Within [a bound](Room::Within) a waiting job that is not held yet is refused where its queue has no room: where it
+    /// holds as many bytes as are left free of the bound. So no queue fills it alone. For a job that is due later than now
+    /// a part of the bound counts ([`Room::share`]), so jobs that wait for their time keep out none that is due. A queue
+    /// that holds no waiting job always gets one in.
+    async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error>;
 
     /// Leases due jobs, most urgent first: by priority, then `due_at`, then id; queues in the order that they are
     /// named, each within its limits. Attempt and epoch are counted.
@@ -194,6 +200,8 @@ pub enum Put {
     Stale,
     /// Another live job of the queue holds its key.
     KeyHeld(JobId),
+    /// Its queue has no room: it waits in the ledger.
+    Full,
 }
 
 /// Which due instants to look at, inclusive.

@@ -31,9 +31,19 @@ pub const GENERATION: &str = "generation";
 /// Payload after which a page of the inbox takes no further row: 16 MiB.
 pub const INBOX_BYTES_MAX: usize = 16 << 20;
 
-/// The bucket of a pending row: 0 below the frontier, else by its due time, from 1.
-pub fn bucket(due_at: Millis, frontier: Millis) -> u64 {
-    if due_at < frontier { 0 } else { (due_at / BUCKET_MS).max(1) }
+/// In place of a frontier: the rows are filed in the *overflow* of their queues, since the broker has no room for them.
+pub const OVERFLOW: Millis = Millis::MAX;
+
+/// The bucket of rows in the overflow.
+pub const OVERFLOW_BUCKET: i64 = -1;
+
+/// The bucket of a pending row: 0 below the frontier, else by its due time, from 1; or that of the overflow.
+pub fn bucket(due_at: Millis, frontier: Millis) -> i64 {
+    match frontier {
+        OVERFLOW => OVERFLOW_BUCKET,
+        _ if due_at < frontier => 0,
+        _ => i64::try_from(due_at / BUCKET_MS).unwrap_or(i64::MAX).max(1),
+    }
 }
 
 /// Remembers every job.
@@ -56,8 +66,8 @@ pub trait Ledger: Send + Sync {
     /// than `now` says ([`block_start`](crate::id::block_start)).
     async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error>;
 
-    /// Records new jobs. `frontier` is up to where jobs are loaded into the broker: it only decides where a pending
-    /// row is filed for [`pending`](Self::pending).
+    /// Records new jobs. `frontier` is up to where jobs are loaded into the broker, or [`OVERFLOW`]: it only decides
+    /// where a pending row is filed ([`bucket`]), for [`pending`](Self::pending) or [`overflow`](Self::overflow).
     async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error>;
 
     /// Records what became of jobs.
@@ -66,19 +76,38 @@ pub trait Ledger: Send + Sync {
     /// Records leases, soon, without an answer; a loss is harmless but for a repeated hand-out after a crash.
     fn lease(&self, leases: Vec<LeaseNote>);
 
-    /// A page of pending jobs without a lease that are filed as due before `until`, in the order of their filing.
+    /// A page of pending jobs without a lease that are filed as due before `until`, in the order of their filing. None
+    /// of the overflow.
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error>;
 
     /// The broker of this stamp holds these jobs in these versions: they are filed as near. Where another stamp was
-    /// [adopted](ADOPTED) meanwhile, nothing is. Only for ledgers beside a broker that several processes share: others
-    /// read all that is near at each start.
+    /// [adopted](ADOPTED) meanwhile, nothing is; an empty stamp, of a broker that is volatile, is not compared.
+    ///
+    /// A ledger that is the broker files nothing, here and below.
     async fn loaded(&self, _jobs: &[(JobId, u64)], _stamp: &str) -> Result<(), Error> {
         Ok(())
     }
 
-    /// The broker may not hold these jobs: as far as they are pending they are filed by when they are due, to be loaded.
-    async fn unloaded(&self, _ids: &[JobId]) -> Result<(), Error> {
+    /// The broker may not hold these jobs: as far as they are pending they are filed to be loaded, by when they are due
+    /// where `frontier` is 0, or in the [`OVERFLOW`].
+    async fn unloaded(&self, _ids: &[JobId], _frontier: Millis) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// The most urgent pending jobs without a lease in the overflow of a queue that are due in this window: by priority,
+    /// then `due_at`, then id. At most `limit`, and about as much payload as a page of other rows.
+    async fn overflow(&self, _queue: &str, _due: Window, _limit: usize) -> Result<Vec<Job>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// The next queue by name, after this one, that has rows in the overflow.
+    async fn overflowing(&self, _after: Option<&str>) -> Result<Option<Arc<str>>, Error> {
+        Ok(None)
+    }
+
+    /// How many rows in the overflow of a queue are due by now, and when the first of them was.
+    async fn overflow_due(&self, _queue: &str, _now: Millis) -> Result<OverflowDue, Error> {
+        Ok(OverflowDue::default())
     }
 
     /// The first rows of the inbox that have not been refused, in the order of their insertion: at most `limit`, and as
@@ -191,6 +220,15 @@ impl LeaseNote {
             frees_key: job.key.is_some() && job.live_key().is_none(),
         }
     }
+}
+
+/// What is due in the overflow of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OverflowDue {
+    /// How many jobs.
+    pub jobs: u64,
+    /// The earliest `due_at` of them.
+    pub oldest_due: Option<Millis>,
 }
 
 /// A place in the filing order of pending rows. Opaque but to the ledger that made it.

@@ -18,6 +18,7 @@ mod origin;
 mod queue_leases;
 mod queues;
 mod registry;
+mod room;
 
 pub use broker::{
     Broker, Counts, Expired, Extend, Extended, Lease, Listing, Named, Outcomes, Put, Reading, Reserve, Reserved, Run,
@@ -28,7 +29,7 @@ pub use events::{Ear, Told, Transition, What};
 pub use inbox::{Admitted, InboxRow, Verdict};
 pub use ledger::{
     ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, GENERATION, INBOX_BYTES_MAX, LOADED, LeaseNote, Ledger,
-    Note, Page, Recorded, Retention, Selector, Tally, Totals, bucket,
+    Note, OVERFLOW, OVERFLOW_BUCKET, OverflowDue, Page, Recorded, Retention, Selector, Tally, Totals, bucket,
 };
 pub use limits::{Flow, Limits, Rate};
 pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
@@ -36,3 +37,4 @@ pub use origin::{Beginning, Origin};
 pub use queue_leases::QueueLeases;
 pub use queues::{Queues, after};
 pub use registry::{Document, PutIf, Registry};
+pub use room::{Room, SOON_MS};

@@ -1,16 +1,17 @@
 //! The ledger in a map, as plainly as can be: an oracle for real ledgers, and the record of the simulation.
 
+mod registry;
+
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Numbers, block_start};
 use crate::job::{Job, Stage, State};
 use crate::ports::{
-    ADOPTED, Admitted, BROKER, BUCKET_MS, Change, Cursor, Document, Edit, Edited, Find, Found, INBOX_BYTES_MAX,
-    InboxRow, LeaseNote, Ledger, Note, Page, PutIf, Queues, Recorded, Registry, Retention, Selector, Tally, Verdict,
-    bucket,
+    ADOPTED, Admitted, BROKER, BUCKET_MS, Change, Cursor, Edit, Edited, Find, Found, INBOX_BYTES_MAX, InboxRow,
+    LeaseNote, Ledger, Note, OVERFLOW_BUCKET, OverflowDue, Page, Queues, Recorded, Retention, Selector, Tally, Verdict,
+    Window, bucket,
 };
 use crate::rules;
-use crate::testing::ledger_suite::inbox::Inbox;
 use crate::testing::model_totals::ModelTotals;
 use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +29,7 @@ pub struct ModelLedger {
 
 #[derive(Debug, Default)]
 struct Rows {
-    jobs: BTreeMap<JobId, (u64, Job)>,
+    jobs: BTreeMap<JobId, (i64, Job)>,
     totals: ModelTotals,
     block_end: u64,
     documents: BTreeMap<(String, String), (String, u64)>,
@@ -92,6 +93,12 @@ impl Rows {
         let holds = |other: &&Job| other.id != job.id && other.queue == job.queue && other.live_key() == Some(key);
         let jobs = self.jobs.values().map(|(_, job)| job).filter(|job| !self.keyless.contains(&job.id));
         jobs.into_iter().find(holds).map(|job| job.id)
+    }
+
+    /// What waits in the overflow of any queue.
+    fn overflow(&self) -> impl Iterator<Item = &Job> {
+        let rows = self.jobs.values().filter(|(filed, job)| *filed == OVERFLOW_BUCKET && waits(job));
+        rows.map(|(_, job)| job)
     }
 
     fn record(&mut self, job: Job, frontier: Millis) -> Recorded {
@@ -198,6 +205,11 @@ impl Rows {
     }
 }
 
+/// Whether it is to be handed out, and is not.
+fn waits(job: &Job) -> bool {
+    job.is_pending() && job.lease_until.is_none()
+}
+
 /// Databases keep 63 bits.
 fn check_numbers(job: &Job) -> Result<(), Error> {
     let numbers = [job.version, job.due_at, job.expires_ms.unwrap_or(0), job.lease_ms.unwrap_or(0)];
@@ -240,11 +252,11 @@ impl Ledger for ModelLedger {
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
         let rows = self.there()?;
-        let end = until.div_ceil(BUCKET_MS);
-        let filed = |(bucket, job): &(u64, Job)| {
-            let place = Cursor { bucket: i64::try_from(*bucket).expect("buckets are small"), id: job.id.get() };
-            let waits = job.is_pending() && job.lease_until.is_none();
-            (waits && *bucket < end && after.is_none_or(|after| place > after)).then(|| (place, job.clone()))
+        let end = i64::try_from(until.div_ceil(BUCKET_MS)).expect("buckets are small");
+        let filed = |(bucket, job): &(i64, Job)| {
+            let place = Cursor { bucket: *bucket, id: job.id.get() };
+            (waits(job) && (0..end).contains(bucket) && after.is_none_or(|after| place > after))
+                .then(|| (place, job.clone()))
         };
         let mut jobs: Vec<(Cursor, Job)> = rows.jobs.values().filter_map(filed).collect();
         jobs.sort_by_key(|(place, _)| *place);
@@ -256,11 +268,11 @@ impl Ledger for ModelLedger {
     async fn loaded(&self, jobs: &[(JobId, u64)], stamp: &str) -> Result<(), Error> {
         let mut rows = self.there()?;
         let adopted = rows.documents.get(&(BROKER.to_owned(), ADOPTED.to_owned()));
-        if adopted.is_none_or(|(body, _)| body != stamp) {
+        if !stamp.is_empty() && adopted.is_none_or(|(body, _)| body != stamp) {
             return Ok(());
         }
         for (id, version) in jobs {
-            let is_same = |(_, job): &&mut (u64, Job)| job.version == *version && job.is_pending();
+            let is_same = |(_, job): &&mut (i64, Job)| job.version == *version && job.is_pending();
             if let Some((filed, _)) = rows.jobs.get_mut(id).filter(is_same) {
                 *filed = 0;
             }
@@ -268,14 +280,41 @@ impl Ledger for ModelLedger {
         Ok(())
     }
 
-    async fn unloaded(&self, ids: &[JobId]) -> Result<(), Error> {
+    async fn unloaded(&self, ids: &[JobId], frontier: Millis) -> Result<(), Error> {
         let mut rows = self.there()?;
         for id in ids {
             if let Some((filed, job)) = rows.jobs.get_mut(id).filter(|(_, job)| job.is_pending()) {
-                *filed = bucket(job.due_at, 0);
+                *filed = bucket(job.due_at, frontier);
             }
         }
         Ok(())
+    }
+
+    async fn overflow(&self, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Error> {
+        let rows = self.there()?;
+        let in_window = |job: &&Job| *job.queue == *queue && (due.from..=due.to).contains(&job.due_at);
+        let mut jobs: Vec<Job> = rows.overflow().filter(in_window).cloned().collect();
+        jobs.sort_by_key(|job| (job.priority, job.due_at, job.id));
+        let mut bytes = 0;
+        let fits = |job: &Job| {
+            let has_room = bytes < INBOX_BYTES_MAX;
+            bytes += job.payload.len();
+            has_room
+        };
+        Ok(jobs.into_iter().take(limit).take_while(fits).collect())
+    }
+
+    async fn overflowing(&self, after: Option<&str>) -> Result<Option<Arc<str>>, Error> {
+        let rows = self.there()?;
+        let names = rows.overflow().map(|job| job.queue.clone());
+        Ok(names.filter(|name| after.is_none_or(|after| **name > *after)).min())
+    }
+
+    async fn overflow_due(&self, queue: &str, now: Millis) -> Result<OverflowDue, Error> {
+        let rows = self.there()?;
+        let is_due = |job: &&Job| *job.queue == *queue && job.due_at <= now;
+        let jobs = rows.overflow().filter(is_due).count() as u64;
+        Ok(OverflowDue { jobs, oldest_due: rows.overflow().filter(is_due).map(|job| job.due_at).min() })
     }
 
     async fn inbox(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
@@ -362,48 +401,5 @@ impl Ledger for ModelLedger {
     async fn close(&self) -> Result<(), Error> {
         self.is_closed.store(true, Ordering::SeqCst);
         Ok(())
-    }
-}
-
-#[async_trait]
-impl Registry for ModelLedger {
-    async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {
-        Ok(self.documents(kind).await?.into_iter().find(|document| document.name == name))
-    }
-
-    async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
-        let rows = self.rows();
-        let of_kind = rows.documents.iter().filter(|((of, _), _)| of == kind);
-        let document = |((_, name), (body, version)): (&(String, String), &(String, u64))| Document {
-            name: name.clone(),
-            body: body.clone(),
-            version: *version,
-        };
-        Ok(of_kind.map(document).collect())
-    }
-
-    async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
-        let mut rows = self.there()?;
-        let known = rows.documents.get(&(kind.to_owned(), name.to_owned())).map_or(0, |known| known.1);
-        if known != version {
-            return Ok(PutIf::Mismatch(known));
-        }
-        rows.documents.insert((kind.to_owned(), name.to_owned()), (body.to_owned(), version + 1));
-        Ok(PutIf::Stored(version + 1))
-    }
-
-    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
-        Ok(self.there()?.documents.remove(&(kind.to_owned(), name.to_owned())).is_some())
-    }
-}
-
-#[async_trait]
-impl Inbox for ModelLedger {
-    async fn insert(&self, row: InboxRow) {
-        self.insert(row);
-    }
-
-    async fn rows(&self) -> Vec<(Vec<u8>, Option<String>)> {
-        self.inbox_rows().into_iter().map(|(row, refused)| (row.payload.to_vec(), refused)).collect()
     }
 }

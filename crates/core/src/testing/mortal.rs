@@ -1,18 +1,20 @@
 //! A process that may die between any two steps, or stand still for a while: the ports as such a process sees them.
 //! Where it dies, what it asked for may have happened or not, and it never hears of it.
 
+mod others;
+
 pub use super::life::{Life, When};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::Job;
 use crate::ports::{
-    Acquire, Acquired, Admitted, Broker, Counts, Cursor, Document, Edit, Edited, Expired, Extend, Extended, Find,
-    Found, Grant, Holding, InboxRow, LeaseNote, Ledger, Limits, Listing, LockPage, Locks, Note, Origin, Outcomes, Page,
-    Put, PutIf, Queues, Reading, Recorded, Registry, Released, Reserve, Reserved, Retention, Settle, Settled, Tally,
-    TurnWake, Verdict, Wake,
+    Admitted, Broker, Counts, Cursor, Edit, Edited, Expired, Extend, Extended, Find, Found, InboxRow, LeaseNote,
+    Ledger, Limits, Listing, Note, Origin, Outcomes, OverflowDue, Page, Put, Queues, Reading, Recorded, Reserve,
+    Reserved, Retention, Room, Settle, Settled, Tally, Verdict, Wake, Window,
 };
 use async_trait::async_trait;
+pub use others::{MortalLocks, MortalRegistry};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,10 +65,10 @@ impl Broker for MortalBroker {
         self.broker.reading()
     }
 
-    async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<Put>, Error> {
+    async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
         // It is on its way: who asked may stop waiting for the answer.
         let (broker, life) = (self.broker.clone(), self.life.clone());
-        let put = tokio::spawn(async move { life.around("put", broker.put(jobs, reading)).await });
+        let put = tokio::spawn(async move { life.around("put", broker.put(jobs, reading, room)).await });
         put.await.expect("no put panics")
     }
 
@@ -172,8 +174,20 @@ impl Ledger for MortalLedger {
         self.life.around("loaded", self.ledger.loaded(jobs, stamp)).await
     }
 
-    async fn unloaded(&self, ids: &[JobId]) -> Result<(), Error> {
-        self.life.around("unloaded", self.ledger.unloaded(ids)).await
+    async fn unloaded(&self, ids: &[JobId], frontier: Millis) -> Result<(), Error> {
+        self.life.around("unloaded", self.ledger.unloaded(ids, frontier)).await
+    }
+
+    async fn overflow(&self, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Error> {
+        self.life.around("overflow", self.ledger.overflow(queue, due, limit.min(7))).await
+    }
+
+    async fn overflowing(&self, after: Option<&str>) -> Result<Option<Arc<str>>, Error> {
+        self.life.around("overflowing", self.ledger.overflowing(after)).await
+    }
+
+    async fn overflow_due(&self, queue: &str, now: Millis) -> Result<OverflowDue, Error> {
+        self.life.around("overflow_due", self.ledger.overflow_due(queue, now)).await
     }
 
     async fn inbox(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
@@ -210,79 +224,5 @@ impl Ledger for MortalLedger {
 
     async fn close(&self) -> Result<(), Error> {
         Ok(())
-    }
-}
-
-/// A registry.
-pub struct MortalRegistry {
-    /// The registry.
-    pub registry: Arc<dyn Registry>,
-    /// Who asks it.
-    pub life: Arc<Life>,
-}
-
-#[async_trait]
-impl Registry for MortalRegistry {
-    async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {
-        self.life.around("document", self.registry.document(kind, name)).await
-    }
-
-    async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
-        self.life.around("documents", self.registry.documents(kind)).await
-    }
-
-    async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
-        self.life.around("put_if", self.registry.put_if(kind, name, body, version)).await
-    }
-
-    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
-        self.life.around("remove", self.registry.remove(kind, name)).await
-    }
-}
-
-/// Locks.
-pub struct MortalLocks {
-    /// The locks.
-    pub locks: Arc<dyn Locks>,
-    /// Who asks for them.
-    pub life: Arc<Life>,
-}
-
-#[async_trait]
-impl Locks for MortalLocks {
-    async fn start(&self, wake: TurnWake) -> Result<(), Error> {
-        self.life.around("start", self.locks.start(wake)).await
-    }
-
-    async fn acquire(&self, acquire: Acquire) -> Result<Acquired, Error> {
-        self.life.around("acquire", self.locks.acquire(acquire)).await
-    }
-
-    async fn abandon(&self, name: &Arc<str>, owner: &Arc<str>) -> Result<(), Error> {
-        self.life.around("abandon", self.locks.abandon(name, owner)).await
-    }
-
-    async fn renew(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Option<Grant>, Error> {
-        self.life.around("renew", self.locks.renew(name, owner, fence, ttl_ms)).await
-    }
-
-    async fn release(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<bool, Error> {
-        self.life.around("release", self.locks.release(name, owner, fence)).await
-    }
-
-    async fn release_all(&self, owner: &Arc<str>) -> Result<Released, Error> {
-        self.life.around("release_all", self.locks.release_all(owner)).await
-    }
-
-    async fn inspect(&self, name: &Arc<str>) -> Result<Option<Holding>, Error> {
-        self.life.around("inspect", self.locks.inspect(name)).await
-    }
-
-    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockPage, Error> {
-        self.life.around("list_locks", self.locks.list(after, limit)).await
-    }
-
-    async fn sweep(&self) -> Result<(), Error> {
-        self.life.around("sweep", self.locks.sweep()).await
     }
 }

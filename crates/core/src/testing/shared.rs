@@ -8,7 +8,7 @@ use crate::job::Job;
 use crate::memory::{self, Memory};
 use crate::ports::{
     Acquire, Acquired, Broker, Counts, Edit, Edited, Expired, Extend, Extended, Grant, Holding, Lease, Limits, Listing,
-    LockPage, Locks, Note, Origin, Outcomes, Put, Queues, Reading, Registry, Released, Reserve, Reserved, Settle,
+    LockPage, Locks, Note, Origin, Outcomes, Put, Queues, Reading, Registry, Released, Reserve, Reserved, Room, Settle,
     Settled, TurnWake, Wake,
 };
 use crate::testing::{ModelLedger, TokioClock};
@@ -329,14 +329,14 @@ impl Broker for Shared {
         Reading { at: self.now(), memory: self.known.load(Ordering::SeqCst) }
     }
 
-    async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<Put>, Error> {
+    async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         self.call(|memory| async move {
             if reading.memory < self.parts().number {
                 return Ok(vec![Put::Stale; ids.len()]);
             }
             let before = memory.get(&ids).await?;
-            let puts = memory.put(jobs, reading).await?;
+            let puts = memory.put(jobs, reading, room).await?;
             let new = before.iter().zip(&puts).filter(|(before, put)| before.is_none() && **put == Put::Held);
             self.parts().new_puts += new.count() as u64;
             Ok(puts)

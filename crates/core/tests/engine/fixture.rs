@@ -3,6 +3,7 @@
 use duetime_core::engine::{From, Handout, Options, Outcome, QueueStatus, ReserveRequest, Stores};
 use duetime_core::memory::Locks;
 use duetime_core::ports::Lease;
+use duetime_core::testing::mortal::{Life, MortalBroker};
 use duetime_core::testing::{ModelLedger, TokioClock};
 use duetime_core::{Engine, Error, Job, JobId, Memory, NewJob, State};
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use std::time::Duration;
 /// An engine, and what it stands on.
 pub(crate) struct Bench {
     pub(crate) engine: Engine,
+    pub(crate) broker: Arc<Memory>,
+    pub(crate) life: Arc<Life>,
     pub(crate) ledger: ModelLedger,
     pub(crate) clock: Arc<TokioClock>,
 }
@@ -22,14 +25,20 @@ impl Bench {
 
     /// A new engine over what an earlier one recorded.
     pub(crate) async fn over(ledger: ModelLedger, clock: Arc<TokioClock>) -> Self {
+        Self::over_with(ledger, clock, Options::default()).await
+    }
+
+    /// The same, set up otherwise.
+    pub(crate) async fn over_with(ledger: ModelLedger, clock: Arc<TokioClock>, options: Options) -> Self {
+        let (broker, life) = (Arc::new(Memory::new(clock.clone())), Life::plain());
         let stores = Stores {
-            broker: Arc::new(Memory::new(clock.clone())),
+            broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(ledger.clone()),
             registry: Arc::new(ledger.clone()),
             locks: Arc::new(Locks::new(clock.clone(), Arc::new(ledger.clone()))),
         };
-        let engine = Engine::start(stores, Options::default()).await.unwrap();
-        Self { engine, ledger, clock }
+        let engine = Engine::start(stores, options).await.unwrap();
+        Self { engine, broker, life, ledger, clock }
     }
 
     /// Pushes one job, which must be accepted.

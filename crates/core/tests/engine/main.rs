@@ -12,6 +12,7 @@ mod keys;
 mod limits;
 mod locks;
 mod many_queues;
+mod overflow;
 mod restarts;
 mod retention;
 mod schedules;

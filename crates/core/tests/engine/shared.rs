@@ -3,11 +3,12 @@
 mod blurred;
 mod degraded;
 mod limits;
+mod overflow;
 mod takes;
 
 use super::fixture::{job, pass, request};
 use duetime_core::engine::{CancelOutcome, From, Options, Outcome, Patch, ReserveRequest, Stores};
-use duetime_core::ports::{ADOPTED, BROKER, Broker, COMPARED, LOADED, Put, Registry};
+use duetime_core::ports::{ADOPTED, BROKER, Broker, COMPARED, LOADED, Put, Registry, Room};
 use duetime_core::rules::Failure;
 use duetime_core::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry, When};
 use duetime_core::testing::shared::Presence;
@@ -21,6 +22,7 @@ struct World {
     clock: Arc<TokioClock>,
     broker: Shared,
     ledger: ModelLedger,
+    memory_max: Option<u64>,
 }
 
 /// An engine that can be killed.
@@ -32,7 +34,7 @@ struct Node {
 impl World {
     fn new() -> Self {
         let clock = Arc::new(TokioClock::new());
-        Self { broker: Shared::new(clock.clone()), ledger: ModelLedger::default(), clock }
+        Self { broker: Shared::new(clock.clone()), ledger: ModelLedger::default(), clock, memory_max: None }
     }
 
     /// With one engine, which leads and has loaded.
@@ -61,7 +63,7 @@ impl World {
             registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),
             locks: Arc::new(MortalLocks { locks: broker, life: life.clone() }),
         };
-        let options = Options { horizon_ms: 60_000, ..Options::default() };
+        let options = Options { horizon_ms: 60_000, memory_max: self.memory_max, ..Options::default() };
         Node { engine: Engine::start(stores, options).await.unwrap(), life }
     }
 
@@ -382,7 +384,7 @@ async fn a_reading_from_before_a_failover_is_refused() {
     world.fall_back().await;
     seconds(2).await;
     assert!(world.is(LOADED).await && !world.is(COMPARED).await);
-    assert_eq!(world.broker.put(vec![pushed.clone()], reading).await.unwrap(), [Put::Stale]);
+    assert_eq!(world.broker.put(vec![pushed.clone()], reading, Room::Any).await.unwrap(), [Put::Stale]);
     seconds(7).await;
     assert!(world.is(COMPARED).await);
     assert_eq!(world.held(pushed.id).await, None);

@@ -1,7 +1,7 @@
 //! What `duetime serve` is told.
 
 use super::instance::Instance;
-use super::size::Size;
+use super::size::{MemorySize, Size};
 use crate::log;
 use clap::ValueEnum;
 use duetime::wire::Span;
@@ -44,6 +44,11 @@ pub(crate) struct Args {
     /// How far ahead jobs are held in memory or Redis, in steps of 10 minutes; later ones are in the file or database alone
     #[arg(long, value_name = "SPAN", env = "DUETIME_HORIZON", default_value = "1h")]
     pub(super) horizon: Span,
+    /// Memory that live jobs may take, in this server or in Redis, such as 512MiB or 2GiB. Beyond it, due jobs wait in the
+    /// file or database; in Redis alone, new ones are refused [default: 512MiB; in Redis three quarters of its maxmemory,
+    /// and nine tenths without a ledger]
+    #[arg(long, value_name = "SIZE", env = "DUETIME_MEMORY_MAX")]
+    pub(super) memory_max: Option<MemorySize>,
     /// When a settle is answered: once it is in the `broker`, or once it is `recorded` in the database
     #[arg(long, value_name = "WHEN", env = "DUETIME_SETTLE", default_value = "broker", requires = "ledger")]
     pub(super) settle: Settle,

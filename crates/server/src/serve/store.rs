@@ -22,15 +22,17 @@ pub(super) struct Opened {
 
 /// Opens the store and starts an engine on it.
 pub(super) async fn open(args: &Args) -> Result<Opened, Error> {
+    let memory_max = args.memory_max.map(|size| size.0);
     let options = Options {
         payload_bytes_max: args.payload_max.0,
         horizon_ms: args.horizon.0,
+        memory_max,
         settles_recorded: args.settle == Settle::Recorded,
         ..Options::default()
     };
     let (stores, store, loss) = match (&args.broker, &args.ledger) {
         (Some(broker), Some(ledger)) => beside(broker, ledger, args).await?,
-        (Some(url), None) => shared(url).await?,
+        (Some(url), None) => shared(url, memory_max).await?,
         (None, _) => own(args.file().cloned(), args.durability).await?,
     };
     Ok(Opened { engine: Engine::start(stores, options).await?, store, loss })
@@ -54,8 +56,8 @@ pub(crate) async fn own(path: Option<PathBuf>, durability: Durability) -> Result
 }
 
 /// Redis alone, with the same.
-pub(crate) async fn shared(url: &str) -> Result<(Stores, String, String), Error> {
-    let redis = Redis::connect(url, redis::Options::default()).await?;
+pub(crate) async fn shared(url: &str, memory_max: Option<u64>) -> Result<(Stores, String, String), Error> {
+    let redis = Redis::connect(url, redis::Options { memory_max, ..redis::Options::default() }).await?;
     redis.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let (store, loss) = (redis.to_string(), redis.loss().to_owned());
     Ok((redis.stores(), store, loss))

@@ -20,8 +20,8 @@ pub use statements::questions;
 use crate::sql::{Store, ports};
 use address::Address;
 use duetime_core::ports::{
-    Admitted, Cursor, Document, Edit, Edited, Find, Found, InboxRow, LeaseNote, Note, Page, PutIf, Queues, Recorded,
-    Retention, Tally, Verdict,
+    Admitted, Cursor, Document, Edit, Edited, Find, Found, InboxRow, LeaseNote, Note, OverflowDue, Page, PutIf, Queues,
+    Recorded, Retention, Tally, Verdict, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use pool::Server;

@@ -3,7 +3,7 @@
 use crate::sql::{
     self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, extras, json, list, number, progress, signed, text,
 };
-use duetime_core::ports::{Document, InboxRow, LeaseNote};
+use duetime_core::ports::{Document, InboxRow, LeaseNote, OVERFLOW_BUCKET};
 use duetime_core::{Job, JobId, KeyUntil};
 use mysql_async::{Row, Value};
 use std::sync::Arc;
@@ -59,11 +59,11 @@ pub(super) fn insert(row: &Inserted<'_>) -> Result<Vec<Value>, Fault> {
 /// The places of `INSERT_PLAIN`.
 pub(super) fn insert_plain(row: &Inserted<'_>) -> Vec<Value> {
     let job = row.job;
-    let mut values = Vec::with_capacity(11);
+    let mut values = Vec::with_capacity(12);
     let numbers = [job.id.get(), job.due_at, job.due_at, job.priority.into(), job.version, job.version, job.version];
     values.extend(numbers.map(|number| Value::from(signed(number))));
     values.extend([job.queue.as_bytes(), job.kind.as_bytes(), &job.payload].map(|text| bytes(Some(text))));
-    values.push(signed(row.bucket).into());
+    values.extend([row.bucket.into(), own_urgency(row)]);
     values
 }
 
@@ -104,8 +104,21 @@ pub(super) fn change(row: &Changed<'_>) -> Result<Vec<Value>, Fault> {
 }
 
 /// Only pending rows are filed: these servers have no indexes over a part of the rows but that of what is not NULL.
-fn filing(row: &Inserted<'_>) -> [Value; 2] {
-    [optional(row.job.is_pending().then_some(row.bucket)), bytes(row.live_key.map(|key| key.as_bytes()))]
+fn filing(row: &Inserted<'_>) -> [Value; 3] {
+    let bucket = row.job.is_pending().then_some(row.bucket);
+    [bucket.into(), own_urgency(row), bytes(row.live_key.map(|key| key.as_bytes()))]
+}
+
+/// What rows in the overflow are ordered by: they have no index of their own.
+pub(super) fn urgency(queue: &str, priority: u32, due_at: u64) -> Vec<u8> {
+    // No name of a queue has a zero byte, so names are ordered by themselves, too.
+    [queue.as_bytes(), &[0], &priority.to_be_bytes(), &due_at.to_be_bytes()].concat()
+}
+
+fn own_urgency(row: &Inserted<'_>) -> Value {
+    let job = row.job;
+    let is_over = row.bucket == OVERFLOW_BUCKET && job.is_pending();
+    bytes(is_over.then(|| urgency(&job.queue, job.priority, job.due_at)).as_deref())
 }
 
 /// The places of `LEASE`.

@@ -1,12 +1,12 @@
 //! A connection and its statements.
 
-use super::rows;
+use super::rows::{self, urgency};
 use super::statements::{self as sql, Bulk, SIZES};
 use crate::sql::{Changed, Fault, Head, Held, Hit, Inserted, Key, Session, Stream, list, number, signed};
 use crate::sums::Sums;
 use async_trait::async_trait;
 use duetime_core::limits::STEP_QUEUES_MAX;
-use duetime_core::ports::{Cursor, Document, InboxRow, LeaseNote, Queues};
+use duetime_core::ports::{Cursor, Document, InboxRow, LeaseNote, OverflowDue, Queues, Window};
 use duetime_core::{Job, JobId, Millis, Stage};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Row, Value};
@@ -212,6 +212,11 @@ impl Session for Connection {
         Ok(())
     }
 
+    async fn file_over(&mut self, ids: &[JobId]) -> Result<(), Fault> {
+        self.execute_bulk(&sql::FILE_OVER, self::ids(ids)).await?;
+        Ok(())
+    }
+
     async fn delete(&mut self, ids: &[JobId]) -> Result<(), Fault> {
         self.execute_bulk(&sql::DELETE, self::ids(ids)).await?;
         Ok(())
@@ -297,6 +302,38 @@ impl Session for Connection {
             rows.extend(self.query(sql::WAITING_BEHIND, values).await?);
         }
         rows.iter().map(rows::hit).collect()
+    }
+
+    async fn level(&mut self, queue: &str, from: u32) -> Result<Option<u32>, Fault> {
+        let values = vec![urgency(queue, from, 0).into(), urgency(queue, u32::MAX, u64::MAX).into()];
+        let rows = self.query(sql::LEVEL, values).await?;
+        let level = rows.first().map(|row| rows::whole(row, 0)).transpose()?;
+        Ok(level.and_then(|level| u32::try_from(level).ok()))
+    }
+
+    async fn over(&mut self, queue: &str, priority: u32, due: Window, limit: usize) -> Result<Vec<Hit>, Fault> {
+        let bounds = [due.from, due.to].map(|due_at| Value::from(urgency(queue, priority, due_at)));
+        let mut values = bounds.to_vec();
+        values.push(limit.into());
+        self.query(sql::OVER, values).await?.iter().map(rows::hit).collect()
+    }
+
+    async fn overflowing(&mut self, after: &str) -> Result<Option<Arc<str>>, Fault> {
+        // Behind all rows of that queue, and before those of the next one.
+        let after = if after.is_empty() { Vec::new() } else { [after.as_bytes(), &[1]].concat() };
+        let rows = self.query(sql::OVERFLOWING, vec![after.into()]).await?;
+        rows.first().map(|row| rows::shared(row, 0)).transpose()
+    }
+
+    async fn over_due(&mut self, queue: &str, now: Millis) -> Result<OverflowDue, Fault> {
+        let bounds = [urgency(queue, 0, 0), urgency(queue, u32::MAX, u64::MAX)].map(Value::from);
+        let mut values = bounds.to_vec();
+        values.push(now.to_be_bytes().to_vec().into());
+        let rows = self.query(sql::OVER_DUE, values).await?;
+        let Some(row) = rows.first() else { return Ok(OverflowDue::default()) };
+        let jobs = number(rows::whole(row, 0)?)?;
+        let oldest_due = if jobs == 0 { None } else { Some(number(rows::whole(row, 1)?)?) };
+        Ok(OverflowDue { jobs, oldest_due })
     }
 
     async fn leased(&mut self) -> Result<Vec<JobId>, Fault> {

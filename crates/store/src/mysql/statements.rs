@@ -51,16 +51,16 @@ pub(super) const INSERT: Bulk = Bulk {
     text: "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, \
      created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, key_until, \
      cancel_asked, queue, kind, job_key, retry, tags, errors, message, result, payload, extras, progress, \
-     bucket, live_key) VALUES {}",
-    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+     bucket, urgency, live_key) VALUES {}",
+    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     between: ", ",
 };
 
 /// Of rows that are [plain](crate::sql::Inserted::is_plain).
 pub(super) const INSERT_PLAIN: Bulk = Bulk {
     text: "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, version, created_at, updated_at, queue, kind, \
-     payload, bucket, attempt, crashes, epoch, state, key_until, cancel_asked) VALUES {}",
-    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 1, 0, 0)",
+     payload, bucket, urgency, attempt, crashes, epoch, state, key_until, cancel_asked) VALUES {}",
+    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 1, 0, 0)",
     between: ", ",
 };
 
@@ -81,7 +81,7 @@ pub(super) const END: Bulk = Bulk {
          ON DUPLICATE KEY UPDATE ",
         change!(),
         ", lease_until = NULL, cancel_asked = 0, errors = NULL, message = NULL, result = NULL, progress = NULL, \
-         bucket = NULL, live_key = NULL"
+         bucket = NULL, urgency = NULL, live_key = NULL"
     ),
     row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, '', '', '')",
     between: ", ",
@@ -91,13 +91,14 @@ pub(super) const END: Bulk = Bulk {
 pub(super) const CHANGE: Bulk = Bulk {
     text: concat!(
         "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, updated_at, \
-         started_at, finished_at, state, lease_until, cancel_asked, errors, message, result, progress, bucket, live_key, \
+         started_at, finished_at, state, lease_until, cancel_asked, errors, message, result, progress, bucket, urgency, live_key, \
          created_at, key_until, queue, kind, payload) VALUES {} ON DUPLICATE KEY UPDATE ",
         change!(),
         ", lease_until = VALUES(lease_until), cancel_asked = VALUES(cancel_asked), errors = VALUES(errors), \
-         message = VALUES(message), result = VALUES(result), progress = VALUES(progress), bucket = VALUES(bucket), live_key = VALUES(live_key)"
+         message = VALUES(message), result = VALUES(result), progress = VALUES(progress), bucket = VALUES(bucket), \
+         urgency = VALUES(urgency), live_key = VALUES(live_key)"
     ),
-    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '', '', '')",
+    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '', '', '')",
     between: ", ",
 };
 
@@ -115,10 +116,16 @@ pub(super) const LEASE: Bulk = Bulk {
 
 pub(super) const VERSIONS: Bulk =
     by_ids("SELECT id, version FROM duetime_jobs WHERE id IN ({}) AND state = 1 ORDER BY id FOR UPDATE");
-pub(super) const FILE_NEAR: Bulk = by_ids("UPDATE duetime_jobs SET bucket = 0 WHERE id IN ({})");
+pub(super) const FILE_NEAR: Bulk = by_ids("UPDATE duetime_jobs SET bucket = 0, urgency = NULL WHERE id IN ({})");
 /// By the width of buckets that is fixed for all ledgers.
-pub(super) const FILE_BY_DUE: Bulk =
-    by_ids("UPDATE duetime_jobs SET bucket = GREATEST(1, due_at DIV 600000) WHERE id IN ({}) AND state = 1");
+pub(super) const FILE_BY_DUE: Bulk = by_ids(
+    "UPDATE duetime_jobs SET bucket = GREATEST(1, due_at DIV 600000), urgency = NULL WHERE id IN ({}) AND state = 1",
+);
+/// As [`urgency`](super::rows::urgency) has it.
+pub(super) const FILE_OVER: Bulk = by_ids(
+    "UPDATE duetime_jobs SET bucket = -1, urgency = CONCAT(queue, UNHEX('00'), UNHEX(LPAD(HEX(priority), 8, '0')), \
+     UNHEX(LPAD(HEX(due_at), 16, '0'))) WHERE id IN ({}) AND state = 1",
+);
 
 const fn by_ids(text: &'static str) -> Bulk {
     Bulk { text, row: "?", between: ", " }
@@ -204,15 +211,30 @@ pub(super) const TAGGED: &str = concat!(
 pub(super) const WAITING_IN: &str = concat!(
     "SELECT ",
     hit!(),
-    " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket = ? AND j.id > ? ORDER BY j.id LIMIT ?"
+    " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket = ? AND j.urgency IS NULL AND j.id > ? \
+     ORDER BY j.id LIMIT ?"
 );
 /// The buckets behind it.
 pub(super) const WAITING_BEHIND: &str = concat!(
     "SELECT ",
     hit!(),
     " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket > ? AND j.bucket <= ? \
-     ORDER BY j.bucket, j.id LIMIT ?"
+     ORDER BY j.bucket, j.urgency, j.id LIMIT ?"
 );
+pub(super) const LEVEL: &str = "SELECT priority FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
+     WHERE bucket = -1 AND urgency >= ? AND urgency <= ? ORDER BY urgency LIMIT 1";
+pub(super) const OVER: &str = concat!(
+    "SELECT ",
+    hit!(),
+    " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket = -1 AND j.urgency >= ? AND j.urgency <= ? \
+     AND j.lease_until IS NULL ORDER BY j.urgency, j.id LIMIT ?"
+);
+pub(super) const OVERFLOWING: &str = "SELECT queue FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
+     WHERE bucket = -1 AND urgency > ? ORDER BY urgency LIMIT 1";
+/// By the index alone: the last eight bytes are `due_at`.
+pub(super) const OVER_DUE: &str = "SELECT COUNT(*), CAST(CONV(HEX(MIN(RIGHT(urgency, 8))), 16, 10) AS SIGNED) \
+     FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
+     WHERE bucket = -1 AND urgency >= ? AND urgency <= ? AND RIGHT(urgency, 8) <= ?";
 /// Leases are those of pending rows. They have no index of their own: beside a broker that remembers them there are few.
 pub(super) const LEASED: &str = "SELECT id FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
      WHERE bucket IS NOT NULL AND lease_until IS NOT NULL";
@@ -256,6 +278,7 @@ pub fn questions() -> Vec<(String, &'static str)> {
         (DELETE, "PRIMARY"),
         (FILE_NEAR, "PRIMARY"),
         (FILE_BY_DUE, "PRIMARY"),
+        (FILE_OVER, "PRIMARY"),
         (UNTAG, "PRIMARY"),
         (INBOX_ROWS, "PRIMARY"),
         (LOCK_INBOX, "PRIMARY"),
@@ -270,6 +293,10 @@ pub fn questions() -> Vec<(String, &'static str)> {
         (TAGGED, "PRIMARY"),
         (WAITING_IN, "duetime_jobs_pending"),
         (WAITING_BEHIND, "duetime_jobs_pending"),
+        (LEVEL, "duetime_jobs_pending"),
+        (OVER, "duetime_jobs_pending"),
+        (OVERFLOWING, "duetime_jobs_pending"),
+        (OVER_DUE, "duetime_jobs_pending"),
         (LEASED, "duetime_jobs_pending"),
         (INBOX_HITS, "duetime_inbox_waiting"),
         (REFUSE_INBOX, "PRIMARY"),

@@ -83,7 +83,7 @@ pub(super) fn insert_plain<'a>(arrays: &mut Arrays<'a>, rows: &[Inserted<'a>]) {
     arrays.add(jobs().map(|job| &*job.queue));
     arrays.add(jobs().map(|job| job.kind.as_bytes()));
     arrays.add(jobs().map(|job| &*job.payload));
-    arrays.add(rows.iter().map(|row| signed(row.bucket)));
+    arrays.add(rows.iter().map(|row| row.bucket));
 }
 
 /// What `END` and `CHANGE` write alike.
@@ -135,7 +135,7 @@ fn errors(arrays: &mut Arrays<'_>, rows: &[Inserted<'_>]) -> Result<(), Fault> {
 }
 
 fn filing<'a>(arrays: &mut Arrays<'a>, rows: &[Inserted<'a>]) {
-    arrays.add(rows.iter().map(|row| signed(row.bucket)));
+    arrays.add(rows.iter().map(|row| row.bucket));
     arrays.add(rows.iter().map(|row| row.live_key.map(|key| key.as_bytes())));
 }
 

@@ -7,7 +7,7 @@ use crate::sums::Sums;
 use async_trait::async_trait;
 use deadpool_postgres::Object;
 use duetime_core::limits::{PAYLOAD_BYTES_MAX, STEP_QUEUES_MAX};
-use duetime_core::ports::{BUCKET_MS, Cursor, Document, InboxRow, LeaseNote, Queues};
+use duetime_core::ports::{BUCKET_MS, Cursor, Document, InboxRow, LeaseNote, OverflowDue, Queues, Window};
 use duetime_core::{Job, JobId, Millis, Stage};
 use std::sync::Arc;
 use tokio_postgres::Row;
@@ -174,6 +174,11 @@ impl Session for Connection {
         Ok(())
     }
 
+    async fn file_over(&mut self, ids: &[JobId]) -> Result<(), Fault> {
+        self.execute(sql::FILE_OVER, &[&self::ids(ids)]).await?;
+        Ok(())
+    }
+
     async fn delete(&mut self, ids: &[JobId]) -> Result<(), Fault> {
         self.execute(sql::DELETE, &[&self::ids(ids)]).await?;
         Ok(())
@@ -248,6 +253,29 @@ impl Session for Connection {
     async fn waiting(&mut self, after: Cursor, last_bucket: i64, limit: usize) -> Result<Vec<Hit>, Fault> {
         let (id, limit) = (signed(after.id), signed(limit as u64));
         self.query(sql::WAITING, &[&after.bucket, &id, &last_bucket, &limit]).await?.iter().map(rows::hit).collect()
+    }
+
+    async fn level(&mut self, queue: &str, from: u32) -> Result<Option<u32>, Fault> {
+        let rows = self.query(sql::LEVEL, &[&queue, &i64::from(from)]).await?;
+        let level = rows.first().map(|row| row.try_get::<_, i64>(0)).transpose()?;
+        Ok(level.and_then(|level| u32::try_from(level).ok()))
+    }
+
+    async fn over(&mut self, queue: &str, priority: u32, due: Window, limit: usize) -> Result<Vec<Hit>, Fault> {
+        let (from, to, limit) = (signed(due.from), signed(due.to), signed(limit as u64));
+        let rows = self.query(sql::OVER, &[&queue, &i64::from(priority), &from, &to, &limit]).await?;
+        rows.iter().map(rows::hit).collect()
+    }
+
+    async fn overflowing(&mut self, after: &str) -> Result<Option<Arc<str>>, Fault> {
+        self.query(sql::OVERFLOWING, &[&after]).await?.first().map(|row| shared(row, 0)).transpose()
+    }
+
+    async fn over_due(&mut self, queue: &str, now: Millis) -> Result<OverflowDue, Fault> {
+        let rows = self.query(sql::OVER_DUE, &[&queue, &signed(now)]).await?;
+        let Some(row) = rows.first() else { return Ok(OverflowDue::default()) };
+        let oldest_due = row.try_get::<_, Option<i64>>(1)?.map(number).transpose()?;
+        Ok(OverflowDue { jobs: number(row.try_get(0)?)?, oldest_due })
     }
 
     async fn leased(&mut self) -> Result<Vec<JobId>, Fault> {

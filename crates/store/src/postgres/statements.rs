@@ -78,6 +78,8 @@ pub(super) const FILE_NEAR: &str = "UPDATE duetime_jobs j SET bucket = 0 \
      WHERE j.id = u.id AND j.version = u.version AND j.state = 1 AND j.bucket <> 0";
 pub(super) const FILE_BY_DUE: &str = "UPDATE duetime_jobs SET bucket = greatest(1, due_at / $2::bigint) \
      WHERE id = ANY ($1::bigint[]) AND state = 1 AND bucket = 0";
+pub(super) const FILE_OVER: &str =
+    "UPDATE duetime_jobs SET bucket = -1 WHERE id = ANY ($1::bigint[]) AND state = 1 AND bucket <> -1";
 
 pub(super) const DELETE: &str = "DELETE FROM duetime_jobs WHERE id = ANY($1)";
 pub(super) const TAG: &str = "INSERT INTO duetime_tags (tag, job_id) SELECT * FROM unnest($1::bytea[], $2::bigint[]) \
@@ -145,6 +147,20 @@ pub(super) const WAITING: &str = concat!(
     " FROM duetime_jobs j WHERE j.state = 1 AND (j.bucket, j.id) > ($1, $2) AND j.bucket <= $3 \
      ORDER BY j.bucket, j.id LIMIT $4"
 );
+// Written as ranges of the index, as above.
+pub(super) const LEVEL: &str = "SELECT priority FROM duetime_jobs WHERE state = 1 AND bucket = -1 \
+     AND (queue, priority) >= ($1, $2) AND queue <= $1 ORDER BY queue, priority LIMIT 1";
+pub(super) const OVER: &str = concat!(
+    "SELECT ",
+    hit!(),
+    " FROM duetime_jobs j WHERE j.state = 1 AND j.bucket = -1 AND (j.queue, j.priority, j.due_at) >= ($1, $2, $3) \
+     AND (j.queue, j.priority, j.due_at) <= ($1, $2, $4) AND j.lease_until IS NULL \
+     ORDER BY j.queue, j.priority, j.due_at, j.id LIMIT $5"
+);
+pub(super) const OVERFLOWING: &str = "SELECT queue FROM duetime_jobs WHERE state = 1 AND bucket = -1 AND queue > $1 \
+     ORDER BY queue LIMIT 1";
+pub(super) const OVER_DUE: &str = "SELECT count(*), min(due_at) FROM duetime_jobs WHERE state = 1 AND bucket = -1 \
+     AND queue = $1 AND due_at <= $2";
 pub(super) const LEASED: &str = "SELECT id FROM duetime_jobs WHERE lease_until IS NOT NULL ORDER BY id";
 
 /// Never refused, and by its index alone where there is none. What is beyond every limit is not read whole.
@@ -173,7 +189,7 @@ pub(super) const PUT_DOCUMENT: &str =
 pub(super) const REMOVE_DOCUMENT: &str = "DELETE FROM duetime_registry WHERE kind = $1 AND name = $2";
 
 /// What is asked, by a name, with an index that it is to use: for the test of that.
-pub const QUESTIONS: [(&str, &str, &str); 24] = [
+pub const QUESTIONS: [(&str, &str, &str); 29] = [
     ("known", KNOWN, "duetime_jobs_pkey"),
     ("heads", HEADS, "duetime_jobs_pkey"),
     ("jobs", JOBS, "duetime_jobs_pkey"),
@@ -193,6 +209,11 @@ pub const QUESTIONS: [(&str, &str, &str); 24] = [
     ("delete_rows", DELETE, "duetime_jobs_pkey"),
     ("file_near", FILE_NEAR, "duetime_jobs_pkey"),
     ("file_by_due", FILE_BY_DUE, "duetime_jobs_pkey"),
+    ("file_over", FILE_OVER, "duetime_jobs_pkey"),
+    ("level", LEVEL, "duetime_jobs_overflow"),
+    ("over", OVER, "duetime_jobs_overflow"),
+    ("overflowing", OVERFLOWING, "duetime_jobs_overflow"),
+    ("over_due", OVER_DUE, "duetime_jobs_overflow"),
     ("inbox_hits", INBOX_HITS, "duetime_inbox_waiting"),
     ("inbox_rows", INBOX_ROWS, "duetime_inbox_pkey"),
     ("lock_inbox", LOCK_INBOX, "duetime_inbox_"),

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::{
     Broker, Counts, Ear, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Origin, Outcomes, Put, Queues,
-    Reading, Reserve, Reserved, Settle, Settled, Tally, Totals, Transition, Wake, Window,
+    Reading, Reserve, Reserved, Room, Settle, Settled, Tally, Totals, Transition, Wake, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis, State};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -65,9 +65,9 @@ impl Broker for Redis {
         Reading { at: self.clock.now(), memory }
     }
 
-    async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<Put>, Error> {
+    async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
         assert!(jobs.iter().all(Job::is_pending), "expected jobs that have not ended");
-        Ok(self.put_jobs(jobs, reading).await?.into_iter().map(|(put, _)| put).collect())
+        Ok(self.put_jobs(jobs, reading, room).await?.into_iter().map(|(put, _)| put).collect())
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {

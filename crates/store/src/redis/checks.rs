@@ -91,6 +91,13 @@ fn check_version(version: &str) -> Result<(), Error> {
     Err(Error::Unusable(format!("Redis {major}.{minor} or later, or Valkey, is needed; this is Redis {version}")))
 }
 
+/// What servers say of their memory.
+pub(super) async fn memory(link: &Link) -> Result<Vec<String>, Error> {
+    let mut command = redis::cmd("INFO");
+    command.arg("memory");
+    Ok(texts(link.query(&command).await?))
+}
+
 /// What each of the nodes that were asked answered.
 fn texts(answer: Value) -> Vec<String> {
     match answer {

@@ -3,7 +3,8 @@
 use super::{Parts, Redis, call, scripts};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Broker, Cursor, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, Put, Queues, Recorded, Retention, Tally,
+    Broker, Cursor, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, Put, Queues, Recorded, Retention, Room,
+    Tally,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use redis::Value;
@@ -21,6 +22,7 @@ impl Ledger for Redis {
     }
 
     async fn record(&self, jobs: Vec<Job>, _frontier: Millis) -> Result<Vec<Recorded>, Error> {
+        self.usage.check(self.options.memory_max)?;
         let reading = self.reading();
         let recorded = |(put, is_new): (Put, bool)| match put {
             Put::KeyHeld(holder) => Recorded::KeyHeld(holder),
@@ -28,11 +30,11 @@ impl Ledger for Redis {
             _ => Recorded::Repeat,
         };
         if jobs.iter().all(Job::is_pending) {
-            return Ok(self.put_jobs(jobs, reading).await?.into_iter().map(recorded).collect());
+            return Ok(self.put_jobs(jobs, reading, Room::Any).await?.into_iter().map(recorded).collect());
         }
         // Of an import.
         let (pending, ended): (Vec<_>, Vec<_>) = jobs.iter().cloned().partition(Job::is_pending);
-        let mut pending = self.put_jobs(pending, reading).await?.into_iter().map(recorded);
+        let mut pending = self.put_jobs(pending, reading, Room::Any).await?.into_iter().map(recorded);
         let mut ended = self.keep_jobs(ended).await?.into_iter();
         let mut next = |job: &Job| if job.is_pending() { pending.next() } else { ended.next() };
         Ok(jobs.iter().map(|job| next(job).expect("there is an answer for each job")).collect())
@@ -44,7 +46,7 @@ impl Ledger for Redis {
             Note::Moved(_, copy) => Some(*copy),
             _ => None,
         });
-        self.put_jobs(copies.collect(), self.reading()).await.map(drop)
+        self.put_jobs(copies.collect(), self.reading(), Room::Any).await.map(drop)
     }
 
     fn lease(&self, _leases: Vec<LeaseNote>) {}

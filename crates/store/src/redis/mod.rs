@@ -34,6 +34,7 @@ mod reserve;
 mod scripts;
 mod settle;
 mod url;
+mod usage;
 mod wake;
 
 pub use look::{Looked, look};
@@ -58,6 +59,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use usage::Usage;
 use wake::{Channels, Waker};
 
 /// The format of what is kept; another one is refused.
@@ -69,6 +71,9 @@ pub struct Options {
     /// The name of the ledger that stands beside it; `None` where it is its own: keeps what has ended, judges keys, allots
     /// ids. One set of jobs stays with what it began with.
     pub beside: Option<String>,
+    /// Where it is its own ledger, new jobs are refused once Redis uses so many bytes; by default nine tenths of its
+    /// `maxmemory`, and never where it has none.
+    pub memory_max: Option<u64>,
     /// How many jobs that succeeded or were cancelled are kept, of each partition; by default 100,000.
     pub ended_max: usize,
     /// How many that failed; by default 100,000.
@@ -85,7 +90,7 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { beside: None, ended_max: 100_000, dead_max: 100_000, clock: None }
+        Self { beside: None, memory_max: None, ended_max: 100_000, dead_max: 100_000, clock: None }
     }
 }
 
@@ -126,7 +131,8 @@ pub struct Parts {
     waker: Arc<Waker>,
     /// What happens in other processes.
     grapevine: Arc<Grapevine>,
-    tasks: [JoinHandle<()>; 3],
+    usage: Arc<Usage>,
+    tasks: [JoinHandle<()>; 4],
     fitness: checks::Fitness,
     /// The address, without user and password.
     place: String,
@@ -156,7 +162,13 @@ impl Redis {
         let requests = Requests::new();
         let grapevine = Arc::new(Grapevine::new(keys.events_channel(), requests.unique()));
         let mut begun = Some(begun);
+        let usage = Arc::new(Usage::default());
+        usage.ask(&link).await?;
         let tasks = [
+            keep("usage", {
+                let (link, usage) = (link.clone(), usage.clone());
+                move || usage::watch(link.clone(), usage.clone())
+            }),
             keep("listen", {
                 let (link, waker) = (link.clone(), waker.clone());
                 move || wake::listen(link.clone(), channels.clone(), waker.clone(), begun.take())
@@ -184,6 +196,7 @@ impl Redis {
             last_fence: AtomicU64::new(0),
             waker,
             grapevine,
+            usage,
             tasks,
             fitness,
             place: url::masked(url),

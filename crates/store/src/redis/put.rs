@@ -2,8 +2,9 @@
 
 use super::codec::Record;
 use super::jobs::{bytes, groups, place};
+use super::usage::{Free, JOB_BYTES};
 use super::{Parts, scripts};
-use duetime_core::ports::{Put, Reading};
+use duetime_core::ports::{Put, Reading, Room};
 use duetime_core::{Error, Job};
 
 /// Bytes of jobs in one call: larger ones would hold others up.
@@ -17,7 +18,12 @@ struct Packed {
 
 impl Parts {
     /// Holds jobs, or where it is its own ledger records them; `true` for one that is new.
-    pub(super) async fn put_jobs(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<(Put, bool)>, Error> {
+    pub(super) async fn put_jobs(
+        &self,
+        jobs: Vec<Job>,
+        reading: Reading,
+        room: Room,
+    ) -> Result<Vec<(Put, bool)>, Error> {
         let mut answers = vec![(Put::Held, false); jobs.len()];
         let now = self.clock.now();
         let restored = |job: Job| {
@@ -41,7 +47,10 @@ impl Parts {
                     packed.push(job);
                 }
                 let (now, later) = positions.split_at(packed.len());
-                self.put_some(partition, &records, now, &packed, reading, &mut answers).await?;
+                let free = self.usage.free(room);
+                self.put_some(partition, &records, now, &packed, (reading, free), &mut answers).await?;
+                let new = now.iter().filter(|&&position| answers[position].1).count();
+                self.usage.add(new as u64 * (JOB_BYTES + (size / packed.len()) as u64));
                 positions = later;
             }
         }
@@ -54,25 +63,38 @@ impl Parts {
         records: &[Record],
         positions: &[usize],
         packed: &[Packed],
-        reading: Reading,
+        (reading, free): (Reading, Option<Free>),
         answers: &mut [(Put, bool)],
     ) -> Result<(), Error> {
         self.uses(partition);
         let mut queues: Vec<&str> = Vec::new();
+        // What jobs of each take, as far as these tell: how many, and how many bytes.
+        let mut sizes: Vec<(u64, u64)> = Vec::new();
         let mut numbers = Vec::with_capacity(positions.len());
-        for &position in positions {
+        for (&position, packed) in positions.iter().zip(packed) {
             let queue: &str = &records[position].job.queue;
             let known = queues.iter().rposition(|known| *known == queue);
-            numbers.push(known.unwrap_or_else(|| {
+            let number = known.unwrap_or_else(|| {
                 queues.push(queue);
+                sizes.push((0, 0));
                 queues.len() - 1
-            }));
+            });
+            sizes[number].0 += 1;
+            sizes[number].1 += JOB_BYTES + (packed.body.len() + packed.meta.len()) as u64;
+            numbers.push(number);
         }
         let arguments = |text: &mut super::Text| {
             // What was read before the partition's memory was known is as old as can be.
             text.number(if self.was_known(partition, reading) { reading.at } else { 0 });
+            match free {
+                Some(Free { bytes: [due, soon, later], least }) => {
+                    text.push(format!("{due},{soon},{later},{least}").as_bytes());
+                }
+                None => text.push(b""),
+            }
             text.number(queues.len() as u64);
             queues.iter().for_each(|queue| text.push(queue.as_bytes()));
+            sizes.iter().for_each(|(jobs, bytes)| text.number(bytes / jobs));
             for ((&position, packed), number) in positions.iter().zip(packed).zip(&numbers) {
                 let job = &records[position].job;
                 text.number(*number as u64 + 1);
@@ -92,6 +114,7 @@ impl Parts {
                 Ok(0) => (Put::Held, false),
                 Ok(1) => (Put::Buried, false),
                 Ok(2) => (Put::Stale, false),
+                Ok(4) => (Put::Full, false),
                 Ok(_) => (Put::Held, true),
                 Err(holder) => (Put::KeyHeld(holder), false),
             };

@@ -1,11 +1,12 @@
-//! Where pending rows are filed: as near, which is in the broker, or by when they are due, to be loaded.
+//! Where pending rows are filed: as near, which is in the broker; by when they are due, to be loaded; or in the overflow of
+//! their queue, to be loaded when there is room.
 
 use super::call::Verb;
 use super::fault::Fault;
 use super::session::Session;
 use async_trait::async_trait;
-use duetime_core::JobId;
-use duetime_core::ports::{ADOPTED, BROKER};
+use duetime_core::ports::{ADOPTED, BROKER, OVERFLOW};
+use duetime_core::{JobId, Millis};
 
 /// Rows that one statement files.
 const CHUNK: usize = 1_000;
@@ -22,10 +23,12 @@ impl<S: Session> Verb<S> for Loaded {
     const WRITES: bool = true;
 
     async fn run(&mut self, session: &mut S, _: bool) -> Result<(), Fault> {
-        // Locked, so that nothing is filed any more once another stamp has been adopted.
-        let adopted = session.document(BROKER, ADOPTED, true).await?;
-        if adopted.is_none_or(|document| document.body != self.stamp) {
-            return Ok(());
+        if !self.stamp.is_empty() {
+            // Locked, so that nothing is filed any more once another stamp has been adopted.
+            let adopted = session.document(BROKER, ADOPTED, true).await?;
+            if adopted.is_none_or(|document| document.body != self.stamp) {
+                return Ok(());
+            }
         }
         // Rows of different transactions are locked in one order.
         self.jobs.sort_unstable();
@@ -36,8 +39,11 @@ impl<S: Session> Verb<S> for Loaded {
     }
 }
 
-/// The broker may not hold these jobs.
-pub(super) struct Unloaded(pub(super) Vec<JobId>);
+/// The broker does not hold these jobs: by when they are due where the frontier is 0, else in the overflow.
+pub(super) struct Unloaded {
+    pub(super) ids: Vec<JobId>,
+    pub(super) frontier: Millis,
+}
 
 #[async_trait]
 impl<S: Session> Verb<S> for Unloaded {
@@ -45,9 +51,12 @@ impl<S: Session> Verb<S> for Unloaded {
     const WRITES: bool = true;
 
     async fn run(&mut self, session: &mut S, _: bool) -> Result<(), Fault> {
-        self.0.sort_unstable();
-        for ids in self.0.chunks(CHUNK) {
-            session.file_by_due(ids).await?;
+        self.ids.sort_unstable();
+        for ids in self.ids.chunks(CHUNK) {
+            match self.frontier {
+                OVERFLOW => session.file_over(ids).await?,
+                _ => session.file_by_due(ids).await?,
+            }
         }
         Ok(())
     }

@@ -6,13 +6,13 @@ use super::filing::{Loaded, Unloaded};
 use super::find::FindRows;
 use super::inbox::{Admit, Inbox};
 use super::prune::{Prune, ReadTallies, Tidy};
-use super::read::{Get, Leased, Pending};
+use super::read::{CountOverflow, Get, Leased, Overflow, Overflowing, Pending};
 use super::row::check;
 use super::session::Database;
 use super::{Store, queue};
 use duetime_core::ports::{
-    Admitted, Cursor, Document, Edit, Edited, Find, Found, InboxRow, LeaseNote, Note, Page, PutIf, Queues, Recorded,
-    Retention, Tally, Verdict,
+    Admitted, Cursor, Document, Edit, Edited, Find, Found, InboxRow, LeaseNote, Note, OverflowDue, Page, PutIf, Queues,
+    Recorded, Retention, Tally, Verdict, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use std::ops::Range;
@@ -47,8 +47,20 @@ macro_rules! ports {
                 self.store.loaded(jobs, stamp).await
             }
 
-            async fn unloaded(&self, ids: &[JobId]) -> Result<(), Error> {
-                self.store.unloaded(ids).await
+            async fn unloaded(&self, ids: &[JobId], frontier: Millis) -> Result<(), Error> {
+                self.store.unloaded(ids, frontier).await
+            }
+
+            async fn overflow(&self, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Error> {
+                self.store.overflow(queue, due, limit).await
+            }
+
+            async fn overflowing(&self, after: Option<&str>) -> Result<Option<Arc<str>>, Error> {
+                self.store.overflowing(after).await
+            }
+
+            async fn overflow_due(&self, queue: &str, now: Millis) -> Result<OverflowDue, Error> {
+                self.store.overflow_due(queue, now).await
             }
 
             async fn inbox(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
@@ -150,11 +162,27 @@ impl<D: Database> Store<D> {
     }
 
     pub(crate) async fn loaded(&self, jobs: &[(JobId, u64)], stamp: &str) -> Result<(), Error> {
+        if jobs.is_empty() {
+            return self.queue().map(drop);
+        }
         self.call(Loaded { jobs: jobs.to_vec(), stamp: stamp.to_owned() }).await
     }
 
-    pub(crate) async fn unloaded(&self, ids: &[JobId]) -> Result<(), Error> {
-        self.call(Unloaded(ids.to_vec())).await
+    pub(crate) async fn unloaded(&self, ids: &[JobId], frontier: Millis) -> Result<(), Error> {
+        self.call(Unloaded { ids: ids.to_vec(), frontier }).await
+    }
+
+    pub(crate) async fn overflow(&self, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Error> {
+        self.call(Overflow { queue: queue.to_owned(), due, limit }).await
+    }
+
+    pub(crate) async fn overflowing(&self, after: Option<&str>) -> Result<Option<Arc<str>>, Error> {
+        // No queue has an empty name.
+        self.call(Overflowing(after.unwrap_or_default().to_owned())).await
+    }
+
+    pub(crate) async fn overflow_due(&self, queue: &str, now: Millis) -> Result<OverflowDue, Error> {
+        self.call(CountOverflow { queue: queue.to_owned(), now }).await
     }
 
     pub(crate) async fn inbox(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {

@@ -6,10 +6,13 @@ use super::find::PAGE_BYTES_MAX;
 use super::row::{Hit, signed};
 use super::session::Session;
 use async_trait::async_trait;
-use duetime_core::ports::{BUCKET_MS, Cursor, Page};
+use duetime_core::ports::{BUCKET_MS, Cursor, OVERFLOW_BUCKET, OverflowDue, Page, Window};
 use duetime_core::{Job, JobId, Millis};
 use std::collections::HashMap;
+use std::sync::Arc;
 
+/// Priorities that are looked at for one page of an overflow.
+const LEVELS_MAX: usize = 100;
 /// Ids that one statement asks for.
 const CHUNK: usize = 1_000;
 
@@ -67,7 +70,7 @@ impl<S: Session> Verb<S> for Pending {
 
     async fn run(&mut self, session: &mut S, _: bool) -> Result<Page, Fault> {
         let Some(last_ms) = self.until.checked_sub(1) else { return Ok(Page { jobs: Vec::new(), next: None }) };
-        let after = self.after.unwrap_or(Cursor { bucket: -1, id: 0 });
+        let after = self.after.unwrap_or(Cursor { bucket: OVERFLOW_BUCKET, id: u64::MAX });
         let mut hits = session.waiting(after, signed(last_ms / BUCKET_MS), self.limit).await?;
         let is_full = hits.len() >= self.limit;
         let count = fitting(&hits);
@@ -78,6 +81,63 @@ impl<S: Session> Verb<S> for Pending {
         let mut jobs = read(session, &hits).await?;
         jobs.retain(|job| job.is_pending() && job.lease_until.is_none());
         Ok(Page { jobs, next: next.filter(|_| is_full || is_short) })
+    }
+}
+
+/// The most urgent rows in the overflow of a queue: no more payload than a page may have.
+pub(super) struct Overflow {
+    pub(super) queue: String,
+    pub(super) due: Window,
+    pub(super) limit: usize,
+}
+
+#[async_trait]
+impl<S: Session> Verb<S> for Overflow {
+    type Answer = Vec<Job>;
+    const WRITES: bool = false;
+
+    async fn run(&mut self, session: &mut S, _: bool) -> Result<Vec<Job>, Fault> {
+        let mut hits = Vec::new();
+        let mut from = Some(0);
+        for _ in 0..LEVELS_MAX {
+            let Some(start) = from.filter(|_| hits.len() < self.limit) else { break };
+            let Some(priority) = session.level(&self.queue, start).await? else { break };
+            hits.extend(session.over(&self.queue, priority, self.due, self.limit - hits.len()).await?);
+            from = priority.checked_add(1);
+        }
+        hits.truncate(fitting(&hits));
+        let mut jobs = read(session, &hits).await?;
+        jobs.retain(|job| job.is_pending() && job.lease_until.is_none());
+        Ok(jobs)
+    }
+}
+
+/// The next queue by name that has an overflow.
+pub(super) struct Overflowing(pub(super) String);
+
+#[async_trait]
+impl<S: Session> Verb<S> for Overflowing {
+    type Answer = Option<Arc<str>>;
+    const WRITES: bool = false;
+
+    async fn run(&mut self, session: &mut S, _: bool) -> Result<Option<Arc<str>>, Fault> {
+        session.overflowing(&self.0).await
+    }
+}
+
+/// What is due in the overflow of a queue.
+pub(super) struct CountOverflow {
+    pub(super) queue: String,
+    pub(super) now: Millis,
+}
+
+#[async_trait]
+impl<S: Session> Verb<S> for CountOverflow {
+    type Answer = OverflowDue;
+    const WRITES: bool = false;
+
+    async fn run(&mut self, session: &mut S, _: bool) -> Result<OverflowDue, Fault> {
+        session.over_due(&self.queue, self.now).await
     }
 }
 

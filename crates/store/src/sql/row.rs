@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inserted<'a> {
     pub(crate) job: &'a Job,
-    pub(crate) bucket: u64,
+    pub(crate) bucket: i64,
     pub(crate) live_key: Option<&'a Arc<str>>,
 }
 

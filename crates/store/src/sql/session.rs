@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::row::{Changed, Head, Hit, Inserted};
 use crate::sums::Sums;
 use async_trait::async_trait;
-use duetime_core::ports::{Cursor, Document, InboxRow, LeaseNote, Queues};
+use duetime_core::ports::{Cursor, Document, InboxRow, LeaseNote, OverflowDue, Queues, Window};
 use duetime_core::{Job, JobId, Millis, Stage};
 use std::sync::Arc;
 
@@ -75,6 +75,8 @@ pub(crate) trait Session: Send {
     async fn file_near(&mut self, jobs: &[(JobId, u64)]) -> Result<(), Fault>;
     /// Files pending rows by when they are due.
     async fn file_by_due(&mut self, ids: &[JobId]) -> Result<(), Fault>;
+    /// Files pending rows in the overflow of their queues.
+    async fn file_over(&mut self, ids: &[JobId]) -> Result<(), Fault>;
     /// Deletes rows.
     async fn delete(&mut self, ids: &[JobId]) -> Result<(), Fault>;
     /// Files jobs under tags.
@@ -97,6 +99,14 @@ pub(crate) trait Session: Send {
     async fn hits(&mut self, stream: &Stream, after: u64, limit: usize) -> Result<Vec<Hit>, Fault>;
     /// The first pending rows behind a cursor, up to a bucket.
     async fn waiting(&mut self, after: Cursor, last_bucket: i64, limit: usize) -> Result<Vec<Hit>, Fault>;
+    /// The first priority from this one on that rows in the overflow of a queue have.
+    async fn level(&mut self, queue: &str, from: u32) -> Result<Option<u32>, Fault>;
+    /// Rows of one priority in the overflow of a queue without a lease, by due time and id.
+    async fn over(&mut self, queue: &str, priority: u32, due: Window, limit: usize) -> Result<Vec<Hit>, Fault>;
+    /// The next queue by name, after this one, that has rows in the overflow.
+    async fn overflowing(&mut self, after: &str) -> Result<Option<Arc<str>>, Fault>;
+    /// What is due in the overflow of a queue.
+    async fn over_due(&mut self, queue: &str, now: Millis) -> Result<OverflowDue, Fault>;
     /// The ids of all rows with a lease.
     async fn leased(&mut self) -> Result<Vec<JobId>, Fault>;
 

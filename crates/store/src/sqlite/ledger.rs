@@ -1,10 +1,10 @@
 //! The ports: each verb goes to the writer or to a reader.
 
-use super::{Sqlite, documents, edit, end, find, note, prune, read, record, tally};
+use super::{Sqlite, documents, edit, end, find, note, overflow, prune, read, record, tally};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, PutIf, Queues, Recorded, Registry,
-    Retention, Tally,
+    Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, OverflowDue, Page, PutIf, Queues, Recorded,
+    Registry, Retention, Tally, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use std::ops::Range;
@@ -32,6 +32,35 @@ impl Ledger for Sqlite {
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
         self.read(move |connection| read::pending(connection, until, after, limit)).await
+    }
+
+    async fn loaded(&self, jobs: &[(JobId, u64)], _stamp: &str) -> Result<(), Error> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let jobs = jobs.to_vec();
+        self.write(jobs.len(), 0, move |transaction| overflow::file_near(transaction.connection, &jobs)).await
+    }
+
+    async fn unloaded(&self, ids: &[JobId], frontier: Millis) -> Result<(), Error> {
+        let ids = ids.to_vec();
+        self.write(ids.len(), 0, move |transaction| overflow::file(transaction.connection, &ids, frontier)).await
+    }
+
+    async fn overflow(&self, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Error> {
+        let queue = queue.to_owned();
+        self.read(move |connection| overflow::page(connection, &queue, due, limit)).await
+    }
+
+    async fn overflowing(&self, after: Option<&str>) -> Result<Option<Arc<str>>, Error> {
+        // No queue has an empty name.
+        let after = after.unwrap_or_default().to_owned();
+        self.read(move |connection| overflow::next(connection, &after)).await
+    }
+
+    async fn overflow_due(&self, queue: &str, now: Millis) -> Result<OverflowDue, Error> {
+        let queue = queue.to_owned();
+        self.read(move |connection| overflow::due(connection, &queue, now)).await
     }
 
     async fn leased(&self) -> Result<Vec<Job>, Error> {

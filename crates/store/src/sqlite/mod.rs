@@ -18,6 +18,7 @@ mod lock;
 mod log;
 mod look;
 mod note;
+mod overflow;
 mod plain;
 mod pool;
 mod prune;

@@ -1,6 +1,6 @@
 //! Query plans: no question reads a whole table or sorts.
 
-use super::{file, find, prune, read, schema, tally};
+use super::{file, find, overflow, prune, read, schema, tally};
 use rusqlite::Connection;
 
 fn empty() -> Connection {
@@ -20,11 +20,16 @@ fn every_question_has_its_index() {
     let connection = empty();
     let key = "SEARCH j USING INTEGER PRIMARY KEY";
     let index = |name: &str, terms: &str| format!("SEARCH j USING INDEX {name} ({terms})");
+    let covering = |name: &str, terms: &str| format!("SEARCH j USING COVERING INDEX {name} ({terms})");
     for (sql, expected) in [
         (read::ONE, vec![format!("{key} (rowid=?)")]),
         (read::LEASED, vec!["SEARCH j USING INDEX duetime_jobs_leased (lease_until>?)".to_owned()]),
         (read::PENDING_IN, vec![index("duetime_jobs_pending", "bucket=? AND rowid>?")]),
         (read::PENDING_BEHIND, vec![index("duetime_jobs_pending", "bucket>? AND bucket<?")]),
+        (overflow::LEVEL, vec![covering("duetime_jobs_overflow", "queue=? AND priority>?")]),
+        (overflow::OVER, vec![index("duetime_jobs_overflow", "queue=? AND priority=? AND due_at>? AND due_at<?")]),
+        (overflow::OVERFLOWING, vec![covering("duetime_jobs_overflow", "queue>?")]),
+        (overflow::DUE, vec![covering("duetime_jobs_overflow", "queue=?")]),
         (find::ALL, vec![format!("{key} (rowid>?)")]),
         (find::QUEUE, vec![index("duetime_jobs_queue", "queue=? AND state=? AND rowid>?")]),
         (find::KEY, vec![index("duetime_jobs_key", "queue=? AND job_key=? AND rowid>?")]),

@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use super::find::PAGE_BYTES_MAX;
 use super::row::{Reader, columns};
-use duetime_core::ports::{BUCKET_MS, Cursor, Page};
+use duetime_core::ports::{BUCKET_MS, Cursor, OVERFLOW_BUCKET, Page};
 use duetime_core::{Job, JobId, Millis};
 use rusqlite::Connection;
 
@@ -65,7 +65,7 @@ pub(super) fn pending(
     let mut page = Page { jobs: Vec::new(), next: None };
     let Some(last_ms) = until.checked_sub(1) else { return Ok(page) };
     let last_bucket = i64::try_from(last_ms / BUCKET_MS).unwrap_or(i64::MAX);
-    let after = after.unwrap_or(Cursor { bucket: -1, id: 0 });
+    let after = after.unwrap_or(Cursor { bucket: OVERFLOW_BUCKET, id: u64::MAX });
     let mut reader = Reader::default();
     let (mut seen, mut bytes) = (0, 0);
     let mut is_full = false;

@@ -30,7 +30,7 @@ pub(super) const INSERT: &str = "INSERT OR IGNORE INTO duetime_jobs (id, queue, 
 pub(super) fn bind(
     statement: &mut Statement<'_>,
     job: &Job,
-    bucket: u64,
+    bucket: i64,
     live_key: Option<&Arc<str>>,
 ) -> Result<(), Fault> {
     statement.raw_bind_parameter(1, job.id.get())?;

@@ -4,7 +4,7 @@ use crate::memory::{fill, make_room};
 use duetime_core::name::OF_ENGINE;
 use duetime_core::ports::{
     Acquire, Acquired, Beginning, Broker, Change, Edited, Extend, Extended, Grant, Ledger, Limits, Listing, Locks,
-    Outcomes, PutIf, Queues, Recorded, Registry, Retention, Settle, Update,
+    Outcomes, PutIf, Queues, Recorded, Registry, Retention, Room, Settle, Update,
 };
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{Given, QUEUE, T0, again, due, edit, finish, id, listing, reserve, success};
@@ -173,7 +173,7 @@ impl World {
                 let pruned = redis.prune(retention, T0 + SPARED_MS + 1, 100).await?;
                 assert_eq!(pruned, usize::from(self.options.beside.is_none()));
             }
-            "put" => drop(redis.put(vec![due(51, T0)], redis.reading()).await?),
+            "put" => drop(redis.put(vec![due(51, T0)], redis.reading(), Room::Any).await?),
             "queues" => assert_eq!(redis.counts(Queues::first()).await?.len(), 1),
             "reserve" => assert_eq!(redis.reserve(reserve(QUEUE, 10)).await?.leases.len(), 4),
             "settle" => {

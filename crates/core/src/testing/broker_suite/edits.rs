@@ -2,7 +2,7 @@
 
 use super::Subject;
 use crate::job::{Job, Stage, State};
-use crate::ports::{Broker, Change, Edit, Edited, Extended, Note, Put, Queues, Update};
+use crate::ports::{Broker, Change, Edit, Edited, Extended, Note, Put, Queues, Room, Update};
 use crate::rules::{Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, edit, finish, id, job, success};
 
@@ -205,7 +205,7 @@ pub async fn a_tombstone_stands_when_the_ledger_has_answered(s: Subject) {
     let reading = s.broker.reading();
     s.forget(id(1), T0 + 5).await;
     s.pass(<dyn Broker>::READ_AGE_MS_MAX);
-    assert_eq!(s.broker.put(vec![job(1)], reading).await.unwrap(), [Put::Buried]);
+    assert_eq!(s.broker.put(vec![job(1)], reading, Room::Any).await.unwrap(), [Put::Buried]);
 }
 
 /// It ended here, was retried by hand in the ledger, and is cancelled before its new reading arrives.

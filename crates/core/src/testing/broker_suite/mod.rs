@@ -16,6 +16,7 @@ pub mod order;
 pub mod outbox;
 pub mod puts;
 pub mod repeats;
+pub mod room;
 pub mod settles;
 pub mod steps;
 pub mod views;
@@ -27,8 +28,8 @@ use crate::clock::{Clock, Millis};
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, State};
 use crate::ports::{
-    Beginning, Broker, Change, Edited, Extend, Extended, Lease, Limits, Note, Outcomes, Put, Reserve, Reserved, Settle,
-    Settled,
+    Beginning, Broker, Change, Edited, Extend, Extended, Lease, Limits, Note, Outcomes, Put, Reserve, Reserved, Room,
+    Settle, Settled,
 };
 use crate::progress::Progress;
 use crate::rules::Decision;
@@ -83,7 +84,7 @@ impl Subject {
     }
 
     async fn put(&self, jobs: &[Job]) -> Vec<Put> {
-        self.broker.put(jobs.to_vec(), self.broker.reading()).await.expect("put")
+        self.broker.put(jobs.to_vec(), self.broker.reading(), Room::Any).await.expect("put")
     }
 
     async fn hold(&self, jobs: &[Job]) {
@@ -257,6 +258,10 @@ macro_rules! broker_suite {
             repeats {
                 a_repeat_gets_the_same_leases a_repeat_gets_what_still_lives a_request_that_got_nothing_looks_again
                 a_repeated_take_leases_nothing_more a_request_is_forgotten_in_time
+            }
+            room {
+                a_queue_without_room_is_told a_queue_that_holds_nothing_waiting_gets_a_job_in
+                what_is_handed_out_at_once_needs_no_room what_is_held_needs_no_room
             }
             settles {
                 success_ends_a_job a_failure_is_kept_with_its_error a_job_goes_on_later a_stale_receipt_changes_nothing

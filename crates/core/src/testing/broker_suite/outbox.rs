@@ -3,7 +3,7 @@
 use super::Subject;
 use crate::clock::Millis;
 use crate::job::{Job, State};
-use crate::ports::{Change, Edit, Extend, Note, Outcomes, Put, Queues, Update};
+use crate::ports::{Change, Edit, Extend, Note, Outcomes, Put, Queues, Room, Update};
 use crate::testing::fixtures::{T0, again, cancel, due, id, job, success};
 
 fn priority(priority: u32) -> Change {
@@ -151,7 +151,7 @@ pub async fn what_is_in_an_older_version_is_let_go_of(s: Subject) {
     assert!(s.get(id(2)).await.is_some(), "it is as the ledger has it");
     assert_eq!(s.settle(running.receipt(), success()).await, None, "its lease is over");
     assert_eq!(s.broker.counts(Queues::first()).await.unwrap()[0].1.running, 0);
-    assert_eq!(s.broker.put(vec![one.clone()], reading).await.unwrap(), [Put::Buried], "it was read before");
+    assert_eq!(s.broker.put(vec![one.clone()], reading, Room::Any).await.unwrap(), [Put::Buried], "it was read before");
     assert_eq!(s.put(&[Job { version: one.version + 5, ..one }]).await, [Put::Held]);
 }
 
@@ -159,7 +159,7 @@ pub async fn what_is_in_an_older_version_is_let_go_of(s: Subject) {
 pub async fn what_is_not_known_is_not_put_in_a_lower_version(s: Subject) {
     let reading = s.broker.reading();
     s.forget(id(1), T0 + 5).await;
-    assert_eq!(s.broker.put(vec![job(1)], reading).await.unwrap(), [Put::Buried]);
+    assert_eq!(s.broker.put(vec![job(1)], reading, Room::Any).await.unwrap(), [Put::Buried]);
     assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Held]);
 }
 

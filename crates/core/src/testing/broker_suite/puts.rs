@@ -2,7 +2,7 @@
 
 use super::Subject;
 use crate::job::{Job, Stage, State};
-use crate::ports::{Broker, Change, Put, Update};
+use crate::ports::{Broker, Change, Put, Room, Update};
 use crate::testing::fixtures::{T0, due, id, job, success};
 
 /// Twice the same is once.
@@ -43,9 +43,9 @@ pub async fn a_running_job_stays(s: Subject) {
 pub async fn a_reading_can_be_too_old(s: Subject) {
     let reading = s.broker.reading();
     s.pass(<dyn Broker>::READ_AGE_MS_MAX);
-    assert_eq!(s.broker.put(vec![job(1)], reading).await.unwrap(), [Put::Held]);
+    assert_eq!(s.broker.put(vec![job(1)], reading, Room::Any).await.unwrap(), [Put::Held]);
     s.pass(1);
-    assert_eq!(s.broker.put(vec![job(2)], reading).await.unwrap(), [Put::Stale]);
+    assert_eq!(s.broker.put(vec![job(2)], reading, Room::Any).await.unwrap(), [Put::Stale]);
     assert_eq!(s.get(id(2)).await, None);
 }
 
@@ -73,7 +73,7 @@ pub async fn an_ended_job_stays_buried_however_late_it_is_noted(s: Subject) {
     let reading = s.broker.reading();
     s.forget(id(1), ended.job().version).await;
     s.pass(<dyn Broker>::READ_AGE_MS_MAX);
-    assert_eq!(s.broker.put(vec![job(1)], reading).await.unwrap(), [Put::Buried]);
+    assert_eq!(s.broker.put(vec![job(1)], reading, Room::Any).await.unwrap(), [Put::Buried]);
     assert_eq!(s.handed_out(10).await, []);
 }
 
@@ -89,7 +89,7 @@ pub async fn a_job_let_go_is_not_put_as_it_was(s: Subject) {
     s.broker.forget(&[(id(1), moved.version)], T0 + 3_600_000).await.unwrap();
     assert_eq!(s.get(id(1)).await, None, "it is beyond the frontier");
     s.pass(1_000);
-    assert_eq!(s.broker.put(vec![due(1, T0 + 10)], reading).await.unwrap(), [Put::Buried]);
+    assert_eq!(s.broker.put(vec![due(1, T0 + 10)], reading, Room::Any).await.unwrap(), [Put::Buried]);
     assert_eq!(s.put(&[moved]).await, [Put::Held], "the row as it is now may come");
 }
 

@@ -3,7 +3,7 @@
 use super::{Subject, ids};
 use crate::job::{Job, State};
 use crate::limits::LEASE_MS_DEFAULT;
-use crate::ports::{Counts, Extended, Put, Queues};
+use crate::ports::{Counts, Extended, Put, Queues, Room};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, listing, reserve, success};
 
 const HOUR: i64 = 3_600_000;
@@ -120,7 +120,7 @@ pub async fn a_stepped_clock_does_not_stretch_a_lease(s: Subject) {
 pub async fn a_reading_from_before_a_step_is_stale(s: Subject) {
     let reading = s.broker.reading();
     s.clock.step(-HOUR);
-    assert_eq!(s.broker.put(vec![job(1)], reading).await.unwrap(), [Put::Stale]);
+    assert_eq!(s.broker.put(vec![job(1)], reading, Room::Any).await.unwrap(), [Put::Stale]);
 }
 
 /// No clock has to do with them.

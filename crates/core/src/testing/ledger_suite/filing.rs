@@ -56,7 +56,7 @@ pub async fn unloaded_rows_wait_to_be_loaded(subject: SharedSubject) {
     let early = job_with(2, |job| job.due_at = 0);
     record(ledger, &[job(1), early, job(3)]).await;
     assert!(unloaded(ledger).await.is_empty());
-    ledger.unloaded(&[id(1), id(2), id(9)]).await.unwrap();
+    ledger.unloaded(&[id(1), id(2), id(9)], 0).await.unwrap();
     assert_eq!(unloaded(ledger).await, [2, 1]);
     assert_eq!(pending(ledger, BUCKET_MS, 10).await, [3]);
     assert_eq!(pending(ledger, NOW, 10).await, [3, 2]);
@@ -69,7 +69,7 @@ pub async fn finished_rows_stay_as_they_are(subject: SharedSubject) {
     let done = record_ended(ledger, &[job(1)], Stage::Succeeded).await.remove(0);
     adopt(&subject, STAMP, 0).await;
     ledger.loaded(&[(done.id, done.version)], STAMP).await.unwrap();
-    ledger.unloaded(&[done.id]).await.unwrap();
+    ledger.unloaded(&[done.id], 0).await.unwrap();
     assert!(pending(ledger, u64::MAX, 10).await.is_empty());
     assert_eq!(row(ledger, done.id).await, Some(done));
 }
@@ -82,9 +82,9 @@ pub async fn rows_are_filed_in_bulk(subject: SharedSubject) {
     let all: Vec<_> = (1..=1_500).rev().map(|n| (id(n), job(n).version)).collect();
     ledger.loaded(&all, STAMP).await.unwrap();
     assert_eq!(pending(ledger, BUCKET_MS, 1_000).await.len(), 1_500);
-    ledger.unloaded(&all.iter().map(|(id, _)| *id).collect::<Vec<_>>()).await.unwrap();
+    ledger.unloaded(&all.iter().map(|(id, _)| *id).collect::<Vec<_>>(), 0).await.unwrap();
     assert!(pending(ledger, BUCKET_MS, 1_000).await.is_empty());
     ledger.loaded(&[], STAMP).await.unwrap();
-    ledger.unloaded(&[]).await.unwrap();
+    ledger.unloaded(&[], 0).await.unwrap();
     assert_eq!(unloaded(ledger).await.len(), 100);
 }

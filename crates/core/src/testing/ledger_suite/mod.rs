@@ -21,6 +21,7 @@ pub mod fixture;
 pub mod inbox;
 pub mod lease;
 pub mod note;
+pub mod overflow;
 pub mod pending;
 pub mod prune;
 pub mod record;
@@ -78,6 +79,11 @@ macro_rules! ledger_suite {
                 a_final_note_frees_the_key, a_job_that_waits_again_keeps_its_key, a_rewritten_job_has_new_payload_and_tags,
                 a_moved_job_is_copied_once, a_moved_job_comes_back_no_second_time, a_moved_job_survives_a_taken_key,
                 a_removed_job_is_gone, a_removal_of_an_older_version_is_nothing, notes_of_one_job_in_disorder,
+            ]
+            overflow: [
+                the_most_urgent_come_first, rows_are_read_as_they_are, large_payloads_make_short_pages,
+                queues_with_an_overflow_are_named, they_are_not_among_what_is_loaded_by_time, what_is_loaded_leaves,
+                what_finds_no_room_joins, only_what_waits_is_there, what_is_due_is_counted, rows_are_filed_in_bulk,
             ]
             pending: [
                 near_rows_come_first_then_by_bucket, rows_beyond_are_left_out, pages_cover_all_once,

@@ -49,6 +49,8 @@ struct Fleet {
     is_calm: Arc<AtomicBool>,
     lives: Arc<Mutex<Vec<Arc<Life>>>>,
     deaths: Arc<AtomicU64>,
+    /// In most runs there is room for a few jobs only.
+    memory_max: Option<u64>,
 }
 
 /// Runs the simulation with this seed.
@@ -69,6 +71,7 @@ pub fn run(seed: u64) -> Report {
             is_calm: Arc::default(),
             lives: Arc::default(),
             deaths: Arc::default(),
+            memory_max: *random.of(&[None, Some(2_000), Some(6_000), Some(20_000)]),
         };
         fleet.live(&mut random).await
     })
@@ -179,7 +182,9 @@ impl Fleet {
             registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),
             locks: Arc::new(MortalLocks { locks: broker, life }),
         };
-        Engine::start(stores, Options { horizon_ms: MINUTE_MS, ..Options::default() }).await.ok()
+        Engine::start(stores, Options { horizon_ms: MINUTE_MS, memory_max: self.memory_max, ..Options::default() })
+            .await
+            .ok()
     }
 
     fn actor(&self, engine: &Engine, random: Random) -> Actor {

@@ -93,7 +93,9 @@ impl World {
             registry: Arc::new(self.ledger.clone()),
             locks: Arc::new(Locks::new(clock.clone(), Arc::new(self.ledger.clone()))),
         };
-        let options = Options { horizon_ms: 20 * MINUTE_MS, ..Options::default() };
+        // In most lives there is room for a few jobs only.
+        let memory_max = *random.of(&[None, Some(2_000), Some(6_000), Some(20_000)]);
+        let options = Options { horizon_ms: 20 * MINUTE_MS, memory_max, ..Options::default() };
         let engine = tokio::select! {
             biased;
             engine = Engine::start(stores, options) => engine.expect("the model's rows can be read"),

@@ -2,7 +2,7 @@
 
 use super::{HORIZON_MS, QUEUES, Truth, World, at, fresh};
 use crate::random::Op;
-use duetime_core::ports::{Broker, Change, Edit, Edited, Note, Put};
+use duetime_core::ports::{Broker, Change, Edit, Edited, Note, Put, Room};
 use duetime_core::rules::{self};
 use duetime_core::testing::fixtures::due;
 use duetime_core::{Clock, Job, JobId, KeyUntil, Millis, Numbers, Stage};
@@ -29,7 +29,7 @@ impl World {
                 self.put(job, now).await;
             }
         } else if let Some(holder) = self.holder_in_broker(&job) {
-            assert_eq!(self.broker.put(vec![job], at(now)).await.unwrap(), [Put::KeyHeld(holder)]);
+            assert_eq!(self.broker.put(vec![job], at(now), Room::Any).await.unwrap(), [Put::KeyHeld(holder)]);
         }
     }
 
@@ -41,7 +41,7 @@ impl World {
 
     pub(super) async fn put(&mut self, job: Job, read_at: Millis) {
         let (now, mono) = (self.now(), self.clock.mono());
-        let answer = self.broker.put(vec![job.clone()], at(read_at)).await.unwrap()[0];
+        let answer = self.broker.put(vec![job.clone()], at(read_at), Room::Any).await.unwrap()[0];
         let truth = &self.truths[&job.id];
         let may_be_buried = self.buried_until.get(&job.id).is_some_and(|&until| mono < until);
         let must_be_buried = self.unseen.iter().any(|unseen| unseen.edit.id == job.id);
@@ -147,7 +147,7 @@ impl World {
         let (now, mono) = (self.now(), self.clock.mono());
         for truth in self.truths.values_mut().filter(|t| t.held) {
             self.rows.insert(truth.job.id, truth.job.clone());
-            assert_eq!(self.broker.put(vec![truth.job.clone()], at(now)).await.unwrap(), [Put::Held]);
+            assert_eq!(self.broker.put(vec![truth.job.clone()], at(now), Room::Any).await.unwrap(), [Put::Held]);
             let lease_ms = truth.job.restored_lease_ms();
             truth.job.lease_until = truth.job.restored_until(now);
             if let (Some(run), Some(until)) = (&mut truth.lease, truth.job.lease_until) {

@@ -23,7 +23,7 @@ pub(super) async fn open(target: &Target) -> Result<Stores> {
 }
 
 async fn in_redis(broker: &str, ledger: Option<String>) -> std::result::Result<Stores, duetime_core::Error> {
-    let Some(ledger) = ledger else { return Ok(serve::shared(broker).await?.0) };
+    let Some(ledger) = ledger else { return Ok(serve::shared(broker, None).await?.0) };
     // What is only read may be on a server that may lose it, and its tables stay as they are.
     let options = ledger::Options { migrates: false, may_lose: true, ..ledger::Options::default() };
     Ok(Pair::connect(broker, &ledger, options).await?.stores())

@@ -4,7 +4,8 @@ CREATE TABLE IF NOT EXISTS duetime_jobs (
     id           BIGINT         NOT NULL PRIMARY KEY,
     due_at       BIGINT         NOT NULL,
     first_due_at BIGINT         NOT NULL,
-    bucket       BIGINT,                        -- where a pending row is filed: 0 near, else due_at / 10 min
+    bucket       BIGINT,                        -- where a pending row is filed: -1 overflow, 0 near, else due_at / 10 min
+    urgency      VARBINARY(213),                -- of a row in the overflow, what it is ordered by: queue, 0, priority, due_at
     priority     BIGINT         NOT NULL,
     attempt      BIGINT         NOT NULL,
     crashes      BIGINT         NOT NULL,
@@ -30,7 +31,7 @@ CREATE TABLE IF NOT EXISTS duetime_jobs (
     message      MEDIUMBLOB,
     result       LONGBLOB,
     payload      LONGBLOB       NOT NULL,
-    KEY duetime_jobs_pending (bucket),
+    KEY duetime_jobs_pending (bucket, urgency),
     KEY duetime_jobs_queue (queue, state),
     KEY duetime_jobs_finished (state, finished_at),
     KEY duetime_jobs_key (queue, job_key),

@@ -4,7 +4,7 @@ CREATE TABLE duetime_jobs (
     id           bigint   PRIMARY KEY,
     due_at       bigint   NOT NULL,
     first_due_at bigint   NOT NULL,
-    bucket       bigint   NOT NULL,             -- where a pending row is filed: 0 near, else due_at / 10 min
+    bucket       bigint   NOT NULL,             -- where a pending row is filed: -1 overflow, 0 near, else due_at / 10 min
     priority     bigint   NOT NULL,
     attempt      bigint   NOT NULL,
     crashes      bigint   NOT NULL,
@@ -33,6 +33,7 @@ CREATE TABLE duetime_jobs (
 ) WITH (fillfactor = 90);
 
 CREATE INDEX duetime_jobs_pending ON duetime_jobs (bucket, id) WHERE state = 1;
+CREATE INDEX duetime_jobs_overflow ON duetime_jobs (queue, priority, due_at, id) WHERE state = 1 AND bucket = -1;
 CREATE INDEX duetime_jobs_leased ON duetime_jobs (id) WHERE lease_until IS NOT NULL;
 CREATE INDEX duetime_jobs_queue ON duetime_jobs (queue, state, id);
 CREATE INDEX duetime_jobs_finished ON duetime_jobs (state, finished_at) WHERE finished_at IS NOT NULL;

@@ -1,7 +1,9 @@
--- Holds jobs. ARGV[5]: when they were read; [6]: how many queues, then their names; then for each job nine values.
+-- Holds jobs. ARGV[5]: when they were read; [6]: how many bytes are free for what is due now, soon, and later, and what all
+-- queues may hold in any case ('' no bound); [7]: how many queues, then their names, then how many bytes a job of each
+-- takes; then for each job nine values.
 needs_room()
-local read_at, queues = tonumber(ARGV[5]), tonumber(ARGV[6])
-local at = 7 + queues
+local read_at, queues = tonumber(ARGV[5]), tonumber(ARGV[7])
+local at = 8 + 2 * queues
 local answers = {}
 -- A client's notion of our clock runs ahead by up to a round trip.
 local is_stale = not OWN and (now - read_at > 5000 or read_at - now > 1000)
@@ -26,6 +28,24 @@ local new_bodies, due_adds, held = {}, {}, {}
 local body_count, due_counts, new_counts = 0, {}, {}
 for n = 1, queues do due_adds[n], due_counts[n], new_counts[n] = {}, 0, 0 end
 
+-- Whether a queue that holds jobs has no room for one more that is due then.
+local is_full = function() return false end
+if ARGV[6] ~= '' then
+  local now_free, soon_free, later_free, least = string.match(ARGV[6], '^(%d+),(%d+),(%d+),(%d+)$')
+  now_free, soon_free, later_free = tonumber(now_free), tonumber(soon_free), tonumber(later_free)
+  least = tonumber(least) / math.max(1, redis.call('ZCARD', QUEUES))
+  local waiting = {}
+  for n = 1, queues do
+    local due, pdue = queue_keys(n)
+    waiting[n] = redis.call('ZCARD', due) + redis.call('ZCARD', pdue)
+  end
+  is_full = function(n, due_at)
+    local held, ahead = waiting[n] + new_counts[n], due_at - now
+    local free = ahead <= 0 and now_free or ahead <= 60000 and soon_free or later_free
+    return held > 0 and held * tonumber(ARGV[7 + queues + n]) >= math.max(free, least)
+  end
+end
+
 local PLAIN = { flags = 0 }
 
 local function put(i)
@@ -45,6 +65,7 @@ local function put(i)
   elseif is_buried(id, version) then
     return 1
   end
+  if not old and lease_until == 0 and is_full(n, due_at) then return 4 end
   local is_plain = meta == '' and not old and struct.unpack('>I2', body, BODY_FLAGS) == 0
   local fresh = is_plain and PLAIN or head(body, meta ~= '' and meta)
   if has(fresh.flags, HOLDS_KEY) then
@@ -109,7 +130,7 @@ if #new_bodies > 0 then many('HSET', BODY, new_bodies) end
 for n = 1, queues do
   if #due_adds[n] > 0 then many('ZADD', queue_keys(n), due_adds[n]) end
   if first[n] then
-    local queue = ARGV[6 + n]
+    local queue = ARGV[7 + n]
     redis.call('ZADD', QUEUES, 0, queue)
     if OWN then count(queue, 'P', new_counts[n]) end
     wake_if_sooner(queue, before[n], first[n])

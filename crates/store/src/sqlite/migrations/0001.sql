@@ -5,7 +5,7 @@ CREATE TABLE duetime_jobs (
     queue        TEXT    NOT NULL,
     kind         TEXT    NOT NULL,
     state        INTEGER NOT NULL DEFAULT 1,  -- 1 pending, 10 succeeded, 20 failed, 30 cancelled
-    bucket       INTEGER NOT NULL DEFAULT 0,  -- where a pending row is filed: 0 near, else due_at / 10 min
+    bucket       INTEGER NOT NULL DEFAULT 0,  -- where a pending row is filed: -1 overflow, 0 near, else due_at / 10 min
     due_at       INTEGER NOT NULL,
     first_due_at INTEGER NOT NULL,
     priority     INTEGER NOT NULL,
@@ -33,6 +33,7 @@ CREATE TABLE duetime_jobs (
 );
 
 CREATE INDEX duetime_jobs_pending ON duetime_jobs (bucket) WHERE state = 1;
+CREATE INDEX duetime_jobs_overflow ON duetime_jobs (queue, priority, due_at) WHERE state = 1 AND bucket = -1;
 CREATE INDEX duetime_jobs_leased ON duetime_jobs (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX duetime_jobs_queue ON duetime_jobs (queue, state);
 CREATE INDEX duetime_jobs_finished ON duetime_jobs (state, finished_at) WHERE finished_at IS NOT NULL;

@@ -1,0 +1,50 @@
+//! Its documents, and its inbox from outside.
+
+use super::ModelLedger;
+use crate::error::Error;
+use crate::ports::{Document, InboxRow, PutIf, Registry};
+use crate::testing::ledger_suite::inbox::Inbox;
+use async_trait::async_trait;
+
+#[async_trait]
+impl Registry for ModelLedger {
+    async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {
+        Ok(self.documents(kind).await?.into_iter().find(|document| document.name == name))
+    }
+
+    async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
+        let rows = self.rows();
+        let of_kind = rows.documents.iter().filter(|((of, _), _)| of == kind);
+        let document = |((_, name), (body, version)): (&(String, String), &(String, u64))| Document {
+            name: name.clone(),
+            body: body.clone(),
+            version: *version,
+        };
+        Ok(of_kind.map(document).collect())
+    }
+
+    async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
+        let mut rows = self.there()?;
+        let known = rows.documents.get(&(kind.to_owned(), name.to_owned())).map_or(0, |known| known.1);
+        if known != version {
+            return Ok(PutIf::Mismatch(known));
+        }
+        rows.documents.insert((kind.to_owned(), name.to_owned()), (body.to_owned(), version + 1));
+        Ok(PutIf::Stored(version + 1))
+    }
+
+    async fn remove(&self, kind: &str, name: &str) -> Result<bool, Error> {
+        Ok(self.there()?.documents.remove(&(kind.to_owned(), name.to_owned())).is_some())
+    }
+}
+
+#[async_trait]
+impl Inbox for ModelLedger {
+    async fn insert(&self, row: InboxRow) {
+        self.insert(row);
+    }
+
+    async fn rows(&self) -> Vec<(Vec<u8>, Option<String>)> {
+        self.inbox_rows().into_iter().map(|(row, refused)| (row.payload.to_vec(), refused)).collect()
+    }
+}

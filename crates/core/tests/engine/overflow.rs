@@ -1,0 +1,307 @@
+//! More jobs than there is memory for: what is due waits in the ledger, and is handed out all the same.
+
+use super::fixture::{Bench, job, pass, request};
+use duetime_core::engine::{CancelOutcome, From, JobRef, Options, Patch, Query, ReserveRequest, TakeRequest};
+use duetime_core::ports::{Broker, Queues};
+use duetime_core::testing::{ModelLedger, Random, TokioClock};
+use duetime_core::{Due, Error, Job, JobId, NewJob, State};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Room for so many jobs of these tests.
+const ROOM_JOBS: u64 = 100;
+const JOB_BYTES: u64 = 207;
+
+fn options() -> Options {
+    Options { memory_max: Some(ROOM_JOBS * JOB_BYTES), ..Options::default() }
+}
+
+impl Bench {
+    async fn bounded() -> Self {
+        Self::over_with(ModelLedger::default(), Arc::new(TokioClock::new()), options()).await
+    }
+
+    /// Another process begins, with this much room.
+    async fn restarted(self, options: Options) -> Self {
+        let Self { ledger, clock, life, .. } = self;
+        life.die();
+        Self::over_with(ledger, clock, options).await
+    }
+
+    async fn push_all(&self, jobs: Vec<NewJob>) -> Vec<Job> {
+        let mut pushed = Vec::new();
+        for batch in jobs.chunks(50) {
+            let answers = self.engine.push(batch.to_vec()).await.unwrap();
+            pushed.extend(answers.into_iter().map(|answer| answer.unwrap().job));
+        }
+        pushed
+    }
+
+    async fn push_to(&self, queue: &str, count: usize) -> Vec<Job> {
+        self.push_all(vec![NewJob { queue: queue.into(), ..job() }; count]).await
+    }
+
+    /// How many jobs the broker holds.
+    async fn held(&self) -> u64 {
+        let counts = self.broker.counts(Queues::first()).await.unwrap();
+        counts.iter().map(|(_, counts)| counts.scheduled + counts.ready + counts.running).sum()
+    }
+
+    /// Reserves and completes until nothing is there at once, as a worker from crontab does.
+    async fn run_all(&self, queue: &str) -> Vec<Job> {
+        let mut done = Vec::new();
+        loop {
+            let from = From::Queues(vec![queue.into()]);
+            let request = ReserveRequest { from, ..request(7, Duration::ZERO) };
+            let leases = self.engine.reserve(request).await.unwrap().leases;
+            if leases.is_empty() {
+                return done;
+            }
+            // One more of each queue, and what is least for each.
+            assert!(self.held().await <= ROOM_JOBS * 5 / 4 + 25, "{}", self.held().await);
+            for lease in leases {
+                self.complete(&lease).await.unwrap();
+                done.push(lease.job);
+            }
+        }
+    }
+}
+
+fn ids(jobs: &[Job]) -> Vec<JobId> {
+    let mut ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+    ids.sort();
+    ids
+}
+
+fn rank(job: &Job) -> (u32, u64, JobId) {
+    (job.priority, job.due_at, job.id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousands_overdue_run_in_the_order_of_their_urgency_within_a_small_budget() {
+    let bench = Bench::bounded().await;
+    let mut random = Random::new(7);
+    let jobs = (0..3_000).map(|_| {
+        let due = Due::At(bench.engine.now() - random.within(0..1_000_000));
+        NewJob { due, priority: *random.of(&[0, 5, 1_024, 1_024, u32::MAX]), ..job() }
+    });
+    let pushed = bench.push_all(jobs.collect()).await;
+    assert!(bench.held().await <= ROOM_JOBS, "{}", bench.held().await);
+    pass(Duration::from_secs(1)).await;
+    assert!(bench.held().await <= ROOM_JOBS, "{}", bench.held().await);
+    assert_eq!(bench.queue("default").await.counts.ready, 3_000);
+    let done = bench.run_all("default").await;
+    assert!(ids(&done) == ids(&pushed), "each once: {} of {}", done.len(), pushed.len());
+    for (place, job) in done.iter().enumerate() {
+        let before = done[..place].iter().filter(|before| rank(before) > rank(job)).count();
+        assert!(before <= ROOM_JOBS as usize, "{before} less urgent ones came first");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn queues_without_workers_do_not_keep_out_the_jobs_of_others() {
+    let bench = Bench::bounded().await;
+    for n in 0..20 {
+        bench.push_to(&format!("dead{n}"), 200).await;
+    }
+    let pushed = bench.push_to("default", 500).await;
+    pass(Duration::from_secs(5)).await;
+    assert!(bench.held().await <= ROOM_JOBS * 5 / 4 + 21, "{}", bench.held().await);
+    assert!(ids(&bench.run_all("default").await) == ids(&pushed));
+    for n in 0..20 {
+        assert_eq!(bench.run_all(&format!("dead{n}")).await.len(), 200);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_waits_gets_what_waits_in_the_ledger() {
+    let bench = Bench::bounded().await;
+    bench.push_to("dead", 1_000).await;
+    bench.push_to("default", 1_000).await;
+    for _ in 0..1_000 {
+        let lease = bench.reserve(1, Duration::from_secs(1)).await.pop().expect("there are jobs left");
+        bench.complete(&lease).await.unwrap();
+    }
+    assert!(bench.reserve(1, Duration::from_secs(1)).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_loads_only_what_there_is_room_for() {
+    // All of it had room before, and is filed as near.
+    let bench = Bench::new().await;
+    let mut pushed = bench.push_to("dead", 1_000).await;
+    pushed.extend(bench.push_to("default", 1_000).await);
+    assert_eq!(bench.held().await, 2_000);
+    let mut bench = bench.restarted(options()).await;
+    for _ in 0..3 {
+        pass(Duration::from_secs(2)).await;
+        assert!(bench.engine.health().is_loaded);
+        assert!(bench.held().await <= ROOM_JOBS, "{}", bench.held().await);
+        bench = bench.restarted(options()).await;
+    }
+    let mut done = bench.run_all("default").await;
+    done.extend(bench.run_all("dead").await);
+    assert!(ids(&done) == ids(&pushed), "each once: {} of {}", done.len(), pushed.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_due_while_no_process_runs_is_bounded_too() {
+    let bench = Bench::bounded().await;
+    let later = NewJob { due: Due::After(6 * 3_600_000), queue: "dead".into(), ..job() };
+    let mut pushed = bench.push_all(vec![later.clone(); 1_000]).await;
+    pushed.extend(bench.push_all(vec![NewJob { queue: "default".into(), ..later }; 1_000]).await);
+    assert_eq!(bench.held().await, 0);
+    bench.clock.step_wall(7 * 3_600_000);
+    let bench = bench.restarted(options()).await;
+    pass(Duration::from_secs(2)).await;
+    assert!(bench.held().await <= ROOM_JOBS, "{}", bench.held().await);
+    let mut done = bench.run_all("default").await;
+    done.extend(bench.run_all("dead").await);
+    assert!(ids(&done) == ids(&pushed), "each once: {} of {}", done.len(), pushed.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_urgent_job_overtakes_those_that_wait_in_the_ledger() {
+    let bench = Bench::bounded().await;
+    bench.push_to("default", 2_000).await;
+    let urgent = bench.push_all(vec![NewJob { priority: 0, ..job() }; 200]).await;
+    let done = bench.run_all("default").await;
+    let last = done.iter().rposition(|job| job.priority == 0).unwrap();
+    assert!(last < 200 + ROOM_JOBS as usize, "{last}");
+    assert_eq!(done.len(), 2_000 + urgent.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_that_wait_for_their_time_keep_out_none_that_is_due() {
+    let bench = Bench::bounded().await;
+    let later = NewJob { due: Due::After(1_800_000), ..job() };
+    bench.push_all(vec![later; 1_000]).await;
+    assert!(bench.held().await <= ROOM_JOBS * 3 / 4, "{}", bench.held().await);
+    let soon = bench.push(NewJob { due: Due::After(10_000), ..job() }).await;
+    let waiter = bench.waiter(Duration::from_secs(60)).await;
+    pass(Duration::from_secs(10)).await;
+    pass(Duration::from_millis(300)).await;
+    let handout = waiter.await.unwrap().unwrap();
+    assert_eq!(handout.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [soon.id]);
+    bench.complete(&handout.leases[0]).await.unwrap();
+    pass(Duration::from_secs(1_800)).await;
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(bench.run_all("default").await.len(), 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reserve_that_found_nothing_is_not_sent_away_for_longer_than_jobs_wait() {
+    let bench = Bench::bounded().await;
+    bench.push_all(vec![NewJob { due: Due::After(1_800_000), ..job() }; 1_000]).await;
+    let handout = bench.engine.reserve(request(1, Duration::ZERO)).await.unwrap();
+    assert!(handout.next_due_at.unwrap() <= bench.engine.now() + 60_000);
+}
+
+/// The last job, which waits in the ledger behind thousands.
+async fn last_of_many(bench: &Bench) -> Job {
+    let jobs = bench.push_to("default", 1_000).await;
+    let last = jobs.last().unwrap().clone();
+    assert_eq!(bench.broker.get(&[last.id]).await.unwrap(), [None]);
+    last
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_waits_in_the_ledger_is_handed_out_by_name() {
+    let bench = Bench::bounded().await;
+    let last = last_of_many(&bench).await;
+    let later = bench.push(NewJob { due: Due::After(600_000), ..job() }).await;
+    let from = From::Jobs(vec![JobRef::from(last.id), JobRef::from(later.id)]);
+    let handout = bench.engine.reserve(ReserveRequest { from, ..request(2, Duration::ZERO) }).await.unwrap();
+    assert_eq!(handout.leases.len(), 1);
+    assert_eq!(handout.refused, [(later.id, Error::NotDue(later.id))]);
+    bench.complete(&handout.leases[0]).await.unwrap();
+    assert_eq!(bench.state(last.id).await, State::Succeeded);
+    assert_eq!(bench.run_all("default").await.len(), 999);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_take_finds_what_waits_in_the_ledger() {
+    let bench = Bench::bounded().await;
+    let now = bench.engine.now();
+    let jobs = (0..1_000).map(|n| NewJob { due: Due::At(now - 1_000 + n), ..job() });
+    bench.push_all(jobs.collect()).await;
+    let take = |from, to, limit| {
+        let from_queue = From::Queues(vec!["default".into()]);
+        let request = TakeRequest { from: from_queue, limit, due_from: from, due_to: to, request_id: None };
+        let engine = bench.engine.clone();
+        async move { engine.take(request).await.unwrap().leases.into_iter().map(|lease| lease.job.due_at) }
+    };
+    let window = take(Some(now - 300), Some(now - 291), 100).await;
+    assert_eq!(window.collect::<Vec<_>>(), (now - 300..=now - 291).collect::<Vec<_>>());
+    assert_eq!(take(None, None, 500).await.len(), 500);
+    assert_eq!(take(None, None, 1_000).await.len(), 490);
+    assert_eq!(take(None, None, 1_000).await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_waits_in_the_ledger_can_be_changed() {
+    let bench = Bench::bounded().await;
+    let last = last_of_many(&bench).await;
+    let target = JobRef::from(last.id);
+    assert_eq!(bench.state(last.id).await, State::Ready);
+    let urgent = bench.engine.update(target, Patch { priority: Some(0), ..Patch::default() }).await.unwrap();
+    assert_eq!(urgent.priority, 0);
+    pass(Duration::from_secs(1)).await;
+    let done = bench.run_all("default").await;
+    let place = done.iter().position(|job| job.id == last.id).unwrap();
+    assert!(place <= ROOM_JOBS as usize, "{place}");
+
+    let last = last_of_many(&bench).await;
+    let cancelled = bench.engine.cancel(vec![JobRef::from(last.id)]).await;
+    assert_eq!(cancelled, [Ok(CancelOutcome::Cancelled)]);
+    assert_eq!(bench.run_all("default").await.len(), 999);
+    let last = last_of_many(&bench).await;
+    bench.engine.delete(vec![JobRef::from(last.id)]).await.remove(0).unwrap();
+    assert_eq!(bench.engine.purge("default").await.unwrap(), 999);
+    assert!(bench.run_all("default").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_in_the_ledger_is_counted_and_listed() {
+    let bench = Bench::bounded().await;
+    let pushed = bench.push_to("default", 1_000).await;
+    bench.push_all(vec![NewJob { due: Due::After(60_000_000), ..job() }; 10]).await;
+    pass(Duration::from_secs(2)).await;
+    let counts = bench.queue("default").await.counts;
+    assert_eq!((counts.ready, counts.scheduled, counts.running), (1_000, 10, 0));
+    assert_eq!(counts.oldest_due, Some(pushed[0].due_at));
+    let query = Query { queue: Some("default".into()), states: vec![State::Ready], ..Query::default() };
+    let (mut found, mut cursor) = (BTreeMap::new(), None);
+    loop {
+        let page = bench.engine.find(&query, cursor.as_deref(), 300).await.unwrap();
+        found.extend(page.jobs.into_iter().map(|job| (job.id, job)));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert!(found.keys().copied().collect::<Vec<_>>() == ids(&pushed), "{}", found.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_held_by_a_job_that_waits_in_the_ledger() {
+    let bench = Bench::bounded().await;
+    bench.push_to("default", 1_000).await;
+    let keyed = NewJob { key: Some("k".into()), ..job() };
+    let first = bench.push(keyed.clone()).await;
+    assert_eq!(bench.broker.get(&[first.id]).await.unwrap(), [None]);
+    assert_eq!(bench.push(keyed.clone()).await.id, first.id);
+    assert_eq!(bench.run_all("default").await.len(), 1_001);
+    assert_ne!(bench.push(keyed).await.id, first.id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_has_drained_is_put_at_once_again() {
+    let bench = Bench::bounded().await;
+    bench.push_to("default", 1_000).await;
+    assert_eq!(bench.run_all("default").await.len(), 1_000);
+    pass(Duration::from_secs(1)).await;
+    let fresh = bench.push(job()).await;
+    assert!(bench.broker.get(&[fresh.id]).await.unwrap()[0].is_some());
+}

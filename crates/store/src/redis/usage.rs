@@ -1,0 +1,160 @@
+//! How much memory Redis uses, and how much it may.
+//!
+//! It is asked once a second, and not with each call; what this process has put since is added. So both bounds leave what
+//! others may put within that second, and room for what settles and extends need.
+
+use super::checks;
+use super::link::Link;
+use duetime_core::Error;
+use duetime_core::ports::Room;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// How often Redis is asked.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// What a job takes in Redis besides its packed fields, as measured.
+pub(super) const JOB_BYTES: u64 = 230;
+
+/// What one server says of its memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Server {
+    /// With what was put since.
+    used: u64,
+    /// 0 where there is none.
+    maxmemory: u64,
+    of_machine: u64,
+}
+
+/// As Redis said last: of several servers the fullest.
+#[derive(Debug, Default)]
+pub(super) struct Usage {
+    server: Mutex<Server>,
+}
+
+/// What a put may fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Free {
+    /// By when a job is due: now, soon, later.
+    pub(super) bytes: [u64; 3],
+    /// What all queues together may hold in any case.
+    pub(super) least: u64,
+}
+
+impl Usage {
+    fn server(&self) -> MutexGuard<'_, Server> {
+        self.server.lock().expect("no panic under this lock")
+    }
+
+    /// Asks now.
+    pub(super) async fn ask(&self, link: &Link) -> Result<(), Error> {
+        let said = checks::memory(link).await?.into_iter().map(|text| Server::read(&text));
+        if let Some(fullest) = said.max_by_key(Server::fill) {
+            *self.server() = fullest;
+        }
+        Ok(())
+    }
+
+    /// So many bytes were put.
+    pub(super) fn add(&self, bytes: u64) {
+        self.server().used += bytes;
+    }
+
+    /// What a put may fill beside a ledger; nothing where it cannot be too much.
+    pub(super) fn free(&self, room: Room) -> Option<Free> {
+        let Room::Within(asked) = room else { return None };
+        let Server { used, maxmemory, of_machine } = *self.server();
+        let own = if maxmemory > 0 { maxmemory / 4 * 3 } else { of_machine / 2 };
+        let max = asked.map_or(own, |asked| if maxmemory > 0 { asked.min(own) } else { asked });
+        // A queue holds no more than is used, so here each has room, whenever its jobs are due.
+        if max == 0 || used <= Room::share(max, u64::MAX) / 2 {
+            return None;
+        }
+        let free = |due_in_ms| Room::share(max, due_in_ms).saturating_sub(used);
+        Some(Free { bytes: [free(0), free(1), free(u64::MAX)], least: Room::least(max, 1) })
+    }
+
+    /// Refuses new jobs of a Redis that is its own ledger before it is full.
+    pub(super) fn check(&self, bytes_max: Option<u64>) -> Result<(), Error> {
+        let Server { used, maxmemory, .. } = *self.server();
+        let own = (maxmemory > 0).then_some(maxmemory / 10 * 9);
+        match bytes_max.into_iter().chain(own).min() {
+            Some(max) if used >= max => Err(Error::Full(format!(
+                "Redis uses about {used} bytes of memory, and new jobs are refused from {max} on; raise its maxmemory, or let \
+                 workers catch up"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Server {
+    fn read(info: &str) -> Self {
+        let number = |name: &str| {
+            let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+        };
+        Self { used: number("used_memory"), maxmemory: number("maxmemory"), of_machine: number("total_system_memory") }
+    }
+
+    /// How full it is, in thousandths.
+    fn fill(&self) -> u64 {
+        let max = if self.maxmemory > 0 { self.maxmemory } else { self.of_machine };
+        self.used.saturating_mul(1_000).checked_div(max).unwrap_or(0)
+    }
+}
+
+/// Asks again and again, for ever. While Redis does not answer, what it said last holds.
+pub(super) async fn watch(link: Arc<Link>, usage: Arc<Usage>) {
+    loop {
+        tokio::time::sleep(ASK_EVERY).await;
+        if let Err(error) = usage.ask(&link).await {
+            tracing::debug!(%error, "Redis does not say how much memory it uses");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn memory(used: u64, maxmemory: u64) -> Usage {
+        let info = format!(
+            "# Memory\r\nused_memory:{used}\r\nused_memory_rss:1\r\nmaxmemory:{maxmemory}\r\n\
+             maxmemory_human:0B\r\ntotal_system_memory:{}\r\n",
+            1_000 * MIB
+        );
+        Usage { server: Mutex::new(Server::read(&info)) }
+    }
+
+    #[test]
+    fn a_put_may_fill_three_quarters_of_maxmemory() {
+        let within = Room::Within(None);
+        assert_eq!(memory(28 * MIB, 100 * MIB).free(within), None, "there is room for all");
+        let free = memory(60 * MIB, 100 * MIB).free(within).unwrap();
+        let [due, soon, later] = free.bytes;
+        assert_eq!(due, 15 * MIB);
+        assert!(due > soon && soon > later, "{free:?}");
+        assert_eq!(memory(80 * MIB, 100 * MIB).free(within).unwrap().bytes, [0; 3]);
+        assert_eq!(memory(80 * MIB, 100 * MIB).free(Room::Any), None);
+    }
+
+    #[test]
+    fn a_bound_that_is_asked_for_holds_below_maxmemory() {
+        let due = |memory: Usage, asked| memory.free(Room::Within(Some(asked))).map(|free| free.bytes[0]);
+        assert_eq!(due(memory(50 * MIB, 0), 60 * MIB), Some(10 * MIB));
+        assert_eq!(due(memory(50 * MIB, 100 * MIB), 60 * MIB), Some(10 * MIB));
+        assert_eq!(due(memory(60 * MIB, 100 * MIB), 1_000 * MIB), Some(15 * MIB));
+        assert_eq!(memory(490 * MIB, 0).free(Room::Within(None)).unwrap().bytes[0], 10 * MIB, "half of the machine");
+    }
+
+    #[test]
+    fn without_a_ledger_new_jobs_are_refused_before_redis_is_full() {
+        assert!(memory(u64::MAX, 0).check(None).is_ok());
+        assert!(memory(89 * MIB, 100 * MIB).check(None).is_ok());
+        assert!(memory(91 * MIB, 100 * MIB).check(None).is_err());
+        assert!(memory(51 * MIB, 100 * MIB).check(Some(50 * MIB)).is_err());
+        assert!(memory(51 * MIB, 0).check(Some(50 * MIB)).is_err());
+    }
+}

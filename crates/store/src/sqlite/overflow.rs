@@ -1,0 +1,93 @@
+//! Rows that wait for room in the broker, by urgency; and where pending rows are filed.
+//!
+//! Each priority is a stream of rows by due time: so what is due is found without looking at more urgent rows that are not.
+
+use super::fault::Fault;
+use super::find::PAGE_BYTES_MAX;
+use super::row::{Reader, columns};
+use duetime_core::ports::{OVERFLOW, OverflowDue, Window};
+use duetime_core::{Job, JobId, Millis};
+use rusqlite::{Connection, OptionalExtension};
+use std::sync::Arc;
+
+/// Priorities that are looked at for one page.
+const LEVELS_MAX: usize = 1_000;
+
+// Each names its index: where no statistics say how many rows a bucket has, another one looks as good.
+pub(super) const LEVEL: &str = "SELECT priority FROM duetime_jobs j INDEXED BY duetime_jobs_overflow \
+     WHERE state = 1 AND bucket = -1 AND queue = ?1 AND priority >= ?2 ORDER BY priority LIMIT 1";
+pub(super) const OVER: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM duetime_jobs j INDEXED BY duetime_jobs_overflow WHERE state = 1 AND bucket = -1 AND queue = ?1 \
+     AND priority = ?2 AND due_at BETWEEN ?3 AND ?4 AND lease_until IS NULL ORDER BY due_at, id"
+);
+pub(super) const OVERFLOWING: &str = "SELECT queue FROM duetime_jobs j INDEXED BY duetime_jobs_overflow \
+     WHERE state = 1 AND bucket = -1 AND queue > ?1 ORDER BY queue LIMIT 1";
+pub(super) const DUE: &str = "SELECT count(*), min(due_at) FROM duetime_jobs j INDEXED BY duetime_jobs_overflow \
+     WHERE state = 1 AND bucket = -1 AND queue = ?1 AND due_at <= ?2";
+const FILE_NEAR: &str = "UPDATE duetime_jobs SET bucket = 0 WHERE id = ?1 AND version = ?2 AND state = 1";
+const FILE_OVER: &str = "UPDATE duetime_jobs SET bucket = -1 WHERE id = ?1 AND state = 1";
+/// By the width of buckets that is fixed for all ledgers.
+const FILE_BY_DUE: &str = "UPDATE duetime_jobs SET bucket = max(1, due_at / 600000) WHERE id = ?1 AND state = 1";
+
+/// The most urgent rows without a lease of a queue: no more payload than a page may have.
+pub(super) fn page(connection: &Connection, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Fault> {
+    let mut level = connection.prepare_cached(LEVEL)?;
+    let mut over = connection.prepare_cached(OVER)?;
+    let [due_from, due_to] = [due.from, due.to].map(|due_at| i64::try_from(due_at).unwrap_or(i64::MAX));
+    let mut reader = Reader::default();
+    let (mut jobs, mut bytes, mut from) = (Vec::new(), 0, Some(0));
+    for _ in 0..LEVELS_MAX {
+        let Some(start) = from else { break };
+        let priority: Option<u32> = level.query_row((queue, start), |row| row.get(0)).optional()?;
+        let Some(priority) = priority else { break };
+        let mut rows = over.query((queue, priority, due_from, due_to))?;
+        while jobs.len() < limit
+            && bytes < PAGE_BYTES_MAX
+            && let Some(row) = rows.next()?
+        {
+            let job = reader.job(row)?;
+            bytes += job.payload.len();
+            jobs.push(job);
+        }
+        if jobs.len() >= limit || bytes >= PAGE_BYTES_MAX {
+            break;
+        }
+        from = priority.checked_add(1);
+    }
+    Ok(jobs)
+}
+
+/// The next queue by name, after this one.
+pub(super) fn next(connection: &Connection, after: &str) -> Result<Option<Arc<str>>, Fault> {
+    let mut statement = connection.prepare_cached(OVERFLOWING)?;
+    Ok(statement.query_row([after], |row| row.get(0)).optional()?)
+}
+
+/// What is due of a queue.
+pub(super) fn due(connection: &Connection, queue: &str, now: Millis) -> Result<OverflowDue, Fault> {
+    let mut statement = connection.prepare_cached(DUE)?;
+    let due = statement.query_row((queue, now), |row| Ok(OverflowDue { jobs: row.get(0)?, oldest_due: row.get(1)? }));
+    Ok(due?)
+}
+
+/// Files pending rows that still have these versions as near.
+pub(super) fn file_near(connection: &Connection, jobs: &[(JobId, u64)]) -> Result<(), Fault> {
+    let mut statement = connection.prepare_cached(FILE_NEAR)?;
+    for (id, version) in jobs {
+        statement.execute((id.get(), version))?;
+    }
+    Ok(())
+}
+
+/// Files pending rows by when they are due where the frontier is 0, else in the overflow.
+pub(super) fn file(connection: &Connection, ids: &[JobId], frontier: Millis) -> Result<(), Fault> {
+    const { assert!(duetime_core::ports::BUCKET_MS == 600_000) };
+    let sql = if frontier == OVERFLOW { FILE_OVER } else { FILE_BY_DUE };
+    let mut statement = connection.prepare_cached(sql)?;
+    for id in ids {
+        statement.execute([id.get()])?;
+    }
+    Ok(())
+}
