@@ -22,7 +22,7 @@ pub(super) fn asked(query: Option<&str>) -> Result<(Option<String>, usize), Erro
     if !(1..=PAGE_NAMES_MAX).contains(&limit) {
         return Err(Error::invalid("limit", format!("between 1 and {PAGE_NAMES_MAX}"), limit));
     }
-    Ok((query.cursor.map(|cursor| cursor.as_ref().to_owned()), limit))
+    Ok((query.cursor, limit))
 }
 
 /// The page of these that a query string asks for with `cursor` and `limit`.
