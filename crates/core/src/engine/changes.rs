@@ -9,7 +9,7 @@ use super::Engine;
 use super::queues::read_one;
 use crate::error::Error;
 use crate::ports::{PutIf, Registry};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -34,7 +34,7 @@ const REFRESHING: &str = "what other servers set for queues is not known";
 #[derive(Debug, Default)]
 struct Reading {
     changes: Option<u64>,
-    recent: HashMap<Arc<str>, Instant>,
+    recent: BTreeMap<Arc<str>, Instant>,
     all_at: Option<Instant>,
     /// Something was changed that the document does not name any more.
     has_missed: bool,

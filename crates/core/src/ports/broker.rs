@@ -7,6 +7,7 @@ use super::limits::Limits;
 use super::origin::Origin;
 use super::queue_leases::QueueLeases;
 use super::queues::Queues;
+use super::reading::Reading;
 use super::room::Room;
 use crate::clock::Millis;
 use crate::error::Error;
@@ -73,8 +74,7 @@ pub trait Broker: Send + Sync {
     fn watch(&self, wake: Wake);
 
     /// Has its memory begin with what this origin says, and any memory that may follow it. Called once, before anything is
-    /// asked for; fails where a memory that is not ready cannot be made so. Of a queue with a rate the burst counts as used
-    /// up: the memory before this one may have let it pass just now.
+    /// asked for. Of a queue with a rate the burst counts as used up: the memory before may have let it pass just now.
     async fn begin(&self, origin: Arc<dyn Origin>) -> Result<(), Error>;
 
     /// To be asked for before jobs are read from the ledger that are to be put.
@@ -170,23 +170,6 @@ pub enum Outcomes {
     },
     /// That of one job.
     Of(JobId),
-}
-
-/// When jobs were read from the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading {
-    /// The broker's clock before that.
-    pub at: Millis,
-    /// How many memories of the broker this process had known by then.
-    pub memory: u64,
-}
-
-impl Reading {
-    /// Of two readings that which is the older in every respect.
-    #[must_use]
-    pub fn older(self, other: Self) -> Self {
-        Self { at: self.at.min(other.at), memory: self.memory.min(other.memory) }
-    }
 }
 
 /// What came of a put.

@@ -17,12 +17,13 @@ mod locks;
 mod origin;
 mod queue_leases;
 mod queues;
+mod reading;
 mod registry;
 mod room;
 
 pub use broker::{
-    Broker, Counts, Expired, Extend, Extended, Lease, Listing, Named, Outcomes, Put, Reading, Reserve, Reserved, Run,
-    Settle, Settled, Source, Wake, Window,
+    Broker, Counts, Expired, Extend, Extended, Lease, Listing, Named, Outcomes, Put, Reserve, Reserved, Run, Settle,
+    Settled, Source, Wake, Window,
 };
 pub use edit::{Change, Edit, Edited, Update};
 pub use events::{Ear, Told, Transition, What};
@@ -36,5 +37,6 @@ pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, Tu
 pub use origin::{Beginning, Origin};
 pub use queue_leases::QueueLeases;
 pub use queues::{Queues, after};
+pub use reading::Reading;
 pub use registry::{Document, PutIf, Registry};
 pub use room::{Room, SOON_MS};

@@ -14,7 +14,9 @@ mod model_totals;
 pub mod mortal;
 pub mod random;
 pub mod shared;
+mod shared_locks;
 pub mod sim;
+mod skewed;
 pub mod tokio_clock;
 
 pub use clock::ManualClock;

@@ -7,13 +7,14 @@ use crate::id::{JobId, floor};
 use crate::job::Job;
 use crate::memory::{self, Memory};
 use crate::ports::{
-    Acquire, Acquired, Broker, Counts, Edit, Edited, Expired, Extend, Extended, Grant, Holding, Lease, Limits, Listing,
-    LockPage, Locks, Note, Origin, Outcomes, Put, Queues, Reading, Registry, Released, Reserve, Reserved, Room, Settle,
-    Settled, TurnWake, Wake,
+    Broker, Counts, Edit, Edited, Expired, Extend, Extended, Lease, Limits, Listing, Note, Origin, Outcomes, Put,
+    Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Wake,
 };
-use crate::testing::{ModelLedger, TokioClock};
+use crate::testing::TokioClock;
+use crate::testing::shared_locks::locks_from;
+use crate::testing::skewed::Skewed;
 use async_trait::async_trait;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ type Wakes = Arc<Mutex<Vec<Wake>>>;
 type OnLease = Arc<dyn Fn(&Lease, &Shared) + Send + Sync>;
 
 /// Told of a lock that was granted anew, and its fence.
-type OnGrant = Arc<dyn Fn(&str, u64, &Shared) + Send + Sync>;
+pub(super) type OnGrant = Arc<dyn Fn(&str, u64) + Send + Sync>;
 
 /// The broker and its locks. Clones share them: one for each engine.
 pub struct Shared {
@@ -36,7 +37,7 @@ pub struct Shared {
     parts: Arc<Mutex<Parts>>,
     wakes: Wakes,
     on_lease: Arc<OnceLock<OnLease>>,
-    on_grant: Arc<OnceLock<OnGrant>>,
+    pub(super) on_grant: Arc<OnceLock<OnGrant>>,
     /// The engine's.
     origin: OnceLock<Arc<dyn Origin>>,
     /// The last memory that this engine heard from.
@@ -66,29 +67,6 @@ struct Parts {
     unknown_ms: (u64, u64),
     /// Jobs that a put found missing.
     new_puts: u64,
-}
-
-/// A memory's own clock.
-#[derive(Debug)]
-struct Skewed {
-    clock: Arc<TokioClock>,
-    by_ms: AtomicI64,
-}
-
-impl Skewed {
-    fn new(clock: &Arc<TokioClock>, by_ms: i64) -> Arc<Self> {
-        Arc::new(Self { clock: clock.clone(), by_ms: AtomicI64::new(by_ms) })
-    }
-}
-
-impl Clock for Skewed {
-    fn wall(&self) -> Millis {
-        self.clock.wall().saturating_add_signed(self.by_ms.load(Ordering::SeqCst))
-    }
-
-    fn mono(&self) -> Millis {
-        self.clock.mono()
-    }
 }
 
 /// Whether it answers.
@@ -240,7 +218,7 @@ impl Shared {
         self.call(|memory| begun(is_ready.then(|| verb(memory)))).await
     }
 
-    async fn call_locks<T, F>(&self, verb: impl FnOnce(Arc<memory::Locks>) -> F) -> Result<T, Error>
+    pub(super) async fn call_locks<T, F>(&self, verb: impl FnOnce(Arc<memory::Locks>) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>> + Send,
     {
@@ -276,15 +254,6 @@ async fn begun<T>(answer: Option<impl Future<Output = Result<T, Error>>>) -> Res
         Some(answer) => answer.await,
         None => Err(Error::Unavailable("the broker begins anew".into())),
     }
-}
-
-/// Locks whose fences are above this.
-async fn locks_from(clock: Arc<Skewed>, fence: u64) -> Result<Arc<memory::Locks>, Error> {
-    let record = ModelLedger::default();
-    record.put_if("lock_fence", "bound", &fence.to_string(), 0).await?;
-    let locks = memory::Locks::new(clock, Arc::new(record));
-    locks.start(Arc::new(|_, _| {})).await?;
-    Ok(Arc::new(locks))
 }
 
 fn watched(memory: Memory, wakes: &Wakes) -> Arc<Memory> {
@@ -409,52 +378,5 @@ impl Broker for Shared {
 
     fn backlog(&self) -> usize {
         self.memory().backlog()
-    }
-}
-
-#[async_trait]
-impl Locks for Shared {
-    async fn start(&self, _: TurnWake) -> Result<(), Error> {
-        Ok(())
-    }
-
-    async fn acquire(&self, acquire: Acquire) -> Result<Acquired, Error> {
-        self.call_locks(|locks| async move {
-            let name = acquire.name.clone();
-            let acquired = locks.acquire(acquire).await?;
-            if let (Acquired::Granted { grant, is_new: true }, Some(tell)) = (&acquired, self.on_grant.get()) {
-                tell(&name, grant.fence, self);
-            }
-            Ok(acquired)
-        })
-        .await
-    }
-
-    async fn abandon(&self, name: &Arc<str>, owner: &Arc<str>) -> Result<(), Error> {
-        self.call_locks(|locks| async move { locks.abandon(name, owner).await }).await
-    }
-
-    async fn renew(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Option<Grant>, Error> {
-        self.call_locks(|locks| async move { locks.renew(name, owner, fence, ttl_ms).await }).await
-    }
-
-    async fn release(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<bool, Error> {
-        self.call_locks(|locks| async move { locks.release(name, owner, fence).await }).await
-    }
-
-    async fn release_all(&self, owner: &Arc<str>) -> Result<Released, Error> {
-        self.call_locks(|locks| async move { locks.release_all(owner).await }).await
-    }
-
-    async fn inspect(&self, name: &Arc<str>) -> Result<Option<Holding>, Error> {
-        self.call_locks(|locks| async move { locks.inspect(name).await }).await
-    }
-
-    async fn list(&self, after: Option<&Arc<str>>, limit: usize) -> Result<LockPage, Error> {
-        self.call_locks(|locks| async move { locks.list(after, limit).await }).await
-    }
-
-    async fn sweep(&self) -> Result<(), Error> {
-        self.call_locks(|locks| async move { locks.sweep().await }).await
     }
 }

@@ -315,14 +315,26 @@ impl Actor {
         self.clock.step_wall(step);
     }
 
+    /// Pushes into the queue that has limits, so that something waits there whenever they might not hold.
+    pub(super) async fn fill_for_ever(mut self) {
+        loop {
+            let new = NewJob { queue: Arc::from(LIMITED), ..NewJob::new(self.random.any().to_be_bytes()) };
+            let at = self.at();
+            for pushed in self.engine.push(vec![new]).await.into_iter().flatten().flatten() {
+                self.history().pushed(pushed.job, Due::Now, at);
+            }
+            self.pause(SECOND_MS).await;
+        }
+    }
+
     /// Sets limits of the queue that has some, now these, now those.
     pub(super) async fn limit_for_ever(mut self) {
         loop {
             let max_running = self.random.percent(60).then(|| self.random.within(1..4) as u32);
             let settings = QueueSettings { paused: self.random.percent(40), max_running, ..QueueSettings::default() };
-            self.history().limits = None;
+            self.history().given.limits = None;
             let limits = self.engine.configure(LIMITED, settings).await.ok().map(|settings| settings.limits());
-            self.history().limits = limits;
+            self.history().given.limits = limits;
             self.pause(8 * SECOND_MS).await;
         }
     }
@@ -332,7 +344,7 @@ impl Actor {
         for queue in QUEUES {
             drop(self.engine.resume(queue).await);
         }
-        self.history().limits = None;
+        self.history().given.limits = None;
         drop(self.engine.configure(LIMITED, QueueSettings::default()).await);
         for _ in 0..time_max.as_secs() / 10 {
             tokio::time::sleep(Duration::from_secs(10)).await;

@@ -85,13 +85,17 @@ impl Fleet {
             let at = at(broker, &clock, &memory);
             history.handed_out(lease, at);
             if *lease.job.queue == *LIMITED {
-                history.check_limits(lease, broker.memory().running(LIMITED), at);
+                let wrong = history.given.beyond(broker.memory().running(LIMITED));
+                history
+                    .violations
+                    .extend(wrong.map(|wrong| format!("the job {} was handed out {wrong}", lease.job.id)));
             }
         }));
-        let (history, clock, memory) = (self.history.clone(), self.clock.clone(), self.memory.clone());
-        self.broker.on_grant(Arc::new(move |name, fence, broker| {
-            let at = at(broker, &clock, &memory);
-            history.lock().expect("no panic under this lock").granted(name, fence, at);
+        let history = self.history.clone();
+        self.broker.on_grant(Arc::new(move |name, fence| {
+            let mut history = history.lock().expect("no panic under this lock");
+            let wrong = history.given.granted(name, fence);
+            history.violations.extend(wrong);
         }));
         self.broker.blur_clock(random.within(0..200), random.within(0..200));
         let nodes = random.within(1..5);
@@ -100,12 +104,14 @@ impl Fleet {
             tokio::spawn(async move { fleet.keep_node(random).await });
         }
         let lawgiver = self.start(Life::plain()).await.expect("nothing is away");
+        let filler = tokio::spawn(self.actor(&lawgiver, Random::new(random.any())).fill_for_ever());
         let lawgiver = tokio::spawn(self.actor(&lawgiver, Random::new(random.any())).limit_for_ever());
         tokio::spawn(self.clone().copy_for_ever(Random::new(random.any())));
         tokio::spawn(self.clone().look_for_ever());
         let time = Duration::from_millis(random.within(20_000..120_000));
         drop(tokio::time::timeout(time, self.do_harm(Random::new(random.any()))).await);
         lawgiver.abort();
+        filler.abort();
         self.be_calm();
         // Until then those who stood still go on with what they were about, such as to pause a queue.
         tokio::time::sleep(FROZEN_MAX).await;

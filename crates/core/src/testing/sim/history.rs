@@ -1,11 +1,12 @@
 //! What was asked and answered, and whether that keeps the promises.
 
 use super::actors::LEASE_MS_LONGEST;
+use super::given::Given;
 use super::moment::{Asked, At};
 use crate::clock::Millis;
 use crate::id::{JobId, Receipt};
-use crate::job::{Due, Job, KeyUntil, Payload, Stage, State};
-use crate::ports::{Lease, Limits};
+use crate::job::{Due, Job, KeyUntil, Stage, State};
+use crate::ports::Lease;
 use crate::retry::WhenExhausted;
 use crate::testing::ModelLedger;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,16 +35,6 @@ struct Known {
     is_stopped: bool,
 }
 
-/// A job as it was seen in some version.
-#[derive(Clone, Debug, PartialEq)]
-struct Seen {
-    stage: Stage,
-    epoch: u64,
-    attempt: u32,
-    due_at: Millis,
-    payload: Payload,
-}
-
 /// An end that was answered.
 #[derive(Clone, Copy, Debug)]
 struct End {
@@ -65,14 +56,7 @@ pub(super) struct History {
     jobs: BTreeMap<JobId, Known>,
     /// Jobs that were handed out, some of them before their push was answered.
     started: BTreeSet<JobId>,
-    /// Of all leases, also of those that nobody heard of.
-    receipts: BTreeSet<Receipt>,
-    /// What each version of a job was seen to be.
-    versions: BTreeMap<(JobId, u64), Seen>,
-    /// The last one that was given, for whatever lock.
-    fence: u64,
-    /// What limits the queue that has limits; unknown while they are being set.
-    pub(super) limits: Option<Limits>,
+    pub(super) given: Given,
     pub(super) violations: Vec<String>,
     pub(super) handed_out: u64,
     /// How many extensions were answered.
@@ -222,42 +206,17 @@ impl History {
             let left_ms = job.lease_until.map_or(0, |until| until.saturating_sub(at.wall)).min(lease.lease_ms);
             known.span = Some(Span { epoch: job.epoch, began: at, until: at.mono + left_ms });
         }
-        if !self.receipts.insert(job.receipt()) {
-            wrong.push(format!("under the receipt {}, as before", job.receipt()));
-        }
+        wrong.extend(self.given.leased(job));
         self.started.insert(job.id);
         self.check_key(job, at, &mut wrong);
         self.blame(job.id, "was handed out", wrong, at);
         self.saw(job, at);
     }
 
-    /// A job was seen so: in another state it has another version.
+    /// A job was seen as it is.
     pub(super) fn saw(&mut self, job: &Job, at: At) {
-        let (stage, epoch, attempt) = (job.stage, job.epoch, job.attempt);
-        let seen = Seen { stage, epoch, attempt, due_at: job.due_at, payload: job.payload.clone() };
-        let before = self.versions.entry((job.id, job.version)).or_insert_with(|| seen.clone());
-        if *before != seen {
-            let wrong = format!("in the version {} as {seen:?}, and before as {before:?}", job.version);
-            self.blame(job.id, "was seen", vec![wrong], at);
-        }
-    }
-
-    /// A lock was granted anew, whether or not its holder ever hears of it.
-    pub(super) fn granted(&mut self, name: &str, fence: u64, at: At) {
-        if fence <= self.fence {
-            self.violations.push(format!("the lock {name} got the fence {fence} after {} ({at:?})", self.fence));
-        }
-        self.fence = fence.max(self.fence);
-    }
-
-    /// A job was handed out of the queue that has limits, of which so many run now.
-    pub(super) fn check_limits(&mut self, lease: &Lease, running: usize, at: At) {
-        let Some(limits) = self.limits else { return };
-        let is_beyond = limits.max_running.is_some_and(|max| running > max as usize);
-        if limits.paused || is_beyond {
-            let wrong = format!("beyond {limits:?}: {running} run");
-            self.blame(lease.job.id, "was handed out", vec![wrong], at);
-        }
+        let wrong = self.given.saw(job);
+        self.blame(job.id, "was seen", wrong.into_iter().collect(), at);
     }
 
     fn check_key(&self, job: &Job, at: At, wrong: &mut Vec<String>) {

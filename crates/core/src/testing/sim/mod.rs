@@ -6,6 +6,7 @@
 
 mod actors;
 pub mod fleet;
+mod given;
 mod history;
 mod moment;
 

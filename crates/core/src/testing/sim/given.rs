@@ -1,0 +1,60 @@
+//! What is given once, whatever a broker forgets: receipts, versions of a job's states, and fences; and what limits a queue.
+
+use crate::clock::Millis;
+use crate::id::{JobId, Receipt};
+use crate::job::{Job, Payload, Stage};
+use crate::ports::Limits;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was given so far.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// Of all leases, also of those that nobody heard of.
+    receipts: BTreeSet<Receipt>,
+    /// What each version of a job was seen to be.
+    versions: BTreeMap<(JobId, u64), Seen>,
+    /// The last one, for whatever lock.
+    fence: u64,
+    /// What limits the queue that has limits; unknown while they are being set.
+    pub(super) limits: Option<Limits>,
+}
+
+/// A job as it was seen in some version.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    stage: Stage,
+    epoch: u64,
+    attempt: u32,
+    due_at: Millis,
+    payload: Payload,
+}
+
+impl Given {
+    /// A job was leased; answers what is wrong with that.
+    pub(super) fn leased(&mut self, job: &Job) -> Option<String> {
+        let is_new = self.receipts.insert(job.receipt());
+        (!is_new).then(|| format!("under the receipt {}, as before", job.receipt()))
+    }
+
+    /// A job was seen so: in another state it has another version.
+    pub(super) fn saw(&mut self, job: &Job) -> Option<String> {
+        let Job { stage, epoch, attempt, due_at, .. } = *job;
+        let seen = Seen { stage, epoch, attempt, due_at, payload: job.payload.clone() };
+        let before = self.versions.entry((job.id, job.version)).or_insert_with(|| seen.clone());
+        (*before != seen).then(|| format!("in the version {} as {seen:?}, and before as {before:?}", job.version))
+    }
+
+    /// A lock was granted anew, whether or not its holder ever hears of it.
+    pub(super) fn granted(&mut self, name: &str, fence: u64) -> Option<String> {
+        let last = self.fence;
+        self.fence = fence.max(last);
+        (fence <= last).then(|| format!("the lock {name} got the fence {fence} after {last}"))
+    }
+
+    /// A job was handed out of the queue that has limits, of which so many run now.
+    pub(super) fn beyond(&self, running: usize) -> Option<String> {
+        let limits = self.limits?;
+        let is_beyond = limits.max_running.is_some_and(|max| running > max as usize);
+        (limits.paused || is_beyond).then(|| format!("beyond {limits:?}: {running} run"))
+    }
+}
