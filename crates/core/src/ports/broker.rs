@@ -9,6 +9,7 @@ use super::queue_leases::QueueLeases;
 use super::queues::Queues;
 use super::reading::Reading;
 use super::room::Room;
+use super::window::Window;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
@@ -185,20 +186,6 @@ pub enum Put {
     KeyHeld(JobId),
     /// Its queue has no room: it waits in the ledger.
     Full,
-}
-
-/// Which due instants to look at, inclusive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// The first.
-    pub from: Millis,
-    /// The last; the broker's now where it is later.
-    pub to: Millis,
-}
-
-impl Window {
-    /// All that is due.
-    pub const ALL: Self = Self { from: 0, to: Millis::MAX };
 }
 
 /// One particular job to hand out.

@@ -1,9 +1,9 @@
 //! The ledger: every job, durably.
 
-use super::broker::Window;
 use super::edit::{Edit, Edited};
 use super::inbox::{Admitted, InboxRow, Verdict};
 use super::queues::Queues;
+use super::window::Window;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;

@@ -20,10 +20,11 @@ mod queues;
 mod reading;
 mod registry;
 mod room;
+mod window;
 
 pub use broker::{
     Broker, Counts, Expired, Extend, Extended, Lease, Listing, Named, Outcomes, Put, Reserve, Reserved, Run, Settle,
-    Settled, Source, Wake, Window,
+    Settled, Source, Wake,
 };
 pub use edit::{Change, Edit, Edited, Update};
 pub use events::{Ear, Told, Transition, What};
@@ -40,3 +41,4 @@ pub use queues::{Queues, after};
 pub use reading::Reading;
 pub use registry::{Document, PutIf, Registry};
 pub use room::{Room, SOON_MS};
+pub use window::Window;

@@ -95,7 +95,7 @@ impl World {
         let redis = &self.redis;
         let (lock, a, b): (Arc<str>, Arc<str>, Arc<str>) = ("lock".into(), "a".into(), "b".into());
         match script {
-            "allot" => drop(redis.allot(1, T0).await?),
+            "allot" => assert_eq!(redis.allot(1, T0).await?.count(), 1),
             "begin" => {
                 server.command(&["DEL", "{duetime:begin:0}:stamp"]);
                 assert_eq!(redis.reserve(reserve(QUEUE, 1)).await?.leases.len(), 1);
