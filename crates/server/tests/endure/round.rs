@@ -58,6 +58,7 @@ pub(crate) struct Ended {
     seed: u64,
     seconds: u64,
     counts: BTreeMap<&'static str, u64>,
+    violations: usize,
     pub(crate) wrong: Vec<String>,
 }
 
@@ -156,13 +157,15 @@ impl Round {
             wrong.push(format!("some jobs do not end, such as {pending:?}"));
         }
         wrong.extend(self.servers.iter().flat_map(|server| server.complaints()));
+        // The lines that begin with blanks explain the one before.
+        let violations = wrong.iter().filter(|line| !line.starts_with(' ')).count();
         if !wrong.is_empty() {
             wrong.insert(0, format!("{}, seed {seed}, logs in {}:", self.kind, folder.keep().display()));
         }
         let mut counts = account.counts().clone();
         let ended = self.servers.iter().map(|server| server.ended.load(Ordering::Relaxed)).sum();
         counts.insert("servers that ended", ended);
-        Ended { kind: self.kind, seed, seconds: self.mono() / 1_000, counts, wrong }
+        Ended { kind: self.kind, seed, seconds: self.mono() / 1_000, counts, violations, wrong }
     }
 
     pub(crate) fn mono(&self) -> Millis {
@@ -217,7 +220,7 @@ impl Ended {
         let count = |what: &&str| self.counts.get(*what).copied().unwrap_or(0).to_string();
         let mut words = vec![commit, self.kind.to_string(), self.seed.to_string(), self.seconds.to_string()];
         words.extend(COLUMNS.iter().map(|what| count(what)));
-        words.push(self.wrong.len().to_string());
+        words.push(self.violations.to_string());
         words.join("\t")
     }
 }

@@ -225,8 +225,9 @@ impl Actor {
             match self.random.within(0..100) {
                 0..40 => {
                     let (call, answer) = self.ask(self.system.cancel(id)).await;
+                    // One that is being taken counts as running.
                     if let Err(error) = &answer
-                        && !matches!(error, Error::NotFound(_))
+                        && !matches!(error, Error::NotFound(_) | Error::Running(_))
                     {
                         self.check("a cancel", error);
                     }

@@ -38,8 +38,7 @@ impl Account {
                     let to = end.unwrap_or(call.told);
                     let is_before_end = end.is_none_or(|end| run.began + CUT_MS < end.wall);
                     let is_after = run.began > from.wall + CUT_MS;
-                    // A server that took over may not have heard of it yet.
-                    let lost = [Loss::ClockSet, Loss::FellBack];
+                    let lost = [Loss::ClockSet];
                     let (first, last) = (earlier(setting.call.asked, call.asked), later(to, call.told));
                     is_after && is_before_end && !self.befell(&lost, first, last)
                 };
