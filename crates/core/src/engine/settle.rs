@@ -3,6 +3,7 @@
 use super::events::Event;
 use super::wait::LOOK_AGAIN;
 use super::{Answers, Engine, Extension, Outcome, Settlement};
+use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, Stage, State, check_lease};
@@ -10,7 +11,7 @@ use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES_MA
 use crate::ports::{Change, Edit, Edited, Extend, Extended, LeaseNote, Settle};
 use crate::progress::Progress;
 use crate::retry::{Retry, WhenExhausted};
-use crate::rules::{self, Decision, Failure, Finish};
+use crate::rules::{self, Again, Decision, Failure, Finish};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,16 +106,32 @@ impl Engine {
         };
         match outcome {
             Outcome::Fail(failure) => self.decide_failure(job, &failure).await,
-            Outcome::Release { delay_ms } => Ok(rules::after_release(job, delay_ms, self.now_at_most())),
+            Outcome::Release { delay_ms } => {
+                let now = self.now();
+                Ok(self.wait_in_full(rules::after_release(job, delay_ms, now), now))
+            }
             Outcome::Complete { .. } => unreachable!("it was decided above"),
         }
     }
 
     async fn decide_failure(&self, job: &Job, failure: &Failure) -> Result<Decision, Error> {
         let retry = self.retry_rule(job);
-        let decision = rules::after_failure(job, &retry, failure, self.now_at_most(), self.copy_id(&retry).await?);
+        let (now, copy_id) = (self.now(), self.copy_id(&retry).await?);
+        let decision = self.wait_in_full(rules::after_failure(job, &retry, failure, now, copy_id), now);
         log_end(job, &decision);
         Ok(decision)
+    }
+
+    /// A wait begins at the latest that the broker's clock can read, so that it is never cut short. Without a wait the job
+    /// is due at once.
+    fn wait_in_full(&self, decision: Decision, now: Millis) -> Decision {
+        let late_ms = self.now_at_most().saturating_sub(now);
+        match decision {
+            Decision::Again(again) if again.due_at > now => {
+                Decision::Again(Again { due_at: again.due_at.saturating_add(late_ms), ..again })
+            }
+            decision => decision,
+        }
     }
 
     /// The rule in force for a job.
@@ -208,7 +225,8 @@ impl Engine {
         let mut settles = Vec::with_capacity(expired.crashed.len());
         for job in &expired.crashed {
             let retry = self.retry_rule(job);
-            let decision = rules::after_crash(job, &retry, self.now_at_most(), self.copy_id(&retry).await?);
+            let (now, copy_id) = (self.now(), self.copy_id(&retry).await?);
+            let decision = self.wait_in_full(rules::after_crash(job, &retry, now, copy_id), now);
             settles.push(Settle { receipt: job.receipt(), version: Some(job.version), decision });
         }
         if !expired.untaken.is_empty() {

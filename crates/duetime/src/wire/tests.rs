@@ -175,7 +175,7 @@ fn a_job_is_shown_whole_and_reads_back() {
         r#""tags":["order:202010250100"],"message":"no route\nto host","errors":["#,
         r#"{"attempt":1,"at":"2026-11-20T10:00:00.250Z","message":"lease ended","crashed":true},"#,
         r#"{"attempt":2,"at":"2026-11-20T10:00:00.250Z","message":"no route","crashed":false}],"#,
-        r#""result_base64":"/wA=","version":1795168800250,"epoch":9,"cancel_requested":true,"#,
+        r#""result_base64":"/wA=","version":1,"epoch":9,"cancel_requested":true,"#,
         r#""created_at":"2026-11-20T10:00:00.250Z","updated_at":"2026-11-20T10:00:00.250Z","#,
         r#""started_at":"2026-11-20T10:00:00.250Z","finished_at":"2026-11-20T10:00:00.250Z"}"#,
     );
@@ -256,7 +256,7 @@ fn a_lease_is_shown_as_documented_and_reads_back() {
         r#"{"leases":[{"receipt":"1834902384928391168.9","id":"1834902384928391168","queue":"orders","#,
         r#""kind":"order.cancel","payload":{"order": "202010250100"},"attempt":2,"#,
         r#""due_at":"2026-11-20T10:00:00.250Z","lease_until":"2026-11-20T10:01:00.250Z","lease":"1m","#,
-        r#""key":"cancel-202010250100","tags":["order:202010250100"],"version":1795168800250,"#,
+        r#""key":"cancel-202010250100","tags":["order:202010250100"],"version":1,"#,
         r#""created_at":"2026-11-20T10:00:00.250Z","started_at":"2026-11-20T10:00:00.250Z"}],"next_due_at":null}"#,
     );
     assert_eq!(text, golden);

@@ -156,9 +156,10 @@ pub(crate) async fn a_payload_that_does_not_decode_is_a_failure(client: Client) 
     assert!(job.errors[0].message.starts_with("the payload does not decode: "), "{}", job.errors[0].message);
 }
 
-/// How long a job was put off, in seconds: the decision is made a moment before it is carried out.
+/// How long a job was put off, in seconds: the decision is made a moment before it is carried out, and a wait begins at the
+/// latest that the clock can read.
 fn wait_s(job: &duetime::core::Job) -> u64 {
-    (job.due_at - job.updated_at).div_ceil(1_000)
+    (job.due_at - job.updated_at + 500) / 1_000
 }
 
 pub(crate) async fn errors_say_what_follows(client: Client) {

@@ -75,7 +75,7 @@ fn deleting_removes_the_record() {
     let server = Server::start();
     let delete = |id: &str, if_match: &[(&str, &str)]| server.send("DELETE", &format!("/v1/jobs/{id}"), if_match, "");
     let id = server.push(&json!({"payload": 1, "delay": "1h"}));
-    delete(&id, &[("if-match", "\"1\"")]).problem(412, "version_mismatch");
+    delete(&id, &[("if-match", "\"999\"")]).problem(412, "version_mismatch");
     let etag = etag(&server, &id);
     let reply = delete(&id, &[("if-match", &etag)]);
     assert_eq!((reply.status, &*reply.body), (204, ""));
@@ -93,7 +93,7 @@ fn cancelling_says_what_happened() {
     let cancel = |id: &str| server.call(&format!("/v1/jobs/{id}/cancel"));
     let id = server.push(&json!({"payload": 1, "delay": "1h"}));
     let path = format!("/v1/jobs/{id}/cancel");
-    server.send("POST", &path, &[("if-match", "\"1\"")], "").problem(412, "version_mismatch");
+    server.send("POST", &path, &[("if-match", "\"999\"")], "").problem(412, "version_mismatch");
     let etag = etag(&server, &id);
     let reply = server.send("POST", &path, &[("if-match", &etag)], "{}");
     assert_eq!(reply.ok(), json!({"outcome": "cancelled"}));
