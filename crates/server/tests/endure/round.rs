@@ -219,7 +219,7 @@ impl Ended {
         let commit = std::env::var("DUETIME_ENDURE_COMMIT").unwrap_or_else(|_| "-".to_owned());
         let count = |what: &&str| self.counts.get(*what).copied().unwrap_or(0).to_string();
         let mut words = vec![commit, self.kind.to_string(), self.seed.to_string(), self.seconds.to_string()];
-        words.extend(COLUMNS.iter().map(|what| count(what)));
+        words.extend(COLUMNS.iter().map(count));
         words.push(self.violations.to_string());
         words.join("\t")
     }

@@ -167,12 +167,12 @@ async fn nothing_is_lost_beside<D: Database>() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_beside_mariadb() {
-    nothing_is_lost_beside::<MariaDbServer>().await;
+    Box::pin(nothing_is_lost_beside::<MariaDbServer>()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_beside_postgres() {
-    nothing_is_lost_beside::<PostgresServer>().await;
+    Box::pin(nothing_is_lost_beside::<PostgresServer>()).await;
 }
 
 /// A database of its own that keeps what it has committed.
