@@ -23,7 +23,7 @@ pub(crate) fn run(minutes: u64, store: &str, seed: Option<u64>) -> Result<(), St
     let mut git = std::process::Command::new("git");
     git.args(["describe", "--always", "--dirty"]).current_dir(repo::root());
     let commit = process::output(git)?;
-    let mut command = sim::long_test("duetime-server", "endure", &[]);
+    let mut command = sim::long_test("endure", &[]);
     command
         .env("DUETIME_ENDURE_STORE", store)
         .env("DUETIME_ENDURE_SECONDS", (minutes * 60).to_string())

@@ -42,7 +42,7 @@ pub(crate) fn simulate(seeds: u64, from: u64) -> Result<(), String> {
 
 /// Runs two engines on a real Redis for so long, with calls held back, reordered, repeated and cut by a seed.
 pub(crate) fn interleave(seconds: u64, seed: Option<u64>) -> Result<(), String> {
-    let mut command = long_test("duetime-store", "interleave", &["--all-features"]);
+    let mut command = long_test("interleave", &[]);
     command.env("DUETIME_INTERLEAVE_SECONDS", seconds.to_string());
     if let Some(seed) = seed {
         command.env("DUETIME_INTERLEAVE_SEED", seed.to_string());
@@ -54,7 +54,7 @@ pub(crate) fn interleave(seconds: u64, seed: Option<u64>) -> Result<(), String> 
 pub(crate) fn kill(rounds: u32) -> Result<(), String> {
     let metadata = Metadata::read()?;
     test::build_server()?;
-    let mut command = long_test("duetime-server", "kill", &[]);
+    let mut command = long_test("kill", &[]);
     command.env("DUETIME_KILL_ROUNDS", rounds.to_string()).env(test::SERVER_BINARY, test::server_binary(&metadata));
     process::run(command)
 }
@@ -76,7 +76,7 @@ pub(crate) fn fuzz(seconds: u64) -> Result<(), String> {
     fuzz_parsers(seconds)?;
     let metadata = Metadata::read()?;
     test::build_server()?;
-    let mut command = long_test("duetime-server", "fuzz", &[]);
+    let mut command = long_test("fuzz", &[]);
     command.env("DUETIME_FUZZ_SECONDS", seconds.to_string()).env(test::SERVER_BINARY, test::server_binary(&metadata));
     process::run(command)
 }
@@ -85,7 +85,7 @@ pub(crate) fn fuzz(seconds: u64) -> Result<(), String> {
 /// program, so that is built for release, and the server with it.
 pub(crate) fn chaos(jobs: u64, seconds: u64, seed: Option<u64>) -> Result<(), String> {
     setup::install_missing()?;
-    let mut command = long_test("duetime-server", "redis_chaos", &["--release"]);
+    let mut command = long_test("redis_chaos", &["--release"]);
     command.env("DUETIME_CHAOS_JOBS", jobs.to_string()).env("DUETIME_CHAOS_SECONDS", seconds.to_string());
     if let Some(seed) = seed {
         command.env("DUETIME_CHAOS_SEED", seed.to_string());
@@ -93,9 +93,9 @@ pub(crate) fn chaos(jobs: u64, seconds: u64, seed: Option<u64>) -> Result<(), St
     process::run(command)
 }
 
-/// One of a package's tests, for as long as it likes, with its output shown.
-pub(crate) fn long_test(package: &str, name: &str, arguments: &[&str]) -> Command {
-    let which = [&["-p", package, "--test", name], arguments].concat();
+/// One test program, for as long as it likes, with its output shown: built as the tests of the workspace are.
+pub(crate) fn long_test(name: &str, arguments: &[&str]) -> Command {
+    let which = [&["--workspace", "--all-features", "--test", name], arguments].concat();
     // The profile `long` (`.config/nextest.toml`) has no time limits.
     if setup::has_nextest() {
         process::cargo(["nextest", "run", "--profile", "long", "--no-capture"].iter().chain(&which))

@@ -166,7 +166,7 @@ pub fn generation_at(now: Millis) -> u64 {
     now / GENERATION_MS + 1
 }
 
-/// Who gives the next version or epoch of a job, so that no number stands for two states, even where a broker lost what
+/// Who gives the next version of a job, so that no number stands for two states, even where a broker lost what
 /// it had given: brokers beside a ledger give even numbers, and ledgers odd ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {

@@ -165,7 +165,7 @@ pub struct Job {
     pub progress: Option<Arc<Progress>>,
     /// Grows with every change.
     pub version: u64,
-    /// Grows with every lease; 0 before the first.
+    /// The version with which its current or last lease began; 0 before the first.
     pub epoch: u64,
     /// When the current lease ends, by the wall clock; `None` when it is not running.
     pub lease_until: Option<Millis>,

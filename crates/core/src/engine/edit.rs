@@ -160,13 +160,20 @@ impl Engine {
     /// Tells the broker what became of jobs that it did not know, and puts those that are due soon.
     async fn settle_tombs(&self, targets: &[(JobId, bool)], edited: &[Edited], reading: Reading) {
         let mut versions = Vec::with_capacity(targets.len());
-        let mut jobs = Vec::new();
+        let (mut jobs, mut over) = (Vec::new(), Vec::new());
         for (&(id, removes), edited) in targets.iter().zip(edited) {
             versions.push(match edited {
                 // It is answered as it was: no reading of that is to be put any more.
-                Edited::Changed(job) if removes => (id, job.version + 1),
+                Edited::Changed(job) if removes => {
+                    over.push(id);
+                    (id, job.version + 1)
+                }
                 Edited::Changed(job) => {
-                    jobs.push(job.clone());
+                    if job.is_pending() {
+                        jobs.push(job.clone())
+                    } else {
+                        over.push(id)
+                    }
                     (id, job.version)
                 }
                 Edited::Mismatch(job) | Edited::Running(job) | Edited::CancelAsked(job) => (id, job.version),
@@ -174,9 +181,21 @@ impl Engine {
             });
         }
         let told = self.broker.forget(&versions, Millis::MAX).await.map(|outdated| self.stray(outdated.into_iter()));
+        let told = told.and(self.let_go(&over).await);
         if let Err(error) = told.and(self.hold(jobs, reading).await) {
-            tracing::warn!(%error, "a job that was edited in the ledger is not in the broker yet");
+            tracing::warn!(%error, "the broker does not know yet that a job was edited in the ledger");
         }
+    }
+
+    /// Has a shared broker let go of jobs that the ledger has ended. It may hold one where it lost its memory, and with that the
+    /// tombstone, during the edit, and the row was loaded before it was changed.
+    async fn let_go(&self, ids: &[JobId]) -> Result<(), Error> {
+        if ids.is_empty() || !self.is_shared() {
+            return Ok(());
+        }
+        let held = self.broker.get(ids).await?.into_iter().flatten().filter(Job::is_pending);
+        let held: Vec<(JobId, u64)> = held.map(|job| (job.id, job.version + 1)).collect();
+        if held.is_empty() { Ok(()) } else { self.broker.forget(&held, Millis::MAX).await.map(drop) }
     }
 }
 

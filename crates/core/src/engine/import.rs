@@ -205,7 +205,7 @@ fn check_numbers(job: &Job) -> Result<(), Error> {
         return Err(Error::invalid("version", "above 0 and below 3 · 2^46", job.version));
     }
     at_most("hops", job.hops.into(), HOPS_MAX.into())?;
-    at_most("epoch", job.epoch, NUMBER_END - 1)
+    at_most("epoch", job.epoch, job.version)
 }
 
 fn bytes(bytes: Option<&[u8]>) -> u64 {

@@ -42,7 +42,7 @@ impl Engine {
 
     /// Has the memories that follow begin above what these jobs bring along.
     pub(super) async fn pass_numbers(&self, jobs: &[Job]) -> Result<(), Error> {
-        let Some(last) = jobs.iter().map(|job| job.version.max(job.epoch)).max() else { return Ok(()) };
+        let Some(last) = jobs.iter().map(|job| job.version).max() else { return Ok(()) };
         if self.ledger.is_broker() || generation(self.registry.as_ref()).await?.0 >= generation_above(last) {
             return Ok(());
         }

@@ -82,7 +82,7 @@ impl Held {
         }
     }
 
-    /// The versions and epochs that it gives.
+    /// The versions that it gives.
     pub(super) fn numbers(&self) -> Numbers {
         Numbers::Generation(self.generation.unwrap_or(0))
     }
@@ -220,7 +220,7 @@ impl Held {
         let handle = self.leases.insert(now.mono + lease_ms, id);
         let run = Run {
             handle,
-            epoch: numbers.after(live.epoch()),
+            epoch: live.version,
             lease_until: now.wall + lease_ms,
             lease_ms,
             started_at: now.wall,

@@ -193,14 +193,6 @@ impl Live {
         }
     }
 
-    /// The epoch of its current or last lease.
-    pub(super) fn epoch(&self) -> u64 {
-        match &self.place {
-            Place::Running(run) => run.epoch,
-            _ => self.extra.as_ref().map_or(0, |extra| extra.epoch),
-        }
-    }
-
     /// About how many bytes of memory it takes, with its places in the indexes.
     pub(super) fn bytes(&self) -> u64 {
         let extra = self.extra.as_ref().map_or(0, |extra| extra.bytes());

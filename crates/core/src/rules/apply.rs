@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Leases the job until `lease_until`.
 pub fn lease(job: &mut Job, lease_until: Millis, now: Millis, numbers: Numbers) {
     touch(job, now, numbers);
-    job.epoch = numbers.after(job.epoch);
+    job.epoch = job.version;
     job.attempt = job.attempt.saturating_add(1);
     job.lease_until = Some(lease_until);
     job.started_at = Some(now);

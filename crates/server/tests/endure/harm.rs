@@ -141,7 +141,10 @@ async fn do_harm(round: &Round, harm: Harm, random: &mut Random) {
             });
             if is_full {
                 round.count("full disks");
-                *round.full.lock().unwrap() = Some((begin, round.mono()));
+                let mut full = round.full.lock().unwrap();
+                // What could not be written the last time may still wait.
+                let since = full.filter(|(_, end)| begin < end + WRITTEN_MS).map_or(begin, |(since, _)| since);
+                *full = Some((since, round.mono()));
             }
         }
         Harm::FillRedis => {

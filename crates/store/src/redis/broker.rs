@@ -87,7 +87,7 @@ impl Broker for Redis {
     }
 
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
-        self.edit_jobs(&edits, false).await
+        if self.options.is_ledger() { self.edit_jobs(&edits, false).await } else { self.edit_held(&edits).await }
     }
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {

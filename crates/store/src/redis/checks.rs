@@ -189,7 +189,8 @@ pub(super) async fn keep_side(link: &Link, keys: &super::keys::Keys, beside: Opt
     let mut get = redis::cmd("GET");
     get.arg(&key);
     let mut found = link.query(&get).await?;
-    if found == Value::Nil {
+    // It may be emptied at any time.
+    while found == Value::Nil {
         let mut set = redis::cmd("SET");
         set.arg(&key).arg(wanted).arg("NX");
         link.query(&set).await?;

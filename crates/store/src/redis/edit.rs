@@ -10,6 +10,25 @@ use duetime_core::ports::{Change, Edit, Edited, Note};
 use duetime_core::{Error, JobId, rules};
 
 impl Parts {
+    /// Changes jobs of a broker beside a ledger. Of those that are not here a tombstone stands before that is answered.
+    pub(super) async fn edit_held(&self, edits: &[Edit]) -> Result<(Vec<Edited>, Vec<Note>), Error> {
+        let (mut edited, mut notes) = self.edit_jobs(edits, false).await?;
+        let mut left: Vec<usize> = (0..edits.len()).collect();
+        loop {
+            left.retain(|&i| edited[i] == Edited::Unknown);
+            // What was put in between is edited here after all.
+            let known = self.bury(&left.iter().map(|&i| edits[i].id).collect::<Vec<_>>()).await?;
+            left.retain(|&i| known.contains(&edits[i].id));
+            if left.is_empty() {
+                return Ok((edited, notes));
+            }
+            let again: Vec<Edit> = left.iter().map(|&i| edits[i].clone()).collect();
+            let (answers, noted) = self.edit_jobs(&again, false).await?;
+            left.iter().zip(answers).for_each(|(&i, answer)| edited[i] = answer);
+            notes.extend(noted);
+        }
+    }
+
     /// Changes jobs; those that have ended only where that is asked for.
     pub(super) async fn edit_jobs(&self, edits: &[Edit], also_ended: bool) -> Result<(Vec<Edited>, Vec<Note>), Error> {
         let ids: Vec<JobId> = edits.iter().map(|edit| edit.id).collect();
@@ -44,19 +63,19 @@ impl Parts {
                 }
             });
         }
-        if !self.options.is_ledger() {
-            let unknown = ids.iter().zip(&edited).filter(|(_, edited)| **edited == Edited::Unknown);
-            self.bury(&unknown.map(|(&id, _)| id).collect::<Vec<_>>()).await?;
-        }
         Ok((edited, notes))
     }
 
-    /// Leaves tombstones: no reading of these jobs is put until the ledger has answered.
-    async fn bury(&self, ids: &[JobId]) -> Result<(), Error> {
+    /// Leaves tombstones: no reading of these jobs is put until the ledger has answered. Answers those that are here.
+    async fn bury(&self, ids: &[JobId]) -> Result<Vec<JobId>, Error> {
+        let mut known = Vec::new();
         for (partition, chosen) in groups(ids.iter().map(|&id| place(self, id))) {
             let arguments = |text: &mut Text| chosen.iter().for_each(|&i| text.push(&bytes(ids[i])));
-            self.run(partition, &scripts::BURY, &[], arguments).await?;
+            let mut reply = self.run(partition, &scripts::BURY, &[], arguments).await?.list()?;
+            while reply.len() > 0 {
+                known.push(reply.id()?);
+            }
         }
-        Ok(())
+        Ok(known)
     }
 }

@@ -114,9 +114,13 @@ impl Parts {
                     settled.notes.extend(noted.map(|noted| *noted));
                     Some(state)
                 }
+                End::Before(state) if self.options.is_ledger() => Some(state),
                 End::Before(state) => {
-                    settled.notes.extend(self.outcomes_of(receipt.id).await?);
-                    Some(state)
+                    let notes = self.outcomes_of(receipt.id).await?;
+                    // Where it is gone by now it was recorded, or Redis was emptied: the ledger knows which.
+                    let state = (!notes.is_empty()).then_some(state);
+                    settled.notes.extend(notes);
+                    state
                 }
             };
         }

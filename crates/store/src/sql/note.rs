@@ -1,4 +1,4 @@
-//! What became of jobs: the higher version wins. Rows are locked and their changes worked out one after the other; what
+//! What became of jobs: of pending rows the higher version wins, and a row that has ended is left as it is. Rows are locked and their changes worked out one after the other; what
 //! is left of them is written.
 
 use super::fault::Fault;
@@ -28,6 +28,14 @@ struct Slot {
     frontier: Millis,
     /// What its job came to before it went, where it is gone.
     last: Option<Stage>,
+}
+
+impl Slot {
+    /// What its job has come to by now.
+    fn stage(&self) -> Option<Stage> {
+        let changed = self.new.as_ref().or(self.state.as_ref()).map(|job| job.stage);
+        changed.or(self.stored.as_ref().map(|stored| stored.stage))
+    }
 }
 
 /// Records what became of jobs.
@@ -108,10 +116,10 @@ fn claims(notes: &[(&Note, Millis)], slots: &BTreeMap<JobId, Slot>) -> Vec<Key> 
     if claims.is_empty() { claims } else { claims.into_iter().chain(frees).collect() }
 }
 
-/// Changes a row where its version is lower; answers whether it was.
+/// Changes a row where it is pending in a lower version; answers whether it was.
 fn change(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, body: bool, frontier: Millis) -> bool {
     let Some(slot) = slots.get_mut(&job.id) else { return false };
-    if slot.version.is_none_or(|version| version >= job.version) {
+    if slot.version.is_none_or(|version| version >= job.version) || slot.stage() != Some(Stage::Pending) {
         return false;
     }
     slot.version = Some(job.version);

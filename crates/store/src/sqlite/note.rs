@@ -1,4 +1,4 @@
-//! What became of jobs: the higher version wins.
+//! What became of jobs: of pending rows the higher version wins. A row that has ended is left as it is.
 
 use super::fault::Fault;
 use super::record::{holder, insert, tag, untag};
@@ -22,12 +22,7 @@ const AGAIN: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_du
      cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, progress = ?19, \
      bucket = ?20 \
      WHERE id = ?1 AND version < ?2 AND state = 1";
-/// Any other change.
-const CHANGE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
-     attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
-     cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
-     progress = ?19, bucket = ?20 WHERE id = ?1";
-/// Any other change, with payload and tags.
+/// Any change, with payload and tags.
 const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
      attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
      cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
@@ -43,7 +38,8 @@ pub(super) fn note(transaction: &mut Transaction<'_>, notes: &[Note], frontier: 
                 change(transaction, &mut pending, job, frontier)?;
             }
             Note::Rewritten(job) => {
-                if let Some(stored) = older(transaction.connection, job.id, job.version)? {
+                let stored = older(transaction.connection, job.id, job.version)?;
+                if let Some(stored) = stored.filter(|stored| stored.stage == Stage::Pending) {
                     rewrite(transaction, &stored, job, frontier)?;
                 }
             }
@@ -102,7 +98,7 @@ pub(super) fn stored(row: &rusqlite::Row<'_>) -> Result<Stored, Fault> {
     })
 }
 
-/// Changes all but payload and tags, where the stored version is lower; answers whether it was.
+/// Changes all but payload and tags, where the row is pending in a lower version; answers whether it was.
 fn change(
     transaction: &mut Transaction<'_>,
     pending: &mut OfPending<'_>,
@@ -113,16 +109,11 @@ fn change(
     let live_key = free_key(connection, job)?;
     let statement = if job.is_pending() { &mut pending.again } else { &mut pending.end };
     bind(statement, job, live_key, job.is_pending().then_some(frontier))?;
-    if statement.raw_execute()? == 1 {
+    let is_changed = statement.raw_execute()? == 1;
+    if is_changed {
         transaction.tallies.moved(&job.queue, Stage::Pending, job.stage);
-        return Ok(true);
     }
-    let Some(stored) = older(connection, job.id, job.version)? else { return Ok(false) };
-    let mut statement = connection.prepare_cached(CHANGE)?;
-    bind(&mut statement, job, live_key, Some(frontier))?;
-    statement.raw_execute()?;
-    transaction.tallies.moved(&stored.queue, stored.stage, job.stage);
-    Ok(true)
+    Ok(is_changed)
 }
 
 /// Changes everything of a row.

@@ -11,6 +11,7 @@ mod full_engine;
 mod memory;
 #[path = "../redis_locks/proxy.rs"]
 mod proxy;
+mod races;
 mod slow;
 mod subject;
 mod swapped;

@@ -65,18 +65,18 @@ impl Account {
         if self.is_memory_lost(&a.span, b.span.call.told) {
             return;
         }
-        if b.started_at < a.started_at {
+        if b.started_at + CUT_MS < a.started_at {
             wrong.push(format!("{id}.{epoch} began before {id}.{last}"));
         }
         let certain = a.span.certain_until();
         let may_have_ended = |end: &&End| end.may_have_ended() && end.call.asked.mono <= b.span.call.told.mono;
-        if b.started_at < certain && !a.ends.iter().any(|end| may_have_ended(&end)) {
+        if b.started_at + CUT_MS < certain && !a.ends.iter().any(|end| may_have_ended(&end)) {
             wrong.push(format!("{id}.{epoch} began {} ms before the end of {id}.{last}", certain - b.started_at));
         }
         for end in a.ends.iter().filter(may_have_ended) {
             let (Wish::Again(after_ms), Told::State(..)) = (end.wish, end.told) else { continue };
             let least = end.call.asked.wall + after_ms;
-            if after_ms > 0 && !is_touched && b.started_at + CUT_MS < least && b.started_at < certain {
+            if after_ms > 0 && !is_touched && b.started_at + CUT_MS < least.min(certain) {
                 wrong.push(format!("{id}.{epoch} began {} ms too early after a failure", least - b.started_at));
             }
         }

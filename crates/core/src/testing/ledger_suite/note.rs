@@ -41,13 +41,15 @@ pub async fn how_far_a_job_had_come_stays_with_its_end(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2), job(3)]).await;
     let told = |n| Job { progress: progress(60), ..ended(&job(n), Stage::Succeeded) };
-    note(ledger, &[told(1), ended(&job(2), Stage::Succeeded), told(3)]).await;
+    let waits = Job { progress: progress(60), ..again(&job(3), NOW + 5) };
+    note(ledger, &[told(1), ended(&job(2), Stage::Succeeded), waits.clone()]).await;
     assert_eq!(row(ledger, id(1)).await, Some(told(1)));
     assert_eq!(row(ledger, id(2)).await, Some(ended(&job(2), Stage::Succeeded)));
-    // An end in a later version, of which nothing was said.
-    let again = Job { version: told(3).version + 1, ..ended(&job(3), Stage::Failed) };
-    note(ledger, std::slice::from_ref(&again)).await;
-    assert_eq!(row(ledger, id(3)).await, Some(again));
+    assert_eq!(row(ledger, id(3)).await, Some(waits.clone()));
+    // The end of a later run, of which nothing was said.
+    let failed = ended(&Job { progress: None, ..waits }, Stage::Failed);
+    note(ledger, std::slice::from_ref(&failed)).await;
+    assert_eq!(row(ledger, id(3)).await, Some(failed));
 }
 
 /// Whichever comes first; the same version twice does no harm.
@@ -60,6 +62,27 @@ pub async fn the_higher_version_wins(subject: Subject) {
     let same = Job { version: done.version, message: Some(text("late")), ..done.clone() };
     note(ledger, &[older, same]).await;
     assert_eq!(row(ledger, id(1)).await, Some(done));
+}
+
+/// A broker that fell back to what it held before the end decides about the job in a higher version: that it waits again, say.
+pub async fn what_has_ended_is_changed_by_no_note(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1), job(2), job(3)]).await;
+    let done: Vec<Job> = (1..4).map(|n| ended(&job(n), Stage::Succeeded)).collect();
+    note(ledger, &done).await;
+    let later = |job: &Job| Job { version: job.version + 100, ..again(job, NOW + 5) };
+    let stale = vec![
+        Note::Changed(later(&job(1))),
+        Note::Rewritten(Job { payload: Arc::from(b"new".as_slice()), ..later(&job(2)) }),
+        Note::Moved(ended(&later(&job(3)), Stage::Failed), Box::new(copy(4, &job(3)))),
+    ];
+    ledger.note(stale, FRONTIER).await.unwrap();
+    assert_eq!(ledger.get(&[id(1), id(2), id(3)]).await.unwrap(), done.iter().cloned().map(Some).collect::<Vec<_>>());
+    assert_eq!(found(ledger, all(Selector::All)).await, [1, 2, 3], "no copy");
+    let tally = ledger.tallies(Queues::first()).await.unwrap()[0].1;
+    assert_eq!((tally.succeeded, tally.failed, tally.totals.failed), (3, 0, 0));
+    ledger.note(vec![Note::Removed(later(&job(1)))], FRONTIER).await.unwrap();
+    assert_eq!(row(ledger, id(1)).await, None, "a removal counts");
 }
 
 /// It does not bring back what was pruned.

@@ -132,9 +132,9 @@ impl History {
     pub(super) fn fenced(&mut self, ledger: &ModelLedger) {
         let rows = rows(ledger);
         for (id, known) in self.jobs.iter_mut().filter(|_| self.is_unfenced) {
-            if rows.get(id).is_some_and(|row| Some(row.stage) != known.ended.map(|end| end.stage)) {
-                known.ended = None;
-            } else {
+            let row = rows.get(id);
+            known.keep_recorded_end(row);
+            if known.ended.is_some() || row.is_none() {
                 // It was handed out by mistake, and no longer keeps others from its key.
                 known.span = None;
             }
@@ -309,10 +309,6 @@ impl History {
             wrong.push(format!("as {}", job.state(at.wall)));
         }
         if let Some(known) = self.jobs.get_mut(&job.id).filter(|known| known.revivals == asked.revivals) {
-            if self.is_unfenced {
-                // A decision about a lease that the failover brought back may have revived it.
-                known.ended = None;
-            }
             let is_repeat = by.is_some() && known.taken_by.as_ref() == by;
             if let Some(end) = known.ended.filter(|end| end.is_recorded && known.unanswered == 0 && !is_repeat) {
                 wrong.push(format!("after it had ended as {end:?}"));
@@ -338,7 +334,9 @@ impl History {
         let is_unfenced = self.is_unfenced;
         let known = self.jobs.get_mut(&id).filter(|known| known.revivals == asked.revivals && !is_lost);
         let known = known.filter(|known| known.unanswered == 0);
-        if let Some(known) = known.filter(|_| !is_unfenced || asked.life == at.life) {
+        // What was handed out by mistake ends no second time.
+        let has_ended = |known: &Known| is_unfenced && known.ended.is_some_and(|end| end.is_recorded);
+        if let Some(known) = known.filter(|known| !has_ended(known) && (!is_unfenced || asked.life == at.life)) {
             known.ended = Some(End { stage, is_recorded });
         }
     }

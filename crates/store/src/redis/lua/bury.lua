@@ -1,6 +1,8 @@
 -- Jobs that were edited and are not known here: no reading of them is put until the ledger has answered. ARGV from [5]: ids.
+-- Answers those that are known by now: they are edited here.
 runs_when_full()
 local UNSEEN_MS = 60000
+local known = {}
 for i = 5, #ARGV do
   local id, version, epoch, stage, unseen = ARGV[i], 0, 0, 0, 0
   local tomb = redis.call('HGET', TOMBS, id)
@@ -8,7 +10,11 @@ for i = 5, #ARGV do
     local old_version, old_epoch, old_stage, old_unseen, ends = struct.unpack(TOMB, tomb)
     if ends > now then version, epoch, stage, unseen = old_version, old_epoch, old_stage, old_unseen end
   end
-  redis.call('HSET', TOMBS, id, struct.pack(TOMB, version, epoch, stage, unseen + 1, now + UNSEEN_MS))
-  redis.call('ZADD', TOMB_TIMES, now + UNSEEN_MS, id)
+  if redis.call('HGET', BODY, id) then
+    known[#known + 1] = id
+  else
+    redis.call('HSET', TOMBS, id, struct.pack(TOMB, version, epoch, stage, unseen + 1, now + UNSEEN_MS))
+    redis.call('ZADD', TOMB_TIMES, now + UNSEEN_MS, id)
+  end
 end
-return { micros }
+return { micros, known }

@@ -4,9 +4,15 @@
 -- have not begun on this server, that is at no time, and what was found in their place is answered last.
 local name, owner, ttl, waits, request = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1', tonumber(ARGV[7])
 local claim = sized(owner) .. name
-local found = redis.call('GET', FENCE) or ''
+local found = redis.call('GET', FENCE)
+if not found then
+  -- The time stands in place of the server: so a late beginning of an earlier memory is not taken for one of this memory.
+  found = '0 ' .. ARGV[9] .. ' ' .. micros
+  runs_when_full()
+  redis.call('SET', FENCE, found)
+end
 local last, begun = string.match(found, '^(%d+) (.*)$')
-if begun ~= ARGV[9] .. ' ' .. server() then return { micros, 0, 0, 0, found } end
+if begun ~= ARGV[9] .. ' ' .. server() then return { micros, 0, 0, 0, found .. ' ' .. server() } end
 local holder, fence, ends, given = held(name)
 -- Who holds a lock keeps it when Redis is full, and engines get their own, or nobody could make room.
 if holder == owner or string.sub(name, 1, #OF_ENGINE) == OF_ENGINE then runs_when_full() else needs_room() end

@@ -18,9 +18,16 @@ runs_when_full()
 
 local leases, noted = {}, {}
 
+-- Among the requests that are remembered in one place of a process; a request that its caller named has a place of its own.
+local function number_of(name) return tonumber(string.match(name, '^%x+%.(%d+)$')) end
+
 if request ~= '' then
   local got = redis.call('GET', REQUEST)
   got = got and cmsgpack.unpack(got)
+  if got and (number_of(got[1]) or 0) > (number_of(request) or math.huge) then
+    -- A repeat of this one was answered long ago: nobody would get what it hands out.
+    return { micros, leases, noted, '', 0, OWN and 0 or redis.call('ZCARD', OUTBOX), {} }
+  end
   if got and got[1] == request and got[2] > now then
     if got[3] then return { micros, got[3], noted, '', 0, 0, {} } end
     if takes and not OWN and got[5] ~= ARGV[8] then
@@ -109,7 +116,8 @@ local function lease(n, id, body, meta)
     h.flags = without(h.flags, HOLDS_KEY)
   end
   set_progress(h, '')
-  h.version, h.epoch, h.started, h.updated = after(h.version), after(h.epoch), now, now
+  h.version, h.started, h.updated = after(h.version), now, now
+  h.epoch = h.version
   h.attempt = math.min(h.attempt + 1, 4294967295)
   h.lease_ms = length
   if finishes then
