@@ -106,7 +106,14 @@ impl Engine {
             });
             match accepted {
                 Ok(candidate) => candidates.push(candidate),
-                Err(error) => verdicts.push((number, refuse(&error))),
+                Err(error) => {
+                    tracing::warn!(
+                        number,
+                        code = error.code(),
+                        "a row of the inbox is no job: its column `error` says why"
+                    );
+                    verdicts.push((number, refuse(&error)));
+                }
             }
         }
         Ok((candidates, verdicts))

@@ -189,7 +189,8 @@ impl Engine {
         let (loaded, is_loaded) = self.status.progress();
         let backlog = self.broker.backlog();
         let fault = self.status.fault();
-        let ready = !self.stopping.is_cancelled() && backlog < self.options.backlog_max && fault.is_none();
+        let is_away = self.status.is(settle::AWAY);
+        let ready = !self.stopping.is_cancelled() && backlog < self.options.backlog_max && fault.is_none() && !is_away;
         let degraded = fault.map(|fault| fault.to_string()).into_iter().chain(self.status.degraded()).collect();
         Health { ready, degraded, loaded, is_loaded, backlog }
     }

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, Stage, State, check_lease};
 use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
-use crate::ports::{Change, Edit, Edited, Extend, Extended, LeaseNote, Settle};
+use crate::ports::{Change, Edit, Edited, Expired, Extend, Extended, LeaseNote, Settle};
 use crate::progress::Progress;
 use crate::retry::{Retry, WhenExhausted};
 use crate::rules::{self, Again, Decision, Failure, Finish};
@@ -18,6 +18,10 @@ use std::time::Duration;
 
 /// What is degraded while leases that are over are not ended.
 const REAPING: &str = "jobs of crashed workers do not come back";
+/// What is degraded while the broker does not answer.
+pub(super) const AWAY: &str = "no jobs are handed out";
+/// How long the broker is silent before that is said.
+const SILENT_MAX: Duration = Duration::from_secs(3);
 /// What is degraded while the broker is full.
 const FULL: &str = "the broker takes no new jobs";
 
@@ -219,8 +223,25 @@ impl Engine {
         }
     }
 
+    /// Asks the broker, by which it is seen whether it is there.
+    async fn expired(&self) -> Result<Expired, Error> {
+        let mut asked = std::pin::pin!(self.broker.expired(STEP_JOBS_MAX));
+        let expired = match tokio::time::timeout(SILENT_MAX, &mut asked).await {
+            Ok(expired) => expired,
+            Err(_) => {
+                self.status.degrade(AWAY, &Error::Unavailable("the broker gives no answer".into()));
+                asked.await
+            }
+        };
+        match &expired {
+            Err(error @ Error::Unavailable(_)) => self.status.degrade(AWAY, error),
+            _ => self.status.mend(AWAY),
+        }
+        expired
+    }
+
     async fn reap_once(&self) -> Result<Option<u64>, Error> {
-        let expired = self.broker.expired(STEP_JOBS_MAX).await?;
+        let expired = self.expired().await?;
         self.status.set(FULL, expired.is_full.then(|| Error::Full("the broker has no room for new jobs".into())));
         let mut settles = Vec::with_capacity(expired.crashed.len());
         for job in &expired.crashed {

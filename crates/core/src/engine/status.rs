@@ -58,6 +58,11 @@ impl Status {
         }
     }
 
+    /// Whether this does not work.
+    pub(super) fn is(&self, what: &'static str) -> bool {
+        self.is_degraded() && self.degraded.lock().expect("no panic under this lock").contains_key(what)
+    }
+
     pub(super) fn is_degraded(&self) -> bool {
         self.is_degraded.load(Ordering::Relaxed)
     }

@@ -93,6 +93,14 @@ pub fn unread(error: &serde_json::Error, text: &str) -> Unread {
 fn refused(path: &str, error: &serde_json::Error, text: &str) -> Unread {
     let said = error.to_string();
     let (said, _) = said.rsplit_once(" at line ").unwrap_or((&said, ""));
+    if ["surrogate", "hex escape", "unicode code point"].iter().any(|word| said.contains(word)) {
+        let here = if path.is_empty() { WHOLE } else { path };
+        return Unread::Invalid(Error::invalid(
+            here.to_owned(),
+            "valid Unicode",
+            "half a surrogate pair (such as \\ud800)",
+        ));
+    }
     // serde_json refuses a number in place of an enum as a fault of syntax.
     let said = if error.is_data() { said } else { "" };
     Unread::Invalid(worded(path, said, text))
@@ -236,6 +244,7 @@ mod tests {
             (r#"{"lease": ["1s"]}"#, "lease", "a duration", "an array"),
             (r#"{"delay": "5s"}"#, "delay", "one of the fields `on_conflict`", "unknown field `delay`"),
             (r#"{"lease": "1s", "lease": "1s"}"#, "lease", "given once", "it twice"),
+            (r#"{"lease": "\ud800"}"#, "lease", "valid Unicode", "half a surrogate pair"),
             ("[1]", "body", "an object", "an array"),
             ("7", "body", "an object", "the number 7"),
         ] {

@@ -106,6 +106,7 @@ impl From<Error> for Failure {
         let is_held = error.code() == "store_held";
         let code = match error.code() {
             "invalid" => USAGE,
+            _ if matches!(error, Error::Address(_) | Error::Token) => USAGE,
             _ if is_held || error.is_retryable() => TRY_LATER,
             _ => ERROR,
         };

@@ -141,6 +141,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 async fn run(command: Command, settings: Settings) -> exit::Result {
+    target::check_variables()?;
     match command {
         Command::Serve(args) => serve(*args, &settings).await,
         Command::Config(args) => config::run(args, &settings),

@@ -154,6 +154,16 @@ impl Target {
     }
 }
 
+/// Refuses variables that are no text: without their values a command would go to another server, or without its token.
+pub(crate) fn check_variables() -> Result {
+    let variables = [SERVER_ENV, LEDGER_ENV, TOKEN_ENV, TOKEN_FILE_ENV, CA_ENV];
+    let is_no_text = |name: &&&str| std::env::var_os(name).is_some_and(|value| value.to_str().is_none());
+    match variables.iter().find(is_no_text) {
+        None => Ok(()),
+        Some(name) => Err(Failure::usage(format!("expected text in UTF-8 in the variable {name}, got other bytes"))),
+    }
+}
+
 /// What a variable names, where it is set.
 fn named(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|url| !url.is_empty())

@@ -41,12 +41,21 @@ pub(super) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Calle
     let shown = value.to_str().ok().and_then(|value| value.split_once(' '));
     let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
     let now = app.engine.now();
-    let known = shown.and_then(|shown| tokens.find(shown, now)).ok_or_else(|| {
-        Refusal::Unauthorized
-            .because("expected a bearer token that this server knows and that is not over, got another")
-    })?;
+    let known = shown.and_then(|shown| tokens.find(shown, now)).ok_or_else(unknown)?;
     known.pass(now).map_err(|from| Problem::too_many(from.saturating_sub(now)))?;
     Ok(Caller::Token(known))
+}
+
+fn unknown() -> Problem {
+    Refusal::Unauthorized.because("expected a bearer token that this server knows and that is not over, got another")
+}
+
+/// Whether a caller who has waited would still be let in.
+///
+/// # Errors
+/// Where the token was revoked meanwhile, or is over.
+pub(super) fn check_still(app: &App, caller: &Caller) -> Result<(), Problem> {
+    if app.edge.still_lets(caller, app.engine.now()) { Ok(()) } else { Err(unknown()) }
 }
 
 /// The layer of a group of routes: lets those through who have this right, for whatever name.

@@ -97,11 +97,6 @@ impl Stream {
             return (opening, true);
         }
         let mut text = String::new();
-        // Looked at with each chunk, and with each sign of life.
-        if !self.app.edge.still_lets(&self.caller, self.app.engine.now()) {
-            append(&mut text, STOPPING, &Nothing {});
-            return (text, false);
-        }
         let heartbeat = tokio::time::sleep(HEARTBEAT_EVERY);
         tokio::pin!(heartbeat);
         loop {
@@ -113,9 +108,17 @@ impl Stream {
                     biased;
                     () = self.app.stopping.cancelled() => None,
                     told = self.listener.next() => told,
-                    () = &mut heartbeat => return (":\n\n".to_owned(), true),
+                    () = &mut heartbeat => {
+                        let is_let = self.app.edge.still_lets(&self.caller, self.app.engine.now());
+                        let text = if is_let { ":\n\n".to_owned() } else { stopping() };
+                        return (text, is_let);
+                    }
                 },
             };
+            // Looked at with each chunk, once something has come.
+            if text.is_empty() && !self.app.edge.still_lets(&self.caller, self.app.engine.now()) {
+                return (stopping(), false);
+            }
             match told {
                 Some(Told::Transition(transition)) => {
                     if self.caller.may(Scope::Read, &transition.queue) {
@@ -136,6 +139,13 @@ impl Stream {
             }
         }
     }
+}
+
+/// The last event of a stream that ends in good order.
+fn stopping() -> String {
+    let mut text = String::new();
+    append(&mut text, STOPPING, &Nothing {});
+    text
 }
 
 /// Appends an event.

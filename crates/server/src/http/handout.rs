@@ -14,7 +14,8 @@ use axum::extract::State;
 use axum::response::Response;
 use duetime::wire::schema::QueueName;
 use duetime::wire::{self, Handout, Reserve, Take, Taken};
-use duetime_core::engine::{self, From as Source, ReserveRequest};
+use duetime_core::engine::{self, From as Source, Outcome, ReserveRequest};
+use duetime_core::ports::Lease;
 use duetime_core::{Error, JobId};
 
 /// Lease due jobs of a queue.
@@ -69,6 +70,11 @@ async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> Re
         handout = Box::pin(app.engine.reserve(request)) => handout?,
         () = app.stopping.cancelled() => engine::Handout::default(),
     };
+    if let Err(problem) = access::check_still(app, caller) {
+        let release = |lease: &Lease| (lease.job.receipt(), Outcome::Release { delay_ms: 0 });
+        app.engine.settle(handout.leases.iter().map(release).collect()).await;
+        return Err(problem);
+    }
     handout.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
     let refused = refusals(&mut handout, unknown);
     Ok(reply::ok(&Handout::new(&handout, refused)))

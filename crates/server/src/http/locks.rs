@@ -116,11 +116,19 @@ pub(super) async fn put(
     let asked = body.object::<wire::Lock>()?.into_asked(name.clone())?;
     drop(body);
     let grant = match asked {
-        LockAsked::Acquire(request) => tokio::select! {
-            biased;
-            grant = app.engine.acquire(request) => grant?,
-            () = app.stopping.cancelled() => return Err(Error::Stopping.into()),
-        },
+        LockAsked::Acquire(request) => {
+            let owner = request.owner.clone();
+            let grant = tokio::select! {
+                biased;
+                grant = app.engine.acquire(request) => grant?,
+                () = app.stopping.cancelled() => return Err(Error::Stopping.into()),
+            };
+            if let Err(problem) = access::check_still(&app, &caller) {
+                app.engine.release_lock(&name, &owner, grant.fence).await?;
+                return Err(problem);
+            }
+            grant
+        }
         LockAsked::Renew { owner, fence, ttl_ms } => app.engine.renew(&name, &owner, fence, ttl_ms).await?,
     };
     Ok(reply::ok(&LockGranted::from(grant)))

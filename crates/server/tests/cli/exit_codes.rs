@@ -3,6 +3,8 @@
 use crate::ledger::Sql;
 use crate::server::Server;
 use crate::support::{Place, finish};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt;
 
 const ALL: [i32; 10] = [0, 1, 2, 65, 69, 70, 75, 78, 126, 127];
@@ -37,6 +39,9 @@ fn all_are_reached() {
     assert_eq!(code(&["get", "7"], b""), 1);
     assert_eq!(code(&["get"], b""), 2);
     assert_eq!(code(&["push", "--queue", "no queue", "x"], b""), 2);
+    assert_eq!(code(&["push", "--dely=5s"], b""), 2, "it is no payload");
+    assert_eq!(code(&["push", "-5"], b""), 0, "a number is");
+    assert_eq!(code(&["push", "--", "--dely=5s"], b""), 0);
     assert_eq!(code(&["push", "--file", "-"], b"{\"payload\":1}\n{\"nonsense\":1}\n"), 65);
     assert_eq!(code(&["push", "--file", "-"], b"{\"nonsense\":1}\n"), 1);
     assert_eq!(code(&["work", "default", "--once", "--", "no-such-program"], b""), 127);
@@ -48,6 +53,12 @@ fn all_are_reached() {
     assert_eq!(bare(&["config", "check"]), 78);
     assert_eq!(bare(&["serve"]), 78);
     assert_eq!(bare(&["list", "--server", "http://127.0.0.1:1"]), 75);
+    for wrong in ["foo", "http://", "ftp://x", "http://127.0.0.1:99999"] {
+        assert_eq!(bare(&["list", "--server", wrong]), 2, "{wrong}");
+    }
+    let mut no_text = place.bare(&["list"]);
+    no_text.env("DUETIME_SERVER", OsStr::from_bytes(b"http://127.0.0.1:1\xff"));
+    assert_eq!(finish(no_text, b"").code, 2);
     let sql = Sql::postgres();
     assert_eq!(bare(&["migrate", "--check", "--ledger", &sql.url()]), 78);
     let server = Server::start();

@@ -86,6 +86,7 @@ fn tokens_come_and_go_while_the_server_runs() {
     send(&server, &second, "POST", "/v1/queues/q/jobs", r#"{"payload":1}"#).expect(201);
     let told = stream.until_closed();
     assert!(told.contains("event: subscribed") && told.contains("event: stopping"), "{told}");
+    assert!(!told.contains("event: pushed"), "{told}");
     assert_eq!(status(&second), 200);
     // A file that is wrong changes nothing.
     std::fs::write(tokens.file(), "[[token]]\nname = 7").unwrap();
@@ -94,6 +95,32 @@ fn tokens_come_and_go_while_the_server_runs() {
             .is_ok_and(|found| found.modified().unwrap().elapsed().unwrap().as_millis() > 1500)
     });
     assert_eq!(status(&second), 200);
+}
+
+/// Whoever waits as their token is revoked gets nothing, and keeps nothing from others.
+#[test]
+fn who_waits_with_a_revoked_token_is_refused() {
+    let tokens = Tokens::new();
+    let (first, second) = (tokens.create("first", "admin"), tokens.create("second", "admin"));
+    let server = tokens.server(&[]);
+    let lock = |owner: &str, wait: &str| format!(r#"{{"owner": "{owner}", "ttl": "1h", "wait": "{wait}"}}"#);
+    let held = send(&server, &second, "PUT", "/v1/locks/stock", &lock("b", "0s")).ok();
+    let bearer = format!("Bearer {first}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let (mut work, mut waits) = (server.connect(), server.connect());
+    work.send(request("POST", "/v1/queues/orders/reserve", &headers, r#"{"wait": "60s"}"#));
+    waits.send(request("PUT", "/v1/locks/stock", &headers, &lock("a", "60s")));
+    tokens.run(&["revoke", "first"]);
+    eventually(|| send(&server, &first, "GET", "/v1/queues", "").status == 401);
+    send(&server, &second, "POST", "/v1/queues/orders/jobs", r#"{"payload":1}"#).expect(201);
+    work.reply().problem(401, "unauthorized");
+    let leased = send(&server, &second, "POST", "/v1/queues/orders/reserve", r#"{"wait": "20s"}"#).ok();
+    assert_eq!(leased["leases"][0]["attempt"], 1, "{leased}");
+    let fence = &held["fence"];
+    let released = send(&server, &second, "DELETE", &format!("/v1/locks/stock?owner=b&fence={fence}"), "");
+    assert_eq!(released.status, 204);
+    waits.reply().problem(401, "unauthorized");
+    send(&server, &second, "PUT", "/v1/locks/stock", &lock("c", "20s")).ok();
 }
 
 #[test]

@@ -63,6 +63,25 @@ async fn work_goes_on(server: &RedisServer, engine: &Engine) -> JobId {
     other.id
 }
 
+/// Whether it is gone or only silent.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_whose_redis_does_not_answer_is_not_ready() {
+    let mut server = RedisServer::start();
+    let engine = beside(&server, &ModelLedger::default()).await;
+    let is_said = || engine.health().degraded.iter().any(|what| what.contains("no jobs are handed out"));
+    let is_away = || !engine.health().ready && is_said();
+    assert!(engine.health().ready);
+    server.freeze();
+    until("its silence to be said", is_away).await;
+    server.thaw();
+    until("it to be ready again", || engine.health().ready && !is_said()).await;
+    server.kill();
+    until("its absence to be said", is_away).await;
+    server.start_again();
+    until("it to be ready again", || engine.health().ready).await;
+    engine.stop().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_workers_jobs_come_back_in_a_full_redis() {
     let server = RedisServer::start();

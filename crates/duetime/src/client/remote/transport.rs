@@ -257,7 +257,10 @@ fn origin(address: &str) -> Result<Arc<str>, Error> {
     let is_origin = uri.is_some_and(|uri| {
         let is_plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
         let is_known = uri.scheme_str().is_some_and(|scheme| SCHEMES.contains(&scheme));
-        is_known && is_plain && uri.path() == "/" && uri.query().is_none()
+        // What follows the last colon of a name or address is no port where it is too large.
+        let has_port = |host: &str| uri.port().is_some() || !host.rsplit(']').next().unwrap_or_default().contains(':');
+        let is_host = uri.authority().is_some_and(|authority| has_port(authority.as_str()));
+        is_known && is_host && is_plain && uri.path() == "/" && uri.query().is_none()
     });
     if is_origin { Ok(Arc::from(origin)) } else { Err(Error::Address(address.to_owned())) }
 }
@@ -272,8 +275,8 @@ mod tests {
             assert_eq!(&*origin(right).unwrap(), right.trim_end_matches('/'));
         }
         assert_eq!(origin("https://queue.example").is_ok(), cfg!(feature = "tls"));
-        for wrong in ["", "127.0.0.1:7300", "ftp://queue.example", "http://a/b", "http://a?b", "http://u@a", "http://"]
-        {
+        let wrong = ["", "127.0.0.1:7300", "ftp://queue.example", "http://a/b", "http://a?b", "http://u@a", "http://"];
+        for wrong in wrong.into_iter().chain(["http://a:99999", "http://[::1]:99999"]) {
             assert_eq!(origin(wrong).unwrap_err().code(), "address", "{wrong}");
         }
     }

@@ -28,7 +28,7 @@ use std::path::PathBuf;
   duetime push --file jobs.jsonl --rejects refused.jsonl")]
 pub(crate) struct Args {
     /// What the worker is given, any text; `-` reads standard input, any bytes
-    #[arg(value_name = "PAYLOAD|-", allow_hyphen_values = true, required_unless_present = "file")]
+    #[arg(value_name = "PAYLOAD|-", allow_negative_numbers = true, required_unless_present = "file")]
     payload: Option<String>,
     /// Push the jobs of this file, one a line, as JSON; `-` reads standard input. --queue and --trace are for lines that
     /// name none

@@ -18,7 +18,7 @@ pub(super) struct Set {
     #[arg(value_name = "NAME")]
     name: String,
     /// What the worker is given, any text; `-` reads standard input, any bytes
-    #[arg(value_name = "PAYLOAD|-", default_value = "{}", allow_hyphen_values = true)]
+    #[arg(value_name = "PAYLOAD|-", default_value = "{}", allow_negative_numbers = true)]
     payload: String,
     /// When: 5 fields, or 6 with seconds first, or `@daily` and the like
     #[arg(long, value_name = "EXPRESSION", required_unless_present = "every")]

@@ -3,11 +3,15 @@
 use duetime_core::Millis;
 use duetime_core::limits::{DAY_MS, SECOND_MS};
 use jiff::fmt::rfc2822::DateTimeParser;
+use jiff::fmt::strtime;
+use jiff::tz::TimeZone;
 
 /// Longest time that a receiver may ask for: a day. Longer ones count as a day.
 const MAX_MS: u64 = DAY_MS;
 
 static PARSER: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
+/// What follows the day of the week in the three forms of RFC 9110, 5.6.7.
+const FORMS: [&str; 3] = ["%d %b %Y %H:%M:%S GMT", "%d-%b-%y %H:%M:%S GMT", "%b %e %H:%M:%S %Y"];
 
 /// How long to wait from `now` on; `None` where that is no time, or none is to pass.
 pub(super) fn read(text: &str, now: Millis) -> Option<u64> {
@@ -16,10 +20,20 @@ pub(super) fn read(text: &str, now: Millis) -> Option<u64> {
     let wait_ms = if is_number {
         text.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(SECOND_MS)
     } else {
-        let at = PARSER.parse_timestamp(text).ok()?.as_millisecond();
-        u64::try_from(at).ok()?.saturating_sub(now)
+        date(text)?.saturating_sub(now)
     };
     (wait_ms > 0).then_some(wait_ms.min(MAX_MS))
+}
+
+fn date(text: &str) -> Option<Millis> {
+    if let Ok(at) = PARSER.parse_timestamp(text) {
+        return u64::try_from(at.as_millisecond()).ok();
+    }
+    let (_, rest) = text.split_once(", ").or_else(|| text.split_once(' '))?;
+    let date = FORMS.iter().find_map(|form| strtime::parse(form, rest).ok()?.to_datetime().ok())?;
+    // The last day of the year 9999 is beyond what has an instant.
+    let at = date.to_zoned(TimeZone::UTC).map_or(i64::MAX, |at| at.timestamp().as_millisecond());
+    u64::try_from(at).ok()
 }
 
 #[cfg(test)]
@@ -40,6 +54,10 @@ mod tests {
             ("Sun, 06 Nov 1994 08:49:37 GMT", Some(37_000)),
             ("Sun, 06 Nov 1994 08:48:37 GMT", None),
             ("Sun, 06 Nov 2094 08:49:37 GMT", Some(DAY_MS)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(DAY_MS)),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", Some(37_000)),
+            ("Sun Nov  6 08:49:37 1994", Some(37_000)),
+            ("Sun Nov  6 08:48:37 1994", None),
             ("-1", None),
             ("1.5", None),
             ("soon", None),
