@@ -170,9 +170,9 @@ impl Engine {
                 }
                 Edited::Changed(job) => {
                     if job.is_pending() {
-                        jobs.push(job.clone())
+                        jobs.push(job.clone());
                     } else {
-                        over.push(id)
+                        over.push(id);
                     }
                     (id, job.version)
                 }

@@ -58,6 +58,14 @@ pub(super) async fn check(link: &Link) -> Result<Fitness, Error> {
             "the clock of Redis and that of this machine lie {apart} s apart: due times go by that of Redis; set both by NTP"
         ));
     }
+    // `INFO` counts them only where some are asked for.
+    if link.is_sentinel() && info.get("min_slaves_good_slaves").is_none() {
+        warnings.push(
+            "min-replicas-to-write is 0: a master that comes back while Sentinel replaces it goes on for some seconds beside the \
+             new one, and both hand out jobs and locks; set min-replicas-to-write to 1 on all servers"
+                .into(),
+        );
+    }
     let version = info.get("redis_version").unwrap_or_default().to_owned();
     Ok(Fitness { warnings, loss: what_can_be_lost(link, &info), version })
 }

@@ -173,7 +173,11 @@ impl Parts {
         let mut next_ms: Option<u64> = None;
         // Now and then also in those that only others had to do with, who may be gone.
         let looks_at_all = self.looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOKS_AT_ALL);
-        let partitions = if looks_at_all { (0..self.keys.partitions()).collect() } else { self.used() };
+        let mut partitions = if looks_at_all { (0..self.keys.partitions()).collect() } else { self.used() };
+        if partitions.is_empty() {
+            // By this it is also seen whether Redis is there.
+            partitions.push(0);
+        }
         for partition in partitions {
             let arguments = |text: &mut super::Text| text.number(limit as u64);
             let mut reply = self.run(partition, &scripts::EXPIRED, &[], arguments).await?;

@@ -19,11 +19,12 @@ pub struct RedisSentinel {
 impl RedisSentinel {
     /// Starts all and waits until the replicas follow, and the sentinels know of them and of each other.
     pub fn start() -> Self {
-        let diskless = ["--repl-diskless-sync-delay", "0"];
-        let master = RedisServer::begin(&diskless);
+        // A master that comes back while it is replaced has no replicas, and must not go on beside the new one.
+        let settings = ["--repl-diskless-sync-delay", "0", "--min-replicas-to-write", "1"];
+        let master = RedisServer::begin(&settings);
         let port = master.port().to_string();
         let replica = ["--replicaof", "127.0.0.1", &port];
-        let arguments = [diskless.as_slice(), &replica].concat();
+        let arguments = [settings.as_slice(), &replica].concat();
         let replicas = (0..REPLICAS).map(|_| RedisServer::begin(&arguments));
         let begun: Vec<_> = std::iter::once(master).chain(replicas).collect();
         let servers: Vec<_> = begun.into_iter().map(RedisServer::ready).collect();
