@@ -12,6 +12,7 @@ use crate::id::{generation_above, generation_at};
 use crate::job::Job;
 use crate::ports::{BROKER, Beginning, GENERATION, Origin, PutIf, Registry};
 use async_trait::async_trait;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Weak};
 
 /// Of an engine, which it does not keep alive: brokers keep it, and may be the registry, too.
@@ -53,10 +54,10 @@ impl Engine {
 /// The last generation that was begun, and the version of the document that says so.
 async fn generation(registry: &dyn Registry) -> Result<(u64, u64), Error> {
     let Some(document) = registry.document(BROKER, GENERATION).await? else { return Ok((0, 0)) };
-    let generation = document.body.parse().map_err(|_| {
-        let body = &document.body;
-        Error::Damaged(format!("the broker's generation in the registry is {body:?}, not a number"))
-    })?;
+    let number = document.body.split(' ').next().unwrap_or_default();
+    let generation = number
+        .parse()
+        .map_err(|_| Error::Damaged(format!("the broker's generation in the registry is {number:?}, not a number")))?;
     Ok((generation, document.version))
 }
 
@@ -65,9 +66,66 @@ async fn raise(registry: &dyn Registry, least: u64) -> Result<u64, Error> {
     loop {
         let (last, version) = generation(registry).await?;
         let next = least.max(last + 1);
-        if let PutIf::Stored(_) = registry.put_if(BROKER, GENERATION, &next.to_string(), version).await? {
+        // A registry takes a document for the one that it is asked to store where it may have stored it before the reply was
+        // lost. So no two who raise it at once may ask for the same.
+        let unique = RandomState::new().build_hasher().finish();
+        let body = format!("{next} {unique:016x}");
+        if let PutIf::Stored(_) = registry.put_if(BROKER, GENERATION, &body, version).await? {
             tracing::debug!(generation = next, "a memory of the broker begins");
             return Ok(next);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::Document;
+    use std::sync::Mutex;
+
+    /// One that lost the reply of each first attempt to store, and asks again.
+    #[derive(Default)]
+    struct Unsure {
+        stored: Mutex<Option<Document>>,
+        /// Whoever reads it now reads what was there before the other one stored.
+        before: Mutex<Option<Document>>,
+    }
+
+    #[async_trait]
+    impl Registry for Unsure {
+        async fn document(&self, _: &str, _: &str) -> Result<Option<Document>, Error> {
+            Ok(self.before.lock().unwrap().clone())
+        }
+
+        async fn documents(&self, _: &str) -> Result<Vec<Document>, Error> {
+            Ok(Vec::new())
+        }
+
+        async fn put_if(&self, _: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
+            let mut stored = self.stored.lock().unwrap();
+            let found = stored.as_ref().map_or(0, |document| document.version);
+            let is_own = stored.as_ref().is_some_and(|document| document.body == body);
+            if found == version + 1 && is_own {
+                return Ok(PutIf::Stored(found));
+            }
+            if found != version {
+                *self.before.lock().unwrap() = stored.clone();
+                return Ok(PutIf::Mismatch(found));
+            }
+            *stored = Some(Document { name: name.to_owned(), body: body.to_owned(), version: version + 1 });
+            Ok(PutIf::Stored(version + 1))
+        }
+
+        async fn remove(&self, _: &str, _: &str) -> Result<bool, Error> {
+            Ok(false)
+        }
+    }
+
+    /// Both read the generation before either has raised it, and neither reply comes.
+    #[tokio::test]
+    async fn two_who_raise_the_generation_at_once_get_two() {
+        let registry = Unsure::default();
+        let (one, other) = (raise(&registry, 7).await.unwrap(), raise(&registry, 7).await.unwrap());
+        assert_eq!((one, other), (7, 8));
     }
 }
