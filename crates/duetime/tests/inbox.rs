@@ -65,12 +65,13 @@ async fn check(client: &Client) {
     let query = Query { queue: Some("orders".into()), states: vec![State::Scheduled], ..Query::default() };
     // Its row is read by itself: it came in a transaction of its own.
     let found = async {
+        let mut looks = tokio::time::interval(Duration::from_millis(10));
         loop {
+            looks.tick().await;
             let jobs = client.find(&query, None, 10).await.unwrap().jobs;
             if !jobs.is_empty() {
                 return jobs;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     let jobs = tokio::time::timeout(Duration::from_secs(60), found).await.expect("the third one");

@@ -135,8 +135,7 @@ impl Rows {
         let job = note.job();
         let Some((filed, row)) = self.jobs.get_mut(&job.id) else { return };
         let is_removal = matches!(note, Note::Removed(_));
-        let is_newer = if is_removal { row.version <= job.version } else { row.version < job.version };
-        if !is_newer || (!row.is_pending() && !is_removal) {
+        if row.version > job.version || !(is_removal || row.version < job.version && row.is_pending()) {
             return;
         }
         *filed = bucket(job.due_at, frontier);
