@@ -155,7 +155,7 @@ fn sentinels_replace_a_killed_master() {
     assert_eq!(first, watched.servers()[0].port());
     assert!(watched.url().starts_with("redis+sentinel://127.0.0.1:") && watched.url().ends_with("/mymaster/0"));
     watched.servers()[0].command(&["SET", "key", "value"]);
-    watched.servers()[0].command(&["WAIT", "2", "1000"]);
+    assert_eq!(watched.servers()[0].command(&["WAIT", "2", "30000"]), "2");
     assert_eq!(watched.kill_master(), first);
     let second = watched.wait_for_failover(first);
     assert_eq!(watched.master_port(), second);
