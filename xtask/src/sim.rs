@@ -93,7 +93,7 @@ pub(crate) fn chaos(jobs: u64, seconds: u64, seed: Option<u64>) -> Result<(), St
     process::run(command)
 }
 
-/// One test program, for as long as it likes, with its output shown: built as the tests of the workspace are.
+/// Runs one test program without time limits and shows its output. It is built with the same features as the workspace's tests.
 pub(crate) fn long_test(name: &str, arguments: &[&str]) -> Command {
     let which = [&["--workspace", "--all-features", "--test", name], arguments].concat();
     // The profile `long` (`.config/nextest.toml`) has no time limits.

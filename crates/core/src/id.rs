@@ -166,8 +166,8 @@ pub fn generation_at(now: Millis) -> u64 {
     now / GENERATION_MS + 1
 }
 
-/// Who gives the next version of a job, so that no number stands for two states, even where a broker lost what
-/// it had given: brokers beside a ledger give even numbers, and ledgers odd ones.
+/// Assigns the next version of a job. No version is used for two states, even if a broker has lost the versions that
+/// it assigned: brokers beside a ledger give even numbers, and ledgers odd ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
     /// A broker beside a ledger, whose memory has this generation.

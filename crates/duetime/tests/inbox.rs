@@ -63,7 +63,7 @@ async fn shipped(client: &Client, count: usize) -> Vec<u64> {
 async fn check(client: &Client) {
     assert_eq!(shipped(client, 2).await, [1, 2]);
     let query = Query { queue: Some("orders".into()), states: vec![State::Scheduled], ..Query::default() };
-    // Its row is read by itself: it came in a transaction of its own.
+    // The third row was inserted in a separate transaction, so it may become a job later.
     let found = async {
         let mut looks = tokio::time::interval(Duration::from_millis(10));
         loop {

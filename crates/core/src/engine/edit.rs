@@ -187,8 +187,8 @@ impl Engine {
         }
     }
 
-    /// Has a shared broker let go of jobs that the ledger has ended. It may hold one where it lost its memory, and with that the
-    /// tombstone, during the edit, and the row was loaded before it was changed.
+    /// Removes jobs from a shared broker that an edit has ended in the ledger. The broker may hold such a job if it lost its memory,
+    /// and with it the tombstone, during the edit, and loaded the row before the edit changed it.
     async fn let_go(&self, ids: &[JobId]) -> Result<(), Error> {
         if ids.is_empty() || !self.is_shared() {
             return Ok(());

@@ -66,8 +66,8 @@ async fn raise(registry: &dyn Registry, least: u64) -> Result<u64, Error> {
     loop {
         let (last, version) = generation(registry).await?;
         let next = least.max(last + 1);
-        // A registry takes a document for the one that it is asked to store where it may have stored it before the reply was
-        // lost. So no two who raise it at once may ask for the same.
+        // After a lost reply, a registry compares the stored body with its own to see whether it was stored. The unique part
+        // keeps one process from taking the document of another for its own.
         let unique = RandomState::new().build_hasher().finish();
         let body = format!("{next} {unique:016x}");
         if let PutIf::Stored(_) = registry.put_if(BROKER, GENERATION, &body, version).await? {
@@ -83,11 +83,11 @@ mod tests {
     use crate::ports::Document;
     use std::sync::Mutex;
 
-    /// One that lost the reply of each first attempt to store, and asks again.
+    /// A registry that loses the reply to each first attempt to store a document, and tries again.
     #[derive(Default)]
     struct Unsure {
         stored: Mutex<Option<Document>>,
-        /// Whoever reads it now reads what was there before the other one stored.
+        /// What a read returns: the document from before the last change.
         before: Mutex<Option<Document>>,
     }
 
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Both read the generation before either has raised it, and neither reply comes.
+    /// Both read the generation before either has raised it, and both replies are lost.
     #[tokio::test]
     async fn two_who_raise_the_generation_at_once_get_two() {
         let registry = Unsure::default();

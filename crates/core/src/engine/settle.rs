@@ -18,9 +18,9 @@ use std::time::Duration;
 
 /// What is degraded while leases that are over are not ended.
 const REAPING: &str = "jobs of crashed workers do not come back";
-/// What is degraded while the broker does not answer.
+/// The degradation while the broker is unavailable.
 pub(super) const AWAY: &str = "no jobs are handed out";
-/// How long the broker is silent before that is said.
+/// How long the broker may take to answer before it counts as unavailable.
 const SILENT_MAX: Duration = Duration::from_secs(3);
 /// What is degraded while the broker is full.
 const FULL: &str = "the broker takes no new jobs";
@@ -223,7 +223,7 @@ impl Engine {
         }
     }
 
-    /// Asks the broker, by which it is seen whether it is there.
+    /// Asks the broker for what has run out, and records whether the broker is available.
     async fn expired(&self) -> Result<Expired, Error> {
         let mut asked = std::pin::pin!(self.broker.expired(STEP_JOBS_MAX));
         let expired = match tokio::time::timeout(SILENT_MAX, &mut asked).await {

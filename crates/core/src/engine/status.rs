@@ -58,7 +58,7 @@ impl Status {
         }
     }
 
-    /// Whether this does not work.
+    /// Whether this degradation is active.
     pub(super) fn is(&self, what: &'static str) -> bool {
         self.is_degraded() && self.degraded.lock().expect("no panic under this lock").contains_key(what)
     }

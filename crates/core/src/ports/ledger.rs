@@ -51,8 +51,8 @@ pub fn bucket(due_at: Millis, frontier: Millis) -> i64 {
 /// # Contract
 /// - What an `await`ed verb answered is as durable as the ledger is set to be.
 /// - Of one job the higher version wins: a note, lease or edit below the stored version changes nothing.
-/// - A row that has ended is changed by an edit or a removal only. Any other note of it is of a broker that fell back to
-///   what it held before the end.
+/// - Only an edit or a removal changes a row that has ended. Any other note about it comes from a broker that fell back to
+///   its state before the end, and is ignored.
 /// - At most one row of a queue holds a key ([`Job::live_key`]).
 /// - A verb that fails has changed nothing; but one of a store that is reached over a network may have changed what it was
 ///   to change, or a part of it, where no answer came in time. It may be repeated.

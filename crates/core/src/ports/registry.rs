@@ -32,9 +32,9 @@ pub trait Registry: Send + Sync {
     /// All documents of a kind, by name.
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error>;
 
-    /// Stores a document where the stored one has this version; 0 means that there is none. One that reaches the store over a
-    /// network and loses a reply takes the same body in the next version for its own: where two callers may not both be told
-    /// that they stored it, their bodies differ.
+    /// Stores a document where the stored one has this version; 0 means that there is none. After a lost
+    /// reply, a registry on a network takes an equal body in the next version for its own. If only one of two callers may be
+    /// told that it stored the document, their bodies must differ.
     async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error>;
 
     /// Removes a document, and answers whether there was one.

@@ -154,7 +154,7 @@ impl Target {
     }
 }
 
-/// Refuses variables that are no text: without their values a command would go to another server, or without its token.
+/// Rejects variables that are not valid UTF-8. If they were ignored, a command would use the wrong server, or no token.
 pub(crate) fn check_variables() -> Result {
     let variables = [SERVER_ENV, LEDGER_ENV, TOKEN_ENV, TOKEN_FILE_ENV, CA_ENV];
     let is_no_text = |name: &&&str| std::env::var_os(name).is_some_and(|value| value.to_str().is_none());

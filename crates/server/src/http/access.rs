@@ -50,10 +50,10 @@ fn unknown() -> Problem {
     Refusal::Unauthorized.because("expected a bearer token that this server knows and that is not over, got another")
 }
 
-/// Whether a caller who has waited would still be let in.
+/// Checks the caller's token again after a wait.
 ///
 /// # Errors
-/// Where the token was revoked meanwhile, or is over.
+/// If the token was revoked or has expired in the meantime.
 pub(super) fn check_still(app: &App, caller: &Caller) -> Result<(), Problem> {
     if app.edge.still_lets(caller, app.engine.now()) { Ok(()) } else { Err(unknown()) }
 }

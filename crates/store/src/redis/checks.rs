@@ -58,11 +58,11 @@ pub(super) async fn check(link: &Link) -> Result<Fitness, Error> {
             "the clock of Redis and that of this machine lie {apart} s apart: due times go by that of Redis; set both by NTP"
         ));
     }
-    // `INFO` counts them only where some are asked for.
+    // `INFO` has this field only if `min-replicas-to-write` is set.
     if link.is_sentinel() && info.get("min_slaves_good_slaves").is_none() {
         warnings.push(
-            "min-replicas-to-write is 0: a master that comes back while Sentinel replaces it goes on for some seconds beside the \
-             new one, and both hand out jobs and locks; set min-replicas-to-write to 1 on all servers"
+            "min-replicas-to-write is 0: a master that restarts during a failover stays active for some seconds beside the new \
+             one, and both hand out jobs and locks; set min-replicas-to-write to 1 on all servers"
                 .into(),
         );
     }
@@ -197,7 +197,7 @@ pub(super) async fn keep_side(link: &Link, keys: &super::keys::Keys, beside: Opt
     let mut get = redis::cmd("GET");
     get.arg(&key);
     let mut found = link.query(&get).await?;
-    // It may be emptied at any time.
+    // A `FLUSHALL` may come between the two commands.
     while found == Value::Nil {
         let mut set = redis::cmd("SET");
         set.arg(&key).arg(wanted).arg("NX");

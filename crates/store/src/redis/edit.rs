@@ -10,13 +10,13 @@ use duetime_core::ports::{Change, Edit, Edited, Note};
 use duetime_core::{Error, JobId, rules};
 
 impl Parts {
-    /// Changes jobs of a broker beside a ledger. Of those that are not here a tombstone stands before that is answered.
+    /// Edits jobs in a broker beside a ledger. Leaves a tombstone for each unknown job before it answers.
     pub(super) async fn edit_held(&self, edits: &[Edit]) -> Result<(Vec<Edited>, Vec<Note>), Error> {
         let (mut edited, mut notes) = self.edit_jobs(edits, false).await?;
         let mut left: Vec<usize> = (0..edits.len()).collect();
         loop {
             left.retain(|&i| edited[i] == Edited::Unknown);
-            // What was put in between is edited here after all.
+            // A job may have been put since it was looked for.
             let known = self.bury(&left.iter().map(|&i| edits[i].id).collect::<Vec<_>>()).await?;
             left.retain(|&i| known.contains(&edits[i].id));
             if left.is_empty() {
@@ -66,7 +66,8 @@ impl Parts {
         Ok((edited, notes))
     }
 
-    /// Leaves tombstones: no reading of these jobs is put until the ledger has answered. Answers those that are here.
+    /// Leaves tombstones, so that no reading of these jobs is put until the ledger has answered. Returns the jobs that are here,
+    /// which get none.
     async fn bury(&self, ids: &[JobId]) -> Result<Vec<JobId>, Error> {
         let mut known = Vec::new();
         for (partition, chosen) in groups(ids.iter().map(|&id| place(self, id))) {

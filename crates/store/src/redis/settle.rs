@@ -117,7 +117,7 @@ impl Parts {
                 End::Before(state) if self.options.is_ledger() => Some(state),
                 End::Before(state) => {
                     let notes = self.outcomes_of(receipt.id).await?;
-                    // Where it is gone by now it was recorded, or Redis was emptied: the ledger knows which.
+                    // Without a note, either the end was recorded or Redis was emptied. The engine asks the ledger.
                     let state = (!notes.is_empty()).then_some(state);
                     settled.notes.extend(notes);
                     state
@@ -175,7 +175,7 @@ impl Parts {
         let looks_at_all = self.looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOKS_AT_ALL);
         let mut partitions = if looks_at_all { (0..self.keys.partitions()).collect() } else { self.used() };
         if partitions.is_empty() {
-            // By this it is also seen whether Redis is there.
+            // The call also shows whether Redis is available.
             partitions.push(0);
         }
         for partition in partitions {

@@ -1,5 +1,5 @@
-//! What became of jobs: of pending rows the higher version wins, and a row that has ended is left as it is. Rows are locked and their changes worked out one after the other; what
-//! is left of them is written.
+//! Records outcomes. A higher version changes a pending row; a row that has ended stays as it is. Rows are locked, their
+//! changes are computed one after the other, and the result is written.
 
 use super::fault::Fault;
 use super::keys::Keys;
@@ -31,7 +31,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// What its job has come to by now.
+    /// The current stage of the job.
     fn stage(&self) -> Option<Stage> {
         let changed = self.new.as_ref().or(self.state.as_ref()).map(|job| job.stage);
         changed.or(self.stored.as_ref().map(|stored| stored.stage))
@@ -116,7 +116,7 @@ fn claims(notes: &[(&Note, Millis)], slots: &BTreeMap<JobId, Slot>) -> Vec<Key> 
     if claims.is_empty() { claims } else { claims.into_iter().chain(frees).collect() }
 }
 
-/// Changes a row where it is pending in a lower version; answers whether it was.
+/// Changes a row that is pending in a lower version. Returns whether it did.
 fn change(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, body: bool, frontier: Millis) -> bool {
     let Some(slot) = slots.get_mut(&job.id) else { return false };
     if slot.version.is_none_or(|version| version >= job.version) || slot.stage() != Some(Stage::Pending) {

@@ -1,4 +1,4 @@
-//! What became of jobs: of pending rows the higher version wins. A row that has ended is left as it is.
+//! Records outcomes. A higher version changes a pending row; a row that has ended stays as it is.
 
 use super::fault::Fault;
 use super::record::{holder, insert, tag, untag};
@@ -98,7 +98,7 @@ pub(super) fn stored(row: &rusqlite::Row<'_>) -> Result<Stored, Fault> {
     })
 }
 
-/// Changes all but payload and tags, where the row is pending in a lower version; answers whether it was.
+/// Changes everything but payload and tags of a row that is pending in a lower version. Returns whether it did.
 fn change(
     transaction: &mut Transaction<'_>,
     pending: &mut OfPending<'_>,

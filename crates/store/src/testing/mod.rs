@@ -37,8 +37,8 @@ pub use redis_server::{RedisServer, shared_redis};
 /// How long a server has to start, or to answer.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How long servers have to agree on something; on a loaded machine elections are held again, and a sentinel that was not
-/// scheduled for two seconds does nothing for half a minute.
+/// How long servers may take to agree. On a loaded machine elections are repeated, and a sentinel that was not scheduled for two
+/// seconds pauses for 30 s.
 const AGREED_LIMIT: Duration = Duration::from_secs(90);
 
 /// How long a database has to start, also after a crash.

@@ -19,7 +19,7 @@ pub struct RedisSentinel {
 impl RedisSentinel {
     /// Starts all and waits until the replicas follow, and the sentinels know of them and of each other.
     pub fn start() -> Self {
-        // A master that comes back while it is replaced has no replicas, and must not go on beside the new one.
+        // A master that restarts during a failover has no replicas, so it accepts no writes beside the new one.
         let settings = ["--repl-diskless-sync-delay", "0", "--min-replicas-to-write", "1"];
         let master = RedisServer::begin(&settings);
         let port = master.port().to_string();

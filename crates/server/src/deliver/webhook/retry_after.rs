@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 const MAX_MS: u64 = DAY_MS;
 
 static PARSER: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
-/// What follows the day of the week in the three forms of RFC 9110, 5.6.7.
+/// The three date formats of RFC 9110, section 5.6.7, without the day of the week.
 const FORMS: [&str; 3] = ["%d %b %Y %H:%M:%S GMT", "%d-%b-%y %H:%M:%S GMT", "%b %e %H:%M:%S %Y"];
 
 /// How long to wait from `now` on; `None` where that is no time, or none is to pass.
@@ -31,7 +31,7 @@ fn date(text: &str) -> Option<Millis> {
     }
     let (_, rest) = text.split_once(", ").or_else(|| text.split_once(' '))?;
     let date = FORMS.iter().find_map(|form| strtime::parse(form, rest).ok()?.to_datetime().ok())?;
-    // The last day of the year 9999 is beyond what has an instant.
+    // The end of the year 9999 is outside jiff's range of timestamps.
     let at = date.to_zoned(TimeZone::UTC).map_or(i64::MAX, |at| at.timestamp().as_millisecond());
     u64::try_from(at).ok()
 }

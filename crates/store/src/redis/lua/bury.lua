@@ -1,5 +1,5 @@
 -- Jobs that were edited and are not known here: no reading of them is put until the ledger has answered. ARGV from [5]: ids.
--- Answers those that are known by now: they are edited here.
+-- Returns the jobs that are here by now. They get no tombstone, and the caller edits them.
 runs_when_full()
 local UNSEEN_MS = 60000
 local known = {}

@@ -6,7 +6,7 @@ local name, owner, ttl, waits, request = ARGV[3], ARGV[4], tonumber(ARGV[5]), AR
 local claim = sized(owner) .. name
 local found = redis.call('GET', FENCE)
 if not found then
-  -- The time stands in place of the server: so a late beginning of an earlier memory is not taken for one of this memory.
+  -- The time makes this text unique, so that a late lock_begin for an earlier memory does not match it.
   found = '0 ' .. ARGV[9] .. ' ' .. micros
   runs_when_full()
   redis.call('SET', FENCE, found)

@@ -1,6 +1,5 @@
--- Fences begin, where nobody has had them begin since they were looked at, on this very server. ARGV[3]: what was seen, and the
--- server; [4]: whose they are; [5]: the floor of the generation, '' for the clock. The last fence stands before whose they are,
--- and the server on which they began.
+-- Begins the fences, if FENCE and the server are still those that lock_acquire returned (ARGV[3]). [4]: the side; [5]: the floor
+-- of the generation, '' for the clock. FENCE holds the last fence, the side, and the server on which the fences began.
 runs_when_full()
 local found = redis.call('GET', FENCE)
 if found and found .. ' ' .. server() == ARGV[3] then

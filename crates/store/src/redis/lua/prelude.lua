@@ -45,7 +45,8 @@ local NOW6, ZERO6, NOW_TEXT = six(now), six(0), text(now)
 
 local has = function(flags, flag) return bit.band(flags, flag) ~= 0 end
 local without = function(flags, flag) return bit.band(flags, bit.bnot(flag)) end
--- The next version. A lease has the version that it begins with as its epoch. Beside a ledger they begin at the floor of the generation, and are even: a ledger gives odd ones.
+-- The next version. The epoch of a lease is the version at its start. Beside a ledger, versions begin at the floor of the generation,
+-- and are even: a ledger assigns odd ones.
 -- Alone there is only the clock.
 local FLOOR = OWN and now or GENERATION * 16777216
 local after = function(last) return math.max(OWN and last + 1 or last + 2 - last % 2, FLOOR) end

@@ -18,14 +18,14 @@ runs_when_full()
 
 local leases, noted = {}, {}
 
--- Among the requests that are remembered in one place of a process; a request that its caller named has a place of its own.
+-- The number of a request within its process, nil for a request that the caller named. Requests of a process share slots.
 local function number_of(name) return tonumber(string.match(name, '^%x+%.(%d+)$')) end
 
 if request ~= '' then
   local got = redis.call('GET', REQUEST)
   got = got and cmsgpack.unpack(got)
   if got and (number_of(got[1]) or 0) > (number_of(request) or math.huge) then
-    -- A repeat of this one was answered long ago: nobody would get what it hands out.
+    -- A late attempt: the caller already has its answer, and the slot has served a newer request.
     return { micros, leases, noted, '', 0, OWN and 0 or redis.call('ZCARD', OUTBOX), {} }
   end
   if got and got[1] == request and got[2] > now then

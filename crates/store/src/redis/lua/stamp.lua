@@ -7,7 +7,7 @@ if found and (string.match(found, '^%d+ %d+ %S+ %S+ (%S+) %d+$') or server) == s
 if ARGV[1] == '' then return false end
 -- A removing write comes first, so that the rest runs when Redis has reached its maxmemory. It removes nothing.
 redis.pcall('HDEL', KEYS[1], '')
--- The time tells it from what the same call made before, where that is repeated after its reply was lost.
+-- The time makes the name unique, even if the call is repeated after a lost reply.
 local time = redis.call('TIME')
 local made = ARGV[1] .. '.' .. time[1] .. '.' .. time[2] .. ' ' .. server .. ' 0'
 redis.call('SET', KEYS[1], made)
