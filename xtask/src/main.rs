@@ -28,12 +28,14 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Install what is missing, then run every test there is
+    /// Install what is missing, then run all tests but those of `outside`
     Test {
         /// How many seeds the simulation runs
-        #[arg(long, default_value_t = sim::SEEDS_IN_TEST, value_name = "N")]
+        #[arg(long, default_value_t = test::SEEDS, value_name = "N")]
         seeds: u64,
     },
+    /// Run the heavy checks that seldom break: example clients, packaging, MariaDB twins, a crate that uses ours
+    Outside,
     /// Check format, clippy, docs, dependencies and tidiness
     Lint,
     /// Run only the tidy checks of `lint`: arrows, banned calls, file length
@@ -110,6 +112,7 @@ enum Chore {
 fn main() -> ExitCode {
     let passed = match Arguments::parse().chore {
         Chore::Test { seeds } => test::run(seeds),
+        Chore::Outside => test::outside(),
         Chore::Lint => lint::run(),
         Chore::Tidy => lint::run_tidy(),
         Chore::Deps => lint::run_deps(),

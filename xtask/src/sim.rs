@@ -1,7 +1,7 @@
 //! The chores that look for lost jobs and other harm: the seeded simulation of the engine, interleavings on a real Redis,
 //! the real server under SIGKILL and under requests that are wrong, and many processes on one Redis in trouble.
 //!
-//! They live with what they test (`crates/core/examples/sim.rs`, `crates/store/tests/interleave/`,
+//! They live with what they test (`crates/core/src/testing/sim/`, `crates/store/tests/interleave/`,
 //! `crates/server/tests/kill/`, `crates/server/tests/redis_chaos/`); here they are only called.
 
 use std::process::Command;
@@ -9,14 +9,14 @@ use std::process::Command;
 use crate::repo::Metadata;
 use crate::{process, setup, test};
 
-/// Seeds that `cargo xtask test` runs: what two cores do in half a minute or so.
-pub(crate) const SEEDS_IN_TEST: u64 = 300;
-
 /// Seeds of `cargo xtask sim` where none are asked for.
 pub(crate) const SEEDS: u64 = 2_000;
 
-/// How long `cargo xtask test` tries interleavings on a real Redis, in seconds.
-pub(crate) const INTERLEAVE_SECONDS_IN_TEST: u64 = 100;
+/// How many seeds the tests run: names the number to the simulation.
+pub(crate) const SIM_SEEDS: &str = "DUETIME_SIM_SEEDS";
+
+/// How long the tests try interleavings, in seconds: names it to that test.
+pub(crate) const INTERLEAVE_SECONDS: &str = "DUETIME_INTERLEAVE_SECONDS";
 
 /// Minutes of `cargo xtask interleave` where none are asked for.
 pub(crate) const INTERLEAVE_MINUTES: u64 = 10;
@@ -34,16 +34,16 @@ pub(crate) const FUZZ_SECONDS: u64 = 600;
 
 /// Runs the simulation for the seeds `from`, `from + 1`, ... `from + seeds - 1`.
 pub(crate) fn simulate(seeds: u64, from: u64) -> Result<(), String> {
-    let mut command =
-        process::cargo(["run", "--release", "-p", "duetime-core", "--features", "testing", "--example", "sim", "--"]);
-    command.args(["--seeds", &seeds.to_string(), "--from", &from.to_string()]);
+    let mut command = process::cargo(["test", "--release", "-p", "duetime-core", "--features", "testing"]);
+    command.args(["--test", "engine", "simulation::the_promises", "--", "--nocapture"]);
+    command.env(SIM_SEEDS, seeds.to_string()).env("DUETIME_SIM_FROM", from.to_string());
     process::run(command)
 }
 
 /// Runs two engines on a real Redis for so long, with calls held back, reordered, repeated and cut by a seed.
 pub(crate) fn interleave(seconds: u64, seed: Option<u64>) -> Result<(), String> {
     let mut command = long_test("interleave", &[]);
-    command.env("DUETIME_INTERLEAVE_SECONDS", seconds.to_string());
+    command.env(INTERLEAVE_SECONDS, seconds.to_string());
     if let Some(seed) = seed {
         command.env("DUETIME_INTERLEAVE_SEED", seed.to_string());
     }

@@ -1,6 +1,7 @@
-//! `cargo xtask test`: every test there is, on a machine that has only Rust.
+//! `cargo xtask test`: all tests but the heavy ones that seldom break, on a machine that has only Rust; those are in
+//! `cargo xtask outside`. The profiles in `.config/nextest.toml` say which is which.
 //!
-//! Ends with a line `N passed, N failed`: the tests of the workspace and of its docs, and one more failed for each
+//! Both end with a line `N passed, N failed`: the tests of the workspace and of its docs, and one more failed for each
 //! failed step that counts no tests.
 
 use std::path::{Path, PathBuf};
@@ -15,8 +16,31 @@ pub(crate) const SERVER_BINARY: &str = "DUETIME_BIN";
 
 const CONSUMER: &str = "tests/consumer/Cargo.toml";
 
-/// Runs all; answers whether all passed.
+/// Seeds of the simulation in a run of all tests.
+pub(crate) const SEEDS: u64 = 300;
+/// Seconds of interleavings on a real Redis in a run of all tests.
+const INTERLEAVE_SECONDS: u64 = 120;
+
+/// Runs all but what [`outside`] runs; answers whether all passed.
 pub(crate) fn run(seeds: u64) -> bool {
+    let mut report = Report::begin();
+    // Packages are fetched and unpacked while the tests are compiled.
+    let programs = std::thread::spawn(setup::install_missing);
+    let mut metadata = None;
+    report.needed_step("build", || {
+        metadata = Some(Metadata::read()?);
+        build_tests()
+    });
+    report.needed_step("set-up", || programs.join().map_err(|_| "set-up panicked".to_owned())?);
+    if let Some(metadata) = &metadata {
+        report.step("tests", || workspace_tests(metadata, "default", seeds));
+        report.step("doc tests", doc_tests);
+    }
+    concluded(&report, "cargo xtask test")
+}
+
+/// Runs the heavy checks that seldom break, one after another; answers whether all passed.
+pub(crate) fn outside() -> bool {
     let mut report = Report::begin();
     let mut metadata = None;
     report.needed_step("set-up", || {
@@ -24,13 +48,16 @@ pub(crate) fn run(seeds: u64) -> bool {
         setup::install_missing()
     });
     if let Some(metadata) = &metadata {
-        report.step("tests", || workspace_tests(metadata));
-        report.step("doc tests", doc_tests);
+        report.step("tests", || workspace_tests(metadata, "outside", SEEDS));
         report.step("consumer", || build_consumer(metadata));
-        report.step("simulation", || sim::simulate(seeds, 0));
-        report.step("interleavings", || sim::interleave(sim::INTERLEAVE_SECONDS_IN_TEST, None));
+        report.step("simulation", || sim::simulate(sim::SEEDS, 0));
     }
-    let passed = report.finish("cargo xtask test");
+    concluded(&report, "cargo xtask outside")
+}
+
+/// Prints the steps and what CI reads; answers whether all passed.
+fn concluded(report: &Report, chore: &str) -> bool {
+    let passed = report.finish(chore);
     let Tally { passed: tests, failed } = report.tally();
     println!("\n{tests} passed, {failed} failed");
     passed
@@ -46,25 +73,33 @@ pub(crate) fn server_binary(metadata: &Metadata) -> PathBuf {
     metadata.target_directory.join("release/duetime")
 }
 
-fn workspace_tests(metadata: &Metadata) -> Outcome {
-    if setup::has_nextest() {
-        return nextest(metadata);
-    }
-    println!(
-        "notice: cargo-nextest is not installed (https://nexte.st); `cargo test` runs the same tests, slower and without time limits"
-    );
-    // Tests run examples, which cargo builds along only where it is not told what to test.
-    if let Err(error) = process::run(process::cargo(["build", "--workspace", "--all-features", "--examples"])) {
-        return Err(error).into();
-    }
-    libtest(process::cargo(["test", "--workspace", "--all-features", "--no-fail-fast", "--lib", "--bins", "--tests"]))
+fn build_tests() -> Result<(), String> {
+    let tool: &[&str] = if setup::has_nextest() { &["nextest", "run"] } else { &["test"] };
+    process::run(process::cargo(tool.iter().chain(&["--workspace", "--all-features", "--no-run"])))
+}
+
+/// Runs the tests of a profile of nextest (`.config/nextest.toml`).
+fn workspace_tests(metadata: &Metadata, profile: &str, seeds: u64) -> Outcome {
+    let mut command = if setup::has_nextest() {
+        process::cargo(["nextest", "run", "--workspace", "--all-features", "--profile", profile])
+    } else {
+        println!(
+            "notice: cargo-nextest is not installed (https://nexte.st); `cargo test` runs all tests, slower and without time limits"
+        );
+        // Tests run examples, which cargo builds along only where it is not told what to test.
+        if let Err(error) = process::run(process::cargo(["build", "--workspace", "--all-features", "--examples"])) {
+            return Err(error).into();
+        }
+        process::cargo(["test", "--workspace", "--all-features", "--no-fail-fast", "--lib", "--bins", "--tests"])
+    };
+    command.env(sim::SIM_SEEDS, seeds.to_string()).env(sim::INTERLEAVE_SECONDS, INTERLEAVE_SECONDS.to_string());
+    if setup::has_nextest() { nextest(command, metadata, profile) } else { libtest(command) }
 }
 
 /// Counts from the JUnit file, so that nextest keeps the terminal for itself.
-fn nextest(metadata: &Metadata) -> Outcome {
-    let junit = metadata.target_directory.join("nextest/default/junit.xml");
-    let result =
-        forget(&junit).and_then(|()| process::run(process::cargo(["nextest", "run", "--workspace", "--all-features"])));
+fn nextest(command: std::process::Command, metadata: &Metadata, profile: &str) -> Outcome {
+    let junit = metadata.target_directory.join("nextest").join(profile).join("junit.xml");
+    let result = forget(&junit).and_then(|()| process::run(command));
     let tally = std::fs::read_to_string(&junit).ok().as_deref().and_then(junit_tally);
     match (tally, result) {
         (None, Ok(())) => Err(format!("expected nextest's counts in {}, found none", junit.display())).into(),

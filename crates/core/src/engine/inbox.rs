@@ -17,6 +17,7 @@ use crate::ports::{ADOPTED, Admitted, InboxRow, Reading, Verdict};
 use crate::wire::{JobOptions, Object, Unread, read};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Between two looks at an empty inbox.
@@ -106,14 +107,7 @@ impl Engine {
             });
             match accepted {
                 Ok(candidate) => candidates.push(candidate),
-                Err(error) => {
-                    tracing::warn!(
-                        number,
-                        code = error.code(),
-                        "a row of the inbox is no job: its column `error` says why"
-                    );
-                    verdicts.push((number, refuse(&error)));
-                }
+                Err(error) => verdicts.push((number, self.refuse(number, &error))),
             }
         }
         Ok((candidates, verdicts))
@@ -134,7 +128,7 @@ impl Engine {
                 for (number, verdict) in verdicts {
                     let answer = match self.ledger.admit(vec![(number, verdict)]).await {
                         Err(error) if is_own(&error) => {
-                            let marked = self.ledger.admit(vec![(number, refuse(&error))]).await;
+                            let marked = self.ledger.admit(vec![(number, self.refuse(number, &error))]).await;
                             // Marked, it is done with, but it is no job.
                             marked.map(|_| Admitted::Gone)
                         }
@@ -168,7 +162,7 @@ impl Engine {
             match self.resolve_one(&job, holder, on_conflict).await {
                 Ok(Some(verdict)) => verdicts.push((number, verdict)),
                 Ok(None) => {}
-                Err(error) if is_own(&error) => verdicts.push((number, refuse(&error))),
+                Err(error) if is_own(&error) => verdicts.push((number, self.refuse(number, &error))),
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
@@ -184,17 +178,19 @@ impl Engine {
             OnConflict::Replace => Ok(self.replace(job, &held).await?.map(|_| Verdict::Remove)),
         }
     }
+
+    /// Marks a row that is no job with a reason that any database can store.
+    fn refuse(&self, number: u64, error: &Error) -> Verdict {
+        tracing::warn!(number, code = error.code(), "a row of the inbox is no job: its column `error` says why");
+        self.metrics.inbox_refused.fetch_add(1, Ordering::Relaxed);
+        let reason = format!("{}: {error}", error.code());
+        Verdict::Refuse(reason.chars().filter(|c| *c != '\0').take(REASON_MAX).collect())
+    }
 }
 
 /// Whether it is the row's fault, and stays so.
 fn is_own(error: &Error) -> bool {
     matches!(error, Error::Invalid { .. } | Error::KeyConflict { .. } | Error::Running(_) | Error::Finished { .. })
-}
-
-/// A reason that any database can store.
-fn refuse(error: &Error) -> Verdict {
-    let reason = format!("{}: {error}", error.code());
-    Verdict::Refuse(reason.chars().filter(|c| *c != '\0').take(REASON_MAX).collect())
 }
 
 /// Whether a job may come by the inbox: the right to insert rows is none to say where the server delivers.

@@ -128,6 +128,8 @@ pub struct Metrics {
     other: Arc<QueueMetrics>,
     /// Calls of the stores.
     pub stores: StoreMetrics,
+    /// Rows of the inbox that are no jobs.
+    pub inbox_refused: AtomicU64,
 }
 
 impl Metrics {

@@ -1,30 +1,49 @@
-//! A few seeds of the simulation; `cargo xtask sim` runs thousands.
+//! The simulation of both worlds. `DUETIME_SIM_SEEDS` says how many seeds each runs (8 where it is not set),
+//! `DUETIME_SIM_FROM` the first; a seed repeats its run. `cargo xtask sim` runs thousands.
 
-use duetime_core::testing::sim;
+use duetime_core::testing::sim::{self, Report};
+
+const SEEDS_DEFAULT: u64 = 8;
+/// After how many seeds a long run says how far it is.
+const SHOW_EVERY: u64 = 100;
 
 #[test]
 fn the_promises_hold_whenever_the_process_dies() {
-    for seed in 1_000_000..1_000_010 {
-        let report = sim::run(seed);
-        assert!(report.violations.is_empty(), "seed {seed}: {:#?}", report.violations);
-        assert!(report.pushed > 0 && report.handed_out > 0 && report.deaths > 0, "seed {seed}: {report:?}");
-    }
+    hold("alone", sim::run);
 }
 
 #[test]
 fn the_promises_hold_for_many_processes_whatever_their_broker_forgets() {
-    for seed in 1_000_000..1_000_008 {
-        let report = sim::fleet::run(seed);
-        assert!(report.violations.is_empty(), "seed {seed}: {:#?}", report.violations);
-        assert!(report.pushed > 0 && report.handed_out > 0, "seed {seed}: {report:?}");
-    }
+    hold("fleet", sim::fleet::run);
 }
 
 /// Nothing is decided by chance but by the seed: else a violation could not be looked into.
 #[test]
 fn a_seed_repeats_its_run() {
-    for seed in [1_000_100, 1_000_101] {
-        assert_eq!(sim::run(seed), sim::run(seed), "seed {seed}");
-        assert_eq!(sim::fleet::run(seed), sim::fleet::run(seed), "seed {seed}");
+    let seed = 1_000_100;
+    assert_eq!(sim::run(seed), sim::run(seed));
+    assert_eq!(sim::fleet::run(seed), sim::fleet::run(seed));
+}
+
+fn hold(world: &str, run: fn(u64) -> Report) {
+    let (seeds, from) = (of_environment("DUETIME_SIM_SEEDS", SEEDS_DEFAULT), of_environment("DUETIME_SIM_FROM", 0));
+    let (mut pushed, mut handed_out, mut deaths, mut broken) = (0, 0, 0, Vec::new());
+    for seed in from..from + seeds {
+        let report = run(seed);
+        broken.extend(report.violations.iter().map(|violation| format!("{world} {seed}: {violation}")));
+        pushed += report.pushed;
+        handed_out += report.handed_out;
+        deaths += report.deaths;
+        if (seed + 1 - from).is_multiple_of(SHOW_EVERY) {
+            println!("{world}: {} seeds, {} broken promises", seed + 1 - from, broken.len());
+        }
     }
+    println!("{world}: {seeds} seeds from {from}: {pushed} jobs pushed, {handed_out} handed out, {deaths} deaths");
+    assert!(broken.is_empty(), "{} broken promises:\n{}", broken.len(), broken.join("\n"));
+    assert!(pushed > 0 && handed_out > 0, "nothing was tried");
+}
+
+fn of_environment(name: &str, otherwise: u64) -> u64 {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty());
+    text.map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
 }

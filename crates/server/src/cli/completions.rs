@@ -22,7 +22,7 @@ pub(crate) struct Args {
 #[command(after_help = "Example:
   duetime man /usr/local/share/man/man1")]
 pub(crate) struct Man {
-    /// The folder, which must be there
+    /// The folder; it is made where it is missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -36,8 +36,7 @@ pub(crate) fn run(args: &Args) -> Result {
 
 /// Runs `man`.
 pub(crate) fn man(args: &Man) -> Result {
-    if !args.folder.is_dir() {
-        return Err(Failure::error(format!("expected a folder, got {}", args.folder.display())));
-    }
+    std::fs::create_dir_all(&args.folder)
+        .map_err(|error| Failure::error(format!("cannot make the folder {}: {error}", args.folder.display())))?;
     Ok(clap_mangen::generate_to(super::command(), &args.folder)?)
 }

@@ -109,10 +109,21 @@ async fn show(one: &One) -> Result {
     one.target
         .with(async |client| {
             let queue = Queue::from(&client.queue(&one.queue).await?);
-            // Settings nest: they read best as they are set over HTTP.
-            output::json(&queue)
+            if one.target.json { output::json(&queue) } else { lines("", &serde_json::to_value(queue)?) }
         })
         .await
+}
+
+/// A line for each value, and what nests in one as it is set over HTTP.
+fn lines(group: &str, values: &serde_json::Value) -> Result {
+    for (name, value) in values.as_object().into_iter().flatten() {
+        match value {
+            serde_json::Value::Object(_) if group.is_empty() => lines(name, value)?,
+            serde_json::Value::String(text) => output::say(format_args!("{:<15} {text}", format!("{name}:")))?,
+            value => output::say(format_args!("{:<15} {value}", format!("{name}:")))?,
+        }
+    }
+    Ok(())
 }
 
 async fn pause(Pause { one, span, until }: &Pause) -> Result {

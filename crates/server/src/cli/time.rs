@@ -21,7 +21,7 @@ pub(crate) fn now() -> Millis {
 /// An instant seen from `now`: "in 29 min", "3 d ago", "now".
 pub(crate) fn relative(at: Millis, now: Millis) -> String {
     let distance_ms = at.abs_diff(now);
-    if distance_ms < SECOND_MS {
+    if distance_ms < SECOND_MS / 2 {
         return "now".to_owned();
     }
     let (name, unit_ms) =
@@ -57,6 +57,7 @@ mod tests {
         let now = 1_800_000_000_000;
         let after = |ms| relative(now + ms, now);
         assert_eq!(after(0), "now");
+        assert_eq!(after(999), "in 1 s");
         assert_eq!(after(1_800_000 - 40), "in 30 min");
         assert_eq!(after(80 * SECOND_MS), "in 80 s");
         assert_eq!(after(2 * HOUR_MS), "in 2 h");

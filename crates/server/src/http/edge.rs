@@ -31,6 +31,13 @@ pub(crate) enum Error {
     Audit(#[from] audit::Error),
 }
 
+impl Error {
+    /// Whether options contradict each other or one is missing.
+    pub(crate) fn is_usage(&self) -> bool {
+        matches!(self, Self::Remote(_) | Self::Tls(tls::Error::Half))
+    }
+}
+
 /// Who may reach the server, and how; a cheap handle.
 #[derive(Clone)]
 pub(crate) struct Edge {

@@ -144,9 +144,19 @@ impl Figures {
             let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             ConstGauge::new(value as f64).encode(family)?;
         }
-        let help = "Lines of the log that standard error did not take";
-        let family = encoder.encode_descriptor("duetime_log_lines_lost", help, None, MetricType::Counter)?;
-        ConstCounter::new(log::lines_lost()).encode(family)
+        let counters = [
+            ("duetime_log_lines_lost", "Lines of the log that standard error did not take", log::lines_lost()),
+            (
+                "duetime_inbox_refused",
+                "Rows of the inbox that are no jobs",
+                self.engine.metrics().inbox_refused.load(Ordering::Relaxed),
+            ),
+        ];
+        for (name, help, count) in counters {
+            let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            ConstCounter::new(count).encode(family)?;
+        }
+        Ok(())
     }
 
     fn histograms(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -90,7 +90,10 @@ fn read(cert: &Path, key: &Path) -> Result<TlsAcceptor, Error> {
         .expect("ring serves TLS 1.2 and 1.3")
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .map_err(|error| of_cert(format!("it does not go with its key: {error}")))?;
+        .map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => of_cert("its public key is not that of the private key".to_owned()),
+            error => of_cert(format!("it cannot be used: {error}")),
+        })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     // So that clients which connect for every request need not do the whole handshake each time.
     config.ticketer =

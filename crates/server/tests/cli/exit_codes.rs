@@ -48,8 +48,9 @@ fn all_are_reached() {
     std::fs::write(place.path("data"), "").unwrap();
     std::fs::set_permissions(place.path("data"), std::fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(code(&["work", "default", "--once", "--", "./data"], b""), 126);
-    std::fs::write(place.path("duetime.toml"), "nonsense = 1\n").unwrap();
     let bare = |arguments: &[&str]| finish(place.bare(arguments), b"").code;
+    assert_eq!(bare(&["serve", "--store", "memory", "--listen", "0.0.0.0:0"]), 2, "no tokens");
+    std::fs::write(place.path("duetime.toml"), "nonsense = 1\n").unwrap();
     assert_eq!(bare(&["config", "check"]), 78);
     assert_eq!(bare(&["serve"]), 78);
     assert_eq!(bare(&["list", "--server", "http://127.0.0.1:1"]), 75);
@@ -65,5 +66,9 @@ fn all_are_reached() {
     let acquire = ["locks", "acquire", "l", "--owner"];
     assert_eq!(server.run(&[&acquire[..], &["a", "--ttl", "1h"]].concat()).code, 0);
     assert_eq!(server.run(&[&acquire[..], &["b"]].concat()).code, 69);
+    server.run(&["push", "--queue", "own", "x"]);
+    let script = format!("{} complete $DUETIME_RECEIPT; exit 1", env!("CARGO_BIN_EXE_duetime"));
+    let own = server.run(&["work", "own", "--once", "--", "sh", "-c", &script]);
+    assert!(own.code == 75 && own.err.contains("1 lost their lease or were not recorded"), "{own:?}");
     // 70 is reached in `lock::a_lost_lock_ends_the_command`, which takes a server away.
 }

@@ -40,13 +40,13 @@ fn other_shells_have_theirs() {
 #[test]
 fn there_is_a_page_for_every_command() {
     let place = Place::new();
-    std::fs::create_dir(place.path("man")).unwrap();
-    let ran = finish(place.bare(&["man", "man"]), b"");
+    let ran = finish(place.bare(&["man", "share/man"]), b"");
     assert_eq!((ran.code, &*ran.out), (0, ""), "{ran:?}");
     for (name, word) in [("duetime.1", "EXTRA"), ("duetime-push.1", "priority"), ("duetime-config-check.1", "listen")] {
-        let page = std::fs::read_to_string(place.path("man").join(name)).unwrap();
+        let page = std::fs::read_to_string(place.path("share/man").join(name)).unwrap();
         assert!(page.contains(".TH") && page.contains(word), "{name}");
     }
-    let ran = finish(place.bare(&["man", "none"]), b"");
-    assert!(ran.code == 1 && ran.err.contains("expected a folder"), "{ran:?}");
+    std::fs::write(place.path("file"), "").unwrap();
+    let ran = finish(place.bare(&["man", "file"]), b"");
+    assert!(ran.code == 1 && ran.err.contains("cannot make the folder"), "{ran:?}");
 }

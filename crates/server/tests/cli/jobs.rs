@@ -140,6 +140,15 @@ fn a_queue_is_set_and_shown() {
         "max_running": 20, "rate": {"per_second": 100.0, "burst": 20}, "max_age": "2d", "lease": "5m", "retention": {"succeeded": "1h"},
     });
     assert_eq!(place.json(&["queues", "show", "orders"])["settings"], settings);
+    let shown = place.ok(&["queues", "show", "orders"]);
+    for line in [
+        "queue:          orders",
+        "max_attempts:   5",
+        "max_age:        2d",
+        "when_exhausted: {\"move\":\"orders-dead\"}",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line} is not in {shown}");
+    }
     place.ok(&["queues", "set", "orders", "--rate", "default", "--max-age", "default", "--max-attempts", "default"]);
     let shown = place.json(&["queues", "show", "orders"]);
     assert_eq!((&shown["settings"]["rate"], &shown["settings"]["max_running"]), (&serde_json::Value::Null, &20.into()));

@@ -35,15 +35,11 @@ fn place() -> Place {
 #[test]
 fn bars_are_drawn_on_a_terminal_and_not_in_a_pipe() {
     let place = place();
-    let commands: [(&[&str], &str); 8] = [
+    let commands: [(&[&str], &str); 4] = [
         (&["push", "--file", "jobs.jsonl", "--store", "a.db"], "pushing"),
         (&["export", "--out", "b.jsonl", "--store", "test.db"], "exporting"),
         (&["import", "--in", "export.jsonl", "--store", "c.db"], "importing"),
         (&["bench", "push", "-n", "500"], "push"),
-        (&["bench", "cycle", "-n", "500"], "cycle"),
-        (&["bench", "lateness", "-n", "50", "--rate", "200"], "run"),
-        (&["bench", "burst", "-n", "200"], "burst"),
-        (&["bench", "restart", "-n", "500"], "push"),
     ];
     for (command, label) in commands {
         let ran = finish(place.bare(command), b"");

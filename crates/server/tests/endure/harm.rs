@@ -54,7 +54,7 @@ fn possible(round: &Round) -> Vec<Harm> {
     let mut harms = match round.kind.broker {
         BrokerKind::File => vec![KillServer, KillServer, KillServer, KillServer, FillDisk, SetClock],
         BrokerKind::Redis => vec![KillServer, KillServer, KillRedis, Freeze, FillRedis, SetClock, Cut],
-        BrokerKind::Sentinel | BrokerKind::Cluster => vec![KillServer, FailOver, FailOver, Freeze, FillRedis, Cut],
+        BrokerKind::Sentinel | BrokerKind::Cluster => vec![KillServer, FailOver, FailOver, FillRedis, Cut],
     };
     if has_ledger {
         harms.extend([Flush, Flush, KillLedger]);

@@ -8,7 +8,8 @@ use database::Database;
 use duetime::{Client, Query, ReserveRequest, Source};
 use duetime_store::testing::RedisServer;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -45,6 +46,14 @@ impl Server {
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    fn metrics(&self) -> String {
+        let mut stream = TcpStream::connect(self.address.trim_start_matches("http://")).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
     }
 
     /// Payloads in the order in which they are handed out, until there are so many of them.
@@ -114,6 +123,7 @@ async fn transactions(database: Database) {
             "INSERT INTO duetime_inbox (payload, due_at, delay_ms) VALUES ('both', 1, 1)",
             "INSERT INTO duetime_inbox (payload, tags) VALUES ('bad tags', 'no JSON')",
             "INSERT INTO duetime_inbox (payload, options) VALUES ('bad options', '{\"delay\": \"5s\"}')",
+            "INSERT INTO duetime_inbox (payload, options) VALUES ('moves in a circle', '{\"when_exhausted\": {\"move\": \"default\"}}')",
             "INSERT INTO duetime_inbox (payload, priority) VALUES ('bad priority', -1)",
             "INSERT INTO duetime_inbox (payload, delay_ms) VALUES ('late', 200)",
             "INSERT INTO duetime_inbox (payload, priority, delay_ms) VALUES ('urgent', 0, 0)",
@@ -127,12 +137,14 @@ async fn transactions(database: Database) {
         ("both", "invalid: expected `due_at` to be `due_at` or `delay_ms`"),
         ("bad tags", "invalid: expected `tags` to be a JSON array"),
         ("bad options", "unknown field `delay`"),
+        ("moves in a circle", "the queue itself"),
         ("bad priority", "invalid: expected `priority` to be 0 to 4294967295, got -1"),
     ] {
         let found = refused.iter().find(|(refused, _)| refused == payload);
         assert!(found.is_some_and(|(_, why)| why.contains(error)), "{payload}: {refused:?}");
     }
-    assert_eq!(refused.len(), 5, "{refused:?}");
+    assert_eq!(refused.len(), 6, "{refused:?}");
+    assert!(server.metrics().contains("duetime_inbox_refused_total 6\n"), "{}", server.metrics());
     assert_eq!(server.jobs("default").await.len(), 3, "nothing that was rolled back");
 }
 

@@ -35,11 +35,9 @@ fn said_by(said: &ServerError) -> Fault {
             return Fault::Lost(text);
         }
         1021 | 1114 | 1041 | 1037 | 1038 => Error::Full(text),
-        1044 | 1045 | 1130 | 1251 | 1698 => {
-            Error::Unusable(format!("{text}; look at the user and password of its URL"))
-        }
+        1045 | 1130 | 1251 | 1698 => Error::Unusable(format!("{text}; look at the user and password of its URL")),
         1049 => Error::Unusable(format!("{text}; create it, or name another")),
-        1142 | 1143 | 1227 | 1370 => Error::Unusable(format!("{text}; grant it to this user")),
+        1044 | 1142 | 1143 | 1227 | 1370 => Error::Unusable(format!("{text}; grant it to this user")),
         1054 | 1146 => {
             Error::Unusable(format!("{text}; its tables are not those of this version: run `duetime migrate`"))
         }

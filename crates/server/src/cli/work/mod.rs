@@ -47,7 +47,8 @@ const HELD_RETRY: Duration = Duration::from_millis(100);
   duetime work hooks --url https://shop.example/hook --webhook-keys keys --concurrency 16
   * * * * *  duetime work orders --for 58s -- ./cancel-order.sh       (crontab)
 
-Exit codes: 0 also where jobs failed; 75 nothing was done, try again later; 126 and 127 as in a shell.")]
+Exit codes: 0 also where jobs failed; 75 try again later: nothing was done, or an outcome was not recorded and its job \
+runs again; 126 and 127 as in a shell.")]
 pub(crate) struct Args {
     /// The queues, in strict order
     #[arg(value_name = "QUEUE", required = true, num_args = 1..)]
@@ -177,11 +178,12 @@ fn tell(summary: Summary, json: bool) -> Result {
     }
     let Summary { succeeded, failed, released, lost } = summary;
     if json {
-        return output::json(&Line { succeeded, failed, released, lost });
+        output::json(&Line { succeeded, failed, released, lost })?;
+    } else if lost > 0 || std::io::stderr().is_terminal() {
+        // Not into a pipe or a file where all went well: cron sends a mail for every word.
+        note!(
+            "{succeeded} succeeded, {failed} failed, {released} given back, {lost} lost their lease or were not recorded"
+        );
     }
-    // Not into a pipe or a file: cron sends a mail for every word.
-    if std::io::stderr().is_terminal() {
-        note!("{succeeded} succeeded, {failed} failed, {released} given back, {lost} lost their lease");
-    }
-    Ok(())
+    if lost > 0 { Err(Failure::quiet(TRY_LATER)) } else { Ok(()) }
 }
