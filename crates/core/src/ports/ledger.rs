@@ -7,7 +7,7 @@ use super::window::Window;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
-use crate::job::{Job, State};
+use crate::job::{Job, Stage, State};
 use crate::limits::MINUTE_MS;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ pub trait Ledger: Send + Sync {
     /// where a pending row is filed ([`bucket`]), for [`pending`](Self::pending) or [`overflow`](Self::overflow).
     async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error>;
 
-    /// Records what became of jobs.
+    /// Records what became of jobs, where [`Note::replaces`] says so.
     async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error>;
 
     /// Records leases, soon, without an answer; a loss is harmless but for a repeated hand-out after a crash.
@@ -172,6 +172,15 @@ pub enum Note {
 }
 
 impl Note {
+    /// Whether a note with this job's state changes a row of this version, epoch and stage. A higher version changes a
+    /// pending row. A row that has ended is changed only by the end of a later lease: before the first end was recorded,
+    /// the broker lost it and handed the job out again. What an edit of the ledger ended (its versions are
+    /// [odd](crate::id::Numbers::Ledger)) stays.
+    pub fn replaces(job: &Job, version: u64, epoch: u64, stage: Stage) -> bool {
+        let is_later_end = !job.is_pending() && job.epoch > epoch && version % 2 == 0;
+        job.version > version && (stage == Stage::Pending || is_later_end)
+    }
+
     /// The job that it is about.
     pub fn job(&self) -> &Job {
         match self {

@@ -134,8 +134,11 @@ impl Rows {
     fn note(&mut self, note: Note, frontier: Millis) {
         let job = note.job();
         let Some((filed, row)) = self.jobs.get_mut(&job.id) else { return };
-        let is_removal = matches!(note, Note::Removed(_));
-        if row.version > job.version || !(is_removal || row.version < job.version && row.is_pending()) {
+        let counts = match note {
+            Note::Removed(_) => row.version <= job.version,
+            _ => Note::replaces(job, row.version, row.epoch, row.stage),
+        };
+        if !counts {
             return;
         }
         *filed = bucket(job.due_at, frontier);

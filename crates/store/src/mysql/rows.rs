@@ -210,8 +210,8 @@ pub(super) fn job(mut row: Row) -> Result<Job, Fault> {
 
 /// Of the columns of `HEADS`.
 pub(super) fn head(row: &Row) -> Result<Head, Fault> {
-    let (id, version, state) = (whole(row, 0)?, whole(row, 1)?, small(row, 3)?);
-    Head::new(id, version, borrowed(row, 2)?.unwrap_or_default(), state, borrowed(row, 4)?, borrowed(row, 5)?)
+    let (id, version, epoch, state) = (whole(row, 0)?, whole(row, 1)?, whole(row, 2)?, small(row, 4)?);
+    Head::new(id, version, epoch, borrowed(row, 3)?.unwrap_or_default(), state, borrowed(row, 5)?, borrowed(row, 6)?)
 }
 
 /// Of the columns of a statement that looks.

@@ -133,7 +133,7 @@ const fn by_ids(text: &'static str) -> Bulk {
 
 pub(super) const KNOWN: Bulk = by_ids("SELECT id FROM duetime_jobs WHERE id IN ({})");
 pub(super) const HEADS: Bulk = by_ids(
-    "SELECT id, version, queue, state, live_key, tags FROM duetime_jobs WHERE id IN ({}) ORDER BY id FOR UPDATE",
+    "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs WHERE id IN ({}) ORDER BY id FOR UPDATE",
 );
 pub(super) const JOBS: Bulk = by_ids(concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id IN ({})"));
 pub(super) const JOBS_LOCKED: Bulk =

@@ -206,10 +206,11 @@ pub(super) fn head(row: &Row) -> Result<Head, Fault> {
     Head::new(
         row.try_get(0)?,
         row.try_get(1)?,
-        row.try_get::<_, &str>(2)?.as_bytes(),
-        row.try_get(3)?,
+        row.try_get(2)?,
+        row.try_get::<_, &str>(3)?.as_bytes(),
         row.try_get(4)?,
-        row.try_get::<_, Option<&str>>(5)?.map(str::as_bytes),
+        row.try_get(5)?,
+        row.try_get::<_, Option<&str>>(6)?.map(str::as_bytes),
     )
 }
 

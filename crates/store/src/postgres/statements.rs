@@ -65,7 +65,7 @@ pub(super) const LEASE: &str = "UPDATE duetime_jobs j SET version = u.version, e
      WHERE j.id = u.id AND j.version < u.version AND j.state = 1";
 
 pub(super) const KNOWN: &str = "SELECT id FROM duetime_jobs WHERE id = ANY($1)";
-pub(super) const HEADS: &str = "SELECT id, version, queue, state, live_key, tags FROM duetime_jobs \
+pub(super) const HEADS: &str = "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs \
      WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 pub(super) const JOBS: &str = concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id = ANY($1)");
 pub(super) const JOBS_LOCKED: &str =

@@ -1,5 +1,4 @@
-//! Records outcomes. A higher version changes a pending row; a row that has ended stays as it is. Rows are locked, their
-//! changes are computed one after the other, and the result is written.
+//! Records outcomes. Rows are locked, their changes are computed one after the other, and the result is written.
 
 use super::fault::Fault;
 use super::keys::Keys;
@@ -18,6 +17,8 @@ struct Slot {
     stored: Option<Head>,
     /// Its version now; `None` where there is no row.
     version: Option<u64>,
+    /// The epoch of its last lease.
+    epoch: u64,
     /// Its new row, where there was none.
     new: Option<Job>,
     /// Its new state.
@@ -77,6 +78,7 @@ async fn read<S: Session>(session: &mut S, notes: &[(&Note, Millis)]) -> Result<
     let blank = |_: &JobId| Slot {
         stored: None,
         version: None,
+        epoch: 0,
         new: None,
         state: None,
         body: None,
@@ -88,7 +90,7 @@ async fn read<S: Session>(session: &mut S, notes: &[(&Note, Millis)]) -> Result<
     let mut slots: BTreeMap<JobId, Slot> = ids.iter().map(|id| (*id, blank(id))).collect();
     for head in heads {
         if let Some(slot) = slots.get_mut(&head.id) {
-            slot.version = Some(head.version);
+            (slot.version, slot.epoch) = (Some(head.version), head.epoch);
             slot.live_key.clone_from(&head.live_key);
             slot.stored = Some(head);
         }
@@ -116,13 +118,14 @@ fn claims(notes: &[(&Note, Millis)], slots: &BTreeMap<JobId, Slot>) -> Vec<Key> 
     if claims.is_empty() { claims } else { claims.into_iter().chain(frees).collect() }
 }
 
-/// Changes a row that is pending in a lower version. Returns whether it did.
+/// Changes a row, where the note replaces it. Returns whether it did.
 fn change(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, body: bool, frontier: Millis) -> bool {
     let Some(slot) = slots.get_mut(&job.id) else { return false };
-    if slot.version.is_none_or(|version| version >= job.version) || slot.stage() != Some(Stage::Pending) {
+    let (Some(version), Some(stage)) = (slot.version, slot.stage()) else { return false };
+    if !Note::replaces(job, version, slot.epoch, stage) {
         return false;
     }
-    slot.version = Some(job.version);
+    (slot.version, slot.epoch) = (Some(job.version), job.epoch);
     slot.frontier = frontier;
     claim(slot, keys, job);
     match &mut slot.new {
@@ -145,7 +148,7 @@ fn add(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, frontier: 
     if slot.version.is_some() {
         return;
     }
-    slot.version = Some(job.version);
+    (slot.version, slot.epoch) = (Some(job.version), job.epoch);
     slot.frontier = frontier;
     slot.new = Some(job.clone());
     claim(slot, keys, job);

@@ -57,6 +57,7 @@ pub(crate) type Changed<'a> = Inserted<'a>;
 pub(crate) struct Head {
     pub(crate) id: JobId,
     pub(crate) version: u64,
+    pub(crate) epoch: u64,
     pub(crate) queue: Arc<str>,
     pub(crate) stage: Stage,
     pub(crate) live_key: Option<Arc<str>>,
@@ -151,10 +152,11 @@ impl RawJob {
 }
 
 impl Head {
-    /// From the columns id, version, queue, state, live_key, tags.
+    /// From the columns id, version, epoch, queue, state, live_key, tags.
     pub(crate) fn new(
         id: i64,
         version: i64,
+        epoch: i64,
         queue: &[u8],
         state: i16,
         live_key: Option<&[u8]>,
@@ -163,6 +165,7 @@ impl Head {
         Ok(Self {
             id: self::id(id)?,
             version: number(version)?,
+            epoch: number(epoch)?,
             queue: text(queue)?,
             stage: stage(state)?,
             live_key: live_key.map(text).transpose()?,

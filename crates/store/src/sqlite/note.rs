@@ -1,4 +1,4 @@
-//! Records outcomes. A higher version changes a pending row; a row that has ended stays as it is.
+//! Records outcomes.
 
 use super::fault::Fault;
 use super::record::{holder, insert, tag, untag};
@@ -22,6 +22,11 @@ const AGAIN: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_du
      cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, progress = ?19, \
      bucket = ?20 \
      WHERE id = ?1 AND version < ?2 AND state = 1";
+/// The end of a later lease, after an earlier one's.
+const END_LATER: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, attempt = ?6, \
+     crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, cancel_asked = ?12, \
+     message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
+     progress = ?19 WHERE id = ?1";
 /// Any change, with payload and tags.
 const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
      attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
@@ -39,7 +44,7 @@ pub(super) fn note(transaction: &mut Transaction<'_>, notes: &[Note], frontier: 
             }
             Note::Rewritten(job) => {
                 let stored = older(transaction.connection, job.id, job.version)?;
-                if let Some(stored) = stored.filter(|stored| stored.stage == Stage::Pending) {
+                if let Some(stored) = stored.filter(|stored| stored.is_replaced_by(job)) {
                     rewrite(transaction, &stored, job, frontier)?;
                 }
             }
@@ -71,34 +76,44 @@ pub(super) struct Stored {
     queue: Arc<str>,
     pub(super) stage: Stage,
     tags: Vec<Arc<str>>,
+    version: u64,
+    epoch: u64,
 }
 
 impl Stored {
     /// As far as this row tells.
     pub(super) fn of(job: &Job) -> Self {
-        Self { queue: job.queue.clone(), stage: job.stage, tags: job.tags.to_vec() }
+        let Job { queue, stage, tags, version, epoch, .. } = job;
+        Self { queue: queue.clone(), stage: *stage, tags: tags.to_vec(), version: *version, epoch: *epoch }
+    }
+
+    fn is_replaced_by(&self, job: &Job) -> bool {
+        Note::replaces(job, self.version, self.epoch, self.stage)
     }
 }
 
 /// The row, where it has a version below this one.
 fn older(connection: &Connection, id: JobId, version: u64) -> Result<Option<Stored>, Fault> {
-    let mut statement =
-        connection.prepare_cached("SELECT id, queue, state, tags FROM duetime_jobs WHERE id = ?1 AND version < ?2")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT id, queue, state, tags, version, epoch FROM duetime_jobs WHERE id = ?1 AND version < ?2",
+    )?;
     let mut rows = statement.query((id.get(), version))?;
     rows.next()?.map(stored).transpose()
 }
 
-/// From the columns id, queue, state, tags.
+/// From the columns id, queue, state, tags, version, epoch.
 pub(super) fn stored(row: &rusqlite::Row<'_>) -> Result<Stored, Fault> {
     let tags = row::text(row, 3)?.map(serde_json::from_str).transpose();
     Ok(Stored {
         queue: row.get(1)?,
         stage: row::stage(row.get(2)?)?,
         tags: tags.map_err(|error| Fault::damaged("tags", error))?.unwrap_or_default(),
+        version: row.get(4)?,
+        epoch: row.get(5)?,
     })
 }
 
-/// Changes everything but payload and tags of a row that is pending in a lower version. Returns whether it did.
+/// Changes everything but payload and tags of a row, where the note replaces it. Returns whether it did.
 fn change(
     transaction: &mut Transaction<'_>,
     pending: &mut OfPending<'_>,
@@ -109,11 +124,17 @@ fn change(
     let live_key = free_key(connection, job)?;
     let statement = if job.is_pending() { &mut pending.again } else { &mut pending.end };
     bind(statement, job, live_key, job.is_pending().then_some(frontier))?;
-    let is_changed = statement.raw_execute()? == 1;
-    if is_changed {
+    if statement.raw_execute()? == 1 {
         transaction.tallies.moved(&job.queue, Stage::Pending, job.stage);
+        return Ok(true);
     }
-    Ok(is_changed)
+    let stored = if job.is_pending() { None } else { older(connection, job.id, job.version)? };
+    let Some(stored) = stored.filter(|stored| stored.is_replaced_by(job)) else { return Ok(false) };
+    let mut later = connection.prepare_cached(END_LATER)?;
+    bind(&mut later, job, live_key, None)?;
+    later.raw_execute()?;
+    transaction.tallies.moved(&job.queue, stored.stage, job.stage);
+    Ok(true)
 }
 
 /// Changes everything of a row.

@@ -13,7 +13,7 @@ const FREE_PAGES_KEPT: u64 = 4_096;
 /// Pages given back in one transaction.
 const PAGES_PER_STEP: u32 = 256;
 
-pub(super) const FINISHED: &str = "SELECT id, queue, state, tags FROM duetime_jobs \
+pub(super) const FINISHED: &str = "SELECT id, queue, state, tags, version, epoch FROM duetime_jobs \
      WHERE state = ?1 AND finished_at IS NOT NULL AND finished_at <= ?2 ORDER BY finished_at LIMIT ?3";
 
 /// Removes at most `limit` of them; answers how many it removed.

@@ -20,7 +20,9 @@ impl Account {
             self.judge_pair(id, life.is_touched, pair[0], pair[1], &mut wrong);
         }
         for (i, &(epoch, held)) in leases.iter().enumerate() {
-            self.judge_refusals(id, epoch, held, &mut wrong);
+            if !Self::may_be_over(&leases[..i]) {
+                self.judge_refusals(id, epoch, held, &mut wrong);
+            }
             for end in &held.ends {
                 self.judge_end(id, epoch, end, &leases[i + 1..], record, &mut wrong);
             }
@@ -95,6 +97,13 @@ impl Account {
         }
     }
 
+    /// Whether an end of these leases was acknowledged before it was recorded, and lost: the job may have been handed out again
+    /// before the ledger had it.
+    fn may_be_over(leases: &[(u64, &Held)]) -> bool {
+        let mut ends = leases.iter().flat_map(|(_, held)| &held.ends);
+        ends.any(|end| matches!(end.told, Told::State(state, false) if !state.is_live()))
+    }
+
     /// What has ended stays so.
     fn judge_end(
         &self,
@@ -160,8 +169,14 @@ impl Account {
             }
         }
         let now = At { wall: 0, mono: u64::MAX };
+        let is_end_of_before = |record: &Job| {
+            leases.iter().any(|&(epoch, held)| {
+                record.epoch == epoch && held.ends.iter().any(|end| end.call.asked.mono <= call.told.mono)
+            })
+        };
         if let Some(record) = record
             && record.state(0) != State::Cancelled
+            && !is_end_of_before(record)
             && self.is_kept(true, *call, now)
         {
             wrong.push(format!("{id} was cancelled"));

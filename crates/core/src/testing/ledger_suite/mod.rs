@@ -74,7 +74,8 @@ macro_rules! ledger_suite {
                 a_lease_frees_a_key_held_until_started, a_settled_job_is_not_leased, a_later_lease_wins,
             ]
             note: [
-                every_field_comes_back, how_far_a_job_had_come_stays_with_its_end, the_higher_version_wins, what_has_ended_is_changed_by_no_note,
+                every_field_comes_back, how_far_a_job_had_come_stays_with_its_end, the_higher_version_wins, what_has_ended_is_changed_by_no_note, the_end_of_a_later_lease_replaces_that_of_an_earlier_one,
+                what_an_edit_has_ended_stays,
                 a_note_of_an_unknown_job_is_nothing,
                 a_final_note_frees_the_key, a_job_that_waits_again_keeps_its_key, a_rewritten_job_has_new_payload_and_tags,
                 a_moved_job_is_copied_once, a_moved_job_comes_back_no_second_time, a_moved_job_survives_a_taken_key,

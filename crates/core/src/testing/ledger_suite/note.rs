@@ -3,7 +3,7 @@
 use super::Subject;
 use super::fixture::*;
 use crate::job::{AttemptError, Job, KeyUntil, Stage};
-use crate::ports::{Note, Queues, Recorded, Selector};
+use crate::ports::{Change, Edit, Edited, Note, Queues, Recorded, Selector};
 use std::sync::Arc;
 
 /// Every field that a change can have.
@@ -83,6 +83,36 @@ pub async fn what_has_ended_is_changed_by_no_note(subject: Subject) {
     assert_eq!((tally.succeeded, tally.failed, tally.totals.failed), (3, 0, 0));
     ledger.note(vec![Note::Removed(later(&job(1)))], FRONTIER).await.unwrap();
     assert_eq!(row(ledger, id(1)).await, None, "a removal counts");
+}
+
+/// A broker was emptied before an end was recorded, handed the job out again, and the first end came to the ledger while the
+/// job ran again.
+pub async fn the_end_of_a_later_lease_replaces_that_of_an_earlier_one(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let first = |n| Job { version: 100, ..ended(&tagged(n, &["t"]), Stage::Failed) };
+    let later = |n| Job { version: 201, epoch: NOW + 1, ..ended(&tagged(n, &["t"]), Stage::Succeeded) };
+    record(ledger, &(1..6).map(|n| tagged(n, &["t"])).collect::<Vec<_>>()).await;
+    note(ledger, &(1..6).map(first).collect::<Vec<_>>()).await;
+    note(ledger, &[later(1), first(1), Job { epoch: NOW, ..later(2) }, Job { version: 99, ..later(3) }]).await;
+    let rewritten = Job { payload: Arc::from(b"new".as_slice()), ..later(4) };
+    let copy = copy(6, &tagged(5, &["t"]));
+    let moved = vec![Note::Rewritten(rewritten.clone()), Note::Moved(later(5), Box::new(copy.clone()))];
+    ledger.note(moved, FRONTIER).await.unwrap();
+    let rows = [later(1), first(2), first(3), rewritten, later(5), copy];
+    assert_eq!(ledger.get(&(1..7).map(id).collect::<Vec<_>>()).await.unwrap(), rows.map(Some));
+    assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [1, 2, 3, 4, 5, 6]);
+}
+
+/// It was answered as cancelled; an end that comes late changes nothing.
+pub async fn what_an_edit_has_ended_stays(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1)]).await;
+    let edit = Edit { id: id(1), version: None, change: Change::Cancel { message: None } };
+    let edited = ledger.edit(vec![edit], NOW + 2, FRONTIER).await.unwrap();
+    assert!(matches!(edited[..], [Edited::Changed(_)]), "{edited:?}");
+    let cancelled = row(ledger, id(1)).await;
+    note(ledger, &[Job { version: 200, epoch: NOW + 5, ..ended(&job(1), Stage::Succeeded) }]).await;
+    assert_eq!(row(ledger, id(1)).await, cancelled);
 }
 
 /// It does not bring back what was pruned.
