@@ -12,9 +12,6 @@ use crate::{process, setup, test};
 /// Seeds of `cargo xtask sim` where none are asked for.
 pub(crate) const SEEDS: u64 = 2_000;
 
-/// How many seeds the tests run: names the number to the simulation.
-pub(crate) const SIM_SEEDS: &str = "DUETIME_SIM_SEEDS";
-
 /// How long the tests try interleavings, in seconds: names it to that test.
 pub(crate) const INTERLEAVE_SECONDS: &str = "DUETIME_INTERLEAVE_SECONDS";
 
@@ -35,8 +32,8 @@ pub(crate) const FUZZ_SECONDS: u64 = 600;
 /// Runs the simulation for the seeds `from`, `from + 1`, ... `from + seeds - 1`.
 pub(crate) fn simulate(seeds: u64, from: u64) -> Result<(), String> {
     let mut command = process::cargo(["test", "--release", "-p", "duetime-core", "--features", "testing"]);
-    command.args(["--test", "engine", "simulation::the_promises", "--", "--nocapture"]);
-    command.env(SIM_SEEDS, seeds.to_string()).env("DUETIME_SIM_FROM", from.to_string());
+    command.args(["--test", "simulation", "the_promises", "--", "--nocapture"]);
+    command.env("DUETIME_SIM_SEEDS", seeds.to_string()).env("DUETIME_SIM_FROM", from.to_string());
     process::run(command)
 }
 

@@ -33,8 +33,9 @@ pub(crate) fn run(seeds: u64) -> bool {
     });
     report.needed_step("set-up", || programs.join().map_err(|_| "set-up panicked".to_owned())?);
     if let Some(metadata) = &metadata {
-        report.step("tests", || workspace_tests(metadata, "default", seeds));
+        report.step("tests", || workspace_tests(metadata, "default"));
         report.step("doc tests", doc_tests);
+        report.step("simulation", || sim::simulate(seeds, 0));
     }
     concluded(&report, "cargo xtask test")
 }
@@ -48,7 +49,7 @@ pub(crate) fn outside() -> bool {
         setup::install_missing()
     });
     if let Some(metadata) = &metadata {
-        report.step("tests", || workspace_tests(metadata, "outside", SEEDS));
+        report.step("tests", || workspace_tests(metadata, "outside"));
         report.step("consumer", || build_consumer(metadata));
         report.step("simulation", || sim::simulate(sim::SEEDS, 0));
     }
@@ -79,7 +80,7 @@ fn build_tests() -> Result<(), String> {
 }
 
 /// Runs the tests of a profile of nextest (`.config/nextest.toml`).
-fn workspace_tests(metadata: &Metadata, profile: &str, seeds: u64) -> Outcome {
+fn workspace_tests(metadata: &Metadata, profile: &str) -> Outcome {
     let mut command = if setup::has_nextest() {
         process::cargo(["nextest", "run", "--workspace", "--all-features", "--profile", profile])
     } else {
@@ -92,7 +93,7 @@ fn workspace_tests(metadata: &Metadata, profile: &str, seeds: u64) -> Outcome {
         }
         process::cargo(["test", "--workspace", "--all-features", "--no-fail-fast", "--lib", "--bins", "--tests"])
     };
-    command.env(sim::SIM_SEEDS, seeds.to_string()).env(sim::INTERLEAVE_SECONDS, INTERLEAVE_SECONDS.to_string());
+    command.env(sim::INTERLEAVE_SECONDS, INTERLEAVE_SECONDS.to_string());
     if setup::has_nextest() { nextest(command, metadata, profile) } else { libtest(command) }
 }
 

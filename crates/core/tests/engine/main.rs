@@ -17,7 +17,6 @@ mod restarts;
 mod retention;
 mod schedules;
 mod shared;
-mod simulation;
 mod stale;
 mod takes;
 mod targets;

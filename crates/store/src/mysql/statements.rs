@@ -157,7 +157,7 @@ pub(super) const UNTAG: Bulk = Bulk {
     row: "SELECT CAST(? AS BINARY) AS tag, CAST(? AS SIGNED) AS job_id",
     between: UNION,
 };
-pub(super) const PAST: &str = "SELECT id, version, queue, state, live_key, tags FROM duetime_jobs \
+pub(super) const PAST: &str = "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs \
      FORCE INDEX (duetime_jobs_finished) WHERE state = ? AND finished_at IS NOT NULL AND finished_at <= ? \
      ORDER BY finished_at LIMIT ? FOR UPDATE SKIP LOCKED";
 

@@ -86,7 +86,7 @@ pub(super) const TAG: &str = "INSERT INTO duetime_tags (tag, job_id) SELECT * FR
      ON CONFLICT DO NOTHING";
 pub(super) const UNTAG: &str = "DELETE FROM duetime_tags t USING unnest($1::bytea[], $2::bigint[]) AS u (tag, job_id) \
      WHERE t.tag = u.tag AND t.job_id = u.job_id";
-pub(super) const PAST: &str = "SELECT id, version, queue, state, live_key, tags FROM duetime_jobs \
+pub(super) const PAST: &str = "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs \
      WHERE state = $1 AND finished_at IS NOT NULL AND finished_at <= $2 ORDER BY finished_at LIMIT $3 \
      FOR UPDATE SKIP LOCKED";
 

@@ -47,8 +47,8 @@ const HELD_RETRY: Duration = Duration::from_millis(100);
   duetime work hooks --url https://shop.example/hook --webhook-keys keys --concurrency 16
   * * * * *  duetime work orders --for 58s -- ./cancel-order.sh       (crontab)
 
-Exit codes: 0 also where jobs failed; 75 try again later: nothing was done, or an outcome was not recorded and its job \
-runs again; 126 and 127 as in a shell.")]
+Exit codes: 0 also where jobs failed; 75 try again later: nothing was done, or with --once or --for an outcome was not \
+recorded and its job runs again; 126 and 127 as in a shell.")]
 pub(crate) struct Args {
     /// The queues, in strict order
     #[arg(value_name = "QUEUE", required = true, num_args = 1..)]
@@ -95,7 +95,7 @@ pub(crate) async fn run(args: Args) -> Result {
     let closed = client.close().await;
     let summary = result?;
     closed?;
-    tell(summary, args.target.json)
+    tell(summary, &args)
 }
 
 /// What is done with each job.
@@ -168,7 +168,7 @@ async fn open(args: &Args, stop: &Stop) -> Result<Client> {
     }
 }
 
-fn tell(summary: Summary, json: bool) -> Result {
+fn tell(summary: Summary, args: &Args) -> Result {
     #[derive(Serialize)]
     struct Line {
         succeeded: u64,
@@ -177,7 +177,7 @@ fn tell(summary: Summary, json: bool) -> Result {
         lost: u64,
     }
     let Summary { succeeded, failed, released, lost } = summary;
-    if json {
+    if args.target.json {
         output::json(&Line { succeeded, failed, released, lost })?;
     } else if lost > 0 || std::io::stderr().is_terminal() {
         // Not into a pipe or a file where all went well: cron sends a mail for every word.
@@ -185,5 +185,7 @@ fn tell(summary: Summary, json: bool) -> Result {
             "{succeeded} succeeded, {failed} failed, {released} given back, {lost} lost their lease or were not recorded"
         );
     }
-    if lost > 0 { Err(Failure::quiet(TRY_LATER)) } else { Ok(()) }
+    // A worker that runs until it is told to stop has long gone on with the next jobs.
+    let is_bounded = args.once || args.span.is_some();
+    if is_bounded && lost > 0 { Err(Failure::quiet(TRY_LATER)) } else { Ok(()) }
 }

@@ -1,9 +1,9 @@
-//! The simulation of both worlds. `DUETIME_SIM_SEEDS` says how many seeds each runs (8 where it is not set),
+//! The simulation of both worlds. `DUETIME_SIM_SEEDS` says how many seeds each runs (2 where it is not set),
 //! `DUETIME_SIM_FROM` the first; a seed repeats its run. `cargo xtask sim` runs thousands.
 
 use duetime_core::testing::sim::{self, Report};
 
-const SEEDS_DEFAULT: u64 = 8;
+const SEEDS_DEFAULT: u64 = 2;
 /// After how many seeds a long run says how far it is.
 const SHOW_EVERY: u64 = 100;
 
