@@ -41,9 +41,8 @@ pub(crate) fn simulate(seeds: u64, from: u64) -> Result<(), String> {
 pub(crate) fn interleave(seconds: u64, seed: Option<u64>) -> Result<(), String> {
     let mut command = long_test("interleave", &[]);
     command.env(INTERLEAVE_SECONDS, seconds.to_string());
-    if let Some(seed) = seed {
-        command.env("DUETIME_INTERLEAVE_SEED", seed.to_string());
-    }
+    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()) * 1_000);
+    command.env("DUETIME_INTERLEAVE_SEED", seed.to_string());
     process::run(command)
 }
 

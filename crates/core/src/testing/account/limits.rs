@@ -1,6 +1,6 @@
 //! Whether pauses, `max_running` and rates were kept.
 
-use super::{Account, At, CUT_MS, Call, Held, Loss};
+use super::{Account, At, CUT_MS, Call, Held, Loss, earlier, later};
 use crate::clock::Millis;
 use crate::ports::{Limits, Rate};
 use std::sync::Arc;
@@ -38,9 +38,11 @@ impl Account {
                     let to = end.unwrap_or(call.told);
                     let is_before_end = end.is_none_or(|end| run.began + CUT_MS < end.wall);
                     let is_after = run.began > from.wall + CUT_MS;
-                    let lost = [Loss::ClockSet];
+                    // Without a ledger a loss of the broker's memory takes the setting with it.
+                    let lost = [Loss::ClockSet, Loss::Emptied, Loss::FellBack];
+                    let lost = if self.has_ledger { &lost[..1] } else { &lost };
                     let (first, last) = (earlier(setting.call.asked, call.asked), later(to, call.told));
-                    is_after && is_before_end && !self.befell(&lost, first, last)
+                    is_after && is_before_end && !self.befell(lost, first, last)
                 };
                 let these: Vec<&Run<'_>> = runs.iter().filter(within).collect();
                 let before = wrong.len();
@@ -132,12 +134,4 @@ impl Held {
         let first_end = self.ends.iter().map(|end| end.call.asked.wall).min();
         self.span.certain_until().min(first_end.unwrap_or(Millis::MAX))
     }
-}
-
-fn earlier(one: At, other: At) -> At {
-    if one.mono <= other.mono { one } else { other }
-}
-
-fn later(one: At, other: At) -> At {
-    if one.mono >= other.mono { one } else { other }
 }

@@ -1,7 +1,7 @@
 //! Whether a lock had one holder at a time, and each another fence.
 
 use super::span::Span;
-use super::{Account, At, CUT_MS, Call};
+use super::{Account, At, CUT_MS, Call, earlier, later};
 
 /// A lock that somebody was given.
 #[derive(Debug)]
@@ -34,7 +34,8 @@ impl Account {
         if a.fence == b.fence {
             wrong.push(format!("the fence {} of {name} was given twice: {a:?}, {b:?}", a.fence));
         }
-        if self.is_clock_set(a.call.asked, b.call.told) && !self.has_ledger {
+        let (first, last) = (earlier(a.call.asked, b.call.asked), later(a.call.told, b.call.told));
+        if self.is_clock_set(first, last) && !self.has_ledger {
             return;
         }
         if b.call.told.mono < a.call.asked.mono {

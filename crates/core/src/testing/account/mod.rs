@@ -324,3 +324,11 @@ impl Account {
         self.befell(&[Loss::ClockSet], from, to)
     }
 }
+
+fn earlier(one: At, other: At) -> At {
+    if one.mono <= other.mono { one } else { other }
+}
+
+fn later(one: At, other: At) -> At {
+    if one.mono >= other.mono { one } else { other }
+}
