@@ -177,7 +177,7 @@ impl Note {
     /// the broker lost it and handed the job out again. What an edit of the ledger ended (its versions are
     /// [odd](crate::id::Numbers::Ledger)) stays.
     pub fn replaces(job: &Job, version: u64, epoch: u64, stage: Stage) -> bool {
-        let is_later_end = !job.is_pending() && job.epoch > epoch && version % 2 == 0;
+        let is_later_end = !job.is_pending() && job.epoch > epoch && version.is_multiple_of(2);
         job.version > version && (stage == Stage::Pending || is_later_end)
     }
 

@@ -134,11 +134,8 @@ impl Rows {
     fn note(&mut self, note: Note, frontier: Millis) {
         let job = note.job();
         let Some((filed, row)) = self.jobs.get_mut(&job.id) else { return };
-        let counts = match note {
-            Note::Removed(_) => row.version <= job.version,
-            _ => Note::replaces(job, row.version, row.epoch, row.stage),
-        };
-        if !counts {
+        let is_removal = matches!(note, Note::Removed(_)) && row.version <= job.version;
+        if !is_removal && !Note::replaces(job, row.version, row.epoch, row.stage) {
             return;
         }
         *filed = bucket(job.due_at, frontier);

@@ -1,6 +1,6 @@
 //! Whether pauses, `max_running` and rates were kept.
 
-use super::{Account, At, CUT_MS, Call, Held, Loss, earlier, later};
+use super::{Account, CUT_MS, Call, Held, Loss, earlier, later};
 use crate::clock::Millis;
 use crate::ports::{Limits, Rate};
 use std::sync::Arc;
