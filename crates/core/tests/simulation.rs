@@ -1,10 +1,12 @@
 //! The simulation of both worlds. `DUETIME_SIM_SEEDS` says how many seeds each runs (2 where it is not set),
 //! `DUETIME_SIM_FROM` the first; a seed repeats its run. `cargo xtask sim` runs thousands.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use duetime_core::testing::sim::{self, Report};
 
 const SEEDS_DEFAULT: u64 = 2;
-/// After how many seeds a long run says how far it is.
+/// A long run shows its progress after so many seeds.
 const SHOW_EVERY: u64 = 100;
 
 #[test]
@@ -17,7 +19,7 @@ fn the_promises_hold_for_many_processes_whatever_their_broker_forgets() {
     hold("fleet", sim::fleet::run);
 }
 
-/// Nothing is decided by chance but by the seed: else a violation could not be looked into.
+/// Otherwise a violation could not be investigated.
 #[test]
 fn a_seed_repeats_its_run() {
     let seed = 1_000_100;
@@ -25,18 +27,28 @@ fn a_seed_repeats_its_run() {
     assert_eq!(sim::fleet::run(seed), sim::fleet::run(seed));
 }
 
+/// Runs the seeds on all cores: each run uses one.
 fn hold(world: &str, run: fn(u64) -> Report) {
     let (seeds, from) = (of_environment("DUETIME_SIM_SEEDS", SEEDS_DEFAULT), of_environment("DUETIME_SIM_FROM", 0));
+    let next = AtomicU64::new(0);
+    let take = || {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number > 0 && number < seeds && number.is_multiple_of(SHOW_EVERY) {
+            println!("{world}: {number} of {seeds} seeds");
+        }
+        (number < seeds).then(|| (from + number, run(from + number)))
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let reports: Vec<(u64, Report)> = std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..cores).map(|_| scope.spawn(|| std::iter::from_fn(take).collect::<Vec<_>>())).collect();
+        runs.into_iter().flat_map(|run| run.join().unwrap()).collect()
+    });
     let (mut pushed, mut handed_out, mut deaths, mut broken) = (0, 0, 0, Vec::new());
-    for seed in from..from + seeds {
-        let report = run(seed);
+    for (seed, report) in reports {
         broken.extend(report.violations.iter().map(|violation| format!("{world} {seed}: {violation}")));
         pushed += report.pushed;
         handed_out += report.handed_out;
         deaths += report.deaths;
-        if (seed + 1 - from).is_multiple_of(SHOW_EVERY) {
-            println!("{world}: {} seeds, {} broken promises", seed + 1 - from, broken.len());
-        }
     }
     println!("{world}: {seeds} seeds from {from}: {pushed} jobs pushed, {handed_out} handed out, {deaths} deaths");
     assert!(broken.is_empty(), "{} broken promises:\n{}", broken.len(), broken.join("\n"));

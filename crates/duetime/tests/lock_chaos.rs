@@ -19,7 +19,7 @@ const TASKS: usize = 8;
 const TTL: Duration = Duration::from_secs(1);
 /// How long those of a process that is gone keep their places before others.
 const TICKET: Duration = Duration::from_millis(duetime::core::limits::LOCK_TICKET_MS);
-/// How long a test may take until it has seen enough.
+/// The time limit for a test to see enough grants.
 const SEEN_WITHIN: Duration = Duration::from_secs(90);
 const URL: &str = "LOCK_CHAOS_URL";
 const HISTORY: &str = "LOCK_CHAOS_HISTORY";
@@ -148,12 +148,12 @@ fn read(history: &Path) -> BTreeMap<u64, Vec<(String, u128)>> {
     fences
 }
 
-/// With how many fences this was done.
+/// How many fences have this event.
 fn count(fences: &BTreeMap<u64, Vec<(String, u128)>>, done: &str) -> usize {
     fences.values().filter(|events| events.iter().any(|(what, _)| what == done)).count()
 }
 
-/// Whether a stale holder was refused, and much was written.
+/// Whether a stale holder was refused, among many writes.
 fn is_caught(fences: &BTreeMap<u64, Vec<(String, u128)>>) -> bool {
     count(fences, "wrote") > 50 && count(fences, "refused") > 0
 }
@@ -179,12 +179,13 @@ async fn contenders_in_many_processes_take_turns() {
     let server = RedisServer::start();
     let folder = tempfile::tempdir().unwrap();
     let history = folder.path().join("history");
-    // No holder is late, however slow the machine.
+    // Longer than the test, so that no lock expires on a slow machine.
     let start = |_| Contender::start(&server.url(), &history, SEEN_WITHIN);
     let contenders: Vec<Contender> = (0..PROCESSES).map(start).collect();
     let begin = Instant::now();
+    let mut look = tokio::time::interval(Duration::from_millis(50));
     while begin.elapsed() < seconds(4) || begin.elapsed() < SEEN_WITHIN && count(&read(&history), "wrote") <= 100 {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        look.tick().await;
     }
     drop(contenders);
     let fences = read(&history);
@@ -206,10 +207,11 @@ async fn a_stale_holder_never_writes() {
         (0..PROCESSES).map(|_| Contender::start(&server.url(), &history, TTL)).collect();
     let client = Client::connect(&server.url()).await.unwrap();
     let begin = Instant::now();
+    let mut look = tokio::time::interval(Duration::from_millis(50));
     let (mut turn, mut paused): (u32, Option<(usize, Instant)>) = (0, None);
-    // Longer where chance or a slow machine has not caught a stale holder yet.
+    // A slow machine needs longer to catch a stale holder.
     while begin.elapsed() < seconds(14) || begin.elapsed() < SEEN_WITHIN && !is_caught(&read(&history)) {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        look.tick().await;
         match paused {
             Some((stopped, since)) if since.elapsed() > TTL + TICKET + Duration::from_millis(500) => {
                 contenders[stopped].signal("CONT");

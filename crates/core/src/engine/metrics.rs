@@ -128,7 +128,7 @@ pub struct Metrics {
     other: Arc<QueueMetrics>,
     /// Calls of the stores.
     pub stores: StoreMetrics,
-    /// Rows of the inbox that are no jobs.
+    /// Inbox rows that were rejected.
     pub inbox_refused: AtomicU64,
 }
 

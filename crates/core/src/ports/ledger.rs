@@ -51,8 +51,8 @@ pub fn bucket(due_at: Millis, frontier: Millis) -> i64 {
 /// # Contract
 /// - What an `await`ed verb answered is as durable as the ledger is set to be.
 /// - Of one job the higher version wins: a note, lease or edit below the stored version changes nothing.
-/// - Only an edit or a removal changes a row that has ended. Any other note about it comes from a broker that fell back to
-///   its state before the end, and is ignored.
+/// - An edit, a removal, or the end of a later lease changes a row that has ended ([`Note::replaces`]). Any other note about
+///   it comes from a broker that fell back to its state before the end, and is ignored.
 /// - At most one row of a queue holds a key ([`Job::live_key`]).
 /// - A verb that fails has changed nothing; but one of a store that is reached over a network may have changed what it was
 ///   to change, or a part of it, where no answer came in time. It may be repeated.
@@ -172,10 +172,10 @@ pub enum Note {
 }
 
 impl Note {
-    /// Whether a note with this job's state changes a row of this version, epoch and stage. A higher version changes a
-    /// pending row. A row that has ended is changed only by the end of a later lease: before the first end was recorded,
-    /// the broker lost it and handed the job out again. What an edit of the ledger ended (its versions are
-    /// [odd](crate::id::Numbers::Ledger)) stays.
+    /// Whether a note about this job changes a row with this version, epoch and stage. A higher version changes a
+    /// pending row. Only the end of a later lease changes a row that a note has ended: the broker lost the first end before
+    /// it was recorded, and handed the job out again. A row that an edit has ended keeps its end; its version is
+    /// [odd](crate::id::Numbers::Ledger).
     pub fn replaces(job: &Job, version: u64, epoch: u64, stage: Stage) -> bool {
         let is_later_end = !job.is_pending() && job.epoch > epoch && version.is_multiple_of(2);
         job.version > version && (stage == Stage::Pending || is_later_end)

@@ -22,7 +22,7 @@ pub(crate) struct Args {
 #[command(after_help = "Example:
   duetime man /usr/local/share/man/man1")]
 pub(crate) struct Man {
-    /// The folder; it is made where it is missing
+    /// The folder; created if it does not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -37,6 +37,6 @@ pub(crate) fn run(args: &Args) -> Result {
 /// Runs `man`.
 pub(crate) fn man(args: &Man) -> Result {
     std::fs::create_dir_all(&args.folder)
-        .map_err(|error| Failure::error(format!("cannot make the folder {}: {error}", args.folder.display())))?;
+        .map_err(|error| Failure::error(format!("cannot create the folder {}: {error}", args.folder.display())))?;
     Ok(clap_mangen::generate_to(super::command(), &args.folder)?)
 }

@@ -109,16 +109,16 @@ async fn show(one: &One) -> Result {
     one.target
         .with(async |client| {
             let queue = Queue::from(&client.queue(&one.queue).await?);
-            if one.target.json { output::json(&queue) } else { lines("", &serde_json::to_value(queue)?) }
+            if one.target.json { output::json(&queue) } else { lines(&serde_json::to_value(queue)?, false) }
         })
         .await
 }
 
-/// A line for each value, and what nests in one as it is set over HTTP.
-fn lines(group: &str, values: &serde_json::Value) -> Result {
+/// Prints a line for each value, also for those of the counts and settings. Deeper values are JSON, as over HTTP.
+fn lines(values: &serde_json::Value, is_nested: bool) -> Result {
     for (name, value) in values.as_object().into_iter().flatten() {
         match value {
-            serde_json::Value::Object(_) if group.is_empty() => lines(name, value)?,
+            serde_json::Value::Object(_) if !is_nested => lines(value, true)?,
             serde_json::Value::String(text) => output::say(format_args!("{:<15} {text}", format!("{name}:")))?,
             value => output::say(format_args!("{:<15} {value}", format!("{name}:")))?,
         }

@@ -32,7 +32,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Whether options contradict each other or one is missing.
+    /// Whether the command line is wrong: an option is missing.
     pub(crate) fn is_usage(&self) -> bool {
         matches!(self, Self::Remote(_) | Self::Tls(tls::Error::Half))
     }

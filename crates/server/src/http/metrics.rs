@@ -148,7 +148,7 @@ impl Figures {
             ("duetime_log_lines_lost", "Lines of the log that standard error did not take", log::lines_lost()),
             (
                 "duetime_inbox_refused",
-                "Rows of the inbox that are no jobs",
+                "Inbox rows that were rejected",
                 self.engine.metrics().inbox_refused.load(Ordering::Relaxed),
             ),
         ];

@@ -48,5 +48,5 @@ fn there_is_a_page_for_every_command() {
     }
     std::fs::write(place.path("file"), "").unwrap();
     let ran = finish(place.bare(&["man", "file"]), b"");
-    assert!(ran.code == 1 && ran.err.contains("cannot make the folder"), "{ran:?}");
+    assert!(ran.code == 1 && ran.err.contains("cannot create the folder"), "{ran:?}");
 }

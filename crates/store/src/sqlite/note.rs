@@ -15,18 +15,13 @@ const END: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_
      crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, cancel_asked = ?12, \
      message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
      progress = ?19 \
-     WHERE id = ?1 AND version < ?2 AND state = 1";
+     WHERE id = ?1 AND version < ?2 AND state = ?20";
 /// A pending job waits again.
 const AGAIN: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
      attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
      cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, progress = ?19, \
      bucket = ?20 \
      WHERE id = ?1 AND version < ?2 AND state = 1";
-/// The end of a later lease, after an earlier one's.
-const END_LATER: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, attempt = ?6, \
-     crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, cancel_asked = ?12, \
-     message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
-     progress = ?19 WHERE id = ?1";
 /// Any change, with payload and tags.
 const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
      attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
@@ -124,15 +119,17 @@ fn change(
     let live_key = free_key(connection, job)?;
     let statement = if job.is_pending() { &mut pending.again } else { &mut pending.end };
     bind(statement, job, live_key, job.is_pending().then_some(frontier))?;
+    if !job.is_pending() {
+        statement.raw_bind_parameter(20, Stage::Pending.code())?;
+    }
     if statement.raw_execute()? == 1 {
         transaction.tallies.moved(&job.queue, Stage::Pending, job.stage);
         return Ok(true);
     }
     let stored = if job.is_pending() { None } else { older(connection, job.id, job.version)? };
     let Some(stored) = stored.filter(|stored| stored.is_replaced_by(job)) else { return Ok(false) };
-    let mut later = connection.prepare_cached(END_LATER)?;
-    bind(&mut later, job, live_key, None)?;
-    later.raw_execute()?;
+    statement.raw_bind_parameter(20, stored.stage.code())?;
+    statement.raw_execute()?;
     transaction.tallies.moved(&job.queue, stored.stage, job.stage);
     Ok(true)
 }

@@ -97,8 +97,8 @@ impl Account {
         }
     }
 
-    /// Whether an end of these leases was acknowledged before it was recorded, and lost: the job may have been handed out again
-    /// before the ledger had it.
+    /// Whether an end of these leases was acknowledged before it was recorded. The job may have been handed out again before the
+    /// ledger recorded that end.
     fn may_be_over(leases: &[(u64, &Held)]) -> bool {
         let mut ends = leases.iter().flat_map(|(_, held)| &held.ends);
         ends.any(|end| matches!(end.told, Told::State(state, false) if !state.is_live()))
@@ -169,6 +169,7 @@ impl Account {
             }
         }
         let now = At { wall: 0, mono: u64::MAX };
+        // It was acknowledged before the cancel, and recorded after it.
         let is_end_of_before = |record: &Job| {
             leases.iter().any(|&(epoch, held)| {
                 record.epoch == epoch && held.ends.iter().any(|end| end.call.asked.mono <= call.told.mono)

@@ -85,8 +85,8 @@ pub async fn what_has_ended_is_changed_by_no_note(subject: Subject) {
     assert_eq!(row(ledger, id(1)).await, None, "a removal counts");
 }
 
-/// A broker was emptied before an end was recorded, handed the job out again, and the first end came to the ledger while the
-/// job ran again.
+/// A broker was emptied before an end was recorded, and handed the job out again. The ledger recorded the first end during
+/// the second run.
 pub async fn the_end_of_a_later_lease_replaces_that_of_an_earlier_one(subject: Subject) {
     let ledger = &*subject.ledger;
     let first = |n| Job { version: 100, ..ended(&tagged(n, &["t"]), Stage::Failed) };
@@ -103,7 +103,7 @@ pub async fn the_end_of_a_later_lease_replaces_that_of_an_earlier_one(subject: S
     assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [1, 2, 3, 4, 5, 6]);
 }
 
-/// It was answered as cancelled; an end that comes late changes nothing.
+/// The caller was told that the job is cancelled, so a late end changes nothing.
 pub async fn what_an_edit_has_ended_stays(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;

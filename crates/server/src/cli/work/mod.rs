@@ -180,12 +180,12 @@ fn tell(summary: Summary, args: &Args) -> Result {
     if args.target.json {
         output::json(&Line { succeeded, failed, released, lost })?;
     } else if lost > 0 || std::io::stderr().is_terminal() {
-        // Not into a pipe or a file where all went well: cron sends a mail for every word.
+        // No output to a pipe or a file if all went well: cron mails any output.
         note!(
             "{succeeded} succeeded, {failed} failed, {released} given back, {lost} lost their lease or were not recorded"
         );
     }
-    // A worker that runs until it is told to stop has long gone on with the next jobs.
+    // A lease that was lost hours ago is no reason for a long-running worker to report a failed stop.
     let is_bounded = args.once || args.span.is_some();
     if is_bounded && lost > 0 { Err(Failure::quiet(TRY_LATER)) } else { Ok(()) }
 }
