@@ -194,6 +194,11 @@ impl Job {
         }
     }
 
+    /// Bytes of its payload and its result.
+    pub fn held_bytes(&self) -> usize {
+        self.payload.len() + self.result.as_ref().map_or(0, |result| result.len())
+    }
+
     /// Whether it waits for, or has begun, another attempt.
     pub fn is_pending(&self) -> bool {
         self.stage == Stage::Pending

@@ -92,6 +92,8 @@ pub const PRIORITY_DEFAULT: u32 = 1_024;
 pub const CRASHES_MAX_DEFAULT: u32 = 5;
 /// Most jobs one page of find or list shows.
 pub const PAGE_JOBS_MAX: usize = 1_000;
+/// Bytes of payloads and results after which a page ends.
+pub const PAGE_BYTES_MAX: usize = 16 << 20;
 /// What a page shows where no limit is given.
 pub const PAGE_JOBS_DEFAULT: usize = 100;
 /// Most jobs that an atomic step of a broker touches.

@@ -18,6 +18,14 @@ pub enum Error {
         /// What went wrong.
         message: String,
     },
+    /// The server's certificate is not trusted: nothing was sent.
+    #[error("the certificate of {server} is not trusted: {why}")]
+    Untrusted {
+        /// Its address.
+        server: Arc<str>,
+        /// The reason.
+        why: String,
+    },
     /// The connection broke, or the time was up, after the request may have been sent: it may have been carried out
     /// or not.
     #[error("no answer from the server {server}: {message}; whether the request was carried out is not known")]
@@ -47,7 +55,9 @@ pub enum Error {
     #[error("the database did not take the row: {0}")]
     Sql(String),
     /// The address is not of the form `http://host:port`, or `https://host:port` with the feature `tls`.
-    #[error("expected a server's address like http://127.0.0.1:7300 (or https://… where TLS is built in), got {0:?}")]
+    #[error(
+        "expected a server's address like http://127.0.0.1:7300 or https://jobs.example, without a path, got {0:?}"
+    )]
     Address(String),
     /// What is to be a token cannot be one. It is not shown.
     #[error("expected a token as `duetime token create` prints it, without blanks, got something else")]
@@ -71,6 +81,7 @@ impl Error {
         match self {
             Self::Core(error) => error.code(),
             Self::Unreachable { .. } => "unreachable",
+            Self::Untrusted { .. } => "untrusted",
             Self::OutcomeUnknown { .. } => "outcome_unknown",
             Self::Refused { code, .. } => code,
             Self::Protocol(_) => "protocol",
@@ -89,7 +100,7 @@ impl Error {
             Self::Core(error) => error.is_retryable(),
             Self::Unreachable { .. } | Self::OutcomeUnknown { .. } => true,
             Self::Refused { status, .. } => *status >= 500 || *status == 429,
-            Self::Protocol(_) | Self::Payload(_) | Self::Sql(_) => false,
+            Self::Protocol(_) | Self::Payload(_) | Self::Sql(_) | Self::Untrusted { .. } => false,
             Self::Address(_) | Self::Token | Self::Roots { .. } => false,
         }
     }

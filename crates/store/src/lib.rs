@@ -17,6 +17,8 @@ pub mod ledger;
 pub mod mysql;
 #[cfg(all(feature = "redis", any(feature = "mysql", feature = "postgres")))]
 pub mod pair;
+#[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]
+mod place;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "sqlite")]

@@ -8,13 +8,16 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, State};
-use crate::limits::PAGE_JOBS_MAX;
+use crate::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX};
 use crate::name;
 use crate::ports::{Find, Listing, Selector, Window};
 use std::str::FromStr;
 
 /// Pages of the ledger that one page of an answer reads at most; it may be short, and say where to go on.
 const LEDGER_PAGES: usize = 10;
+
+/// Jobs that are read first of a broker elsewhere, until their size is known.
+const NEAR_STEP: usize = 16;
 
 /// Where a page begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,16 +117,34 @@ impl Engine {
         let queue = query.queue.clone().expect("waiting jobs are those of a queue");
         let states = query.live_states();
         let frontier = self.frontier.get();
-        let listing = Listing { queue, states, window: query.window(), after, limit };
-        let jobs = self.broker.list(listing).await?;
-        let next = match jobs.last() {
-            Some(last) if jobs.len() == limit => Some(Cursor::Near(Some((last.due_at, last.id)))),
-            _ if self.ledger.is_broker() => None,
-            _ => Some(Cursor::Far(frontier, None)),
-        };
-        let now = self.now();
-        found.extend(jobs.into_iter().filter(|job| query.fits(job, now)));
-        Ok(next)
+        let (mut after, mut left, mut bytes) = (after, limit, 0);
+        // In memory payloads are shared; elsewhere they are read, a few at first.
+        let mut step = if self.broker.is_volatile() { limit } else { limit.min(NEAR_STEP) };
+        while left > 0 && bytes < PAGE_BYTES_MAX {
+            let (queue, states) = (queue.clone(), states.clone());
+            let mut jobs =
+                self.broker.list(Listing { queue, states, window: query.window(), after, limit: step }).await?;
+            let is_last = jobs.len() < step;
+            let fitting = jobs.iter().take_while(|job| {
+                let has_room = bytes < PAGE_BYTES_MAX;
+                bytes += job.held_bytes();
+                has_room
+            });
+            let fitting = fitting.count();
+            let is_cut = fitting < jobs.len();
+            jobs.truncate(fitting);
+            after = jobs.last().map(|last| (last.due_at, last.id)).or(after);
+            left -= fitting;
+            let now = self.now();
+            found.extend(jobs.into_iter().filter(|job| query.fits(job, now)));
+            if is_last && !is_cut {
+                return Ok(if self.ledger.is_broker() { None } else { Some(Cursor::Far(frontier, None)) });
+            }
+            // As many as fit by the size of those before.
+            let seen = limit - left;
+            step = (PAGE_BYTES_MAX.saturating_sub(bytes) * seen / bytes.max(1)).clamp(1, left.max(1));
+        }
+        Ok(Some(Cursor::Near(after)))
     }
 
     /// Rows of the ledger, with what the broker knows better, in the ledger's order; answers where to go on.
@@ -158,7 +179,8 @@ impl Engine {
                 }
             }
             after = page.next;
-            if after.is_none() || found.len() == end {
+            let bytes: usize = found.iter().map(Job::held_bytes).sum();
+            if after.is_none() || found.len() == end || bytes >= PAGE_BYTES_MAX {
                 break;
             }
         }

@@ -12,8 +12,8 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Due, Job, NewJob, OnConflict};
-use crate::limits::{PRIORITY_DEFAULT, STEP_JOBS_MAX};
-use crate::ports::{ADOPTED, Admitted, InboxRow, Reading, Verdict};
+use crate::limits::{DELAY_MS_MAX, PRIORITY_DEFAULT, STEP_JOBS_MAX};
+use crate::ports::{ADOPTED, Admitted, INBOX_TEXT_MAX, InboxRow, Reading, Verdict};
 use crate::wire::{JobOptions, Object, Unread, read};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const INBOX: &str = "rows of the inbox wait to become jobs";
 
 /// A row that is a job, if it gets its key.
 struct Candidate {
-    number: u64,
+    number: i64,
     job: Job,
     on_conflict: OnConflict,
 }
@@ -95,14 +95,18 @@ impl Engine {
     }
 
     /// Tells jobs from rows that are none.
-    async fn judge(&self, rows: Vec<InboxRow>, now: Millis) -> Result<(Vec<Candidate>, Vec<(u64, Verdict)>), Error> {
+    async fn judge(&self, rows: Vec<InboxRow>, now: Millis) -> Result<(Vec<Candidate>, Vec<(i64, Verdict)>), Error> {
         let partitions: Vec<u16> = rows.iter().map(|row| self.broker.partition(&row.queue)).collect();
         let ids = self.ids.next(&partitions, self.ledger.as_ref(), now).await?;
         let (mut candidates, mut verdicts) = (Vec::with_capacity(rows.len()), Vec::new());
         for (row, id) in rows.into_iter().zip(ids) {
-            let (number, inserted_at) = (row.number, now.saturating_sub(row.age_ms));
+            let (number, age_ms) = (row.number, row.age_ms);
             let accepted = new_job(row).and_then(|new| {
-                let job = self.accept(&new, id, inserted_at)?;
+                if age_ms > DELAY_MS_MAX {
+                    let expected = "left out, or milliseconds since 1970 within the last 10 years";
+                    return Err(Error::invalid("created_at", expected, format!("{age_ms} ms ago")));
+                }
+                let job = self.accept(&new, id, now.saturating_sub(age_ms))?;
                 Ok(Candidate { number, job, on_conflict: new.on_conflict })
             });
             match accepted {
@@ -115,7 +119,7 @@ impl Engine {
 
     /// Has verdicts carried out. Where they fail for what may be the fault of one row, each is tried by itself. Answers
     /// what came of each, and the first error that is no row's own.
-    async fn admit(&self, verdicts: Vec<(u64, Verdict)>) -> (HashMap<u64, Admitted>, Result<(), Error>) {
+    async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> (HashMap<i64, Admitted>, Result<(), Error>) {
         let mut admitted = HashMap::with_capacity(verdicts.len());
         let mut outcome = Ok(());
         if verdicts.is_empty() {
@@ -156,7 +160,7 @@ impl Engine {
     }
 
     /// What becomes of rows whose key is held. Those whose holder has just let go of it stay for the next look.
-    async fn resolve(&self, held: Vec<(Candidate, JobId)>) -> (Vec<(u64, Verdict)>, Result<(), Error>) {
+    async fn resolve(&self, held: Vec<(Candidate, JobId)>) -> (Vec<(i64, Verdict)>, Result<(), Error>) {
         let (mut verdicts, mut outcome) = (Vec::with_capacity(held.len()), Ok(()));
         for (Candidate { number, job, on_conflict }, holder) in held {
             match self.resolve_one(&job, holder, on_conflict).await {
@@ -180,7 +184,7 @@ impl Engine {
     }
 
     /// Rejects a row that is not a job, with a reason that any database can store.
-    fn refuse(&self, number: u64, error: &Error) -> Verdict {
+    fn refuse(&self, number: i64, error: &Error) -> Verdict {
         tracing::warn!(number, code = error.code(), "an inbox row was rejected: its column `error` says why");
         self.metrics.inbox_refused.fetch_add(1, Ordering::Relaxed);
         let reason = format!("{}: {error}", error.code());
@@ -244,6 +248,9 @@ fn new_job(row: InboxRow) -> Result<NewJob, Error> {
 
 /// The JSON of a column.
 fn read_column<'a, T: serde::Deserialize<'a>>(column: &'static str, expected: &str, json: &'a str) -> Result<T, Error> {
+    if json.len() > INBOX_TEXT_MAX {
+        return Err(Error::invalid(column, format!("at most {INBOX_TEXT_MAX} bytes"), "more"));
+    }
     read(json).map_err(|unread| match unread {
         Unread::Malformed(why) => Error::invalid(column, expected, why),
         Unread::Invalid(Error::Invalid { what, expected, got }) => {

@@ -64,7 +64,7 @@ impl Listener {
         Self { receiver, filter, events, stopping }
     }
 
-    /// What happened next, or how much was missed; `None` once the engine stops. Dropped while it waits, it has taken
+    /// What happened next, or that something was missed; `None` once the engine stops. Dropped while it waits, it has taken
     /// nothing.
     pub async fn next(&mut self) -> Option<Told> {
         loop {
@@ -73,7 +73,7 @@ impl Listener {
                 () = self.stopping.cancelled() => return None,
                 told = self.receiver.recv() => match told {
                     Ok(told) => told,
-                    Err(RecvError::Lagged(missed)) => Told::Missed(missed),
+                    Err(RecvError::Lagged(_)) => Told::Missed,
                     Err(RecvError::Closed) => return None,
                 },
             };
@@ -88,7 +88,7 @@ impl Listener {
         loop {
             let told = match self.receiver.try_recv() {
                 Ok(told) => told,
-                Err(TryRecvError::Lagged(missed)) => Told::Missed(missed),
+                Err(TryRecvError::Lagged(_)) => Told::Missed,
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return None,
             };
             if self.wants(&told) {
@@ -100,7 +100,7 @@ impl Listener {
     fn wants(&self, told: &Told) -> bool {
         match told {
             Told::Transition(transition) => self.filter.fits(transition),
-            Told::Missed(_) => true,
+            Told::Missed => true,
         }
     }
 }

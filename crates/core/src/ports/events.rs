@@ -125,8 +125,8 @@ pub struct Transition {
 pub enum Told {
     /// Something happened.
     Transition(Arc<Transition>),
-    /// So many things that happened, or more, could not be told.
-    Missed(u64),
+    /// Something may have happened that could not be told. How much is not said: it would count what the listener may not hear.
+    Missed,
 }
 
 /// Hears what happens in other processes.

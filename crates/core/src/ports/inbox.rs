@@ -8,7 +8,7 @@ use crate::job::{Job, Payload};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InboxRow {
     /// Its number in the inbox, in the order of insertion.
-    pub number: u64,
+    pub number: i64,
     /// How long ago it was inserted, by the clock of the database.
     pub age_ms: u64,
     /// The queue.

@@ -28,8 +28,11 @@ pub const COMPARED: &str = "compared";
 /// The document that holds the last generation that a memory of the broker may have begun with.
 pub const GENERATION: &str = "generation";
 
-/// Payload after which a page of the inbox takes no further row: 16 MiB.
+/// Bytes of the inbox after which a page takes no further row: 16 MiB.
 pub const INBOX_BYTES_MAX: usize = 16 << 20;
+
+/// The most that is read of a text column of the inbox, in characters; of a longer one, one more.
+pub const INBOX_TEXT_MAX: usize = 1 << 20;
 
 /// In place of a frontier: the rows are filed in the *overflow* of their queues, since the broker has no room for them.
 pub const OVERFLOW: Millis = Millis::MAX;
@@ -120,7 +123,7 @@ pub trait Ledger: Send + Sync {
 
     /// Carries out verdicts on rows of the inbox, by their numbers, in one transaction. A job that is recorded is filed by
     /// when it is due, to be loaded, and its row is gone. Where the row was gone before, nothing is recorded.
-    async fn admit(&self, verdicts: Vec<(u64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+    async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
         Ok(vec![Admitted::Gone; verdicts.len()])
     }
 

@@ -30,8 +30,9 @@ pub use edit::{Change, Edit, Edited, Update};
 pub use events::{Ear, Told, Transition, What};
 pub use inbox::{Admitted, InboxRow, Verdict};
 pub use ledger::{
-    ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, GENERATION, INBOX_BYTES_MAX, LOADED, LeaseNote, Ledger,
-    Note, OVERFLOW, OVERFLOW_BUCKET, OverflowDue, Page, Recorded, Retention, Selector, Tally, Totals, bucket,
+    ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, GENERATION, INBOX_BYTES_MAX, INBOX_TEXT_MAX, LOADED,
+    LeaseNote, Ledger, Note, OVERFLOW, OVERFLOW_BUCKET, OverflowDue, Page, Recorded, Retention, Selector, Tally,
+    Totals, bucket,
 };
 pub use limits::{Flow, Limits, Rate};
 pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};

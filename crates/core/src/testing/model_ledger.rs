@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::id::{JobId, Numbers, block_start};
 use crate::job::{Job, Stage, State};
 use crate::ports::{
-    ADOPTED, Admitted, BROKER, BUCKET_MS, Change, Cursor, Edit, Edited, Find, Found, INBOX_BYTES_MAX, InboxRow,
-    LeaseNote, Ledger, Note, OVERFLOW_BUCKET, OverflowDue, Page, Queues, Recorded, Retention, Selector, Tally, Verdict,
-    Window, bucket,
+    ADOPTED, Admitted, BROKER, BUCKET_MS, Change, Cursor, Edit, Edited, Find, Found, INBOX_BYTES_MAX, INBOX_TEXT_MAX,
+    InboxRow, LeaseNote, Ledger, Note, OVERFLOW_BUCKET, OverflowDue, Page, Queues, Recorded, Retention, Selector,
+    Tally, Verdict, Window, bucket,
 };
 use crate::rules;
 use crate::testing::model_totals::ModelTotals;
@@ -36,8 +36,8 @@ struct Rows {
     /// Jobs that lost their key to another.
     keyless: BTreeSet<JobId>,
     /// By number, each with why it was refused.
-    inbox: BTreeMap<u64, (InboxRow, Option<String>)>,
-    inbox_end: u64,
+    inbox: BTreeMap<i64, (InboxRow, Option<String>)>,
+    inbox_end: i64,
 }
 
 impl ModelLedger {
@@ -113,7 +113,7 @@ impl Rows {
         Recorded::Created
     }
 
-    fn admit(&mut self, number: u64, verdict: Verdict) -> Admitted {
+    fn admit(&mut self, number: i64, verdict: Verdict) -> Admitted {
         if self.inbox.get(&number).is_none_or(|(_, refused)| refused.is_some()) {
             return Admitted::Gone;
         }
@@ -322,14 +322,17 @@ impl Ledger for ModelLedger {
         let mut bytes = 0;
         let fits = |row: &&InboxRow| {
             let has_room = bytes < INBOX_BYTES_MAX;
-            bytes += row.payload.len();
+            let texts = [&row.options, &row.tags].into_iter().flatten();
+            bytes += row.payload.len() + texts.map(String::len).sum::<usize>();
             has_room
         };
+        let cut = |text: &Option<String>| Some(text.as_ref()?.chars().take(INBOX_TEXT_MAX + 1).collect());
+        let read = |row: &InboxRow| InboxRow { options: cut(&row.options), tags: cut(&row.tags), ..row.clone() };
         let waiting = rows.inbox.values().filter(|(_, refused)| refused.is_none()).map(|(row, _)| row);
-        Ok(waiting.take(limit).take_while(fits).cloned().collect())
+        Ok(waiting.take(limit).take_while(fits).map(read).collect())
     }
 
-    async fn admit(&self, verdicts: Vec<(u64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+    async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
         let mut rows = self.there()?;
         Ok(verdicts.into_iter().map(|(number, verdict)| rows.admit(number, verdict)).collect())
     }

@@ -194,7 +194,7 @@ impl Ledger for MortalLedger {
         self.life.around("inbox", self.ledger.inbox(limit)).await
     }
 
-    async fn admit(&self, verdicts: Vec<(u64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+    async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
         self.life.around("admit", self.ledger.admit(verdicts)).await
     }
 

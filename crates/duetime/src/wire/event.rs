@@ -61,13 +61,6 @@ impl From<EventBody> for Transition {
     }
 }
 
-/// The data of a stream's last event where something was missed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lost {
-    /// So much, or more.
-    pub missed: u64,
-}
-
 /// Which events are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventQuery(pub Filter);

@@ -37,7 +37,7 @@ pub use duetime_core::wire::{Backoff, Exponential, Fixed, Object, Rule, Span, Un
 pub use answer::Answer;
 pub use bytes::{Base64, bytes_of, show_bytes};
 pub use counts::Counts;
-pub use event::{EventBody, EventQuery, LOST, Lost, STOPPING, SUBSCRIBED};
+pub use event::{EventBody, EventQuery, LOST, STOPPING, SUBSCRIBED};
 pub use handout::{Handout, JobRefBody, Reserve, Take, Taken};
 pub use health::{Alive, Health};
 pub use instant::Instant;

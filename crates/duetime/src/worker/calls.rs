@@ -135,6 +135,8 @@ impl Dispatcher {
 
     fn reserved(&mut self, result: Result<Handout, Error>, now: Instant) {
         self.calls.reserving = None;
+        self.was_answered |= result.is_ok();
+        self.unanswered = result.as_ref().err().filter(|_| !self.was_answered).cloned();
         match result {
             Ok(handout) => {
                 if self.supply.answered() {

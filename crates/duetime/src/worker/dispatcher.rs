@@ -68,6 +68,9 @@ pub(super) struct Dispatcher {
     pub(super) summary: Summary,
     /// What cannot pass by waiting.
     pub(super) error: Option<Error>,
+    /// Whether a reserve was ever answered, and why the last one was not.
+    pub(super) was_answered: bool,
+    pub(super) unanswered: Option<Error>,
     pub(super) concurrency: usize,
     stop_limit: Duration,
     handlers: Handlers,
@@ -90,6 +93,8 @@ impl Dispatcher {
             is_dry: false,
             summary: Summary::default(),
             error: None,
+            was_answered: false,
+            unanswered: None,
             concurrency: worker.concurrency,
             stop_limit: worker.stop_limit,
             handlers: worker.handlers,
@@ -123,7 +128,7 @@ impl Dispatcher {
                 },
             }
         }
-        match self.error {
+        match self.error.or(self.unanswered) {
             Some(error) => Err(error),
             None => Ok(self.summary),
         }

@@ -43,7 +43,7 @@ impl Worker {
     /// aborted, since it blocks its thread, keeps its lease until that ends.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// As [`run`](Self::run); and why no reserve was answered, if none ever was.
     ///
     /// # Panics
     /// As [`run`](Self::run).
@@ -54,7 +54,7 @@ impl Worker {
     /// Works for this long, then stops gracefully as in [`run_until`](Self::run_until).
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// As [`run_until`](Self::run_until).
     ///
     /// # Panics
     /// As [`run`](Self::run).

@@ -45,7 +45,8 @@ impl TokenFile {
         let all: Self = toml::from_str(text).map_err(|error| {
             // Its message shows the line, which may be a secret in the wrong place.
             let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
-            format!("line {line}: {}", error.message())
+            let said = error.message().replace("a sequence", "an array");
+            format!("line {line}: {said}")
         })?;
         all.check().map(|()| all)
     }
@@ -149,6 +150,7 @@ mod tests {
             ("x = 1", "unknown field"),
             (&format!("[[token]]\n{good}allow = ['read']"), "64 hexadecimal"),
             ("[[token]]\nname = 'a'", "missing field"),
+            ("token = [5]", "expected a table [[token]]"),
             ("[[token]]\nname = 'a'\nsha256 = 1\nallow = ['rule']", "expected"),
         ] {
             let error = TokenFile::parse(text).unwrap_err();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A token: whose it is, what it may do, and the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table [[token]]")]
 pub(crate) struct Token {
     /// Whose it is; no two have the same.
     pub(crate) name: String,

@@ -5,9 +5,10 @@ use super::output::{self, note};
 use super::target::Target;
 use super::time::{now, relative};
 use comfy_table::Color;
-use duetime::wire::{EventBody, Instant, Lost};
+use duetime::wire::{EventBody, Instant, LOST};
 use duetime_core::State;
 use duetime_core::engine::events::{Filter, Told, Transition, What};
+use serde::Serialize;
 use std::sync::Arc;
 
 /// Watch what happens to jobs, a line each, until it is stopped. It is for watching, not for accounting: something may be
@@ -48,14 +49,20 @@ pub(crate) async fn run(args: Args) -> Result {
                         show(&transition, target.json)?;
                         left -= 1;
                     }
-                    Some(Told::Missed(missed)) if target.json => output::json(&Lost { missed })?,
-                    Some(Told::Missed(missed)) => note!("{missed} or more were missed"),
+                    Some(Told::Missed) if target.json => output::json(&Lost { what: LOST })?,
+                    Some(Told::Missed) => note!("some were missed"),
                     None => return Err(Failure::error("the server stops")),
                 }
             }
             Ok(())
         })
         .await
+}
+
+/// The line of JSON if something was missed.
+#[derive(Serialize)]
+struct Lost {
+    what: &'static str,
 }
 
 fn show(transition: &Transition, json: bool) -> Result {

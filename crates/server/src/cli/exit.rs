@@ -116,6 +116,9 @@ impl From<Error> for Failure {
                 "start a server with `duetime serve`, name another one with --server URL or DUETIME_SERVER, or work \
                  straight on a store file with --store PATH",
             ),
+            Error::Untrusted { .. } => {
+                failure.hint("name its certificate, or that of its root, with --ca or DUETIME_CA")
+            }
             Error::OutcomeUnknown { .. } => failure.hint("look with `duetime list` before you repeat it"),
             Error::Refused { status: 401, .. } => {
                 failure.hint("put a token into DUETIME_TOKEN, or name its file with --token-file")

@@ -1,6 +1,6 @@
 //! Jobs by id or by filter, for the commands that change many.
 
-use super::exit::{ERROR, Failure, Result};
+use super::exit::{ERROR, Failure, Result, TRY_LATER};
 use super::filter::Filter;
 use super::output::{self, note};
 use super::target::Target;
@@ -57,13 +57,15 @@ pub(crate) async fn run(
             if selected.ids.is_empty() {
                 return counts(client.bulk(&query, action).await?, json);
             }
-            let mut failed = false;
+            let mut code = 0;
             for &id in &selected.ids {
                 let answer = one(client, JobRef { id, version: selected.version }).await;
-                failed |= answer.is_err();
+                if let Err(error) = &answer {
+                    code = if error.is_retryable() && code != ERROR { TRY_LATER } else { ERROR };
+                }
                 tell(id, answer, json)?;
             }
-            if failed { Err(Failure::quiet(ERROR)) } else { Ok(()) }
+            if code == 0 { Ok(()) } else { Err(Failure::quiet(code)) }
         })
         .await
 }

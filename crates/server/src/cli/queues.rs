@@ -109,18 +109,22 @@ async fn show(one: &One) -> Result {
     one.target
         .with(async |client| {
             let queue = Queue::from(&client.queue(&one.queue).await?);
-            if one.target.json { output::json(&queue) } else { lines(&serde_json::to_value(queue)?, false) }
+            if one.target.json { output::json(&queue) } else { lines("", &serde_json::to_value(queue)?) }
         })
         .await
 }
 
-/// Prints a line for each value, also for those of the counts and settings. Deeper values are JSON, as over HTTP.
-fn lines(values: &serde_json::Value, is_nested: bool) -> Result {
+/// Prints a line for each value, indented within counts, settings and totals. Deeper values are JSON, as over HTTP.
+fn lines(indent: &str, values: &serde_json::Value) -> Result {
     for (name, value) in values.as_object().into_iter().flatten() {
+        let name = format!("{indent}{name}:");
         match value {
-            serde_json::Value::Object(_) if !is_nested => lines(value, true)?,
-            serde_json::Value::String(text) => output::say(format_args!("{:<15} {text}", format!("{name}:")))?,
-            value => output::say(format_args!("{:<15} {value}", format!("{name}:")))?,
+            serde_json::Value::Object(_) if indent.is_empty() => {
+                output::say(format_args!("{name}"))?;
+                lines("  ", value)?;
+            }
+            serde_json::Value::String(text) => output::say(format_args!("{name:<18} {text}"))?,
+            value => output::say(format_args!("{name:<18} {value}"))?,
         }
     }
     Ok(())

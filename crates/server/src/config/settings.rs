@@ -105,7 +105,7 @@ impl Settings {
         };
         let (entries, wrong) = entries::read(&text);
         for (line, message) in wrong {
-            let text = format!("{}: this is not TOML: {message}", at(line));
+            let text = format!("{}: this is not TOML: {message}; are all texts in quotes?", at(line));
             self.mistakes.push(Mistake { key: None, from: at(line), text });
         }
         for entry in entries {

@@ -147,7 +147,7 @@ fn all_that_is_wrong_is_told_with_its_line() {
     let wrong = Case::new(file).set("DUETIME_DURABILITY", "now").wrong(&[]);
     let expected = [
         "unknown key `liten` in duetime.toml, line 1: did you mean `listen`?",
-        "`listen` in duetime.toml, line 2: invalid socket address syntax; got \"here\"",
+        "`listen` in duetime.toml, line 2: expected an IP address and a port, such as 127.0.0.1:7300 or [::]:7300; got \"here\"",
         "`allow_remote` in duetime.toml, line 3: expected true or false, got a string",
         "`ledger_connections` in duetime.toml, line 4: expected a number, got a string",
         "`store` in duetime.toml, line 5: expected a string, got an integer",

@@ -21,6 +21,8 @@ pub(crate) struct App {
     pub(super) calls: TaskTracker,
     /// What bodies may hold.
     pub(super) bodies: Arc<Budget>,
+    /// What answers may hold until they are sent.
+    pub(super) answers: Arc<Budget>,
     /// One for each stream of events.
     pub(super) event_streams: Arc<Semaphore>,
     /// Who may reach the server.
@@ -36,7 +38,7 @@ impl App {
     pub(crate) fn new(engine: Engine, edge: Edge, targets: Policy, deliveries: Arc<Observed>) -> Self {
         let event_streams = Arc::new(Semaphore::new(EVENT_STREAMS_MAX));
         let stopping = CancellationToken::new();
-        let calls = TaskTracker::new();
-        Self { engine, stopping, calls, bodies: Arc::default(), event_streams, edge, targets, deliveries }
+        let (calls, bodies, answers) = (TaskTracker::new(), Arc::default(), Arc::default());
+        Self { engine, stopping, calls, bodies, answers, event_streams, edge, targets, deliveries }
     }
 }

@@ -8,6 +8,7 @@ use super::request_id::REQUEST_ID;
 use crate::access::Caller;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::http::uri::PathAndQuery;
 use axum::middleware::Next;
 use axum::response::Response;
 use duetime::wire::{Counts, Instant, Selection};
@@ -74,7 +75,8 @@ pub(super) async fn carry(State(app): State<App>, mut request: Request, next: Ne
     let (caller, peer): (Option<Caller>, Option<Peer>) =
         (request.extensions().get().cloned(), request.extensions_mut().remove());
     let (Some(caller), Some(Peer(peer))) = (caller, peer) else { unreachable!("every request has both") };
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let (method, path) =
+        (request.method().clone(), request.uri().path_and_query().map_or("/", PathAndQuery::as_str).to_owned());
     let id = request.headers()[REQUEST_ID].clone();
     let noting = app.clone();
     // Who hangs up over and over leaves no more of these behind.

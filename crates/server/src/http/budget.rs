@@ -1,4 +1,4 @@
-//! One budget of bytes for all bodies that are held at once, as they were received or decoded. A body takes from it what
+//! One budget of bytes for all bodies that are held at once, as they were received or decoded, and one for answers. A body takes from it what
 //! is buffered of it, and not what was announced, so a sender who dawdles costs little.
 
 use super::limits::{BODIES_BYTES_MAX, BODIES_WAIT_MAX};
@@ -80,6 +80,23 @@ impl Share {
     }
 }
 
+impl Share {
+    /// Takes more, or gives some back, so that it has so many.
+    ///
+    /// # Errors
+    /// As [`grow`](Self::grow).
+    pub(super) async fn resize(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        match bytes.checked_sub(self.bytes()) {
+            Some(more) => self.grow(more).await,
+            None => {
+                let rest = self.bytes() - bytes;
+                drop(self.permit.as_mut().and_then(|permit| permit.split(rest)));
+                Ok(())
+            }
+        }
+    }
+}
+
 impl<'a> Waits<'a> {
     fn new(waiting: &'a AtomicUsize) -> Self {
         waiting.fetch_add(1, Ordering::Relaxed);
@@ -115,5 +132,9 @@ mod tests {
         drop(one);
         other.grow(80).await.unwrap();
         assert_eq!(other.bytes(), 100);
+        other.resize(30).await.unwrap();
+        let mut third = budget.share();
+        third.resize(70).await.unwrap();
+        assert_eq!((other.bytes(), third.bytes()), (30, 70));
     }
 }

@@ -12,7 +12,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
-use duetime::wire::{EventBody, EventQuery, Instant, LOST, Lost, STOPPING, SUBSCRIBED};
+use duetime::wire::{EventBody, EventQuery, Instant, LOST, STOPPING, SUBSCRIBED};
 use duetime_core::engine::events::{Listener, Told};
 use futures_util::stream;
 use serde::Serialize;
@@ -125,8 +125,8 @@ impl Stream {
                         append(&mut text, transition.what.word(), &EventBody::from(&*transition));
                     }
                 }
-                Some(Told::Missed(missed)) => {
-                    append(&mut text, LOST, &Lost { missed });
+                Some(Told::Missed) => {
+                    append(&mut text, LOST, &Nothing {});
                     return (text, false);
                 }
                 None => {

@@ -2,7 +2,9 @@
 
 use super::access;
 use super::app::App;
+use super::limits::PAGE_ANSWER_BYTES;
 use super::problem::Problem;
+use super::sending::Room;
 use super::{reply, shown};
 use crate::access::{Caller, Scope};
 use axum::extract::{RawQuery, State};
@@ -31,6 +33,7 @@ use duetime_core::limits::PAGE_JOBS_DEFAULT;
     responses(
         (status = 200, description = "A page.", body = Page<'_>),
     ),
+    extensions(("x-codes" = json!(["too_many_bodies"]))),
 )]
 pub(super) async fn find(
     State(app): State<App>,
@@ -40,7 +43,8 @@ pub(super) async fn find(
     let find: Find = text.unwrap_or_default().parse()?;
     access::check_query(&caller, Scope::Read, &find.query)?;
     let limit = find.limit.unwrap_or(PAGE_JOBS_DEFAULT);
+    let room = Room::new(&app, PAGE_ANSWER_BYTES).await?;
     let mut listed = app.engine.find(&find.query, find.cursor.as_deref(), limit).await?;
     listed.jobs.iter_mut().for_each(|job| shown::job(&caller, job));
-    Ok(reply::ok(&Page::new(&listed, app.engine.now())))
+    room.hold(reply::ok(&Page::new(&listed, app.engine.now()))).await
 }

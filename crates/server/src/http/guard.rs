@@ -47,7 +47,11 @@ pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
         let expected = format!("expected a head of at most {HEAD_BYTES_MAX} bytes and {HEADERS_MAX} fields");
         return Err(Refusal::HeadTooLarge.because(format!("{expected}, got {bytes} and {}", headers.len())));
     }
-    let host = headers.get(HOST).and_then(|value| value.to_str().ok()).or(uri.authority().map(Authority::as_str));
+    if headers.get_all(HOST).iter().count() > 1 {
+        return Err(Refusal::Host.because("expected one host, got several".to_owned()));
+    }
+    let host = headers.get(HOST).map(|value| value.to_str().unwrap_or_default());
+    let host = host.or(uri.authority().map(Authority::as_str));
     if let Some(host) = host.filter(|host| !app.edge.hosts.has(host)) {
         let detail = format!("expected the host localhost, an address, or a name of --allow-host, got {host:?}");
         return Err(Refusal::Host.because(detail));

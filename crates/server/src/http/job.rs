@@ -3,8 +3,10 @@
 use super::access;
 use super::app::App;
 use super::body::{Batch, One};
+use super::limits::JOB_ANSWER_BYTES;
 use super::problem::Problem;
 use super::segment::Segment;
+use super::sending::Room;
 use super::{etag, reply, shown};
 use crate::access::{Caller, Scope};
 use axum::extract::State;
@@ -27,7 +29,7 @@ use duetime_core::{Error, JobId, engine};
         (status = 304, description = "It has not changed.", headers(("etag" = ETag, description = "Its version."))),
         (status = 200, description = "The job.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
     ),
-    extensions(("x-codes" = json!(["not_found"]))),
+    extensions(("x-codes" = json!(["not_found", "too_many_bodies"]))),
 )]
 pub(super) async fn get(
     State(app): State<App>,
@@ -36,9 +38,10 @@ pub(super) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     access::check_job(&app, &caller, Scope::Read, id).await?;
+    let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
     let mut job = app.engine.job(id).await?;
     shown::job(&caller, &mut job);
-    Ok(reply::unless_known(reply::job(&app, &job), job.version, &headers))
+    room.hold(reply::unless_known(reply::job(&app, &job), job.version, &headers)).await
 }
 
 /// Change a waiting job.
@@ -152,7 +155,7 @@ pub(super) async fn retry(
     body.object::<Nothing>()?;
     access::check_job(&app, &caller, Scope::Change, id).await?;
     let target = etag::target(id, &headers)?;
-    let job = reply::only(app.engine.retry(vec![target]).await).map_err(conditional)?;
+    let job = reply::only(app.engine.retry(vec![target]).await).map_err(|error| shown::refused(&caller, error))?;
     Ok(shown::changed(&app, &caller, job))
 }
 

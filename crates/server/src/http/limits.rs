@@ -29,7 +29,12 @@ pub(crate) const GZIP_BYTES_MIN: u64 = 1 << 10;
 /// Bytes of all bodies that are held at once, decoded: two of the largest. The process may grow by twice as much, since the
 /// allocator keeps what bodies leave while others grow.
 pub(crate) const BODIES_BYTES_MAX: usize = 192 << 20;
-/// How long a body waits for others to make room.
+/// Room in the budget of answers, which is as large, that is taken for a page of jobs before it is made: 16 MiB of payloads and
+/// results, in base64, and what stands around them.
+pub(crate) const PAGE_ANSWER_BYTES: usize = 24 << 20;
+/// The same for one job; a larger one takes more when it is made.
+pub(crate) const JOB_ANSWER_BYTES: usize = 2 << 20;
+/// How long a body or an answer waits for others to make room.
 pub(crate) const BODIES_WAIT_MAX: Duration = Duration::from_secs(3);
 /// A body that has come this far in a second, or in the seconds since it last did, makes progress.
 pub(crate) const BODY_PROGRESS_BYTES: usize = 16 << 10;

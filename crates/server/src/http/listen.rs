@@ -8,6 +8,7 @@ use super::limits::{
 };
 use super::peers::{self, Peers, Seat};
 use super::request_id::{self, REQUEST_ID};
+use super::sending::Progress;
 use super::{guard, routes, trace};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -145,6 +146,8 @@ impl Speaker {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (app, routes) = (self.app.clone(), self.routes.clone());
+        let progress = Arc::new(Progress::default());
+        let watched = progress.clone();
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let (app, routes) = (app.clone(), routes.clone());
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -153,12 +156,16 @@ impl Speaker {
             request.headers_mut().insert(REQUEST_ID, id.clone());
             // In a box: what wraps it would hold it twice, and a poll waits for long.
             let handle = Box::pin(async move { handle(&app, &routes, peer, request).await });
+            let progress = progress.clone();
             let handled = guard::shield(method, path, id, trace, handle);
-            handled.map(Ok::<_, Infallible>)
+            handled.map(move |response| Ok::<_, Infallible>(progress.watch(response)))
         });
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
-        if let Err(error) = watcher.watch(connection).await {
-            tracing::debug!(%error, "a connection ended early");
+        tokio::select! {
+            ended = watcher.watch(connection) => if let Err(error) = ended {
+                tracing::debug!(%error, "a connection ended early");
+            },
+            () = watched.stalled(&self.app.answers) => tracing::debug!(%peer, "closed: too little of an answer was taken"),
         }
     }
 }

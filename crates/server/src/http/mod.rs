@@ -39,6 +39,7 @@ mod request_id;
 mod routes;
 mod schedules;
 mod segment;
+mod sending;
 mod shown;
 #[cfg(test)]
 mod testing;

@@ -59,6 +59,15 @@ fn rendering(code: &str) -> (StatusCode, &'static str) {
     known.map_or((StatusCode::INTERNAL_SERVER_ERROR, "Internal error"), |&(_, status, title)| (status, title))
 }
 
+impl Problem {
+    /// For who may not see what is in a job: without its key and the job that holds it.
+    pub(super) fn without_key(mut self) -> Self {
+        self.0.detail = "the job's key is held by another job".to_owned();
+        (self.0.key, self.0.holder) = (None, None);
+        self
+    }
+}
+
 /// What the edge itself refuses.
 pub(super) enum Refusal {
     /// The path names nothing.

@@ -4,13 +4,14 @@
 //! - Who may change a job, but not read it, sees where it stands, and not what is in it.
 
 use super::app::App;
+use super::problem::Problem;
 use super::reply;
 use crate::access::{Caller, Scope};
 use axum::response::Response;
 use duetime::wire::JobBody;
 use duetime_core::engine::QueueStatus;
 use duetime_core::schedule::ScheduleStatus;
-use duetime_core::{Job, Target};
+use duetime_core::{Error, Job, Target};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -40,6 +41,13 @@ fn hide(caller: &Caller, queue: &str, target: &mut Option<Arc<Target>>) {
     {
         *target = Arc::new(target.masked());
     }
+}
+
+/// The answer to a change that was refused; only `If-Match` asks for a version here.
+pub(super) fn refused(caller: &Caller, error: Error) -> Problem {
+    let hides = matches!(&error, Error::KeyConflict { queue, .. } if !caller.may(Scope::Read, queue));
+    let problem = Problem::from(error).of_precondition();
+    if hides { problem.without_key() } else { problem }
 }
 
 /// The answer to a change of a job.

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) config: crate::config::Args,
     /// Where to listen; with port 0 the system chooses one
-    #[arg(long, value_name = "ADDRESS", env = "DUETIME_LISTEN", default_value = "127.0.0.1:7300")]
+    #[arg(long, value_name = "ADDRESS", env = "DUETIME_LISTEN", default_value = "127.0.0.1:7300", value_parser = address)]
     pub(super) listen: SocketAddr,
     /// The store's file, made where there is none; or `memory`, gone with the process
     #[arg(long, value_name = "PATH", env = "DUETIME_STORE", default_value = "duetime.db")]
@@ -133,4 +133,8 @@ impl Args {
     pub(super) fn file(&self) -> Option<&PathBuf> {
         (self.store.as_os_str() != "memory").then_some(&self.store)
     }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:7300 or [::]:7300".to_owned())
 }

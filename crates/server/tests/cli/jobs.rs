@@ -142,10 +142,12 @@ fn a_queue_is_set_and_shown() {
     assert_eq!(place.json(&["queues", "show", "orders"])["settings"], settings);
     let shown = place.ok(&["queues", "show", "orders"]);
     for line in [
-        "queue:          orders",
-        "max_attempts:   5",
-        "max_age:        2d",
-        "when_exhausted: {\"move\":\"orders-dead\"}",
+        "queue:             orders",
+        "settings:",
+        "  max_attempts:    5",
+        "  max_age:         2d",
+        "  when_exhausted:  {\"move\":\"orders-dead\"}",
+        "totals:",
     ] {
         assert!(shown.lines().any(|shown| shown == line), "{line} is not in {shown}");
     }

@@ -64,6 +64,8 @@ fn refused_lines_are_told_and_kept() {
 
     assert_eq!(push(&place, &[], "nonsense\n").code, 1, "none went");
     assert_eq!(push(&place, &["--skip", "3"], "nonsense\n\n\n{\"payload\": 4}\n").code, 0, "the others went before");
+    let ran = push(&place, &["--skip", "3"], "{\"payload\": 4}\n");
+    assert!(ran.code == 1 && ran.err.contains("the 3 lines of --skip, got 1"), "{ran:?}");
     assert_eq!(place.run(&["push", "--file", "-", "payload"]).code, 2);
     assert_eq!(place.run(&["push", "--skip", "1", "payload"]).code, 2);
 }

@@ -56,7 +56,9 @@ fn a_held_store_is_refused_with_its_holder() {
 #[test]
 fn no_server_is_a_matter_for_later() {
     let place = Place::new();
-    let arguments = ["work", "default", "--once", "--server", "http://127.0.0.1:1", "--", "cat"];
-    let ran = crate::support::finish(place.bare(&arguments), b"");
-    assert!(ran.code == 75 && ran.err.contains("cannot be reached"), "{ran:?}");
+    for time in [&["--once"][..], &["--for", "200ms"]] {
+        let arguments = [&["work", "default", "--server", "http://127.0.0.1:1"], time, &["--", "cat"]].concat();
+        let ran = crate::support::finish(place.bare(&arguments), b"");
+        assert!(ran.code == 75 && ran.err.contains("cannot be reached"), "{ran:?}");
+    }
 }

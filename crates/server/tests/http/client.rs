@@ -73,6 +73,11 @@ impl Connection {
         Some(reply)
     }
 
+    /// The status of the next reply, of which nothing else is read.
+    pub(crate) fn status(&mut self) -> String {
+        self.line().unwrap().split(' ').nth(1).unwrap().to_owned()
+    }
+
     /// Whether the server has closed the connection, and sent nothing before.
     pub(crate) fn is_ended(&mut self) -> bool {
         match self.0.read(&mut [0]) {

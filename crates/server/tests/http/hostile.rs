@@ -132,6 +132,39 @@ fn senders_who_dawdle_hold_up_nobody() {
 }
 
 #[test]
+fn readers_who_dawdle_hold_little_and_nobody_up() {
+    const CONNECTIONS: usize = 100;
+    // Without a budget each of them held 27 MiB.
+    const HELD_MAX: usize = 600 << 20;
+    let server = Server::with(&["--store", "memory"]);
+    let job = json!({"payload": "p".repeat((1 << 20) - 2), "delay": "1h"});
+    for _ in 0..4 {
+        server.post("/v1/queues/q/jobs", &json!(vec![job.clone(); 5])).ok();
+    }
+    let before = memory(&server);
+    let mut slow: Vec<_> = (0..CONNECTIONS).map(|_| server.connect()).collect();
+    for connection in &mut slow {
+        connection.send(request("GET", "/v1/jobs?queue=q&limit=1000", &[], ""));
+    }
+    let mut page = None;
+    eventually(|| {
+        let reply = server.get("/v1/jobs?queue=q&limit=1000");
+        page = (reply.status == 200).then(|| reply.ok());
+        page.is_some()
+    });
+    let page = page.unwrap();
+    let jobs = page["jobs"].as_array().unwrap().len();
+    assert!(jobs == 16 && page["next_cursor"].is_string(), "a page ends after 16 MiB: {jobs}");
+    let held = memory(&server).saturating_sub(before);
+    assert!(held < HELD_MAX, "{} MiB", held >> 20);
+    // Each is told that there is no room, or cut off long before the minute that a stalled connection may last.
+    for connection in &mut slow {
+        let is_refused = connection.status() == "503";
+        eventually(|| is_refused || !connection.try_send("x"));
+    }
+}
+
+#[test]
 fn small_packed_bodies_that_dawdle_hold_little() {
     const CONNECTIONS: usize = 400;
     // Without a budget it was 880 MiB.

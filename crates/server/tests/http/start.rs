@@ -58,6 +58,8 @@ fn foreign_names_are_refused_also_where_other_machines_may_ask() {
     };
     asked(&page).problem(421, "foreign_host");
     asked(&page[1..]).problem(421, "foreign_host");
+    asked(&[("host", "localhost"), ("host", "localhost")]).problem(421, "foreign_host");
+    asked(&[("host", "\u{e9}vil.example")]).problem(421, "foreign_host");
     asked(&[("origin", "http://evil.example"), ("host", "jobs.example")]).problem(403, "foreign_origin");
     for host in ["jobs.example", "B.example:7300", "localhost", "127.0.0.1:7300"] {
         asked(&[("host", host)]).ok();

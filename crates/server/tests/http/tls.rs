@@ -30,7 +30,19 @@ fn who_trusts_the_root_is_served() {
     assert!(pushed.status.success(), "{pushed:?}");
     let untrusting = duetime(&server, None, &["push", "hello"]);
     let said = String::from_utf8_lossy(&untrusting.stderr);
-    assert!(untrusting.status.code() == Some(75) && said.contains("certificate"), "{said}");
+    assert!(
+        untrusting.status.code() == Some(1) && said.contains("no trusted root has signed it") && said.contains("--ca"),
+        "{said}"
+    );
+    for (scheme, server, says) in
+        [("http", &server, "use https://"), ("https", &Server::with(&["--store", "memory"]), "use http://")]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_duetime"));
+        let address = format!("{scheme}://127.0.0.1:{}", server.address.port());
+        let said = command.env_clear().args(["push", "hello", "--server", &address]).output().unwrap();
+        let text = String::from_utf8_lossy(&said.stderr);
+        assert!(said.status.code() == Some(1) && text.contains(says), "{text}");
+    }
     let curl = Command::new("curl")
         .args(["-fsS", "--cacert"])
         .arg(&root)

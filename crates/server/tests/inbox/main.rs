@@ -113,6 +113,14 @@ fn insert(payload: &str) -> String {
 async fn transactions(database: Database) {
     let redis = blocking(RedisServer::start).await;
     let server = Server::start(&redis, &database).await;
+    let id = match &database {
+        Database::MySql(_) => "INSERT INTO duetime_inbox (id, payload) VALUES (-5, 'negative')",
+        Database::Postgres(_) => {
+            "INSERT INTO duetime_inbox (id, payload) OVERRIDING SYSTEM VALUE VALUES (-5, 'negative')"
+        }
+    };
+    database.run(&[id]).await;
+    assert_eq!(server.handed_out("default", 1).await, ["negative"]);
     database.run(&["BEGIN", &insert("committed"), "COMMIT"]).await;
     assert_eq!(server.handed_out("default", 1).await, ["committed"]);
     database.run(&["BEGIN", &insert("rolled back"), "ROLLBACK"]).await;
@@ -125,6 +133,9 @@ async fn transactions(database: Database) {
             "INSERT INTO duetime_inbox (payload, options) VALUES ('bad options', '{\"delay\": \"5s\"}')",
             "INSERT INTO duetime_inbox (payload, options) VALUES ('moves in a circle', '{\"when_exhausted\": {\"move\": \"default\"}}')",
             "INSERT INTO duetime_inbox (payload, priority) VALUES ('bad priority', -1)",
+            "INSERT INTO duetime_inbox (payload, created_at) VALUES ('at no time', -9223372036854775808)",
+            "INSERT INTO duetime_inbox (payload, created_at) VALUES ('before 1970', -1)",
+            "INSERT INTO duetime_inbox (payload, options) VALUES ('blanks', CONCAT('{', REPEAT(' ', 2000000), '}'))",
             "INSERT INTO duetime_inbox (payload, delay_ms) VALUES ('late', 200)",
             "INSERT INTO duetime_inbox (payload, priority, delay_ms) VALUES ('urgent', 0, 0)",
             "COMMIT",
@@ -139,13 +150,16 @@ async fn transactions(database: Database) {
         ("bad options", "unknown field `delay`"),
         ("moves in a circle", "the queue itself"),
         ("bad priority", "invalid: expected `priority` to be 0 to 4294967295, got -1"),
+        ("at no time", "invalid: expected `created_at` to be left out"),
+        ("before 1970", "invalid: expected `created_at` to be left out"),
+        ("blanks", "invalid: expected `options` to be at most 1048576 bytes"),
     ] {
         let found = refused.iter().find(|(refused, _)| refused == payload);
         assert!(found.is_some_and(|(_, why)| why.contains(error)), "{payload}: {refused:?}");
     }
-    assert_eq!(refused.len(), 6, "{refused:?}");
-    assert!(server.metrics().contains("duetime_inbox_refused_total 6\n"), "{}", server.metrics());
-    assert_eq!(server.jobs("default").await.len(), 3, "nothing that was rolled back");
+    assert_eq!(refused.len(), 9, "{refused:?}");
+    assert!(server.metrics().contains("duetime_inbox_refused_total 9\n"), "{}", server.metrics());
+    assert_eq!(server.jobs("default").await.len(), 4, "nothing that was rolled back");
 }
 
 /// A key that is held: by what `on_conflict` says.

@@ -1,5 +1,6 @@
 //! Where MySQL or MariaDB is: what a URL says.
 
+use crate::place;
 use duetime_core::Error;
 use mysql_async::{Opts, OptsBuilder, PoolConstraints, PoolOpts, SslOpts};
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ impl Address {
     /// # Errors
     /// [`Error::Invalid`], without the password.
     pub(super) fn parse(url: &str, connections: usize) -> Result<Self, Error> {
-        let shown = masked(url);
+        let shown = place::masked(url);
         let wrong = |why: &str| Error::invalid("ledger", EXPECTED, format!("{shown}: {why}"));
         let place = url.strip_prefix("mariadb://").map_or_else(|| url.to_owned(), |rest| format!("mysql://{rest}"));
         let (place, query) = place.split_once('?').unwrap_or((&place, ""));
@@ -61,15 +62,6 @@ impl Address {
             .tcp_keepalive(Some(Duration::from_secs(20)))
             .ssl_opts(is_encrypted.then_some(ssl));
         Ok(Self { options: options.into(), shown })
-    }
-}
-
-/// The URL without user and password, for messages.
-fn masked(url: &str) -> String {
-    let (place, _) = url.split_once('?').unwrap_or((url, ""));
-    match (place.split_once("://"), place.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
-        _ => place.to_owned(),
     }
 }
 

@@ -30,8 +30,9 @@ impl Database for Server {
 
     async fn session(&self) -> Result<Connection, Fault> {
         match tokio::time::timeout(WAIT_MAX, self.pool.get_conn()).await {
-            Ok(connection) => Ok(Connection::new(connection?)),
-            Err(_) => Err(Fault::Lost(format!("MySQL: no connection within {} s", WAIT_MAX.as_secs()))),
+            Ok(Ok(connection)) => Ok(Connection::new(connection)),
+            Ok(Err(error)) => Err(Fault::from(error).at(&self.shown)),
+            Err(_) => Err(Fault::Lost(format!("{}: no connection within {} s", self.shown, WAIT_MAX.as_secs()))),
         }
     }
 

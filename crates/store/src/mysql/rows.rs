@@ -1,7 +1,7 @@
 //! Rows from MySQL or MariaDB, and what a row has for a statement's places.
 
 use crate::sql::{
-    self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, extras, json, list, number, progress, signed, text,
+    self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, age_ms, extras, json, list, number, progress, signed, text,
 };
 use duetime_core::ports::{Document, InboxRow, LeaseNote, OVERFLOW_BUCKET};
 use duetime_core::{Job, JobId, KeyUntil};
@@ -254,28 +254,27 @@ pub(super) fn document(row: &Row) -> Result<Document, Fault> {
 }
 
 /// Of the columns of `INBOX_HITS`.
-pub(super) fn inbox_hit(row: &Row) -> Result<(u64, usize), Fault> {
-    Ok((number(whole(row, 0)?)?, usize::try_from(whole(row, 1)?).unwrap_or(0)))
+pub(super) fn inbox_hit(row: &Row) -> Result<(i64, usize), Fault> {
+    Ok((whole(row, 0)?, usize::try_from(whole(row, 1)?).unwrap_or(0)))
 }
 
 /// Of the columns of `INBOX_ROWS`.
 pub(super) fn inbox_row(mut row: Row) -> Result<InboxRow, Fault> {
-    let payload = row.take::<Value, usize>(4);
+    let payload = row.take::<Value, usize>(5);
     let said = |column| -> Result<Option<String>, Fault> {
         Ok(borrowed(&row, column)?.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
     };
     Ok(InboxRow {
-        number: number(whole(&row, 0)?)?,
-        // The clock of the database may have been set back.
-        age_ms: u64::try_from(whole(&row, 1)?).unwrap_or(0),
-        queue: said(2)?.unwrap_or_default(),
-        kind: said(3)?.unwrap_or_default(),
+        number: whole(&row, 0)?,
+        age_ms: age_ms(whole(&row, 1)?, whole(&row, 2)?),
+        queue: said(3)?.unwrap_or_default(),
+        kind: said(4)?.unwrap_or_default(),
         payload: if let Some(Value::Bytes(bytes)) = payload { bytes.into() } else { Arc::default() },
-        due_at: optional_number(&row, 5)?,
-        delay_ms: optional_number(&row, 6)?,
-        key: said(7)?,
-        tags: said(8)?,
-        priority: optional_number(&row, 9)?,
-        options: said(10)?,
+        due_at: optional_number(&row, 6)?,
+        delay_ms: optional_number(&row, 7)?,
+        key: said(8)?,
+        tags: said(9)?,
+        priority: optional_number(&row, 10)?,
+        options: said(11)?,
     })
 }

@@ -111,8 +111,8 @@ fn ids(ids: &[JobId]) -> Vec<Vec<Value>> {
     ids.iter().map(|id| vec![signed(id.get()).into()]).collect()
 }
 
-fn numbers(numbers: &[u64]) -> Vec<Vec<Value>> {
-    numbers.iter().map(|&number| vec![signed(number).into()]).collect()
+fn places(numbers: &[i64]) -> Vec<Vec<Value>> {
+    numbers.iter().map(|&number| vec![number.into()]).collect()
 }
 
 fn tags(tags: &[(&str, JobId)]) -> Vec<Vec<Value>> {
@@ -343,27 +343,27 @@ impl Session for Connection {
         Ok(ids)
     }
 
-    async fn inbox_hits(&mut self, limit: usize) -> Result<Vec<(u64, usize)>, Fault> {
+    async fn inbox_hits(&mut self, limit: usize) -> Result<Vec<(i64, usize)>, Fault> {
         self.query(sql::INBOX_HITS, vec![limit.into()]).await?.iter().map(rows::inbox_hit).collect()
     }
 
-    async fn inbox_rows(&mut self, numbers: &[u64]) -> Result<Vec<InboxRow>, Fault> {
-        self.query_bulk(&sql::INBOX_ROWS, self::numbers(numbers)).await?.into_iter().map(rows::inbox_row).collect()
+    async fn inbox_rows(&mut self, numbers: &[i64]) -> Result<Vec<InboxRow>, Fault> {
+        self.query_bulk(&sql::INBOX_ROWS, places(numbers)).await?.into_iter().map(rows::inbox_row).collect()
     }
 
-    async fn lock_inbox(&mut self, numbers: &[u64]) -> Result<Vec<u64>, Fault> {
-        let rows = self.query_bulk(&sql::LOCK_INBOX, self::numbers(numbers)).await?;
-        rows.iter().map(|row| number(rows::whole(row, 0)?)).collect()
+    async fn lock_inbox(&mut self, numbers: &[i64]) -> Result<Vec<i64>, Fault> {
+        let rows = self.query_bulk(&sql::LOCK_INBOX, places(numbers)).await?;
+        rows.iter().map(|row| rows::whole(row, 0)).collect()
     }
 
-    async fn delete_inbox(&mut self, numbers: &[u64]) -> Result<(), Fault> {
-        self.execute_bulk(&sql::DELETE_INBOX, self::numbers(numbers)).await?;
+    async fn delete_inbox(&mut self, numbers: &[i64]) -> Result<(), Fault> {
+        self.execute_bulk(&sql::DELETE_INBOX, places(numbers)).await?;
         Ok(())
     }
 
-    async fn refuse_inbox(&mut self, rows: &[(u64, &str)]) -> Result<(), Fault> {
+    async fn refuse_inbox(&mut self, rows: &[(i64, &str)]) -> Result<(), Fault> {
         for &(number, reason) in rows {
-            self.execute(sql::REFUSE_INBOX, vec![reason.into(), signed(number).into()]).await?;
+            self.execute(sql::REFUSE_INBOX, vec![reason.into(), number.into()]).await?;
         }
         Ok(())
     }

@@ -240,11 +240,11 @@ pub(super) const LEASED: &str = "SELECT id FROM duetime_jobs FORCE INDEX (duetim
      WHERE bucket IS NOT NULL AND lease_until IS NOT NULL";
 
 /// By its index alone where there is none. What is beyond every limit is not read whole.
-pub(super) const INBOX_HITS: &str = "SELECT id, LENGTH(payload) FROM duetime_inbox FORCE INDEX (duetime_inbox_waiting) \
+pub(super) const INBOX_HITS: &str = "SELECT id, LENGTH(payload) + COALESCE(LENGTH(options), 0) + COALESCE(LENGTH(tags), 0) FROM duetime_inbox FORCE INDEX (duetime_inbox_waiting) \
      WHERE error IS NULL ORDER BY id LIMIT ?";
 pub(super) const INBOX_ROWS: Bulk = by_ids(
-    "SELECT id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000 - created_at, queue, kind, \
-     SUBSTRING(payload, 1, 67108865), due_at, delay_ms, job_key, tags, priority, options \
+    "SELECT id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000, created_at, queue, kind, \
+     SUBSTRING(payload, 1, 67108865), due_at, delay_ms, job_key, LEFT(tags, 1048577), priority, LEFT(options, 1048577) \
      FROM duetime_inbox WHERE id IN ({})",
 );
 pub(super) const LOCK_INBOX: Bulk = by_ids(
@@ -268,6 +268,7 @@ pub(super) const REMOVE_DOCUMENT: &str = "DELETE FROM duetime_registry WHERE kin
 pub fn questions() -> Vec<(String, &'static str)> {
     const { assert!(duetime_core::ports::BUCKET_MS == 600_000) };
     const { assert!(duetime_core::limits::PAYLOAD_BYTES_MAX + 1 == 67_108_865) };
+    const { assert!(duetime_core::ports::INBOX_TEXT_MAX + 1 == 1_048_577) };
     let bulks = [
         (KNOWN, "PRIMARY"),
         (HEADS, "PRIMARY"),

@@ -1,5 +1,6 @@
 //! Where PostgreSQL is: what a URL says.
 
+use crate::place;
 use duetime_core::Error;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -30,7 +31,7 @@ impl Address {
     /// # Errors
     /// [`Error::Invalid`], without the password.
     pub(super) fn parse(url: &str) -> Result<Self, Error> {
-        let shown = masked(url);
+        let shown = place::masked(url);
         let wrong = |why: &str| Error::invalid("ledger", EXPECTED, format!("{shown}: {why}"));
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
             return Err(wrong("an unknown scheme"));
@@ -90,15 +91,6 @@ impl Address {
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.map_err(|error| Error::Unusable(format!("TLS cannot be set up: {error}")))?;
         Ok(config.with_root_certificates(roots).with_no_client_auth())
-    }
-}
-
-/// The URL without user and password, for messages.
-fn masked(url: &str) -> String {
-    let (place, _) = url.split_once('?').unwrap_or((url, ""));
-    match (place.split_once("://"), place.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
-        _ => place.to_owned(),
     }
 }
 

@@ -59,12 +59,14 @@ impl Database for Server {
     async fn session(&self) -> Result<Connection, Fault> {
         match self.pool.get().await {
             Ok(client) => Ok(Connection::new(client)),
-            Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => Err(error.into()),
+            Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => {
+                Err(Fault::from(error).at(&self.shown))
+            }
             Err(PoolError::Closed) => Err(Fault::Told(Error::Stopping)),
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
                 Err(Fault::Told(Error::Unavailable("all connections to PostgreSQL are in use".into())))
             }
-            Err(error) => Err(Fault::Lost(format!("PostgreSQL: {error}"))),
+            Err(error) => Err(Fault::Lost(format!("{}: {error}", self.shown))),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::session::shared;
 use crate::sql::{
-    self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, extras, json, list, number, progress, signed,
+    self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, age_ms, extras, json, list, number, progress, signed,
 };
 use crate::sums::Sums;
 use duetime_core::ports::{Document, InboxRow, LeaseNote};
@@ -253,24 +253,23 @@ pub(super) fn document(row: &Row) -> Result<Document, Fault> {
 }
 
 /// Of the columns of `INBOX_HITS`.
-pub(super) fn inbox_hit(row: &Row) -> Result<(u64, usize), Fault> {
-    Ok((number(row.try_get(0)?)?, usize::try_from(row.try_get::<_, i64>(1)?).unwrap_or(0)))
+pub(super) fn inbox_hit(row: &Row) -> Result<(i64, usize), Fault> {
+    Ok((row.try_get(0)?, usize::try_from(row.try_get::<_, i64>(1)?).unwrap_or(0)))
 }
 
 /// Of the columns of `INBOX_ROWS`.
 pub(super) fn inbox_row(row: &Row) -> Result<InboxRow, Fault> {
     Ok(InboxRow {
-        number: number(row.try_get(0)?)?,
-        // The clock of the database may have been set back.
-        age_ms: u64::try_from(row.try_get::<_, i64>(1)?).unwrap_or(0),
-        queue: row.try_get(2)?,
-        kind: row.try_get(3)?,
-        payload: row.try_get::<_, &[u8]>(4)?.into(),
-        due_at: row.try_get(5)?,
-        delay_ms: row.try_get(6)?,
-        key: row.try_get(7)?,
-        tags: row.try_get(8)?,
-        priority: row.try_get(9)?,
-        options: row.try_get(10)?,
+        number: row.try_get(0)?,
+        age_ms: age_ms(row.try_get(1)?, row.try_get(2)?),
+        queue: row.try_get(3)?,
+        kind: row.try_get(4)?,
+        payload: row.try_get::<_, &[u8]>(5)?.into(),
+        due_at: row.try_get(6)?,
+        delay_ms: row.try_get(7)?,
+        key: row.try_get(8)?,
+        tags: row.try_get(9)?,
+        priority: row.try_get(10)?,
+        options: row.try_get(11)?,
     })
 }

@@ -7,7 +7,9 @@ use crate::sums::Sums;
 use async_trait::async_trait;
 use deadpool_postgres::Object;
 use duetime_core::limits::{PAYLOAD_BYTES_MAX, STEP_QUEUES_MAX};
-use duetime_core::ports::{BUCKET_MS, Cursor, Document, InboxRow, LeaseNote, OverflowDue, Queues, Window};
+use duetime_core::ports::{
+    BUCKET_MS, Cursor, Document, INBOX_TEXT_MAX, InboxRow, LeaseNote, OverflowDue, Queues, Window,
+};
 use duetime_core::{Job, JobId, Millis, Stage};
 use std::sync::Arc;
 use tokio_postgres::Row;
@@ -64,10 +66,6 @@ impl Drop for Connection {
 
 fn ids(ids: &[JobId]) -> Vec<i64> {
     ids.iter().map(|id| signed(id.get())).collect()
-}
-
-fn signed_all(numbers: &[u64]) -> Vec<i64> {
-    numbers.iter().map(|&number| signed(number)).collect()
 }
 
 fn tags<'a>(tags: &[(&'a str, JobId)]) -> (Vec<&'a [u8]>, Vec<i64>) {
@@ -282,28 +280,27 @@ impl Session for Connection {
         rows::ids(&self.query(sql::LEASED, &[]).await?)
     }
 
-    async fn inbox_hits(&mut self, limit: usize) -> Result<Vec<(u64, usize)>, Fault> {
+    async fn inbox_hits(&mut self, limit: usize) -> Result<Vec<(i64, usize)>, Fault> {
         self.query(sql::INBOX_HITS, &[&signed(limit as u64)]).await?.iter().map(rows::inbox_hit).collect()
     }
 
-    async fn inbox_rows(&mut self, numbers: &[u64]) -> Result<Vec<InboxRow>, Fault> {
-        let bytes = i32::try_from(PAYLOAD_BYTES_MAX + 1).unwrap_or(i32::MAX);
-        self.query(sql::INBOX_ROWS, &[&signed_all(numbers), &bytes]).await?.iter().map(rows::inbox_row).collect()
+    async fn inbox_rows(&mut self, numbers: &[i64]) -> Result<Vec<InboxRow>, Fault> {
+        let [bytes, text] = [PAYLOAD_BYTES_MAX, INBOX_TEXT_MAX].map(|max| i32::try_from(max + 1).unwrap_or(i32::MAX));
+        self.query(sql::INBOX_ROWS, &[&numbers, &bytes, &text]).await?.iter().map(rows::inbox_row).collect()
     }
 
-    async fn lock_inbox(&mut self, numbers: &[u64]) -> Result<Vec<u64>, Fault> {
-        let rows = self.query(sql::LOCK_INBOX, &[&signed_all(numbers)]).await?;
-        rows.iter().map(|row| number(row.try_get(0)?)).collect()
+    async fn lock_inbox(&mut self, numbers: &[i64]) -> Result<Vec<i64>, Fault> {
+        let rows = self.query(sql::LOCK_INBOX, &[&numbers]).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
-    async fn delete_inbox(&mut self, numbers: &[u64]) -> Result<(), Fault> {
-        self.execute(sql::DELETE_INBOX, &[&signed_all(numbers)]).await?;
+    async fn delete_inbox(&mut self, numbers: &[i64]) -> Result<(), Fault> {
+        self.execute(sql::DELETE_INBOX, &[&numbers]).await?;
         Ok(())
     }
 
-    async fn refuse_inbox(&mut self, rows: &[(u64, &str)]) -> Result<(), Fault> {
-        let (numbers, reasons): (Vec<i64>, Vec<&str>) =
-            rows.iter().map(|&(number, reason)| (signed(number), reason)).unzip();
+    async fn refuse_inbox(&mut self, rows: &[(i64, &str)]) -> Result<(), Fault> {
+        let (numbers, reasons): (Vec<i64>, Vec<&str>) = rows.iter().copied().unzip();
         self.execute(sql::REFUSE_INBOX, &[&numbers, &reasons]).await?;
         Ok(())
     }

@@ -165,11 +165,12 @@ pub(super) const LEASED: &str = "SELECT id FROM duetime_jobs WHERE lease_until I
 
 /// Never refused, and by its index alone where there is none. What is beyond every limit is not read whole.
 pub(super) const INBOX_HITS: &str = "SELECT id, coalesce(octet_length(payload), octet_length(payload_bytes), 0)::bigint \
-     FROM duetime_inbox WHERE error IS NULL ORDER BY id LIMIT $1";
+     + coalesce(octet_length(options), 0) + coalesce(octet_length(tags), 0) + coalesce(octet_length(job_key), 0) \
+     + octet_length(queue) + octet_length(kind) FROM duetime_inbox WHERE error IS NULL ORDER BY id LIMIT $1";
 pub(super) const INBOX_ROWS: &str = "SELECT id, \
-     floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - created_at, queue, kind, \
-     substr(coalesce(payload_bytes, convert_to(payload, 'UTF8')), 1, $2::int), due_at, delay_ms, job_key, tags, \
-     priority, options FROM duetime_inbox WHERE id = ANY($1)";
+     floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, created_at, left(queue, $3), left(kind, $3), \
+     substr(coalesce(payload_bytes, convert_to(left(payload, $2), 'UTF8')), 1, $2::int), due_at, delay_ms, left(job_key, $3), \
+     left(tags, $3), priority, left(options, $3) FROM duetime_inbox WHERE id = ANY($1)";
 pub(super) const LOCK_INBOX: &str = "SELECT id FROM duetime_inbox WHERE id = ANY($1) AND error IS NULL ORDER BY id \
      FOR UPDATE SKIP LOCKED";
 pub(super) const DELETE_INBOX: &str = "DELETE FROM duetime_inbox WHERE id = ANY($1)";

@@ -108,14 +108,14 @@ impl Grapevine {
         match serde_json::from_slice::<Message>(&message[at + 1..]) {
             Ok(Message { missed, told }) => {
                 if missed > 0 {
-                    self.pass_on(Told::Missed(missed));
+                    self.pass_on(Told::Missed);
                 }
                 told.into_iter().for_each(|transition| self.pass_on(Told::Transition(transition)));
             }
             Err(error) => {
                 // Of a newer version, say.
                 tracing::debug!(%error, "what another process told was not understood");
-                self.pass_on(Told::Missed(1));
+                self.pass_on(Told::Missed);
             }
         }
     }
@@ -166,7 +166,7 @@ pub(super) async fn hear(link: Arc<Link>, grapevine: Arc<Grapevine>) {
         let begin = || {
             // What was told in between is not known.
             if was_cut {
-                grapevine.pass_on(Told::Missed(1));
+                grapevine.pass_on(Told::Missed);
             }
         };
         let tell = |_: &[u8], message: &[u8]| grapevine.read(message);

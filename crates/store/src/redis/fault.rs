@@ -75,8 +75,8 @@ pub(super) fn remedy(error: &RedisError) -> Remedy {
     }
 }
 
-/// The error as the engine knows it.
-pub(super) fn told(error: &RedisError) -> Error {
+/// The error as the engine knows it, of the Redis at `place`.
+pub(super) fn told(error: &RedisError, place: &str) -> Error {
     let text = error.to_string();
     if is_about_certificates(error) {
         return Error::Unusable(format!(
@@ -100,13 +100,15 @@ pub(super) fn told(error: &RedisError) -> Error {
     } else if error.kind() == ErrorKind::RESP3NotSupported {
         Error::Unusable("Redis 6.2 or later, or Valkey, is needed; this one does not even know HELLO".into())
     } else if matches!(error.kind(), ErrorKind::AuthenticationFailed) || says("NOAUTH") || says("WRONGPASS") {
-        Error::Unusable(format!("Redis refuses this user or password: {text}"))
+        Error::Unusable(format!("{place} refuses this user or password; they stand in its URL, before the @: {text}"))
     } else if says("NOPERM") {
         Error::Unusable(format!("this user may not do in Redis what is needed: {text}"))
+    } else if error.kind() == ErrorKind::Parse {
+        Error::Unavailable(format!("{place}: what answers there is not Redis"))
     } else if remedy(error) == Remedy::None {
         Error::Damaged(format!("Redis answers {text}"))
     } else {
-        Error::Unavailable(format!("Redis: {text}"))
+        Error::Unavailable(format!("{place}: {text}"))
     }
 }
 

@@ -6,7 +6,7 @@
 use super::Parts;
 use super::broker::Place;
 use super::jobs::bytes;
-use duetime_core::limits::{PAGE_JOBS_MAX, TAG_BYTES_MAX};
+use duetime_core::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX, TAG_BYTES_MAX};
 use duetime_core::ports::{Find, Found, Selector, Window, after};
 use duetime_core::{Error, Job, JobId, State};
 use std::fmt;
@@ -15,9 +15,8 @@ use std::sync::Arc;
 
 /// Parts of a walk that one page looks at where they are empty.
 const STOPS_MAX: usize = 64;
-/// Jobs read at a time, and bytes of payloads and results after which a page ends.
+/// Jobs read at a time.
 const CHUNK: usize = 100;
-const PAGE_BYTES_MAX: usize = 16 << 20;
 
 /// What a walk goes through in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,7 +92,7 @@ impl Parts {
                 let ids: Vec<JobId> = chunk.iter().map(|&(_, id)| id).collect();
                 let found = self.records(&ids).await?.into_iter().flatten().map(|record| record.job);
                 for job in found.filter(|job| fits(find, job)) {
-                    bytes += job.payload.len() + job.result.as_ref().map_or(0, |result| result.len());
+                    bytes += job.held_bytes();
                     jobs.push(job);
                 }
                 looked_at += chunk.len();

@@ -55,7 +55,7 @@ fn fitting(records: &[Record], positions: &[usize]) -> usize {
     let fits = |&&position: &&usize| {
         let is_first = size == 0;
         let job = &records[position].job;
-        size += job.payload.len() + job.result.as_ref().map_or(0, |result| result.len());
+        size += job.held_bytes();
         is_first || size <= CALL_BYTES_MAX
     };
     positions.iter().take_while(fits).count()

@@ -23,6 +23,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(12);
 /// The same until the first answer: an address that is wrong is to be told soon.
 const PATIENCE_FIRST: Duration = Duration::from_secs(3);
+/// The same once calls have failed for [`PATIENCE`]: whoever asks a Redis that is down is told soon.
+const PATIENCE_DOWN: Duration = Duration::from_secs(1);
 /// Between tries: from, up to.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
 
@@ -55,12 +57,27 @@ struct Current {
     number: u64,
     connection: Option<Connection>,
     has_answered: bool,
+    /// When the first call failed since the last answer.
+    failing_since: Option<Instant>,
+}
+
+impl Current {
+    /// When a call that began at this time is no longer tried again.
+    fn end(&self, begin: Instant) -> Instant {
+        match self.failing_since {
+            _ if !self.has_answered => begin + PATIENCE_FIRST,
+            Some(since) => (begin + PATIENCE).min((begin + PATIENCE_DOWN).max(since + PATIENCE)),
+            None => begin + PATIENCE,
+        }
+    }
 }
 
 pub(super) struct Link {
     target: Target,
     current: Mutex<Current>,
     connecting: tokio::sync::Mutex<()>,
+    /// Its URL, without user and password.
+    pub(super) place: String,
 }
 
 impl Link {
@@ -84,7 +101,8 @@ impl Link {
                 Target::Cluster { commands: commands.build().map_err(wrong)?, nodes: nodes.map_err(wrong)? }
             }
         };
-        Ok(Self { target, current: Mutex::default(), connecting: tokio::sync::Mutex::default() })
+        let place = address.shown.clone();
+        Ok(Self { target, current: Mutex::default(), connecting: tokio::sync::Mutex::default(), place })
     }
 
     pub(super) fn is_cluster(&self) -> bool {
@@ -110,17 +128,15 @@ impl Link {
     }
 
     async fn retried(&self, what: &str, mut command: impl FnMut(bool) -> Cmd) -> Result<Value, Error> {
-        let has_answered = self.current().has_answered;
-        let end = Instant::now() + if has_answered { PATIENCE } else { PATIENCE_FIRST };
+        let begin = Instant::now();
         let mut pause = PAUSE.0;
         let mut needs_source = false;
         loop {
             let (number, answer) = self.attempt(&command(needs_source)).await;
             let error = match answer {
                 Ok(value) => {
-                    if !has_answered {
-                        self.current().has_answered = true;
-                    }
+                    let mut current = self.current();
+                    (current.has_answered, current.failing_since) = (true, None);
                     return Ok(value);
                 }
                 Err(error) => error,
@@ -132,11 +148,16 @@ impl Link {
                 }
                 Remedy::Reconnect => self.give_up(number),
                 Remedy::Wait | Remedy::SendSource => {}
-                Remedy::None => return Err(fault::told(&error)),
+                Remedy::None => return Err(fault::told(&error, &self.place)),
             }
             tracing::debug!(%error, what, "Redis is asked again");
+            let end = {
+                let mut current = self.current();
+                current.failing_since.get_or_insert(begin);
+                current.end(begin)
+            };
             if Instant::now() + pause >= end {
-                return Err(fault::told(&error));
+                return Err(fault::told(&error, &self.place));
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);
@@ -167,14 +188,19 @@ impl Link {
         if let Some(connected) = self.connected() {
             return Ok(connected);
         }
+        // The wait for another caller's try counts: behind a Redis that hangs, many would wait for one another.
+        match tokio::time::timeout(CONNECT_MAX, Box::pin(self.connect_once())).await {
+            Ok(connected) => connected,
+            Err(_) => Err(fault::timed_out(CONNECT_MAX)),
+        }
+    }
+
+    async fn connect_once(&self) -> RedisResult<(u64, Connection)> {
         let _one_at_a_time = self.connecting.lock().await;
         if let Some(connected) = self.connected() {
             return Ok(connected);
         }
-        let connection = match tokio::time::timeout(CONNECT_MAX, self.connect()).await {
-            Ok(connection) => connection?,
-            Err(_) => return Err(fault::timed_out(CONNECT_MAX)),
-        };
+        let connection = self.connect().await?;
         let mut current = self.current();
         current.number += 1;
         current.connection = Some(connection.clone());
@@ -244,4 +270,23 @@ fn sentinel(
             .set_client_to_sentinel_tls_mode(redis::TlsMode::Secure);
     }
     builder.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_fail_soon_once_redis_is_known_to_be_down() {
+        let now = Instant::now();
+        let end = |has_answered, failing_for: Option<Duration>| {
+            let failing_since = failing_for.map(|time| now - time);
+            Current { has_answered, failing_since, ..Current::default() }.end(now) - now
+        };
+        assert_eq!(end(false, None), PATIENCE_FIRST);
+        assert_eq!(end(true, None), PATIENCE);
+        assert_eq!(end(true, Some(Duration::from_secs(4))), PATIENCE - Duration::from_secs(4));
+        assert_eq!(end(true, Some(PATIENCE)), PATIENCE_DOWN);
+        assert_eq!(end(true, Some(PATIENCE * 9)), PATIENCE_DOWN);
+    }
 }

@@ -38,5 +38,5 @@ pub async fn look(address: &str) -> Result<Looked, Error> {
     script.arg("return 1").arg(0);
     let no_scripts = link.query(&script).await.err().map(|error| error.to_string());
     let checks::Fitness { warnings, loss, version } = fitness;
-    Ok(Looked { place: url::masked(address), version, warnings, loss, clock, no_scripts })
+    Ok(Looked { place: link.place.clone(), version, warnings, loss, clock, no_scripts })
 }

@@ -183,6 +183,7 @@ impl Redis {
             }),
         ];
         let parts = Parts {
+            place: link.place.clone(),
             link,
             keys,
             clock: RedisClock::new(options.clock.clone()),
@@ -199,7 +200,6 @@ impl Redis {
             usage,
             tasks,
             fitness,
-            place: url::masked(url),
         };
         let redis = Self { parts: Arc::new(parts) };
         redis.read_clock().await?;

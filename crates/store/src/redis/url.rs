@@ -1,5 +1,6 @@
 //! Where Redis is: what a URL says.
 
+use crate::place;
 use duetime_core::Error;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
@@ -20,6 +21,8 @@ pub(super) enum Shape {
 /// A URL, read.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
+    /// The URL, without user and password.
+    pub(super) shown: String,
     pub(super) shape: Shape,
     pub(super) namespace: String,
     /// How many partitions a new namespace gets, where that is said.
@@ -30,7 +33,7 @@ impl Address {
     /// # Errors
     /// [`Error::Invalid`], without the password.
     pub(super) fn parse(url: &str) -> Result<Self, Error> {
-        let wrong = |why: &str| Error::invalid("broker", EXPECTED, format!("{}: {why}", masked(url)));
+        let wrong = |why: &str| Error::invalid("broker", EXPECTED, format!("{}: {why}", place::masked(url)));
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("no scheme"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (mut namespace, mut partitions) = (NAMESPACE_DEFAULT.to_owned(), None);
@@ -82,7 +85,7 @@ impl Address {
             "redis+cluster" | "rediss+cluster" => return Err(wrong("a Cluster has the database 0 only")),
             _ => return Err(wrong("an unknown scheme")),
         };
-        Ok(Self { shape, namespace, partitions })
+        Ok(Self { shown: place::masked(url), shape, namespace, partitions })
     }
 
     /// How many partitions a new namespace gets where nobody says so.
@@ -99,24 +102,6 @@ fn with_port(host: &str, port: u16) -> String {
 fn is_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     (1..=NAMESPACE_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain)
-}
-
-/// The URL without user and password, for messages.
-pub(super) fn masked(url: &str) -> String {
-    // No parameter that there is holds a secret; one that there is not may.
-    let (place, query) = url.rsplit_once('?').map_or((url, None), |(place, query)| (place, Some(query)));
-    let is_known = |pair: &str| ["namespace=", "partitions="].iter().any(|name| pair.starts_with(name));
-    let query = match query {
-        Some(query) if query.split('&').all(is_known) => format!("?{query}"),
-        Some(_) => "?…".to_owned(),
-        None => String::new(),
-    };
-    match (place.split_once("://"), place.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}{query}"),
-        (Some(_), None) => format!("{place}{query}"),
-        // It may be anything, also a password.
-        (None, _) => "…".to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,14 @@ impl Fault {
         )))
     }
 
+    /// Says which server it was, if no connection could be made.
+    pub(crate) fn at(self, place: &str) -> Self {
+        match self {
+            Self::Lost(text) => Self::Lost(format!("{place}: {text}")),
+            fault => fault,
+        }
+    }
+
     /// What to answer when nothing more is tried.
     pub(crate) fn told(self) -> Error {
         match self {

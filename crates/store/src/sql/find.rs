@@ -10,6 +10,7 @@ use super::row::Hit;
 use super::session::{Session, Stream};
 use super::tally;
 use async_trait::async_trait;
+use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{Find, Found, Queues, Selector, Tally};
 use duetime_core::{Job, JobId, Stage, State};
 
@@ -17,8 +18,6 @@ use duetime_core::{Job, JobId, Stage, State};
 const ROWS_MAX: usize = 10_000;
 /// Rows looked at in one go at most.
 const STEP_MAX: usize = 2_500;
-/// Bytes of payloads and results after which a page ends.
-pub(super) const PAGE_BYTES_MAX: usize = 16 << 20;
 /// Streams merged at most.
 const STREAMS_MAX: usize = 64;
 

@@ -22,13 +22,13 @@ impl<S: Session> Verb<S> for Inbox {
 
     async fn run(&mut self, session: &mut S, _: bool) -> Result<Vec<InboxRow>, Fault> {
         let mut bytes = 0;
-        let fits = |(_, size): &(u64, usize)| {
+        let fits = |(_, size): &(i64, usize)| {
             let has_room = bytes < INBOX_BYTES_MAX;
             bytes = bytes.saturating_add(*size);
             has_room
         };
         let hits = session.inbox_hits(self.limit).await?;
-        let numbers: Vec<u64> = hits.into_iter().take_while(fits).map(|(number, _)| number).collect();
+        let numbers: Vec<i64> = hits.into_iter().take_while(fits).map(|(number, _)| number).collect();
         if numbers.is_empty() {
             return Ok(Vec::new());
         }
@@ -39,7 +39,7 @@ impl<S: Session> Verb<S> for Inbox {
 }
 
 /// What becomes of rows. One that is gone, or that another transaction is at, is left alone: so each becomes one job.
-pub(super) struct Admit(pub(super) Vec<(u64, Verdict)>);
+pub(super) struct Admit(pub(super) Vec<(i64, Verdict)>);
 
 #[async_trait]
 impl<S: Session> Verb<S> for Admit {
@@ -47,10 +47,10 @@ impl<S: Session> Verb<S> for Admit {
     const WRITES: bool = true;
 
     async fn run(&mut self, session: &mut S, is_careful: bool) -> Result<Vec<Admitted>, Fault> {
-        let mut numbers: Vec<u64> = self.0.iter().map(|(number, _)| *number).collect();
+        let mut numbers: Vec<i64> = self.0.iter().map(|(number, _)| *number).collect();
         numbers.sort_unstable();
-        let locked: HashSet<u64> = session.lock_inbox(&numbers).await?.into_iter().collect();
-        let is_there = |number: &u64| locked.contains(number);
+        let locked: HashSet<i64> = session.lock_inbox(&numbers).await?.into_iter().collect();
+        let is_there = |number: &i64| locked.contains(number);
 
         let mut tallies = Tallies::default();
         let jobs = self.0.iter().filter_map(|(number, verdict)| match verdict {

@@ -67,7 +67,7 @@ macro_rules! ports {
                 self.store.inbox(limit).await
             }
 
-            async fn admit(&self, verdicts: Vec<(u64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+            async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
                 self.store.admit(verdicts).await
             }
 
@@ -189,7 +189,7 @@ impl<D: Database> Store<D> {
         self.call(Inbox { limit }).await
     }
 
-    pub(crate) async fn admit(&self, verdicts: Vec<(u64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+    pub(crate) async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
         for (_, verdict) in &verdicts {
             if let Verdict::Record(job) = verdict {
                 check(job)?;

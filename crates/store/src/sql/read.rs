@@ -2,10 +2,10 @@
 
 use super::call::Verb;
 use super::fault::Fault;
-use super::find::PAGE_BYTES_MAX;
 use super::row::{Hit, signed};
 use super::session::Session;
 use async_trait::async_trait;
+use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{BUCKET_MS, Cursor, OVERFLOW_BUCKET, OverflowDue, Page, Window};
 use duetime_core::{Job, JobId, Millis};
 use std::collections::HashMap;

@@ -189,6 +189,11 @@ pub(crate) fn number(stored: i64) -> Result<u64, Fault> {
     u64::try_from(stored).map_err(|_| Fault::damaged("a number", stored))
 }
 
+/// How long ago a row was inserted. The clock of the database may have been set back, or the row name any time.
+pub(crate) fn age_ms(now: i64, created_at: i64) -> u64 {
+    u64::try_from(now.saturating_sub(created_at)).unwrap_or(0)
+}
+
 /// A number as it is stored; [`check`] has been.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)

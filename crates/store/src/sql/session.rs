@@ -111,15 +111,15 @@ pub(crate) trait Session: Send {
     async fn leased(&mut self) -> Result<Vec<JobId>, Fault>;
 
     /// The numbers of the first rows of the inbox that have not been refused, each with the bytes of its payload.
-    async fn inbox_hits(&mut self, limit: usize) -> Result<Vec<(u64, usize)>, Fault>;
+    async fn inbox_hits(&mut self, limit: usize) -> Result<Vec<(i64, usize)>, Fault>;
     /// These rows of the inbox, in any order. Whatever stands there is no error.
-    async fn inbox_rows(&mut self, numbers: &[u64]) -> Result<Vec<InboxRow>, Fault>;
+    async fn inbox_rows(&mut self, numbers: &[i64]) -> Result<Vec<InboxRow>, Fault>;
     /// Locks those of these rows that have not been refused and that nobody else has locked; answers their numbers.
-    async fn lock_inbox(&mut self, numbers: &[u64]) -> Result<Vec<u64>, Fault>;
+    async fn lock_inbox(&mut self, numbers: &[i64]) -> Result<Vec<i64>, Fault>;
     /// Deletes rows of the inbox.
-    async fn delete_inbox(&mut self, numbers: &[u64]) -> Result<(), Fault>;
+    async fn delete_inbox(&mut self, numbers: &[i64]) -> Result<(), Fault>;
     /// Marks rows of the inbox with the reason why they were refused.
-    async fn refuse_inbox(&mut self, rows: &[(u64, &str)]) -> Result<(), Fault>;
+    async fn refuse_inbox(&mut self, rows: &[(i64, &str)]) -> Result<(), Fault>;
 
     /// Where the last block of ids ends; locked.
     async fn sequence_end(&mut self) -> Result<u64, Fault>;

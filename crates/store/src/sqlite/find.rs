@@ -6,6 +6,7 @@
 use super::fault::Fault;
 use super::row::{self, Reader, columns};
 use super::tally;
+use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{Find, Found, Selector, Tally};
 use duetime_core::{JobId, Stage, State};
 use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator;
@@ -15,8 +16,6 @@ use std::sync::Arc;
 
 /// Rows looked at for one page.
 const ROWS_MAX: usize = 10_000;
-/// Bytes of payloads and results after which a page ends.
-pub(super) const PAGE_BYTES_MAX: usize = 16 << 20;
 /// Streams merged at most.
 const STREAMS_MAX: usize = 64;
 
@@ -64,7 +63,7 @@ pub(super) fn find(connection: &Connection, find: &Find, after: Option<JobId>) -
             && filter.takes(row)?
         {
             let job = reader.job(row)?;
-            bytes += job.payload.len() + job.result.as_ref().map_or(0, |result| result.len());
+            bytes += job.held_bytes();
             found.jobs.push(job);
         }
         seen += 1;

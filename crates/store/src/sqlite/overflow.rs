@@ -3,8 +3,8 @@
 //! Each priority is a stream of rows by due time: so what is due is found without looking at more urgent rows that are not.
 
 use super::fault::Fault;
-use super::find::PAGE_BYTES_MAX;
 use super::row::{Reader, columns};
+use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{OVERFLOW, OverflowDue, Window};
 use duetime_core::{Job, JobId, Millis};
 use rusqlite::{Connection, OptionalExtension};

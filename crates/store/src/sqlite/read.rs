@@ -1,8 +1,8 @@
 //! Rows by id, running rows, and pending rows in the order of their filing.
 
 use super::fault::Fault;
-use super::find::PAGE_BYTES_MAX;
 use super::row::{Reader, columns};
+use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{BUCKET_MS, Cursor, OVERFLOW_BUCKET, Page};
 use duetime_core::{Job, JobId, Millis};
 use rusqlite::Connection;

@@ -2,6 +2,7 @@
 
 use super::port::Port;
 use super::{AGREED_LIMIT, RedisServer, until};
+use std::time::Instant;
 
 /// The name by which the sentinels know the master.
 const NAME: &str = "mymaster";
@@ -78,7 +79,11 @@ impl RedisSentinel {
 
     /// Waits until all living sentinels name another master than `old`, and it is one; answers its port.
     pub fn wait_for_failover(&self, old: u16) -> u16 {
+        let end = Instant::now() + AGREED_LIMIT;
         until("another master", AGREED_LIMIT, || {
+            if Instant::now() >= end {
+                self.sentinels.iter().for_each(|sentinel| eprintln!("{}", sentinel.log()));
+            }
             let new = self.master_port();
             let agreed = self.sentinels.iter().filter_map(master_of).all(|port| port == new && port != old);
             let server = self.servers.iter().find(|server| server.port() == new).filter(|_| agreed)?;

@@ -46,13 +46,17 @@ async fn to_insert_is_all_that_an_application_needs() {
     let mut all = client(&url).await;
     let name = url.rsplit('/').next().unwrap();
     all.query_drop(format!("CREATE USER shop_{name}@'%'")).await.unwrap();
-    all.query_drop(format!("GRANT INSERT ON duetime_inbox TO shop_{name}@'%'")).await.unwrap();
+    let columns = "queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options";
+    all.query_drop(format!("GRANT INSERT ({columns}) ON duetime_inbox TO shop_{name}@'%'")).await.unwrap();
     let mut shop = client(&url.replace("root@", &format!("shop_{name}@"))).await;
     let insert = "INSERT INTO duetime_inbox (payload) VALUES ('hello')";
     for statement in ["START TRANSACTION", insert, "COMMIT", "START TRANSACTION", insert, "ROLLBACK"] {
         shop.query_drop(statement).await.unwrap();
     }
-    for forbidden in ["SELECT id FROM duetime_inbox", "DELETE FROM duetime_inbox", "SELECT id FROM duetime_jobs"] {
+    let others = "INSERT INTO duetime_inbox (id, payload) VALUES (9223372036854775807, 'hello')";
+    for forbidden in
+        [others, "SELECT id FROM duetime_inbox", "DELETE FROM duetime_inbox", "SELECT id FROM duetime_jobs"]
+    {
         let error = shop.query_drop(forbidden).await.unwrap_err().to_string();
         assert!(error.contains("denied"), "{forbidden}: {error}");
     }

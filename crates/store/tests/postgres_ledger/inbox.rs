@@ -47,11 +47,16 @@ async fn to_insert_is_all_that_an_application_needs() {
     let url = database().await;
     let store = Postgres::connect(&url, OPTIONS).await.unwrap();
     let all = client(&url).await;
-    all.batch_execute("CREATE ROLE shop LOGIN; GRANT INSERT ON duetime_inbox TO shop").await.unwrap();
+    all.batch_execute("CREATE ROLE shop LOGIN").await.unwrap();
+    let columns = "queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options";
+    all.batch_execute(&format!("GRANT INSERT ({columns}) ON duetime_inbox TO shop")).await.unwrap();
     let shop = client(&url.replace("duetime@", "shop@")).await;
     let insert = "INSERT INTO duetime_inbox (payload) VALUES ('hello')";
     shop.batch_execute(&format!("BEGIN; {insert}; COMMIT; BEGIN; {insert}; ROLLBACK")).await.unwrap();
-    for forbidden in ["SELECT id FROM duetime_inbox", "DELETE FROM duetime_inbox", "SELECT id FROM duetime_jobs"] {
+    let others = "INSERT INTO duetime_inbox (payload, created_at) VALUES ('hello', 0)";
+    for forbidden in
+        [others, "SELECT id FROM duetime_inbox", "DELETE FROM duetime_inbox", "SELECT id FROM duetime_jobs"]
+    {
         assert!(shop.batch_execute(forbidden).await.unwrap_err().to_string().contains("db error"), "{forbidden}");
     }
     let rows = store.inbox(10).await.unwrap();

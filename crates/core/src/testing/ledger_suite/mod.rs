@@ -132,7 +132,7 @@ macro_rules! shared_ledger_suite {
                 finished_rows_stay_as_they_are, rows_are_filed_in_bulk,
             ]
             inbox: [
-                a_row_is_read_as_it_was_inserted, the_oldest_come_first, large_payloads_make_short_pages,
+                a_row_is_read_as_it_was_inserted, the_oldest_come_first, large_rows_make_short_pages,
                 a_recorded_row_is_a_job, a_row_is_moved_once, many_movers_at_once,
                 a_refused_row_is_kept_and_passed_over, a_long_reason_is_kept, a_held_key_names_its_holder,
                 a_taken_id_keeps_the_row, verdicts_go_together, rows_move_in_bulk,

@@ -3,7 +3,7 @@
 use super::Remote;
 use super::transport::{Call, Incoming};
 use crate::error::Error;
-use crate::wire::{EventBody, EventQuery, LOST, Lost, STOPPING};
+use crate::wire::{EventBody, EventQuery, LOST, STOPPING};
 use duetime_core::engine::events::{Filter, Told, What};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Stream {
                 let event: Vec<u8> = self.read.drain(..end + 2).collect();
                 match told(&event)? {
                     Event::Told(told) => {
-                        if let Told::Missed(_) = told {
+                        if let Told::Missed = told {
                             self.body = None;
                         }
                         return Ok(Some(told));
@@ -86,7 +86,7 @@ fn told(event: &[u8]) -> Result<Event, Error> {
     let data = field("data").unwrap_or_default();
     Ok(match field("event") {
         Some(STOPPING) => Event::Stopping,
-        Some(LOST) => Event::Told(Told::Missed(parse::<Lost>(data)?.missed)),
+        Some(LOST) => Event::Told(Told::Missed),
         Some(word) if word.parse::<What>().is_ok() => {
             Event::Told(Told::Transition(Arc::new(parse::<EventBody>(data)?.into())))
         }

@@ -12,7 +12,7 @@ use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::client::legacy::Client as Http;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::{Deserialize, Serialize};
-use std::error::Error as _;
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -157,18 +157,42 @@ impl Transport {
     }
 
     fn failed(&self, is_lost: bool, error: &hyper_util::client::legacy::Error) -> Error {
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(error) = source {
-            message = format!("{message}: {error}");
-            source = error.source();
+        let mut cause: &dyn StdError = error;
+        while let Some(source) = cause.source() {
+            cause = source;
         }
-        if is_lost { self.unknown(message) } else { Error::Unreachable { server: self.address.clone(), message } }
+        let (server, message) = (self.address.clone(), cause.to_string());
+        if let Some((_, reason)) = message.split_once("invalid peer certificate: ") {
+            Error::Untrusted { server, why: untrusted(reason) }
+        } else if message.contains("InvalidContentType") {
+            Error::Protocol(format!("{server} does not speak TLS: use http://"))
+        } else if message.contains("invalid HTTP version") {
+            Error::Protocol(format!("{server} does not speak HTTP: has it a certificate? Then use https://"))
+        } else if is_lost {
+            self.unknown(message)
+        } else {
+            Error::Unreachable { server, message }
+        }
     }
 
     pub(super) fn unknown(&self, message: String) -> Error {
         Error::OutcomeUnknown { server: self.address.clone(), message }
     }
+}
+
+/// What rustls says of a certificate, in words.
+fn untrusted(reason: &str) -> String {
+    let said = reason.to_lowercase().replace(' ', "");
+    let words = [
+        ("unknownissuer", "no trusted root has signed it"),
+        ("signature", "no trusted root has signed it"),
+        ("notvalidforname", "it is for another name"),
+        ("expired", "it has expired"),
+        ("notvalidyet", "it is not valid yet"),
+        ("causedasendentity", "it is a root's; a server's certificate needs CA:FALSE"),
+    ];
+    let known = words.iter().find(|(word, _)| said.contains(word));
+    known.map_or_else(|| reason.to_owned(), |(_, words)| (*words).to_owned())
 }
 
 /// The body of an answer that comes bit by bit.

@@ -2,7 +2,7 @@
 
 use super::line::Line;
 use super::report::{Gap, Report};
-use crate::cli::exit::Result;
+use crate::cli::exit::{Failure, Result};
 use crate::cli::lines::Lines;
 use crate::cli::progress::Progress;
 use crate::cli::target::Target;
@@ -60,8 +60,9 @@ async fn push(
     report: &mut Report,
     progress: &Progress,
 ) -> Result<Option<Gap>> {
-    let (mut batch, mut bytes) = (Vec::new(), 0);
+    let (mut batch, mut bytes, mut count) = (Vec::new(), 0, 0);
     while let Some((number, line)) = lines.next()? {
+        count = number;
         if number <= source.skip || line.is_empty() {
             continue;
         }
@@ -80,6 +81,10 @@ async fn push(
             }
             bytes = 0;
         }
+    }
+    if count < source.skip {
+        let error = format!("expected at least the {} lines of --skip, got {count}: is it another file?", source.skip);
+        return Err(Failure::error(error));
     }
     send(client, batch, report, progress).await
 }

@@ -1,0 +1,37 @@
+//! Where a server is, for messages.
+
+/// A URL without user and password.
+pub(crate) fn masked(url: &str) -> String {
+    // No parameter that there is holds a secret; one that there is not may.
+    let is_known = |pair: &str| ["namespace=", "partitions="].iter().any(|name| pair.starts_with(name));
+    let place = match url.rsplit_once('?') {
+        Some((_, query)) if query.split('&').all(is_known) => url,
+        Some((place, _)) => place,
+        None => url,
+    };
+    match (place.split_once("://"), place.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
+        // A password with a `?` in it.
+        (Some((scheme, _)), None) if url.contains('@') => format!("{scheme}://…"),
+        (Some(_), None) => place.to_owned(),
+        // It may be anything, also a password.
+        (None, _) => "…".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_secret_is_shown() {
+        for (url, shown) in [
+            ("redis://me:secret@db:7000/3?namespace=shop", "redis://…@db:7000/3?namespace=shop"),
+            ("redis://me:se?cr@et@db/3", "redis://…"),
+            ("mysql://db/jobs?password=secret", "mysql://db/jobs"),
+            ("secret", "…"),
+        ] {
+            assert_eq!(masked(url), shown);
+        }
+    }
+}
