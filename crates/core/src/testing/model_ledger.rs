@@ -91,14 +91,13 @@ impl Rows {
     fn key_holder(&self, job: &Job) -> Option<JobId> {
         let key = job.live_key()?;
         let holds = |other: &&Job| other.id != job.id && other.queue == job.queue && other.live_key() == Some(key);
-        let jobs = self.jobs.values().map(|(_, job)| job).filter(|job| !self.keyless.contains(&job.id));
-        jobs.into_iter().find(holds).map(|job| job.id)
+        let mut jobs = self.jobs.values().map(|(_, job)| job).filter(|job| !self.keyless.contains(&job.id));
+        jobs.find(holds).map(|job| job.id)
     }
 
     /// What waits in the overflow of any queue.
     fn overflow(&self) -> impl Iterator<Item = &Job> {
-        let rows = self.jobs.values().filter(|(filed, job)| *filed == OVERFLOW_BUCKET && waits(job));
-        rows.map(|(_, job)| job)
+        self.jobs.values().filter(|(filed, job)| *filed == OVERFLOW_BUCKET && waits(job)).map(|(_, job)| job)
     }
 
     fn record(&mut self, job: Job, frontier: Millis) -> Recorded {
@@ -318,15 +317,13 @@ impl Ledger for ModelLedger {
     }
 
     async fn inbox(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
-        let rows = self.there()?;
-        let mut bytes = 0;
-        let fits = |row: &&InboxRow| {
-            let has_room = bytes < INBOX_BYTES_MAX;
-            let texts = [&row.options, &row.tags].into_iter().flatten();
-            bytes += row.payload.len() + texts.map(String::len).sum::<usize>();
-            has_room
-        };
+        let (rows, mut bytes) = (self.there()?, 0);
         let cut = |text: &Option<String>| Some(text.as_ref()?.chars().take(INBOX_TEXT_MAX + 1).collect());
+        let fits = |row: &&InboxRow| {
+            let size = row.payload.len() + row.options.iter().chain(&row.tags).map(String::len).sum::<usize>();
+            bytes += size;
+            bytes - size < INBOX_BYTES_MAX
+        };
         let read = |row: &InboxRow| InboxRow { options: cut(&row.options), tags: cut(&row.tags), ..row.clone() };
         let waiting = rows.inbox.values().filter(|(_, refused)| refused.is_none()).map(|(row, _)| row);
         Ok(waiting.take(limit).take_while(fits).map(read).collect())

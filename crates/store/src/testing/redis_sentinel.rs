@@ -2,7 +2,6 @@
 
 use super::port::Port;
 use super::{AGREED_LIMIT, RedisServer, until};
-use std::time::Instant;
 
 /// The name by which the sentinels know the master.
 const NAME: &str = "mymaster";
@@ -79,16 +78,24 @@ impl RedisSentinel {
 
     /// Waits until all living sentinels name another master than `old`, and it is one; answers its port.
     pub fn wait_for_failover(&self, old: u16) -> u16 {
-        let end = Instant::now() + AGREED_LIMIT;
+        let _explains = Explains(&self.sentinels);
         until("another master", AGREED_LIMIT, || {
-            if Instant::now() >= end {
-                self.sentinels.iter().for_each(|sentinel| eprintln!("{}", sentinel.log()));
-            }
             let new = self.master_port();
             let agreed = self.sentinels.iter().filter_map(master_of).all(|port| port == new && port != old);
             let server = self.servers.iter().find(|server| server.port() == new).filter(|_| agreed)?;
             server.try_command(&["ROLE"]).is_ok_and(|role| role.starts_with("master")).then_some(new)
         })
+    }
+}
+
+/// Prints the logs if a wait for them fails.
+struct Explains<'a>(&'a [RedisServer]);
+
+impl Drop for Explains<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.iter().for_each(|sentinel| eprintln!("{}", sentinel.log()));
+        }
     }
 }
 
