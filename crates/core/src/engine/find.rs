@@ -124,22 +124,21 @@ impl Engine {
             let (queue, states) = (queue.clone(), states.clone());
             let mut jobs =
                 self.broker.list(Listing { queue, states, window: query.window(), after, limit: step }).await?;
-            let is_last = jobs.len() < step;
+            // A short step is not the last one: jobs may have been leased since the broker looked for them.
+            if jobs.is_empty() {
+                return Ok(if self.ledger.is_broker() { None } else { Some(Cursor::Far(frontier, None)) });
+            }
             let fitting = jobs.iter().take_while(|job| {
                 let has_room = bytes < PAGE_BYTES_MAX;
                 bytes += job.held_bytes();
                 has_room
             });
             let fitting = fitting.count();
-            let is_cut = fitting < jobs.len();
             jobs.truncate(fitting);
             after = jobs.last().map(|last| (last.due_at, last.id)).or(after);
             left -= fitting;
             let now = self.now();
             found.extend(jobs.into_iter().filter(|job| query.fits(job, now)));
-            if is_last && !is_cut {
-                return Ok(if self.ledger.is_broker() { None } else { Some(Cursor::Far(frontier, None)) });
-            }
             // As many as fit by the size of those before.
             let seen = limit - left;
             step = (PAGE_BYTES_MAX.saturating_sub(bytes) * seen / bytes.max(1)).clamp(1, left.max(1));
