@@ -129,7 +129,8 @@ impl Account {
         let is_kept = |to: At| self.is_kept(is_recorded, end.call, to);
         for (next, held) in later {
             let what = if held.is_take { "was taken" } else { "was handed out" };
-            if is_kept(held.span.call.told) {
+            let was_before = held.span.call.told.mono < end.call.asked.mono;
+            if is_kept(held.span.call.told) && !(was_before && self.is_grant_forgotten(&held.span, end.call.told)) {
                 wrong.push(format!("{id}.{next} {what} after {id}.{epoch} had ended as {state}"));
             }
         }
