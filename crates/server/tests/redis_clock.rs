@@ -1,11 +1,8 @@
 //! Machines whose clocks are wrong, beside one Redis: its clock alone says when a job is due, and when a lease ends.
 
 use duetime::{Client, Job, ReserveRequest, Source};
-use duetime_store::testing::RedisServer;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use duetime_store::testing::{FakeClock, RedisServer};
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -16,12 +13,11 @@ const LEASE_MS: u64 = 1_500;
 const LATE_MS_MAX: u64 = 20_000;
 const QUEUE: &str = "q";
 
-/// A program whose clock is wrong by as much as `faketime` is told, such as `+10m`.
-fn with_clock(wrong: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new("faketime");
-    // It waits for the program: both end together.
-    command.args(["-m", "--exclude-monotonic", "-f", wrong, env!("CARGO_BIN_EXE_duetime")]).args(arguments);
-    command.env_remove("DUETIME_SERVER").process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
+/// A command with this clock.
+fn with_clock(clock: &FakeClock, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_duetime"));
+    command.args(arguments).envs(clock.environment());
+    command.env_remove("DUETIME_SERVER").stdin(Stdio::null()).stdout(Stdio::piped());
     command
 }
 
@@ -32,12 +28,12 @@ struct Server {
 }
 
 impl Server {
-    fn start(wrong: &str, redis: &RedisServer) -> Self {
+    fn start(clock: &FakeClock, redis: &RedisServer) -> Self {
         let arguments = ["serve", "--log-level", "warn", "--listen", "127.0.0.1:0", "--broker", &redis.url()];
         let log = tempfile::NamedTempFile::new().unwrap();
-        let mut command = with_clock(wrong, &arguments);
+        let mut command = with_clock(clock, &arguments);
         command.stderr(log.reopen().unwrap());
-        let mut child = command.spawn().expect("faketime: cargo xtask setup");
+        let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let url = lines.filter_map(|line| Some(line.trim().strip_prefix("listening on ")?.to_owned())).next();
         let server = Self { child, url: url.expect("the server begins to listen") };
@@ -49,9 +45,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let group = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
-        let _ = killpg(group, Signal::SIGKILL);
-        let _ = self.child.wait();
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 }
 
@@ -74,9 +69,12 @@ fn is_between(what: &str, least: u64, at: u64, most: u64) {
     assert!((least..=most).contains(&at), "{what}: {least} <= {at} <= {most}");
 }
 
-async fn the_clock_of_redis_decides(wrong: &str) {
+async fn the_clock_of_redis_decides(off_ms: i64) {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = FakeClock::new(folder.path());
+    clock.set(off_ms);
     let redis = RedisServer::start();
-    let server = Server::start(wrong, &redis);
+    let server = Server::start(&clock, &redis);
     let (remote, right) = (Client::connect(&server.url).await.unwrap(), Client::connect(&redis.url()).await.unwrap());
 
     // Pushed through the server, and by a command that goes to Redis by itself; handed out by the server and here.
@@ -84,7 +82,7 @@ async fn the_clock_of_redis_decides(wrong: &str) {
         let before = now(&redis);
         if by_command {
             let arguments = ["push", "--queue", QUEUE, "--delay", DELAY, "--server", &redis.url(), "1"];
-            let output = with_clock(wrong, &arguments).output().unwrap();
+            let output = with_clock(&clock, &arguments).output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         } else {
             remote.push_raw("k", *b"1").queue(QUEUE).delay(Duration::from_millis(DELAY_MS)).await.unwrap();
@@ -108,10 +106,10 @@ async fn the_clock_of_redis_decides(wrong: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_ahead_makes_nothing_early() {
-    the_clock_of_redis_decides("+10m").await;
+    the_clock_of_redis_decides(600_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_is_behind_makes_nothing_late() {
-    the_clock_of_redis_decides("-10m").await;
+    the_clock_of_redis_decides(-600_000).await;
 }
