@@ -1,4 +1,4 @@
-//! Where a server is, for messages.
+//! Server addresses as shown in messages.
 
 /// A URL without user and password.
 pub(crate) fn masked(url: &str) -> String {

@@ -16,7 +16,7 @@ use std::str::FromStr;
 /// Pages of the ledger that one page of an answer reads at most; it may be short, and say where to go on.
 const LEDGER_PAGES: usize = 10;
 
-/// Jobs that are read first of a broker elsewhere, until their size is known.
+/// How many jobs are read first from a remote broker, before their average size is known.
 const NEAR_STEP: usize = 16;
 
 /// Where a page begins.
@@ -118,7 +118,7 @@ impl Engine {
         let states = query.live_states();
         let frontier = self.frontier.get();
         let (mut after, mut left, mut bytes) = (after, limit, 0);
-        // In memory payloads are shared; elsewhere they are read, a few at first.
+        // Listing in memory copies no payloads.
         let mut step = if self.broker.is_volatile() { limit } else { limit.min(NEAR_STEP) };
         while left > 0 && bytes < PAGE_BYTES_MAX {
             let (queue, states) = (queue.clone(), states.clone());
@@ -139,7 +139,7 @@ impl Engine {
             left -= fitting;
             let now = self.now();
             found.extend(jobs.into_iter().filter(|job| query.fits(job, now)));
-            // As many as fit by the size of those before.
+            // As many as fit if they are as large as those before, on average.
             let seen = limit - left;
             step = (PAGE_BYTES_MAX.saturating_sub(bytes) * seen / bytes.max(1)).clamp(1, left.max(1));
         }

@@ -108,8 +108,8 @@ impl Engine {
         let acquire = Acquire { name, owner: owner.clone(), ttl_ms: LEADER_TTL_MS, waiting: false };
         let leads = matches!(self.locks.acquire(acquire).await, Ok(Acquired::Granted { .. }));
         if self.role.leads.swap(leads, Ordering::Relaxed) != leads {
-            let now = if leads { "begins" } else { "ceases" };
-            tracing::info!(%owner, "this process {now} to load jobs for all");
+            let now = if leads { "starts" } else { "stops" };
+            tracing::info!(%owner, "this process {now} loading jobs for all servers");
         }
     }
 

@@ -64,8 +64,8 @@ impl Listener {
         Self { receiver, filter, events, stopping }
     }
 
-    /// What happened next, or that something was missed; `None` once the engine stops. Dropped while it waits, it has taken
-    /// nothing.
+    /// Waits for the next event. Returns [`Told::Missed`] if events were missed, and `None` once the engine stops. Cancel
+    /// safe.
     pub async fn next(&mut self) -> Option<Told> {
         loop {
             let told = tokio::select! {

@@ -45,7 +45,7 @@ impl Status {
         }
         let mut degraded = self.degraded.lock().expect("no panic under this lock");
         if degraded.remove(what).is_some() {
-            tracing::info!("over: {what}");
+            tracing::info!("resolved: {what}");
         }
         self.is_degraded.store(!degraded.is_empty(), Ordering::Relaxed);
     }

@@ -125,7 +125,7 @@ pub struct Transition {
 pub enum Told {
     /// Something happened.
     Transition(Arc<Transition>),
-    /// Something may have happened that could not be told. How much is not said: it would count what the listener may not hear.
+    /// Events were missed. There is no count: it would include events of other queues, which the listener may not be allowed to see.
     Missed,
 }
 

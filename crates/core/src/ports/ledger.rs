@@ -28,10 +28,10 @@ pub const COMPARED: &str = "compared";
 /// The document that holds the last generation that a memory of the broker may have begun with.
 pub const GENERATION: &str = "generation";
 
-/// Bytes of the inbox after which a page takes no further row: 16 MiB.
+/// The size at which a page of the inbox is full: 16 MiB.
 pub const INBOX_BYTES_MAX: usize = 16 << 20;
 
-/// The most that is read of a text column of the inbox, in characters; of a longer one, one more.
+/// The maximum length of a text column of the inbox, in characters. One more is read, to tell that a value is too long.
 pub const INBOX_TEXT_MAX: usize = 1 << 20;
 
 /// In place of a frontier: the rows are filed in the *overflow* of their queues, since the broker has no room for them.

@@ -20,7 +20,7 @@ use std::path::PathBuf;
     after_help = "A right is push, target, work, read, change, lock or admin (all of them), for all names or for some: `push:orders.*`.
 
   push    push jobs, and nothing else
-  target  give a job that is pushed a target of its own
+  target  push jobs with their own target
   work    reserve, take, settle and extend
   read    look at jobs, queues, schedules, events and metrics
   change  cancel, reschedule, run, retry and delete jobs

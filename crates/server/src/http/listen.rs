@@ -165,7 +165,7 @@ impl Speaker {
             ended = watcher.watch(connection) => if let Err(error) = ended {
                 tracing::debug!(%error, "a connection ended early");
             },
-            () = watched.stalled(&self.app.answers) => tracing::debug!(%peer, "closed: too little of an answer was taken"),
+            () = watched.stalled(&self.app.answers) => tracing::debug!(%peer, "closed: the reader was too slow"),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Answers on their way out: what they hold is bounded, and who takes too little of one is cut off.
+//! Bounds the memory of answers that are being sent, and disconnects readers that are too slow.
 //!
-//! A handler whose answer may be large takes a share of the budget before it asks the stores, and leaves it beside the answer.
-//! The share is given back with the last part of the body. The HTTP library asks for a part when it has sent most of the one
-//! before, so the parts show how fast the reader is.
+//! A handler whose answer may be large takes a share of the budget before it reads from the stores, and attaches it to the
+//! response. The share is released with the last part of the body. The HTTP library asks for the next part when most of the
+//! previous one is sent, so the parts show how fast the reader is.
 
 use super::app::App;
 use super::budget::{Budget, Share};
@@ -18,9 +18,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Sent at a time. What is smaller is not watched.
+/// The size of a part. Smaller answers are not watched.
 const PART_BYTES: usize = 64 << 10;
-/// How often the progress of an answer is looked at.
+/// How often the progress of an answer is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Room for an answer that is being made.
@@ -37,7 +37,7 @@ impl Room {
         Ok(Self(share))
     }
 
-    /// The answer, which has this room until it is sent.
+    /// Attaches this room to the answer until it is sent.
     ///
     /// # Errors
     /// Where it needs more than there is.
@@ -60,7 +60,7 @@ fn full() -> Problem {
 #[derive(Clone)]
 struct Held(Arc<Mutex<Option<Share>>>);
 
-/// How far the answer is that a connection sends.
+/// The progress of the answer that a connection is sending.
 #[derive(Default)]
 pub(super) struct Progress {
     left: AtomicUsize,
@@ -69,7 +69,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// The answer, watched where it is large.
+    /// Splits a large answer into parts, and watches them.
     pub(super) fn watch(self: &Arc<Self>, mut response: Response) -> Response {
         let held: Option<Held> = response.extensions_mut().remove();
         let share = held.and_then(|held| held.0.lock().ok()?.take());
@@ -83,7 +83,7 @@ impl Progress {
         response.map(|body| Body::new(Sending { body, part: Bytes::new(), progress, _share: share }))
     }
 
-    /// Waits until the reader of an answer takes too little of it.
+    /// Waits until a reader is too slow.
     pub(super) async fn stalled(&self, budget: &Budget) {
         loop {
             self.begun.notified().await;

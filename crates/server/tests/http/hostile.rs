@@ -157,7 +157,7 @@ fn readers_who_dawdle_hold_little_and_nobody_up() {
     assert!(jobs == 16 && page["next_cursor"].is_string(), "a page ends after 16 MiB: {jobs}");
     let held = memory(&server).saturating_sub(before);
     assert!(held < HELD_MAX, "{} MiB", held >> 20);
-    // Each is told that there is no room, or cut off long before the minute that a stalled connection may last.
+    // Each gets a 503, or is disconnected well before the time limit for a stalled connection (60 s).
     for connection in &mut slow {
         let is_refused = connection.status() == "503";
         eventually(|| is_refused || !connection.try_send("x"));

@@ -23,7 +23,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(12);
 /// The same until the first answer: an address that is wrong is to be told soon.
 const PATIENCE_FIRST: Duration = Duration::from_secs(3);
-/// The same once calls have failed for [`PATIENCE`]: whoever asks a Redis that is down is told soon.
+/// The same once calls have failed for [`PATIENCE`]: while Redis is down, calls fail fast.
 const PATIENCE_DOWN: Duration = Duration::from_secs(1);
 /// Between tries: from, up to.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
@@ -188,7 +188,7 @@ impl Link {
         if let Some(connected) = self.connected() {
             return Ok(connected);
         }
-        // The wait for another caller's try counts: behind a Redis that hangs, many would wait for one another.
+        // Includes the wait for another caller's attempt: if Redis hangs, many callers queue here.
         match tokio::time::timeout(CONNECT_MAX, Box::pin(self.connect_once())).await {
             Ok(connected) => connected,
             Err(_) => Err(fault::timed_out(CONNECT_MAX)),

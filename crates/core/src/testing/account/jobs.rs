@@ -130,7 +130,7 @@ impl Account {
         for (next, held) in later {
             let what = if held.is_take { "was taken" } else { "was handed out" };
             let was_before = held.span.call.told.mono < end.call.asked.mono;
-            if is_kept(held.span.call.told) && !(was_before && self.is_grant_forgotten(&held.span, end.call.told)) {
+            if is_kept(held.span.call.told) && !(was_before && self.is_grant_killed(&held.span)) {
                 wrong.push(format!("{id}.{next} {what} after {id}.{epoch} had ended as {state}"));
             }
         }

@@ -316,14 +316,13 @@ impl Account {
 
     /// Whether what a holder knew of its lease or lock counts for nothing any more.
     fn is_memory_lost(&self, span: &Span, to: At) -> bool {
-        self.is_clock_set(span.call.asked, to) || self.is_grant_forgotten(span, to)
+        self.befell(&[Loss::Emptied, Loss::FellBack, Loss::ClockSet], span.call.asked, to) || self.is_grant_killed(span)
     }
 
-    /// Whether the store may have forgotten a lease until then, so that the receipt before it counts again: it was not written,
-    /// since the disk was full, say, and the process died.
-    fn is_grant_forgotten(&self, span: &Span, to: At) -> bool {
-        self.befell(&[Loss::Emptied, Loss::FellBack], span.call.asked, to)
-            || span.told().any(|call| self.befell(&[Loss::Killed], call.asked, call.told))
+    /// Whether the process was killed before the lease was written, because the disk was full, for example. The receipt before
+    /// it is then valid again.
+    fn is_grant_killed(&self, span: &Span) -> bool {
+        span.told().any(|call| self.befell(&[Loss::Killed], call.asked, call.told))
     }
 
     fn is_clock_set(&self, from: At, to: At) -> bool {

@@ -180,7 +180,7 @@ impl Transport {
     }
 }
 
-/// What rustls says of a certificate, in words.
+/// Explains a certificate error of rustls.
 fn untrusted(reason: &str) -> String {
     let said = reason.to_lowercase().replace(' ', "");
     let words = [
