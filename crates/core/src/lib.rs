@@ -4,6 +4,7 @@
 //! two and holds all the rules. This crate knows no SQL and no sockets: stores implement its [`ports`], and edges
 //! call its engine.
 
+pub mod api;
 pub mod clock;
 pub mod engine;
 pub mod error;
@@ -26,7 +27,6 @@ pub mod testing;
 pub mod trace;
 mod turns;
 pub mod wheel;
-pub mod wire;
 
 pub use clock::{Clock, Millis, SystemClock};
 pub use engine::Engine;

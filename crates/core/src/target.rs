@@ -1,10 +1,10 @@
 //! Targets: where due jobs are delivered, in place of being handed to workers. Here is what a target is; who delivers
 //! to it is an edge's business.
 
+use crate::api::{Span, read};
 use crate::error::Error;
 use crate::limits::{MINUTE_MS, SECOND_MS};
 use crate::name;
-use crate::wire::{Span, read};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -1,8 +1,8 @@
 //! Parsers that meet the outside, fuzzed from a corpus.
 
+use duetime_core::api::{JobOptions, Object, Span, read};
 use duetime_core::schedule::Timing;
 use duetime_core::testing::fuzz;
-use duetime_core::wire::{JobOptions, Object, Span, read};
 use duetime_core::{JobId, NewJob, Receipt, Schedule, Target, trace};
 use std::str::FromStr;
 

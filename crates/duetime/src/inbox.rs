@@ -21,8 +21,8 @@
 //! ```
 
 use crate::error::Error;
+use duetime_core::api::JobOptions;
 use duetime_core::limits::PAYLOAD_BYTES_MAX;
-use duetime_core::wire::JobOptions;
 use duetime_core::{Due, JobId, NewJob, Payload};
 use std::sync::Arc;
 

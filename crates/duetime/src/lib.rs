@@ -58,8 +58,6 @@ mod request_id;
 #[cfg(feature = "tls")]
 #[doc(hidden)]
 pub mod tls;
-#[doc(hidden)]
-pub mod wire;
 pub mod worker;
 
 #[cfg(feature = "embedded")]

@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::error::Error;
 use crate::kind::Kind;
-use crate::wire;
+use duetime_core::api;
 use duetime_core::engine::PushOutcome;
 use duetime_core::{Backoff, Due, JobId, KeyUntil, Millis, NewJob, OnConflict, Retry, State, Target};
 use std::future::IntoFuture;
@@ -164,9 +164,9 @@ pub struct Pushed {
     pub outcome: PushOutcome,
 }
 
-impl From<wire::Pushed> for Pushed {
-    fn from(pushed: wire::Pushed) -> Self {
-        let wire::Pushed { id, queue, state, due_at, outcome } = pushed;
+impl From<api::Pushed> for Pushed {
+    fn from(pushed: api::Pushed) -> Self {
+        let api::Pushed { id, queue, state, due_at, outcome } = pushed;
         Self { id, queue: queue.0, state, due_at: due_at.0, outcome }
     }
 }

@@ -1,6 +1,6 @@
 //! Bodies and query strings of the HTTP API, fuzzed from a corpus.
 
-use duetime::wire::{
+use duetime_core::api::{
     EventQuery, Fail, Find, Instant, JobBody, Lock, Object, Patch, Progress, Push, Reserve, ScheduleBody, Selection,
     SettingsBody, Settle, Take, read,
 };

@@ -14,13 +14,13 @@ pub use status::{LastTick, ScheduleStatus, TickOutcome};
 pub use stored::{Stored, Template};
 pub use ticks::Ticks;
 
+use crate::api::Span;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Due, Job, NewJob};
 use crate::limits::{DELAY_MS_MAX, EVERY_MS_MIN, SCHEDULE_PAYLOAD_BYTES_MAX};
 use crate::name;
-use crate::wire::Span;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! A schedule as JSON, for the registry.
 
 use super::{Missed, Overlap, Schedule, Timing};
+use crate::api::JobOptions;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::job::NewJob;
-use crate::wire::JobOptions;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::sync::Arc;

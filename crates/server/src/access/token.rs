@@ -3,7 +3,7 @@
 use super::grant::Grant;
 use super::secret::Hash;
 use crate::rate::{parse_rate, show_rate};
-use duetime::wire::Instant;
+use duetime_core::api::Instant;
 use duetime_core::name::check_lock;
 use duetime_core::ports::Rate;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};

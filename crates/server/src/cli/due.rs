@@ -1,7 +1,7 @@
 //! Options that say when.
 
-use duetime::wire::{Instant, Span};
 use duetime_core::Due;
+use duetime_core::api::{Instant, Span};
 
 /// When a job is to run.
 #[derive(Clone, Debug, clap::Args)]

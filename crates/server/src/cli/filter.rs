@@ -1,8 +1,8 @@
 //! Options that say which jobs.
 
 use super::exit::{Failure, Result};
-use duetime::wire::Instant;
 use duetime_core::State;
+use duetime_core::api::Instant;
 use duetime_core::engine::Query;
 use std::sync::Arc;
 

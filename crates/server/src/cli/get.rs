@@ -4,7 +4,7 @@ use super::exit::Result;
 use super::output::{self, safe, snippet};
 use super::target::Target;
 use super::time::{now, relative};
-use duetime::wire::{Instant, JobBody};
+use duetime_core::api::{Instant, JobBody};
 use duetime_core::{Job, JobId, Millis};
 use std::fmt::Display;
 

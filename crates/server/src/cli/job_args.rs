@@ -3,7 +3,7 @@
 use super::exit::Result;
 use super::retry_rule::{parse_backoff, parse_exhausted};
 use super::stdin;
-use duetime::wire::Span;
+use duetime_core::api::Span;
 use duetime_core::limits::PRIORITY_DEFAULT;
 use duetime_core::{Backoff, KeyUntil, NewJob, OnConflict, Retry, Target, WhenExhausted, name, trace};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::exit::{Failure, Result};
 use duetime::ScheduleStatus;
-use duetime::wire::{Base64, Configured, Instant, JobBody, ScheduleBody, Text};
+use duetime_core::api::{Base64, Configured, Instant, JobBody, ScheduleBody, Text};
 use duetime_core::{Job, Millis};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

@@ -5,7 +5,7 @@ use super::filter::Filter;
 use super::output::{self, note};
 use super::target::Target;
 use super::time::now;
-use duetime::wire::Page;
+use duetime_core::api::Page;
 use duetime_core::engine::Listed;
 use duetime_core::limits::{PAGE_JOBS_DEFAULT, PAGE_JOBS_MAX};
 

@@ -4,9 +4,9 @@ use super::exit::{ERROR, Failure, Result, TRY_LATER};
 use super::filter::Filter;
 use super::output::{self, note};
 use super::target::Target;
-use duetime::wire::Counts;
 use duetime::{Client, Error};
 use duetime_core::JobId;
+use duetime_core::api::Counts;
 use duetime_core::engine::{BulkAction, BulkCounts, JobRef};
 use serde::Serialize;
 

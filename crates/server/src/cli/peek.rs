@@ -4,7 +4,7 @@ use super::exit::Result;
 use super::output::{self, note};
 use super::target::Target;
 use super::time::now;
-use duetime::wire::{Instant, Page};
+use duetime_core::api::{Instant, Page};
 use duetime_core::engine::Listed;
 use duetime_core::limits::TAKE_JOBS_DEFAULT;
 use duetime_core::ports::Window;

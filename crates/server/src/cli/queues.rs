@@ -7,7 +7,7 @@ use super::output::{self, note};
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::Client;
-use duetime::wire::{Instant, Purged, Queue, Queues, Span};
+use duetime_core::api::{Instant, Purged, Queue, Queues, Span};
 use duetime_core::engine::QueueStatus;
 
 /// Show queues; set, pause, resume or purge one.

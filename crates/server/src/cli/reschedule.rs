@@ -5,8 +5,8 @@ use super::exit::{Failure, Result};
 use super::output;
 use super::target::Target;
 use super::time::{now, relative};
-use duetime::wire::JobBody;
 use duetime_core::JobId;
+use duetime_core::api::JobBody;
 use duetime_core::engine::JobRef as Job;
 
 /// Make a waiting job due at another time.

@@ -1,6 +1,6 @@
 //! Retry rules on the command line.
 
-use duetime::wire::{self, Span};
+use duetime_core::api::{self, Span};
 use duetime_core::{Backoff, WhenExhausted, name};
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub(crate) fn parse_backoff(text: &str) -> Result<Backoff, String> {
         "none" => Ok(Backoff::None),
         "default" => Ok(Backoff::Default),
         json if json.starts_with('{') => {
-            wire::read::<wire::Backoff>(json).map(Backoff::from).map_err(|unread| unread.to_string())
+            api::read::<api::Backoff>(json).map(Backoff::from).map_err(|unread| unread.to_string())
         }
         text if text.starts_with("fixed:") => {
             let delay = text.trim_start_matches("fixed:").trim().parse::<Span>()?;

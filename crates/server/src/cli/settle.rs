@@ -5,9 +5,9 @@ use super::lease::{ended, refusal};
 use super::lines::Lines;
 use super::output::{self, note};
 use super::target::Target;
-use duetime::wire::{self, Object, Settle, Settled};
 use duetime::{Client, Outcome};
 use duetime_core::Receipt;
+use duetime_core::api::{self, Object, Settle, Settled};
 use duetime_core::limits::BATCH_JOBS_MAX;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ fn read(args: &Args) -> Result<Vec<Asked>> {
                 "expected at most {BATCH_JOBS_MAX} lines, got more; nothing was settled"
             )));
         }
-        let body = wire::read_bytes::<Object<Settle<'_>>>(line);
+        let body = api::read_bytes::<Object<Settle<'_>>>(line);
         let one = body.map_err(|error| error.to_string());
         let one = one.and_then(|Object(body)| <(Receipt, Outcome)>::try_from(body).map_err(|error| error.to_string()));
         asked.push(one.map_err(|why| format!("line {number}: {why}")));

@@ -4,7 +4,7 @@ use super::exit::Result;
 use super::output::{self, note};
 use super::target::Target;
 use super::time::now;
-use duetime::wire::{Instant, Taken};
+use duetime_core::api::{Instant, Taken};
 use duetime_core::engine::{From, TakeRequest};
 use duetime_core::limits::TAKE_JOBS_DEFAULT;
 use duetime_core::name;

@@ -5,7 +5,7 @@ use super::output::{self, note};
 use super::time::now;
 use crate::access::{Grant, Secret, Token, TokenFile};
 use crate::rate::{parse_rate, show_rate};
-use duetime::wire::{Instant, Span};
+use duetime_core::api::{Instant, Span};
 use duetime_core::ports::Rate;
 use serde::Serialize;
 use std::path::PathBuf;

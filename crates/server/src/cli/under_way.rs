@@ -3,8 +3,8 @@
 use super::exit::Result;
 use super::output;
 use super::target::Target;
-use duetime::wire::Extended;
 use duetime_core::Receipt;
+use duetime_core::api::Extended;
 use std::sync::Arc;
 
 /// Say how far a running job has come.

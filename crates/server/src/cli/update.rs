@@ -7,7 +7,7 @@ use super::stdin;
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::Patch;
-use duetime::wire::JobBody;
+use duetime_core::api::JobBody;
 use duetime_core::engine::JobRef;
 use duetime_core::{Job, JobId};
 

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::http::uri::PathAndQuery;
 use axum::middleware::Next;
 use axum::response::Response;
-use duetime::wire::{Counts, Instant, Selection};
+use duetime_core::api::{Counts, Instant, Selection};
 use futures_util::FutureExt;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};

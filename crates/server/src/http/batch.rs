@@ -1,7 +1,7 @@
 //! Arrays of requests: each element is answered by itself, also one that cannot be read.
 
 use super::problem::Problem;
-use duetime::wire::{self, Answer, Object};
+use duetime_core::api::{self, Answer, Object};
 use duetime_core::limits::BATCH_JOBS_MAX;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess};
@@ -67,10 +67,10 @@ where
     each(text, |Object(element): Object<T>| make(element).map_err(E::into)).or_else(|_| {
         // An element has the wrong form: a second pass finds which one.
         let batch = each(text, |raw: &RawValue| {
-            let Object(element) = wire::read::<Object<T>>(raw.get())?;
+            let Object(element) = api::read::<Object<T>>(raw.get())?;
             make(element).map_err(E::into)
         });
-        batch.map_err(|error| wire::unread(&error, text).into())
+        batch.map_err(|error| api::unread(&error, text).into())
     })
 }
 
@@ -119,8 +119,8 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use duetime::wire::JobRefBody;
     use duetime_core::Error;
+    use duetime_core::api::JobRefBody;
 
     fn numbers(text: &str) -> Result<Batch<u64>, Problem> {
         read(text, |body: JobRefBody| match body.id.get() {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_broken_or_endless_array_is_refused_as_a_whole() {
-        let code = |text: &str| numbers(text).err().map(|problem| duetime::wire::Problem::from(problem).code);
+        let code = |text: &str| numbers(text).err().map(|problem| duetime_core::api::Problem::from(problem).code);
         assert_eq!(code("[]"), None);
         assert_eq!(code(&format!("[{}7]", "7,".repeat(BATCH_JOBS_MAX - 1))), None);
         assert_eq!(code(&format!("[{}7]", "7,".repeat(BATCH_JOBS_MAX))).as_deref(), Some("invalid"));

@@ -13,7 +13,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use bytes::Bytes;
-use duetime::wire::{Object, read};
+use duetime_core::api::{Object, read};
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -240,7 +240,7 @@ mod tests {
     }
 
     async fn refusal(request: Request, app: &App) -> Option<(u16, String)> {
-        let refused = Batch::from_request(request, app).await.err().map(duetime::wire::Problem::from);
+        let refused = Batch::from_request(request, app).await.err().map(duetime_core::api::Problem::from);
         refused.map(|problem| (problem.status, problem.code))
     }
 
@@ -265,7 +265,7 @@ mod tests {
         let begun = Instant::now();
         let (dawdled, read) = tokio::join!(dawdling, async {
             let read = Batch::from_request(whole(1 << 19), &app).await.map(|body| body.text.len());
-            (read.map_err(duetime::wire::Problem::from), begun.elapsed())
+            (read.map_err(duetime_core::api::Problem::from), begun.elapsed())
         });
         assert!(read.0.is_ok_and(|bytes| bytes == 1 << 19) && read.1 <= 3 * SECOND, "{:?}", read.1);
         assert!(dawdled.iter().all(|refused| *refused == Some((408, "timeout".to_owned()))), "{dawdled:?}");

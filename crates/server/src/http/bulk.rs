@@ -9,7 +9,7 @@ use super::reply;
 use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use duetime::wire::{Counts, Selection};
+use duetime_core::api::{Counts, Selection};
 use duetime_core::engine::{BulkAction, Query};
 
 /// Cancel all jobs that a selection finds.

@@ -12,7 +12,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
-use duetime::wire::{EventBody, EventQuery, Instant, LOST, STOPPING, SUBSCRIBED};
+use duetime_core::api::{EventBody, EventQuery, Instant, LOST, STOPPING, SUBSCRIBED};
 use duetime_core::engine::events::{Listener, Told};
 use futures_util::stream;
 use serde::Serialize;
@@ -189,7 +189,7 @@ mod tests {
         let app = app().await;
         let kept = app.event_streams.clone().try_acquire_many_owned(EVENT_STREAMS_MAX as u32 - 1).unwrap();
         let last = open(&app).await.unwrap();
-        let problem = duetime::wire::Problem::from(open(&app).await.map(drop).unwrap_err());
+        let problem = duetime_core::api::Problem::from(open(&app).await.map(drop).unwrap_err());
         assert_eq!((problem.status, &*problem.code), (503, "too_many_streams"));
         drop(last);
         open(&app).await.unwrap();

@@ -9,8 +9,8 @@ use super::{reply, shown};
 use crate::access::{Caller, Scope};
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
-use duetime::wire::schema::{Cursor, Key, Kind, QueueName, StateWord, Tag};
-use duetime::wire::{Find, Instant, Page};
+use duetime_core::api::schema::{Cursor, Key, Kind, QueueName, StateWord, Tag};
+use duetime_core::api::{Find, Instant, Page};
 use duetime_core::limits::PAGE_JOBS_DEFAULT;
 
 /// Find jobs.

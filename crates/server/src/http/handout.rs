@@ -12,8 +12,8 @@ use super::{repeat, reply, shown};
 use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::Response;
-use duetime::wire::schema::QueueName;
-use duetime::wire::{self, Handout, Reserve, Take, Taken};
+use duetime_core::api::schema::QueueName;
+use duetime_core::api::{self, Handout, Reserve, Take, Taken};
 use duetime_core::engine::{self, From as Source, Outcome, ReserveRequest};
 use duetime_core::ports::Lease;
 use duetime_core::{Error, JobId};
@@ -136,8 +136,8 @@ async fn check(app: &App, caller: &Caller, from: &mut Source) -> Result<Vec<JobI
     }
 }
 
-fn refusals(handout: &mut engine::Handout, unknown: Vec<JobId>) -> Vec<wire::Problem> {
-    let problem = |(id, error): (JobId, Error)| wire::Problem { id: Some(id), ..Problem::from(error).into() };
+fn refusals(handout: &mut engine::Handout, unknown: Vec<JobId>) -> Vec<api::Problem> {
+    let problem = |(id, error): (JobId, Error)| api::Problem { id: Some(id), ..Problem::from(error).into() };
     let unknown = unknown.into_iter().map(|id| (id, Error::NotFound(id)));
     std::mem::take(&mut handout.refused).into_iter().chain(unknown).map(problem).collect()
 }

@@ -6,7 +6,7 @@ use crate::access::Caller;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use duetime::wire::{Alive, Health};
+use duetime_core::api::{Alive, Health};
 
 /// Whether the process lives.
 #[utoipa::path(

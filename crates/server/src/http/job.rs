@@ -12,8 +12,8 @@ use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use duetime::wire::schema::{ETag, IfMatch};
-use duetime::wire::{Cancelled, JobBody, Nothing, Patch};
+use duetime_core::api::schema::{ETag, IfMatch};
+use duetime_core::api::{Cancelled, JobBody, Nothing, Patch};
 use duetime_core::{Error, JobId, engine};
 
 /// Show a job.

@@ -10,8 +10,8 @@ use super::segment::Segment;
 use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::Response;
-use duetime::wire::schema::{ExtendAnswers, Extensions, SettleAnswers, Settles};
-use duetime::wire::{Answer, Complete, Extend, ExtendOne, Extended, Fail, Progress, Release, Settle, Settled};
+use duetime_core::api::schema::{ExtendAnswers, Extensions, SettleAnswers, Settles};
+use duetime_core::api::{Answer, Complete, Extend, ExtendOne, Extended, Fail, Progress, Release, Settle, Settled};
 use duetime_core::engine::{Answers, Outcome};
 use duetime_core::{Error, Receipt};
 

@@ -12,9 +12,9 @@ use crate::access::{Caller, Names, Scope};
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use duetime::wire::schema::{Cursor, LockName, Owner};
-use duetime::wire::{self, LockAsked, LockBody, LockGranted, LockPage, LockQuery, LocksReleased};
 use duetime_core::Error;
+use duetime_core::api::schema::{Cursor, LockName, Owner};
+use duetime_core::api::{self, LockAsked, LockBody, LockGranted, LockPage, LockQuery, LocksReleased};
 use duetime_core::engine::LockList;
 use duetime_core::limits::PAGE_LOCKS_DEFAULT;
 
@@ -100,7 +100,7 @@ pub(super) async fn get(
     params(
         ("name" = LockName, Path, description = "The lock."),
     ),
-    request_body = wire::Lock,
+    request_body = api::Lock,
     responses(
         (status = 200, description = "It is held now.", body = LockGranted),
     ),
@@ -113,7 +113,7 @@ pub(super) async fn put(
     body: One,
 ) -> Result<Response, Problem> {
     access::check(&caller, Scope::Lock, &name)?;
-    let asked = body.object::<wire::Lock>()?.into_asked(name.clone())?;
+    let asked = body.object::<api::Lock>()?.into_asked(name.clone())?;
     drop(body);
     let grant = match asked {
         LockAsked::Acquire(request) => {

@@ -1,7 +1,7 @@
 //! Pages of lists that are read as a whole, by name.
 
-use duetime::wire::LockQuery;
 use duetime_core::Error;
+use duetime_core::api::LockQuery;
 use duetime_core::limits::{PAGE_NAMES_DEFAULT, PAGE_NAMES_MAX};
 
 /// What a page shows, and where the next one begins.

@@ -4,12 +4,12 @@ use super::reply;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
-use duetime::wire::{self, Span, Unread};
+use duetime_core::api::{self, Span, Unread};
 use duetime_core::{Error, Receipt};
 
 /// Why a request is refused, ready to be sent.
 #[derive(Debug)]
-pub(crate) struct Problem(Box<wire::Problem>);
+pub(crate) struct Problem(Box<api::Problem>);
 
 /// When to try again what could not be done just now: stores and servers come back within seconds.
 const RETRY_SECONDS: u64 = 1;
@@ -133,7 +133,7 @@ impl Refusal {
     pub(super) fn because(&self, detail: impl Into<String>) -> Problem {
         let code = self.code();
         let (status, title) = rendering(code);
-        Problem(Box::new(wire::Problem::new(code, status.as_u16(), title, detail)))
+        Problem(Box::new(api::Problem::new(code, status.as_u16(), title, detail)))
     }
 }
 
@@ -153,7 +153,7 @@ impl From<Error> for Problem {
             return internal(&error);
         }
         let (status, title) = rendering(error.code());
-        let problem = Self(Box::new(wire::Problem::of(&error, status.as_u16(), title)));
+        let problem = Self(Box::new(api::Problem::of(&error, status.as_u16(), title)));
         // Schedules and settings have versions only for those who ask for one.
         if matches!(error, Error::Changed { .. }) { problem.of_precondition() } else { problem }
     }
@@ -178,7 +178,7 @@ impl From<Unread> for Problem {
     }
 }
 
-impl From<Problem> for wire::Problem {
+impl From<Problem> for api::Problem {
     fn from(problem: Problem) -> Self {
         *problem.0
     }

@@ -13,8 +13,8 @@ use axum::extract::State;
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use duetime::wire::schema::{PushAnswers, Pushes, QueueName};
-use duetime::wire::{self, Answer, Push, Pushed};
+use duetime_core::api::schema::{PushAnswers, Pushes, QueueName};
+use duetime_core::api::{self, Answer, Push, Pushed};
 use duetime_core::engine::{self, PushOutcome};
 use duetime_core::{Error, NewJob};
 
@@ -29,7 +29,7 @@ use duetime_core::{Error, NewJob};
     ),
     request_body = Pushes,
     responses(
-        (status = 201, description = "The job was made.", body = wire::Pushed, headers(("location" = String, description = "The path of the job."))),
+        (status = 201, description = "The job was made.", body = api::Pushed, headers(("location" = String, description = "The path of the job."))),
         (status = 200, description = "The key was held, and the job that holds it is kept or replaced; or answers to an array.", body = PushAnswers, headers(("location" = String, description = "The path of the job, where one was pushed."))),
     ),
     extensions(("x-codes" = json!(["key_conflict", "job_running"]))),

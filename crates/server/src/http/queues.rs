@@ -13,8 +13,8 @@ use crate::access::{Caller, Scope};
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use duetime::wire::schema::{Cursor, ETag, IfMatch, QueueName, Star};
-use duetime::wire::{
+use duetime_core::api::schema::{Cursor, ETag, IfMatch, QueueName, Star};
+use duetime_core::api::{
     self, Configured, Counts, Nothing, PauseBody, Purged, Queue, Queues, Selection, SettingsBody, Text,
 };
 use duetime_core::engine::QueueStatus;
@@ -76,7 +76,7 @@ pub(super) async fn list(
     ),
     responses(
         (status = 304, description = "Its settings have not changed.", headers(("etag" = ETag, description = "Its version."))),
-        (status = 200, description = "What is in it, and its settings.", body = wire::Queue, headers(("etag" = ETag, description = "The version of its settings."))),
+        (status = 200, description = "What is in it, and its settings.", body = api::Queue, headers(("etag" = ETag, description = "The version of its settings."))),
     ),
 )]
 pub(super) async fn get(

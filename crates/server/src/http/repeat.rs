@@ -5,7 +5,7 @@
 //! a new request. Every server makes the same hash.
 
 use crate::access::Caller;
-use duetime::wire::{Reserve, Take};
+use duetime_core::api::{Reserve, Take};
 use duetime_core::engine::{From as Source, ReserveRequest, TakeRequest};
 use duetime_core::limits::REQUEST_ID_BYTES_MAX;
 use ring::digest::{SHA256, digest};

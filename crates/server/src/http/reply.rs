@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, ETAG, HeaderValue};
 use axum::http::{HeaderMap, Response as HttpResponse, StatusCode};
 use axum::response::Response;
-use duetime::wire::{JobBody, ScheduleShown};
+use duetime_core::api::{JobBody, ScheduleShown};
 use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Error, Job};
 use serde::Serialize;

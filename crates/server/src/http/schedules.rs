@@ -14,9 +14,9 @@ use crate::access::{Caller, Scope};
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use duetime::wire::schema::{Cursor, ETag, IfMatch, ScheduleName, Star};
-use duetime::wire::{ScheduleBody, ScheduleShown, Schedules, dry_run};
 use duetime_core::Error;
+use duetime_core::api::schema::{Cursor, ETag, IfMatch, ScheduleName, Star};
+use duetime_core::api::{ScheduleBody, ScheduleShown, Schedules, dry_run};
 use duetime_core::engine::Expected;
 
 /// How often a schedule that others change meanwhile is looked at anew.

@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::reply;
 use crate::access::{Caller, Scope};
 use axum::response::Response;
-use duetime::wire::JobBody;
+use duetime_core::api::JobBody;
 use duetime_core::engine::QueueStatus;
 use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Error, Job, Target};

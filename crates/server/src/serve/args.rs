@@ -4,7 +4,7 @@ use super::instance::Instance;
 use super::size::{MemorySize, Size};
 use crate::log;
 use clap::ValueEnum;
-use duetime::wire::Span;
+use duetime_core::api::Span;
 use duetime_store::sqlite::Durability;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,8 @@ use super::receiver::{Answer, Receiver};
 use super::server::{Server, result, soon};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use duetime::{Target, wire};
+use duetime::Target;
+use duetime_core::api;
 use ring::hmac;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -39,7 +40,7 @@ async fn a_delivery_says_what_it_is() {
         ("duetime-queue", "hooks"),
         ("duetime-kind", "order.paid"),
         ("duetime-attempt", "1"),
-        ("duetime-due-at", &wire::Instant(job.due_at).to_string()),
+        ("duetime-due-at", &api::Instant(job.due_at).to_string()),
         ("webhook-id", &id.to_string()),
         ("webhook-signature", ""),
     ] {

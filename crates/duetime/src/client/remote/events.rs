@@ -3,7 +3,7 @@
 use super::Remote;
 use super::transport::{Call, Incoming};
 use crate::error::Error;
-use crate::wire::{EventBody, EventQuery, LOST, STOPPING};
+use duetime_core::api::{EventBody, EventQuery, LOST, STOPPING};
 use duetime_core::engine::events::{Filter, Told, What};
 use serde::Deserialize;
 use std::sync::Arc;

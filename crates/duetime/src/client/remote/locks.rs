@@ -3,8 +3,8 @@
 use super::Remote;
 use super::transport::Call;
 use crate::error::Error;
-use crate::wire;
-use crate::wire::{LockBody, LockGranted, LockPage, LockQuery, LocksReleased, path_segment};
+use duetime_core::api;
+use duetime_core::api::{LockBody, LockGranted, LockPage, LockQuery, LocksReleased, path_segment};
 use duetime_core::engine::{LockList, LockRequest};
 use duetime_core::name::{check_lock, check_owner};
 use duetime_core::ports::{Grant, Holding, Released};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 impl Remote {
     pub(crate) async fn acquire_lock(&self, request: LockRequest) -> Result<Grant, Error> {
-        let call = Call::new(Method::PUT, lock_path(&request.name)?).json(&wire::Lock::from(&request))?;
+        let call = Call::new(Method::PUT, lock_path(&request.name)?).json(&api::Lock::from(&request))?;
         let reply = self.transport.send(call.wait_ms(request.wait_ms).repeats(true)).await?;
         Ok(reply.read::<LockGranted>()?.into())
     }
@@ -25,7 +25,7 @@ impl Remote {
         fence: u64,
         ttl_ms: u64,
     ) -> Result<Grant, Error> {
-        let call = Call::new(Method::PUT, lock_path(name)?).json(&wire::Lock::renewal(owner, fence, ttl_ms))?;
+        let call = Call::new(Method::PUT, lock_path(name)?).json(&api::Lock::renewal(owner, fence, ttl_ms))?;
         Ok(self.transport.send(call.repeats(true)).await?.read::<LockGranted>()?.into())
     }
 

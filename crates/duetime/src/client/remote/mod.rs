@@ -12,7 +12,8 @@ pub use token::Token;
 use crate::error::{Answers, Error};
 use crate::push::Pushed;
 use crate::request_id;
-use crate::wire;
+use api::path_segment;
+use duetime_core::api;
 use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, JobRef, Listed,
     Options, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
@@ -27,7 +28,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use transport::{Call, Transport, of_problem};
-use wire::path_segment;
 
 /// How long a call may take where nothing else is said.
 const TIME_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
@@ -131,7 +131,7 @@ impl Remote {
     }
 
     async fn push_to(&self, queue: &str, jobs: &[&NewJob]) -> Result<Answers<Pushed>, Error> {
-        let bodies: Vec<_> = jobs.iter().map(|job| wire::Push::from(*job)).collect();
+        let bodies: Vec<_> = jobs.iter().map(|job| api::Push::from(*job)).collect();
         let is_safe = |job: &&NewJob| job.key.is_some() && job.on_conflict != OnConflict::Reject;
         let path = match queue_path(queue) {
             Ok(path) => format!("{path}/jobs"),
@@ -139,14 +139,14 @@ impl Remote {
         };
         let call = Call::post(path);
         let reply = self.transport.send(call.json(&bodies)?.repeats(jobs.iter().all(is_safe))).await?;
-        each(reply.read::<Vec<wire::Answer<wire::Pushed>>>()?, jobs.len(), Pushed::from)
+        each(reply.read::<Vec<api::Answer<api::Pushed>>>()?, jobs.len(), Pushed::from)
     }
 
     pub(super) async fn reserve(&self, mut request: ReserveRequest) -> Result<Handout, Error> {
         request.request_id.get_or_insert_with(request_id::next);
-        let call = Call::post("/v1/reserve").json(&wire::Reserve::from(&request))?;
+        let call = Call::post("/v1/reserve").json(&api::Reserve::from(&request))?;
         let reply = self.transport.send(call.wait_ms(request.wait_ms).repeats(true)).await?;
-        let handout: wire::Handout<'_> = reply.read()?;
+        let handout: api::Handout<'_> = reply.read()?;
         Ok(Handout {
             leases: handout.leases.into_iter().map(Lease::try_from).collect::<Result<_, _>>()?,
             next_due_at: handout.next_due_at.map(|instant| instant.0),
@@ -181,8 +181,8 @@ impl Remote {
     async fn take_from(&self, queue: &str, mut request: TakeRequest) -> Result<Handout, Error> {
         request.request_id.get_or_insert_with(request_id::next);
         let call = Call::post(format!("{}/take", queue_path(queue)?));
-        let reply = self.transport.send(call.json(&wire::Take::from(&request))?.repeats(true)).await?;
-        let taken: wire::Taken<'_> = reply.read()?;
+        let reply = self.transport.send(call.json(&api::Take::from(&request))?.repeats(true)).await?;
+        let taken: api::Taken<'_> = reply.read()?;
         let lease = |body| Ok::<_, Error>(Lease { job: Job::try_from(body)?, lease_ms: 0 });
         Ok(Handout {
             leases: taken.jobs.into_iter().map(lease).collect::<Result<_, _>>()?,
@@ -192,19 +192,17 @@ impl Remote {
     }
 
     pub(super) async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Result<Answers<Settlement>, Error> {
-        let bodies: Vec<_> = outcomes.iter().map(|(receipt, outcome)| wire::Settle::new(*receipt, outcome)).collect();
+        let bodies: Vec<_> = outcomes.iter().map(|(receipt, outcome)| api::Settle::new(*receipt, outcome)).collect();
         let reply = self.transport.send(Call::post("/v1/settle").json(&bodies)?.repeats(true)).await?;
-        each(reply.read::<Vec<wire::Answer<wire::Settled>>>()?, outcomes.len(), Settlement::from)
+        each(reply.read::<Vec<api::Answer<api::Settled>>>()?, outcomes.len(), Settlement::from)
     }
 
     pub(super) async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Answers<Extension>, Error> {
-        let body = |&(receipt, lease_ms): &(Receipt, Option<u64>)| wire::ExtendOne {
-            receipt,
-            lease: lease_ms.map(wire::Span),
-        };
+        let body =
+            |&(receipt, lease_ms): &(Receipt, Option<u64>)| api::ExtendOne { receipt, lease: lease_ms.map(api::Span) };
         let bodies: Vec<_> = leases.iter().map(body).collect();
         let reply = self.transport.send(Call::post("/v1/extend").json(&bodies)?.repeats(true)).await?;
-        each(reply.read::<Vec<wire::Answer<wire::Extended>>>()?, leases.len(), Extension::from)
+        each(reply.read::<Vec<api::Answer<api::Extended>>>()?, leases.len(), Extension::from)
     }
 
     pub(super) async fn progress(
@@ -213,9 +211,9 @@ impl Remote {
         percent: u8,
         note: Option<Arc<str>>,
     ) -> Result<Extension, Error> {
-        let body = wire::Progress { percent, note: note.map(wire::Text) };
+        let body = api::Progress { percent, note: note.map(api::Text) };
         let call = Call::post(format!("/v1/leases/{receipt}/progress")).json(&body)?.repeats(true);
-        Ok(Extension::from(self.transport.send(call).await?.read::<wire::Extended>()?))
+        Ok(Extension::from(self.transport.send(call).await?.read::<api::Extended>()?))
     }
 
     pub(super) async fn job(&self, id: JobId) -> Result<Job, Error> {
@@ -224,23 +222,23 @@ impl Remote {
 
     async fn shown(&self, call: Call) -> Result<Job, Error> {
         let reply = self.transport.send(call).await?;
-        Ok(Job::try_from(reply.read::<wire::JobBody<'_>>()?)?)
+        Ok(Job::try_from(reply.read::<api::JobBody<'_>>()?)?)
     }
 
     pub(super) async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
-        let find = wire::Find { query: query.clone(), cursor: cursor.map(str::to_owned), limit: Some(limit) };
+        let find = api::Find { query: query.clone(), cursor: cursor.map(str::to_owned), limit: Some(limit) };
         let reply = self.transport.send(Call::get(format!("/v1/jobs?{find}"))).await?;
-        Ok(Listed::try_from(reply.read::<wire::Page<'_>>()?)?)
+        Ok(Listed::try_from(reply.read::<api::Page<'_>>()?)?)
     }
 
     pub(super) async fn cancel(&self, target: JobRef) -> Result<CancelOutcome, Error> {
         let call = Call::post(format!("/v1/jobs/{}/cancel", target.id)).version(target.version);
-        Ok(self.transport.send(call).await?.read::<wire::Cancelled>()?.outcome)
+        Ok(self.transport.send(call).await?.read::<api::Cancelled>()?.outcome)
     }
 
     pub(super) async fn update(&self, target: JobRef, patch: Patch) -> Result<Job, Error> {
         let call = Call::new(Method::PATCH, format!("/v1/jobs/{}", target.id)).version(target.version);
-        self.shown(call.json(&wire::Patch::from(&patch))?).await
+        self.shown(call.json(&api::Patch::from(&patch))?).await
     }
 
     pub(super) async fn run(&self, target: JobRef) -> Result<Job, Error> {
@@ -262,15 +260,15 @@ impl Remote {
             BulkAction::Retry => "retry",
             BulkAction::Delete => "delete",
         };
-        let call = Call::post(format!("/v1/jobs/{verb}")).json(&wire::Selection::from(query))?.wait_ms(BULK_MS);
-        Ok(self.transport.send(call).await?.read::<wire::Counts<'_>>()?.into())
+        let call = Call::post(format!("/v1/jobs/{verb}")).json(&api::Selection::from(query))?.wait_ms(BULK_MS);
+        Ok(self.transport.send(call).await?.read::<api::Counts<'_>>()?.into())
     }
 
     pub(super) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
         let mut all = Vec::new();
-        let mut page = wire::LockQuery { limit: Some(PAGE_NAMES_MAX), ..wire::LockQuery::default() };
+        let mut page = api::LockQuery { limit: Some(PAGE_NAMES_MAX), ..api::LockQuery::default() };
         loop {
-            let queues: wire::Queues = self.transport.send(Call::get(format!("/v1/queues?{page}"))).await?.read()?;
+            let queues: api::Queues = self.transport.send(Call::get(format!("/v1/queues?{page}"))).await?.read()?;
             all.extend(queues.queues.into_iter().map(QueueStatus::from));
             page.cursor = queues.next_cursor;
             if page.cursor.is_none() {
@@ -280,11 +278,11 @@ impl Remote {
     }
 
     pub(super) async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
-        Ok(self.transport.send(Call::get(queue_path(queue)?)).await?.read::<wire::Queue>()?.into())
+        Ok(self.transport.send(Call::get(queue_path(queue)?)).await?.read::<api::Queue>()?.into())
     }
 
     pub(super) async fn pause(&self, queue: &str, until: Option<Millis>) -> Result<QueueSettings, Error> {
-        let body = wire::PauseBody { until: until.map(wire::Instant), span: None };
+        let body = api::PauseBody { until: until.map(api::Instant), span: None };
         self.configured(Call::post(format!("{}/pause", queue_path(queue)?)).json(&body)?).await
     }
 
@@ -293,16 +291,16 @@ impl Remote {
     }
 
     async fn configured(&self, call: Call) -> Result<QueueSettings, Error> {
-        Ok(self.transport.send(call.repeats(true)).await?.read::<wire::Configured>()?.into())
+        Ok(self.transport.send(call.repeats(true)).await?.read::<api::Configured>()?.into())
     }
 
     pub(super) async fn purge(&self, queue: &str) -> Result<u64, Error> {
         let call = Call::post(format!("{}/purge", queue_path(queue)?)).wait_ms(BULK_MS);
-        Ok(self.transport.send(call).await?.read::<wire::Purged>()?.purged)
+        Ok(self.transport.send(call).await?.read::<api::Purged>()?.purged)
     }
 
     pub(super) async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
-        let call = Call::new(Method::PUT, queue_path(queue)?).json(&wire::SettingsBody::from(&settings))?;
+        let call = Call::new(Method::PUT, queue_path(queue)?).json(&api::SettingsBody::from(&settings))?;
         let configured = self.configured(call).await?;
         match (configured == settings, settings.paused) {
             (true, _) => Ok(configured),
@@ -312,11 +310,11 @@ impl Remote {
     }
 
     pub(super) async fn health(&self) -> Result<Health, Error> {
-        Ok(self.transport.send(Call::get("/readyz")).await?.read_any::<wire::Health>()?.into())
+        Ok(self.transport.send(Call::get("/readyz")).await?.read_any::<api::Health>()?.into())
     }
 
     pub(super) async fn version(&self) -> Result<Option<String>, Error> {
-        Ok(self.transport.send(Call::get("/healthz")).await?.read::<wire::Alive>()?.version)
+        Ok(self.transport.send(Call::get("/healthz")).await?.read::<api::Alive>()?.version)
     }
 
     pub(super) async fn metrics(&self) -> Result<String, Error> {
@@ -336,13 +334,13 @@ fn queue_path(queue: &str) -> Result<String, Error> {
 }
 
 /// One answer for each of so many.
-fn each<B, T>(bodies: Vec<wire::Answer<B>>, count: usize, done: fn(B) -> T) -> Result<Answers<T>, Error> {
+fn each<B, T>(bodies: Vec<api::Answer<B>>, count: usize, done: fn(B) -> T) -> Result<Answers<T>, Error> {
     if bodies.len() != count {
         return Err(too_few());
     }
     let answer = |body| match body {
-        wire::Answer::Done(body) => Ok(done(body)),
-        wire::Answer::Problem(problem) => Err(of_problem(&problem)),
+        api::Answer::Done(body) => Ok(done(body)),
+        api::Answer::Problem(problem) => Err(of_problem(&problem)),
     };
     Ok(bodies.into_iter().map(answer).collect())
 }
@@ -351,6 +349,6 @@ fn too_few() -> Error {
     Error::Protocol("expected one answer for each that was asked".to_owned())
 }
 
-fn refused(problems: &[wire::Problem]) -> Vec<(JobId, duetime_core::Error)> {
+fn refused(problems: &[api::Problem]) -> Vec<(JobId, duetime_core::Error)> {
     problems.iter().filter_map(|problem| Some((problem.id?, problem.error()?))).collect()
 }

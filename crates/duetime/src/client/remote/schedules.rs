@@ -3,7 +3,7 @@
 use super::Remote;
 use super::transport::Call;
 use crate::error::Error;
-use crate::wire::{self, path_segment};
+use duetime_core::api::{self, path_segment};
 use duetime_core::limits::PAGE_NAMES_MAX;
 use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Schedule, name};
@@ -12,10 +12,10 @@ use hyper::Method;
 impl Remote {
     pub(in crate::client) async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
         let mut all = Vec::new();
-        let mut page = wire::LockQuery { limit: Some(PAGE_NAMES_MAX), ..wire::LockQuery::default() };
+        let mut page = api::LockQuery { limit: Some(PAGE_NAMES_MAX), ..api::LockQuery::default() };
         loop {
             let reply = self.transport.send(Call::get(format!("/v1/schedules?{page}"))).await?;
-            let schedules: wire::Schedules<'_> = reply.read()?;
+            let schedules: api::Schedules<'_> = reply.read()?;
             for shown in schedules.schedules {
                 all.push(ScheduleStatus::try_from(shown)?);
             }
@@ -38,7 +38,7 @@ impl Remote {
     ) -> Result<ScheduleStatus, Error> {
         let query = if is_dry { "?dry_run=true" } else { "" };
         let call = Call::new(Method::PUT, format!("{}{query}", path(name)?));
-        self.shown_schedule(call.json(&wire::ScheduleBody::from(&schedule))?.repeats(true)).await
+        self.shown_schedule(call.json(&api::ScheduleBody::from(&schedule))?.repeats(true)).await
     }
 
     pub(in crate::client) async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
@@ -47,7 +47,7 @@ impl Remote {
 
     async fn shown_schedule(&self, call: Call) -> Result<ScheduleStatus, Error> {
         let reply = self.transport.send(call).await?;
-        Ok(ScheduleStatus::try_from(reply.read::<wire::ScheduleShown<'_>>()?)?)
+        Ok(ScheduleStatus::try_from(reply.read::<api::ScheduleShown<'_>>()?)?)
     }
 }
 

@@ -4,8 +4,8 @@
 use super::connector::{Connector, SCHEMES, connector};
 use super::{ConnectOptions, Token};
 use crate::error::Error;
-use crate::wire::Problem;
 use bytes::Bytes;
+use duetime_core::api::Problem;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, IF_MATCH};
 use hyper::{Method, Request, StatusCode, Uri};

@@ -6,7 +6,7 @@ use super::report::Report;
 use super::subject::Subject;
 use crate::cli::exit::Result;
 use crate::cli::progress::Progress;
-use duetime::wire::Span;
+use duetime_core::api::Span;
 
 /// Push jobs as fast as they are taken.
 #[derive(Debug, clap::Args)]

@@ -7,7 +7,7 @@ use super::subject::{Subject, resident_bytes};
 use crate::cli::exit::{Failure, Result};
 use crate::cli::progress::Progress;
 use duetime::Client;
-use duetime::wire::Span;
+use duetime_core::api::Span;
 use duetime_store::sqlite::Durability;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -9,7 +9,7 @@ use super::subject::Subject;
 use crate::cli::exit::{Failure, Result};
 use crate::cli::progress::Progress;
 use crate::cli::time::{late, now};
-use duetime::wire;
+use duetime_core::api;
 use duetime_core::limits::SECOND_MS;
 use duetime_core::target::{Endpoint, Target};
 use duetime_store::sqlite::Durability;
@@ -43,7 +43,7 @@ pub(super) struct Args {
     rate: u64,
     /// The endpoint answers after this
     #[arg(long, value_name = "SPAN", default_value = "0s")]
-    answer_after: wire::Span,
+    answer_after: api::Span,
     /// The queue's limit
     #[arg(long, value_name = "N")]
     max_running: Option<u32>,
@@ -150,7 +150,7 @@ impl Seen {
 
     async fn take(&self, request: Request<Incoming>) -> std::result::Result<Response<Empty<Bytes>>, hyper::Error> {
         let due_at = request.headers().get("duetime-due-at").and_then(|value| value.to_str().ok());
-        if let Some(wire::Instant(due_at)) = due_at.and_then(|text| text.parse().ok()) {
+        if let Some(api::Instant(due_at)) = due_at.and_then(|text| text.parse().ok()) {
             let (late, at) = (late(due_at), Instant::now());
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.lateness.record_late(late);

@@ -8,7 +8,7 @@ use super::line::{self, Head, Line, Sums, VERSION};
 use super::output::{self, note};
 use super::progress::Progress;
 use super::target::Target;
-use duetime::wire::{Configured, Instant};
+use duetime_core::api::{Configured, Instant};
 use duetime_core::engine::Export;
 use file::Out;
 use serde::Serialize;

@@ -5,7 +5,7 @@ mod configured;
 use super::exit::{Failure, Result, TRY_LATER};
 use super::output;
 use super::target::Target;
-use duetime::wire::{Alive, Health};
+use duetime_core::api::{Alive, Health};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 

@@ -9,7 +9,7 @@ use super::lines::Lines;
 use super::progress::Progress;
 use super::target::Target;
 use super::time::now;
-use duetime::wire;
+use duetime_core::api;
 use duetime_core::engine::{QueueSettings, check_whole};
 use duetime_core::limits::SCHEDULE_PAYLOAD_BYTES_MAX;
 use duetime_core::{Job, Schedule};
@@ -122,7 +122,7 @@ async fn read(mut lines: Lines, mut sink: Option<&mut Sink>, report: &mut Report
 
 /// What a line holds, or why it is no good.
 fn parse(number: u64, text: &[u8]) -> std::result::Result<Thing, String> {
-    let parsed: Line<'_> = wire::read_bytes(text).map_err(|unread| unread.to_string())?;
+    let parsed: Line<'_> = api::read_bytes(text).map_err(|unread| unread.to_string())?;
     match parsed {
         Line::DuetimeExport(head) if number == 1 => {
             line::check(&head).map_err(|failure| failure.to_string())?;

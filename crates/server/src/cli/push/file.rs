@@ -6,7 +6,8 @@ use crate::cli::exit::{Failure, Result};
 use crate::cli::lines::Lines;
 use crate::cli::progress::Progress;
 use crate::cli::target::Target;
-use duetime::{Client, Error, Pushed, wire};
+use duetime::{Client, Error, Pushed};
+use duetime_core::api;
 use duetime_core::{Error as CoreError, NewJob};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -91,7 +92,7 @@ async fn push(
 
 /// The job of a line, or the code and the reason why it is none.
 fn parse(line: &[u8], source: &Source<'_>) -> std::result::Result<NewJob, (&'static str, String)> {
-    let line: Line<'_> = wire::read_bytes(line).map_err(|unread| (unread.code(), unread.to_string()))?;
+    let line: Line<'_> = api::read_bytes(line).map_err(|unread| (unread.code(), unread.to_string()))?;
     let mut job = line.into_job(&source.queue).map_err(|error| (error.code(), error.to_string()))?;
     job.trace = job.trace.or_else(|| source.trace.clone());
     Ok(job)

@@ -1,6 +1,6 @@
 //! A line of a file of jobs: a job as in the body of a push over HTTP, with its queue beside it.
 
-use duetime::wire::{Push, Text};
+use duetime_core::api::{Push, Text};
 use duetime_core::{Error, NewJob};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     fn job(text: &str) -> Result<NewJob, String> {
-        let line: Line<'_> = duetime::wire::read(text).map_err(|unread| unread.to_string())?;
+        let line: Line<'_> = duetime_core::api::read(text).map_err(|unread| unread.to_string())?;
         line.into_job(&"else".into()).map_err(|error| error.to_string())
     }
 

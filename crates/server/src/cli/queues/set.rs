@@ -5,7 +5,7 @@ use super::super::output;
 use super::super::retry_rule::{parse_backoff, parse_exhausted};
 use super::super::target::Target as Server;
 use crate::rate;
-use duetime::wire::{Queue, Span};
+use duetime_core::api::{Queue, Span};
 use duetime_core::engine::QueueSettings;
 use duetime_core::ports::Rate;
 use duetime_core::{Retry, Target, WhenExhausted};

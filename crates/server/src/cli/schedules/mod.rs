@@ -7,8 +7,8 @@ use super::exit::Result;
 use super::output::{self, note};
 use super::target::Target;
 use super::time::{now, relative};
-use duetime::wire::{ScheduleShown, Schedules};
 use duetime::{Client, ScheduleStatus};
+use duetime_core::api::{ScheduleShown, Schedules};
 use set::Set;
 
 /// Show recurring jobs; set, show or delete one.

@@ -5,7 +5,7 @@ use crate::cli::exit::Result;
 use crate::cli::job_args::JobArgs;
 use crate::cli::output;
 use crate::cli::target::Target;
-use duetime::wire::{Instant, ScheduleShown, Span};
+use duetime_core::api::{Instant, ScheduleShown, Span};
 use duetime_core::{Missed, NewJob, Overlap, Schedule, Timing};
 
 /// Make a schedule, or change it as a whole; shows its next ten runs

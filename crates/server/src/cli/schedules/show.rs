@@ -4,7 +4,7 @@ use crate::cli::exit::Result;
 use crate::cli::output::{say, snippet};
 use crate::cli::time::{now, relative};
 use duetime::ScheduleStatus;
-use duetime::wire::{Instant, Span};
+use duetime_core::api::{Instant, Span};
 use duetime_core::{Millis, Timing};
 use jiff::Timestamp;
 use std::fmt::Display;

@@ -1,7 +1,7 @@
 //! What the end of a command means for its job.
 
-use duetime::wire::Span;
 use duetime::{Handled, HandlerError};
+use duetime_core::api::Span;
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;

@@ -1,7 +1,7 @@
 //! What a command finds in its environment.
 
-use duetime::wire::Instant;
 use duetime_core::Job;
+use duetime_core::api::Instant;
 
 /// Where W3C Trace Context is passed on to a process. A job without one does not belong to the worker's.
 pub(super) const TRACE: &str = "TRACEPARENT";

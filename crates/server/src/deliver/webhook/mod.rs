@@ -18,7 +18,7 @@ pub(crate) use route::Route;
 
 use super::delivery::{Delivery, Sign};
 use bytes::Bytes;
-use duetime::wire::{self, Span, show_bytes};
+use duetime_core::api::{self, Span, show_bytes};
 use duetime_core::{Job, Millis};
 use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -162,7 +162,7 @@ impl Sender {
         set(&mut headers, "duetime-queue", &job.queue);
         set(&mut headers, "duetime-kind", &job.kind);
         set(&mut headers, "duetime-attempt", &job.attempt.to_string());
-        set(&mut headers, "duetime-due-at", &wire::Instant(job.due_at).to_string());
+        set(&mut headers, "duetime-due-at", &api::Instant(job.due_at).to_string());
         if let Some(trace) = &job.trace {
             set(&mut headers, "traceparent", trace);
         }

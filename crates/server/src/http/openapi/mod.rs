@@ -16,7 +16,7 @@ use super::reply;
 use super::routes;
 use axum::body::Bytes;
 use axum::response::Response;
-use duetime::wire::schema::{ETag, IfMatch, Star, StateWord, literal};
+use duetime_core::api::schema::{ETag, IfMatch, Star, StateWord, literal};
 use serde_json::json;
 use std::sync::LazyLock;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};

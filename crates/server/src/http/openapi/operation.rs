@@ -4,8 +4,8 @@ use super::super::app::App;
 use super::super::problem::CODES;
 use super::TOKEN;
 use crate::access::Scope;
-use duetime::wire;
-use duetime::wire::schema::literal;
+use duetime_core::api;
+use duetime_core::api::schema::literal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use utoipa::openapi::example::ExampleBuilder;
@@ -198,7 +198,7 @@ fn problem(status: u16, codes: &[(&str, &str)]) -> Response {
 }
 
 fn example(status: u16, code: &str, title: &str) -> Value {
-    json!(wire::Problem::new(code, status, title, "What was expected, and what came."))
+    json!(api::Problem::new(code, status, title, "What was expected, and what came."))
 }
 
 fn add_headers(response: &mut Response) {

@@ -4,7 +4,7 @@ use super::super::problem::CODES;
 use super::operation::documented_status;
 use super::schemas::examples;
 use super::{DOCUMENT, TAGS};
-use duetime::wire::{self, Object};
+use duetime_core::api::{self, Object};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,36 +159,36 @@ fn examples_are_what_they_say() {
         let text = example.to_string();
         let borrowed = |result: Result<(), serde_json::Error>| result.map_err(|error| error.to_string());
         let result = match &**name {
-            "Reserve" => reads::<wire::Reserve>(example),
-            "Take" => reads::<wire::Take>(example),
-            "Fail" => reads::<wire::Fail>(example),
-            "Release" => reads::<wire::Release>(example),
-            "Extend" => reads::<wire::Extend>(example),
-            "Progress" => reads::<wire::Progress>(example),
-            "Selection" => reads::<wire::Selection>(example),
-            "LockRequest" => reads::<wire::Lock>(example),
-            "QueueChanges" => reads::<wire::SettingsBody>(example),
-            "Pause" => reads::<wire::PauseBody>(example),
-            "Queue" => reads::<wire::Queue>(example),
-            "QueuePage" => reads::<wire::Queues>(example),
-            "Configured" => reads::<wire::Configured>(example),
-            "Pushed" => reads::<wire::Pushed>(example),
-            "Settled" => reads::<wire::Settled>(example),
-            "Extended" => reads::<wire::Extended>(example),
-            "Problem" => reads::<wire::Problem>(example),
-            "Health" => reads::<wire::Health>(example),
-            "LockPage" => reads::<wire::LockPage>(example),
-            "Push" | "Pushes" => borrowed(serde_json::from_str::<wire::Push<'_>>(&text).map(drop)),
-            "Patch" => borrowed(serde_json::from_str::<wire::Patch<'_>>(&text).map(drop)),
-            "Complete" => borrowed(serde_json::from_str::<wire::Complete<'_>>(&text).map(drop)),
-            "Schedule" => borrowed(serde_json::from_str::<wire::ScheduleBody<'_>>(&text).map(drop)),
-            "Settles" => borrowed(serde_json::from_str::<Vec<wire::Settle<'_>>>(&text).map(drop)),
-            "Extensions" => borrowed(serde_json::from_str::<Vec<wire::ExtendOne>>(&text).map(drop)),
-            "Job" => borrowed(serde_json::from_str::<wire::JobBody<'_>>(&text).map(drop)),
-            "JobPage" => borrowed(serde_json::from_str::<wire::Page<'_>>(&text).map(drop)),
-            "Handout" => borrowed(serde_json::from_str::<wire::Handout<'_>>(&text).map(drop)),
-            "Taken" => borrowed(serde_json::from_str::<wire::Taken<'_>>(&text).map(drop)),
-            "SchedulePage" => borrowed(serde_json::from_str::<wire::Schedules<'_>>(&text).map(drop)),
+            "Reserve" => reads::<api::Reserve>(example),
+            "Take" => reads::<api::Take>(example),
+            "Fail" => reads::<api::Fail>(example),
+            "Release" => reads::<api::Release>(example),
+            "Extend" => reads::<api::Extend>(example),
+            "Progress" => reads::<api::Progress>(example),
+            "Selection" => reads::<api::Selection>(example),
+            "LockRequest" => reads::<api::Lock>(example),
+            "QueueChanges" => reads::<api::SettingsBody>(example),
+            "Pause" => reads::<api::PauseBody>(example),
+            "Queue" => reads::<api::Queue>(example),
+            "QueuePage" => reads::<api::Queues>(example),
+            "Configured" => reads::<api::Configured>(example),
+            "Pushed" => reads::<api::Pushed>(example),
+            "Settled" => reads::<api::Settled>(example),
+            "Extended" => reads::<api::Extended>(example),
+            "Problem" => reads::<api::Problem>(example),
+            "Health" => reads::<api::Health>(example),
+            "LockPage" => reads::<api::LockPage>(example),
+            "Push" | "Pushes" => borrowed(serde_json::from_str::<api::Push<'_>>(&text).map(drop)),
+            "Patch" => borrowed(serde_json::from_str::<api::Patch<'_>>(&text).map(drop)),
+            "Complete" => borrowed(serde_json::from_str::<api::Complete<'_>>(&text).map(drop)),
+            "Schedule" => borrowed(serde_json::from_str::<api::ScheduleBody<'_>>(&text).map(drop)),
+            "Settles" => borrowed(serde_json::from_str::<Vec<api::Settle<'_>>>(&text).map(drop)),
+            "Extensions" => borrowed(serde_json::from_str::<Vec<api::ExtendOne>>(&text).map(drop)),
+            "Job" => borrowed(serde_json::from_str::<api::JobBody<'_>>(&text).map(drop)),
+            "JobPage" => borrowed(serde_json::from_str::<api::Page<'_>>(&text).map(drop)),
+            "Handout" => borrowed(serde_json::from_str::<api::Handout<'_>>(&text).map(drop)),
+            "Taken" => borrowed(serde_json::from_str::<api::Taken<'_>>(&text).map(drop)),
+            "SchedulePage" => borrowed(serde_json::from_str::<api::Schedules<'_>>(&text).map(drop)),
             _ => continue,
         };
         assert_eq!(result, Ok(()), "{name}");

@@ -4,8 +4,8 @@
 use super::schema::{Cron, Cursor, Key, Kind, QueueName, ScheduleName, Tag, TimeZone};
 use super::select::once;
 use super::{Backoff, Base64, Instant, Push, Span, Text};
-use duetime_core::schedule::{LastTick, ScheduleStatus, TickOutcome};
-use duetime_core::{
+use crate::schedule::{LastTick, ScheduleStatus, TickOutcome};
+use crate::{
     Error, JobId, KeyUntil, Missed, NewJob, OnConflict, Overlap, Schedule, Target, Timing, WhenExhausted, name,
 };
 use serde::{Deserialize, Serialize};
@@ -310,7 +310,7 @@ pub fn dry_run(text: &str) -> Result<bool, Error> {
 mod tests {
     use super::super::{Object, Problem};
     use super::*;
-    use duetime_core::Due;
+    use crate::Due;
 
     fn read(text: &str) -> Result<Schedule, Error> {
         serde_json::from_str::<Object<ScheduleBody<'_>>>(text)

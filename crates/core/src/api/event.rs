@@ -1,8 +1,8 @@
 //! What happens to jobs: the query and the data of server-sent events.
 
 use super::{Instant, Text};
-use duetime_core::engine::events::{Filter, Transition, What};
-use duetime_core::{Error, JobId, State};
+use crate::engine::events::{Filter, Transition, What};
+use crate::{Error, JobId, State};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

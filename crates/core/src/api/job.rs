@@ -5,8 +5,8 @@ use super::lease::is_zero;
 #[cfg(feature = "openapi")]
 use super::schema::{Cursor, Key, Kind, Message, Note, QueueName, Tag, Trace};
 use super::{Backoff, Instant, Rule, Span, Text};
-use duetime_core::engine::Listed;
-use duetime_core::{
+use crate::engine::Listed;
+use crate::{
     AttemptError, Error, Job, JobId, KeyUntil, Millis, Payload, Progress, Retry, Stage, State, Target, WhenExhausted,
 };
 use serde::{Deserialize, Serialize};

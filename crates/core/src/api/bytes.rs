@@ -2,10 +2,10 @@
 //! use may refuse (see [`plain`]): it would refuse everything else in the same body as well.
 
 use super::plain::is_plain;
+use crate::{Error, Payload};
 use base64::Engine as _;
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
-use duetime_core::{Error, Payload};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 use std::borrow::Cow;

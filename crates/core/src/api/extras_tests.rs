@@ -1,8 +1,8 @@
 //! What few jobs have, in all bodies: a target, a trace, and how far they have come.
 
 use super::*;
-use duetime_core::ports::Lease;
-use duetime_core::{Job, JobId, NewJob, Progress, Target};
+use crate::ports::Lease;
+use crate::{Job, JobId, NewJob, Progress, Target};
 use std::sync::Arc;
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";

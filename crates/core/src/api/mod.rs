@@ -1,10 +1,8 @@
-//! The JSON of the HTTP API: one type per body, read by one side and written by the other.
+//! All JSON: the bodies of the HTTP API, what the command line prints and reads, and documents that stores keep.
 //!
 //! Requests refuse unknown fields; answers do not, so that an older client can read a newer server. Reading borrows:
 //! a payload is copied once, into the job. Nothing is decided here, and nothing is checked that the engine checks;
 //! only what cannot be said in the engine's types is refused.
-//!
-//! Public for the server; no part of the library's interface.
 
 mod answer;
 mod bytes;
@@ -14,25 +12,30 @@ mod event;
 mod extras_tests;
 mod handout;
 mod health;
+mod inbox;
 mod instant;
 mod job;
 mod lease;
 mod lock;
+mod object;
 mod patch;
 mod plain;
 mod problem;
 mod push;
 mod queue;
+mod read;
+mod rule;
 mod schedule;
 #[cfg(feature = "openapi")]
 pub mod schema;
 mod select;
 mod settle;
+mod span;
 #[cfg(test)]
 mod tests;
 mod text;
-
-pub use duetime_core::wire::{Backoff, Exponential, Fixed, Object, Rule, Span, Unread, read, read_bytes, unread};
+#[cfg(feature = "openapi")]
+mod words;
 
 pub use answer::Answer;
 pub use bytes::{Base64, bytes_of, show_bytes};
@@ -40,15 +43,20 @@ pub use counts::Counts;
 pub use event::{EventBody, EventQuery, LOST, STOPPING, SUBSCRIBED};
 pub use handout::{Handout, JobRefBody, Reserve, Take, Taken};
 pub use health::{Alive, Health};
+pub use inbox::JobOptions;
 pub use instant::Instant;
 pub use job::{Attempt, JobBody, Page, ProgressBody};
 pub use lease::LeaseBody;
 pub use lock::{Lock, LockAsked, LockBody, LockGranted, LockPage, LockQuery, LocksReleased};
+pub use object::Object;
 pub use patch::Patch;
 pub use problem::Problem;
 pub use push::{Push, Pushed};
 pub use queue::{Configured, PauseBody, Purged, Queue, Queues, Retention, Settings, SettingsBody};
+pub use read::{Unread, read, read_bytes, unread};
+pub use rule::{Backoff, Exponential, Fixed, Rule};
 pub use schedule::{ScheduleBody, ScheduleJob, ScheduleShown, Schedules, Tick, dry_run};
 pub use select::{Find, Selection, States, path_segment};
 pub use settle::{Cancelled, Complete, Extend, ExtendOne, Extended, Fail, Nothing, Progress, Release, Settle, Settled};
+pub use span::Span;
 pub use text::Text;

@@ -1,6 +1,6 @@
 //! What a bulk request did.
 
-use duetime_core::engine::BulkCounts;
+use crate::engine::BulkCounts;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;

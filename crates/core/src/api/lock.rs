@@ -4,10 +4,10 @@
 use super::schema::{Cursor, LockName, Owner};
 use super::select::once;
 use super::{Instant, Span, Text};
-use duetime_core::engine::{LockList, LockRequest};
-use duetime_core::limits::LOCK_TTL_MS_DEFAULT;
-use duetime_core::ports::{self, Grant, Holding};
-use duetime_core::{Error, Millis};
+use crate::engine::{LockList, LockRequest};
+use crate::limits::LOCK_TTL_MS_DEFAULT;
+use crate::ports::{self, Grant, Holding};
+use crate::{Error, Millis};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

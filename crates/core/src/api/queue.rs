@@ -3,9 +3,9 @@
 #[cfg(feature = "openapi")]
 use super::schema::{Cursor, QueueName};
 use super::{Backoff, Instant, Rule, Span, Text};
-use duetime_core::engine::{Keep, QueueSettings, QueueStatus};
-use duetime_core::ports::{Counts, Rate, Tally, Totals};
-use duetime_core::{Error, Millis, Retry, Target, WhenExhausted};
+use crate::engine::{Keep, QueueSettings, QueueStatus};
+use crate::ports::{Counts, Rate, Tally, Totals};
+use crate::{Error, Millis, Retry, Target, WhenExhausted};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 

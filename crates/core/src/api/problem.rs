@@ -3,7 +3,7 @@
 #[cfg(feature = "openapi")]
 use super::schema::{Key, LockName, Owner, ProblemCode, QueueName, ScheduleName};
 use super::{Span, Text};
-use duetime_core::{Error, JobId, Receipt, State};
+use crate::{Error, JobId, Receipt, State};
 use serde::{Deserialize, Serialize};
 
 /// An error: what went wrong in words, under a stable code, and the values that it speaks of.

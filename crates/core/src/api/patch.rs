@@ -3,7 +3,7 @@
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 use super::push::{due, show_due};
 use super::{Instant, Span};
-use duetime_core::{Error, Millis, engine};
+use crate::{Error, Millis, engine};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -56,7 +56,7 @@ impl<'a> From<&'a engine::Patch> for Patch<'a> {
         let (payload, payload_base64) = patch.payload.as_deref().map_or((None, None), show_bytes);
         // "Now" has to be said here, where nothing said means no change.
         let (delay_ms, due_at_ms) = match patch.due {
-            Some(duetime_core::Due::Now) => (Some(0), None),
+            Some(crate::Due::Now) => (Some(0), None),
             Some(due) => show_due(due),
             None => (None, None),
         };

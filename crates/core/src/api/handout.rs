@@ -4,9 +4,9 @@
 use super::schema::{QueueName, RequestId};
 use super::text::shared;
 use super::{Instant, JobBody, LeaseBody, Object, Problem, Span, Text};
-use duetime_core::engine::{self, From as Source, JobRef, ReserveRequest, TakeRequest};
-use duetime_core::limits::TAKE_JOBS_DEFAULT;
-use duetime_core::{Error, JobId, Millis};
+use crate::engine::{self, From as Source, JobRef, ReserveRequest, TakeRequest};
+use crate::limits::TAKE_JOBS_DEFAULT;
+use crate::{Error, JobId, Millis};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

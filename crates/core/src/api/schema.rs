@@ -1,10 +1,10 @@
 //! What bodies look like that no single type stands for, or that are read by hand, for an OpenAPI document.
 
-pub use duetime_core::wire::schema::*;
+pub use super::words::*;
 
 use super::{Extended, Instant, Problem, Push, Pushed, Settled, States, counts};
-use duetime_core::State;
-use duetime_core::limits::BATCH_JOBS_MAX;
+use crate::State;
+use crate::limits::BATCH_JOBS_MAX;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};

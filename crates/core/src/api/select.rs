@@ -3,8 +3,8 @@
 #[cfg(feature = "openapi")]
 use super::schema::{Key, Kind, QueueName, Tag};
 use super::{Instant, Text};
-use duetime_core::engine::Query;
-use duetime_core::{Error, State};
+use crate::engine::Query;
+use crate::{Error, State};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! How the engine is.
 
-use duetime_core::engine;
+use crate::engine;
 use serde::{Deserialize, Serialize};
 
 /// That a process answers.

@@ -1,10 +1,10 @@
 //! Settings of queues.
 
 use super::{print, read, refused};
-use crate::wire::{Configured, Queue, SettingsBody};
-use duetime_core::engine::{self, Keep, QueueSettings};
-use duetime_core::ports::Rate;
-use duetime_core::{WhenExhausted, retry};
+use crate::api::{Configured, Queue, SettingsBody};
+use crate::engine::{self, Keep, QueueSettings};
+use crate::ports::Rate;
+use crate::{WhenExhausted, retry};
 use std::sync::Arc;
 
 #[test]

@@ -5,9 +5,9 @@ use super::job::payload_of;
 #[cfg(feature = "openapi")]
 use super::schema::{Key, Kind, QueueName, Tag, Trace};
 use super::{Instant, Span, Text};
-use duetime_core::limits::PRIORITY_DEFAULT;
-use duetime_core::ports::Lease;
-use duetime_core::{Error, Job, JobId, KeyUntil, Receipt, Stage, Target};
+use crate::limits::PRIORITY_DEFAULT;
+use crate::ports::Lease;
+use crate::{Error, Job, JobId, KeyUntil, Receipt, Stage, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;

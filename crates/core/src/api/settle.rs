@@ -4,10 +4,10 @@ use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]
 use super::schema::{Message, Note};
 use super::{Instant, Object, Span, Text};
-use duetime_core::engine::{CancelOutcome, Extension, Outcome, Settlement};
-use duetime_core::job::check_lease;
-use duetime_core::rules::Failure;
-use duetime_core::{Error, Receipt, State};
+use crate::engine::{CancelOutcome, Extension, Outcome, Settlement};
+use crate::job::check_lease;
+use crate::rules::Failure;
+use crate::{Error, Receipt, State};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Instants as RFC 3339 text with milliseconds: `"2026-11-20T10:00:00.250Z"`.
 
-use duetime_core::Millis;
+use crate::Millis;
 use jiff::Timestamp;
 use jiff::fmt::StdFmtWrite;
 use jiff::fmt::temporal::{DateTimeParser, DateTimePrinter};

@@ -3,10 +3,10 @@
 mod settings;
 
 use super::*;
-use duetime_core::engine::{self, JobRef, Outcome, PushOutcome, Query, ReserveRequest, Settlement};
-use duetime_core::ports::Lease;
-use duetime_core::rules::Failure;
-use duetime_core::{
+use crate::engine::{self, JobRef, Outcome, PushOutcome, Query, ReserveRequest, Settlement};
+use crate::ports::Lease;
+use crate::rules::Failure;
+use crate::{
     AttemptError, Due, Error, Job, JobId, KeyUntil, NewJob, OnConflict, Receipt, Retry, Stage, State, WhenExhausted,
     retry,
 };
