@@ -6,10 +6,8 @@ use crate::id::{JobId, Receipt};
 pub use crate::key::{KeyUntil, OnConflict};
 use crate::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
 use crate::name;
+use crate::options::{self, JobOptions};
 use crate::progress::Progress;
-use crate::retry::Retry;
-use crate::target::Target;
-use crate::trace;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -137,8 +135,6 @@ pub struct Job {
     pub attempt: u32,
     /// How many leases ended unsettled.
     pub crashes: u32,
-    /// Its own retry rule.
-    pub retry: Option<Arc<Retry>>,
     /// Its own lease, in milliseconds.
     pub lease_ms: Option<u64>,
     /// How long after `due_at` it may still start, in milliseconds.
@@ -149,12 +145,8 @@ pub struct Job {
     pub key_until: KeyUntil,
     /// Its labels.
     pub tags: Arc<[Arc<str>]>,
-    /// Where it is delivered in place of its queue's target.
-    pub target: Option<Arc<Target>>,
-    /// The trace that it belongs to: a W3C `traceparent`.
-    pub trace: Option<Arc<str>>,
-    /// How often it was handed on from queue to queue, at most [`HOPS_MAX`](crate::limits::HOPS_MAX) times.
-    pub hops: u32,
+    /// What few jobs have: read it by [`Job::options`].
+    pub options: Option<Arc<JobOptions>>,
     /// What the last attempt or edit said.
     pub message: Option<Arc<str>>,
     /// The last 20 attempts that did not succeed, oldest first.
@@ -192,6 +184,11 @@ impl Job {
             Stage::Failed => State::Failed,
             Stage::Cancelled => State::Cancelled,
         }
+    }
+
+    /// What few jobs have; nothing is set where it has none of it.
+    pub fn options(&self) -> &JobOptions {
+        self.options.as_deref().unwrap_or(&options::NONE)
     }
 
     /// Bytes of its payload and its result.
@@ -280,14 +277,10 @@ pub struct NewJob {
     pub tags: Vec<Arc<str>>,
     /// Its own lease, 1 s to 12 h in milliseconds; by default that of the reserve, of its queue, or 60 s.
     pub lease_ms: Option<u64>,
-    /// Its own retry rule; by default that of its queue, or the default one.
-    pub retry: Option<Retry>,
     /// How long after its `due_at` it may still start, in milliseconds; by default for ever.
     pub expires_ms: Option<u64>,
-    /// Where it is delivered in place of its queue's target. Its queue must have one.
-    pub target: Option<Arc<Target>>,
-    /// The trace that it belongs to: a W3C `traceparent`.
-    pub trace: Option<Arc<str>>,
+    /// What few jobs have: a retry rule, a target, a trace.
+    pub options: JobOptions,
 }
 
 impl NewJob {
@@ -304,10 +297,8 @@ impl NewJob {
             key_until: KeyUntil::Finished,
             tags: Vec::new(),
             lease_ms: None,
-            retry: None,
             expires_ms: None,
-            target: None,
-            trace: None,
+            options: JobOptions::default(),
         }
     }
 
@@ -324,17 +315,13 @@ impl NewJob {
         }
         name::check_tags(&self.tags)?;
         check_payload(&self.payload, payload_bytes_max)?;
-        if let Some(retry) = &self.retry {
-            retry.check(&self.queue)?;
-        }
+        self.options.check(&self.queue)?;
         if let Some(lease_ms) = self.lease_ms {
             check_lease(lease_ms)?;
         }
         if let Some(expires_ms) = self.expires_ms.filter(|&ms| ms > DELAY_MS_MAX) {
             return Err(Error::invalid("expires", "at most 10 years", format!("{expires_ms} ms")));
         }
-        self.target.as_ref().map_or(Ok(()), |target| target.check())?;
-        self.trace.as_ref().map_or(Ok(()), |trace| trace::check(trace))?;
         let due_at = self.due.resolve(now)?;
         Ok(Job {
             id,
@@ -347,15 +334,12 @@ impl NewJob {
             priority: self.priority,
             attempt: 0,
             crashes: 0,
-            retry: self.retry.clone().map(Arc::new),
             lease_ms: self.lease_ms,
             expires_ms: self.expires_ms,
             key: self.key.clone(),
             key_until: self.key_until,
             tags: if self.tags.is_empty() { Arc::default() } else { Arc::from(self.tags.as_slice()) },
-            target: self.target.clone(),
-            trace: self.trace.clone(),
-            hops: 0,
+            options: self.options.clone().shared(),
             message: None,
             errors: Vec::new(),
             result: None,

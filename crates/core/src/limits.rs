@@ -27,7 +27,7 @@ pub const TAG_BYTES_MAX: usize = 255;
 pub const DELAY_MS_MAX: u64 = 3_652 * DAY_MS + DAY_MS / 2;
 /// Most times that a job is handed on from queue to queue, by targets or when its attempts are used up: beyond that the queues
 /// form a circle. Our own choice; chains of a queue, a slower one and one for dead letters have two.
-pub const HOPS_MAX: u32 = 8;
+pub const MOVES_MAX: u32 = 8;
 /// Shortest lease: 1 s.
 pub const LEASE_MS_MIN: u64 = SECOND_MS;
 /// Longest lease: 12 h.

@@ -1,11 +1,13 @@
 //! Retry rules: what a job, a queue or the default says about failures. What follows from them is decided in
 //! [`crate::rules`].
 
+use crate::api::{Span, object};
 use crate::error::Error;
 use crate::limits::{CRASHES_MAX_DEFAULT, DELAY_MS_MAX, HOUR_MS, MINUTE_MS, RETRY_STEPS_MAX, SECOND_MS};
 use crate::name;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The default steps: 15 s, 15 s, 30 s, 3 min, 10 min, 20 min, 3 × 30 min, 60 min, 3 × 3 h, 2 × 6 h; the schedule by
 /// which payment services notify merchants.
@@ -35,24 +37,50 @@ pub enum Backoff {
     Default,
     /// No second attempt.
     None,
-    /// The n-th failure waits for the n-th step, in milliseconds; further failures for the last one.
-    Steps(Vec<u64>),
-    /// Always the same.
-    Fixed {
-        /// Milliseconds.
-        delay_ms: u64,
-    },
-    /// Grows by a factor.
-    Exponential {
-        /// Before the second attempt, in milliseconds.
-        first_ms: u64,
-        /// From one wait to the next; 1 to 100.
-        factor: f64,
-        /// The longest wait, in milliseconds.
-        max_ms: u64,
-        /// Each wait is multiplied by a random number from `1 - jitter` to `1 + jitter`; 0 to 1.
-        jitter: f64,
-    },
+    /// The n-th failure waits for the n-th step; further failures for the last one.
+    Steps(Vec<Span>),
+    /// Always the same wait.
+    Fixed(#[serde(deserialize_with = "object")] Fixed),
+    /// Growing waits.
+    Exponential(#[serde(deserialize_with = "object")] Exponential),
+}
+
+impl Backoff {
+    /// One wait after the other, in whole milliseconds.
+    pub fn steps(waits: impl IntoIterator<Item = Duration>) -> Self {
+        Self::Steps(waits.into_iter().map(Span::from).collect())
+    }
+
+    /// Always the same wait, in whole milliseconds.
+    pub fn fixed(delay: Duration) -> Self {
+        Self::Fixed(Fixed { delay: delay.into() })
+    }
+}
+
+/// Always the same wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Fixed {
+    /// The wait.
+    pub delay: Span,
+}
+
+/// Growing waits.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Exponential {
+    /// The first wait.
+    pub first: Span,
+    /// From one wait to the next.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100))]
+    pub factor: f64,
+    /// The longest wait.
+    pub max: Span,
+    /// Each wait is multiplied by a random number from `1 - jitter` to `1 + jitter`.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 1))]
+    pub jitter: f64,
 }
 
 /// What becomes of a job whose attempts are used up.
@@ -74,15 +102,15 @@ pub enum WhenExhausted {
 #[serde(default)]
 pub struct Retry {
     /// The waits between attempts; by default [`Backoff::Default`].
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "retry", skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
     /// Attempts in all, 0 for no limit; by default one more than there are steps (16 by default steps), and 16 where
     /// there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
-    /// No attempt begins later than this after the first `due_at`, in milliseconds; by default no limit.
+    /// No attempt begins later than this after the first `due_at`; by default no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_age_ms: Option<u64>,
+    pub max_age: Option<Span>,
     /// The lease that ends unsettled for this many-th time fails the job; by default 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_crashes: Option<u32>,
@@ -92,6 +120,10 @@ pub struct Retry {
 }
 
 impl Retry {
+    /// Takes everything from the queue's rule.
+    pub const INHERITED: Self =
+        Self { backoff: None, max_attempts: None, max_age: None, max_crashes: None, when_exhausted: None };
+
     /// This rule, with what it leaves open filled from `other`. A rule with a backoff of its own takes no
     /// `max_attempts` from another, which was meant for another backoff.
     pub fn or(&self, other: &Self) -> Self {
@@ -101,7 +133,7 @@ impl Retry {
                 (None, None) => other.max_attempts,
                 (_, own) => own,
             },
-            max_age_ms: self.max_age_ms.or(other.max_age_ms),
+            max_age: self.max_age.or(other.max_age),
             max_crashes: self.max_crashes.or(other.max_crashes),
             when_exhausted: self.when_exhausted.clone().or_else(|| other.when_exhausted.clone()),
         }
@@ -141,16 +173,16 @@ impl Retry {
                     wait("retry.steps", step)?;
                 }
             }
-            Some(Backoff::Fixed { delay_ms }) => wait("retry.fixed.delay", *delay_ms)?,
-            Some(Backoff::Exponential { first_ms, factor, max_ms, jitter }) => {
-                wait("retry.exponential.first", *first_ms)?;
-                wait("retry.exponential.max", *max_ms)?;
+            Some(Backoff::Fixed(fixed)) => wait("retry.fixed.delay", fixed.delay)?,
+            Some(Backoff::Exponential(Exponential { first, factor, max, jitter })) => {
+                wait("retry.exponential.first", *first)?;
+                wait("retry.exponential.max", *max)?;
                 within("retry.exponential.factor", *factor, 1.0, 100.0)?;
                 within("retry.exponential.jitter", *jitter, 0.0, 1.0)?;
             }
         }
-        if let Some(max_age_ms) = self.max_age_ms {
-            wait("max_age", max_age_ms)?;
+        if let Some(max_age) = self.max_age {
+            wait("max_age", max_age)?;
         }
         if self.max_crashes == Some(0) {
             return Err(Error::invalid("max_crashes", "1 or more", 0));
@@ -166,7 +198,7 @@ impl Retry {
     }
 }
 
-fn wait(what: &'static str, wait_ms: u64) -> Result<(), Error> {
+fn wait(what: &'static str, Span(wait_ms): Span) -> Result<(), Error> {
     if wait_ms > DELAY_MS_MAX {
         return Err(Error::invalid(what, "at most 10 years", format!("{wait_ms} ms")));
     }

@@ -1,7 +1,8 @@
 //! The rules: tables of what is decided, and properties that hold whatever comes.
 
+use duetime_core::api::Span;
 use duetime_core::limits::{DAY_MS, DELAY_MS_MAX, HOUR_MS, MINUTE_MS, SECOND_MS};
-use duetime_core::retry::{Backoff, DEFAULT_STEPS_MS, Retry, WhenExhausted};
+use duetime_core::retry::{Backoff, DEFAULT_STEPS_MS, Exponential, Fixed, Retry, WhenExhausted};
 use duetime_core::rules::{
     self, Again, Decision, Failure, Finish, after_crash, after_expiry, after_failure, after_release,
 };
@@ -65,16 +66,21 @@ fn the_default_rule_makes_sixteen_attempts_over_two_days() {
 fn waits_follow_the_backoff() {
     let table: [(Retry, Vec<u64>); 8] = [
         (backoff(Backoff::None), vec![]),
-        (backoff(Backoff::Fixed { delay_ms: 5 }), vec![5; 15]),
-        (backoff(Backoff::Steps(vec![1, 2, 3])), vec![1, 2, 3]),
-        (Retry { max_attempts: Some(6), ..backoff(Backoff::Steps(vec![1, 2])) }, vec![1, 2, 2, 2, 2]),
-        (Retry { max_attempts: Some(2), ..backoff(Backoff::Steps(vec![1, 2, 3])) }, vec![1]),
+        (backoff(Backoff::Fixed(Fixed { delay: Span(5) })), vec![5; 15]),
+        (backoff(Backoff::Steps(vec![Span(1), Span(2), Span(3)])), vec![1, 2, 3]),
+        (Retry { max_attempts: Some(6), ..backoff(Backoff::Steps(vec![Span(1), Span(2)])) }, vec![1, 2, 2, 2, 2]),
+        (Retry { max_attempts: Some(2), ..backoff(Backoff::Steps(vec![Span(1), Span(2), Span(3)])) }, vec![1]),
         (Retry { max_attempts: Some(1), ..Retry::default() }, vec![]),
         (Retry { max_attempts: Some(18), ..Retry::default() }, [&DEFAULT_STEPS_MS[..], &[6 * HOUR_MS; 2]].concat()),
         (
             Retry {
                 max_attempts: Some(7),
-                ..backoff(Backoff::Exponential { first_ms: 100, factor: 2.0, max_ms: 1_500, jitter: 0.0 })
+                ..backoff(Backoff::Exponential(Exponential {
+                    first: Span(100),
+                    factor: 2.0,
+                    max: Span(1_500),
+                    jitter: 0.0,
+                }))
             },
             vec![100, 200, 400, 800, 1_500, 1_500],
         ),
@@ -87,7 +93,7 @@ fn waits_follow_the_backoff() {
 
 #[test]
 fn without_a_limit_there_is_always_another_attempt() {
-    let retry = Retry { max_attempts: Some(0), ..backoff(Backoff::Fixed { delay_ms: 5 }) };
+    let retry = Retry { max_attempts: Some(0), ..backoff(Backoff::Fixed(Fixed { delay: Span(5) })) };
     for n in [1, 16, 1_000_000, u32::MAX] {
         assert_eq!(again(fails(&attempt(n), &retry, T0)).due_at, T0 + 5);
     }
@@ -98,7 +104,7 @@ fn without_a_limit_there_is_always_another_attempt() {
 fn an_exponential_wait_that_begins_with_nothing_stays_nothing() {
     let retry = Retry {
         max_attempts: Some(0),
-        ..backoff(Backoff::Exponential { first_ms: 0, factor: 100.0, max_ms: HOUR_MS, jitter: 0.5 })
+        ..backoff(Backoff::Exponential(Exponential { first: Span(0), factor: 100.0, max: Span(HOUR_MS), jitter: 0.5 }))
     };
     for n in [1, 2, 154, 156, 10_000, u32::MAX] {
         assert_eq!(again(fails(&attempt(n), &retry, T0)).due_at, T0, "attempt {n}");
@@ -109,7 +115,7 @@ fn an_exponential_wait_that_begins_with_nothing_stays_nothing() {
 fn jitter_spreads_waits_within_its_bounds() {
     let exponential = |jitter| Retry {
         max_attempts: Some(0),
-        ..backoff(Backoff::Exponential { first_ms: 1_000, factor: 1.0, max_ms: 1_000, jitter })
+        ..backoff(Backoff::Exponential(Exponential { first: Span(1_000), factor: 1.0, max: Span(1_000), jitter }))
     };
     let waits = |jitter| {
         let of = |n| again(fails(&Job { id: id(n), ..attempt(3) }, &exponential(jitter), T0)).due_at - T0;
@@ -126,7 +132,7 @@ fn jitter_spreads_waits_within_its_bounds() {
 
 #[test]
 fn no_attempt_begins_past_the_greatest_age() {
-    let retry = Retry { max_age_ms: Some(HOUR_MS), ..backoff(Backoff::Fixed { delay_ms: 1_000 }) };
+    let retry = Retry { max_age: Some(Span(HOUR_MS)), ..backoff(Backoff::Fixed(Fixed { delay: Span(1_000) })) };
     let at = T0 + HOUR_MS - 1_000;
     assert_eq!(again(fails(&attempt(2), &retry, at)).due_at, T0 + HOUR_MS);
     assert_eq!(finish(fails(&attempt(2), &retry, at + 1)).stage, Stage::Failed);
@@ -142,7 +148,7 @@ fn a_failure_may_name_its_own_wait() {
     let decided = again(after_failure(&attempt(1), &Retry::default(), &failure, T0, None));
     assert_eq!(decided.due_at, T0 + 77);
     assert_eq!(finish(after_failure(&attempt(16), &Retry::default(), &failure, T0, None)).stage, Stage::Failed);
-    let aged = Retry { max_age_ms: Some(76), ..Retry::default() };
+    let aged = Retry { max_age: Some(Span(76)), ..Retry::default() };
     assert_eq!(finish(after_failure(&attempt(1), &aged, &failure, T0, None)).stage, Stage::Failed);
 }
 
@@ -179,7 +185,10 @@ fn what_becomes_of_an_exhausted_job() {
     let copy = *moved.successor.expect("a copy");
     assert_eq!((moved.stage, moved.drop, copy.id, &*copy.queue), (Stage::Failed, false, id(99), "dead"));
     assert_eq!((copy.attempt, copy.crashes, copy.epoch, copy.due_at, copy.first_due_at), (0, 0, 0, T0 + 3, T0 + 3));
-    assert_eq!((&copy.key, &copy.retry, copy.expires_ms, copy.lease_until), (&None, &None, None, None));
+    assert_eq!(
+        (&copy.key, &copy.options().retry, copy.expires_ms, copy.lease_until),
+        (&None, &Retry::default(), None, None)
+    );
     assert_eq!((&copy.payload, &copy.tags, copy.lease_ms), (&last.payload, &last.tags, Some(5_000)));
     assert!(copy.is_pending() && copy.message.is_some());
 }
@@ -219,7 +228,8 @@ fn a_poison_job_does_not_restart() {
 /// Or it would restart with each attempt, past its greatest age.
 #[test]
 fn a_job_that_is_too_old_does_not_restart() {
-    let retry = Retry { when_exhausted: Some(WhenExhausted::Restart), max_age_ms: Some(HOUR_MS), ..Retry::default() };
+    let retry =
+        Retry { when_exhausted: Some(WhenExhausted::Restart), max_age: Some(Span(HOUR_MS)), ..Retry::default() };
     assert_eq!(again(fails(&attempt(16), &retry, T0)).attempt, 0);
     assert_eq!(finish(fails(&attempt(16), &retry, T0 + HOUR_MS)).stage, Stage::Failed);
     assert_eq!(finish(fails(&attempt(1), &retry, T0 + HOUR_MS)).stage, Stage::Failed);
@@ -306,13 +316,14 @@ fn the_last_twenty_errors_are_kept() {
 /// What a rule may be, within its limits.
 fn retries() -> impl Strategy<Value = Retry> {
     let wait = || prop_oneof![Just(0), Just(DELAY_MS_MAX), 0..DELAY_MS_MAX, 0..100_000_u64];
-    let exponential = (wait(), 1.0..=100.0, wait(), 0.0..=1.0)
-        .prop_map(|(first_ms, factor, max_ms, jitter)| Backoff::Exponential { first_ms, factor, max_ms, jitter });
+    let exponential = (wait(), 1.0..=100.0, wait(), 0.0..=1.0).prop_map(|(first, factor, max, jitter)| {
+        Backoff::Exponential(Exponential { first: Span(first), factor, max: Span(max), jitter })
+    });
     let backoff = prop_oneof![
         Just(Backoff::Default),
         Just(Backoff::None),
-        prop::collection::vec(wait(), 1..100).prop_map(Backoff::Steps),
-        wait().prop_map(|delay_ms| Backoff::Fixed { delay_ms }),
+        prop::collection::vec(wait().prop_map(Span), 1..100).prop_map(Backoff::Steps),
+        wait().prop_map(|delay| Backoff::Fixed(Fixed { delay: Span(delay) })),
         exponential,
     ];
     let when = prop_oneof![
@@ -323,10 +334,10 @@ fn retries() -> impl Strategy<Value = Retry> {
     ];
     use prop::option::of as some;
     (some(backoff), some(any::<u32>()), some(wait()), some(1..=u32::MAX), some(when)).prop_map(
-        |(backoff, max_attempts, max_age_ms, max_crashes, when_exhausted)| Retry {
+        |(backoff, max_attempts, max_age, max_crashes, when_exhausted)| Retry {
             backoff,
             max_attempts,
-            max_age_ms,
+            max_age: max_age.map(Span),
             max_crashes,
             when_exhausted,
         },
@@ -402,7 +413,7 @@ proptest! {
         for n in 1..=200_u32 {
             now = now.max(job.due_at);
             rules::lease(&mut job, now + MINUTE_MS, now, NUMBERS);
-            prop_assert!(retry.max_age_ms.is_none_or(|age_ms| n == 1 || now <= T0 + age_ms), "too old");
+            prop_assert!(retry.max_age.is_none_or(|Span(age_ms)| n == 1 || now <= T0 + age_ms), "too old");
             let decision = if n % crash_every == 0 && crash_every > 1 {
                 after_crash(&job, &retry, now, Some(id(99)))
             } else {

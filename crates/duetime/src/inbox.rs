@@ -21,7 +21,7 @@
 //! ```
 
 use crate::error::Error;
-use duetime_core::api::JobOptions;
+use duetime_core::api::InboxOptions;
 use duetime_core::limits::PAYLOAD_BYTES_MAX;
 use duetime_core::{Due, JobId, NewJob, Payload};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Row {
         duetime_core::engine::check_inbox_target(job)?;
         let json = |text: Result<String, serde_json::Error>| text.map_err(|error| Error::Payload(Arc::new(error)));
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let options = JobOptions::from(job);
+        let options = InboxOptions::from(job);
         Ok(Self {
             queue: job.queue.clone(),
             kind: job.kind.clone(),

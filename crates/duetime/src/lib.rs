@@ -72,6 +72,7 @@ pub use push::{Push, Pushed, new_job};
 pub use worker::{Context, Handled, HandlerError, Next, Summary, Worker};
 
 pub use duetime_core as core;
+pub use duetime_core::api::Span;
 pub use duetime_core::engine::events::{Filter, Told, Transition, What};
 pub use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, JobRef, Listed,
@@ -82,7 +83,7 @@ pub use duetime_core::ports::{Grant, Holding, Lease, Rate, Released, Window};
 pub use duetime_core::rules::Failure;
 pub use duetime_core::schedule::{LastTick, ScheduleStatus, TickOutcome};
 pub use duetime_core::{
-    AttemptError, Backoff, Due, Job, JobId, KeyUntil, Millis, Missed, NewJob, OnConflict, Overlap, Payload, Progress,
-    Receipt, Retry, Schedule, Stage, State, Target, Timing, WhenExhausted,
+    AttemptError, Backoff, Due, Exponential, Fixed, Job, JobId, JobOptions, KeyUntil, Millis, Missed, NewJob,
+    OnConflict, Overlap, Payload, Progress, Receipt, Retry, Schedule, Stage, State, Target, Timing, WhenExhausted,
 };
 pub use tokio_util::sync::CancellationToken;

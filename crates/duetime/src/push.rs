@@ -86,17 +86,17 @@ impl Push {
 
     /// The whole retry rule; what it leaves open is taken from the queue's, then from the default.
     pub fn retry(self, retry: Retry) -> Self {
-        self.set(|job| job.retry = Some(retry))
+        self.set(|job| job.options.retry = retry)
     }
 
     /// The waits between attempts, of the retry rule.
     pub fn backoff(self, backoff: Backoff) -> Self {
-        self.set(|job| job.retry.get_or_insert_default().backoff = Some(backoff))
+        self.set(|job| job.options.retry.backoff = Some(backoff))
     }
 
     /// Attempts in all, 0 for no limit, of the retry rule.
     pub fn max_attempts(self, max_attempts: u32) -> Self {
-        self.set(|job| job.retry.get_or_insert_default().max_attempts = Some(max_attempts))
+        self.set(|job| job.options.retry.max_attempts = Some(max_attempts))
     }
 
     /// How long a worker holds it unless it extends the lease: 1 s to 12 h; by default what the worker asks for, else
@@ -112,13 +112,13 @@ impl Push {
 
     /// Where it is delivered in place of its queue's target. Its queue must have one in its settings.
     pub fn target(self, target: Target) -> Self {
-        self.set(|job| job.target = Some(Arc::new(target)))
+        self.set(|job| job.options.target = Some(Arc::new(target)))
     }
 
     /// The trace that it belongs to: a W3C `traceparent`, such as
     /// `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`.
     pub fn trace(self, trace: impl Into<Arc<str>>) -> Self {
-        self.set(|job| job.trace = Some(trace.into()))
+        self.set(|job| job.options.trace = Some(trace.into()))
     }
 
     /// The job as it stands, not pushed: for [`Client::push_all`].

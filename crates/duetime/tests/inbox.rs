@@ -1,6 +1,8 @@
 //! Jobs that applications insert in transactions of their own, by the library, on private servers.
 
-use duetime::{Client, ConnectOptions, Due, NewJob, OnConflict, Query, Retry, State, Worker, inbox, new_job};
+use duetime::{
+    Client, ConnectOptions, Due, JobOptions, NewJob, OnConflict, Query, Retry, State, Worker, inbox, new_job,
+};
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -30,8 +32,11 @@ fn full() -> NewJob {
         tags: vec!["é".into(), "b".into()],
         lease_ms: Some(90_000),
         expires_ms: Some(60_000),
-        trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
-        retry: Some(Retry { max_attempts: Some(2), ..Retry::default() }),
+        options: JobOptions {
+            trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+            retry: Retry { max_attempts: Some(2), ..Retry::default() },
+            ..JobOptions::default()
+        },
         ..ship(3)
     }
 }
@@ -79,7 +84,7 @@ async fn check(client: &Client) {
     let (job, full) = (&jobs[0], full());
     assert_eq!((&*job.kind, &job.payload, job.priority), ("order.ship", &full.payload, 7));
     assert_eq!((&job.key, &*job.tags, job.lease_ms), (&full.key, full.tags.as_slice(), Some(90_000)));
-    assert_eq!((job.expires_ms, job.retry.as_deref(), &job.trace), (Some(60_000), full.retry.as_ref(), &full.trace));
+    assert_eq!((job.expires_ms, job.options()), (Some(60_000), &full.options));
     assert_eq!(job.due_at - job.created_at, 3_600_000);
     let all = client.find(&Query::default(), None, 10).await.unwrap().jobs;
     assert_eq!(all.len(), 3, "nothing of what was rolled back");

@@ -97,7 +97,7 @@ async fn life_of_jobs(redis: &Redis, engine: &Engine) {
         tags: vec!["tag".into()],
         priority: 5,
         expires_ms: Some(60_000),
-        retry: Some(retry),
+        options: retry.into(),
         queue: "urgent".into(),
         ..job()
     };

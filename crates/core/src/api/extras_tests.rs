@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ports::Lease;
-use crate::{Job, JobId, NewJob, Progress, Target};
+use crate::{Job, JobId, JobOptions, NewJob, Progress, Target};
 use std::sync::Arc;
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -11,7 +11,8 @@ const EXTRAS: &str = r#""target":{"queue":"mail"},"trace":"00-4bf92f3577b34da6a3
 
 fn new() -> NewJob {
     let target = Some(Arc::new(Target::Queue(Arc::from("mail"))));
-    NewJob { target, trace: Some(Arc::from(TRACE)), ..NewJob::new(*b"1") }
+    let options = JobOptions { target, trace: Some(Arc::from(TRACE)), ..JobOptions::default() };
+    NewJob { options, ..NewJob::new(*b"1") }
 }
 
 fn job() -> Job {
@@ -39,5 +40,5 @@ fn a_lease_reads_back() {
     let leased = Job { lease_until: Some(NOW + 9), started_at: Some(NOW), progress: None, ..job() };
     let text = serde_json::to_string(&LeaseBody::from(&Lease { job: leased.clone(), lease_ms: 9 })).unwrap();
     let back = Lease::try_from(serde_json::from_str::<LeaseBody<'_>>(&text).unwrap()).unwrap().job;
-    assert_eq!((back.target, back.trace, back.progress), (leased.target, leased.trace, None));
+    assert_eq!((back.options, back.progress), (leased.options, None));
 }

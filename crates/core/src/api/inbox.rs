@@ -1,8 +1,9 @@
 //! The column `options` of the inbox: what a push may say and no column says.
 
-use super::{Backoff, Rule, Span};
+use super::Span;
 use crate::job::{KeyUntil, NewJob, OnConflict};
-use crate::retry::WhenExhausted;
+use crate::options::JobOptions;
+use crate::retry::{Backoff, Retry, WhenExhausted};
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 /// The fields of a push that have no column of their own, as in the body of a push over HTTP.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct JobOptions {
+pub struct InboxOptions {
     /// What to do where the key is held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_conflict: Option<OnConflict>,
@@ -46,11 +47,11 @@ pub struct JobOptions {
     pub trace: Option<Arc<str>>,
 }
 
-impl JobOptions {
+impl InboxOptions {
     /// Says it of a job.
     pub fn apply(self, job: &mut NewJob) {
-        let rule = Rule {
-            retry: self.retry,
+        let retry = Retry {
+            backoff: self.retry,
             max_attempts: self.max_attempts,
             max_age: self.max_age,
             max_crashes: self.max_crashes,
@@ -59,10 +60,8 @@ impl JobOptions {
         job.on_conflict = self.on_conflict.unwrap_or_default();
         job.key_until = self.key_until.unwrap_or_default();
         job.lease_ms = self.lease.map(|span| span.0);
-        job.retry = rule.into_own();
         job.expires_ms = self.expires.map(|span| span.0);
-        job.target = self.target;
-        job.trace = self.trace;
+        job.options = JobOptions { retry, target: self.target, trace: self.trace, moves: 0 };
     }
 
     /// Whether it says nothing.
@@ -71,21 +70,21 @@ impl JobOptions {
     }
 }
 
-impl From<&NewJob> for JobOptions {
+impl From<&NewJob> for InboxOptions {
     fn from(job: &NewJob) -> Self {
-        let rule = job.retry.as_ref().map(Rule::from).unwrap_or_default();
+        let JobOptions { retry, target, trace, moves: _ } = job.options.clone();
         Self {
             on_conflict: (job.on_conflict != OnConflict::default()).then_some(job.on_conflict),
             key_until: (job.key_until != KeyUntil::default()).then_some(job.key_until),
             lease: job.lease_ms.map(Span),
-            retry: rule.retry,
-            max_attempts: rule.max_attempts,
-            max_age: rule.max_age,
-            max_crashes: rule.max_crashes,
-            when_exhausted: rule.when_exhausted,
+            retry: retry.backoff,
+            max_attempts: retry.max_attempts,
+            max_age: retry.max_age,
+            max_crashes: retry.max_crashes,
+            when_exhausted: retry.when_exhausted,
             expires: job.expires_ms.map(Span),
-            target: job.target.clone(),
-            trace: job.trace.clone(),
+            target,
+            trace,
         }
     }
 }
@@ -93,7 +92,6 @@ impl From<&NewJob> for JobOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retry::Retry;
 
     #[test]
     fn what_is_said_of_a_job_comes_back() {
@@ -102,12 +100,15 @@ mod tests {
             key_until: KeyUntil::Started,
             lease_ms: Some(90_000),
             expires_ms: Some(1_500),
-            target: Some(Arc::new(Target::Queue("mail".into()))),
-            trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
-            retry: Some(Retry { max_attempts: Some(3), max_age_ms: Some(60_000), ..Retry::default() }),
+            options: JobOptions {
+                target: Some(Arc::new(Target::Queue("mail".into()))),
+                trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+                retry: Retry { max_attempts: Some(3), max_age: Some(Span(60_000)), ..Retry::default() },
+                moves: 0,
+            },
             ..NewJob::new(*b"payload")
         };
-        let text = serde_json::to_string(&JobOptions::from(&job)).unwrap();
+        let text = serde_json::to_string(&InboxOptions::from(&job)).unwrap();
         assert_eq!(
             text,
             concat!(
@@ -117,9 +118,9 @@ mod tests {
             )
         );
         let mut back = NewJob::new(*b"payload");
-        serde_json::from_str::<JobOptions>(&text).unwrap().apply(&mut back);
+        serde_json::from_str::<InboxOptions>(&text).unwrap().apply(&mut back);
         assert_eq!(back, job);
-        assert!(JobOptions::from(&NewJob::new(*b"payload")).is_empty());
+        assert!(InboxOptions::from(&NewJob::new(*b"payload")).is_empty());
     }
 
     #[test]
@@ -130,7 +131,7 @@ mod tests {
             (r#"{"lease":60}"#, "expected a duration"),
             (r#"{"on_conflict":"merge"}"#, "unknown variant `merge`"),
         ] {
-            let error = serde_json::from_str::<JobOptions>(text).unwrap_err().to_string();
+            let error = serde_json::from_str::<InboxOptions>(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
     }

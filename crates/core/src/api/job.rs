@@ -4,10 +4,11 @@ use super::bytes::{Base64, bytes_of, raw, show_bytes};
 use super::lease::is_zero;
 #[cfg(feature = "openapi")]
 use super::schema::{Cursor, Key, Kind, Message, Note, QueueName, Tag, Trace};
-use super::{Backoff, Instant, Rule, Span, Text};
+use super::{Backoff, Instant, Span, Text};
 use crate::engine::Listed;
 use crate::{
-    AttemptError, Error, Job, JobId, KeyUntil, Millis, Payload, Progress, Retry, Stage, State, Target, WhenExhausted,
+    AttemptError, Error, Job, JobId, JobOptions, KeyUntil, Millis, Payload, Progress, Retry, Stage, State, Target,
+    WhenExhausted,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -86,10 +87,10 @@ pub struct JobBody<'a> {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Text>,
-    /// How often it was handed on from queue to queue.
+    /// How often it was moved from queue to queue.
     #[cfg_attr(feature = "openapi", schema(maximum = 8))]
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub hops: u32,
+    pub moves: u32,
     /// What the last attempt or edit said.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Message>))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,7 +194,7 @@ impl<'a> JobBody<'a> {
     pub fn new(job: &'a Job, now: Millis) -> Self {
         let (payload, payload_base64) = show_bytes(&job.payload);
         let (result, result_base64) = job.result.as_deref().map_or((None, None), show_bytes);
-        let rule = job.retry.as_deref().map(Rule::from).unwrap_or_default();
+        let JobOptions { retry, target, trace, moves } = job.options().clone();
         Self {
             id: job.id,
             queue: Text(job.queue.clone()),
@@ -206,19 +207,19 @@ impl<'a> JobBody<'a> {
             priority: job.priority,
             attempt: job.attempt,
             crashes: job.crashes,
-            retry: rule.retry,
-            max_attempts: rule.max_attempts,
-            max_age: rule.max_age,
-            max_crashes: rule.max_crashes,
-            when_exhausted: rule.when_exhausted,
+            retry: retry.backoff,
+            max_attempts: retry.max_attempts,
+            max_age: retry.max_age,
+            max_crashes: retry.max_crashes,
+            when_exhausted: retry.when_exhausted,
             lease: job.lease_ms.map(Span),
             expires: job.expires_ms.map(Span),
             key: job.key.clone().map(Text),
             key_until: job.key.as_ref().map(|_| job.key_until),
             tags: Cow::Borrowed(&job.tags),
-            target: job.target.clone(),
-            trace: job.trace.clone().map(Text),
-            hops: job.hops,
+            target,
+            trace: trace.map(Text),
+            moves,
             message: job.message.clone().map(Text),
             errors: job.errors.iter().map(Attempt::from).collect(),
             result,
@@ -240,8 +241,8 @@ impl TryFrom<JobBody<'_>> for Job {
     type Error = Error;
 
     fn try_from(body: JobBody<'_>) -> Result<Self, Error> {
-        let rule = Rule {
-            retry: body.retry,
+        let retry = Retry {
+            backoff: body.retry,
             max_attempts: body.max_attempts,
             max_age: body.max_age,
             max_crashes: body.max_crashes,
@@ -259,15 +260,13 @@ impl TryFrom<JobBody<'_>> for Job {
             priority: body.priority,
             attempt: body.attempt,
             crashes: body.crashes,
-            retry: rule.into_own().map(Arc::<Retry>::new),
             lease_ms: body.lease.map(|span| span.0),
             expires_ms: body.expires.map(|span| span.0),
             key: body.key.map(|text| text.0),
             key_until: body.key_until.unwrap_or_default(),
             tags: Arc::from(body.tags.into_owned()),
-            target: body.target,
-            trace: body.trace.map(|text| text.0),
-            hops: body.hops,
+            options: JobOptions { retry, target: body.target, trace: body.trace.map(|text| text.0), moves: body.moves }
+                .shared(),
             message: body.message.map(|text| text.0),
             errors: body.errors.into_iter().map(AttemptError::from).collect(),
             result: bytes_of("result", body.result, body.result_base64)?,

@@ -7,7 +7,7 @@ use super::schema::{Key, Kind, QueueName, Tag, Trace};
 use super::{Instant, Span, Text};
 use crate::limits::PRIORITY_DEFAULT;
 use crate::ports::Lease;
-use crate::{Error, Job, JobId, KeyUntil, Receipt, Stage, Target};
+use crate::{Error, Job, JobId, JobOptions, KeyUntil, Receipt, Stage, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -99,8 +99,8 @@ impl<'a> From<&'a Lease> for LeaseBody<'a> {
             lease: Span(lease.lease_ms),
             key: job.key.clone().map(Text),
             tags: Cow::Borrowed(&job.tags),
-            target: job.target.clone(),
-            trace: job.trace.clone().map(Text),
+            target: job.options().target.clone(),
+            trace: job.options().trace.clone().map(Text),
             priority: Some(job.priority).filter(|&priority| priority != PRIORITY_DEFAULT),
             version: job.version,
             created_at: Instant(job.created_at),
@@ -125,15 +125,13 @@ impl TryFrom<LeaseBody<'_>> for Lease {
             priority: body.priority.unwrap_or(PRIORITY_DEFAULT),
             attempt: body.attempt,
             crashes: body.crashes,
-            retry: None,
             lease_ms: None,
             expires_ms: None,
             key: body.key.map(|text| text.0),
             key_until: KeyUntil::default(),
             tags: Arc::from(body.tags.into_owned()),
-            target: body.target,
-            trace: body.trace.map(|text| text.0),
-            hops: 0,
+            options: JobOptions { target: body.target, trace: body.trace.map(|text| text.0), ..JobOptions::default() }
+                .shared(),
             message: None,
             errors: Vec::new(),
             result: None,

@@ -24,7 +24,6 @@ mod problem;
 mod push;
 mod queue;
 mod read;
-mod rule;
 mod schedule;
 #[cfg(feature = "openapi")]
 pub mod schema;
@@ -37,24 +36,24 @@ mod text;
 #[cfg(feature = "openapi")]
 mod words;
 
+pub use crate::retry::{Backoff, Exponential, Fixed};
 pub use answer::Answer;
 pub use bytes::{Base64, bytes_of, show_bytes};
 pub use counts::Counts;
 pub use event::{EventBody, EventQuery, LOST, STOPPING, SUBSCRIBED};
 pub use handout::{Handout, JobRefBody, Reserve, Take, Taken};
 pub use health::{Alive, Health};
-pub use inbox::JobOptions;
+pub use inbox::InboxOptions;
 pub use instant::Instant;
 pub use job::{Attempt, JobBody, Page, ProgressBody};
 pub use lease::LeaseBody;
 pub use lock::{Lock, LockAsked, LockBody, LockGranted, LockPage, LockQuery, LocksReleased};
-pub use object::Object;
+pub use object::{Object, object};
 pub use patch::Patch;
 pub use problem::Problem;
 pub use push::{Push, Pushed};
 pub use queue::{Configured, PauseBody, Purged, Queue, Queues, Retention, Settings, SettingsBody};
 pub use read::{Unread, read, read_bytes, unread};
-pub use rule::{Backoff, Exponential, Fixed, Rule};
 pub use schedule::{ScheduleBody, ScheduleJob, ScheduleShown, Schedules, Tick, dry_run};
 pub use select::{Find, Selection, States, path_segment};
 pub use settle::{Cancelled, Complete, Extend, ExtendOne, Extended, Fail, Nothing, Progress, Release, Settle, Settled};

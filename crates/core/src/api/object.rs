@@ -25,3 +25,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
         deserializer.deserialize_map(Visitor(PhantomData))
     }
 }
+
+/// For a field that is read from an object only.
+///
+/// # Errors
+/// Those of the deserializer.
+pub fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Object::deserialize(deserializer).map(|Object(value)| value)
+}

@@ -4,11 +4,11 @@ use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]
 use super::schema::{Key, Kind, QueueName, Tag, Trace};
 use super::text::shared;
-use super::{Backoff, Instant, Rule, Span, Text};
+use super::{Backoff, Instant, Span, Text};
 use crate::engine::{self, PushOutcome};
 use crate::job::State;
 use crate::limits::PRIORITY_DEFAULT;
-use crate::{Due, Error, JobId, KeyUntil, Millis, NewJob, OnConflict, Target, WhenExhausted, name};
+use crate::{Due, Error, JobId, JobOptions, KeyUntil, Millis, NewJob, OnConflict, Retry, Target, WhenExhausted, name};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -102,8 +102,8 @@ impl Push<'_> {
         let payload = bytes_of("payload", self.payload, self.payload_base64)?
             .ok_or_else(|| Error::invalid("payload", "`payload` or `payload_base64`", "neither"))?;
         let due = due(self.delay, self.delay_ms, self.due_at, self.due_at_ms)?.unwrap_or_default();
-        let rule = Rule {
-            retry: self.retry,
+        let retry = Retry {
+            backoff: self.retry,
             max_attempts: self.max_attempts,
             max_age: self.max_age,
             max_crashes: self.max_crashes,
@@ -120,10 +120,8 @@ impl Push<'_> {
             key_until: self.key_until.unwrap_or_default(),
             tags: shared(self.tags),
             lease_ms: self.lease.map(|span| span.0),
-            retry: rule.into_own(),
             expires_ms: self.expires.map(|span| span.0),
-            target: self.target,
-            trace: self.trace.map(|trace| trace.0),
+            options: JobOptions { retry, target: self.target, trace: self.trace.map(|trace| trace.0), moves: 0 },
         })
     }
 }
@@ -131,7 +129,7 @@ impl Push<'_> {
 impl<'a> From<&'a NewJob> for Push<'a> {
     fn from(job: &'a NewJob) -> Self {
         let (payload, payload_base64) = show_bytes(&job.payload);
-        let rule = job.retry.as_ref().map(Rule::from).unwrap_or_default();
+        let JobOptions { retry, target, trace, moves: _ } = job.options.clone();
         let (delay_ms, due_at_ms) = show_due(job.due);
         Self {
             kind: Some(Text(job.kind.clone())),
@@ -147,14 +145,14 @@ impl<'a> From<&'a NewJob> for Push<'a> {
             key_until: job.key.as_ref().map(|_| job.key_until),
             tags: job.tags.iter().cloned().map(Text).collect(),
             lease: job.lease_ms.map(Span),
-            retry: rule.retry,
-            max_attempts: rule.max_attempts,
-            max_age: rule.max_age,
-            max_crashes: rule.max_crashes,
-            when_exhausted: rule.when_exhausted,
+            retry: retry.backoff,
+            max_attempts: retry.max_attempts,
+            max_age: retry.max_age,
+            max_crashes: retry.max_crashes,
+            when_exhausted: retry.when_exhausted,
             expires: job.expires_ms.map(Span),
-            target: job.target.clone(),
-            trace: job.trace.clone().map(Text),
+            target,
+            trace: trace.map(Text),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "openapi")]
 use super::schema::{Cursor, QueueName};
-use super::{Backoff, Instant, Rule, Span, Text};
+use super::{Backoff, Instant, Span, Text};
 use crate::engine::{Keep, QueueSettings, QueueStatus};
 use crate::ports::{Counts, Rate, Tally, Totals};
 use crate::{Error, Millis, Retry, Target, WhenExhausted};
@@ -68,7 +68,7 @@ pub struct Settings {
 
 impl From<&QueueSettings> for Settings {
     fn from(settings: &QueueSettings) -> Self {
-        let Rule { retry, max_attempts, max_age, max_crashes, when_exhausted } = Rule::from(&settings.retry);
+        let Retry { backoff: retry, max_attempts, max_age, max_crashes, when_exhausted } = settings.retry.clone();
         let QueueSettings { lease_ms, max_running, rate, retention, target, .. } = settings.clone();
         let Keep { succeeded_ms, failed_ms } = retention;
         let kept = Retention { succeeded: succeeded_ms.map(Span), failed: failed_ms.map(Span) };
@@ -92,11 +92,10 @@ impl Settings {
             retention,
             target,
         } = self;
-        let rule = Rule { retry, max_attempts, max_age, max_crashes, when_exhausted };
         QueueSettings {
             paused,
             paused_until: paused_until.map(|instant| instant.0),
-            retry: Retry::from(rule),
+            retry: Retry { backoff: retry, max_attempts, max_age, max_crashes, when_exhausted },
             lease_ms: lease.map(|span| span.0),
             max_running,
             rate,

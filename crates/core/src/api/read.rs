@@ -215,11 +215,11 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{JobOptions, Object};
+    use super::super::{InboxOptions, Object};
     use super::*;
 
     fn error(text: &str) -> (String, String, String) {
-        match read::<Object<JobOptions>>(text) {
+        match read::<Object<InboxOptions>>(text) {
             Err(Unread::Invalid(Error::Invalid { what, expected, got })) => (what.into_owned(), expected, got),
             other => panic!("{text}: {other:?}"),
         }
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn what_is_not_json_says_where() {
         for text in ["{", "{\"lease\": 01}", "{} {}", "nonsense", ""] {
-            let Err(Unread::Malformed(why)) = read::<Object<JobOptions>>(text) else { panic!("{text}") };
+            let Err(Unread::Malformed(why)) = read::<Object<InboxOptions>>(text) else { panic!("{text}") };
             assert!(why.contains("line 1 column"), "{text}: {why}");
         }
     }

@@ -4,6 +4,7 @@ use crate::limits::{DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Units with their milliseconds, longest first.
 const UNITS: [(&str, u64); 5] = [("d", DAY_MS), ("h", HOUR_MS), ("m", MINUTE_MS), ("s", SECOND_MS), ("ms", 1)];
@@ -14,6 +15,13 @@ const EXPECTED: &str = "a duration such as \"250ms\", \"30s\", \"15m\", \"1h30m\
 /// most once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub u64);
+
+impl From<Duration> for Span {
+    /// Rounded up to whole milliseconds.
+    fn from(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
+    }
+}
 
 impl FromStr for Span {
     type Err = String;

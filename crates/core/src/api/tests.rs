@@ -8,7 +8,6 @@ use crate::ports::Lease;
 use crate::rules::Failure;
 use crate::{
     AttemptError, Due, Error, Job, JobId, KeyUntil, NewJob, OnConflict, Receipt, Retry, Stage, State, WhenExhausted,
-    retry,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
@@ -49,11 +48,17 @@ fn push() -> NewJob {
         key: Some(Arc::from("cancel-202010250100")),
         tags: vec![Arc::from("order:202010250100")],
         lease_ms: Some(60_000),
-        retry: Some(Retry {
-            backoff: Some(retry::Backoff::Exponential { first_ms: 1_000, factor: 2.0, max_ms: 3_600_000, jitter: 0.1 }),
+        options: Retry {
+            backoff: Some(Backoff::Exponential(Exponential {
+                first: Span(1_000),
+                factor: 2.0,
+                max: Span(3_600_000),
+                jitter: 0.1,
+            })),
             max_attempts: Some(16),
             ..Retry::default()
-        }),
+        }
+        .into(),
         expires_ms: Some(24 * 3_600_000),
         ..NewJob::new(*br#"{"order": "202010250100"}"#)
     }
@@ -94,13 +99,14 @@ fn a_push_reads_back() {
         on_conflict: OnConflict::Reject,
         key_until: KeyUntil::Started,
         due: Due::At(NOW),
-        retry: Some(Retry {
-            backoff: Some(retry::Backoff::None),
+        options: Retry {
+            backoff: Some(Backoff::None),
             max_attempts: Some(0),
-            max_age_ms: Some(1),
+            max_age: Some(Span(1)),
             max_crashes: Some(2),
             when_exhausted: Some(WhenExhausted::Move(Arc::from("dead"))),
-        }),
+        }
+        .into(),
         ..push()
     };
     for job in [push(), all, NewJob { queue: Arc::from("orders"), ..NewJob::new(*b"\xff") }] {

@@ -2,7 +2,7 @@
 //!
 //! Lengths are checked in bytes and stand here in characters: for text beyond ASCII the description is exact.
 
-use super::{Backoff, Exponential, Fixed, Object, Span};
+use super::{Object, Span};
 use crate::id::{JobId, Receipt};
 use crate::job::State;
 use crate::limits::{
@@ -10,7 +10,7 @@ use crate::limits::{
     QUEUE_BYTES_MAX, REQUEST_ID_BYTES_MAX, RETRY_STEPS_MAX, TAG_BYTES_MAX,
 };
 use crate::progress::NOTE_BYTES_MAX;
-use crate::retry::WhenExhausted;
+use crate::retry::{Backoff, Exponential, Fixed, WhenExhausted};
 use crate::target::{self, Target};
 use crate::trace::TRACE_BYTES;
 use serde_json::{Value, json};

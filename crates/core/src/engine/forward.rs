@@ -7,7 +7,7 @@
 use super::{Engine, Pushed};
 use crate::error::Error;
 use crate::job::{Job, NewJob, OnConflict};
-use crate::limits::HOPS_MAX;
+use crate::limits::MOVES_MAX;
 use crate::name::OF_ENGINE;
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ impl Engine {
     /// [`Error::Invalid`] where it was handed on too often; as [`push`](Self::push).
     pub async fn hand_on(&self, job: &Job, queue: &Arc<str>) -> Result<Pushed, Error> {
         self.check_open()?;
-        if job.hops >= HOPS_MAX {
+        if job.options().moves >= MOVES_MAX {
             let got = "one more: the queues form a circle";
-            return Err(Error::invalid("target", format!("reached after at most {HOPS_MAX} queues"), got));
+            return Err(Error::invalid("target", format!("reached after at most {MOVES_MAX} queues"), got));
         }
         let copy = NewJob {
             queue: queue.clone(),
@@ -31,19 +31,12 @@ impl Engine {
             priority: job.priority,
             on_conflict: OnConflict::Keep,
             tags: job.tags.to_vec(),
+            options: job.options().moved(),
             ..NewJob::new(job.payload.clone())
         };
-        let origin = Origin { key: Arc::from(format!("{OF_ENGINE}{FORWARD}{}", job.id)), hops: job.hops + 1 };
+        let key = Arc::from(format!("{OF_ENGINE}{FORWARD}{}", job.id));
         let engine = self.clone();
-        let mut answers = self.carry(async move { engine.push_batch(vec![copy], Some(origin)).await }).await?;
+        let mut answers = self.carry(async move { engine.push_batch(vec![copy], Some(key)).await }).await?;
         answers.pop().expect("an answer for each job")
     }
-}
-
-/// What a copy has of the job that it was made of, and no caller can give.
-pub(super) struct Origin {
-    /// Its key.
-    pub(super) key: Arc<str>,
-    /// How often it was handed on.
-    pub(super) hops: u32,
 }

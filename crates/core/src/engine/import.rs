@@ -12,12 +12,12 @@ use crate::error::Error;
 use crate::id::{JobId, NUMBER_END};
 use crate::job::{Job, check_lease, check_payload};
 use crate::limits::{
-    BATCH_BYTES_MAX, BATCH_JOBS_MAX, DAY_MS, DELAY_MS_MAX, ERRORS_KEPT, HOPS_MAX, MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX,
+    BATCH_BYTES_MAX, BATCH_JOBS_MAX, DAY_MS, DELAY_MS_MAX, ERRORS_KEPT, MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX,
     RESULT_BYTES_MAX,
 };
 use crate::name;
 use crate::ports::Recorded;
-use crate::{rules, trace};
+use crate::rules;
 
 /// Instants stay below this: some stores keep 48 bits of them.
 const INSTANT_END: u64 = 1 << 48;
@@ -146,10 +146,8 @@ pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
     job.key.as_ref().map_or(Ok(()), |key| name::check_key(key))?;
     name::check_tags(&job.tags)?;
     check_payload(&job.payload, PAYLOAD_BYTES_MAX)?;
-    job.retry.as_ref().map_or(Ok(()), |retry| retry.check(&job.queue))?;
+    job.options().check(&job.queue)?;
     job.lease_ms.map_or(Ok(()), check_lease)?;
-    job.target.as_ref().map_or(Ok(()), |target| target.check())?;
-    job.trace.as_ref().map_or(Ok(()), |trace| trace::check(trace))?;
     job.progress.as_ref().map_or(Ok(()), |progress| progress.check())?;
     check_id(job.id, now)?;
     check_numbers(job)?;
@@ -204,7 +202,6 @@ fn check_numbers(job: &Job) -> Result<(), Error> {
     if !(1..NUMBER_END).contains(&job.version) {
         return Err(Error::invalid("version", "above 0 and below 3 · 2^46", job.version));
     }
-    at_most("hops", job.hops.into(), HOPS_MAX.into())?;
     at_most("epoch", job.epoch, job.version)
 }
 

@@ -8,7 +8,7 @@ use super::Engine;
 use super::events::Event;
 use super::lead::document;
 use super::push::conflict;
-use crate::api::{JobOptions, Object, Unread, read};
+use crate::api::{InboxOptions, Object, Unread, read};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
@@ -202,7 +202,7 @@ fn is_own(error: &Error) -> bool {
 /// # Errors
 /// [`Error::Invalid`] where it has a target of its own.
 pub fn check_target(job: &NewJob) -> Result<(), Error> {
-    if job.target.is_none() {
+    if job.options.target.is_none() {
         return Ok(());
     }
     Err(Error::invalid(
@@ -239,7 +239,7 @@ fn new_job(row: InboxRow) -> Result<NewJob, Error> {
     };
     if let Some(options) = &row.options {
         let Object(options) =
-            read_column::<Object<JobOptions>>("options", "a JSON object with fields as over HTTP", options)?;
+            read_column::<Object<InboxOptions>>("options", "a JSON object with fields as over HTTP", options)?;
         options.apply(&mut job);
     }
     check_target(&job)?;

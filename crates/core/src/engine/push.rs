@@ -1,7 +1,6 @@
 //! Push: recorded first, then put into the broker where it is due soon.
 
 use super::events::Event;
-use super::forward::Origin;
 use super::{Answers, Engine, PushOutcome, Pushed};
 use crate::clock::Millis;
 use crate::error::Error;
@@ -9,6 +8,7 @@ use crate::id::JobId;
 use crate::job::{Due, Job, KeyUntil, NewJob, OnConflict};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
 use crate::ports::{Change, Edit, Edited, Note, OVERFLOW, Outcomes, Recorded, Update};
+use std::sync::Arc;
 
 /// How often a push is tried again because the holder of its key has just let go of it.
 pub(super) const KEY_TRIES: usize = 5;
@@ -26,16 +26,20 @@ impl Engine {
         self.carry(async move { engine.push_batch(jobs, None).await }).await
     }
 
-    /// Pushes jobs, as copies where they have an origin.
-    pub(super) async fn push_batch(&self, new: Vec<NewJob>, origin: Option<Origin>) -> Result<Answers<Pushed>, Error> {
+    /// Pushes jobs; copies of others have a key of the engine's.
+    pub(super) async fn push_batch(
+        &self,
+        new: Vec<NewJob>,
+        copy_key: Option<Arc<str>>,
+    ) -> Result<Answers<Pushed>, Error> {
         let (now, reading) = (self.now(), self.broker.reading());
         let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
         let ids = self.ids.next(&partitions, self.ledger.as_ref(), now).await?;
         let unknown_ms = self.now_at_most().saturating_sub(now);
         let accept = |(new, id): (&NewJob, JobId)| {
             let mut job = self.accept(new, id, now)?;
-            if let Some(Origin { key, hops }) = &origin {
-                (job.key, job.hops) = (Some(key.clone()), *hops);
+            if copy_key.is_some() {
+                job.key.clone_from(&copy_key);
             }
             if matches!(new.due, Due::After(1..)) {
                 job.due_at += unknown_ms;
@@ -114,7 +118,7 @@ impl Engine {
     /// The job as it is recorded, where it keeps all limits.
     pub(super) fn accept(&self, new: &NewJob, id: JobId, created_at: Millis) -> Result<Job, Error> {
         let job = new.accept(id, created_at, self.options.payload_bytes_max)?;
-        if job.target.is_some() && self.settings.of(&job.queue).target.is_none() {
+        if job.options().target.is_some() && self.settings.of(&job.queue).target.is_none() {
             let expected = "none, for a queue that has no target in its settings: its jobs are handed to workers";
             return Err(Error::invalid("target", expected, format!("one, for the queue {:?}", job.queue)));
         }

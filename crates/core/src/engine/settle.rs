@@ -141,7 +141,7 @@ impl Engine {
     /// The rule in force for a job.
     fn retry_rule(&self, job: &Job) -> Retry {
         let of_queue = self.settings.of(&job.queue);
-        job.retry.as_ref().map_or_else(|| of_queue.retry.clone(), |own| own.or(&of_queue.retry))
+        job.options().retry.or(&of_queue.retry)
     }
 
     /// An id for the copy that a rule makes which moves.

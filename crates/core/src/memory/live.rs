@@ -5,9 +5,8 @@ use super::queue::Entered;
 use crate::clock::Millis;
 use crate::id::{JobId, Receipt};
 use crate::job::{AttemptError, Job, KeyUntil, Payload, Stage};
+use crate::options::JobOptions;
 use crate::progress::Progress;
-use crate::retry::Retry;
-use crate::target::Target;
 use crate::wheel::Handle;
 use std::sync::Arc;
 
@@ -80,15 +79,12 @@ struct Extra {
     updated_at: Millis,
     started_at: Option<Millis>,
     crashes: u32,
-    retry: Option<Arc<Retry>>,
     lease_ms: Option<u64>,
     expires_ms: Option<u64>,
     key: Option<Arc<str>>,
     key_until: KeyUntil,
     tags: Arc<[Arc<str>]>,
-    target: Option<Arc<Target>>,
-    trace: Option<Arc<str>>,
-    hops: u32,
+    options: Option<Arc<JobOptions>>,
     message: Option<Arc<str>>,
     errors: Vec<AttemptError>,
     progress: Option<Arc<Progress>>,
@@ -104,15 +100,12 @@ impl Live {
             updated_at: job.updated_at,
             started_at: job.started_at,
             crashes: job.crashes,
-            retry: job.retry,
             lease_ms: job.lease_ms,
             expires_ms: job.expires_ms,
             key: job.key,
             key_until: job.key_until,
             tags: job.tags,
-            target: job.target,
-            trace: job.trace,
-            hops: job.hops,
+            options: job.options,
             message: job.message,
             errors: job.errors,
             progress: job.progress,
@@ -158,15 +151,12 @@ impl Live {
             priority: self.priority,
             attempt: self.attempt,
             crashes: extra.crashes,
-            retry: extra.retry,
             lease_ms: extra.lease_ms,
             expires_ms: extra.expires_ms,
             key: extra.key,
             key_until: extra.key_until,
             tags: extra.tags,
-            target: extra.target,
-            trace: extra.trace,
-            hops: extra.hops,
+            options: extra.options,
             message: extra.message,
             errors: extra.errors,
             result: None,
@@ -235,11 +225,12 @@ impl Live {
 
 impl Extra {
     fn bytes(&self) -> usize {
-        let text = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+        let message = self.message.as_ref().map_or(0, |message| message.len());
+        let options = self.options.as_ref().map_or(0, |options| options.bytes());
         let tags: usize = self.tags.iter().map(|tag| TEXT_BYTES + tag.len()).sum();
         let errors: usize = self.errors.iter().map(|error| size_of::<AttemptError>() + error.message.len()).sum();
         let key = self.key.as_ref().map_or(0, |key| 2 * TEXT_BYTES + key.len());
-        size_of::<Self>() + key + tags + errors + text(&self.trace) + text(&self.message)
+        size_of::<Self>() + key + tags + errors + message + options
     }
 
     fn plain(due_at: Millis, created_at: Millis) -> Self {
@@ -249,15 +240,12 @@ impl Extra {
             updated_at: created_at,
             started_at: None,
             crashes: 0,
-            retry: None,
             lease_ms: None,
             expires_ms: None,
             key: None,
             key_until: KeyUntil::Finished,
             tags: Arc::default(),
-            target: None,
-            trace: None,
-            hops: 0,
+            options: None,
             message: None,
             errors: Vec::new(),
             progress: None,
@@ -271,15 +259,12 @@ impl Extra {
             && self.updated_at == created_at
             && self.started_at.is_none()
             && self.crashes == 0
-            && self.retry.is_none()
             && self.lease_ms.is_none()
             && self.expires_ms.is_none()
             && self.key.is_none()
             && self.key_until == KeyUntil::Finished
             && self.tags.is_empty()
-            && self.target.is_none()
-            && self.trace.is_none()
-            && self.hops == 0
+            && self.options.is_none()
             && self.message.is_none()
             && self.errors.is_empty()
             && self.progress.is_none()
@@ -302,12 +287,11 @@ mod tests {
                 .unwrap();
         rich.crashes = 2;
         rich.message = Some("m".into());
-        let traced = Job { trace: Some("t".into()), ..plain.clone() };
-        let delivered = Job { target: Some(Target::Queue("q".into()).into()), ..plain.clone() };
+        let with = |options: JobOptions| Job { options: options.shared(), ..plain.clone() };
+        let traced = with(JobOptions { trace: Some("t".into()), ..JobOptions::default() });
         let told = Progress { percent: 1, note: None, at: 9 };
-        let moved = Job { hops: 2, ..plain.clone() };
         let under_way = Job { progress: Some(told.into()), ..plain.clone() };
-        for job in [plain, rich, traced, delivered, moved, under_way] {
+        for job in [plain, rich, traced, under_way] {
             assert_eq!(Live::pack(job.clone(), Place::Ready, &mut Names::default()).unpack(id), job);
         }
     }
@@ -324,7 +308,7 @@ mod tests {
             Job { key: Some(long.clone()), ..plain.clone() },
             Job { tags: vec![long.clone()].into(), ..plain.clone() },
             Job { message: Some(long.clone()), ..plain.clone() },
-            Job { trace: Some(long), ..plain.clone() },
+            Job { options: JobOptions { trace: Some(long), ..JobOptions::default() }.shared(), ..plain.clone() },
             Job { errors, ..plain },
         ] {
             assert!(bytes(larger.clone()) > of_plain + 900, "{larger:?}");

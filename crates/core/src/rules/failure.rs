@@ -1,11 +1,12 @@
 //! When to try again, when to give up, and what becomes of what was given up.
 
 use super::{Again, Decision, Finish};
+use crate::api::Span;
 use crate::clock::Millis;
 use crate::id::JobId;
 use crate::job::{AttemptError, Job, Stage};
-use crate::limits::{DELAY_MS_MAX, HOPS_MAX};
-use crate::retry::{Backoff, DEFAULT_STEPS_MS, Retry, WhenExhausted};
+use crate::limits::{DELAY_MS_MAX, MOVES_MAX};
+use crate::retry::{Backoff, DEFAULT_STEPS_MS, Exponential, Fixed, Retry, WhenExhausted};
 use std::sync::Arc;
 
 /// What a worker says of an attempt that failed.
@@ -80,7 +81,7 @@ fn is_spent(job: &Job, retry: &Retry) -> bool {
 }
 
 fn is_too_old(job: &Job, retry: &Retry, due_at: Millis) -> bool {
-    retry.max_age_ms.is_some_and(|age_ms| due_at > job.first_due_at.saturating_add(age_ms))
+    retry.max_age.is_some_and(|Span(age_ms)| due_at > job.first_due_at.saturating_add(age_ms))
 }
 
 /// An attempt after which there is no other.
@@ -97,9 +98,9 @@ fn give_up(job: &Job, retry: &Retry, given_up: GivenUp, now: Millis, new_id: Opt
     Decision::Finish(match retry.when_exhausted.as_ref().unwrap_or(&WhenExhausted::Keep) {
         WhenExhausted::Keep => failed,
         WhenExhausted::Drop => Finish { drop: true, ..failed },
-        WhenExhausted::Move(queue) if job.hops >= HOPS_MAX => {
+        WhenExhausted::Move(queue) if job.options().moves >= MOVES_MAX => {
             let said =
-                format!("not moved to the queue {queue}: handed on {HOPS_MAX} times, so the queues form a circle");
+                format!("not moved to the queue {queue}: handed on {MOVES_MAX} times, so the queues form a circle");
             Finish { message: Some(Arc::from(said)), ..failed }
         }
         WhenExhausted::Move(queue) => {
@@ -119,17 +120,16 @@ fn give_up(job: &Job, retry: &Retry, given_up: GivenUp, now: Millis, new_id: Opt
 /// The wait after the failure of this attempt (the first is 1).
 fn backoff_ms(job: &Job, retry: &Retry, attempt: u32) -> u64 {
     let failures_before = attempt.saturating_sub(1) as usize;
-    let step = |steps: &[u64]| steps.get(failures_before).or(steps.last()).copied().unwrap_or(0);
     match retry.backoff.as_ref().unwrap_or(&Backoff::Default) {
-        Backoff::Default => step(&DEFAULT_STEPS_MS),
+        Backoff::Default => DEFAULT_STEPS_MS[failures_before.min(DEFAULT_STEPS_MS.len() - 1)],
         Backoff::None => 0,
-        Backoff::Steps(steps) => step(steps),
-        Backoff::Fixed { delay_ms } => *delay_ms,
-        Backoff::Exponential { first_ms, factor, max_ms, jitter } => {
+        Backoff::Steps(steps) => steps.get(failures_before).or(steps.last()).map_or(0, |step| step.0),
+        Backoff::Fixed(Fixed { delay }) => delay.0,
+        Backoff::Exponential(Exponential { first, factor, max, jitter }) => {
             let exponent = i32::try_from(failures_before).unwrap_or(i32::MAX);
             // Finite, or a first wait of 0 would not stay 0.
             let growth = factor.powi(exponent).min(f64::MAX);
-            let wait_ms = (*first_ms as f64 * growth).min(*max_ms as f64);
+            let wait_ms = (first.0 as f64 * growth).min(max.0 as f64);
             let spread = 1.0 + jitter * (2.0 * fraction(job.id.get(), attempt) - 1.0);
             (wait_ms * spread).clamp(0.0, DELAY_MS_MAX as f64) as u64
         }
@@ -158,16 +158,12 @@ fn successor(job: &Job, queue: &Arc<str>, id: JobId, now: Millis) -> Job {
         priority: job.priority,
         attempt: 0,
         crashes: 0,
-        retry: None,
         lease_ms: job.lease_ms,
         expires_ms: None,
         key: None,
         key_until: job.key_until,
         tags: job.tags.clone(),
-        // A target of its own is for its queue: there may be none in that one.
-        target: None,
-        trace: job.trace.clone(),
-        hops: job.hops + 1,
+        options: job.options().moved().shared(),
         message: Some(Arc::from(format!("moved from the queue {}, where it was the job {}", job.queue, job.id))),
         errors: Vec::new(),
         result: None,

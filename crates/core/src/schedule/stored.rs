@@ -1,7 +1,7 @@
 //! A schedule as JSON, for the registry.
 
 use super::{Missed, Overlap, Schedule, Timing};
-use crate::api::JobOptions;
+use crate::api::InboxOptions;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::job::NewJob;
@@ -41,8 +41,8 @@ pub struct Template {
     key: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tags: Vec<Arc<str>>,
-    #[serde(default, skip_serializing_if = "JobOptions::is_empty")]
-    options: JobOptions,
+    #[serde(default, skip_serializing_if = "InboxOptions::is_empty")]
+    options: InboxOptions,
 }
 
 impl From<&Schedule> for Stored {

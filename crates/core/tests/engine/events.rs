@@ -68,8 +68,8 @@ async fn a_life_is_told_in_order() {
 async fn ends_that_nobody_asked_for_are_told() {
     let bench = Bench::new().await;
     let mut listener = bench.engine.listen(Filter::default()).await.unwrap();
-    let retry = Some(Retry { max_attempts: Some(2), ..Retry::default() });
-    bench.push(NewJob { lease_ms: Some(1_000), retry, ..job() }).await;
+    let options = Retry { max_attempts: Some(2), ..Retry::default() }.into();
+    bench.push(NewJob { lease_ms: Some(1_000), options, ..job() }).await;
     for _ in 0..2 {
         bench.lease().await;
         pass(2 * SECOND).await;
@@ -99,7 +99,7 @@ async fn a_job_that_is_taken_moved_or_cancelled_by_its_worker() {
     assert_eq!(told(&mut listener), ["pushed ready 0", "taken succeeded 1"]);
 
     let retry = Retry { when_exhausted: Some(WhenExhausted::Move("dead".into())), ..Retry::default() };
-    bench.push(NewJob { retry: Some(retry), ..job() }).await;
+    bench.push(NewJob { options: retry.into(), ..job() }).await;
     let lease = bench.lease().await;
     bench.settle(&lease, fail(true)).await.unwrap();
     let expected = ["pushed ready 0", "started running 1", "failed failed 1", "pushed ready 0"];

@@ -1,10 +1,13 @@
 //! What follows when it does not go well.
 
 use super::fixture::{Bench, job, pass, request};
+use duetime_core::api::Span;
 use duetime_core::engine::{From, Outcome, QueueSettings, ReserveRequest};
-use duetime_core::limits::HOPS_MAX;
+use duetime_core::limits::MOVES_MAX;
 use duetime_core::rules::Failure;
-use duetime_core::{Backoff, Due, Error, Job, NewJob, Retry, Schedule, Stage, State, Timing, WhenExhausted};
+use duetime_core::{
+    Backoff, Due, Error, Job, JobOptions, NewJob, Retry, Schedule, Stage, State, Timing, WhenExhausted,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +18,8 @@ fn fail(message: &str) -> Outcome {
 #[tokio::test(start_paused = true)]
 async fn a_failed_job_runs_again_by_its_steps_and_then_is_a_dead_letter() {
     let bench = Bench::new().await;
-    let retry = Retry { backoff: Some(Backoff::Steps(vec![15_000, 30_000])), ..Retry::default() };
-    let pushed = bench.push(NewJob { retry: Some(retry), ..job() }).await;
+    let retry = Retry { backoff: Some(Backoff::Steps(vec![Span(15_000), Span(30_000)])), ..Retry::default() };
+    let pushed = bench.push(NewJob { options: retry.into(), ..job() }).await;
     for (attempt, wait) in [(1, 15), (2, 30)] {
         let lease = bench.lease().await;
         assert_eq!(lease.job.attempt, attempt);
@@ -77,7 +80,7 @@ async fn exhausted_jobs_are_dropped_moved_or_start_over() {
     let bench = Bench::new().await;
     let with = |when_exhausted| {
         let retry = Retry { max_attempts: Some(1), when_exhausted: Some(when_exhausted), ..Retry::default() };
-        NewJob { retry: Some(retry), tags: vec!["t".into()], ..job() }
+        NewJob { options: retry.into(), tags: vec!["t".into()], ..job() }
     };
     let dropped = bench.push(with(WhenExhausted::Drop)).await;
     bench.settle(&bench.lease().await, fail("no")).await.unwrap();
@@ -111,14 +114,14 @@ async fn a_circle_of_queues_ends() {
     loop {
         let request = ReserveRequest { from: From::Queues(queues.to_vec()), ..request(9, Duration::ZERO) };
         let Some(lease) = bench.engine.reserve(request).await.unwrap().leases.pop() else { break };
-        assert_eq!(lease.job.hops, failures);
+        assert_eq!(lease.job.options().moves, failures);
         failures += 1;
         bench.settle(&lease, fail("no")).await.unwrap();
     }
-    assert_eq!(failures, HOPS_MAX + 1);
+    assert_eq!(failures, MOVES_MAX + 1);
     let jobs = bench.ledger.jobs();
     assert!(jobs.iter().all(|job| job.stage == Stage::Failed));
-    let last = jobs.iter().max_by_key(|job| job.hops).unwrap();
+    let last = jobs.iter().max_by_key(|job| job.options().moves).unwrap();
     assert!(last.message.as_ref().unwrap().contains("form a circle"), "{:?}", last.message);
     assert_eq!(&*last.errors[0].message, "no");
 }
@@ -128,9 +131,9 @@ async fn a_circle_of_queues_ends() {
 async fn no_rule_moves_jobs_to_their_own_queue() {
     let bench = Bench::new().await;
     let retry = Retry { when_exhausted: Some(WhenExhausted::Move("default".into())), ..Retry::default() };
-    let wrong = NewJob { retry: Some(retry.clone()), ..job() };
+    let wrong = NewJob { options: retry.clone().into(), ..job() };
     let pushed = bench.push(job()).await;
-    let imported = Job { retry: Some(Arc::new(retry.clone())), ..pushed };
+    let imported = Job { options: JobOptions::from(retry.clone()).shared(), ..pushed };
     let every = Schedule::new(Timing::Every(10_000), wrong.clone());
     let settings = QueueSettings { retry: retry.clone(), ..QueueSettings::default() };
     let refused = [
@@ -144,7 +147,7 @@ async fn no_rule_moves_jobs_to_their_own_queue() {
         assert!(matches!(&error, Error::Invalid { what, .. } if what == "when_exhausted.move"), "{error}");
     }
     bench.engine.configure("other", settings).await.unwrap();
-    bench.push(NewJob { queue: "other".into(), retry: Some(retry), ..job() }).await;
+    bench.push(NewJob { queue: "other".into(), options: retry.into(), ..job() }).await;
 }
 
 #[tokio::test(start_paused = true)]

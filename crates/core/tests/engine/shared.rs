@@ -300,8 +300,8 @@ async fn a_settle_that_was_recorded_and_not_forgotten_is_forgotten_by_the_leader
 
 fn moves_to_default() -> NewJob {
     let when_exhausted = Some(WhenExhausted::Move("default".into()));
-    let retry = Some(Retry { max_attempts: Some(1), when_exhausted, ..Retry::default() });
-    NewJob { queue: "first".into(), retry, ..job() }
+    let options = Retry { max_attempts: Some(1), when_exhausted, ..Retry::default() }.into();
+    NewJob { queue: "first".into(), options, ..job() }
 }
 
 #[tokio::test(start_paused = true)]

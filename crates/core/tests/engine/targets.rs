@@ -3,7 +3,7 @@
 use super::fixture::{Bench, job};
 use duetime_core::engine::{Outcome, QueueSettings};
 use duetime_core::rules::Failure;
-use duetime_core::{NewJob, Retry, Target, WhenExhausted};
+use duetime_core::{JobOptions, NewJob, Retry, Target, WhenExhausted};
 use std::sync::Arc;
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -13,7 +13,14 @@ fn target(url: &str) -> Target {
 }
 
 fn aimed() -> NewJob {
-    NewJob { target: Some(Arc::new(target("https://a.example/one"))), trace: Some(TRACE.into()), ..job() }
+    NewJob {
+        options: JobOptions {
+            target: Some(Arc::new(target("https://a.example/one"))),
+            trace: Some(TRACE.into()),
+            ..JobOptions::default()
+        },
+        ..job()
+    }
 }
 
 async fn with_target(bench: &Bench) {
@@ -28,7 +35,7 @@ async fn a_job_has_a_target_only_where_its_queue_has_one() {
     assert!(refused.code() == "invalid" && refused.to_string().contains("has no target in its settings"), "{refused}");
     with_target(&bench).await;
     let pushed = bench.push(aimed()).await;
-    assert_eq!((&pushed.target, &pushed.trace), (&aimed().target, &aimed().trace));
+    assert_eq!(*pushed.options(), aimed().options);
     assert_eq!(bench.ledger.jobs(), [pushed]);
 }
 
@@ -37,12 +44,16 @@ async fn a_copy_in_another_queue_keeps_the_trace_alone() {
     let bench = Bench::new().await;
     with_target(&bench).await;
     let retry = Retry { when_exhausted: Some(WhenExhausted::Move("dead".into())), ..Retry::default() };
-    bench.push(NewJob { retry: Some(retry), ..aimed() }).await;
+    bench.push(NewJob { options: JobOptions { retry, ..aimed().options }, ..aimed() }).await;
     let lease = bench.lease().await;
     let failure = Failure { message: "no".into(), is_final: true, ..Failure::default() };
     bench.settle(&lease, Outcome::Fail(failure)).await.unwrap();
     let copy = bench.ledger.jobs().into_iter().find(|job| &*job.queue == "dead").unwrap();
-    assert_eq!((copy.target, copy.trace.as_deref()), (None, Some(TRACE)), "a target is for its own queue");
+    assert_eq!(
+        (&copy.options().target, copy.options().trace.as_deref()),
+        (&None, Some(TRACE)),
+        "a target is for its own queue"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,7 +62,10 @@ async fn what_is_no_target_or_trace_is_refused() {
     with_target(&bench).await;
     let (here, none) = (Some(Arc::new(target("ftp://a.example"))), None);
     for (target, trace) in [(here, None), (none, Some("00-1-2-01".into()))] {
-        let refused = bench.try_push(NewJob { target, trace, ..job() }).await.unwrap_err();
+        let refused = bench
+            .try_push(NewJob { options: JobOptions { target, trace, ..JobOptions::default() }, ..job() })
+            .await
+            .unwrap_err();
         assert_eq!(refused.code(), "invalid", "{refused}");
     }
 }

@@ -87,7 +87,7 @@ impl Context {
 
     /// The trace that the job belongs to, where it was pushed with one: a W3C `traceparent`.
     pub fn trace(&self) -> Option<&Arc<str>> {
-        self.0.job.trace.as_ref()
+        self.0.job.options().trace.as_ref()
     }
 
     /// Says how far the job has come: 0 to 100 percent, and a note of at most 1 KiB. It is shown with the job until its

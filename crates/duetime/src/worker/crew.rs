@@ -96,7 +96,7 @@ impl Drop for Reporter {
 
 /// What a handler logs belongs to its job, and to the trace that the job was pushed in.
 fn span(job: &Job) -> Span {
-    let trace_id = job.trace.as_deref().map(|trace| trace::ids(trace).0);
+    let trace_id = job.options().trace.as_deref().map(|trace| trace::ids(trace).0);
     let (queue, kind, id, attempt) = (&*job.queue, &*job.kind, job.id, job.attempt);
     tracing::info_span!("job", queue, kind, %id, attempt, trace_id)
 }

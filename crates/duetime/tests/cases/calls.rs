@@ -35,7 +35,7 @@ pub(crate) async fn a_push_keeps_what_the_builder_says(client: Client) {
     assert_eq!((job.due_at, job.priority, job.lease_ms, job.expires_ms), (pushed.due_at, 3, Some(90_000), Some(5_000)));
     assert_eq!((job.key.as_deref(), job.key_until), (Some("k"), KeyUntil::Started));
     assert_eq!(job.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), ["order:1", "a", "b"]);
-    assert_eq!(job.retry.as_deref(), Some(&Retry { max_attempts: Some(4), ..Retry::default() }));
+    assert_eq!(job.options().retry, Retry { max_attempts: Some(4), ..Retry::default() });
 
     let again = client.push(Remind { user: 8 }).queue(queue.clone()).key("k").await.unwrap();
     assert_eq!((again.id, again.outcome), (pushed.id, PushOutcome::Kept));

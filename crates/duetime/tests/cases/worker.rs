@@ -184,7 +184,7 @@ pub(crate) async fn errors_say_what_follows(client: Client) {
 
 pub(crate) async fn what_fails_is_tried_again(client: Client) {
     let queue = queue();
-    let push = client.push(Remind { user: 1 }).queue(queue.clone()).backoff(Backoff::Fixed { delay_ms: 0 });
+    let push = client.push(Remind { user: 1 }).queue(queue.clone()).backoff(Backoff::fixed(Duration::ZERO));
     let id = push.max_attempts(3).await.unwrap().id;
     let worker = Worker::new(&client).queue(queue).handler(|_: Remind, context: Context| async move {
         if context.attempt() < 3 { Err("not yet")? } else { Ok(()) }

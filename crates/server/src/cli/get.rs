@@ -40,8 +40,8 @@ fn show(job: &Job, now: Millis) -> Result {
     line("priority", job.priority)?;
     optional("key", job.key.as_deref().map(safe))?;
     optional("tags", (!job.tags.is_empty()).then(|| safe(&job.tags.join(" "))))?;
-    optional("target", job.target.as_ref().map(|target| safe(&shown(target))))?;
-    optional("trace", job.trace.as_deref())?;
+    optional("target", job.options().target.as_ref().map(|target| safe(&shown(target))))?;
+    optional("trace", job.options().trace.as_deref())?;
     optional("crashes", (job.crashes > 0).then_some(job.crashes))?;
     optional("cancel", job.cancel_asked.then_some("asked for; the worker has not stopped yet"))?;
     optional("leased until", job.lease_until.map(when))?;

@@ -5,7 +5,7 @@ use super::retry_rule::{parse_backoff, parse_exhausted};
 use super::stdin;
 use duetime_core::api::Span;
 use duetime_core::limits::PRIORITY_DEFAULT;
-use duetime_core::{Backoff, KeyUntil, NewJob, OnConflict, Retry, Target, WhenExhausted, name, trace};
+use duetime_core::{Backoff, JobOptions, KeyUntil, NewJob, OnConflict, Retry, Target, WhenExhausted, name, trace};
 use std::sync::Arc;
 
 /// All of a job but its payload, and when it is due.
@@ -104,10 +104,8 @@ impl JobArgs {
             },
             tags: self.tag.clone(),
             lease_ms: self.lease.map(|span| span.0),
-            retry: (retry != Retry::default()).then_some(retry),
             expires_ms: self.expires.map(|span| span.0),
-            target: self.delivery.clone(),
-            trace: self.trace(),
+            options: JobOptions { retry, target: self.delivery.clone(), trace: self.trace(), moves: 0 },
             ..NewJob::new(payload)
         })
     }

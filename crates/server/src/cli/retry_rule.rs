@@ -1,7 +1,7 @@
 //! Retry rules on the command line.
 
 use duetime_core::api::{self, Span};
-use duetime_core::{Backoff, WhenExhausted, name};
+use duetime_core::{Backoff, Fixed, WhenExhausted, name};
 use std::sync::Arc;
 
 /// `none`, `default`, `15s,30s,5m` (also with `steps:` before), `fixed:30s`, or the JSON of the HTTP API.
@@ -9,17 +9,14 @@ pub(crate) fn parse_backoff(text: &str) -> Result<Backoff, String> {
     match text {
         "none" => Ok(Backoff::None),
         "default" => Ok(Backoff::Default),
-        json if json.starts_with('{') => {
-            api::read::<api::Backoff>(json).map(Backoff::from).map_err(|unread| unread.to_string())
-        }
+        json if json.starts_with('{') => api::read::<Backoff>(json).map_err(|unread| unread.to_string()),
         text if text.starts_with("fixed:") => {
             let delay = text.trim_start_matches("fixed:").trim().parse::<Span>()?;
-            Ok(Backoff::Fixed { delay_ms: delay.0 })
+            Ok(Backoff::Fixed(Fixed { delay }))
         }
         steps => {
             let steps = steps.strip_prefix("steps:").unwrap_or(steps);
-            let steps: Result<Vec<u64>, String> =
-                steps.split(',').map(|step| step.trim().parse::<Span>().map(|span| span.0)).collect();
+            let steps: Result<Vec<Span>, String> = steps.split(',').map(|step| step.trim().parse()).collect();
             let expected = "expected `none`, `default`, steps such as `15s,30s,5m`, `fixed:30s`, or JSON";
             steps.map(Backoff::Steps).map_err(|why| format!("{expected}; {why}"))
         }
@@ -47,10 +44,10 @@ mod tests {
     #[test]
     fn backoffs_read() {
         assert_eq!(parse_backoff("none"), Ok(Backoff::None));
-        assert_eq!(parse_backoff("15s, 1m"), Ok(Backoff::Steps(vec![15_000, 60_000])));
-        assert_eq!(parse_backoff("steps:15s,15s"), Ok(Backoff::Steps(vec![15_000, 15_000])));
-        assert_eq!(parse_backoff("fixed:5s"), Ok(Backoff::Fixed { delay_ms: 5_000 }));
-        assert_eq!(parse_backoff(r#"{"fixed":{"delay":"5s"}}"#), Ok(Backoff::Fixed { delay_ms: 5_000 }));
+        assert_eq!(parse_backoff("15s, 1m"), Ok(Backoff::Steps(vec![Span(15_000), Span(60_000)])));
+        assert_eq!(parse_backoff("steps:15s,15s"), Ok(Backoff::Steps(vec![Span(15_000), Span(15_000)])));
+        assert_eq!(parse_backoff("fixed:5s"), Ok(Backoff::Fixed(Fixed { delay: Span(5_000) })));
+        assert_eq!(parse_backoff(r#"{"fixed":{"delay":"5s"}}"#), Ok(Backoff::Fixed(Fixed { delay: Span(5_000) })));
         assert!(parse_backoff("15").unwrap_err().contains("without a unit"));
     }
 

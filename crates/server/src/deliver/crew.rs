@@ -41,7 +41,7 @@ impl Crew {
         let (means, errand) = (self.means.clone(), self.errand.clone());
         let mut reporter = Reporter { receipt, began: now, events: self.events.clone(), delivery: None };
         let task = tokio::spawn(async move {
-            let delivery = match &job.target {
+            let delivery = match &job.options().target {
                 None => errand.run(&means.engine, &means.sender, &job).await,
                 Some(own) => Errand::run_own(&means.policy, own, &means.engine, &means.sender, &job).await,
             };

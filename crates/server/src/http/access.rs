@@ -138,12 +138,12 @@ pub(super) fn check_query(caller: &Caller, scope: Scope, query: &Query) -> Resul
 /// # Errors
 /// [`Refusal::Forbidden`]; [`Error::Invalid`] where nobody may have it delivered there.
 pub(super) fn check_ends_of(app: &App, caller: &Caller, scope: Scope, job: &NewJob) -> Result<(), Problem> {
-    if let Some(target) = &job.target {
+    if let Some(target) = &job.options.target {
         check(caller, Scope::Target, &job.queue)?;
         app.targets.check(&job.queue, target)?;
     }
-    let when_exhausted = job.retry.as_ref().and_then(|retry| retry.when_exhausted.as_ref());
-    check_ends(caller, scope, job.target.as_deref(), when_exhausted)
+    let when_exhausted = job.options.retry.when_exhausted.as_ref();
+    check_ends(caller, scope, job.options.target.as_deref(), when_exhausted)
 }
 
 /// Whether jobs may go on to the queues that a target and a rule name.

@@ -46,7 +46,7 @@ pub(super) async fn push(
     access::check(&caller, Scope::Push, &queue)?;
     let into_job = |job: Push<'_>| -> Result<NewJob, Problem> {
         let mut job = job.into_job(queue.clone())?;
-        job.trace = job.trace.or_else(|| trace.clone());
+        job.options.trace = job.options.trace.or_else(|| trace.clone());
         access::check_ends_of(&app, &caller, Scope::Push, &job)?;
         Ok(job)
     };

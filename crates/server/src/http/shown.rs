@@ -17,7 +17,11 @@ use std::sync::Arc;
 
 /// Leaves out of a job what the caller may not see.
 pub(super) fn job(caller: &Caller, job: &mut Job) {
-    hide(caller, &job.queue, &mut job.target);
+    if job.options().target.is_some()
+        && let Some(options) = &mut job.options
+    {
+        hide(caller, &job.queue, &mut Arc::make_mut(options).target);
+    }
 }
 
 /// Leaves out of a queue what the caller may not see.
@@ -32,7 +36,7 @@ pub(super) fn queue(caller: &Caller, status: &mut QueueStatus) {
 /// Leaves out of a schedule what the caller may not see.
 pub(super) fn schedule(caller: &Caller, status: &mut ScheduleStatus) {
     let job = &mut status.schedule.job;
-    hide(caller, &job.queue, &mut job.target);
+    hide(caller, &job.queue, &mut job.options.target);
 }
 
 fn hide(caller: &Caller, queue: &str, target: &mut Option<Arc<Target>>) {

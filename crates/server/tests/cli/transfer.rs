@@ -6,7 +6,9 @@ use duetime::{
     Backoff, Client, ConnectOptions, Due, Failure, Job, JobId, KeyUntil, NewJob, Overlap, QueueSettings,
     ReserveRequest, Retry, Schedule, Source, Timing, WhenExhausted,
 };
+use duetime_core::api::Span;
 use duetime_core::limits::{DAY_MS, HOUR_MS};
+use duetime_core::{Exponential, JobOptions};
 use duetime_store::testing::{RedisCluster, RedisServer};
 use serde_json::Value;
 
@@ -43,11 +45,11 @@ impl Filler {
         self.push(job(&[0, 255, 128, 10])).await;
         self.push(job(b"{\"several\":\n\"lines\"}")).await;
         self.push(job("\"ünï\u{2028}code\"".as_bytes())).await;
-        let backoff = Backoff::Exponential { first_ms: 1_500, factor: 2.5, max_ms: HOUR_MS, jitter: 0.1 };
+        let backoff = Exponential { first: Span(1_500), factor: 2.5, max: Span(HOUR_MS), jitter: 0.1 };
         let retry = Retry {
-            backoff: Some(backoff),
+            backoff: Some(Backoff::Exponential(backoff)),
             max_attempts: Some(7),
-            max_age_ms: Some(DAY_MS),
+            max_age: Some(Span(DAY_MS)),
             max_crashes: Some(3),
             when_exhausted: Some(WhenExhausted::Move("graveyard".into())),
         };
@@ -57,9 +59,12 @@ impl Filler {
             key: Some("Order-1 ".into()),
             tags: vec!["a".into(), "ä:b".into()],
             lease_ms: Some(90_000),
-            retry: Some(retry.clone()),
             expires_ms: Some(30 * DAY_MS),
-            trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+            options: JobOptions {
+                retry: retry.clone(),
+                trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+                ..JobOptions::default()
+            },
             ..later(3 * HOUR_MS)
         };
         self.push(rich.clone()).await;
@@ -75,7 +80,7 @@ impl Filler {
         let again = self.lease(job(b"4")).await;
         let wait = Failure { retry_after_ms: Some(2 * HOUR_MS), ..failure("later") };
         self.client.fail(again.receipt(), wait).await.unwrap();
-        let moved = self.lease(NewJob { retry: Some(retry), ..job(b"5") }).await;
+        let moved = self.lease(NewJob { options: retry.into(), ..job(b"5") }).await;
         self.client.fail(moved.receipt(), Failure { is_final: true, ..failure("dead") }).await.unwrap();
         let cancelled = self.push(later(HOUR_MS)).await;
         self.client.cancel(cancelled).await.unwrap();
@@ -87,7 +92,7 @@ impl Filler {
         let asked = self.lease(job(b"7")).await;
         self.client.cancel(asked.id).await.unwrap();
 
-        let retry = Retry { backoff: Some(Backoff::Steps(vec![1_000, 5_000])), ..Retry::default() };
+        let retry = Retry { backoff: Some(Backoff::Steps(vec![Span(1_000), Span(5_000)])), ..Retry::default() };
         let settings = QueueSettings { paused: true, retry, lease_ms: Some(45_000), ..QueueSettings::default() };
         self.client.configure("orders", settings).await.unwrap();
         let weekly = Timing::parse("0 9 * * mon", Some("Asia/Shanghai")).unwrap();

@@ -98,7 +98,7 @@ impl Field {
             // Several neighbours share a tag.
             job.tags = vec![Arc::from(format!("order:{}", number / 4)), Arc::from("all")];
         }
-        job.retry = Some(Retry { max_attempts: Some(0), ..Retry::default() });
+        job.options = Retry { max_attempts: Some(0), ..Retry::default() }.into();
         job
     }
 

@@ -10,7 +10,7 @@ use duetime::{
     Timing,
 };
 use duetime_core::limits::HOUR_MS;
-use duetime_core::{Clock as _, JobId, Millis, SystemClock};
+use duetime_core::{Clock as _, JobId, JobOptions, Millis, SystemClock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -165,11 +165,15 @@ async fn push(n: u64, servers: Arc<Servers>, journal: Shared, ends: watch::Recei
             key: (place == 1).then(|| format!("key-{n}-{round}").into()),
             tags: if place == 2 { vec!["tag".into(), format!("round:{round}").into()] } else { Vec::new() },
             priority: if place == 3 { 7 } else { 1_024 },
-            retry: (place == 0).then(|| Retry {
-                backoff: Some(Backoff::Fixed { delay_ms: 50 }),
-                max_attempts: Some(9),
-                ..Retry::default()
-            }),
+            options: match place {
+                0 => Retry {
+                    backoff: Some(Backoff::fixed(Duration::from_millis(50))),
+                    max_attempts: Some(9),
+                    ..Retry::default()
+                }
+                .into(),
+                _ => JobOptions::default(),
+            },
             lease_ms: (place == 2).then_some(20_000),
             ..NewJob::new(format!("{{\"round\": {round}}}").into_bytes())
         };

@@ -10,7 +10,7 @@ mod load;
 mod servers;
 
 use duetime::Due;
-use duetime::NewJob;
+use duetime::{JobOptions, NewJob};
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use fleet::{Fleet, SERVERS, Version};
 use load::Load;
@@ -74,7 +74,11 @@ async fn what_is_new(ledger: String) {
     fleet.start(1, Version::New).await.unwrap();
     let (old, new) = (servers.client(0).unwrap(), servers.client(1).unwrap());
     let plain = NewJob { queue: "plain".into(), ..NewJob::new(*b"1") };
-    let traced = NewJob { queue: "traced".into(), trace: Some(TRACE.into()), ..NewJob::new(*b"2") };
+    let traced = NewJob {
+        queue: "traced".into(),
+        options: JobOptions { trace: Some(TRACE.into()), ..JobOptions::default() },
+        ..NewJob::new(*b"2")
+    };
     let far = NewJob { due: Due::After(3 * 3_600_000), ..traced.clone() };
     let mut ids = Vec::new();
     for job in [plain, traced, far] {
@@ -83,7 +87,7 @@ async fn what_is_new(ledger: String) {
     for (what, id) in ["a plain job", "one with a trace, near", "one with a trace, far"].iter().zip(&ids) {
         let said = old.get(*id).await.map_or_else(|error| error.to_string(), |job| format!("reads it: {job:?}"));
         println!("{what}: the old server: {said}");
-        println!("{what}: the new server keeps the trace: {}", new.get(*id).await.unwrap().trace.is_some());
+        println!("{what}: the new server keeps the trace: {}", new.get(*id).await.unwrap().options().trace.is_some());
     }
     for queue in ["traced", "plain"] {
         let handed = load::reserve(&old, queue).await;

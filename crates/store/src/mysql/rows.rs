@@ -1,7 +1,7 @@
 //! Rows from MySQL or MariaDB, and what a row has for a statement's places.
 
 use crate::sql::{
-    self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, age_ms, extras, json, list, number, progress, signed, text,
+    self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, age_ms, job_options, list, number, progress, signed, text,
 };
 use duetime_core::ports::{Document, InboxRow, LeaseNote, OVERFLOW_BUCKET};
 use duetime_core::{Job, JobId, KeyUntil};
@@ -43,13 +43,12 @@ pub(super) fn insert(row: &Inserted<'_>) -> Result<Vec<Value>, Fault> {
         bytes(Some(job.queue.as_bytes())),
         bytes(Some(job.kind.as_bytes())),
         bytes(job.key.as_ref().map(|key| key.as_bytes())),
-        job.retry.as_ref().map(json).transpose()?.into(),
+        job_options(job)?.into(),
         list(&job.tags)?.into(),
         list(&job.errors)?.into(),
         bytes(job.message.as_ref().map(|message| message.as_bytes())),
         bytes(job.result.as_deref()),
         bytes(Some(&job.payload)),
-        extras(job)?.into(),
         progress(job)?.into(),
     ]);
     values.extend(filing(row));
@@ -196,14 +195,13 @@ pub(super) fn job(mut row: Row) -> Result<Job, Fault> {
         queue: taken(18).unwrap_or_default(),
         kind: taken(19).unwrap_or_default(),
         key: taken(20),
-        retry: taken(21),
+        job_options: taken(21),
         tags: taken(22),
         errors: taken(23),
         message: taken(24),
         result: taken(25),
         payload: taken(26).unwrap_or_default(),
-        extras: taken(27),
-        progress: taken(28),
+        progress: taken(27),
     };
     raw.job()
 }

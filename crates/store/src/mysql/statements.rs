@@ -8,8 +8,8 @@ macro_rules! columns {
     () => {
         "j.id, j.due_at, j.first_due_at, j.priority, j.attempt, j.crashes, j.version, j.epoch, j.created_at, \
          j.updated_at, j.started_at, j.finished_at, j.lease_until, j.lease_ms, j.expires_ms, j.state, j.key_until, \
-         j.cancel_asked, j.queue, j.kind, j.job_key, j.retry, j.tags, j.errors, j.message, j.result, j.payload, \
-         j.extras, j.progress"
+         j.cancel_asked, j.queue, j.kind, j.job_key, j.options, j.tags, j.errors, j.message, j.result, j.payload, \
+         j.progress"
     };
 }
 
@@ -50,9 +50,9 @@ const UNION: &str = " UNION ALL ";
 pub(super) const INSERT: Bulk = Bulk {
     text: "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, \
      created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, key_until, \
-     cancel_asked, queue, kind, job_key, retry, tags, errors, message, result, payload, extras, progress, \
+     cancel_asked, queue, kind, job_key, options, tags, errors, message, result, payload, progress, \
      bucket, urgency, live_key) VALUES {}",
-    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     between: ", ",
 };
 

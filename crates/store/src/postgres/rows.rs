@@ -2,7 +2,7 @@
 
 use super::session::shared;
 use crate::sql::{
-    self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, age_ms, extras, json, list, number, progress, signed,
+    self, Changed, Fault, Head, Held, Hit, Inserted, RawJob, age_ms, job_options, list, number, progress, signed,
 };
 use crate::sums::Sums;
 use duetime_core::ports::{Document, InboxRow, LeaseNote};
@@ -58,15 +58,13 @@ pub(super) fn insert<'a>(arrays: &mut Arrays<'a>, rows: &[Inserted<'a>]) -> Resu
     arrays.add(jobs().map(|job| &*job.queue));
     arrays.add(jobs().map(|job| job.kind.as_bytes()));
     arrays.add(jobs().map(|job| job.key.as_ref().map(|key| key.as_bytes())));
-    let retries = jobs().map(|job| job.retry.as_ref().map(json).transpose()).collect::<Result<Vec<_>, _>>()?;
-    arrays.add(retries.into_iter());
+    arrays.add(jobs().map(job_options).collect::<Result<Vec<_>, _>>()?.into_iter());
     let tags = jobs().map(|job| list(&job.tags)).collect::<Result<Vec<_>, _>>()?;
     arrays.add(tags.into_iter());
     errors(arrays, rows)?;
     arrays.add(jobs().map(|job| job.message.as_ref().map(|message| message.as_bytes())));
     arrays.add(jobs().map(|job| job.result.as_deref()));
     arrays.add(jobs().map(|job| &*job.payload));
-    arrays.add(jobs().map(extras).collect::<Result<Vec<_>, _>>()?.into_iter());
     arrays.add(jobs().map(progress).collect::<Result<Vec<_>, _>>()?.into_iter());
     filing(arrays, rows);
     Ok(())
@@ -189,14 +187,13 @@ pub(super) fn job(row: &Row) -> Result<Job, Fault> {
         queue: text(18)?.unwrap_or_default(),
         kind: bytes(19)?.unwrap_or_default(),
         key: bytes(20)?,
-        retry: text(21)?,
+        job_options: text(21)?,
         tags: text(22)?,
         errors: text(23)?,
         message: bytes(24)?,
         result: bytes(25)?,
         payload: bytes(26)?.unwrap_or_default(),
-        extras: text(27)?,
-        progress: text(28)?,
+        progress: text(27)?,
     };
     raw.job()
 }

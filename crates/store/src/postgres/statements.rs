@@ -5,8 +5,8 @@ macro_rules! columns {
     () => {
         "j.id, j.due_at, j.first_due_at, j.priority, j.attempt, j.crashes, j.version, j.epoch, j.created_at, \
          j.updated_at, j.started_at, j.finished_at, j.lease_until, j.lease_ms, j.expires_ms, j.state, j.key_until, \
-         j.cancel_asked, j.queue, j.kind, j.job_key, j.retry, j.tags, j.errors, j.message, j.result, j.payload, \
-         j.extras, j.progress"
+         j.cancel_asked, j.queue, j.kind, j.job_key, j.options, j.tags, j.errors, j.message, j.result, j.payload, \
+         j.progress"
     };
 }
 
@@ -19,7 +19,7 @@ macro_rules! hit {
 
 pub(super) const INSERT: &str = "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, \
      version, epoch, created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, \
-     key_until, cancel_asked, queue, kind, job_key, retry, tags, errors, message, result, payload, extras, progress, bucket, \
+     key_until, cancel_asked, queue, kind, job_key, options, tags, errors, message, result, payload, progress, bucket, \
      live_key) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
      $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \

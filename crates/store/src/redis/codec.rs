@@ -8,9 +8,8 @@ use super::bytes::{Reader, Writer};
 use duetime_core::job::{AttemptError, KeyUntil};
 use duetime_core::limits::PRIORITY_DEFAULT;
 use duetime_core::name::KIND_DEFAULT;
-use duetime_core::retry::Retry;
-use duetime_core::{Error, Extras, Job, JobId, Progress, Stage, rules};
-use serde::{Deserialize, Serialize};
+use duetime_core::{Error, Job, JobId, Progress, Stage, rules};
+use serde::Serialize;
 use std::sync::Arc;
 
 const CANCEL_ASKED: u16 = 1;
@@ -31,8 +30,8 @@ const HAS_PRIORITY: u16 = 2_048;
 const HAS_KEY: u16 = 4_096;
 const HAS_VERSION: u16 = 8_192;
 const FIRST_DUE_DIFFERS: u16 = 16_384;
-/// A retry rule as JSON; or, where there are extras, an array of the rule (or null) and them.
-const HAS_RETRY: u16 = 32_768;
+/// [`JobOptions`](duetime_core::JobOptions) as JSON.
+const HAS_OPTIONS: u16 = 32_768;
 
 /// A job as it is kept.
 #[derive(Clone, Debug)]
@@ -104,7 +103,6 @@ impl Record {
     /// What seldom changes: what has its usual value takes no room.
     pub(super) fn body(&self) -> Vec<u8> {
         let job = &self.job;
-        let extras = Extras::of(job);
         let flag = |set: bool, flag: u16| if set { flag } else { 0 };
         let flags = (self.flags() & (HOLDS_KEY | TAGGED | EXPIRES | UNTIL_STARTED))
             | flag(job.lease_ms.is_some(), HAS_LEASE)
@@ -112,7 +110,7 @@ impl Record {
             | flag(job.key.is_some(), HAS_KEY)
             | flag(job.version != 1, HAS_VERSION)
             | flag(job.first_due_at != job.due_at, FIRST_DUE_DIFFERS)
-            | flag(job.retry.is_some() || extras.is_some(), HAS_RETRY);
+            | flag(job.options.is_some(), HAS_OPTIONS);
         let mut body = Writer::with_capacity(job.payload.len() + 64);
         body.instant(job.created_at);
         body.instant(job.due_at);
@@ -135,11 +133,7 @@ impl Record {
             body.instant(job.first_due_at);
         }
         job.expires_ms.iter().for_each(|&ms| body.instant(ms));
-        match (&job.retry, &extras) {
-            (None, None) => {}
-            (Some(retry), None) => body.long(&json(retry)),
-            (retry, Some(extras)) => body.long(&json(&(retry, extras))),
-        }
+        job.options.iter().for_each(|options| body.long(&json(options)));
         body.rest(&job.payload)
     }
 
@@ -217,8 +211,7 @@ impl Decoder {
         let kind = shared(&mut self.kind, if kind.is_empty() { KIND_DEFAULT } else { kind });
         let first_due_at = if says(FIRST_DUE_DIFFERS) { body.instant()? } else { due_at };
         let expires_ms = if says(EXPIRES) { Some(body.instant()?) } else { None };
-        let rare = if says(HAS_RETRY) { serde_json::from_slice(body.long()?).ok()? } else { Rare::default() };
-        let (retry, Extras { target, trace, hops }) = rare.parts();
+        let options = if says(HAS_OPTIONS) { Some(serde_json::from_slice(body.long()?).ok()?) } else { None };
         let tags = tags?;
         let mut record = Record::new(Job {
             id,
@@ -231,15 +224,12 @@ impl Decoder {
             priority,
             attempt: 0,
             crashes: 0,
-            retry,
             lease_ms,
             expires_ms,
             key,
             key_until: if says(UNTIL_STARTED) { KeyUntil::Started } else { KeyUntil::Finished },
             tags: if tags.is_empty() { Arc::default() } else { Arc::from(tags) },
-            target,
-            trace,
-            hops,
+            options,
             message: None,
             errors: Vec::new(),
             result: None,
@@ -258,29 +248,6 @@ impl Decoder {
         }
         record.job.result = result.split_first().map(|(_, result)| Arc::from(result));
         Some(record)
-    }
-}
-
-/// What [`HAS_RETRY`] announces.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Rare {
-    WithExtras(Option<Retry>, Extras),
-    Retry(Option<Retry>),
-}
-
-impl Default for Rare {
-    fn default() -> Self {
-        Self::Retry(None)
-    }
-}
-
-impl Rare {
-    fn parts(self) -> (Option<Arc<Retry>>, Extras) {
-        match self {
-            Self::WithExtras(retry, extras) => (retry.map(Arc::new), extras),
-            Self::Retry(retry) => (retry.map(Arc::new), Extras::default()),
-        }
     }
 }
 

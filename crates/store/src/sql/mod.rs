@@ -35,7 +35,7 @@ pub use look::Looked;
 pub(crate) use look::{judge, rights};
 pub use options::Options;
 pub(crate) use row::{
-    Changed, Head, Hit, Inserted, RawJob, age_ms, extras, id, json, list, number, progress, signed, stage, text,
+    Changed, Head, Hit, Inserted, RawJob, age_ms, id, job_options, list, number, progress, signed, stage, text,
 };
 pub use schema::Schema;
 pub(crate) use schema::{denied, script};

@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use duetime_core::ports::bucket;
-use duetime_core::{AttemptError, Error, Extras, Job, JobId, KeyUntil, Millis, Stage};
+use duetime_core::{AttemptError, Error, Job, JobId, KeyUntil, Millis, Stage};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -27,9 +27,8 @@ impl<'a> Inserted<'a> {
         let is_fresh = job.is_pending() && (job.attempt, job.crashes, job.epoch) == (0, 0, 0) && !job.cancel_asked;
         let is_new = (job.created_at, job.updated_at, job.first_due_at) == (job.version, job.version, job.due_at);
         let has_times = [job.started_at, job.finished_at, job.lease_until, job.lease_ms, job.expires_ms] != [None; 5];
-        let is_bare = job.key.is_none() && job.tags.is_empty() && job.retry.is_none() && self.is_silent();
-        let is_common = job.target.is_none() && job.trace.is_none() && job.hops == 0;
-        is_fresh && is_new && !has_times && is_bare && is_common && job.key_until == KeyUntil::Finished
+        let is_bare = job.key.is_none() && job.tags.is_empty() && job.options.is_none() && self.is_silent();
+        is_fresh && is_new && !has_times && is_bare && job.key_until == KeyUntil::Finished
     }
 
     /// Whether it has ended as most jobs do: fewer columns say it all.
@@ -92,13 +91,12 @@ pub(crate) struct RawJob {
     pub(crate) cancel_asked: bool,
     pub(crate) key_until: i16,
     pub(crate) key: Option<Vec<u8>>,
-    pub(crate) retry: Option<Vec<u8>>,
     pub(crate) tags: Option<Vec<u8>>,
     pub(crate) message: Option<Vec<u8>>,
     pub(crate) errors: Option<Vec<u8>>,
     pub(crate) result: Option<Vec<u8>>,
     pub(crate) payload: Vec<u8>,
-    pub(crate) extras: Option<Vec<u8>>,
+    pub(crate) job_options: Option<Vec<u8>>,
     pub(crate) progress: Option<Vec<u8>>,
 }
 
@@ -109,7 +107,6 @@ impl RawJob {
             self.numbers.map(number);
         let [started_at, finished_at, lease_until, lease_ms, expires_ms] =
             self.options.map(|option| option.map(number).transpose());
-        let Extras { target, trace, hops } = parsed(self.extras.as_deref())?.unwrap_or_default();
         let small = |number: u64| u32::try_from(number).map_err(|_| Fault::damaged("a small number", number));
         Ok(Job {
             id: id(self.id)?,
@@ -122,7 +119,6 @@ impl RawJob {
             priority: small(priority?)?,
             attempt: small(attempt?)?,
             crashes: small(crashes?)?,
-            retry: parsed(self.retry.as_deref())?.map(Arc::new),
             lease_ms: lease_ms?,
             expires_ms: expires_ms?,
             key: self.key.as_deref().map(text).transpose()?,
@@ -132,9 +128,7 @@ impl RawJob {
                 other => return Err(Fault::damaged("key_until", other)),
             },
             tags: parsed(self.tags.as_deref())?.unwrap_or_default(),
-            target,
-            trace,
-            hops,
+            options: parsed(self.job_options.as_deref())?.map(Arc::new),
             message: self.message.as_deref().map(text).transpose()?,
             errors: parsed::<Vec<AttemptError>>(self.errors.as_deref())?.unwrap_or_default(),
             result: self.result.map(Arc::from),
@@ -205,7 +199,7 @@ pub(crate) fn text(bytes: &[u8]) -> Result<Arc<str>, Fault> {
 }
 
 /// JSON.
-pub(crate) fn json<T: Serialize>(value: &T) -> Result<String, Fault> {
+pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Fault> {
     serde_json::to_string(value).map_err(|error| Error::invalid("job", "writable as JSON", error).into())
 }
 
@@ -214,9 +208,9 @@ pub(crate) fn list<T: Serialize>(items: &[T]) -> Result<Option<String>, Fault> {
     if items.is_empty() { Ok(None) } else { json(&items).map(Some) }
 }
 
-/// A job's extras as they are stored.
-pub(crate) fn extras(job: &Job) -> Result<Option<String>, Fault> {
-    Extras::of(job).as_ref().map(json).transpose()
+/// A job's options as they are stored.
+pub(crate) fn job_options(job: &Job) -> Result<Option<String>, Fault> {
+    job.options.as_ref().map(json).transpose()
 }
 
 /// How far a job has come, as it is stored.

@@ -84,15 +84,12 @@ fn is_plain(job: &Job) -> bool {
         priority: _,
         attempt,
         crashes,
-        retry,
         lease_ms: _,
         expires_ms: _,
         key,
         key_until,
         tags,
-        target,
-        trace,
-        hops,
+        options,
         message,
         errors,
         result,
@@ -108,16 +105,14 @@ fn is_plain(job: &Job) -> bool {
     } = job;
     *stage == duetime_core::Stage::Pending
         && (due_at, created_at) == (first_due_at, updated_at)
-        && (*attempt, *crashes, *hops, *epoch, *cancel_asked) == (0, 0, 0, 0, false)
+        && (*attempt, *crashes, *epoch, *cancel_asked) == (0, 0, 0, false)
         && *key_until == duetime_core::KeyUntil::Finished
         && key.is_none()
         && tags.is_empty()
         && errors.is_empty()
-        && retry.is_none()
+        && options.is_none()
         && message.is_none()
         && result.is_none()
-        && target.is_none()
-        && trace.is_none()
         && progress.is_none()
         && [lease_until, started_at, finished_at].iter().all(|instant| instant.is_none())
 }

@@ -1,7 +1,7 @@
 //! A job as a row: which columns, in which order, both ways.
 
 use super::fault::Fault;
-use duetime_core::{Extras, Job, JobId, KeyUntil, Payload, Stage};
+use duetime_core::{Job, JobId, KeyUntil, Payload, Stage};
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, Statement};
 use serde::Serialize;
@@ -13,8 +13,7 @@ macro_rules! columns {
     () => {
         "j.id, j.queue, j.kind, j.state, j.due_at, j.first_due_at, j.priority, j.attempt, j.crashes, j.version, \
          j.epoch, j.created_at, j.updated_at, j.started_at, j.finished_at, j.lease_until, j.lease_ms, j.expires_ms, \
-         j.cancel_asked, j.key_until, j.job_key, j.retry, j.tags, j.message, j.errors, j.result, j.payload, \
-         j.extras, j.progress"
+         j.cancel_asked, j.key_until, j.job_key, j.options, j.tags, j.message, j.errors, j.result, j.payload, j.progress"
     };
 }
 pub(super) use columns;
@@ -22,9 +21,9 @@ pub(super) use columns;
 /// Inserts a whole row; does nothing where the id or the live key is there.
 pub(super) const INSERT: &str = "INSERT OR IGNORE INTO duetime_jobs (id, queue, kind, state, due_at, first_due_at, \
      priority, attempt, crashes, version, epoch, created_at, updated_at, started_at, finished_at, lease_until, \
-     lease_ms, expires_ms, cancel_asked, key_until, job_key, retry, tags, message, errors, result, payload, bucket, \
-     live_key, extras, progress) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-     ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
+     lease_ms, expires_ms, cancel_asked, key_until, job_key, options, tags, message, errors, result, payload, bucket, \
+     live_key, progress) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+     ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
 
 /// Binds a job to [`INSERT`].
 pub(super) fn bind(
@@ -54,7 +53,7 @@ pub(super) fn bind(
     statement.raw_bind_parameter(19, job.cancel_asked)?;
     statement.raw_bind_parameter(20, key_until_code(job.key_until))?;
     statement.raw_bind_parameter(21, job.key.as_deref())?;
-    statement.raw_bind_parameter(22, job.retry.as_ref().map(json).transpose()?)?;
+    statement.raw_bind_parameter(22, job.options.as_ref().map(json).transpose()?)?;
     statement.raw_bind_parameter(23, list(&job.tags)?)?;
     statement.raw_bind_parameter(24, job.message.as_deref())?;
     statement.raw_bind_parameter(25, list(&job.errors)?)?;
@@ -62,8 +61,7 @@ pub(super) fn bind(
     statement.raw_bind_parameter(27, &*job.payload)?;
     statement.raw_bind_parameter(28, bucket)?;
     statement.raw_bind_parameter(29, live_key.map(|key| &**key))?;
-    statement.raw_bind_parameter(30, Extras::of(job).as_ref().map(json).transpose()?)?;
-    statement.raw_bind_parameter(31, progress(job)?)?;
+    statement.raw_bind_parameter(30, progress(job)?)?;
     Ok(())
 }
 
@@ -99,7 +97,6 @@ pub(super) struct Reader {
 impl Reader {
     /// The job of a row.
     pub(super) fn job(&mut self, row: &Row<'_>) -> Result<Job, Fault> {
-        let Extras { target, trace, hops } = parsed(text(row, 27)?)?.unwrap_or_default();
         Ok(Job {
             id: id(row)?,
             queue: shared(&mut self.queue, text(row, 1)?),
@@ -126,15 +123,12 @@ impl Reader {
                 other => return Err(Fault::damaged("key_until", other)),
             },
             key: text(row, 20)?.map(Arc::from),
-            retry: parsed(text(row, 21)?)?.map(Arc::new),
             tags: parsed(text(row, 22)?)?.unwrap_or_else(|| self.no_tags.clone()),
-            target,
-            trace,
-            hops,
+            options: parsed(text(row, 21)?)?.map(Arc::new),
             message: text(row, 23)?.map(Arc::from),
             errors: parsed(text(row, 24)?)?.unwrap_or_default(),
             result: bytes(row, 25)?,
-            progress: parsed(text(row, 28)?)?.map(Arc::new),
+            progress: parsed(text(row, 27)?)?.map(Arc::new),
             payload: bytes(row, 26)?.ok_or_else(|| Fault::damaged("payload", "NULL"))?,
         })
     }

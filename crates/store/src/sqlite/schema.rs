@@ -106,10 +106,7 @@ mod tests {
         migrate(&mut connection, "it").unwrap();
         assert_eq!(check(&connection, "it").unwrap(), MIGRATIONS.len());
         let job = super::super::read::one(&connection, duetime_core::JobId::new(1).unwrap()).unwrap().unwrap();
-        assert_eq!(
-            (job.due_at, &*job.payload, job.target, job.trace, job.progress),
-            (5, &[0xff][..], None, None, None)
-        );
+        assert_eq!((job.due_at, &*job.payload, job.options, job.progress), (5, &[0xff][..], None, None));
         // Totals begin with what is kept.
         let (_, tally) = super::super::tally::all(&connection).unwrap().remove(0);
         let totals = Totals { pushed: 10, succeeded: 2, failed: 3, cancelled: 4 };

@@ -1,10 +1,11 @@
 //! Settings of queues.
 
 use super::{print, read, refused};
+use crate::api::Span;
 use crate::api::{Configured, Queue, SettingsBody};
 use crate::engine::{self, Keep, QueueSettings};
 use crate::ports::Rate;
-use crate::{WhenExhausted, retry};
+use crate::{Backoff, WhenExhausted};
 use std::sync::Arc;
 
 #[test]
@@ -14,7 +15,7 @@ fn the_documented_settings_read_and_leave_the_rest() {
         r#"{"retry": {"steps": ["15s", "15s", "30s"]}, "max_attempts": 5, "when_exhausted": {"move": "orders-dead"}}"#;
     let new = read::<SettingsBody>(text).apply(&old);
     assert_eq!((new.paused, new.lease_ms, new.retry.max_attempts), (true, Some(5_000), Some(5)));
-    assert_eq!(new.retry.backoff, Some(retry::Backoff::Steps(vec![15_000, 15_000, 30_000])));
+    assert_eq!(new.retry.backoff, Some(Backoff::Steps(vec![Span(15_000), Span(15_000), Span(30_000)])));
     assert_eq!(new.retry.when_exhausted, Some(WhenExhausted::Move(Arc::from("orders-dead"))));
     let cleared = read::<SettingsBody>(r#"{"lease":null,"retry":null}"#).apply(&new);
     assert_eq!((cleared.lease_ms, cleared.retry.backoff, cleared.retry.max_attempts), (None, None, Some(5)));

@@ -61,9 +61,9 @@ impl Actor {
         let random = &mut self.random;
         let due = if random.percent(50) { Due::Now } else { Due::After(random.within(1..2_500)) };
         let queue = Arc::from(*random.of(&["plain", "plain", "plain", "few", "rated", "paused"]));
-        let retry = Some(Retry { max_attempts: Some(0), ..Retry::default() });
+        let options = Retry { max_attempts: Some(0), ..Retry::default() }.into();
         let priority = random.within(0..2) as u32 * 1024;
-        NewJob { due, queue, retry, priority, ..NewJob::new(*b"{}") }
+        NewJob { due, queue, options, priority, ..NewJob::new(*b"{}") }
     }
 
     pub(super) async fn push(mut self) {

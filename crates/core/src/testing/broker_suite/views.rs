@@ -22,6 +22,7 @@ async fn counted(s: &Subject, queue: &str) -> Counts {
 /// Waiting and running, with all its fields.
 pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
     use crate::job::{AttemptError, KeyUntil};
+    use crate::options::JobOptions;
     use crate::progress::Progress;
     use crate::retry::Retry;
     use crate::target::Target;
@@ -31,15 +32,18 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
         priority: 3,
         attempt: 4,
         crashes: 2,
-        retry: Some(Retry { max_attempts: Some(9), ..Retry::default() }.into()),
         lease_ms: Some(30_000),
         expires_ms: Some(1_000),
         key: Some("k".into()),
         key_until: KeyUntil::Started,
         tags: ["a".into(), "b".into()].into(),
-        target: Some(Target::Queue("mail".into()).into()),
-        trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
-        hops: 3,
+        options: JobOptions {
+            retry: Retry { max_attempts: Some(9), ..Retry::default() },
+            target: Some(Target::Queue("mail".into()).into()),
+            trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+            moves: 3,
+        }
+        .shared(),
         progress: Some(Progress { percent: 40, note: Some("half".into()), at: T0 - 6 }.into()),
         message: Some("last".into()),
         errors: vec![AttemptError { attempt: 3, at: T0 - 5, message: "last".into(), crashed: true }],

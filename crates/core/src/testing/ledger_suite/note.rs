@@ -3,13 +3,17 @@
 use super::Subject;
 use super::fixture::*;
 use crate::job::{AttemptError, Job, KeyUntil, Stage};
+use crate::options::JobOptions;
 use crate::ports::{Change, Edit, Edited, Note, Queues, Recorded, Selector};
 use std::sync::Arc;
 
 /// Every field that a change can have.
 pub async fn every_field_comes_back(subject: Subject) {
     let ledger = &*subject.ledger;
-    let of_trace = |job: Job| Job { target: target(), trace: Some(text(TRACE)), hops: 3, ..job };
+    let of_trace = |job: Job| Job {
+        options: JobOptions { target: target(), trace: Some(text(TRACE)), moves: 3, ..JobOptions::default() }.shared(),
+        ..job
+    };
     record(ledger, &[of_trace(tagged(1, &["a"]))]).await;
     let error = |attempt| AttemptError { attempt, at: NOW + 3, message: text("out of \"ink\""), crashed: attempt == 2 };
     let waits = Job {

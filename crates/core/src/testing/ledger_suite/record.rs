@@ -2,11 +2,17 @@
 
 use super::Subject;
 use super::fixture::*;
+use crate::api::Span;
 use crate::job::{AttemptError, KeyUntil, Stage};
 use crate::limits::DAY_MS;
+use crate::options::JobOptions;
 use crate::ports::{Queues, Recorded, Retention};
-use crate::retry::{Backoff, Retry, WhenExhausted};
+use crate::retry::{Backoff, Exponential, Retry, WhenExhausted};
 use std::sync::Arc;
+
+fn traced() -> Option<Arc<JobOptions>> {
+    JobOptions { trace: Some(text(TRACE)), ..JobOptions::default() }.shared()
+}
 
 /// Neither after each other nor at the same time; a clock that steps back does not matter.
 pub async fn blocks_of_ids_never_overlap(subject: Subject) {
@@ -29,19 +35,20 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
         job.due_at = NOW + 5;
         job.first_due_at = NOW + 5;
         job.priority = u32::MAX;
-        job.retry = Some(Arc::new(Retry {
-            backoff: Some(Backoff::Exponential { first_ms: 1, factor: 1.5, max_ms: 9, jitter: 0.25 }),
+        let backoff = Exponential { first: Span(1), factor: 1.5, max: Span(9), jitter: 0.25 };
+        let retry = Retry {
+            backoff: Some(Backoff::Exponential(backoff)),
             max_attempts: Some(0),
-            max_age_ms: Some(7),
+            max_age: Some(Span(7)),
             max_crashes: Some(3),
             when_exhausted: Some(WhenExhausted::Move(text("dead"))),
-        }));
+        };
+        job.options = JobOptions { retry, target: target(), trace: Some(text(TRACE)), moves: 2 }.shared();
         job.lease_ms = Some(1_000);
         job.expires_ms = Some(60_000);
         job.key = Some(text("Order-1 "));
         job.key_until = KeyUntil::Started;
         job.tags = [text("b"), text("a\"'")].into();
-        (job.target, job.trace) = (target(), Some(text(TRACE)));
     });
     record(&*subject.ledger, std::slice::from_ref(&job)).await;
     assert_eq!(row(&*subject.ledger, job.id).await, Some(job));
@@ -59,7 +66,7 @@ pub async fn a_job_that_has_ended_comes_back(subject: Subject) {
             job.errors = vec![AttemptError { attempt: 1, at: NOW, message: text("no"), crashed: true }];
             job.key = Some(text("k"));
             job.tags = [text("t")].into();
-            (job.progress, job.trace) = (progress(40), Some(text(TRACE)));
+            (job.progress, job.options) = (progress(40), traced());
         })
     };
     let holder = job_with(4, |job| job.key = Some(text("k")));
@@ -139,7 +146,7 @@ pub async fn keys_of_other_queues_are_free(subject: Subject) {
 /// Each field that most jobs leave at its default, in batches of jobs that are alike but for it.
 pub async fn every_kind_of_job_in_bulk(subject: Subject) {
     let ledger = &*subject.ledger;
-    let kinds: [fn(&mut crate::Job); 21] = [
+    let kinds: [fn(&mut crate::Job); 20] = [
         |_| {},
         |job| job.lease_ms = Some(5_000),
         |job| job.expires_ms = Some(7),
@@ -153,12 +160,11 @@ pub async fn every_kind_of_job_in_bulk(subject: Subject) {
         |job| job.key_until = KeyUntil::Started,
         |job| job.key = Some(text(&format!("k{}", job.id))),
         |job| job.tags = [text("t")].into(),
-        |job| job.retry = Some(Arc::default()),
+        |job| job.options = JobOptions::from(Retry { max_attempts: Some(2), ..Retry::default() }).shared(),
         |job| job.message = Some(text("m")),
         |job| job.result = Some(Arc::from(b"r".as_slice())),
         |job| job.started_at = Some(NOW - 1),
-        |job| job.target = target(),
-        |job| job.trace = Some(text(TRACE)),
+        |job| job.options = traced(),
         |job| job.progress = progress(100),
         |job| job.kind = text(&format!("kind {}", job.id.get() % 2_048)),
     ];

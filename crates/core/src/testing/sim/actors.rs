@@ -2,6 +2,7 @@
 
 use super::history::{History, Shared};
 use super::moment::{Asked, At};
+use crate::api::Span;
 use crate::clock::Clock;
 use crate::engine::{
     BulkAction, CancelOutcome, Engine, From, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, QueueSettings,
@@ -10,6 +11,7 @@ use crate::engine::{
 use crate::id::JobId;
 use crate::job::{Due, KeyUntil, NewJob, OnConflict, State};
 use crate::limits::{HOUR_MS, MINUTE_MS, SECOND_MS};
+use crate::options::JobOptions;
 use crate::ports::Lease;
 use crate::retry::{Backoff, Retry, WhenExhausted};
 use crate::rules::Failure;
@@ -103,7 +105,7 @@ impl Actor {
         let moved = WhenExhausted::Move(Arc::from(QUEUES[2]));
         let when_exhausted = if random.percent(20) { moved } else { random.of(&exhausted).clone() };
         let retry = Retry {
-            backoff: Some(Backoff::Steps(vec![SECOND_MS, 2 * SECOND_MS])),
+            backoff: Some(Backoff::Steps(vec![Span(SECOND_MS), Span(2 * SECOND_MS)])),
             when_exhausted: Some(when_exhausted),
             ..Retry::default()
         };
@@ -116,7 +118,7 @@ impl Actor {
             key_until: *random.of(&[KeyUntil::Finished, KeyUntil::Started]),
             tags: vec![Arc::from(format!("tag-{}", random.within(0..5)))],
             lease_ms: Some(random.within(1..5) * SECOND_MS),
-            retry: random.percent(50).then_some(retry),
+            options: if random.percent(50) { retry.into() } else { JobOptions::default() },
             expires_ms: random.percent(10).then(|| random.within(1..60) * SECOND_MS),
             queue: self.queue(),
             ..NewJob::new(number.to_be_bytes())

@@ -80,7 +80,7 @@ impl History {
             let wrong = format!("to be due {} ms early", at.wall + delay_ms - job.due_at);
             self.blame(job.id, "was pushed", vec![wrong], at);
         }
-        let exhausted = job.retry.as_ref().and_then(|retry| retry.when_exhausted.clone());
+        let exhausted = job.options().retry.when_exhausted.clone();
         let known = Known {
             is_touched: job.key.is_some(),
             may_be_gone: exhausted == Some(WhenExhausted::Drop),

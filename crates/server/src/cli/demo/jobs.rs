@@ -2,6 +2,7 @@
 
 use duetime_core::{Backoff, Due, NewJob, Retry};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Their queue.
 pub(super) const QUEUE: &str = "demo";
@@ -10,7 +11,7 @@ pub(super) const CANCELLED: &str = "order.cancel";
 /// The one that fails at first.
 pub(super) const FLAKY: &str = "merchant.notify";
 /// How long it waits for its second attempt.
-const RETRY_MS: u64 = 1_500;
+const RETRY: Duration = Duration::from_millis(1_500);
 
 /// A job of the demo.
 pub(super) struct Demo {
@@ -41,7 +42,7 @@ impl Demo {
             queue: Arc::from(QUEUE),
             kind: Arc::from(self.kind),
             due: Due::After(self.delay_ms),
-            retry: Some(Retry { backoff: Some(Backoff::Fixed { delay_ms: RETRY_MS }), ..Retry::default() }),
+            options: Retry { backoff: Some(Backoff::fixed(RETRY)), ..Retry::default() }.into(),
             ..NewJob::new(self.payload.as_bytes())
         }
     }

@@ -94,7 +94,7 @@ async fn push(
 fn parse(line: &[u8], source: &Source<'_>) -> std::result::Result<NewJob, (&'static str, String)> {
     let line: Line<'_> = api::read_bytes(line).map_err(|unread| (unread.code(), unread.to_string()))?;
     let mut job = line.into_job(&source.queue).map_err(|error| (error.code(), error.to_string()))?;
-    job.trace = job.trace.or_else(|| source.trace.clone());
+    job.options.trace = job.options.trace.or_else(|| source.trace.clone());
     Ok(job)
 }
 

@@ -107,7 +107,7 @@ impl Set {
 
     fn apply(&self, old: QueueSettings) -> QueueSettings {
         let mut new = old;
-        let Retry { backoff, max_attempts, max_age_ms, max_crashes, when_exhausted } = &mut new.retry;
+        let Retry { backoff, max_attempts, max_age, max_crashes, when_exhausted } = &mut new.retry;
         if let Some(rule) = &self.retry {
             *backoff = Some(rule.clone());
         }
@@ -116,7 +116,7 @@ impl Set {
         }
         let ms = |span: Setting<Span>| span.map(|Span(ms)| ms);
         set(max_attempts, self.max_attempts);
-        set(max_age_ms, self.max_age.map(ms));
+        set(max_age, self.max_age);
         set(max_crashes, self.max_crashes);
         set(&mut new.lease_ms, self.lease.map(ms));
         set(&mut new.max_running, self.max_running);

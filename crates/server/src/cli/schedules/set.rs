@@ -6,7 +6,7 @@ use crate::cli::job_args::JobArgs;
 use crate::cli::output;
 use crate::cli::target::Target;
 use duetime_core::api::{Instant, ScheduleShown, Span};
-use duetime_core::{Missed, NewJob, Overlap, Schedule, Timing};
+use duetime_core::{Missed, Overlap, Schedule, Timing};
 
 /// Make a schedule, or change it as a whole; shows its next ten runs
 ///
@@ -97,7 +97,8 @@ impl Set {
         };
         let (start, end) = (self.start.map(|start| start.0), self.end.map(|end| end.0));
         // Each tick is a beginning of its own.
-        let job = NewJob { trace: None, ..self.job.job(&self.payload)? };
+        let mut job = self.job.job(&self.payload)?;
+        job.options.trace = None;
         Ok(Schedule { missed, overlap, start, end, ..Schedule::new(timing, job) })
     }
 }

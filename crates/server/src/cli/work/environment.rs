@@ -21,6 +21,6 @@ pub(super) fn of(job: &Job) -> Vec<(&'static str, String)> {
         ("DUETIME_RECEIPT", job.receipt().to_string()),
         ("DUETIME_EPOCH", job.epoch.to_string()),
     ];
-    environment.extend(job.trace.as_ref().map(|trace| (TRACE, trace.to_string())));
+    environment.extend(job.options().trace.as_ref().map(|trace| (TRACE, trace.to_string())));
     environment
 }

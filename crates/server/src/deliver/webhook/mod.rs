@@ -163,7 +163,7 @@ impl Sender {
         set(&mut headers, "duetime-kind", &job.kind);
         set(&mut headers, "duetime-attempt", &job.attempt.to_string());
         set(&mut headers, "duetime-due-at", &api::Instant(job.due_at).to_string());
-        if let Some(trace) = &job.trace {
+        if let Some(trace) = &job.options().trace {
             set(&mut headers, "traceparent", trace);
         }
         let mut request = Request::new(Full::new(body));

@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS duetime_jobs (
     kind         VARBINARY(128) NOT NULL,
     job_key      VARBINARY(255),
     live_key     VARBINARY(255),                -- equals job_key while the key is held
-    retry        MEDIUMTEXT,                    -- JSON
+    options      MEDIUMTEXT,                    -- JSON: what few jobs have, such as a retry rule or a target
     tags         MEDIUMTEXT,                    -- JSON, of which duetime_tags is the index
     errors       MEDIUMTEXT,                    -- JSON
     message      MEDIUMBLOB,

@@ -24,7 +24,7 @@ CREATE TABLE duetime_jobs (
     kind         bytea    NOT NULL,
     job_key      bytea,
     live_key     bytea,                         -- equals job_key while the key is held
-    retry        text,                          -- JSON
+    options      text,                          -- JSON: what few jobs have, such as a retry rule or a target
     tags         text,                          -- JSON; duetime_tags is its index
     errors       text,                          -- JSON
     message      bytea,

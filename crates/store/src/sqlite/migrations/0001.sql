@@ -24,7 +24,7 @@ CREATE TABLE duetime_jobs (
     key_until    INTEGER NOT NULL DEFAULT 0,  -- 0 finished, 1 started
     job_key      TEXT,
     live_key     TEXT,                        -- equals job_key while the key is held
-    retry        TEXT,                        -- JSON
+    options      TEXT,                        -- JSON: what few jobs have, such as a retry rule or a target
     tags         TEXT,                        -- JSON; duetime_tags is its index
     message      TEXT,
     errors       TEXT,                        -- JSON
