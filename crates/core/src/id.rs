@@ -81,6 +81,24 @@ impl FromStr for JobId {
     }
 }
 
+/// A job, and optionally the version that it must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct JobRef {
+    /// Which job.
+    pub id: JobId,
+    /// Only in this version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}
+
+impl From<JobId> for JobRef {
+    fn from(id: JobId) -> Self {
+        Self { id, version: None }
+    }
+}
+
 /// Proof of a lease: `<id>.<epoch>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Receipt {

@@ -1,5 +1,6 @@
 //! The job: what a store keeps of it, and what a caller gives.
 
+use crate::api::instant;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, Receipt};
@@ -101,14 +102,19 @@ impl Stage {
 
 /// One attempt that did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Attempt))]
 pub struct AttemptError {
     /// Which attempt.
     pub attempt: u32,
     /// When it ended.
+    #[cfg_attr(feature = "openapi", schema(value_type = instant::Instant))]
+    #[serde(with = "instant")]
     pub at: Millis,
     /// What the worker said, or what the engine found.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::api::schema::Message))]
     pub message: Arc<str>,
     /// Whether the lease ended unsettled: the worker crashed or lost touch.
+    #[serde(default)]
     pub crashed: bool,
 }
 

@@ -31,7 +31,7 @@ pub mod wheel;
 pub use clock::{Clock, Millis, SystemClock};
 pub use engine::Engine;
 pub use error::Error;
-pub use id::{JobId, Numbers, Receipt};
+pub use id::{JobId, JobRef, Numbers, Receipt};
 pub use job::{AttemptError, Due, Job, KeyUntil, NewJob, OnConflict, Payload, Stage, State};
 pub use memory::Memory;
 pub use options::JobOptions;

@@ -1,5 +1,6 @@
 //! How far a running job has come, as its handler says.
 
+use crate::api::instant;
 use crate::clock::Millis;
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
@@ -12,14 +13,18 @@ pub const PERCENT_MAX: u8 = 100;
 
 /// How far a job has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobProgress))]
 pub struct Progress {
     /// How much of it is done: 0 to 100.
+    #[cfg_attr(feature = "openapi", schema(maximum = 100))]
     pub percent: u8,
     /// What it is at.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Note>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Arc<str>>,
     /// When that was said.
+    #[cfg_attr(feature = "openapi", schema(value_type = instant::Instant))]
+    #[serde(with = "instant")]
     pub at: Millis,
 }
 

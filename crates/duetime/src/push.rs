@@ -3,9 +3,8 @@
 use crate::client::Client;
 use crate::error::Error;
 use crate::kind::Kind;
-use duetime_core::api;
-use duetime_core::engine::PushOutcome;
-use duetime_core::{Backoff, Due, JobId, KeyUntil, Millis, NewJob, OnConflict, Retry, State, Target};
+pub use duetime_core::api::Pushed;
+use duetime_core::{Backoff, Due, KeyUntil, Millis, NewJob, OnConflict, Retry, Target};
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -146,38 +145,6 @@ impl IntoFuture for Push {
 pub fn new_job<K: Kind>(job: &K) -> Result<NewJob, Error> {
     let payload = serde_json::to_vec(job).map_err(|error| Error::Payload(Arc::new(error)))?;
     Ok(NewJob { queue: K::QUEUE.into(), kind: K::KIND.into(), ..NewJob::new(payload) })
-}
-
-/// What a push did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Pushed {
-    /// The job: the new one, or the one that holds the key.
-    pub id: JobId,
-    /// Its queue.
-    pub queue: Arc<str>,
-    /// Where it stands.
-    pub state: State,
-    /// From when it may run, in milliseconds since 1970.
-    pub due_at: Millis,
-    /// Whether it is new.
-    pub outcome: PushOutcome,
-}
-
-impl From<api::Pushed> for Pushed {
-    fn from(pushed: api::Pushed) -> Self {
-        let api::Pushed { id, queue, state, due_at, outcome } = pushed;
-        Self { id, queue: queue.0, state, due_at: due_at.0, outcome }
-    }
-}
-
-#[cfg(feature = "engine")]
-impl Pushed {
-    /// A push as it stands at `now`.
-    pub(crate) fn at(pushed: duetime_core::engine::Pushed, now: Millis) -> Self {
-        let job = pushed.job;
-        Self { id: job.id, state: job.state(now), due_at: job.due_at, queue: job.queue, outcome: pushed.outcome }
-    }
 }
 
 /// A duration in milliseconds, rounded up: a delay is never shortened. What does not fit is beyond every limit.

@@ -1,7 +1,7 @@
 //! What a bulk request did.
 
 use crate::engine::BulkCounts;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -29,25 +29,18 @@ pub(super) const WORDS: [&str; 20] = [
     "other",
 ];
 
-/// How many jobs came to which outcome.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How many jobs came to which outcome. Words of a newer server are counted as `other`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Counts<'a>(#[serde(borrow)] pub BTreeMap<Cow<'a, str>, u64>);
+pub struct Counts(pub BulkCounts);
 
-impl From<BulkCounts> for Counts<'static> {
-    fn from(counts: BulkCounts) -> Self {
-        Self(counts.into_iter().map(|(word, count)| (Cow::Borrowed(word), count)).collect())
-    }
-}
-
-/// Words of a newer server are counted as `other`.
-impl From<Counts<'_>> for BulkCounts {
-    fn from(counts: Counts<'_>) -> Self {
-        let mut all = Self::new();
-        for (word, count) in counts.0 {
+impl<'de> Deserialize<'de> for Counts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut counts = BulkCounts::new();
+        for (word, count) in BTreeMap::<Cow<'_, str>, u64>::deserialize(deserializer)? {
             let known = WORDS.into_iter().find(|known| *known == word).unwrap_or("other");
-            *all.entry(known).or_default() += count;
+            *counts.entry(known).or_default() += count;
         }
-        all
+        Ok(Self(counts))
     }
 }

@@ -1,9 +1,7 @@
-//! What happens to jobs: the query and the data of server-sent events.
+//! What happens to jobs: the query and the names of server-sent events.
 
-use super::{Instant, Text};
-use crate::engine::events::{Filter, Transition, What};
-use crate::{Error, JobId, State};
-use serde::{Deserialize, Serialize};
+use crate::Error;
+use crate::engine::events::Filter;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -14,52 +12,6 @@ pub const SUBSCRIBED: &str = "subscribed";
 pub const LOST: &str = "lost";
 /// The event of a stream that ends since the server stops.
 pub const STOPPING: &str = "stopping";
-
-/// Something that happened to a job, and where it stands after it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EventBody {
-    /// What happened; also the name of the event.
-    pub what: What,
-    /// The job.
-    pub id: JobId,
-    /// Its queue.
-    pub queue: Text,
-    /// Which handler it is for.
-    pub kind: Text,
-    /// Where it stands; of a deleted one, where it stood.
-    pub state: State,
-    /// Its attempts so far.
-    pub attempt: u32,
-    /// When it was seen.
-    pub at: Instant,
-    /// From when it may run, where it waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub due_at: Option<Instant>,
-}
-
-impl From<&Transition> for EventBody {
-    fn from(transition: &Transition) -> Self {
-        let Transition { at, what, id, queue, kind, state, attempt, due_at } = transition;
-        Self {
-            what: *what,
-            id: *id,
-            queue: Text(queue.clone()),
-            kind: Text(kind.clone()),
-            state: *state,
-            attempt: *attempt,
-            at: Instant(*at),
-            due_at: due_at.map(Instant),
-        }
-    }
-}
-
-impl From<EventBody> for Transition {
-    fn from(event: EventBody) -> Self {
-        let EventBody { what, id, queue, kind, state, attempt, at, due_at } = event;
-        let due_at = due_at.map(|at| at.0);
-        Self { at: at.0, what, id, queue: queue.0, kind: kind.0, state, attempt, due_at }
-    }
-}
 
 /// Which events are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,6 +51,7 @@ impl fmt::Display for EventQuery {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::events::What;
 
     #[test]
     fn a_query_is_read_as_it_is_written() {

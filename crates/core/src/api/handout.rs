@@ -2,11 +2,10 @@
 
 #[cfg(feature = "openapi")]
 use super::schema::{QueueName, RequestId};
-use super::text::shared;
-use super::{Instant, JobBody, LeaseBody, Object, Problem, Span, Text};
+use super::{Instant, JobBody, LeaseBody, Object, Problem, Span};
 use crate::engine::{self, From as Source, JobRef, ReserveRequest, TakeRequest};
 use crate::limits::TAKE_JOBS_DEFAULT;
-use crate::{Error, JobId, Millis};
+use crate::{Error, Millis};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -28,47 +27,26 @@ pub struct Reserve {
     /// A repeat of the same request by the same caller, with the same id, gets what the first got.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Text>,
+    pub request_id: Option<Arc<str>>,
     /// From these queues, in strict order; only where the path names none.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<QueueName>>, min_items = 1, max_items = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub queues: Option<Vec<Text>>,
+    pub queues: Option<Vec<Arc<str>>>,
     /// These jobs.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<JobRefBody>>, max_items = 1_000))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<JobRef>>, max_items = 1_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub jobs: Option<Vec<Object<JobRefBody>>>,
-}
-
-/// A job, and optionally the version that it must have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobRef))]
-#[serde(deny_unknown_fields)]
-pub struct JobRefBody {
-    /// Which job.
-    pub id: JobId,
-    /// Only in this version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<u64>,
-}
-
-impl From<JobRef> for JobRefBody {
-    fn from(target: JobRef) -> Self {
-        Self { id: target.id, version: target.version }
-    }
+    pub jobs: Option<Vec<Object<JobRef>>>,
 }
 
 /// Where to look, and how many of a reserve are meant by default.
 fn source(
     queue: Option<Arc<str>>,
-    queues: Option<Vec<Text>>,
-    jobs: Option<Vec<Object<JobRefBody>>>,
+    queues: Option<Vec<Arc<str>>>,
+    jobs: Option<Vec<Object<JobRef>>>,
 ) -> Result<Source, Error> {
     match (queue, queues, jobs) {
-        (_, None, Some(jobs)) => {
-            let target = |Object(body): Object<JobRefBody>| JobRef { id: body.id, version: body.version };
-            Ok(Source::Jobs(jobs.into_iter().map(target).collect()))
-        }
-        (None, Some(queues), None) => Ok(Source::Queues(shared(queues))),
+        (_, None, Some(jobs)) => Ok(Source::Jobs(jobs.into_iter().map(|Object(job)| job).collect())),
+        (None, Some(queues), None) => Ok(Source::Queues(queues)),
         (Some(queue), None, None) => Ok(Source::Queues(vec![queue])),
         (None, None, None) => Err(Error::invalid("queues", "`queues` or `jobs`", "neither")),
         (None, Some(_), Some(_)) => Err(Error::invalid("queues", "`queues` or `jobs`", "both")),
@@ -83,10 +61,10 @@ fn count(from: &Source, by_default: usize) -> usize {
     }
 }
 
-fn show_source(from: &Source) -> (Option<Vec<Text>>, Option<Vec<Object<JobRefBody>>>) {
+fn show_source(from: &Source) -> (Option<Vec<Arc<str>>>, Option<Vec<Object<JobRef>>>) {
     match from {
-        Source::Queues(queues) => (Some(queues.iter().cloned().map(Text).collect()), None),
-        Source::Jobs(jobs) => (None, Some(jobs.iter().map(|&target| Object(target.into())).collect())),
+        Source::Queues(queues) => (Some(queues.clone()), None),
+        Source::Jobs(jobs) => (None, Some(jobs.iter().map(|&job| Object(job)).collect())),
     }
 }
 
@@ -102,7 +80,7 @@ impl Reserve {
             from,
             lease_ms: self.lease.map(|span| span.0),
             wait_ms: self.wait.map_or(0, |span| span.0),
-            request_id: self.request_id.map(|text| text.0),
+            request_id: self.request_id,
         })
     }
 }
@@ -115,7 +93,7 @@ impl From<&ReserveRequest> for Reserve {
             limit: Some(request.limit),
             lease: request.lease_ms.map(Span),
             wait: Some(Span(request.wait_ms)),
-            request_id: request.request_id.clone().map(Text),
+            request_id: request.request_id.clone(),
             queues,
             jobs,
         }
@@ -140,11 +118,11 @@ pub struct Take {
     /// A repeat of the same request by the same caller, with the same id, gets what the first got.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<Text>,
+    pub request_id: Option<Arc<str>>,
     /// These jobs, in place of a window.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<JobRefBody>>, max_items = 1_000))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<JobRef>>, max_items = 1_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub jobs: Option<Vec<Object<JobRefBody>>>,
+    pub jobs: Option<Vec<Object<JobRef>>>,
 }
 
 impl Take {
@@ -162,7 +140,7 @@ impl Take {
             from,
             due_from: self.due_from.map(|instant| instant.0),
             due_to: self.due_to.map(|instant| instant.0),
-            request_id: self.request_id.map(|text| text.0),
+            request_id: self.request_id,
         })
     }
 }
@@ -174,7 +152,7 @@ impl From<&TakeRequest> for Take {
             limit: Some(request.limit),
             due_from: request.due_from.map(Instant),
             due_to: request.due_to.map(Instant),
-            request_id: request.request_id.clone().map(Text),
+            request_id: request.request_id.clone(),
             jobs: show_source(&request.from).1,
         }
     }

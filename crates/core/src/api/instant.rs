@@ -60,6 +60,8 @@ impl<'de> Deserialize<'de> for Instant {
     }
 }
 
+super::numbers::written_as!(Instant);
+
 #[cfg(test)]
 mod tests {
     use super::*;

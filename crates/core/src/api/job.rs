@@ -3,8 +3,8 @@
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 use super::lease::is_zero;
 #[cfg(feature = "openapi")]
-use super::schema::{Cursor, Key, Kind, Message, Note, QueueName, Tag, Trace};
-use super::{Backoff, Instant, Span, Text};
+use super::schema::{Cursor, Key, Kind, Message, QueueName, Tag, Trace};
+use super::{Backoff, Instant, Span};
 use crate::engine::Listed;
 use crate::{
     AttemptError, Error, Job, JobId, JobOptions, KeyUntil, Millis, Payload, Progress, Retry, Stage, State, Target,
@@ -23,10 +23,10 @@ pub struct JobBody<'a> {
     pub id: JobId,
     /// Its queue.
     #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
-    pub queue: Text,
+    pub queue: Arc<str>,
     /// Which handler it is for.
     #[cfg_attr(feature = "openapi", schema(value_type = Kind))]
-    pub kind: Text,
+    pub kind: Arc<str>,
     /// JSON.
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ pub struct JobBody<'a> {
     /// Its unique name in its queue.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<Text>,
+    pub key: Option<Arc<str>>,
     /// Until when it holds the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_until: Option<KeyUntil>,
@@ -86,7 +86,7 @@ pub struct JobBody<'a> {
     /// The trace that it belongs to: a W3C `traceparent`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace: Option<Text>,
+    pub trace: Option<Arc<str>>,
     /// How often it was moved from queue to queue.
     #[cfg_attr(feature = "openapi", schema(maximum = 8))]
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -94,11 +94,11 @@ pub struct JobBody<'a> {
     /// What the last attempt or edit said.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Message>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<Text>,
+    pub message: Option<Arc<str>>,
     /// The last attempts that did not succeed, oldest first.
-    #[cfg_attr(feature = "openapi", schema(max_items = 20))]
+    #[cfg_attr(feature = "openapi", schema(max_items = 20, value_type = Vec<AttemptError>))]
     #[serde(default)]
-    pub errors: Vec<Attempt>,
+    pub errors: Cow<'a, [AttemptError]>,
     /// JSON.
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
@@ -108,8 +108,9 @@ pub struct JobBody<'a> {
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub result_base64: Option<Base64<'a>>,
     /// How far its current attempt has come, or the last one had.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Progress>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub progress: Option<ProgressBody>,
+    pub progress: Option<Arc<Progress>>,
     /// Grows with every change; the `ETag`.
     pub version: u64,
     /// Grows with every lease.
@@ -132,63 +133,6 @@ pub struct JobBody<'a> {
     pub finished_at: Option<Instant>,
 }
 
-/// One attempt that did not succeed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Attempt {
-    /// Which attempt.
-    pub attempt: u32,
-    /// When it ended.
-    pub at: Instant,
-    /// Why.
-    #[cfg_attr(feature = "openapi", schema(value_type = Message))]
-    pub message: Text,
-    /// Whether the lease ended unsettled.
-    #[serde(default)]
-    pub crashed: bool,
-}
-
-/// How far a job has come.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobProgress))]
-pub struct ProgressBody {
-    /// How much of it is done: 0 to 100.
-    #[cfg_attr(feature = "openapi", schema(maximum = 100))]
-    pub percent: u8,
-    /// What it is at.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Note>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<Text>,
-    /// When that was said.
-    pub at: Instant,
-}
-
-impl From<&Progress> for ProgressBody {
-    fn from(progress: &Progress) -> Self {
-        let Progress { percent, note, at } = progress;
-        Self { percent: *percent, note: note.clone().map(Text), at: Instant(*at) }
-    }
-}
-
-impl From<ProgressBody> for Progress {
-    fn from(body: ProgressBody) -> Self {
-        Self { percent: body.percent, note: body.note.map(|note| note.0), at: body.at.0 }
-    }
-}
-
-impl From<&AttemptError> for Attempt {
-    fn from(error: &AttemptError) -> Self {
-        let AttemptError { attempt, at, message, crashed } = error;
-        Self { attempt: *attempt, at: Instant(*at), message: Text(message.clone()), crashed: *crashed }
-    }
-}
-
-impl From<Attempt> for AttemptError {
-    fn from(error: Attempt) -> Self {
-        Self { attempt: error.attempt, at: error.at.0, message: error.message.0, crashed: error.crashed }
-    }
-}
-
 impl<'a> JobBody<'a> {
     /// What is shown of a job at `now`.
     pub fn new(job: &'a Job, now: Millis) -> Self {
@@ -197,8 +141,8 @@ impl<'a> JobBody<'a> {
         let JobOptions { retry, target, trace, moves } = job.options().clone();
         Self {
             id: job.id,
-            queue: Text(job.queue.clone()),
-            kind: Text(job.kind.clone()),
+            queue: job.queue.clone(),
+            kind: job.kind.clone(),
             payload,
             payload_base64,
             state: job.state(now),
@@ -214,17 +158,17 @@ impl<'a> JobBody<'a> {
             when_exhausted: retry.when_exhausted,
             lease: job.lease_ms.map(Span),
             expires: job.expires_ms.map(Span),
-            key: job.key.clone().map(Text),
+            key: job.key.clone(),
             key_until: job.key.as_ref().map(|_| job.key_until),
             tags: Cow::Borrowed(&job.tags),
             target,
-            trace: trace.map(Text),
+            trace,
             moves,
-            message: job.message.clone().map(Text),
-            errors: job.errors.iter().map(Attempt::from).collect(),
+            message: job.message.clone(),
+            errors: Cow::Borrowed(&job.errors),
             result,
             result_base64,
-            progress: job.progress.as_deref().map(ProgressBody::from),
+            progress: job.progress.clone(),
             version: job.version,
             epoch: job.epoch,
             lease_until: job.lease_until.map(Instant),
@@ -250,8 +194,8 @@ impl TryFrom<JobBody<'_>> for Job {
         };
         Ok(Self {
             id: body.id,
-            queue: body.queue.0,
-            kind: body.kind.0,
+            queue: body.queue,
+            kind: body.kind,
             // Not shown to those who may change the job but not read it.
             payload: bytes_of("payload", body.payload, body.payload_base64)?.unwrap_or_default(),
             stage: stage_of(body.state),
@@ -262,15 +206,14 @@ impl TryFrom<JobBody<'_>> for Job {
             crashes: body.crashes,
             lease_ms: body.lease.map(|span| span.0),
             expires_ms: body.expires.map(|span| span.0),
-            key: body.key.map(|text| text.0),
+            key: body.key,
             key_until: body.key_until.unwrap_or_default(),
             tags: Arc::from(body.tags.into_owned()),
-            options: JobOptions { retry, target: body.target, trace: body.trace.map(|text| text.0), moves: body.moves }
-                .shared(),
-            message: body.message.map(|text| text.0),
-            errors: body.errors.into_iter().map(AttemptError::from).collect(),
+            options: JobOptions { retry, target: body.target, trace: body.trace, moves: body.moves }.shared(),
+            message: body.message,
+            errors: body.errors.into_owned(),
             result: bytes_of("result", body.result, body.result_base64)?,
-            progress: body.progress.map(Progress::from).map(Arc::new),
+            progress: body.progress,
             version: body.version,
             epoch: body.epoch,
             lease_until: body.lease_until.map(|instant| instant.0),

@@ -4,7 +4,7 @@ use super::bytes::{Base64, raw, show_bytes};
 use super::job::payload_of;
 #[cfg(feature = "openapi")]
 use super::schema::{Key, Kind, QueueName, Tag, Trace};
-use super::{Instant, Span, Text};
+use super::{Instant, Span};
 use crate::limits::PRIORITY_DEFAULT;
 use crate::ports::Lease;
 use crate::{Error, Job, JobId, JobOptions, KeyUntil, Receipt, Stage, Target};
@@ -23,10 +23,10 @@ pub struct LeaseBody<'a> {
     pub id: JobId,
     /// Its queue.
     #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
-    pub queue: Text,
+    pub queue: Arc<str>,
     /// Which handler it is for.
     #[cfg_attr(feature = "openapi", schema(value_type = Kind))]
-    pub kind: Text,
+    pub kind: Arc<str>,
     /// JSON.
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ pub struct LeaseBody<'a> {
     /// Its unique name in its queue.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<Text>,
+    pub key: Option<Arc<str>>,
     /// Its labels.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>))]
     #[serde(default)]
@@ -64,7 +64,7 @@ pub struct LeaseBody<'a> {
     /// The trace that it belongs to: a W3C `traceparent`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace: Option<Text>,
+    pub trace: Option<Arc<str>>,
     /// 0 is the most urgent; left out where it is the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
@@ -87,8 +87,8 @@ impl<'a> From<&'a Lease> for LeaseBody<'a> {
         Self {
             receipt: job.receipt(),
             id: job.id,
-            queue: Text(job.queue.clone()),
-            kind: Text(job.kind.clone()),
+            queue: job.queue.clone(),
+            kind: job.kind.clone(),
             payload,
             payload_base64,
             attempt: job.attempt,
@@ -97,10 +97,10 @@ impl<'a> From<&'a Lease> for LeaseBody<'a> {
             first_due_at: Some(Instant(job.first_due_at)).filter(|_| job.first_due_at != job.due_at),
             lease_until: Instant(job.lease_until.unwrap_or_default()),
             lease: Span(lease.lease_ms),
-            key: job.key.clone().map(Text),
+            key: job.key.clone(),
             tags: Cow::Borrowed(&job.tags),
             target: job.options().target.clone(),
-            trace: job.options().trace.clone().map(Text),
+            trace: job.options().trace.clone(),
             priority: Some(job.priority).filter(|&priority| priority != PRIORITY_DEFAULT),
             version: job.version,
             created_at: Instant(job.created_at),
@@ -116,8 +116,8 @@ impl TryFrom<LeaseBody<'_>> for Lease {
     fn try_from(body: LeaseBody<'_>) -> Result<Self, Error> {
         let job = Job {
             id: body.id,
-            queue: body.queue.0,
-            kind: body.kind.0,
+            queue: body.queue,
+            kind: body.kind,
             payload: payload_of(body.payload, body.payload_base64)?,
             stage: Stage::Pending,
             due_at: body.due_at.0,
@@ -127,11 +127,10 @@ impl TryFrom<LeaseBody<'_>> for Lease {
             crashes: body.crashes,
             lease_ms: None,
             expires_ms: None,
-            key: body.key.map(|text| text.0),
+            key: body.key,
             key_until: KeyUntil::default(),
             tags: Arc::from(body.tags.into_owned()),
-            options: JobOptions { target: body.target, trace: body.trace.map(|text| text.0), ..JobOptions::default() }
-                .shared(),
+            options: JobOptions { target: body.target, trace: body.trace, ..JobOptions::default() }.shared(),
             message: None,
             errors: Vec::new(),
             result: None,

@@ -1,14 +1,14 @@
 //! Locks: acquire, renew, release, look.
 
 #[cfg(feature = "openapi")]
-use super::schema::{Cursor, LockName, Owner};
+use super::schema::{LockName, Owner};
 use super::select::once;
-use super::{Instant, Span, Text};
-use crate::engine::{LockList, LockRequest};
+use super::{Span, instant};
+use crate::engine::LockRequest;
 use crate::limits::LOCK_TTL_MS_DEFAULT;
-use crate::ports::{self, Grant, Holding};
+use crate::ports::{Grant, Holding};
 use crate::{Error, Millis};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub struct Lock {
     /// For whom; unique to one holder.
     #[cfg_attr(feature = "openapi", schema(value_type = Owner))]
-    pub owner: Text,
+    pub owner: Arc<str>,
     /// How long it is held unless it is renewed: 100 ms to 24 h; by default 15 s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Span>,
@@ -58,7 +58,7 @@ impl Lock {
     /// Where it renews and would wait.
     pub fn into_asked(self, name: Arc<str>) -> Result<LockAsked, Error> {
         let ttl_ms = self.ttl.map_or(LOCK_TTL_MS_DEFAULT, |span| span.0);
-        let owner = self.owner.0;
+        let owner = self.owner;
         match self.fence {
             Some(_) if self.wait.is_some() || self.keep_place => {
                 Err(Error::invalid("fence", "alone: a renewal does not wait", "with `wait` or `keep_place`"))
@@ -73,42 +73,19 @@ impl Lock {
 
     /// The body of a renewal.
     pub fn renewal(owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Self {
-        let (owner, ttl) = (Text(owner.clone()), Some(Span(ttl_ms)));
-        Self { owner, ttl, wait: None, keep_place: false, fence: Some(fence) }
+        Self { owner: owner.clone(), ttl: Some(Span(ttl_ms)), wait: None, keep_place: false, fence: Some(fence) }
     }
 }
 
 impl From<&LockRequest> for Lock {
     fn from(request: &LockRequest) -> Self {
         Self {
-            owner: Text(request.owner.clone()),
+            owner: request.owner.clone(),
             ttl: Some(Span(request.ttl_ms)),
             wait: Some(Span(request.wait_ms)).filter(|wait| wait.0 > 0),
             keep_place: request.keep_place,
             fence: None,
         }
-    }
-}
-
-/// A lock that is held now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct LockGranted {
-    /// Grows with every grant.
-    pub fence: u64,
-    /// When it ends unless it is renewed.
-    pub expires_at: Instant,
-}
-
-impl From<Grant> for LockGranted {
-    fn from(grant: Grant) -> Self {
-        Self { fence: grant.fence, expires_at: Instant(grant.expires_at) }
-    }
-}
-
-impl From<LockGranted> for Grant {
-    fn from(granted: LockGranted) -> Self {
-        Self { fence: granted.fence, expires_at: granted.expires_at.0 }
     }
 }
 
@@ -118,90 +95,58 @@ impl From<LockGranted> for Grant {
 pub struct LockBody {
     /// Its name.
     #[cfg_attr(feature = "openapi", schema(value_type = LockName))]
-    pub name: Text,
+    pub name: Arc<str>,
     /// Whether anybody holds it; only then there is more.
     pub held: bool,
     /// Who.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Owner>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub owner: Option<Text>,
+    pub owner: Option<Arc<str>>,
     /// Under which fence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<u64>,
     /// When it ends unless it is renewed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<Instant>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
+    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Millis>,
 }
 
 impl LockBody {
     /// One that nobody holds.
     pub fn free(name: Arc<str>) -> Self {
-        Self { name: Text(name), held: false, owner: None, fence: None, expires_at: None }
+        Self { name: name, held: false, owner: None, fence: None, expires_at: None }
     }
 
     /// Who holds it, as far as it says so.
     pub fn holding(self) -> Option<Holding> {
-        let expires_at: Millis = self.expires_at?.0;
+        let expires_at = self.expires_at?;
         let grant = Grant { fence: self.fence?, expires_at };
-        Some(Holding { name: self.name.0, owner: self.owner?.0, grant }).filter(|_| self.held)
+        Some(Holding { name: self.name, owner: self.owner?, grant }).filter(|_| self.held)
     }
 }
 
 impl From<&Holding> for LockBody {
     fn from(holding: &Holding) -> Self {
         Self {
-            name: Text(holding.name.clone()),
+            name: holding.name.clone(),
             held: true,
-            owner: Some(Text(holding.owner.clone())),
+            owner: Some(holding.owner.clone()),
             fence: Some(holding.grant.fence),
-            expires_at: Some(Instant(holding.grant.expires_at)),
+            expires_at: Some(holding.grant.expires_at),
         }
     }
 }
 
-/// A page of locks that are held.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct LockPage {
-    /// By name.
-    pub locks: Vec<LockBody>,
-    /// Where the next page begins.
-    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
-    pub next_cursor: Option<String>,
-}
-
-impl From<LockList> for LockPage {
-    fn from(list: LockList) -> Self {
-        Self { locks: list.locks.iter().map(LockBody::from).collect(), next_cursor: list.next_cursor }
+impl Serialize for Holding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        LockBody::from(self).serialize(serializer)
     }
 }
 
-impl From<LockPage> for LockList {
-    fn from(page: LockPage) -> Self {
-        let locks = page.locks.into_iter().filter_map(LockBody::holding).collect();
-        Self { locks, next_cursor: page.next_cursor }
-    }
-}
-
-/// What came of releasing all locks of an owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct LocksReleased {
-    /// So many are free now.
-    pub released: u64,
-    /// So many others had ended before.
-    pub lost: u64,
-}
-
-impl From<ports::Released> for LocksReleased {
-    fn from(ports::Released { released, lost }: ports::Released) -> Self {
-        Self { released, lost }
-    }
-}
-
-impl From<LocksReleased> for ports::Released {
-    fn from(LocksReleased { released, lost }: LocksReleased) -> Self {
-        Self { released, lost }
+impl<'de> Deserialize<'de> for Holding {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let holding = LockBody::deserialize(deserializer)?.holding();
+        holding.ok_or_else(|| de::Error::custom("expected a lock that is held, got one that is free"))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Errors as RFC 9457 problem documents.
 
+use super::Span;
 #[cfg(feature = "openapi")]
 use super::schema::{Key, LockName, Owner, ProblemCode, QueueName, ScheduleName};
-use super::{Span, Text};
 use crate::{Error, JobId, Receipt, State};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// An error: what went wrong in words, under a stable code, and the values that it speaks of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,11 +42,11 @@ pub struct Problem {
     /// The queue.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue: Option<Text>,
+    pub queue: Option<Arc<str>>,
     /// The key.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<Text>,
+    pub key: Option<Arc<str>>,
     /// The job that holds the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<JobId>,
@@ -61,15 +62,15 @@ pub struct Problem {
     /// The lock.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<LockName>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lock: Option<Text>,
+    pub lock: Option<Arc<str>>,
     /// The schedule.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<ScheduleName>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub schedule: Option<Text>,
+    pub schedule: Option<Arc<str>>,
     /// Who asked for the lock.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Owner>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub owner: Option<Text>,
+    pub owner: Option<Arc<str>>,
     /// What the lock was to be held under.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<u64>,
@@ -110,8 +111,8 @@ impl Problem {
                 problem.id = Some(*id);
             }
             Error::KeyConflict { queue, key, holder } => {
-                problem.queue = Some(Text(queue.clone()));
-                problem.key = Some(Text(key.clone()));
+                problem.queue = Some(queue.clone());
+                problem.key = Some(key.clone());
                 problem.holder = Some(*holder);
             }
             Error::VersionMismatch { id, current } => {
@@ -120,7 +121,7 @@ impl Problem {
             }
             Error::Changed { kind, name, current } => {
                 let place = if *kind == SCHEDULE { &mut problem.schedule } else { &mut problem.queue };
-                *place = Some(Text(name.clone()));
+                *place = Some(name.clone());
                 problem.current_version = Some(*current);
             }
             Error::LeaseLost(receipt) => problem.receipt = Some(*receipt),
@@ -129,15 +130,15 @@ impl Problem {
                 problem.state = Some(*state);
             }
             Error::LockHeld { name, expires_in_ms } => {
-                problem.lock = Some(Text(name.clone()));
+                problem.lock = Some(name.clone());
                 problem.expires_in = Some(Span(*expires_in_ms));
             }
             Error::LockLost { name, owner, fence } => {
-                problem.lock = Some(Text(name.clone()));
-                problem.owner = Some(Text(owner.clone()));
+                problem.lock = Some(name.clone());
+                problem.owner = Some(owner.clone());
                 problem.fence = Some(*fence);
             }
-            Error::NoSchedule(name) => problem.schedule = Some(Text(name.clone())),
+            Error::NoSchedule(name) => problem.schedule = Some(name.clone()),
             Error::Full(reason) | Error::Unavailable(reason) | Error::Damaged(reason) => {
                 problem.reason = Some(reason.clone());
             }
@@ -158,14 +159,14 @@ impl Problem {
             },
             "not_found" => Error::NotFound(self.id?),
             "key_conflict" => {
-                Error::KeyConflict { queue: self.queue.clone()?.0, key: self.key.clone()?.0, holder: self.holder? }
+                Error::KeyConflict { queue: self.queue.clone()?, key: self.key.clone()?, holder: self.holder? }
             }
             "version_mismatch" => {
                 let current = self.current_version?;
                 match (self.id, &self.schedule, &self.queue) {
                     (Some(id), ..) => Error::VersionMismatch { id, current },
-                    (None, Some(name), _) => Error::Changed { kind: SCHEDULE, name: name.0.clone(), current },
-                    (None, None, Some(name)) => Error::Changed { kind: QUEUE, name: name.0.clone(), current },
+                    (None, Some(name), _) => Error::Changed { kind: SCHEDULE, name: name.clone(), current },
+                    (None, None, Some(name)) => Error::Changed { kind: QUEUE, name: name.clone(), current },
                     (None, None, None) => return None,
                 }
             }
@@ -175,11 +176,9 @@ impl Problem {
             "not_due" => Error::NotDue(self.id?),
             "held_back" => Error::HeldBack(self.id?),
             "job_live" => Error::Live(self.id?),
-            "lock_held" => Error::LockHeld { name: self.lock.clone()?.0, expires_in_ms: self.expires_in?.0 },
-            "lock_lost" => {
-                Error::LockLost { name: self.lock.clone()?.0, owner: self.owner.clone()?.0, fence: self.fence? }
-            }
-            "schedule_not_found" => Error::NoSchedule(self.schedule.clone()?.0),
+            "lock_held" => Error::LockHeld { name: self.lock.clone()?, expires_in_ms: self.expires_in?.0 },
+            "lock_lost" => Error::LockLost { name: self.lock.clone()?, owner: self.owner.clone()?, fence: self.fence? },
+            "schedule_not_found" => Error::NoSchedule(self.schedule.clone()?),
             "store_full" => Error::Full(reason()),
             "store_unavailable" => Error::Unavailable(reason()),
             "store_damaged" => Error::Damaged(reason()),

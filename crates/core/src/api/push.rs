@@ -3,8 +3,7 @@
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]
 use super::schema::{Key, Kind, QueueName, Tag, Trace};
-use super::text::shared;
-use super::{Backoff, Instant, Span, Text};
+use super::{Backoff, Instant, Span, instant, text};
 use crate::engine::{self, PushOutcome};
 use crate::job::State;
 use crate::limits::PRIORITY_DEFAULT;
@@ -20,8 +19,8 @@ use std::sync::Arc;
 pub struct Push<'a> {
     /// Which handler it is for; by default `default`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Kind>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Text>,
+    #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Arc<str>>,
     /// JSON. This or `payload_base64` must be there.
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
@@ -49,8 +48,8 @@ pub struct Push<'a> {
     pub priority: Option<u32>,
     /// Its unique name in its queue.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<Text>,
+    #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
+    pub key: Option<Arc<str>>,
     /// What to do where the key is held; by default `keep`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_conflict: Option<OnConflict>,
@@ -59,8 +58,8 @@ pub struct Push<'a> {
     pub key_until: Option<KeyUntil>,
     /// Its labels, each once.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>, max_items = 16))]
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<Text>,
+    #[serde(default, deserialize_with = "text::all", skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<Arc<str>>,
     /// Its own lease: 1 s to 12 h.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
@@ -89,8 +88,8 @@ pub struct Push<'a> {
     pub target: Option<Arc<Target>>,
     /// The trace that it belongs to: a W3C `traceparent`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace: Option<Text>,
+    #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Arc<str>>,
 }
 
 impl Push<'_> {
@@ -111,17 +110,17 @@ impl Push<'_> {
         };
         Ok(NewJob {
             queue,
-            kind: self.kind.map_or_else(|| Arc::from(name::KIND_DEFAULT), |kind| kind.0),
+            kind: self.kind.unwrap_or_else(|| Arc::from(name::KIND_DEFAULT)),
             payload,
             due,
             priority: self.priority.unwrap_or(PRIORITY_DEFAULT),
-            key: self.key.map(|key| key.0),
+            key: self.key,
             on_conflict: self.on_conflict.unwrap_or_default(),
             key_until: self.key_until.unwrap_or_default(),
-            tags: shared(self.tags),
+            tags: self.tags,
             lease_ms: self.lease.map(|span| span.0),
             expires_ms: self.expires.map(|span| span.0),
-            options: JobOptions { retry, target: self.target, trace: self.trace.map(|trace| trace.0), moves: 0 },
+            options: JobOptions { retry, target: self.target, trace: self.trace, moves: 0 },
         })
     }
 }
@@ -132,7 +131,7 @@ impl<'a> From<&'a NewJob> for Push<'a> {
         let JobOptions { retry, target, trace, moves: _ } = job.options.clone();
         let (delay_ms, due_at_ms) = show_due(job.due);
         Self {
-            kind: Some(Text(job.kind.clone())),
+            kind: Some(job.kind.clone()),
             payload,
             payload_base64,
             delay: None,
@@ -140,10 +139,10 @@ impl<'a> From<&'a NewJob> for Push<'a> {
             due_at: None,
             due_at_ms,
             priority: Some(job.priority),
-            key: job.key.clone().map(Text),
+            key: job.key.clone(),
             on_conflict: job.key.as_ref().map(|_| job.on_conflict),
             key_until: job.key.as_ref().map(|_| job.key_until),
-            tags: job.tags.iter().cloned().map(Text).collect(),
+            tags: job.tags.clone(),
             lease: job.lease_ms.map(Span),
             retry: retry.backoff,
             max_attempts: retry.max_attempts,
@@ -152,7 +151,7 @@ impl<'a> From<&'a NewJob> for Push<'a> {
             when_exhausted: retry.when_exhausted,
             expires: job.expires_ms.map(Span),
             target,
-            trace: trace.map(Text),
+            trace,
         }
     }
 }
@@ -192,16 +191,19 @@ pub(super) fn show_due(due: Due) -> (Option<u64>, Option<Millis>) {
 /// What a push did for one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[non_exhaustive]
 pub struct Pushed {
     /// The job: the new one, or the one that holds the key.
     pub id: JobId,
     /// Its queue.
     #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
-    pub queue: Text,
+    pub queue: Arc<str>,
     /// Where it stands.
     pub state: State,
-    /// From when it may run.
-    pub due_at: Instant,
+    /// From when it may run, in milliseconds since 1970.
+    #[cfg_attr(feature = "openapi", schema(value_type = Instant))]
+    #[serde(with = "instant")]
+    pub due_at: Millis,
     /// Whether it is new.
     pub outcome: PushOutcome,
 }
@@ -212,9 +214,9 @@ impl Pushed {
         let job = &pushed.job;
         Self {
             id: job.id,
-            queue: Text(job.queue.clone()),
+            queue: job.queue.clone(),
             state: job.state(now),
-            due_at: Instant(job.due_at),
+            due_at: job.due_at,
             outcome: pushed.outcome,
         }
     }

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "openapi")]
 use super::schema::{Cursor, QueueName};
-use super::{Backoff, Instant, Span, Text};
+use super::{Backoff, Instant, Span};
 use crate::engine::{Keep, QueueSettings, QueueStatus};
 use crate::ports::{Counts, Rate, Tally, Totals};
 use crate::{Error, Millis, Retry, Target, WhenExhausted};
@@ -228,7 +228,7 @@ impl PauseBody {
 pub struct Configured {
     /// The queue.
     #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
-    pub queue: Text,
+    pub queue: Arc<str>,
     /// Whether nothing is handed out.
     pub paused: bool,
     /// Until when, where it is paused for a while.
@@ -242,7 +242,7 @@ impl Configured {
     /// What is shown of settings.
     pub fn new(queue: Arc<str>, settings: &QueueSettings) -> Self {
         let paused_until = settings.paused_until.map(Instant);
-        Self { queue: Text(queue), paused: settings.paused, paused_until, settings: settings.into() }
+        Self { queue: queue, paused: settings.paused, paused_until, settings: settings.into() }
     }
 }
 
@@ -258,7 +258,7 @@ impl From<Configured> for QueueSettings {
 pub struct Queue {
     /// Its name.
     #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
-    pub queue: Text,
+    pub queue: Arc<str>,
     /// Whether nothing is handed out.
     pub paused: bool,
     /// Until when, where it is paused for a while.
@@ -292,7 +292,7 @@ impl From<&QueueStatus> for Queue {
     fn from(status: &QueueStatus) -> Self {
         let QueueStatus { queue, counts, tally, settings } = status;
         Self {
-            queue: Text(queue.clone()),
+            queue: queue.clone(),
             paused: settings.paused,
             paused_until: settings.paused_until.map(Instant),
             scheduled: counts.scheduled,
@@ -326,7 +326,7 @@ impl From<Queue> for QueueStatus {
         } = queue;
         let oldest_due = queue.oldest_due_at.map(|instant| instant.0);
         Self {
-            queue: queue.queue.0,
+            queue: queue.queue,
             counts: Counts { scheduled, ready, running, oldest_due, paused },
             tally: Tally { pending, succeeded, failed, cancelled, totals },
             settings: queue.settings.into_core(paused, paused_until),

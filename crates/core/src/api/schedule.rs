@@ -1,14 +1,12 @@
 //! Schedules: what is set, and how it stands.
 
 #[cfg(feature = "openapi")]
-use super::schema::{Cron, Cursor, Key, Kind, QueueName, ScheduleName, Tag, TimeZone};
+use super::schema::{Cron, Cursor, Key, Kind, QueueName, Tag, TimeZone, Trace};
 use super::select::once;
-use super::{Backoff, Base64, Instant, Push, Span, Text};
-use crate::schedule::{LastTick, ScheduleStatus, TickOutcome};
-use crate::{
-    Error, JobId, KeyUntil, Missed, NewJob, OnConflict, Overlap, Schedule, Target, Timing, WhenExhausted, name,
-};
-use serde::{Deserialize, Serialize};
+use super::{Backoff, Base64, Instant, Push, Span};
+use crate::schedule::ScheduleStatus;
+use crate::{Error, KeyUntil, Missed, NewJob, OnConflict, Overlap, Schedule, Target, Timing, WhenExhausted, name};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
@@ -20,14 +18,14 @@ pub struct ScheduleBody<'a> {
     /// A cron expression, or `@every SPAN`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Cron>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cron: Option<Text>,
+    pub cron: Option<Arc<str>>,
     /// In place of `cron`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<Span>,
     /// Of `cron`; by default UTC.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<TimeZone>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub time_zone: Option<Text>,
+    pub time_zone: Option<Arc<str>>,
     /// What is pushed.
     #[serde(borrow)]
     pub job: ScheduleJob<'a>,
@@ -53,11 +51,11 @@ pub struct ScheduleJob<'a> {
     /// Its queue; by default `default`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue: Option<Text>,
+    pub queue: Option<Arc<str>>,
     /// Which handler it is for.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Kind>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Text>,
+    pub kind: Option<Arc<str>>,
     /// JSON.
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     #[serde(default, borrow, deserialize_with = "super::bytes::raw", skip_serializing_if = "Option::is_none")]
@@ -72,7 +70,7 @@ pub struct ScheduleJob<'a> {
     /// Its unique name in its queue.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<Text>,
+    pub key: Option<Arc<str>>,
     /// What to do where the key is held; by default `keep`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_conflict: Option<OnConflict>,
@@ -82,7 +80,7 @@ pub struct ScheduleJob<'a> {
     /// Its labels, each once.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>, max_items = 16))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<Text>,
+    pub tags: Vec<Arc<str>>,
     /// Its own lease: 1 s to 12 h.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
@@ -109,6 +107,10 @@ pub struct ScheduleJob<'a> {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Target>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Arc<Target>>,
+    /// The trace that it belongs to: a W3C `traceparent`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Arc<str>>,
 }
 
 impl ScheduleBody<'_> {
@@ -117,9 +119,9 @@ impl ScheduleBody<'_> {
     /// # Errors
     /// [`Error::Invalid`] where it does not say once when it ticks, and as of a [`Push`].
     pub fn into_schedule(self) -> Result<Schedule, Error> {
-        let zone = self.time_zone.as_ref().map(|zone| &*zone.0);
+        let zone = self.time_zone.as_ref().map(|zone| &**zone);
         let timing = match (&self.cron, self.every) {
-            (Some(cron), None) => Timing::parse(&cron.0, zone)?,
+            (Some(cron), None) => Timing::parse(cron, zone)?,
             (None, Some(every)) if zone.is_none() => Timing::Every(every.0),
             (None, Some(_)) => {
                 return Err(Error::invalid(
@@ -145,9 +147,7 @@ impl ScheduleBody<'_> {
 impl<'a> From<&'a Schedule> for ScheduleBody<'a> {
     fn from(schedule: &'a Schedule) -> Self {
         let (cron, every, time_zone) = match &schedule.timing {
-            Timing::Cron { expression, time_zone } => {
-                (Some(Text(expression.clone())), None, Some(Text(time_zone.clone())))
-            }
+            Timing::Cron { expression, time_zone } => (Some(expression.clone()), None, Some(time_zone.clone())),
             Timing::Every(every_ms) => (None, Some(Span(*every_ms)), None),
         };
         Self {
@@ -163,9 +163,21 @@ impl<'a> From<&'a Schedule> for ScheduleBody<'a> {
     }
 }
 
+impl Serialize for Schedule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        ScheduleBody::from(self).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Schedule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        ScheduleBody::deserialize(deserializer)?.into_schedule().map_err(de::Error::custom)
+    }
+}
+
 impl ScheduleJob<'_> {
     fn into_job(self) -> Result<NewJob, Error> {
-        let queue = self.queue.map_or_else(|| Arc::from(name::QUEUE_DEFAULT), |queue| queue.0);
+        let queue = self.queue.unwrap_or_else(|| Arc::from(name::QUEUE_DEFAULT));
         let push = Push {
             kind: self.kind,
             payload: self.payload,
@@ -183,6 +195,7 @@ impl ScheduleJob<'_> {
             when_exhausted: self.when_exhausted,
             expires: self.expires,
             target: self.target,
+            trace: self.trace,
             ..Push::default()
         };
         push.into_job(queue)
@@ -193,7 +206,7 @@ impl<'a> From<&'a NewJob> for ScheduleJob<'a> {
     fn from(job: &'a NewJob) -> Self {
         let push = Push::from(job);
         Self {
-            queue: Some(Text(job.queue.clone())),
+            queue: Some(job.queue.clone()),
             kind: push.kind,
             payload: push.payload,
             payload_base64: push.payload_base64,
@@ -210,82 +223,21 @@ impl<'a> From<&'a NewJob> for ScheduleJob<'a> {
             when_exhausted: push.when_exhausted,
             expires: push.expires,
             target: push.target,
+            trace: push.trace,
         }
     }
-}
-
-/// A schedule as it stands.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct ScheduleShown<'a> {
-    /// Its name.
-    #[cfg_attr(feature = "openapi", schema(value_type = ScheduleName))]
-    pub name: Text,
-    /// What was set.
-    #[serde(borrow)]
-    pub schedule: ScheduleBody<'a>,
-    /// Of what was set.
-    pub version: u64,
-    /// The next runs, at most ten.
-    #[cfg_attr(feature = "openapi", schema(max_items = 10))]
-    pub next: Vec<Instant>,
-    /// The last tick.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last: Option<Tick>,
-}
-
-/// A tick that is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Tick {
-    /// When it was.
-    pub at: Instant,
-    /// What came of it.
-    pub outcome: TickOutcome,
-    /// The job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub job: Option<JobId>,
 }
 
 /// A page of schedules, by name.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SchedulePage))]
-pub struct Schedules<'a> {
+pub struct Schedules {
     /// Each of them.
-    #[serde(borrow)]
-    pub schedules: Vec<ScheduleShown<'a>>,
+    pub schedules: Vec<ScheduleStatus>,
     /// Where the next page begins; `null` at the end.
     #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
     #[serde(default)]
     pub next_cursor: Option<String>,
-}
-
-impl<'a> From<&'a ScheduleStatus> for ScheduleShown<'a> {
-    fn from(status: &'a ScheduleStatus) -> Self {
-        let tick = |LastTick { at, outcome, job }| Tick { at: Instant(at), outcome, job };
-        Self {
-            name: Text(status.name.clone()),
-            schedule: ScheduleBody::from(&status.schedule),
-            version: status.version,
-            next: status.next.iter().copied().map(Instant).collect(),
-            last: status.last.map(tick),
-        }
-    }
-}
-
-impl TryFrom<ScheduleShown<'_>> for ScheduleStatus {
-    type Error = Error;
-
-    fn try_from(shown: ScheduleShown<'_>) -> Result<Self, Error> {
-        let tick = |Tick { at, outcome, job }| LastTick { at: at.0, outcome, job };
-        Ok(Self {
-            name: shown.name.0,
-            version: shown.version,
-            schedule: shown.schedule.into_schedule()?,
-            next: shown.next.into_iter().map(|at| at.0).collect(),
-            last: shown.last.map(tick),
-        })
-    }
 }
 
 /// What the query string of a set says: `dry_run=true` or `dry_run=false`, the default.
@@ -311,6 +263,7 @@ mod tests {
     use super::super::{Object, Problem};
     use super::*;
     use crate::Due;
+    use crate::schedule::{LastTick, TickOutcome};
 
     fn read(text: &str) -> Result<Schedule, Error> {
         serde_json::from_str::<Object<ScheduleBody<'_>>>(text)
@@ -338,9 +291,8 @@ mod tests {
             assert_eq!(read(&printed).unwrap(), schedule, "{printed}");
             let last = Some(LastTick { at: 7, outcome: TickOutcome::Overlap, job: None });
             let status = ScheduleStatus { name: "s".into(), version: 7, schedule, next: vec![8, 9], last };
-            let printed = serde_json::to_string(&ScheduleShown::from(&status)).unwrap();
-            let shown: ScheduleShown<'_> = serde_json::from_str(&printed).unwrap();
-            assert_eq!(ScheduleStatus::try_from(shown).unwrap(), status, "{printed}");
+            let printed = serde_json::to_string(&status).unwrap();
+            assert_eq!(serde_json::from_str::<ScheduleStatus>(&printed).unwrap(), status, "{printed}");
         }
     }
 

@@ -2,8 +2,9 @@
 
 pub use super::words::*;
 
-use super::{Extended, Instant, Problem, Push, Pushed, Settled, States, counts};
+use super::{Instant, Problem, Push, Pushed, States, counts};
 use crate::State;
+use crate::engine::{Extension, Settlement};
 use crate::limits::BATCH_JOBS_MAX;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
@@ -52,7 +53,7 @@ impl PartialSchema for States {
 
 impl ToSchema for States {}
 
-impl PartialSchema for super::Counts<'_> {
+impl PartialSchema for super::Counts {
     fn schema() -> RefOr<Schema> {
         let counter = |word: &&str| ((*word).to_owned(), json!({"type": "integer", "format": "uint64", "minimum": 0}));
         let counters: Map<String, Value> = counts::WORDS.iter().map(counter).collect();
@@ -62,7 +63,7 @@ impl PartialSchema for super::Counts<'_> {
     }
 }
 
-impl ToSchema for super::Counts<'_> {}
+impl ToSchema for super::Counts {}
 
 fn reference<T: ToSchema>() -> Value {
     json!({"$ref": format!("#/components/schemas/{}", T::name())})
@@ -110,11 +111,11 @@ choices! {
     Settles: "How many leases end.",
         json!({"type": "array", "items": reference::<super::Settle<'_>>(), "maxItems": BATCH_JOBS_MAX}), [super::Settle<'_>];
     SettleAnswers: "One answer for each lease, in order: what became of its job, or why it was not settled.",
-        answers::<Settled>(), [Settled, Problem];
+        answers::<Settlement>(), [Settlement, Problem];
     Extensions: "Which leases go on.",
         json!({"type": "array", "items": reference::<super::ExtendOne>(), "maxItems": BATCH_JOBS_MAX}), [super::ExtendOne];
     ExtendAnswers: "One answer for each lease, in order: until when it goes on, or why it does not.",
-        answers::<Extended>(), [Extended, Problem];
+        answers::<Extension>(), [Extension, Problem];
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Which jobs: a selection in a body or in a query string.
 
+use super::Instant;
 #[cfg(feature = "openapi")]
 use super::schema::{Key, Kind, QueueName, Tag};
-use super::{Instant, Text};
 use crate::engine::Query;
 use crate::{Error, State};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -82,22 +82,22 @@ pub struct Selection {
     /// In this queue.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue: Option<Text>,
+    pub queue: Option<Arc<str>>,
     /// In one of these states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<States>,
     /// With this tag.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Tag>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tag: Option<Text>,
+    pub tag: Option<Arc<str>>,
     /// With this key.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<Text>,
+    pub key: Option<Arc<str>>,
     /// Of this kind.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Kind>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Text>,
+    pub kind: Option<Arc<str>>,
     /// Due from this instant on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_from: Option<Instant>,
@@ -110,10 +110,10 @@ impl From<Selection> for Query {
     fn from(selection: Selection) -> Self {
         let States { states, retrying } = selection.state.unwrap_or_default();
         Self {
-            queue: selection.queue.map(|text| text.0),
-            key: selection.key.map(|text| text.0),
-            tag: selection.tag.map(|text| text.0),
-            kind: selection.kind.map(|text| text.0),
+            queue: selection.queue,
+            key: selection.key,
+            tag: selection.tag,
+            kind: selection.kind,
             states,
             retrying,
             due_from: selection.due_from.map(|instant| instant.0),
@@ -126,11 +126,11 @@ impl From<&Query> for Selection {
     fn from(query: &Query) -> Self {
         let states = States { states: query.states.clone(), retrying: query.retrying };
         Self {
-            queue: query.queue.clone().map(Text),
+            queue: query.queue.clone(),
             state: (states != States::default()).then_some(states),
-            tag: query.tag.clone().map(Text),
-            key: query.key.clone().map(Text),
-            kind: query.kind.clone().map(Text),
+            tag: query.tag.clone(),
+            key: query.key.clone(),
+            kind: query.kind.clone(),
             due_from: query.due_from.map(Instant),
             due_to: query.due_to.map(Instant),
         }

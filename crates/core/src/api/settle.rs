@@ -3,11 +3,11 @@
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]
 use super::schema::{Message, Note};
-use super::{Instant, Object, Span, Text};
-use crate::engine::{CancelOutcome, Extension, Outcome, Settlement};
+use super::{Object, Span};
+use crate::engine::{CancelOutcome, Outcome};
 use crate::job::check_lease;
 use crate::rules::Failure;
-use crate::{Error, Receipt, State};
+use crate::{Error, Receipt};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Fail {
     /// Why.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Message>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<Text>,
+    pub message: Option<Arc<str>>,
     /// Whether to give up at once.
     #[serde(default, rename = "final", skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
@@ -75,7 +75,7 @@ impl TryFrom<Complete<'_>> for Outcome {
 impl From<Fail> for Outcome {
     fn from(body: Fail) -> Self {
         Self::Fail(Failure {
-            message: body.message.map_or_else(|| Arc::from(""), |text| text.0),
+            message: body.message.unwrap_or_else(|| Arc::from("")),
             is_final: body.is_final,
             retry_after_ms: body.retry_after.map(|span| span.0),
         })
@@ -139,7 +139,7 @@ impl<'a> Settle<'a> {
             }
             Outcome::Fail(failure) => {
                 body.fail = Some(Object(Fail {
-                    message: Some(Text(failure.message.clone())),
+                    message: Some(failure.message.clone()),
                     is_final: failure.is_final,
                     retry_after: failure.retry_after_ms.map(Span),
                 }));
@@ -147,36 +147,6 @@ impl<'a> Settle<'a> {
             Outcome::Release { delay_ms } => body.release = Some(Object(Release { delay: Some(Span(*delay_ms)) })),
         }
         body
-    }
-}
-
-/// What became of a settled job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Settled {
-    /// The lease.
-    pub receipt: Receipt,
-    /// The job's state now.
-    pub state: State,
-    /// False where the outcome could not be recorded yet and is kept in memory until it can.
-    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
-    pub recorded: bool,
-}
-
-/// The default of `recorded`.
-fn yes() -> bool {
-    true
-}
-
-impl From<Settlement> for Settled {
-    fn from(Settlement { receipt, state, recorded }: Settlement) -> Self {
-        Self { receipt, state, recorded }
-    }
-}
-
-impl From<Settled> for Settlement {
-    fn from(Settled { receipt, state, recorded }: Settled) -> Self {
-        Self { receipt, state, recorded }
     }
 }
 
@@ -212,34 +182,7 @@ pub struct Progress {
     /// What it is at.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Note>))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<Text>,
-}
-
-/// A lease that goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Extended {
-    /// The lease.
-    pub receipt: Receipt,
-    /// When it ends.
-    pub lease_until: Instant,
-    /// Whether the worker should stop: the job was cancelled.
-    #[serde(default)]
-    pub cancel_requested: bool,
-}
-
-impl From<Extension> for Extended {
-    fn from(extension: Extension) -> Self {
-        let Extension { receipt, lease_until, cancel_asked } = extension;
-        Self { receipt, lease_until: Instant(lease_until), cancel_requested: cancel_asked }
-    }
-}
-
-impl From<Extended> for Extension {
-    fn from(extended: Extended) -> Self {
-        let Extended { receipt, lease_until, cancel_requested } = extended;
-        Self { receipt, lease_until: lease_until.0, cancel_asked: cancel_requested }
-    }
+    pub note: Option<Arc<str>>,
 }
 
 /// What a cancel, a retry or a run of one job says besides its path: nothing.

@@ -98,6 +98,8 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
+super::numbers::written_as!(Span);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,13 +1,11 @@
-//! Shared text, read with one allocation (serde's own `Arc<str>` makes three).
+//! Shared text that is read with one allocation (serde's own `Arc<str>` makes three): for what comes with every job that is
+//! pushed.
 
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 use std::sync::Arc;
 
-/// A name, key, tag or message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-pub struct Text(pub Arc<str>);
+struct Text(Arc<str>);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -25,7 +23,12 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// Takes texts apart.
-pub(super) fn shared(texts: Vec<Text>) -> Vec<Arc<str>> {
-    texts.into_iter().map(|text| text.0).collect()
+/// For `#[serde(deserialize_with)]`.
+pub(super) fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<str>>, D::Error> {
+    Ok(Option::<Text>::deserialize(deserializer)?.map(|text| text.0))
+}
+
+/// The same of several.
+pub(super) fn all<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Arc<str>>, D::Error> {
+    Ok(Vec::<Text>::deserialize(deserializer)?.into_iter().map(|text| text.0).collect())
 }

@@ -1,13 +1,13 @@
 //! Reserve.
 
 use super::events::Event;
-use super::{Engine, From, Handout, ReserveRequest};
+use super::{Engine, Handout, ReserveRequest};
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, State, check_lease};
 use crate::limits::{REQUEST_ID_BYTES_MAX, RESERVE_JOBS_MAX, RESERVE_QUEUES_MAX, WAIT_MS_MAX};
 use crate::name;
-use crate::ports::{Edited, LeaseNote, Named, Reserve, Reserved, Source, Window};
+use crate::ports::{Edited, LeaseNote, Reserve, Reserved, Source, Window};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Engine {
             return Err(Error::invalid("wait", format!("at most {WAIT_MS_MAX} ms"), got));
         }
         let reserve = Reserve {
-            source: source(request.from, request.limit)?,
+            source: check_source(request.from, request.limit)?,
             limit: check_limit(request.limit)?,
             window: Window::ALL,
             lease_ms: request.lease_ms,
@@ -37,7 +37,7 @@ impl Engine {
             take: false,
         };
         let wait = Duration::from_millis(request.wait_ms);
-        if matches!(reserve.source, Source::Named(_)) {
+        if matches!(reserve.source, Source::Jobs(_)) {
             // It does not wait, and may have to ask the ledger once it has leased something.
             let engine = self.clone();
             return self.carry(async move { engine.hand_out(reserve, wait).await }).await;
@@ -66,7 +66,7 @@ impl Engine {
         let first = self.lease(reserve.clone()).await?;
         let queues = match &reserve.source {
             Source::Queues(queues) => queues.clone(),
-            Source::Named(_) => return Ok(first),
+            Source::Jobs(_) => return Ok(first),
         };
         if !first.leases.is_empty() || wait.is_zero() {
             self.pass_on(&queues, &first);
@@ -143,22 +143,18 @@ fn not_handed_out(id: JobId, state: State) -> Error {
     }
 }
 
-pub(super) fn source(from: From, limit: usize) -> Result<Source, Error> {
-    match from {
-        From::Jobs(targets) if targets.len() > limit => {
-            Err(Error::invalid("jobs", format!("at most the limit of {limit}"), targets.len()))
+pub(super) fn check_source(source: Source, limit: usize) -> Result<Source, Error> {
+    match &source {
+        Source::Jobs(jobs) if jobs.len() > limit => {
+            return Err(Error::invalid("jobs", format!("at most the limit of {limit}"), jobs.len()));
         }
-        From::Jobs(targets) => {
-            Ok(Source::Named(targets.into_iter().map(|t| Named { id: t.id, version: t.version }).collect()))
+        Source::Jobs(_) => {}
+        Source::Queues(queues) if queues.is_empty() || queues.len() > RESERVE_QUEUES_MAX => {
+            return Err(Error::invalid("queues", format!("between 1 and {RESERVE_QUEUES_MAX} queues"), queues.len()));
         }
-        From::Queues(queues) if queues.is_empty() || queues.len() > RESERVE_QUEUES_MAX => {
-            Err(Error::invalid("queues", format!("between 1 and {RESERVE_QUEUES_MAX} queues"), queues.len()))
-        }
-        From::Queues(queues) => {
-            queues.iter().try_for_each(|queue| name::check_queue(queue))?;
-            Ok(Source::Queues(queues))
-        }
+        Source::Queues(queues) => queues.iter().try_for_each(|queue| name::check_queue(queue))?,
     }
+    Ok(source)
 }
 
 pub(super) fn check_limit(limit: usize) -> Result<usize, Error> {

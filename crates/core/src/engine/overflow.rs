@@ -13,9 +13,9 @@ use super::lead::document;
 use super::load::PAGE_JOBS;
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::JobId;
+use crate::id::{JobId, JobRef};
 use crate::job::Job;
-use crate::ports::{ADOPTED, Named, OverflowDue, Queues, Reserve, Reserved, Room, SOON_MS, Source, Window};
+use crate::ports::{ADOPTED, OverflowDue, Queues, Reserve, Reserved, Room, SOON_MS, Source, Window};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -327,8 +327,8 @@ impl Engine {
                     jobs.extend(self.ledger.overflow(queue, reserve.window, reserve.limit).await?);
                 }
             }
-            Source::Named(named) => {
-                let ids: Vec<JobId> = named.iter().map(|&Named { id, .. }| id).collect();
+            Source::Jobs(named) => {
+                let ids: Vec<JobId> = named.iter().map(|&JobRef { id, .. }| id).collect();
                 let held = self.broker.get(&ids).await?;
                 let unknown = ids.iter().zip(held).filter(|(_, job)| job.is_none()).map(|(id, _)| *id);
                 let unknown: Vec<JobId> = unknown.collect();

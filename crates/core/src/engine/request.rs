@@ -1,10 +1,13 @@
 //! What edges ask of the engine, and what it answers.
 
+use crate::api::instant;
 use crate::clock::Millis;
 use crate::error::Error;
+pub use crate::id::JobRef;
 use crate::id::{JobId, Receipt};
 use crate::job::{Due, Job, Payload, State, check_lease};
 use crate::limits::DELAY_MS_MAX;
+pub use crate::ports::Source as From;
 use crate::ports::{Counts, Lease, Limits, Rate, Retention, Tally, Window};
 use crate::retry::Retry;
 use crate::rules::Failure;
@@ -57,31 +60,6 @@ pub struct LockRequest {
     pub wait_ms: u64,
     /// Whether the place in line outlives the wait for a moment, for another request that goes on waiting.
     pub keep_place: bool,
-}
-
-/// From where jobs are handed out.
-#[derive(Clone, Debug)]
-pub enum From {
-    /// The most urgent due ones of these queues, in strict order.
-    Queues(Vec<Arc<str>>),
-    /// Particular jobs, as far as they are due.
-    Jobs(Vec<JobRef>),
-}
-
-/// A job, and optionally the version that it must have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobRef {
-    /// Which job.
-    pub id: JobId,
-    /// Only in this version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<u64>,
-}
-
-impl std::convert::From<JobId> for JobRef {
-    fn from(id: JobId) -> Self {
-        Self { id, version: None }
-    }
 }
 
 /// A reserve.
@@ -143,24 +121,35 @@ pub enum Outcome {
 }
 
 /// What became of a settled job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Settled))]
 pub struct Settlement {
-    /// The receipt.
+    /// The lease.
     pub receipt: Receipt,
     /// The job's state now.
     pub state: State,
-    /// Whether it is recorded already. Where the store cannot be written it is kept in memory, and recorded when it can.
+    /// False where the outcome could not be recorded yet and is kept in memory until it can.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub recorded: bool,
 }
 
+/// The default of `recorded`.
+fn yes() -> bool {
+    true
+}
+
 /// A lease that goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Extended))]
 pub struct Extension {
-    /// The receipt.
+    /// The lease.
     pub receipt: Receipt,
     /// When it ends.
+    #[cfg_attr(feature = "openapi", schema(value_type = instant::Instant))]
+    #[serde(with = "instant")]
     pub lease_until: Millis,
     /// Whether the worker should stop: the job was cancelled.
+    #[serde(default, rename = "cancel_requested")]
     pub cancel_asked: bool,
 }
 
@@ -344,7 +333,8 @@ pub struct QueueStatus {
 }
 
 /// How the engine is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Health {
     /// Whether jobs are handed out.
     pub ready: bool,

@@ -8,7 +8,7 @@
 //! first call could not give.
 
 use super::events::Event;
-use super::handout::{check_limit, check_request_id, source};
+use super::handout::{check_limit, check_request_id, check_source};
 use super::lead::outdated;
 use super::{Engine, Handout, TakeRequest};
 use crate::error::Error;
@@ -39,7 +39,7 @@ impl Engine {
             return Err(Error::invalid("due_to", format!("now ({now} ms since 1970) or earlier"), due_to));
         }
         let reserve = Reserve {
-            source: source(request.from, request.limit)?,
+            source: check_source(request.from, request.limit)?,
             limit: check_limit(request.limit)?,
             window: Window { from: request.due_from.unwrap_or(0), to: request.due_to.unwrap_or(now) },
             lease_ms: Some(TAKE_LEASE_MS),

@@ -4,9 +4,9 @@ use super::held::{Held, Now};
 use super::live::Place;
 use super::queue::{FIRST, Rank, Walk};
 use crate::clock::Millis;
-use crate::id::{JobId, Receipt};
+use crate::id::{JobId, JobRef, Receipt};
 use crate::limits::{LEASE_MS_DEFAULT, STEP_JOBS_MAX};
-use crate::ports::{Edited, Lease, Named, Reserve, Reserved, Source};
+use crate::ports::{Edited, Lease, Reserve, Reserved, Source};
 use std::sync::Arc;
 
 /// From which rank on a reserve goes on in which of its queues, where a step did not find anything.
@@ -24,7 +24,7 @@ impl Held {
         let mut reserved = Reserved::default();
         match &reserve.source {
             Source::Queues(queues) => self.reserve_queues(queues, reserve, resume, now, &mut reserved)?,
-            Source::Named(named) => {
+            Source::Jobs(named) => {
                 for named in named {
                     self.reserve_named(*named, reserve, now, &mut reserved);
                 }
@@ -127,7 +127,7 @@ impl Held {
         (picked, rest)
     }
 
-    fn reserve_named(&mut self, named: Named, reserve: &Reserve, now: Now, reserved: &mut Reserved) {
+    fn reserve_named(&mut self, named: JobRef, reserve: &Reserve, now: Now, reserved: &mut Reserved) {
         let Some(job) = self.live.get(named.id).map(|live| live.unpack(named.id)) else {
             reserved.refused.push((named.id, self.ended(named.id).unwrap_or(Edited::Unknown)));
             return;

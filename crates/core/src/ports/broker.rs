@@ -12,7 +12,7 @@ use super::room::Room;
 use super::window::Window;
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::{JobId, Receipt};
+use crate::id::{JobId, JobRef, Receipt};
 use crate::job::{Job, State};
 use crate::progress::Progress;
 use crate::rules::Decision;
@@ -188,22 +188,13 @@ pub enum Put {
     Full,
 }
 
-/// One particular job to hand out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Which.
-    pub id: JobId,
-    /// Only in this version.
-    pub version: Option<u64>,
-}
-
 /// Where a reserve looks.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// In these queues, in strict order.
     Queues(Vec<Arc<str>>),
     /// At these jobs, as far as they are due.
-    Named(Vec<Named>),
+    Jobs(Vec<JobRef>),
 }
 
 /// A request for jobs.

@@ -1,5 +1,6 @@
 //! What happens to jobs, as it is told to who listens: for watching, not for accounting.
 
+use crate::api::instant;
 use crate::clock::Millis;
 use crate::id::JobId;
 use crate::job::State;
@@ -102,9 +103,7 @@ impl FromStr for What {
 /// Something that happened to a job, and where it stands after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
-    /// When it was seen, by the broker's clock.
-    pub at: Millis,
-    /// What happened.
+    /// What happened; also the name of the event.
     pub what: What,
     /// The job.
     pub id: JobId,
@@ -116,7 +115,11 @@ pub struct Transition {
     pub state: State,
     /// Its attempts so far.
     pub attempt: u32,
+    /// When it was seen, by the broker's clock.
+    #[serde(with = "instant")]
+    pub at: Millis,
     /// From when it may run, where it waits.
+    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Millis>,
 }
 

@@ -1,8 +1,10 @@
 //! Locks: who holds which, and who waits for it.
 
+use crate::api::instant;
 use crate::clock::Millis;
 use crate::error::Error;
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Told by the store that the turn of somebody who waits may have come: the lock's name, and the owner of the ticket
@@ -101,11 +103,14 @@ pub enum Acquired {
 }
 
 /// A lock that is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LockGranted))]
 pub struct Grant {
     /// Grows with every grant of the store.
     pub fence: u64,
     /// When it ends unless it is renewed: by the store's wall clock, to be shown. What counts is the time to live.
+    #[cfg_attr(feature = "openapi", schema(value_type = instant::Instant))]
+    #[serde(with = "instant")]
     pub expires_at: Millis,
 }
 
@@ -130,7 +135,8 @@ pub struct LockPage {
 }
 
 /// What came of releasing all locks of an owner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LocksReleased))]
 pub struct Released {
     /// It held so many, and they are free now.
     pub released: u64,

@@ -23,8 +23,8 @@ mod room;
 mod window;
 
 pub use broker::{
-    Broker, Counts, Expired, Extend, Extended, Lease, Listing, Named, Outcomes, Put, Reserve, Reserved, Run, Settle,
-    Settled, Source, Wake,
+    Broker, Counts, Expired, Extend, Extended, Lease, Listing, Outcomes, Put, Reserve, Reserved, Run, Settle, Settled,
+    Source, Wake,
 };
 pub use edit::{Change, Edit, Edited, Update};
 pub use events::{Ear, Told, Transition, What};

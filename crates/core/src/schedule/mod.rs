@@ -7,11 +7,9 @@ mod cron;
 #[cfg(test)]
 mod golden;
 mod status;
-mod stored;
 mod ticks;
 
 pub use status::{LastTick, ScheduleStatus, TickOutcome};
-pub use stored::{Stored, Template};
 pub use ticks::Ticks;
 
 use crate::api::Span;

@@ -1,35 +1,45 @@
 //! What is told of a schedule.
 
 use super::Schedule;
+use crate::api::instant;
 use crate::clock::Millis;
 use crate::id::JobId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A schedule as it stands.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ScheduleShown))]
 pub struct ScheduleStatus {
     /// Its name.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::api::schema::ScheduleName))]
     pub name: Arc<str>,
+    /// What was set.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::api::ScheduleBody<'_>))]
+    pub schedule: Schedule,
     /// Of what was set; grows when that changes, and stays when it ticks.
     pub version: u64,
-    /// What was set.
-    pub schedule: Schedule,
     /// The next ticks that are not pushed yet, at most ten; none where it is over.
+    #[cfg_attr(feature = "openapi", schema(max_items = 10, value_type = Vec<instant::Instant>))]
+    #[serde(with = "instant")]
     pub next: Vec<Millis>,
     /// The last tick, and what came of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<LastTick>,
 }
 
 /// A tick that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Tick))]
 pub struct LastTick {
     /// When it was.
+    #[cfg_attr(feature = "openapi", schema(value_type = instant::Instant))]
+    #[serde(with = "instant")]
     pub at: Millis,
     /// What came of it.
     pub outcome: TickOutcome,
     /// The job: the new one, or the one that holds the key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
 }
 

@@ -2,10 +2,10 @@
 
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::JobId;
+use crate::id::{JobId, JobRef};
 use crate::job::{Due, Job, NewJob, Stage};
 use crate::limits::PAYLOAD_BYTES_DEFAULT;
-use crate::ports::{Beginning, Change, Edit, Listing, Named, Origin, Reserve, Source, Window};
+use crate::ports::{Beginning, Change, Edit, Listing, Origin, Reserve, Source, Window};
 use crate::rules::{Again, Decision, Finish};
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -63,8 +63,8 @@ pub fn reserve_from(queues: &[&str], limit: usize) -> Reserve {
 
 /// A request for particular jobs, in any version.
 pub fn reserve_named(ids: &[JobId]) -> Reserve {
-    let named = ids.iter().map(|&id| Named { id, version: None });
-    Reserve { source: Source::Named(named.collect()), ..reserve(QUEUE, 1_000) }
+    let named = ids.iter().map(|&id| JobRef { id, version: None });
+    Reserve { source: Source::Jobs(named.collect()), ..reserve(QUEUE, 1_000) }
 }
 
 /// An end in this stage, with nothing said.

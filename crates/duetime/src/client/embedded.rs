@@ -70,7 +70,7 @@ impl Embedded {
     pub(super) async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
         let pushed = self.call(|engine| async move { engine.push(jobs).await }).await??;
         let now = self.0.engine.now();
-        Ok(pushed.into_iter().map(|answer| Ok(Pushed::at(answer?, now))).collect())
+        Ok(pushed.into_iter().map(|answer| Ok(Pushed::new(&answer?, now))).collect())
     }
 
     pub(super) async fn import(&self, jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {

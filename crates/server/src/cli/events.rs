@@ -6,7 +6,7 @@ use super::target::Target;
 use super::time::{now, relative};
 use comfy_table::Color;
 use duetime_core::State;
-use duetime_core::api::{EventBody, Instant, LOST};
+use duetime_core::api::{Instant, LOST};
 use duetime_core::engine::events::{Filter, Told, Transition, What};
 use serde::Serialize;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ struct Lost {
 
 fn show(transition: &Transition, json: bool) -> Result {
     if json {
-        return output::json(&EventBody::from(transition));
+        return output::json(transition);
     }
     let Transition { at, what, id, queue, kind, state, attempt, due_at } = transition;
     let word = painted(&format!("{what:<9}"), *state);

@@ -6,7 +6,7 @@ use super::stdin;
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::{Client, Outcome};
-use duetime_core::api::{Extended, Settled, Span};
+use duetime_core::api::Span;
 use duetime_core::{Receipt, rules};
 use serde_json::json;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ async fn settle(One { receipt, target }: &One, outcome: Outcome) -> Result {
             let answer = client.settle(vec![(*receipt, outcome)]).await?.pop();
             let settled = answer.ok_or_else(|| Failure::error("the settle was not answered"))??;
             if target.json {
-                return output::json(&Settled::from(settled));
+                return output::json(&settled);
             }
             output::say(format_args!("{} is {}", receipt.id, settled.state.word()))
         })
@@ -119,8 +119,8 @@ async fn extend_all(client: &Client, args: &Extend) -> Result {
     let answers = client.extend(leases).await?;
     let refused = answers.iter().filter(|answer| answer.is_err()).count();
     if args.target.json {
-        let document = |(receipt, answer): (&Receipt, _)| match answer {
-            &Ok(extension) => json!(Extended::from(extension)),
+        let document = |(receipt, answer): (&Receipt, &_)| match answer {
+            Ok(extension) => json!(extension),
             Err(error) => refusal(*receipt, error),
         };
         let documents: Vec<_> = args.receipts.iter().zip(&answers).map(document).collect();

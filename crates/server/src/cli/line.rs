@@ -2,11 +2,12 @@
 
 use super::exit::{Failure, Result};
 use duetime::ScheduleStatus;
-use duetime_core::api::{Base64, Configured, Instant, JobBody, ScheduleBody, Text};
+use duetime_core::api::{Base64, Configured, Instant, JobBody, ScheduleBody};
 use duetime_core::{Job, Millis};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::io::Write;
+use std::sync::Arc;
 
 /// The version of the format that is written, and the last one that is read.
 pub(super) const VERSION: u32 = 1;
@@ -43,7 +44,7 @@ pub(super) struct Head {
 /// A schedule with its name.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Named<'a> {
-    pub(super) name: Text,
+    pub(super) name: Arc<str>,
     #[serde(borrow)]
     pub(super) schedule: ScheduleBody<'a>,
 }
@@ -86,7 +87,7 @@ pub(super) fn of_schedule(status: &ScheduleStatus) -> Line<'_> {
     if job.payload.is_some_and(|json| json.get().contains(['\n', '\r'])) {
         (job.payload, job.payload_base64) = (None, Some(Base64(Cow::Borrowed(&status.schedule.job.payload))));
     }
-    Line::Schedule(Box::new(Named { name: Text(status.name.clone()), schedule }))
+    Line::Schedule(Box::new(Named { name: status.name.clone(), schedule }))
 }
 
 /// Whether this version reads the lines behind this head.

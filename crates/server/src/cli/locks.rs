@@ -7,8 +7,9 @@ use super::time::{now, relative};
 use duetime::core::engine::LockRequest;
 use duetime::{Client, Error, LockList};
 use duetime_core::Error as CoreError;
-use duetime_core::api::{LockBody, LockGranted, LockPage, LocksReleased, Span};
+use duetime_core::api::{LockBody, Span};
 use duetime_core::limits::PAGE_LOCKS_DEFAULT;
+use duetime_core::ports::Grant;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -132,7 +133,7 @@ async fn list(args: &List) -> Result {
         .with(async |client| {
             let locks = client.locks(args.cursor.as_deref(), args.limit).await?;
             if args.target.json {
-                return output::json(&LockPage::from(locks));
+                return output::json(&locks);
             }
             table(&locks)
         })
@@ -179,7 +180,7 @@ async fn acquire(args: Acquire) -> Result {
     target
         .with_new(async |client: &Client| {
             let granted = client.acquire_lock(request).await.map_err(refused)?;
-            granted_now(LockGranted::from(granted), target.json)
+            granted_now(granted, target.json)
         })
         .await
 }
@@ -188,16 +189,16 @@ async fn renew(args: &Renew) -> Result {
     args.target
         .with(async |client| {
             let granted = client.renew_lock(&args.name, &args.owner, args.fence, args.ttl.0).await?;
-            granted_now(LockGranted::from(granted), args.target.json)
+            granted_now(granted, args.target.json)
         })
         .await
 }
 
-fn granted_now(granted: LockGranted, json: bool) -> Result {
+fn granted_now(granted: Grant, json: bool) -> Result {
     if json {
         return output::json(&granted);
     }
-    let until = relative(granted.expires_at.0, now());
+    let until = relative(granted.expires_at, now());
     output::say(format_args!("held under the fence {}; it expires {until}", granted.fence))
 }
 
@@ -219,7 +220,7 @@ async fn release(args: &Release) -> Result {
                 output::say(format_args!("{} is released", output::safe(name)))
             }
             _ => {
-                let released = LocksReleased::from(client.release_all(&args.owner).await?);
+                let released = client.release_all(&args.owner).await?;
                 if args.target.json {
                     return output::json(&released);
                 }

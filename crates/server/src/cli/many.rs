@@ -6,7 +6,6 @@ use super::output::{self, note};
 use super::target::Target;
 use duetime::{Client, Error};
 use duetime_core::JobId;
-use duetime_core::api::Counts;
 use duetime_core::engine::{BulkAction, BulkCounts, JobRef};
 use serde::Serialize;
 
@@ -88,7 +87,7 @@ fn tell(id: JobId, answer: std::result::Result<&str, Error>, json: bool) -> Resu
 
 fn counts(counts: BulkCounts, json: bool) -> Result {
     if json {
-        return output::json(&Counts::from(counts));
+        return output::json(&counts);
     }
     if counts.values().all(|&count| count == 0) {
         note!("no such jobs");

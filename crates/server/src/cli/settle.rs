@@ -7,7 +7,7 @@ use super::output::{self, note};
 use super::target::Target;
 use duetime::{Client, Outcome};
 use duetime_core::Receipt;
-use duetime_core::api::{self, Object, Settle, Settled};
+use duetime_core::api::{self, Object, Settle};
 use duetime_core::limits::BATCH_JOBS_MAX;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -87,7 +87,7 @@ async fn settle(client: &Client, asked: Vec<Asked>, json: bool) -> Result {
             match answer {
                 Ok(settled) => {
                     let text = format!("{} is {}", receipt.id, settled.state.word());
-                    tell(json!(Settled::from(settled)), Ok(text))?;
+                    tell(json!(settled), Ok(text))?;
                 }
                 Err(error) => tell(refusal(receipt, &error), Err(error.to_string()))?,
             }

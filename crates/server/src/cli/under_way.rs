@@ -4,7 +4,6 @@ use super::exit::Result;
 use super::output;
 use super::target::Target;
 use duetime_core::Receipt;
-use duetime_core::api::Extended;
 use std::sync::Arc;
 
 /// Say how far a running job has come.
@@ -35,7 +34,7 @@ pub(crate) async fn run(args: Args) -> Result {
         .with(async |client| {
             let extension = client.progress(receipt, percent, note).await?;
             match (target.json, extension.cancel_asked) {
-                (true, _) => output::json(&Extended::from(extension)),
+                (true, _) => output::json(&extension),
                 (false, true) => output::say("the job was cancelled: its worker is to stop"),
                 (false, false) => Ok(()),
             }

@@ -63,7 +63,7 @@ pub(super) struct Jobs {
     pub(super) selection: Selection,
     /// `None` where the call failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) counts: Option<Counts<'static>>,
+    pub(super) counts: Option<Counts>,
 }
 
 /// From where a request came, beside it.

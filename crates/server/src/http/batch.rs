@@ -120,10 +120,10 @@ where
 mod tests {
     use super::*;
     use duetime_core::Error;
-    use duetime_core::api::JobRefBody;
+    use duetime_core::JobRef;
 
     fn numbers(text: &str) -> Result<Batch<u64>, Problem> {
-        read(text, |body: JobRefBody| match body.id.get() {
+        read(text, |body: JobRef| match body.id.get() {
             9 => Err(Error::invalid("id", "not 9", 9)),
             number => Ok(number),
         })

@@ -19,7 +19,7 @@ use duetime_core::engine::{BulkAction, Query};
     post, path = "/v1/jobs/cancel", operation_id = "cancel_jobs", tag = "jobs",
     request_body = Selection,
     responses(
-        (status = 200, description = "How many came to which outcome.", body = Counts<'_>),
+        (status = 200, description = "How many came to which outcome.", body = Counts),
     ),
 )]
 pub(super) async fn cancel(State(app): State<App>, caller: Caller, body: One) -> Result<Response, Problem> {
@@ -33,7 +33,7 @@ pub(super) async fn cancel(State(app): State<App>, caller: Caller, body: One) ->
     post, path = "/v1/jobs/retry", operation_id = "retry_jobs", tag = "jobs",
     request_body = Selection,
     responses(
-        (status = 200, description = "How many came to which outcome.", body = Counts<'_>),
+        (status = 200, description = "How many came to which outcome.", body = Counts),
     ),
 )]
 pub(super) async fn retry(State(app): State<App>, caller: Caller, body: One) -> Result<Response, Problem> {
@@ -47,7 +47,7 @@ pub(super) async fn retry(State(app): State<App>, caller: Caller, body: One) -> 
     post, path = "/v1/jobs/delete", operation_id = "delete_jobs", tag = "jobs",
     request_body = Selection,
     responses(
-        (status = 200, description = "How many came to which outcome.", body = Counts<'_>),
+        (status = 200, description = "How many came to which outcome.", body = Counts),
     ),
 )]
 pub(super) async fn delete(State(app): State<App>, caller: Caller, body: One) -> Result<Response, Problem> {
@@ -58,7 +58,7 @@ async fn bulk(app: &App, caller: &Caller, body: &One, action: BulkAction) -> Res
     let selection = body.object::<Selection>()?;
     let query = Query::from(selection.clone());
     access::check_query(caller, Scope::Change, &query)?;
-    Ok(match app.engine.bulk(&query, action).await.map(Counts::from) {
+    Ok(match app.engine.bulk(&query, action).await.map(Counts) {
         Ok(counts) => {
             let response = reply::ok(&counts);
             audited(response, selection, Some(counts))
@@ -68,7 +68,7 @@ async fn bulk(app: &App, caller: &Caller, body: &One, action: BulkAction) -> Res
 }
 
 /// The answer with what is to stand in the audit log beside it.
-fn audited(mut response: Response, selection: Selection, counts: Option<Counts<'static>>) -> Response {
+fn audited(mut response: Response, selection: Selection, counts: Option<Counts>) -> Response {
     response.extensions_mut().insert(Jobs { selection, counts });
     response
 }

@@ -12,7 +12,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
-use duetime_core::api::{EventBody, EventQuery, Instant, LOST, STOPPING, SUBSCRIBED};
+use duetime_core::api::{EventQuery, Instant, LOST, STOPPING, SUBSCRIBED};
 use duetime_core::engine::events::{Listener, Told};
 use futures_util::stream;
 use serde::Serialize;
@@ -122,7 +122,7 @@ impl Stream {
             match told {
                 Some(Told::Transition(transition)) => {
                     if self.caller.may(Scope::Read, &transition.queue) {
-                        append(&mut text, transition.what.word(), &EventBody::from(&*transition));
+                        append(&mut text, transition.what.word(), &*transition);
                     }
                 }
                 Some(Told::Missed) => {

@@ -6,7 +6,8 @@ use crate::access::Caller;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use duetime_core::api::{Alive, Health};
+use duetime_core::api::Alive;
+use duetime_core::engine::Health;
 
 /// Whether the process lives.
 #[utoipa::path(
@@ -30,7 +31,7 @@ pub(super) async fn alive() -> Response {
     ),
 )]
 pub(super) async fn ready(State(app): State<App>, caller: Caller) -> Response {
-    let mut health = Health::from(app.engine.health());
+    let mut health = app.engine.health();
     if matches!(caller, Caller::Nobody) {
         health.degraded.iter_mut().for_each(withhold);
     }

@@ -11,8 +11,8 @@ use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::Response;
 use duetime_core::api::schema::{ExtendAnswers, Extensions, SettleAnswers, Settles};
-use duetime_core::api::{Answer, Complete, Extend, ExtendOne, Extended, Fail, Progress, Release, Settle, Settled};
-use duetime_core::engine::{Answers, Outcome};
+use duetime_core::api::{Answer, Complete, Extend, ExtendOne, Fail, Progress, Release, Settle};
+use duetime_core::engine::{Answers, Extension, Outcome, Settlement};
 use duetime_core::{Error, Receipt};
 
 /// Complete a job.
@@ -23,7 +23,7 @@ use duetime_core::{Error, Receipt};
     ),
     request_body = Option<Complete<'_>>,
     responses(
-        (status = 200, description = "What became of the job.", body = Settled),
+        (status = 200, description = "What became of the job.", body = Settlement),
     ),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
@@ -47,7 +47,7 @@ pub(super) async fn complete(
     ),
     request_body = Option<Fail>,
     responses(
-        (status = 200, description = "What became of the job.", body = Settled),
+        (status = 200, description = "What became of the job.", body = Settlement),
     ),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
@@ -71,7 +71,7 @@ pub(super) async fn fail(
     ),
     request_body = Option<Release>,
     responses(
-        (status = 200, description = "What became of the job.", body = Settled),
+        (status = 200, description = "What became of the job.", body = Settlement),
     ),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
@@ -88,7 +88,7 @@ pub(super) async fn release(
 async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, outcome: Outcome) -> Result<Response, Problem> {
     check(app, caller, receipt).await?;
     let settlement = reply::only(app.engine.settle(vec![(receipt, outcome)]).await)?;
-    Ok(reply::ok(&Settled::from(settlement)))
+    Ok(reply::ok(&settlement))
 }
 
 /// Extend a lease.
@@ -99,7 +99,7 @@ async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, outcome: Outco
     ),
     request_body = Option<Extend>,
     responses(
-        (status = 200, description = "It goes on.", body = Extended),
+        (status = 200, description = "It goes on.", body = Extension),
     ),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
@@ -112,7 +112,7 @@ pub(super) async fn extend(
     let lease_ms = body.object::<Extend>()?.lease.map(|span| span.0);
     check(&app, &caller, receipt).await?;
     let extension = reply::only(app.engine.extend(vec![(receipt, lease_ms)]).await)?;
-    Ok(reply::ok(&Extended::from(extension)))
+    Ok(reply::ok(&extension))
 }
 
 /// Extend many leases.
@@ -132,7 +132,7 @@ pub(super) async fn extend_many(State(app): State<App>, caller: Caller, body: Ba
     let (leases, merge) = batch.split();
     let receipts: Vec<_> = leases.iter().map(|(receipt, _)| *receipt).collect();
     let answers = app.engine.extend(leases).await;
-    Ok(reply::ok(&merge.answers(each(receipts, answers, Extended::from))))
+    Ok(reply::ok(&merge.answers(each(receipts, answers))))
 }
 
 /// Say how far a job has come.
@@ -145,7 +145,7 @@ pub(super) async fn extend_many(State(app): State<App>, caller: Caller, body: Ba
     ),
     request_body = Progress,
     responses(
-        (status = 200, description = "It goes on.", body = Extended),
+        (status = 200, description = "It goes on.", body = Extension),
     ),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
@@ -157,8 +157,8 @@ pub(super) async fn progress(
 ) -> Result<Response, Problem> {
     let Progress { percent, note } = body.object::<Progress>()?;
     check(&app, &caller, receipt).await?;
-    let extension = app.engine.progress(receipt, percent, note.map(|note| note.0)).await?;
-    Ok(reply::ok(&Extended::from(extension)))
+    let extension = app.engine.progress(receipt, percent, note).await?;
+    Ok(reply::ok(&extension))
 }
 
 /// End many leases.
@@ -178,7 +178,7 @@ pub(super) async fn settle(State(app): State<App>, caller: Caller, body: Batch) 
     let (outcomes, merge) = batch.split();
     let receipts: Vec<_> = outcomes.iter().map(|(receipt, _)| *receipt).collect();
     let answers = app.engine.settle(outcomes).await;
-    Ok(reply::ok(&merge.answers(each(receipts, answers, Settled::from))))
+    Ok(reply::ok(&merge.answers(each(receipts, answers))))
 }
 
 /// A lease of a queue that the caller has no right to has ended, as far as the caller can tell.
@@ -202,9 +202,9 @@ async fn check_each<T>(app: &App, caller: &Caller, batch: &mut batch::Batch<(Rec
 }
 
 /// What is said of each lease: a problem names it.
-fn each<T, B>(receipts: Vec<Receipt>, answers: Answers<T>, body: fn(T) -> B) -> impl Iterator<Item = Answer<B>> {
-    receipts.into_iter().zip(answers).map(move |(receipt, answer)| match answer {
-        Ok(done) => Answer::Done(body(done)),
+fn each<T>(receipts: Vec<Receipt>, answers: Answers<T>) -> impl Iterator<Item = Answer<T>> {
+    receipts.into_iter().zip(answers).map(|(receipt, answer)| match answer {
+        Ok(done) => Answer::Done(done),
         Err(error) => Answer::Problem(Box::new(Problem::of_lease(receipt, error).into())),
     })
 }

@@ -14,9 +14,10 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use duetime_core::Error;
 use duetime_core::api::schema::{Cursor, LockName, Owner};
-use duetime_core::api::{self, LockAsked, LockBody, LockGranted, LockPage, LockQuery, LocksReleased};
+use duetime_core::api::{self, LockAsked, LockBody, LockQuery};
 use duetime_core::engine::LockList;
 use duetime_core::limits::PAGE_LOCKS_DEFAULT;
+use duetime_core::ports::{Grant, Released};
 
 /// List the locks that are held.
 ///
@@ -28,7 +29,7 @@ use duetime_core::limits::PAGE_LOCKS_DEFAULT;
         ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
     ),
     responses(
-        (status = 200, description = "A page.", body = LockPage),
+        (status = 200, description = "A page.", body = LockList),
     ),
 )]
 pub(super) async fn list(
@@ -43,7 +44,7 @@ pub(super) async fn list(
         None => app.engine.list_locks(cursor, limit).await?,
         Some(names) => list_own(&app, names, cursor, limit).await?,
     };
-    Ok(reply::ok(&LockPage::from(locks)))
+    Ok(reply::ok(&locks))
 }
 
 /// A page of the locks that have these names. A lock with another name is neither shown nor named by the cursor.
@@ -102,7 +103,7 @@ pub(super) async fn get(
     ),
     request_body = api::Lock,
     responses(
-        (status = 200, description = "It is held now.", body = LockGranted),
+        (status = 200, description = "It is held now.", body = Grant),
     ),
     extensions(("x-codes" = json!(["lock_held", "lock_lost"]))),
 )]
@@ -131,7 +132,7 @@ pub(super) async fn put(
         }
         LockAsked::Renew { owner, fence, ttl_ms } => app.engine.renew(&name, &owner, fence, ttl_ms).await?,
     };
-    Ok(reply::ok(&LockGranted::from(grant)))
+    Ok(reply::ok(&grant))
 }
 
 /// Release a lock.
@@ -166,7 +167,7 @@ pub(super) async fn delete(
         ("owner" = Owner, Query, description = "Who holds them."),
     ),
     responses(
-        (status = 200, description = "How many there were.", body = LocksReleased),
+        (status = 200, description = "How many there were.", body = Released),
     ),
 )]
 pub(super) async fn delete_all(
@@ -177,6 +178,5 @@ pub(super) async fn delete_all(
     // The owner's locks may have any names.
     access::check_all(&caller, Scope::Lock)?;
     let query = LockQuery::read(&text.unwrap_or_default(), &["owner"])?;
-    let released = app.engine.release_all(query.owner()?).await?;
-    Ok(reply::ok(&LocksReleased::from(released)))
+    Ok(reply::ok(&app.engine.release_all(query.owner()?).await?))
 }

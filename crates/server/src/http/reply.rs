@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, ETAG, HeaderValue};
 use axum::http::{HeaderMap, Response as HttpResponse, StatusCode};
 use axum::response::Response;
-use duetime_core::api::{JobBody, ScheduleShown};
+use duetime_core::api::JobBody;
 use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Error, Job};
 use serde::Serialize;
@@ -58,7 +58,7 @@ pub(super) fn unless_known(response: Response, version: u64, headers: &HeaderMap
 
 /// A schedule with its version as `ETag`.
 pub(super) fn schedule(status: &ScheduleStatus) -> Response {
-    versioned(ok(&ScheduleShown::from(status)), status.version)
+    versioned(ok(status), status.version)
 }
 
 /// An answer with this version as `ETag`.

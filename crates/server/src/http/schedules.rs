@@ -16,8 +16,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use duetime_core::Error;
 use duetime_core::api::schema::{Cursor, ETag, IfMatch, ScheduleName, Star};
-use duetime_core::api::{ScheduleBody, ScheduleShown, Schedules, dry_run};
+use duetime_core::api::{ScheduleBody, Schedules, dry_run};
 use duetime_core::engine::Expected;
+use duetime_core::schedule::ScheduleStatus;
 
 /// How often a schedule that others change meanwhile is looked at anew.
 const TRIES: u32 = 5;
@@ -32,7 +33,7 @@ const TRIES: u32 = 5;
         ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
     ),
     responses(
-        (status = 200, description = "A page.", body = Schedules<'_>),
+        (status = 200, description = "A page.", body = Schedules),
     ),
 )]
 pub(super) async fn list(
@@ -44,7 +45,7 @@ pub(super) async fn list(
     schedules.retain(|status| caller.may(Scope::Read, &status.schedule.job.queue));
     let Page { mut shown, next_cursor } = page::of(schedules, |status| &status.name, query.as_deref())?;
     shown.iter_mut().for_each(|status| shown::schedule(&caller, status));
-    Ok(reply::ok(&Schedules { schedules: shown.iter().map(ScheduleShown::from).collect(), next_cursor }))
+    Ok(reply::ok(&Schedules { schedules: shown, next_cursor }))
 }
 
 /// Show a schedule.
@@ -58,7 +59,7 @@ pub(super) async fn list(
     ),
     responses(
         (status = 304, description = "It has not changed.", headers(("etag" = ETag, description = "Its version."))),
-        (status = 200, description = "The schedule.", body = ScheduleShown<'_>, headers(("etag" = ETag, description = "Its version."))),
+        (status = 200, description = "The schedule.", body = ScheduleStatus, headers(("etag" = ETag, description = "Its version."))),
     ),
     extensions(("x-codes" = json!(["schedule_not_found"]))),
 )]
@@ -89,7 +90,7 @@ pub(super) async fn get(
     ),
     request_body = ScheduleBody<'_>,
     responses(
-        (status = 200, description = "The schedule as it is now.", body = ScheduleShown<'_>, headers(("etag" = ETag, description = "Its version."))),
+        (status = 200, description = "The schedule as it is now.", body = ScheduleStatus, headers(("etag" = ETag, description = "Its version."))),
     ),
     extensions(("x-codes" = json!(["version_mismatch"]))),
 )]

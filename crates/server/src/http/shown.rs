@@ -69,7 +69,7 @@ pub(super) fn changed(app: &App, caller: &Caller, mut changed: Job) -> Response 
         target: None,
         trace: None,
         message: None,
-        errors: Vec::new(),
+        errors: Cow::Borrowed(&[]),
         result: None,
         result_base64: None,
         progress: None,

@@ -5,9 +5,9 @@ use super::jobs::{bytes, place};
 use super::memory::ORIGIN_REST;
 use super::{Parts, Redis, fault, scripts};
 use duetime_core::limits::LEASE_MS_DEFAULT;
-use duetime_core::ports::{Edited, Lease, Named, Note, Reserve, Reserved, Settle, Source};
+use duetime_core::ports::{Edited, Lease, Note, Reserve, Reserved, Settle, Source};
 use duetime_core::rules;
-use duetime_core::{Error, JobId, Receipt};
+use duetime_core::{Error, JobId, JobRef, Receipt};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -66,7 +66,7 @@ impl Redis {
                 }
                 reserved => reserved,
             },
-            Source::Named(named) => self.reserve_named(named, &reserve).await,
+            Source::Jobs(named) => self.reserve_named(named, &reserve).await,
         }
     }
 }
@@ -158,11 +158,11 @@ impl Parts {
         }
     }
 
-    async fn reserve_named(&self, named: &[Named], reserve: &Reserve) -> Result<Reserved, Error> {
+    async fn reserve_named(&self, named: &[JobRef], reserve: &Reserve) -> Result<Reserved, Error> {
         let mut reserved = Reserved::default();
         if reserve.request_id.is_some() {
             // What an earlier call of this request got: jobs that are not named find only what is remembered.
-            for &Named { id, .. } in named {
+            for &JobRef { id, .. } in named {
                 let part =
                     Part { partition: place(self, id), name: &id.to_string(), queues: &[], limit: 1, candidates: &[] };
                 self.reserve_part(part, reserve, &mut reserved).await?;
@@ -171,7 +171,7 @@ impl Parts {
                 return Ok(reserved);
             }
         }
-        for &Named { id, version } in named {
+        for &JobRef { id, version } in named {
             let record = self.records(&[id]).await?.pop().flatten();
             let Some(record) = record else {
                 reserved.refused.push((id, Edited::Unknown));

@@ -6,14 +6,14 @@ mod totals;
 use duetime_core::job::{Job, NewJob, Stage, State};
 use duetime_core::limits::DAY_MS;
 use duetime_core::ports::{
-    Broker, Change, Edit, Edited, Find, Ledger, Named, Note, PutIf, Queues, Recorded, Registry, Reserve, Retention,
-    Selector, Settle, Source, Update, Window,
+    Broker, Change, Edit, Edited, Find, Ledger, Note, PutIf, Queues, Recorded, Registry, Reserve, Retention, Selector,
+    Settle, Source, Update, Window,
 };
 use duetime_core::retry::{Retry, WhenExhausted};
 use duetime_core::rules::{self, Decision, Failure, Finish};
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{Given, QUEUE, T0, cancel, due, id, job, reserve, success};
-use duetime_core::{Clock, JobId};
+use duetime_core::{Clock, JobId, JobRef};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::shared_redis;
 use std::sync::Arc;
@@ -328,8 +328,8 @@ async fn large_jobs_come_in_parts() {
 async fn named_jobs_of_one_take_are_all_taken() {
     let bench = Bench::new("named-takes").await;
     bench.record(&[job(1), job(2)]).await;
-    let named = [1, 2].map(|n| Named { id: id(n), version: None });
-    let source = Source::Named(named.to_vec());
+    let named = [1, 2].map(|n| JobRef { id: id(n), version: None });
+    let source = Source::Jobs(named.to_vec());
     let take = Reserve { source, take: true, request_id: Some("r".into()), ..reserve(QUEUE, 2) };
     for _ in 0..2 {
         let taken = bench.redis.reserve(take.clone()).await.unwrap().leases;

@@ -14,16 +14,20 @@ use crate::name::{check_free, check_lock, check_owner};
 use crate::ports::{Acquire, Acquired, Grant, Holding, Released};
 use crate::turns::Turn;
 use bells::Seat;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// A page of locks that are held.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LockPage))]
 pub struct LockList {
     /// By name.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::api::LockBody>))]
     pub locks: Vec<Holding>,
     /// Where the next page begins; `None` at the end.
+    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<crate::api::schema::Cursor>))]
     pub next_cursor: Option<String>,
 }
 

@@ -4,7 +4,7 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::ports::Document;
-use crate::schedule::{LastTick, Schedule, Stored, Ticks};
+use crate::schedule::{LastTick, Schedule, Ticks};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) struct Entry {
     /// Of what was set: `max(last + 1, clock in ms)`.
     pub(super) version: u64,
-    pub(super) schedule: Stored,
+    pub(super) schedule: Schedule,
     /// What an interval without a start counts from: when it was set.
     pub(super) anchor: Millis,
     /// The next tick; `None` behind the last one.
@@ -43,7 +43,6 @@ pub(super) struct Known {
     /// That of the document, which grows with each step of a tick.
     pub(super) document_version: u64,
     pub(super) entry: Entry,
-    pub(super) schedule: Schedule,
     pub(super) ticks: Ticks,
 }
 
@@ -51,16 +50,17 @@ impl Entry {
     /// What becomes of the entry, if there is one, when this is set. What does not change when it ticks, leaves the next
     /// tick as it is.
     pub(super) fn set(known: Option<&Known>, schedule: &Schedule, now: Millis) -> Result<Self, Error> {
-        if let Some(Known { entry, schedule: old, .. }) = known
+        let old = known.map(|known| &known.entry);
+        if let Some(entry) = old
+            && let old = &entry.schedule
             && (&old.timing, old.start, old.end) == (&schedule.timing, schedule.start, schedule.end)
         {
             let version = if old == schedule { entry.version } else { now.max(entry.version + 1) };
-            return Ok(Self { version, schedule: schedule.into(), ..entry.clone() });
+            return Ok(Self { version, schedule: schedule.clone(), ..entry.clone() });
         }
-        let old = known.map(|known| &known.entry);
         Ok(Self {
             version: old.map_or(now, |old| now.max(old.version + 1)),
-            schedule: schedule.into(),
+            schedule: schedule.clone(),
             anchor: now,
             next_at: schedule.ticks(now)?.next(now),
             pending: None,
@@ -76,19 +76,34 @@ impl Entry {
     pub(super) fn body(&self) -> String {
         serde_json::to_string(self).expect("an entry has only string keys")
     }
-
-    /// What was set.
-    pub(super) fn schedule(&self) -> Result<Schedule, Error> {
-        self.schedule.clone().try_into()
-    }
 }
 
 impl Known {
     pub(super) fn read(document: &Document) -> Result<Self, Error> {
         let entry = Entry::parse(&document.name, &document.body)?;
-        let schedule = entry.schedule()?;
-        let ticks = schedule.ticks(entry.anchor)?;
+        let ticks = entry.schedule.ticks(entry.anchor)?;
         let name = Arc::from(document.name.as_str());
-        Ok(Self { name, document_version: document.version, entry, schedule, ticks })
+        Ok(Self { name, document_version: document.version, entry, ticks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Timing;
+
+    #[test]
+    fn what_does_not_read_back_is_damaged() {
+        let job = r#""job":{"queue":"q","payload":1}"#;
+        let entry = |schedule: &str| Entry::parse("s", &format!(r#"{{"version":1,"schedule":{schedule},"anchor":5}}"#));
+        assert_eq!(entry(&format!(r#"{{"every":"90s",{job}}}"#)).unwrap().schedule.timing, Timing::Every(90_000));
+        for schedule in [
+            format!("{{{job}}}"),
+            format!(r#"{{"cron":"* * * * *","every":"90s",{job}}}"#),
+            r#"{"every":"90s","job":{"queue":"q","payload_base64":"0g"}}"#.to_owned(),
+            r#"{"every":"90s","job":{"queue":"q"}}"#.to_owned(),
+        ] {
+            assert_eq!(entry(&schedule).unwrap_err().code(), "store_damaged", "{schedule}");
+        }
     }
 }

@@ -66,7 +66,7 @@ impl Engine {
         let known = self.known_schedule(name).await?.and_then(Result::ok);
         check(expected, name, known.as_ref())?;
         let entry = Entry::set(known.as_ref(), &schedule, self.now_at_most())?;
-        Ok(status(&self::known(name, 0, entry, schedule)?))
+        Ok(status(&self::known(name, 0, entry)?))
     }
 
     /// Sets a schedule, or makes it; see [`set_schedule_if`](Self::set_schedule_if).
@@ -158,7 +158,7 @@ impl Engine {
             let entry = Entry::set(known.as_ref(), &schedule, self.now_at_most())?;
             if let PutIf::Stored(version) = self.registry.put_if(KIND, name, &entry.body(), version).await? {
                 self.tell_of(name.clone()).await?;
-                return Ok(status(&self::known(name, version, entry, schedule)?));
+                return Ok(status(&self::known(name, version, entry)?));
             }
         }
     }
@@ -204,17 +204,17 @@ fn check(expected: Expected, name: &str, known: Option<&Known>) -> Result<(), Er
     expected.check("schedule", name, known.map_or(0, |known| known.entry.version))
 }
 
-fn known(name: &str, document_version: u64, entry: Entry, schedule: Schedule) -> Result<Known, Error> {
-    let ticks = schedule.ticks(entry.anchor)?;
-    Ok(Known { name: Arc::from(name), document_version, entry, schedule, ticks })
+fn known(name: &str, document_version: u64, entry: Entry) -> Result<Known, Error> {
+    let ticks = entry.schedule.ticks(entry.anchor)?;
+    Ok(Known { name: Arc::from(name), document_version, entry, ticks })
 }
 
 fn status(known: &Known) -> ScheduleStatus {
-    let Known { name, entry, schedule, ticks, .. } = known;
+    let Known { name, entry, ticks, .. } = known;
     ScheduleStatus {
         name: name.clone(),
         version: entry.version,
-        schedule: schedule.clone(),
+        schedule: entry.schedule.clone(),
         next: ticks.from(entry.next_at, NEXT_RUNS_SHOWN),
         last: entry.last,
     }

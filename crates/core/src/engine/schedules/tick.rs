@@ -61,7 +61,7 @@ impl Engine {
                 }
             };
             let now = self.now();
-            match self.next_look(&known.entry, &known.schedule) {
+            match self.next_look(&known.entry) {
                 Look::Claimed(_, id) if seen != Some(id) => return Ok(Look::Claimed(now + CLAIM_MS, id)),
                 Look::Claimed(..) => {
                     if read_at.elapsed() < FRESH_FOR {
@@ -76,18 +76,19 @@ impl Engine {
     }
 
     /// When to look at this schedule next.
-    pub(super) fn next_look(&self, entry: &Entry, schedule: &Schedule) -> Look {
+    pub(super) fn next_look(&self, entry: &Entry) -> Look {
         if let Some(pending) = entry.pending {
             return Look::Claimed(self.now(), pending.id);
         }
         let follows_after = if self.is_shared() && !self.leads() { FOLLOWS_AFTER_MS } else { 0 };
-        let at = |next_at: Millis| next_at.saturating_sub(ahead_ms(schedule)).saturating_add(follows_after);
+        let at = |next_at: Millis| next_at.saturating_sub(ahead_ms(&entry.schedule)).saturating_add(follows_after);
         entry.next_at.map_or(Look::Never, |next_at| Look::At(at(next_at)))
     }
 
     /// Claims the next tick and pushes it; or passes over what is too late, or overlaps.
     async fn claim_tick(&self, known: Known, now: Millis, read_at: Instant) -> Result<(), Error> {
-        let Known { ref name, ref entry, ref schedule, ref ticks, document_version } = known;
+        let Known { ref name, ref entry, ref ticks, document_version } = known;
+        let schedule = &entry.schedule;
         let Some(next_at) = entry.next_at else { return Ok(()) };
         let at = match ticks.due(next_at, now, schedule.missed) {
             Some(at) if at <= now.saturating_add(ahead_ms(schedule)) => at,
@@ -124,7 +125,8 @@ impl Engine {
 
     /// Pushes what was claimed, and moves on to the next tick.
     pub(super) async fn finish_tick(&self, known: &Known) -> Result<(), Error> {
-        let Known { name, entry, schedule, ticks, document_version } = known;
+        let Known { name, entry, ticks, document_version } = known;
+        let schedule = &entry.schedule;
         let Some(Pending { at, id, created_at }) = entry.pending else { return Ok(()) };
         let pushed = match schedule.job(name, id, at, created_at, self.options.payload_bytes_max) {
             Ok(job) => self.push_tick(job, schedule.job.on_conflict).await?,

@@ -184,8 +184,8 @@ impl Engine {
         for document in self.registry.documents(KIND).await? {
             let name: Arc<str> = Arc::from(document.name.as_str());
             let entry = Entry::parse(&name, &document.body);
-            match entry.and_then(|entry| Ok((entry.schedule()?, entry))) {
-                Ok((schedule, entry)) => agenda.set(name, self.next_look(&entry, &schedule)),
+            match entry {
+                Ok(entry) => agenda.set(name, self.next_look(&entry)),
                 Err(error) => tracing::warn!(%error, "a schedule does not tick"),
             }
         }

@@ -1,9 +1,10 @@
 //! How many jobs of a queue run at once, and how often one is handed out.
 
 use super::{Subject, ids};
+use crate::id::JobRef;
 use crate::job::Job;
 use crate::limits::LEASE_MS_DEFAULT;
-use crate::ports::{Limits, Named, Rate, Reserve, Source};
+use crate::ports::{Limits, Rate, Reserve, Source};
 use crate::rules::{Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, due, id, job, reserve, reserve_from, success};
 
@@ -101,7 +102,7 @@ pub async fn a_full_queue_is_passed_over(s: Subject) {
 pub async fn a_named_job_needs_room_too(s: Subject) {
     s.limit(at_once(1)).await;
     s.hold(&jobs(2)).await;
-    let named = |n| Reserve { source: Source::Named(vec![Named { id: id(n), version: None }]), ..reserve(QUEUE, 1) };
+    let named = |n| Reserve { source: Source::Jobs(vec![JobRef { id: id(n), version: None }]), ..reserve(QUEUE, 1) };
     let first = s.reserve(named(1)).await;
     assert_eq!(ids(first.leases.clone()), [id(1)]);
     let second = s.reserve(named(2)).await;

@@ -1,12 +1,13 @@
 //! Reserves of particular jobs.
 
 use super::{Subject, ids};
+use crate::id::JobRef;
 use crate::job::{Job, State};
-use crate::ports::{Edited, Limits, Named, Reserve, Source, Window};
+use crate::ports::{Edited, Limits, Reserve, Source, Window};
 use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, reserve_named, success};
 
 fn in_version(n: u64, version: u64) -> Reserve {
-    Reserve { source: Source::Named(vec![Named { id: id(n), version: Some(version) }]), ..reserve(QUEUE, 10) }
+    Reserve { source: Source::Jobs(vec![JobRef { id: id(n), version: Some(version) }]), ..reserve(QUEUE, 10) }
 }
 
 /// Past more urgent ones, in the order of the request; nobody else gets it.

@@ -4,12 +4,11 @@ use super::{NUMBERS, REQUEST_MS, Run, Truth, UNSEEN_MS_MAX, Unseen, World, pick}
 use crate::random::{How, What};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{
-    Change, Edit, Edited, Extend, Extended, Lease, Named, Note, Outcomes, Reserve, Reserved, Settle, Source, Update,
-    Window,
+    Change, Edit, Edited, Extend, Extended, Lease, Note, Outcomes, Reserve, Reserved, Settle, Source, Update, Window,
 };
 use duetime_core::rules::{self, Again, Decision, Finish, Left};
 use duetime_core::testing::fixtures::{due, edit, finish, reserve, success};
-use duetime_core::{Clock, Job, JobId, Progress, Receipt, Stage, State};
+use duetime_core::{Clock, Job, JobId, JobRef, Progress, Receipt, Stage, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -111,8 +110,8 @@ impl World {
         let mut ids: Vec<_> = jobs.iter().filter_map(|&job| self.any_job(job)).collect();
         ids.dedup();
         let version = |id| self.truths[&id].job.version + u64::from(!right_version);
-        let named = ids.iter().map(|&id| Named { id, version: Some(version(id)) }).collect();
-        let asked = Reserve { source: Source::Named(named), take, ..reserve("", 10) };
+        let named = ids.iter().map(|&id| JobRef { id, version: Some(version(id)) }).collect();
+        let asked = Reserve { source: Source::Jobs(named), take, ..reserve("", 10) };
         let reserved = self.broker.reserve(asked.clone()).await.unwrap();
         let mut begun: BTreeMap<Arc<str>, usize> = BTreeMap::new();
         for id in ids {

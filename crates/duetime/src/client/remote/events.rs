@@ -3,7 +3,7 @@
 use super::Remote;
 use super::transport::{Call, Incoming};
 use crate::error::Error;
-use duetime_core::api::{EventBody, EventQuery, LOST, STOPPING};
+use duetime_core::api::{EventQuery, LOST, STOPPING};
 use duetime_core::engine::events::{Filter, Told, What};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -87,9 +87,7 @@ fn told(event: &[u8]) -> Result<Event, Error> {
     Ok(match field("event") {
         Some(STOPPING) => Event::Stopping,
         Some(LOST) => Event::Told(Told::Missed),
-        Some(word) if word.parse::<What>().is_ok() => {
-            Event::Told(Told::Transition(Arc::new(parse::<EventBody>(data)?.into())))
-        }
+        Some(word) if word.parse::<What>().is_ok() => Event::Told(Told::Transition(Arc::new(parse(data)?))),
         _ => Event::Other,
     })
 }

@@ -3,8 +3,7 @@
 use super::Remote;
 use super::transport::Call;
 use crate::error::Error;
-use duetime_core::api;
-use duetime_core::api::{LockBody, LockGranted, LockPage, LockQuery, LocksReleased, path_segment};
+use duetime_core::api::{self, LockBody, LockQuery, path_segment};
 use duetime_core::engine::{LockList, LockRequest};
 use duetime_core::name::{check_lock, check_owner};
 use duetime_core::ports::{Grant, Holding, Released};
@@ -15,7 +14,7 @@ impl Remote {
     pub(crate) async fn acquire_lock(&self, request: LockRequest) -> Result<Grant, Error> {
         let call = Call::new(Method::PUT, lock_path(&request.name)?).json(&api::Lock::from(&request))?;
         let reply = self.transport.send(call.wait_ms(request.wait_ms).repeats(true)).await?;
-        Ok(reply.read::<LockGranted>()?.into())
+        reply.read()
     }
 
     pub(crate) async fn renew_lock(
@@ -26,7 +25,7 @@ impl Remote {
         ttl_ms: u64,
     ) -> Result<Grant, Error> {
         let call = Call::new(Method::PUT, lock_path(name)?).json(&api::Lock::renewal(owner, fence, ttl_ms))?;
-        Ok(self.transport.send(call.repeats(true)).await?.read::<LockGranted>()?.into())
+        self.transport.send(call.repeats(true)).await?.read()
     }
 
     pub(crate) async fn release_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<(), Error> {
@@ -40,7 +39,7 @@ impl Remote {
         check_owner(owner)?;
         let query = LockQuery { owner: Some(Arc::from(owner)), ..LockQuery::default() };
         let call = Call::new(Method::DELETE, format!("/v1/locks?{query}"));
-        Ok(self.transport.send(call).await?.read::<LocksReleased>()?.into())
+        self.transport.send(call).await?.read()
     }
 
     pub(crate) async fn inspect_lock(&self, name: &str) -> Result<Option<Holding>, Error> {
@@ -49,7 +48,7 @@ impl Remote {
 
     pub(crate) async fn locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
         let query = LockQuery { cursor: cursor.map(str::to_owned), limit: Some(limit), ..LockQuery::default() };
-        Ok(self.transport.send(Call::get(format!("/v1/locks?{query}"))).await?.read::<LockPage>()?.into())
+        self.transport.send(Call::get(format!("/v1/locks?{query}"))).await?.read()
     }
 }
 

@@ -139,7 +139,7 @@ impl Remote {
         };
         let call = Call::post(path);
         let reply = self.transport.send(call.json(&bodies)?.repeats(jobs.iter().all(is_safe))).await?;
-        each(reply.read::<Vec<api::Answer<api::Pushed>>>()?, jobs.len(), Pushed::from)
+        each(reply.read()?, jobs.len())
     }
 
     pub(super) async fn reserve(&self, mut request: ReserveRequest) -> Result<Handout, Error> {
@@ -194,7 +194,7 @@ impl Remote {
     pub(super) async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Result<Answers<Settlement>, Error> {
         let bodies: Vec<_> = outcomes.iter().map(|(receipt, outcome)| api::Settle::new(*receipt, outcome)).collect();
         let reply = self.transport.send(Call::post("/v1/settle").json(&bodies)?.repeats(true)).await?;
-        each(reply.read::<Vec<api::Answer<api::Settled>>>()?, outcomes.len(), Settlement::from)
+        each(reply.read()?, outcomes.len())
     }
 
     pub(super) async fn extend(&self, leases: Vec<(Receipt, Option<u64>)>) -> Result<Answers<Extension>, Error> {
@@ -202,7 +202,7 @@ impl Remote {
             |&(receipt, lease_ms): &(Receipt, Option<u64>)| api::ExtendOne { receipt, lease: lease_ms.map(api::Span) };
         let bodies: Vec<_> = leases.iter().map(body).collect();
         let reply = self.transport.send(Call::post("/v1/extend").json(&bodies)?.repeats(true)).await?;
-        each(reply.read::<Vec<api::Answer<api::Extended>>>()?, leases.len(), Extension::from)
+        each(reply.read()?, leases.len())
     }
 
     pub(super) async fn progress(
@@ -211,9 +211,9 @@ impl Remote {
         percent: u8,
         note: Option<Arc<str>>,
     ) -> Result<Extension, Error> {
-        let body = api::Progress { percent, note: note.map(api::Text) };
+        let body = api::Progress { percent, note };
         let call = Call::post(format!("/v1/leases/{receipt}/progress")).json(&body)?.repeats(true);
-        Ok(Extension::from(self.transport.send(call).await?.read::<api::Extended>()?))
+        self.transport.send(call).await?.read()
     }
 
     pub(super) async fn job(&self, id: JobId) -> Result<Job, Error> {
@@ -261,7 +261,7 @@ impl Remote {
             BulkAction::Delete => "delete",
         };
         let call = Call::post(format!("/v1/jobs/{verb}")).json(&api::Selection::from(query))?.wait_ms(BULK_MS);
-        Ok(self.transport.send(call).await?.read::<api::Counts<'_>>()?.into())
+        Ok(self.transport.send(call).await?.read::<api::Counts>()?.0)
     }
 
     pub(super) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
@@ -310,7 +310,7 @@ impl Remote {
     }
 
     pub(super) async fn health(&self) -> Result<Health, Error> {
-        Ok(self.transport.send(Call::get("/readyz")).await?.read_any::<api::Health>()?.into())
+        self.transport.send(Call::get("/readyz")).await?.read_any()
     }
 
     pub(super) async fn version(&self) -> Result<Option<String>, Error> {
@@ -334,12 +334,12 @@ fn queue_path(queue: &str) -> Result<String, Error> {
 }
 
 /// One answer for each of so many.
-fn each<B, T>(bodies: Vec<api::Answer<B>>, count: usize, done: fn(B) -> T) -> Result<Answers<T>, Error> {
+fn each<T>(bodies: Vec<api::Answer<T>>, count: usize) -> Result<Answers<T>, Error> {
     if bodies.len() != count {
         return Err(too_few());
     }
     let answer = |body| match body {
-        api::Answer::Done(body) => Ok(done(body)),
+        api::Answer::Done(done) => Ok(done),
         api::Answer::Problem(problem) => Err(of_problem(&problem)),
     };
     Ok(bodies.into_iter().map(answer).collect())

@@ -15,10 +15,8 @@ impl Remote {
         let mut page = api::LockQuery { limit: Some(PAGE_NAMES_MAX), ..api::LockQuery::default() };
         loop {
             let reply = self.transport.send(Call::get(format!("/v1/schedules?{page}"))).await?;
-            let schedules: api::Schedules<'_> = reply.read()?;
-            for shown in schedules.schedules {
-                all.push(ScheduleStatus::try_from(shown)?);
-            }
+            let schedules: api::Schedules = reply.read()?;
+            all.extend(schedules.schedules);
             page.cursor = schedules.next_cursor;
             if page.cursor.is_none() {
                 return Ok(all);
@@ -38,7 +36,7 @@ impl Remote {
     ) -> Result<ScheduleStatus, Error> {
         let query = if is_dry { "?dry_run=true" } else { "" };
         let call = Call::new(Method::PUT, format!("{}{query}", path(name)?));
-        self.shown_schedule(call.json(&api::ScheduleBody::from(&schedule))?.repeats(true)).await
+        self.shown_schedule(call.json(&schedule)?.repeats(true)).await
     }
 
     pub(in crate::client) async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
@@ -46,8 +44,7 @@ impl Remote {
     }
 
     async fn shown_schedule(&self, call: Call) -> Result<ScheduleStatus, Error> {
-        let reply = self.transport.send(call).await?;
-        Ok(ScheduleStatus::try_from(reply.read::<api::ScheduleShown<'_>>()?)?)
+        self.transport.send(call).await?.read()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::config::{Surroundings, parse};
 use crate::serve;
 use bytes::Bytes;
 use clap::FromArgMatches;
-use duetime_core::api::Health;
+use duetime_core::engine::Health;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::Request;
 use hyper::client::conn::http1;

@@ -5,7 +5,8 @@ mod configured;
 use super::exit::{Failure, Result, TRY_LATER};
 use super::output;
 use super::target::Target;
-use duetime_core::api::{Alive, Health};
+use duetime_core::api::Alive;
+use duetime_core::engine::Health;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
@@ -50,7 +51,7 @@ pub(crate) async fn run(args: Args) -> Result {
                 let document = Alive { status: "ok".to_owned(), version };
                 return if target.json { output::json(&document) } else { output::say(text) };
             }
-            tell(&Health::from(client.health().await?), target.json)
+            tell(&client.health().await?, target.json)
         })
         .await
 }

@@ -131,7 +131,7 @@ fn parse(number: u64, text: &[u8]) -> std::result::Result<Thing, String> {
         _ if number == 1 => Err("expected `duetime_export`, got another kind of line".to_owned()),
         Line::DuetimeExport(_) => Err("expected a job, a queue, a schedule or an end, got a second head".to_owned()),
         Line::Queue(configured) => {
-            let queue = configured.queue.0.clone();
+            let queue = configured.queue.clone();
             duetime_core::name::check_queue(&queue).map_err(|error| error.to_string())?;
             let settings = QueueSettings::from(*configured);
             settings.retry.check(&queue).map_err(|error| error.to_string())?;
@@ -140,9 +140,9 @@ fn parse(number: u64, text: &[u8]) -> std::result::Result<Thing, String> {
         }
         Line::Schedule(named) => {
             let schedule = named.schedule.into_schedule().map_err(|error| error.to_string())?;
-            let checked = schedule.check(&named.name.0, now(), SCHEDULE_PAYLOAD_BYTES_MAX);
+            let checked = schedule.check(&named.name, now(), SCHEDULE_PAYLOAD_BYTES_MAX);
             checked.map_err(|error| error.to_string())?;
-            Ok(Thing::Schedule(named.name.0, Box::new(schedule)))
+            Ok(Thing::Schedule(named.name, Box::new(schedule)))
         }
         Line::Job(body) => {
             let job = Job::try_from(*body).map_err(|error| error.to_string())?;

@@ -1,6 +1,6 @@
 //! A line of a file of jobs: a job as in the body of a push over HTTP, with its queue beside it.
 
-use duetime_core::api::{Push, Text};
+use duetime_core::api::Push;
 use duetime_core::{Error, NewJob};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
@@ -59,7 +59,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Rest<'_, A> {
             if key != "queue" {
                 return seed.deserialize(key.into_deserializer()).map(Some);
             }
-            if self.queue.replace(self.fields.next_value::<Text>()?.0).is_some() {
+            if self.queue.replace(self.fields.next_value()?).is_some() {
                 return Err(de::Error::duplicate_field("queue"));
             }
         }

@@ -11,7 +11,6 @@ use crate::cli::output;
 use crate::cli::target::Target;
 use crate::cli::time::{now, relative};
 use duetime_core::NewJob;
-use duetime_core::api::{Instant, Pushed, Text};
 use duetime_core::engine::PushOutcome;
 use file::Source;
 use std::path::PathBuf;
@@ -65,7 +64,7 @@ pub(crate) async fn run(args: Args) -> Result {
         .with_new(async |client| {
             let pushed = client.push_all(vec![job]).await?.pop();
             let pushed = pushed.ok_or_else(|| Failure::error("the push was not answered"))??;
-            if json { output::json(&document(pushed)) } else { tell(&pushed) }
+            if json { output::json(&pushed) } else { tell(&pushed) }
         })
         .await
 }
@@ -73,11 +72,6 @@ pub(crate) async fn run(args: Args) -> Result {
 fn job(args: &Args) -> Result<NewJob> {
     let job = args.job.job(args.payload.as_deref().unwrap_or_default())?;
     Ok(NewJob { due: args.when.due().unwrap_or_default(), ..job })
-}
-
-fn document(pushed: duetime::Pushed) -> Pushed {
-    let duetime::Pushed { id, queue, state, due_at, outcome, .. } = pushed;
-    Pushed { id, queue: Text(queue), state, due_at: Instant(due_at), outcome }
 }
 
 fn tell(pushed: &duetime::Pushed) -> Result {

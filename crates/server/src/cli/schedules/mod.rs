@@ -8,7 +8,7 @@ use super::output::{self, note};
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::{Client, ScheduleStatus};
-use duetime_core::api::{ScheduleShown, Schedules};
+use duetime_core::api::Schedules;
 use set::Set;
 
 /// Show recurring jobs; set, show or delete one.
@@ -61,10 +61,7 @@ pub(crate) async fn run(args: Args) -> Result {
 async fn list(client: &Client, json: bool) -> Result {
     let schedules = client.schedules().await?;
     if json {
-        return output::json(&Schedules {
-            schedules: schedules.iter().map(ScheduleShown::from).collect(),
-            next_cursor: None,
-        });
+        return output::json(&Schedules { schedules, next_cursor: None });
     }
     if schedules.is_empty() {
         note!("no schedules yet: `duetime schedules set` makes one");
@@ -89,7 +86,7 @@ async fn show_one(one: &One) -> Result {
     one.target
         .with(async |client| {
             let status = client.schedule(&one.name).await?;
-            if one.target.json { output::json(&ScheduleShown::from(&status)) } else { show::show(&status) }
+            if one.target.json { output::json(&status) } else { show::show(&status) }
         })
         .await
 }

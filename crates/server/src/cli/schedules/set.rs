@@ -5,7 +5,7 @@ use crate::cli::exit::Result;
 use crate::cli::job_args::JobArgs;
 use crate::cli::output;
 use crate::cli::target::Target;
-use duetime_core::api::{Instant, ScheduleShown, Span};
+use duetime_core::api::{Instant, Span};
 use duetime_core::{Missed, Overlap, Schedule, Timing};
 
 /// Make a schedule, or change it as a whole; shows its next ten runs
@@ -74,7 +74,7 @@ impl Set {
         };
         let status = self.target.with_new(async |to| Ok(client(to.clone()).await?)).await?;
         if self.target.json {
-            return output::json(&ScheduleShown::from(&status));
+            return output::json(&status);
         }
         if self.dry_run {
             output::say("not saved")?;

@@ -5,6 +5,7 @@ use super::operation::documented_status;
 use super::schemas::examples;
 use super::{DOCUMENT, TAGS};
 use duetime_core::api::{self, Object};
+use duetime_core::engine;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -173,11 +174,11 @@ fn examples_are_what_they_say() {
             "QueuePage" => reads::<api::Queues>(example),
             "Configured" => reads::<api::Configured>(example),
             "Pushed" => reads::<api::Pushed>(example),
-            "Settled" => reads::<api::Settled>(example),
-            "Extended" => reads::<api::Extended>(example),
+            "Settled" => reads::<engine::Settlement>(example),
+            "Extended" => reads::<engine::Extension>(example),
             "Problem" => reads::<api::Problem>(example),
-            "Health" => reads::<api::Health>(example),
-            "LockPage" => reads::<api::LockPage>(example),
+            "Health" => reads::<engine::Health>(example),
+            "LockPage" => reads::<engine::LockList>(example),
             "Push" | "Pushes" => borrowed(serde_json::from_str::<api::Push<'_>>(&text).map(drop)),
             "Patch" => borrowed(serde_json::from_str::<api::Patch<'_>>(&text).map(drop)),
             "Complete" => borrowed(serde_json::from_str::<api::Complete<'_>>(&text).map(drop)),
@@ -188,7 +189,7 @@ fn examples_are_what_they_say() {
             "JobPage" => borrowed(serde_json::from_str::<api::Page<'_>>(&text).map(drop)),
             "Handout" => borrowed(serde_json::from_str::<api::Handout<'_>>(&text).map(drop)),
             "Taken" => borrowed(serde_json::from_str::<api::Taken<'_>>(&text).map(drop)),
-            "SchedulePage" => borrowed(serde_json::from_str::<api::Schedules<'_>>(&text).map(drop)),
+            "SchedulePage" => reads::<api::Schedules>(example),
             _ => continue,
         };
         assert_eq!(result, Ok(()), "{name}");
