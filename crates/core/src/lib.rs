@@ -21,6 +21,7 @@ mod restored;
 pub mod retry;
 pub mod rules;
 pub mod schedule;
+pub mod states;
 pub mod target;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -38,4 +39,5 @@ pub use options::JobOptions;
 pub use progress::Progress;
 pub use retry::{Backoff, Exponential, Fixed, Retry, WhenExhausted};
 pub use schedule::{Missed, Overlap, Schedule, Timing};
+pub use states::States;
 pub use target::Target;

@@ -67,7 +67,7 @@ async fn shipped(client: &Client, count: usize) -> Vec<u64> {
 /// What the transactions below have made of it: 1 and 2 were committed, then 3, which waits; 9 was rolled back.
 async fn check(client: &Client) {
     assert_eq!(shipped(client, 2).await, [1, 2]);
-    let query = Query { queue: Some("orders".into()), states: vec![State::Scheduled], ..Query::default() };
+    let query = Query { queue: Some("orders".into()), state: vec![State::Scheduled].into(), ..Query::default() };
     // The third row was inserted in a separate transaction, so it may become a job later.
     let found = async {
         let mut looks = tokio::time::interval(Duration::from_millis(10));

@@ -1,9 +1,10 @@
 //! Bodies and query strings of the HTTP API, fuzzed from a corpus.
 
 use duetime_core::api::{
-    EventQuery, Fail, Find, Instant, JobBody, Lock, Object, Patch, Progress, Push, Reserve, ScheduleBody, Selection,
-    SettingsBody, Settle, Take, read,
+    EventQuery, Fail, Find, Instant, JobBody, Lock, Object, Patch, Progress, Push, Reserve, ScheduleBody, SettingsBody,
+    Settle, Take, read,
 };
+use duetime_core::engine::Query;
 use duetime_core::testing::fuzz;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ fn bodies_about_jobs() {
     fuzz("settle", |text| print::<Settle<'_>>(text));
     fuzz("fail", |text| print::<Fail>(text));
     fuzz("progress", |text| print::<Progress>(text));
-    fuzz("selection", |text| print::<Selection>(text));
+    fuzz("selection", |text| print::<Query>(text));
     fuzz("job", |text| print::<JobBody<'_>>(text));
 }
 

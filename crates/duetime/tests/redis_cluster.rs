@@ -76,7 +76,7 @@ async fn jobs_of_many_partitions_are_one_store() {
         worker = worker.queue(queue(q));
     }
     assert_eq!(worker.run_once().await.unwrap().succeeded, (QUEUES * JOBS_PER_QUEUE) as u64);
-    let done = find(&one, &Query { states: vec![State::Succeeded], ..Query::default() }).await;
+    let done = find(&one, &Query { state: vec![State::Succeeded].into(), ..Query::default() }).await;
     assert_eq!(done, tagged.into_iter().flatten().collect());
     let queues = one.queues().await.unwrap();
     assert_eq!(queues.len(), QUEUES);
@@ -105,7 +105,7 @@ async fn an_exhausted_job_moves_to_another_partition() {
         assert_eq!((&*copy[0].job.payload, copy[0].job.attempt), (&b"payload"[..], 1));
         client.complete(copy[0].job.receipt(), None).await.unwrap();
     }
-    let failed = Query { tag: Some("t".into()), states: vec![State::Failed], ..Query::default() };
+    let failed = Query { tag: Some("t".into()), state: vec![State::Failed].into(), ..Query::default() };
     assert_eq!(find(&client, &failed).await.len(), 10);
     assert_eq!(
         client.bulk(&failed, BulkAction::Retry).await.unwrap().into_iter().collect::<Vec<_>>(),

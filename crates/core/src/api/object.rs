@@ -1,4 +1,4 @@
-//! JSON objects only.
+//! JSON objects only, and `null`.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -32,4 +32,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 /// Those of the deserializer.
 pub fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     Object::deserialize(deserializer).map(|Object(value)| value)
+}
+
+/// Reads `null` as the default.
+///
+/// # Errors
+/// Those of the deserializer.
+pub fn or_default<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

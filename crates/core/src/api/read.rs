@@ -110,7 +110,10 @@ fn worded(path: &str, said: &str, text: &str) -> Error {
     let here = if path.is_empty() { WHOLE } else { path };
     let within = |field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
     let quoted = |text: &str| text.split('`').nth(1).unwrap_or_default().to_owned();
-    let (what, expected, got) = if let Some(rest) = said.strip_prefix("unknown field ") {
+    let (what, expected, got) = if let Some((field, expected, got)) = invalid(said) {
+        let is_here = path == field || path.strip_suffix(field).is_some_and(|parent| parent.ends_with('.'));
+        (if is_here { here.to_owned() } else { within(field) }, expected.to_owned(), short(got))
+    } else if let Some(rest) = said.strip_prefix("unknown field ") {
         let field = quoted(rest);
         let parent = path.strip_suffix(&field).map_or(path, |parent| parent.trim_end_matches('.'));
         let place = if parent.is_empty() { field.clone() } else { format!("{parent}.{field}") };
@@ -134,6 +137,13 @@ fn worded(path: &str, said: &str, text: &str) -> Error {
         (here.to_owned(), expected, value_at(text, path))
     };
     Error::invalid(what, expected, got)
+}
+
+/// The parts of an [`Error::Invalid`] of ours that a type raised as it was read.
+fn invalid(said: &str) -> Option<(&str, &str, &str)> {
+    let (field, rest) = said.strip_prefix("expected `")?.split_once("` to be ")?;
+    let (expected, got) = rest.split_once(", got ")?;
+    Some((field, expected, got))
 }
 
 /// What came and what was expected, where a value has the wrong type or is out of bounds.

@@ -2,10 +2,10 @@
 
 pub use super::words::*;
 
-use super::{Instant, Problem, Push, Pushed, States, counts};
-use crate::State;
+use super::{Instant, Problem, Push, Pushed, counts};
 use crate::engine::{Extension, Settlement};
 use crate::limits::BATCH_JOBS_MAX;
+use crate::{State, States};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};

@@ -315,16 +315,16 @@ fn settled_says_so_where_it_is_not_recorded() {
 #[test]
 fn a_selection_reads_from_a_body_and_from_a_query_string() {
     let body = r#"{"queue":"a/b","state":["failed","cancelled"],"tag":"t &=ü","key":" k","kind":"k","due_from":"2026-11-20T10:00:00.250Z","due_to":"2026-11-20T10:00:00.251Z"}"#;
-    let query = Query::from(read::<Selection>(body));
-    assert_eq!(print(&Selection::from(&query)), body);
-    assert_eq!((&query.states[..], query.due_to), (&[State::Failed, State::Cancelled][..], Some(NOW + 1)));
+    let query = read::<Query>(body);
+    assert_eq!(print(&query), body);
+    assert_eq!((&query.state.states[..], query.due_to), (&[State::Failed, State::Cancelled][..], Some(NOW + 1)));
     let find = Find { query, cursor: Some("c+/=".to_owned()), limit: Some(7) };
     let back: Find = find.to_string().parse().unwrap();
     assert_eq!(format!("{back:?}"), format!("{find:?}"));
     assert_eq!("".parse::<Find>().unwrap().to_string(), "");
-    assert_eq!("state=failed,ready".parse::<Find>().unwrap().query.states, [State::Failed, State::Ready]);
-    assert!("state=retrying".parse::<Find>().unwrap().query.retrying);
-    assert!(Query::from(read::<Selection>(r#"{"state":"retrying"}"#)).retrying);
+    assert_eq!("state=failed,ready".parse::<Find>().unwrap().query.state.states, [State::Failed, State::Ready]);
+    assert!("state=retrying".parse::<Find>().unwrap().query.state.retrying);
+    assert!(read::<Query>(r#"{"state":"retrying"}"#).state.retrying);
     assert_eq!(path_segment("a/b+c;d.$_()"), "a%2Fb%2Bc%3Bd.%24_%28%29");
 }
 
@@ -341,10 +341,10 @@ fn a_wrong_selection_is_refused() {
         let error = text.parse::<Find>().unwrap_err().to_string();
         assert!(error.contains(why), "{text}: {error}");
     }
-    refused::<Selection>(r#"{"state":"done"}"#, "scheduled, ready, running");
-    refused::<Selection>(r#"{"state":["failed","retrying"]}"#, "`retrying` alone");
-    refused::<Selection>(r#"{"state":1}"#, "a state, or an array of states");
-    refused::<Selection>(r#"{"limit":1}"#, "unknown field `limit`");
+    refused::<Query>(r#"{"state":"done"}"#, "scheduled, ready, running");
+    refused::<Query>(r#"{"state":["failed","retrying"]}"#, "`retrying` alone");
+    refused::<Query>(r#"{"state":1}"#, "a state, or an array of states");
+    refused::<Query>(r#"{"limit":1}"#, "unknown field `limit`");
 }
 
 #[test]

@@ -22,10 +22,10 @@ impl Engine {
             return Err(Error::invalid("selection", "at least one of queue, key, tag, kind, state or a time", "none"));
         }
         let mut query = query.clone();
-        let is_open = query.states.is_empty() && !query.retrying;
+        let is_open = query.state.is_empty();
         match action {
-            BulkAction::Cancel if is_open => query.states = vec![State::Scheduled, State::Ready, State::Running],
-            BulkAction::Retry if is_open => query.states = vec![State::Failed],
+            BulkAction::Cancel if is_open => query.state = vec![State::Scheduled, State::Ready, State::Running].into(),
+            BulkAction::Retry if is_open => query.state = vec![State::Failed].into(),
             _ => {}
         }
         self.bulk_saying(&query, action, None).await
@@ -36,8 +36,8 @@ impl Engine {
     /// # Errors
     /// As [`bulk`](Self::bulk).
     pub async fn purge(&self, queue: &str) -> Result<u64, Error> {
-        let states = vec![State::Scheduled, State::Ready];
-        let query = Query { queue: Some(Arc::from(queue)), states, ..Query::default() };
+        let state = vec![State::Scheduled, State::Ready].into();
+        let query = Query { queue: Some(Arc::from(queue)), state, ..Query::default() };
         check_query(&query)?;
         let counts = self.bulk_saying(&query, BulkAction::Cancel, Some(Arc::from("purged"))).await?;
         Ok(counts.get("cancelled").copied().unwrap_or(0))

@@ -191,7 +191,7 @@ impl Query {
     /// Whether it asks for waiting jobs of one queue, and nothing that needs an index of the ledger.
     fn is_waiting(&self) -> bool {
         let waits = |state: &State| matches!(state, State::Scheduled | State::Ready);
-        let asks = self.retrying || (!self.states.is_empty() && self.states.iter().all(waits));
+        let asks = self.state.retrying || (!self.state.states.is_empty() && self.state.states.iter().all(waits));
         self.queue.is_some() && self.key.is_none() && self.tag.is_none() && asks
     }
 
@@ -205,14 +205,14 @@ impl Query {
     }
 
     fn live_states(&self) -> Vec<State> {
-        if self.states.is_empty() { vec![State::Scheduled, State::Ready] } else { self.states.clone() }
+        if self.state.states.is_empty() { vec![State::Scheduled, State::Ready] } else { self.state.states.clone() }
     }
 
     /// The states to ask the ledger for, which knows no difference between live ones, and may not know yet that a
     /// live one has ended.
     fn stored_states(&self) -> Vec<State> {
-        let mut states = self.states.clone();
-        if self.retrying || !states.is_empty() {
+        let mut states = self.state.states.clone();
+        if self.state.retrying || !states.is_empty() {
             states.push(State::Ready);
         }
         states
@@ -222,9 +222,9 @@ impl Query {
     pub(super) fn fits(&self, job: &Job, now: Millis) -> bool {
         let state = job.state(now);
         let is_retrying = job.attempt > 0 && matches!(state, State::Scheduled | State::Ready);
-        let in_states = self.states.is_empty() || self.states.contains(&state);
+        let in_states = self.state.states.is_empty() || self.state.states.contains(&state);
         let window = self.window();
-        (!self.retrying || is_retrying)
+        (!self.state.retrying || is_retrying)
             && in_states
             && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
             && self.key.as_ref().is_none_or(|key| Some(key) == job.key.as_ref())

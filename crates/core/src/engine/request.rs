@@ -1,6 +1,6 @@
 //! What edges ask of the engine, and what it answers.
 
-use crate::api::instant;
+use crate::api::{instant, or_default};
 use crate::clock::Millis;
 use crate::error::Error;
 pub use crate::id::JobRef;
@@ -11,6 +11,7 @@ pub use crate::ports::Source as From;
 use crate::ports::{Counts, Lease, Limits, Rate, Retention, Tally, Window};
 use crate::retry::Retry;
 use crate::rules::Failure;
+use crate::states::States;
 use crate::target::Target;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -178,23 +179,37 @@ pub struct Patch {
 }
 
 /// Which jobs to find.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Selection))]
+#[serde(deny_unknown_fields)]
 pub struct Query {
     /// In this queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::QueueName>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Arc<str>>,
-    /// With this key; needs a queue.
-    pub key: Option<Arc<str>>,
-    /// With this tag.
-    pub tag: Option<Arc<str>>,
-    /// Of this kind.
-    pub kind: Option<Arc<str>>,
     /// In one of these states; empty for all.
-    pub states: Vec<State>,
-    /// Only scheduled or ready ones with an attempt behind them.
-    pub retrying: bool,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<States>))]
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "States::is_empty")]
+    pub state: States,
+    /// With this tag.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Tag>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tag: Option<Arc<str>>,
+    /// With this key; needs a queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Key>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<Arc<str>>,
+    /// Of this kind.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Kind>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Arc<str>>,
     /// Due from this instant on.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
+    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
     pub due_from: Option<Millis>,
     /// Due up to this instant.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
+    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
     pub due_to: Option<Millis>,
 }
 

@@ -137,7 +137,7 @@ async fn pages_show_every_job_once() {
     let dues = (0..95).map(|i| Due::After((i * 7_919) % 7_200_000 + i * 100_000));
     bench.engine.push(dues.map(|due| NewJob { due, ..job() }).collect()).await.unwrap();
     for states in [vec![State::Scheduled, State::Ready], vec![]] {
-        let query = Query { queue: Some("default".into()), states, ..Query::default() };
+        let query = Query { queue: Some("default".into()), state: states.into(), ..Query::default() };
         let (mut seen, mut cursor) = (Vec::new(), None);
         loop {
             let page = bench.engine.find(&query, cursor.as_deref(), 10).await.unwrap();

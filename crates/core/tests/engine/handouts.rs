@@ -77,7 +77,7 @@ async fn a_job_beyond_the_horizon_is_not_in_memory_and_yet_on_time() {
     let bench = Bench::new().await;
     let pushed = bench.push(NewJob { due: Due::After(5 * 3_600_000), ..job() }).await;
     assert_eq!(bench.queue("default").await.counts.scheduled, 1);
-    let listing = Query { queue: Some("default".into()), states: vec![State::Scheduled], ..Query::default() };
+    let listing = Query { queue: Some("default".into()), state: vec![State::Scheduled].into(), ..Query::default() };
     let found = bench.engine.find(&listing, None, 10).await.unwrap();
     assert_eq!(found.jobs[0].id, pushed.id);
     let begin = Instant::now();

@@ -52,7 +52,7 @@ async fn a_job_that_is_retried_meanwhile_is_not_deleted_among_the_failed() {
     let [retried, deleted] = world.ledger.jobs().try_into().unwrap();
     life.freeze(Duration::from_secs(1));
     let engine = world.engine.clone();
-    let query = Query { states: vec![State::Failed], ..Query::default() };
+    let query = Query { state: vec![State::Failed].into(), ..Query::default() };
     let bulk = tokio::spawn(async move { engine.bulk(&query, BulkAction::Delete).await });
     pass(Duration::from_millis(500)).await;
     world.ledger.edit(vec![edit(retried.id, Change::Retry)], world.engine.now(), 0).await.unwrap();

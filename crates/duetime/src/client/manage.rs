@@ -35,7 +35,7 @@ impl Client {
     pub async fn peek(&self, queue: &str, window: Window, limit: usize) -> Result<Vec<Job>, Error> {
         let query = Query {
             queue: Some(Arc::from(queue)),
-            states: vec![State::Scheduled, State::Ready],
+            state: vec![State::Scheduled, State::Ready].into(),
             due_from: (window.from > 0).then_some(window.from),
             due_to: (window.to < u64::MAX).then_some(window.to),
             ..Query::default()

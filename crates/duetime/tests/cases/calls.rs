@@ -176,7 +176,8 @@ pub(crate) async fn jobs_are_found_and_cancelled_by_tag(client: Client) {
             job.await.unwrap()
         };
     }
-    let query = Query { tag: Some(tag.clone()), states: vec![State::Ready, State::Cancelled], ..Query::default() };
+    let query =
+        Query { tag: Some(tag.clone()), state: vec![State::Ready, State::Cancelled].into(), ..Query::default() };
     let (mut found, mut cursor) = (0, None);
     loop {
         let page = client.find(&query, cursor.as_deref(), 2).await.unwrap();

@@ -1,9 +1,9 @@
 //! Options that say which jobs.
 
 use super::exit::{Failure, Result};
-use duetime_core::State;
 use duetime_core::api::Instant;
 use duetime_core::engine::Query;
+use duetime_core::{State, States};
 use std::sync::Arc;
 
 /// The word for scheduled or ready jobs with an attempt behind them.
@@ -54,8 +54,7 @@ impl Filter {
             key: self.key.clone(),
             tag: self.tag.clone(),
             kind: self.kind.clone(),
-            states: states.collect(),
-            retrying,
+            state: States { states: states.collect(), retrying },
             due_from: self.due_from.map(|instant| instant.0),
             due_to: self.due_to.map(|instant| instant.0),
         })

@@ -11,7 +11,8 @@ use axum::http::StatusCode;
 use axum::http::uri::PathAndQuery;
 use axum::middleware::Next;
 use axum::response::Response;
-use duetime_core::api::{Counts, Instant, Selection};
+use duetime_core::api::{Counts, Instant};
+use duetime_core::engine::Query;
 use futures_util::FutureExt;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
@@ -60,7 +61,7 @@ struct Call<'a> {
 /// Which jobs a call was about, and how many came to which outcome.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Jobs {
-    pub(super) selection: Selection,
+    pub(super) selection: Query,
     /// `None` where the call failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) counts: Option<Counts>,

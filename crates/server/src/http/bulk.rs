@@ -9,7 +9,7 @@ use super::reply;
 use crate::access::{Caller, Scope};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use duetime_core::api::{Counts, Selection};
+use duetime_core::api::Counts;
 use duetime_core::engine::{BulkAction, Query};
 
 /// Cancel all jobs that a selection finds.
@@ -17,7 +17,7 @@ use duetime_core::engine::{BulkAction, Query};
 /// It names at least one thing. Where it names no state, what has not ended is meant.
 #[utoipa::path(
     post, path = "/v1/jobs/cancel", operation_id = "cancel_jobs", tag = "jobs",
-    request_body = Selection,
+    request_body = Query,
     responses(
         (status = 200, description = "How many came to which outcome.", body = Counts),
     ),
@@ -31,7 +31,7 @@ pub(super) async fn cancel(State(app): State<App>, caller: Caller, body: One) ->
 /// It names at least one thing. Where it names no state, failed jobs are meant.
 #[utoipa::path(
     post, path = "/v1/jobs/retry", operation_id = "retry_jobs", tag = "jobs",
-    request_body = Selection,
+    request_body = Query,
     responses(
         (status = 200, description = "How many came to which outcome.", body = Counts),
     ),
@@ -45,7 +45,7 @@ pub(super) async fn retry(State(app): State<App>, caller: Caller, body: One) -> 
 /// It names at least one thing. What runs is not deleted.
 #[utoipa::path(
     post, path = "/v1/jobs/delete", operation_id = "delete_jobs", tag = "jobs",
-    request_body = Selection,
+    request_body = Query,
     responses(
         (status = 200, description = "How many came to which outcome.", body = Counts),
     ),
@@ -55,20 +55,19 @@ pub(super) async fn delete(State(app): State<App>, caller: Caller, body: One) ->
 }
 
 async fn bulk(app: &App, caller: &Caller, body: &One, action: BulkAction) -> Result<Response, Problem> {
-    let selection = body.object::<Selection>()?;
-    let query = Query::from(selection.clone());
+    let query = body.object::<Query>()?;
     access::check_query(caller, Scope::Change, &query)?;
     Ok(match app.engine.bulk(&query, action).await.map(Counts) {
         Ok(counts) => {
             let response = reply::ok(&counts);
-            audited(response, selection, Some(counts))
+            audited(response, query, Some(counts))
         }
-        Err(error) => audited(Problem::from(error).into_response(), selection, None),
+        Err(error) => audited(Problem::from(error).into_response(), query, None),
     })
 }
 
 /// The answer with what is to stand in the audit log beside it.
-fn audited(mut response: Response, selection: Selection, counts: Option<Counts>) -> Response {
+fn audited(mut response: Response, selection: Query, counts: Option<Counts>) -> Response {
     response.extensions_mut().insert(Jobs { selection, counts });
     response
 }

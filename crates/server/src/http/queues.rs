@@ -14,8 +14,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use duetime_core::api::schema::{Cursor, ETag, IfMatch, QueueName, Star};
-use duetime_core::api::{self, Configured, Counts, Nothing, PauseBody, Purged, Queue, Queues, Selection, SettingsBody};
-use duetime_core::engine::QueueStatus;
+use duetime_core::api::{self, Configured, Counts, Nothing, PauseBody, Purged, Queue, Queues, SettingsBody};
+use duetime_core::engine::{Query, QueueStatus};
 use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::after;
 use duetime_core::{Error, name};
@@ -197,7 +197,7 @@ pub(super) async fn purge(
     body.object::<Nothing>()?;
     let purged = app.engine.purge(&queue).await?;
     let mut response = reply::ok(&Purged { purged });
-    let selection = Selection { queue: Some(queue), ..Selection::default() };
+    let selection = Query { queue: Some(queue), ..Query::default() };
     response.extensions_mut().insert(Jobs { selection, counts: Some(Counts([("cancelled", purged)].into())) });
     Ok(response)
 }

@@ -260,7 +260,7 @@ impl Remote {
             BulkAction::Retry => "retry",
             BulkAction::Delete => "delete",
         };
-        let call = Call::post(format!("/v1/jobs/{verb}")).json(&api::Selection::from(query))?.wait_ms(BULK_MS);
+        let call = Call::post(format!("/v1/jobs/{verb}")).json(query)?.wait_ms(BULK_MS);
         Ok(self.transport.send(call).await?.read::<api::Counts>()?.0)
     }
 

@@ -166,7 +166,7 @@ fn examples_are_what_they_say() {
             "Release" => reads::<api::Release>(example),
             "Extend" => reads::<api::Extend>(example),
             "Progress" => reads::<api::Progress>(example),
-            "Selection" => reads::<api::Selection>(example),
+            "Selection" => reads::<engine::Query>(example),
             "LockRequest" => reads::<api::Lock>(example),
             "QueueChanges" => reads::<api::SettingsBody>(example),
             "Pause" => reads::<api::PauseBody>(example),
