@@ -2,7 +2,6 @@
 //! --example client_throughput [FOLDER]`. Each figure stands beside that of the bare engine, called on the caller's runtime.
 
 use duetime::core::engine::{Options, Stores};
-use duetime::core::memory::{Locks, Memory};
 use duetime::core::{Engine, SystemClock};
 use duetime::{Client, NewJob, Outcome, ReserveRequest, Source, Worker};
 use duetime_store::sqlite::{self, Sqlite};
@@ -53,10 +52,7 @@ async fn rate(jobs: usize, work: impl Future<Output = ()>) -> f64 {
 
 async fn engine(path: &Path) -> Engine {
     let sqlite = Arc::new(Sqlite::open(path, sqlite::Options::default()).expect("the store opens"));
-    let clock = Arc::new(SystemClock::new());
-    let broker = Arc::new(Memory::new(clock.clone()));
-    let locks = Arc::new(Locks::new(clock, sqlite.clone()));
-    let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks };
+    let stores = Stores::one_process(Arc::new(SystemClock::new()), sqlite);
     Engine::start(stores, Options::default()).await.expect("the engine starts")
 }
 

@@ -73,7 +73,7 @@ pub use worker::{Context, Handled, HandlerError, Next, Summary, Worker};
 
 pub use duetime_core as core;
 pub use duetime_core::api::Span;
-pub use duetime_core::engine::events::{Filter, Told, Transition, What};
+pub use duetime_core::engine::events::{Event, Filter, Transition, What};
 pub use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, JobRef, Listed,
     LockList, LockRequest, Outcome, Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement,

@@ -5,7 +5,6 @@ use crate::redis::{self, Redis};
 use duetime_core::Error;
 use duetime_core::engine::Stores;
 use duetime_core::ports::{BROKER, PutIf, Registry};
-use std::sync::Arc;
 
 /// The document that names the ledger: a Redis that holds jobs of one ledger is not used beside another.
 const NAME: &str = "name";
@@ -46,9 +45,8 @@ impl Pair {
 
     /// All that an engine needs.
     pub fn stores(self) -> Stores {
-        let redis = Arc::new(self.redis);
         let Connected { ledger, registry, .. } = self.ledger;
-        Stores { broker: redis.clone(), ledger, registry, locks: redis }
+        self.redis.stores().beside(ledger, registry)
     }
 }
 

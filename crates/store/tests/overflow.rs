@@ -1,7 +1,6 @@
 //! Engines on real stores with far more jobs than there is memory for.
 
 use duetime_core::engine::{From, Options, Outcome, ReserveRequest, Stores};
-use duetime_core::memory::Locks;
 use duetime_core::ports::{Broker, Queues};
 use duetime_core::{Engine, Error, Job, JobId, Memory, NewJob, SystemClock};
 use duetime_store::ledger;
@@ -67,8 +66,7 @@ async fn open(path: &Path, memory_max: u64) -> (Engine, Arc<Memory>) {
     let sqlite = Arc::new(Sqlite::open(path, sqlite::Options::default()).expect("opened"));
     let clock = Arc::new(SystemClock::new());
     let broker = Arc::new(Memory::new(clock.clone()));
-    let locks = Arc::new(Locks::new(clock, sqlite.clone()));
-    let stores = Stores { broker: broker.clone(), ledger: sqlite.clone(), registry: sqlite, locks };
+    let stores = Stores { broker: broker.clone(), ..Stores::one_process(clock, sqlite) };
     let options = Options { memory_max: Some(memory_max), ..Options::default() };
     (Engine::start(stores, options).await.expect("started"), broker)
 }

@@ -2,6 +2,7 @@
 
 use duetime_core::ports::{Broker, Edit, Outcomes, Room};
 use duetime_core::testing::ManualClock;
+use duetime_core::testing::broker_suite::Made;
 use duetime_core::testing::fixtures::{Given, cancel, job};
 use duetime_core::{Job, JobId};
 use duetime_store::redis::{Options, Redis};
@@ -9,11 +10,12 @@ use duetime_store::testing::shared_redis;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-async fn broker(clock: Arc<ManualClock>) -> Arc<dyn Broker> {
+async fn broker(clock: Arc<ManualClock>) -> Made {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let url = format!("{}?namespace=case{}", shared_redis().url(), LAST.fetch_add(1, Ordering::Relaxed));
     let options = Options { beside: Some("test".into()), clock: Some(clock), ..Options::default() };
-    Arc::new(Redis::connect(&url, options).await.expect("connected"))
+    let redis = Arc::new(Redis::connect(&url, options).await.expect("connected"));
+    (redis.clone(), Some(redis))
 }
 
 duetime_core::broker_suite!(broker);

@@ -1,6 +1,6 @@
 //! What happens to jobs is heard in other processes.
 
-use duetime_core::engine::events::{Filter, Listener, Told, Transition};
+use duetime_core::engine::events::{Event, Filter, Subscription, Transition};
 use duetime_core::engine::{Engine, From, Options as EngineOptions, Outcome, ReserveRequest};
 use duetime_core::{JobId, NewJob, State};
 use duetime_store::redis::{Options, Redis};
@@ -16,9 +16,9 @@ async fn engine(url: &str) -> Engine {
     Engine::start(redis.stores(), EngineOptions::default()).await.unwrap()
 }
 
-async fn next(listener: &mut Listener) -> Arc<Transition> {
+async fn next(listener: &mut Subscription) -> Arc<Transition> {
     match tokio::time::timeout(WAIT_MAX, listener.next()).await.expect("something is told") {
-        Some(Told::Transition(transition)) => transition,
+        Some(Event::Transition(transition)) => transition,
         other => panic!("{other:?}"),
     }
 }
@@ -35,7 +35,7 @@ async fn live(engine: &Engine) -> JobId {
 }
 
 /// All that is told until this job has succeeded.
-async fn story(listener: &mut Listener, of: JobId) -> Vec<Arc<Transition>> {
+async fn story(listener: &mut Subscription, of: JobId) -> Vec<Arc<Transition>> {
     let mut told: Vec<Arc<Transition>> = Vec::new();
     while told.last().is_none_or(|last| (last.id, last.state) != (of, State::Succeeded)) {
         told.push(next(listener).await);
@@ -44,7 +44,7 @@ async fn story(listener: &mut Listener, of: JobId) -> Vec<Arc<Transition>> {
 }
 
 /// Waits until it is heard there what happens here: others learn only now and then that somebody listens.
-async fn is_heard(by: &mut Listener, from: &Engine) {
+async fn is_heard(by: &mut Subscription, from: &Engine) {
     loop {
         let id = live(from).await;
         if tokio::time::timeout(Duration::from_secs(2), story(by, id)).await.is_ok() {
@@ -54,7 +54,7 @@ async fn is_heard(by: &mut Listener, from: &Engine) {
 }
 
 /// That a job's life is told there whole, in order, and once; `last` lived after it.
-async fn hears(listener: &mut Listener, of: JobId, last: JobId) {
+async fn hears(listener: &mut Subscription, of: JobId, last: JobId) {
     let story = story(listener, last).await;
     let told = story.iter().filter(|told| told.id == of).map(|told| (told.what.word(), told.state, told.attempt));
     let expected = [("pushed", State::Ready, 0), ("started", State::Running, 1), ("succeeded", State::Succeeded, 1)];
@@ -64,9 +64,9 @@ async fn hears(listener: &mut Listener, of: JobId, last: JobId) {
 
 async fn hear_each_other(url: &str) {
     let (a, b, idle) = (engine(url).await, engine(url).await, engine(url).await);
-    let mut at_a = a.listen(Filter::default()).await.unwrap();
+    let mut at_a = a.subscribe(Filter::default()).await.unwrap();
     is_heard(&mut at_a, &b).await;
-    let mut at_b = b.listen(Filter::default()).await.unwrap();
+    let mut at_b = b.subscribe(Filter::default()).await.unwrap();
     for (listener, others) in [(&mut at_a, [&b, &idle]), (&mut at_b, [&a, &idle])] {
         for other in others {
             is_heard(listener, other).await;
@@ -102,7 +102,7 @@ fn published(server: &RedisServer) -> u64 {
 async fn nothing_is_published_where_nobody_listens() {
     let server = RedisServer::start();
     let (a, b) = (engine(&server.url()).await, engine(&server.url()).await);
-    let mut listener = a.listen(Filter::default()).await.unwrap();
+    let mut listener = a.subscribe(Filter::default()).await.unwrap();
     is_heard(&mut listener, &b).await;
     drop(listener);
     let is_over = async {

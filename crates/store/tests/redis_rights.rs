@@ -6,7 +6,7 @@ use duetime_core::engine::{
     BulkAction, From, LockRequest, Options as EngineOptions, Outcome, Patch, Query, QueueSettings, ReserveRequest,
     TakeRequest,
 };
-use duetime_core::ports::{Broker, Ledger, Locks, Retention, Room};
+use duetime_core::ports::{Broker, EventBus, Ledger, Locks, Retention, Room};
 use duetime_core::rules::Failure;
 use duetime_core::{Due, Engine, Error, JobId, NewJob, OnConflict, Retry, WhenExhausted};
 use duetime_store::redis::{Options, Redis};
@@ -166,14 +166,14 @@ async fn life_of_a_lock(redis: &Redis, engine: &Engine) {
 async fn life(url: &str) {
     let redis = connect(url).await;
     let engine = Engine::start(redis.clone().stores(), EngineOptions::default()).await.unwrap();
-    let (ear, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let (sink, mut received) = tokio::sync::mpsc::unbounded_channel();
     let other = connect(url).await;
-    other.overhear(Arc::new(move |told| drop(ear.send(told))));
-    other.listen(true).await.unwrap();
+    other.subscribe(Arc::new(move |event| drop(sink.send(event))));
+    other.announce(true).await.unwrap();
     // After which it knows of the other one, too.
-    let _listener = engine.listen(Filter::default()).await.unwrap();
+    let _subscription = engine.subscribe(Filter::default()).await.unwrap();
     life_of_jobs(&redis, &engine).await;
-    heard.recv().await.expect("the other one hears of it");
+    received.recv().await.expect("the other one hears of it");
     life_of_a_lock(&redis, &engine).await;
     assert!(engine.health().degraded.is_empty());
     engine.stop().await.unwrap();

@@ -46,7 +46,7 @@ impl Engine {
         let mut reading = Reading::default();
         loop {
             tokio::time::sleep(REFRESH_EVERY).await;
-            self.look_for_listeners().await;
+            self.announce_subscribers().await;
             // What is set here meanwhile must not be told first and read over then.
             let _one_at_a_time = self.configuring.lock().await;
             self.status.set(REFRESHING, self.read_changes(&mut reading).await.err());
@@ -84,7 +84,7 @@ impl Engine {
 
     /// Has other processes look at the settings of this queue, which are to be changed.
     pub(super) async fn announce_change(&self, queue: &Arc<str>) -> Result<(), Error> {
-        if self.broker.is_volatile() {
+        if !self.topology.is_shared() {
             return Ok(());
         }
         loop {

@@ -1,6 +1,6 @@
 //! Changes of jobs from outside: the broker is asked first, and the ledger for what the broker does not hold.
 
-use super::events::{Event, Subject};
+use super::events::{Observed, Subject};
 use super::{Answers, CancelOutcome, Engine, JobRef, Patch};
 use crate::clock::Millis;
 use crate::error::Error;
@@ -133,7 +133,7 @@ impl Engine {
             }
         }
         let now = self.now();
-        self.saw(edits.iter().zip(&made).filter_map(|(edit, made)| match made {
+        self.observe(edits.iter().zip(&made).filter_map(|(edit, made)| match made {
             Ok(Edited::Changed(job)) => Some((Subject::of(job, now), event(&edit.change))),
             _ => None,
         }));
@@ -146,7 +146,7 @@ impl Engine {
         let targets: Vec<(JobId, bool)> = edits.iter().map(|edit| (edit.id, removes(edit))).collect();
         let (now, reading) = (self.now(), self.broker.reading());
         // Where the broker is shared they are left to its loader, lest a crash before the put below loses them.
-        let frontier = if self.is_shared() { 0 } else { self.frontier.get() };
+        let frontier = if self.topology.shares_ledger() { 0 } else { self.frontier.get() };
         match self.ledger.edit(edits, now, frontier).await {
             Ok(edited) => {
                 self.settle_tombs(&targets, &edited, reading).await;
@@ -190,7 +190,7 @@ impl Engine {
     /// Removes jobs from a shared broker that an edit has ended in the ledger. The broker may hold such a job if it lost its memory,
     /// and with it the tombstone, during the edit, and loaded the row before the edit changed it.
     async fn let_go(&self, ids: &[JobId]) -> Result<(), Error> {
-        if ids.is_empty() || !self.is_shared() {
+        if ids.is_empty() || !self.topology.shares_ledger() {
             return Ok(());
         }
         let held = self.broker.get(ids).await?.into_iter().flatten().filter(Job::is_pending);
@@ -200,13 +200,13 @@ impl Engine {
 }
 
 /// What a change is, once it was made.
-fn event(change: &Change) -> Event {
+fn event(change: &Change) -> Observed {
     match change {
-        Change::Cancel { .. } => Event::Cancelled,
-        Change::Delete => Event::Deleted,
-        Change::Update(_) => Event::Changed,
-        Change::Retry => Event::Retried,
-        Change::Expire => Event::Expired,
+        Change::Cancel { .. } => Observed::Cancelled,
+        Change::Delete => Observed::Deleted,
+        Change::Update(_) => Observed::Changed,
+        Change::Retry => Observed::Retried,
+        Change::Expire => Observed::Expired,
     }
 }
 

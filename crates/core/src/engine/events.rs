@@ -1,37 +1,37 @@
-//! What happens to jobs, told to who listens: in this process, and by the broker to others.
+//! What happens to jobs, published to subscribers: in this process, and by the event bus in others.
 //!
-//! Each transition is counted and told in one place (`Parts::saw`). Where nobody listens that costs one look at a number.
-//! All who listen share one ring; who is slower than that holds nobody up, and learns how much was missed. What is told may
-//! be lost between processes, or told twice where a call is repeated: it is for watching, not for accounting.
+//! Each transition is counted and published in one place (`Parts::observe`). Without subscribers that costs one look at a
+//! number. All subscribers share one ring. A subscriber that is slower holds nobody up, and is told that it missed something.
+//! Events may be lost between processes, or come twice where a call is repeated: they are for watching, not for accounting.
 
 use super::Engine;
 use super::changes::REFRESH_EVERY;
-pub use super::listener::{Filter, Listener};
 use super::metrics::run_ms;
 use super::parts::Parts;
+pub use super::subscription::{Filter, Subscription};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, State};
+pub use crate::ports::{Event, Transition, What};
 use crate::ports::{Note, Run, Settled};
-pub use crate::ports::{Told, Transition, What};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-/// How far one who listens may fall behind, in transitions, before it misses some.
+/// How far a subscriber may fall behind, in transitions, before it misses some.
 pub const RING_TRANSITIONS: usize = 16_384;
-/// When all other processes have looked whether somebody listens.
-const HEARD_AFTER: Duration = REFRESH_EVERY.saturating_add(Duration::from_millis(100));
-/// What one who listens here adds to the number of those who do; the lowest bit says that somebody does elsewhere.
+/// When all other processes know of a new subscriber.
+const KNOWN_AFTER: Duration = REFRESH_EVERY.saturating_add(Duration::from_millis(100));
+/// What a subscriber here adds to the count; the lowest bit says that there are some elsewhere.
 const HERE: usize = 2;
 const ELSEWHERE: usize = 1;
 
 /// Something that happened to a job, as it is counted.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event {
+pub(super) enum Observed {
     Pushed,
     Imported,
     /// So late, in milliseconds, where that says something.
@@ -50,7 +50,7 @@ pub(super) enum Event {
     Deleted,
 }
 
-impl Event {
+impl Observed {
     /// A job was leased, or taken.
     pub(super) fn started(job: &Job) -> Self {
         let started_at = job.started_at.unwrap_or(job.due_at);
@@ -63,7 +63,7 @@ impl Event {
         Some(match (self, state) {
             (Self::Failed(_) | Self::Crashed | Self::Released, State::Failed) => What::Failed,
             (Self::Failed(_) | Self::Crashed | Self::Released, State::Cancelled) => What::Cancelled,
-            // What is taken is told as that.
+            // It is published as taken.
             (Self::Started(_), State::Succeeded) => return None,
             (Self::Started(_), _) => What::Started,
             (Self::Pushed, _) => What::Pushed,
@@ -82,7 +82,7 @@ impl Event {
     }
 }
 
-/// A job to which something happened, as far as it is told; as it is now.
+/// A job to which something happened, as far as it is published; as it is now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject<'a> {
     pub(super) queue: &'a Arc<str>,
@@ -105,7 +105,7 @@ impl<'a> Subject<'a> {
         Self { queue, id, kind: kind.as_ref(), state, attempt: *attempt, due_at: *due_at }
     }
 
-    fn transition(self, event: Event, at: Millis) -> Option<Arc<Transition>> {
+    fn transition(self, event: Observed, at: Millis) -> Option<Arc<Transition>> {
         let Self { queue, id, kind, state, attempt, due_at } = self;
         let waits = matches!(state, State::Scheduled | State::Ready);
         Some(Arc::new(Transition {
@@ -121,100 +121,100 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Who listens.
+/// Who has subscribed, here and elsewhere.
 #[derive(Debug, Default)]
-pub(super) struct Events {
-    ring: OnceLock<broadcast::Sender<Told>>,
-    heard_by: AtomicUsize,
-    /// Since when somebody here does.
+pub(super) struct Subscribers {
+    ring: OnceLock<broadcast::Sender<Event>>,
+    count: AtomicUsize,
+    /// Since when there are some here.
     since: Mutex<Option<Instant>>,
 }
 
-impl Events {
-    fn is_heard(&self) -> bool {
-        self.heard_by.load(Ordering::Relaxed) > 0
+impl Subscribers {
+    fn are_there(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
     }
 
-    fn is_heard_here(&self) -> bool {
-        self.heard_by.load(Ordering::Relaxed) >= HERE
+    fn are_here(&self) -> bool {
+        self.count.load(Ordering::Relaxed) >= HERE
     }
 
-    fn is_heard_elsewhere(&self) -> bool {
-        self.heard_by.load(Ordering::Relaxed) & ELSEWHERE != 0
+    fn are_elsewhere(&self) -> bool {
+        self.count.load(Ordering::Relaxed) & ELSEWHERE != 0
     }
 
-    fn set_elsewhere(&self, is_heard: bool) {
-        if is_heard {
-            self.heard_by.fetch_or(ELSEWHERE, Ordering::Relaxed);
+    fn set_elsewhere(&self, are_there: bool) {
+        if are_there {
+            self.count.fetch_or(ELSEWHERE, Ordering::Relaxed);
         } else {
-            self.heard_by.fetch_and(!ELSEWHERE, Ordering::Relaxed);
+            self.count.fetch_and(!ELSEWHERE, Ordering::Relaxed);
         }
     }
 
-    /// Tells those who listen here.
-    pub(super) fn tell(&self, told: Told) {
-        if self.is_heard_here()
+    /// To those who are here.
+    pub(super) fn deliver(&self, event: Event) {
+        if self.are_here()
             && let Some(ring) = self.ring.get()
         {
-            // Where the last one has just left, nobody hears it.
-            let _ = ring.send(told);
+            // Where the last one has just left, nobody gets it.
+            let _ = ring.send(event);
         }
     }
 
-    /// One more listens here; since when somebody does without a break.
-    fn join(&self) -> (broadcast::Receiver<Told>, Instant) {
+    /// One more is here; since when somebody is without a break.
+    fn join(&self) -> (broadcast::Receiver<Event>, Instant) {
         let ring = self.ring.get_or_init(|| broadcast::channel(RING_TRANSITIONS).0);
         let mut since = self.since.lock().expect("no panic under this lock");
-        if self.heard_by.fetch_add(HERE, Ordering::Relaxed) < HERE {
+        if self.count.fetch_add(HERE, Ordering::Relaxed) < HERE {
             *since = None;
         }
         (ring.subscribe(), *since.get_or_insert_with(Instant::now))
     }
 
-    /// One less does.
+    /// One less is here.
     pub(super) fn leave(&self) {
         let _since = self.since.lock().expect("no panic under this lock");
-        self.heard_by.fetch_sub(HERE, Ordering::Relaxed);
+        self.count.fetch_sub(HERE, Ordering::Relaxed);
     }
 }
 
 impl Parts {
-    /// Counts what happened to jobs, which mostly are neighbours of one queue, and tells it to who listens.
-    pub(super) fn saw<'a>(&self, seen: impl Iterator<Item = (Subject<'a>, Event)>) {
-        let is_heard = self.events.is_heard();
-        let at = if is_heard { self.broker.now() } else { 0 };
-        let mut told = Vec::new();
+    /// Counts what happened to jobs, which mostly are neighbours of one queue, and publishes it to subscribers.
+    pub(super) fn observe<'a>(&self, seen: impl Iterator<Item = (Subject<'a>, Observed)>) {
+        let is_wanted = self.subscribers.are_there();
+        let at = if is_wanted { self.broker.now() } else { 0 };
+        let mut transitions = Vec::new();
         self.metrics.count(seen.map(|(subject, event)| {
-            if is_heard {
-                told.extend(subject.transition(event, at));
+            if is_wanted {
+                transitions.extend(subject.transition(event, at));
             }
             (subject.queue, event, subject.state)
         }));
-        if told.is_empty() {
+        if transitions.is_empty() {
             return;
         }
-        told.iter().for_each(|transition| self.events.tell(Told::Transition(transition.clone())));
-        if self.events.is_heard_elsewhere() {
-            self.broker.tell(told);
+        transitions.iter().for_each(|transition| self.subscribers.deliver(Event::Transition(transition.clone())));
+        if let Some(bus) = self.bus.as_ref().filter(|_| self.subscribers.are_elsewhere()) {
+            bus.publish(transitions);
         }
     }
 
     /// The same happened to all of these jobs, which are given as they are now.
-    pub(super) fn saw_jobs<'a>(&self, jobs: impl Iterator<Item = &'a Job>, event: impl Fn(&Job) -> Event) {
+    pub(super) fn observe_jobs<'a>(&self, jobs: impl Iterator<Item = &'a Job>, event: impl Fn(&Job) -> Observed) {
         let now = self.broker.now();
-        self.saw(jobs.map(|job| (Subject::of(job, now), event(job))));
+        self.observe(jobs.map(|job| (Subject::of(job, now), event(job))));
     }
 
     /// Leases were settled, each with what `event` makes of its place and of how long its run took in milliseconds.
-    pub(super) fn saw_settled(
+    pub(super) fn observe_settled(
         &self,
         ids: &(impl Iterator<Item = JobId> + Clone),
         settled: &Settled,
-        event: impl Fn(usize, u64) -> Event,
+        event: impl Fn(usize, u64) -> Observed,
     ) {
         let now = self.broker.now();
         let ended = settled.runs.iter().zip(&settled.states).zip(ids.clone()).enumerate();
-        self.saw(ended.filter_map(|(place, ((run, state), id))| {
+        self.observe(ended.filter_map(|(place, ((run, state), id))| {
             let (run, state) = (run.as_ref()?, (*state)?);
             Some((Subject::of_run(id, run, state), event(place, run_ms(run, now))))
         }));
@@ -223,35 +223,36 @@ impl Parts {
             Note::Moved(job, copy) if has_ended(job) => Some(&**copy),
             _ => None,
         });
-        self.saw_jobs(copies, |_| Event::Pushed);
+        self.observe_jobs(copies, |_| Observed::Pushed);
     }
 }
 
 impl Engine {
-    /// Listens to what happens to jobs from now on, also in other processes that share the broker. What happens there may
+    /// Subscribes to what happens to jobs from now on, also in other processes that share the broker. What happens there may
     /// be lost on its way: it is for watching, not for accounting.
     ///
-    /// Of a shared broker this takes about a second, unless somebody here listens already: then the others know of it.
+    /// Of a shared broker this takes about a second, unless somebody here has subscribed already: then the others know.
     ///
     /// # Errors
     /// [`Error::Invalid`]; [`Error::Stopping`]; where a shared broker cannot be asked.
-    pub async fn listen(&self, filter: Filter) -> Result<Listener, Error> {
+    pub async fn subscribe(&self, filter: Filter) -> Result<Subscription, Error> {
         self.check_open()?;
         filter.check()?;
-        let (receiver, since) = self.events.join();
-        let listener = Listener::new(receiver, filter, self.events.clone(), self.stopping.clone());
-        if self.shares_broker() {
-            self.events.set_elsewhere(self.broker.listen(true).await?);
-            tokio::time::sleep_until(since + HEARD_AFTER).await;
+        let (receiver, since) = self.subscribers.join();
+        let subscription = Subscription::new(receiver, filter, self.subscribers.clone(), self.stopping.clone());
+        if let Some(bus) = &self.bus {
+            self.subscribers.set_elsewhere(bus.announce(true).await?);
+            tokio::time::sleep_until(since + KNOWN_AFTER).await;
         }
-        Ok(listener)
+        Ok(subscription)
     }
 
-    /// Says whether somebody listens here, and learns whether somebody does elsewhere.
-    pub(super) async fn look_for_listeners(&self) {
-        match self.broker.listen(self.events.is_heard_here()).await {
-            Ok(elsewhere) => self.events.set_elsewhere(elsewhere),
-            Err(error) => tracing::debug!(%error, "it is not known whether other processes listen"),
+    /// Announces whether there are subscribers here, and learns whether there are elsewhere.
+    pub(super) async fn announce_subscribers(&self) {
+        let Some(bus) = &self.bus else { return };
+        match bus.announce(self.subscribers.are_here()).await {
+            Ok(elsewhere) => self.subscribers.set_elsewhere(elsewhere),
+            Err(error) => tracing::debug!(%error, "it is not known whether other processes have subscribers"),
         }
     }
 }

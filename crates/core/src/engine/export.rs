@@ -36,7 +36,7 @@ impl Export {
     /// Of the broker; [`Error::Unavailable`] where too much of what it knows is still to be recorded.
     pub async fn begin(stores: Stores) -> Result<Self, Error> {
         let mut removed = HashSet::new();
-        if !stores.ledger.is_broker() {
+        if stores.topology.has_ledger() {
             let oldest = Outcomes::Oldest { limit: STEP_JOBS_MAX, age_ms: 0 };
             let notes = stores.broker.outcomes(oldest).await?;
             if notes.len() == STEP_JOBS_MAX {
@@ -108,7 +108,7 @@ impl Export {
         };
         let Found { mut jobs, next } = self.stores.ledger.find(find).await?;
         self.next = next.map(Place::After);
-        if !self.stores.ledger.is_broker() {
+        if self.stores.topology.has_ledger() {
             self.overlay(&mut jobs).await?;
         }
         let now = self.now();

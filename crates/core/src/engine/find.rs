@@ -99,7 +99,7 @@ impl Engine {
     /// Whether jobs of the queue that are due soon wait in the ledger.
     async fn has_overflow(&self, query: &Query) -> Result<bool, Error> {
         match &query.queue {
-            Some(queue) if !self.ledger.is_broker() => {
+            Some(queue) if self.topology.has_ledger() => {
                 Ok(!self.ledger.overflow(queue, Window::ALL, 1).await?.is_empty())
             }
             _ => Ok(false),
@@ -119,14 +119,14 @@ impl Engine {
         let frontier = self.frontier.get();
         let (mut after, mut left, mut bytes) = (after, limit, 0);
         // Listing in memory copies no payloads.
-        let mut step = if self.broker.is_volatile() { limit } else { limit.min(NEAR_STEP) };
+        let mut step = if self.topology.is_shared() { limit.min(NEAR_STEP) } else { limit };
         while left > 0 && bytes < PAGE_BYTES_MAX {
             let (queue, states) = (queue.clone(), states.clone());
             let mut jobs =
                 self.broker.list(Listing { queue, states, window: query.window(), after, limit: step }).await?;
             // A short step is not the last one: jobs may have been leased since the broker looked for them.
             if jobs.is_empty() {
-                return Ok(if self.ledger.is_broker() { None } else { Some(Cursor::Far(frontier, None)) });
+                return Ok(self.topology.has_ledger().then_some(Cursor::Far(frontier, None)));
             }
             let fitting = jobs.iter().take_while(|job| {
                 let has_room = bytes < PAGE_BYTES_MAX;

@@ -1,6 +1,7 @@
 //! Reserve.
 
-use super::events::Event;
+use super::events::Observed;
+use super::wait::Registration;
 use super::{Engine, Handout, ReserveRequest};
 use crate::error::Error;
 use crate::id::JobId;
@@ -47,7 +48,7 @@ impl Engine {
 
     async fn hand_out(&self, reserve: Reserve, wait: Duration) -> Result<Handout, Error> {
         let reserved = self.reserve_or_wait(reserve, wait).await?;
-        if self.broker.is_volatile() && !reserved.leases.is_empty() {
+        if !self.topology.is_shared() && !reserved.leases.is_empty() {
             let noted: HashSet<JobId> = reserved.notes.iter().map(|note| note.job().id).collect();
             let jobs = reserved.leases.iter().map(|lease| &lease.job).filter(|job| !noted.contains(&job.id));
             self.ledger.lease(jobs.map(LeaseNote::of).collect());
@@ -62,54 +63,45 @@ impl Engine {
     }
 
     async fn reserve_or_wait(&self, reserve: Reserve, wait: Duration) -> Result<Reserved, Error> {
-        self.check_backlog()?;
-        let first = self.lease(reserve.clone()).await?;
-        let queues = match &reserve.source {
-            Source::Queues(queues) => queues.clone(),
-            Source::Jobs(_) => return Ok(first),
-        };
-        if !first.leases.is_empty() || wait.is_zero() {
-            self.pass_on(&queues, &first);
-            return Ok(first);
-        }
-        let end = Instant::now() + wait;
-        let seats = self.waiting.sit(&queues);
-        loop {
-            // To be heard from before the look on: what comes between the two is not missed.
-            let ring = seats.listen();
-            let is_last = Instant::now() >= end;
+        let Source::Queues(queues) = &reserve.source else {
             self.check_backlog()?;
+            return self.lease(reserve).await;
+        };
+        let (queues, end) = (queues.clone(), Instant::now() + wait);
+        let place = (!wait.is_zero()).then(|| self.waiting.register(&queues));
+        let mut is_last = place.is_none();
+        let reserved = loop {
+            self.check_backlog()?;
+            // Woken from before the question on: what comes between the two is not missed.
+            let woken = place.as_ref().filter(|_| !is_last).map(Registration::woken);
             let reserved = self.lease(reserve.clone()).await?;
-            if !reserved.leases.is_empty() {
-                self.pass_on(&queues, &reserved);
-                return Ok(reserved);
-            }
-            if is_last {
-                return Ok(reserved);
-            }
+            let Some(woken) = woken.filter(|_| reserved.leases.is_empty()) else { break reserved };
             if let Some(next_at) = reserved.next_at {
                 self.waiting.arm(&queues, next_at);
             }
             tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => return Ok(reserved),
-                // Whoever is rung as the wait ends looks once more.
-                () = ring.heard() => {}
+                // Also as the wait ends.
+                () = woken.wait() => is_last = Instant::now() >= end,
                 () = tokio::time::sleep_until(end) => return Ok(reserved),
             }
-        }
+        };
+        drop(place);
+        self.pass_on(&queues, &reserved);
+        Ok(reserved)
     }
 
     async fn lease(&self, reserve: Reserve) -> Result<Reserved, Error> {
         let reserved = self.reserve_due(reserve).await?;
-        self.saw_jobs(reserved.leases.iter().map(|lease| &lease.job), Event::started);
+        self.observe_jobs(reserved.leases.iter().map(|lease| &lease.job), Observed::started);
         Ok(reserved)
     }
 
     /// Wakes the next who waits where more is due.
     fn pass_on(&self, queues: &[Arc<str>], reserved: &Reserved) {
         match reserved.next_at {
-            Some(next_at) if next_at <= self.now() => queues.iter().for_each(|queue| self.waiting.ring(queue)),
+            Some(next_at) if next_at <= self.now() => queues.iter().for_each(|queue| self.waiting.wake(queue)),
             Some(next_at) => self.waiting.arm_waited(queues, next_at),
             None => {}
         }

@@ -4,7 +4,7 @@
 //! in the right partition: always the same id, so that a repeat doubles nothing. Sequences that are allotted from then on
 //! lie beyond those that came.
 
-use super::events::Event;
+use super::events::Observed;
 use super::push::{KEY_TRIES, conflict, is_same};
 use super::{Answers, Engine, Imported};
 use crate::clock::Millis;
@@ -61,7 +61,7 @@ impl Engine {
                 Err(error) => Err(error),
                 Ok((Recorded::Created, job)) => {
                     let id = job.id;
-                    self.saw_jobs(std::iter::once(&job), |_| Event::Imported);
+                    self.observe_jobs(std::iter::once(&job), |_| Observed::Imported);
                     to_hold.extend(job.is_pending().then_some(job));
                     Ok(Imported { id, is_new: true })
                 }
@@ -128,7 +128,7 @@ impl Engine {
                 None => answers[*at] = Err(Error::Unavailable(format!("the job {} was just removed", job.id))),
             }
         }
-        if self.ledger.is_broker() {
+        if !self.topology.has_ledger() {
             return Ok(());
         }
         self.stray(known.iter().filter(|(_, job)| job.is_pending()).map(|(_, job)| job.id));

@@ -5,7 +5,7 @@
 //! and holds nobody up. Whoever dies when, a row that was committed becomes one job.
 
 use super::Engine;
-use super::events::Event;
+use super::events::Observed;
 use super::lead::document;
 use super::push::conflict;
 use crate::api::{InboxOptions, Object, Unread, read};
@@ -85,7 +85,7 @@ impl Engine {
             self.ids.skip().await;
         }
         let mut has_moved = admitted.values().any(|admitted| *admitted == Admitted::Done);
-        self.saw_jobs(created.iter(), |_| Event::Pushed);
+        self.observe_jobs(created.iter(), |_| Observed::Pushed);
         let put = self.put_admitted(created, reading, &stamp).await;
         let (resolved, unresolved) = self.resolve(held).await;
         let (admitted, last) = self.admit(resolved).await;

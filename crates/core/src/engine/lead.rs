@@ -74,9 +74,9 @@ struct Audit {
 }
 
 impl Engine {
-    /// Whether this process leads.
+    /// Whether this process leads, or there is nobody to be led.
     pub(super) fn leads(&self) -> bool {
-        self.role.leads.load(Ordering::Relaxed)
+        !self.topology.shares_ledger() || self.role.leads.load(Ordering::Relaxed)
     }
 
     /// Begins what an engine does that is one of several, and asks for the role.

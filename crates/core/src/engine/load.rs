@@ -139,24 +139,21 @@ impl Progress {
 }
 
 impl Engine {
-    /// Whether several processes share the broker, and the ledger beside it.
-    pub(super) fn is_shared(&self) -> bool {
-        !self.broker.is_volatile() && !self.ledger.is_broker()
+    /// Whether a job is put into the broker that is recorded: where the ledger is another store, and it is due before the
+    /// frontier.
+    pub(super) fn is_to_hold(&self, job: &Job) -> bool {
+        self.topology.has_ledger() && job.due_at < self.frontier.get()
     }
 
     /// Puts those of these jobs into the broker that are due before the frontier. `reading` is from before they
     /// were read from the ledger, or recorded there. Where a shared broker does not take them, they are
     /// left to the loader.
     pub(super) async fn hold(&self, mut jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
-        if self.ledger.is_broker() {
-            return Ok(());
-        }
-        let frontier = self.frontier.get();
-        jobs.retain(|job| job.due_at < frontier);
+        jobs.retain(|job| self.is_to_hold(job));
         if jobs.is_empty() {
             return Ok(());
         }
-        if !self.is_shared() {
+        if !self.topology.shares_ledger() {
             self.put(jobs, reading).await?;
             if !self.strays().full.is_empty()
                 && let Err(error) = self.find_strays().await
@@ -392,7 +389,7 @@ impl Engine {
     }
 
     async fn find_again(&self, ids: &[JobId]) -> Result<(), Error> {
-        if self.is_shared() {
+        if self.topology.shares_ledger() {
             return self.ledger.unloaded(ids, 0).await;
         }
         let reading = self.broker.reading();

@@ -3,7 +3,7 @@
 //! They are counted where transitions happen, and not read back from stores: of many processes that share a broker each
 //! has its own, which are to be summed up.
 
-use super::events::Event;
+use super::events::Observed;
 use crate::clock::Millis;
 use crate::job::State;
 use crate::ports::Run;
@@ -156,7 +156,7 @@ impl Metrics {
     }
 
     /// Counts what happened to jobs, which mostly are neighbours of one queue.
-    pub(super) fn count<'a>(&self, events: impl Iterator<Item = (&'a Arc<str>, Event, State)>) {
+    pub(super) fn count<'a>(&self, events: impl Iterator<Item = (&'a Arc<str>, Observed, State)>) {
         let mut last: Option<(&Arc<str>, Arc<QueueMetrics>)> = None;
         for (queue, event, state) in events {
             let metrics = match &last {
@@ -169,7 +169,7 @@ impl Metrics {
 }
 
 impl QueueMetrics {
-    fn count(&self, event: Event, state: State) {
+    fn count(&self, event: Observed, state: State) {
         let one = |counter: &AtomicU64| {
             counter.fetch_add(1, Ordering::Relaxed);
         };
@@ -179,32 +179,32 @@ impl QueueMetrics {
             _ => {}
         };
         match event {
-            Event::Pushed => one(&self.pushed),
-            Event::Started(late_ms) => {
+            Observed::Pushed => one(&self.pushed),
+            Observed::Started(late_ms) => {
                 one(&self.started);
                 late_ms.iter().for_each(|ms| self.lateness.add(ms.saturating_mul(1_000)));
             }
-            Event::Succeeded(ms) => {
+            Observed::Succeeded(ms) => {
                 one(&self.succeeded);
                 self.duration.add(ms.saturating_mul(1_000));
             }
-            Event::Taken => one(&self.succeeded),
-            Event::Failed(ms) => {
+            Observed::Taken => one(&self.succeeded),
+            Observed::Failed(ms) => {
                 one(&self.attempts_failed);
                 self.duration.add(ms.saturating_mul(1_000));
                 ended();
             }
-            Event::Crashed => {
+            Observed::Crashed => {
                 one(&self.attempts_crashed);
                 ended();
             }
-            Event::Released => {
+            Observed::Released => {
                 one(&self.released);
                 ended();
             }
-            Event::Expired => one(&self.failed),
-            Event::Cancelled => one(&self.cancelled),
-            Event::Imported | Event::Changed | Event::Retried | Event::Deleted => {}
+            Observed::Expired => one(&self.failed),
+            Observed::Cancelled => one(&self.cancelled),
+            Observed::Imported | Observed::Changed | Observed::Retried | Observed::Deleted => {}
         }
     }
 }
@@ -235,7 +235,7 @@ mod tests {
         let metrics = Metrics::default();
         let pushed = |queue: &str| {
             let queue = Arc::from(queue);
-            metrics.count(std::iter::once((&queue, Event::Pushed, State::Ready)));
+            metrics.count(std::iter::once((&queue, Observed::Pushed, State::Ready)));
         };
         (0..QUEUES_MAX + 50).for_each(|n| pushed(&format!("q{n}")));
         pushed("q0");

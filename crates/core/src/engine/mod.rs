@@ -26,7 +26,7 @@ mod ids;
 mod import;
 mod inbox;
 mod lead;
-mod listener;
+
 mod load;
 mod locks;
 pub mod metrics;
@@ -42,6 +42,8 @@ mod schedules;
 mod settings;
 mod settle;
 mod status;
+mod stores;
+mod subscription;
 mod take;
 mod wait;
 
@@ -53,10 +55,10 @@ pub use inbox::check_target as check_inbox_target;
 pub use locks::LockList;
 pub use request::*;
 pub use status::Fault;
+pub use stores::{Stores, Topology};
 
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::ports::{Broker, Ledger, Locks, Registry};
 use crate::turns::Turns;
 use parts::Parts;
 use std::ops::Deref;
@@ -70,19 +72,6 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// One answer for each thing that was asked, in order.
 pub type Answers<T> = Vec<Result<T, Error>>;
-
-/// Where the engine keeps things.
-#[derive(Clone)]
-pub struct Stores {
-    /// Live jobs.
-    pub broker: Arc<dyn Broker>,
-    /// All jobs.
-    pub ledger: Arc<dyn Ledger>,
-    /// Queue settings and schedules.
-    pub registry: Arc<dyn Registry>,
-    /// Locks.
-    pub locks: Arc<dyn Locks>,
-}
 
 /// A running engine: a cheap handle, to be cloned.
 #[derive(Clone)]
@@ -105,12 +94,14 @@ impl Engine {
     /// # Errors
     /// Where the ledger or the registry cannot be read.
     pub async fn start(stores: Stores, options: Options) -> Result<Self, Error> {
-        let Stores { broker, ledger, registry, locks } = stores;
+        let Stores { topology, broker, ledger, registry, locks, events: bus } = stores;
         let parts = Parts {
+            topology,
             broker,
             ledger,
             registry,
             locks,
+            bus,
             options,
             ids: ids::Ids::default(),
             frontier: load::Frontier::default(),
@@ -131,33 +122,35 @@ impl Engine {
             timer: schedules::Timer::default(),
             status: status::Status::default(),
             metrics: metrics::Metrics::default(),
-            events: Arc::default(),
+            subscribers: Arc::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         };
         let engine = Self { parts: Arc::new(parts) };
         let waiting = engine.waiting.clone();
         engine.broker.watch(Arc::new(move |queue| match queue {
-            Some(queue) => waiting.ring(queue),
-            None => waiting.ring_all(),
+            Some(queue) => waiting.wake(queue),
+            None => waiting.wake_all(),
         }));
-        let events = engine.events.clone();
-        engine.broker.overhear(Arc::new(move |told| events.tell(told)));
+        if let Some(bus) = &engine.bus {
+            let subscribers = engine.subscribers.clone();
+            bus.subscribe(Arc::new(move |event| subscribers.deliver(event)));
+        }
         let bells = engine.bells.clone();
         engine.broker.begin(engine.origin()).await?;
         engine.locks.start(Arc::new(move |name, owner| bells.ring(name, owner))).await?;
         engine.load_settings().await?;
-        if engine.broker.is_volatile() {
-            engine.restore_leases().await?;
+        match topology {
+            Topology::OneProcess => {
+                engine.restore_leases().await?;
+                engine.learn_overflow().await?;
+                engine.advance().await?;
+                engine.in_background("load", |engine| async move { engine.load().await });
+            }
+            Topology::RedisAlone => engine.status.set_loaded(true),
+            Topology::RedisBesideLedger => engine.begin_to_share().await?,
         }
-        if engine.is_shared() {
-            engine.begin_to_share().await?;
-        } else {
-            engine.learn_overflow().await?;
-            engine.advance().await?;
-            engine.in_background("load", |engine| async move { engine.load().await });
-        }
-        if !engine.ledger.is_broker() {
+        if topology.has_ledger() {
             engine.in_background("load_overflow", |engine| async move { engine.load_overflow().await });
         }
         engine.in_background("reap", |engine| async move { engine.reap().await });
@@ -165,7 +158,7 @@ impl Engine {
         engine.in_background("prune", |engine| async move { engine.prune().await });
         engine.in_background("sweep_locks", |engine| async move { engine.sweep_locks().await });
         engine.in_background("tick_schedules", |engine| async move { engine.tick_schedules().await });
-        if !engine.broker.is_volatile() {
+        if topology.is_shared() {
             engine.in_background("refresh_settings", |engine| async move { engine.refresh_settings().await });
         }
         engine.in_background("count_others", |engine| async move { engine.count_others().await });
@@ -182,6 +175,12 @@ impl Engine {
     /// Where delays begin: the broker's clock, or an instant that has not passed by it.
     pub fn now_at_most(&self) -> Millis {
         self.broker.now_at_most()
+    }
+
+    /// Which stores the engine has, and who shares them. Where they are shared, give a reserve a request id: otherwise what
+    /// it leased is lost with a lost answer.
+    pub fn topology(&self) -> Topology {
+        self.topology
     }
 
     /// How the engine is.
@@ -214,7 +213,7 @@ impl Engine {
         self.stopping.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        if self.is_shared() {
+        if self.topology.shares_ledger() {
             self.record_rest().await;
             if let Err(error) = self.find_strays().await {
                 tracing::warn!(%error, "some jobs are not left to the loader: the audit finds them");

@@ -37,14 +37,14 @@ impl Origin for FromRegistry {
 
 impl Engine {
     pub(super) fn origin(&self) -> Arc<dyn Origin> {
-        let (registry, raises) = (Arc::downgrade(&self.registry), !self.ledger.is_broker());
+        let (registry, raises) = (Arc::downgrade(&self.registry), self.topology.has_ledger());
         Arc::new(FromRegistry { registry, raises, started_at: self.now() })
     }
 
     /// Has the memories that follow begin above what these jobs bring along.
     pub(super) async fn pass_numbers(&self, jobs: &[Job]) -> Result<(), Error> {
         let Some(last) = jobs.iter().map(|job| job.version).max() else { return Ok(()) };
-        if self.ledger.is_broker() || generation(self.registry.as_ref()).await?.0 >= generation_above(last) {
+        if !self.topology.has_ledger() || generation(self.registry.as_ref()).await?.0 >= generation_above(last) {
             return Ok(());
         }
         raise(self.registry.as_ref(), generation_above(last)).await.map(drop)

@@ -186,7 +186,7 @@ impl Engine {
         let mut walk = Walk::default();
         loop {
             let mut is_more = false;
-            if !self.is_shared() || self.leads() {
+            if self.leads() {
                 match self.look_at_overflow(&mut walk).await {
                     Ok(more) => {
                         self.status.mend(OVERFLOW_LOADING);
@@ -196,7 +196,7 @@ impl Engine {
                 }
             }
             tokio::time::sleep(LOOK_PAUSE).await;
-            let every = match (self.overflow.is_used(), self.is_shared()) {
+            let every = match (self.overflow.is_used(), self.topology.shares_ledger()) {
                 (true, _) => LOOK_EVERY,
                 (false, true) => LOOK_SHARED_EVERY,
                 (false, false) => LOOK_ALONE_EVERY,
@@ -259,7 +259,11 @@ impl Engine {
 
     /// The stamp under which rows are filed as near; none while no memory is adopted.
     async fn loading_stamp(&self) -> Result<Option<String>, Error> {
-        if self.is_shared() { document(self.registry.as_ref(), ADOPTED).await } else { Ok(Some(String::new())) }
+        if self.topology.shares_ledger() {
+            document(self.registry.as_ref(), ADOPTED).await
+        } else {
+            Ok(Some(String::new()))
+        }
     }
 
     /// Learns from where on jobs of a queue join its overflow.

@@ -1,10 +1,11 @@
 //! What an engine is made of.
 
 use super::{
-    Options, census, events, ids, lead, load, locks, metrics, overflow, record, schedules, settings, status, wait,
+    Options, Topology, census, events, ids, lead, load, locks, metrics, overflow, record, schedules, settings, status,
+    wait,
 };
 use crate::id::JobId;
-use crate::ports::{Broker, Ledger, Locks, Registry};
+use crate::ports::{Broker, EventBus, Ledger, Locks, Registry};
 use crate::turns::Turns;
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
@@ -12,10 +13,13 @@ use tokio_util::task::TaskTracker;
 
 /// Public only so that an engine can lend its parts to its own modules.
 pub struct Parts {
+    pub(super) topology: Topology,
     pub(super) broker: Arc<dyn Broker>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) registry: Arc<dyn Registry>,
     pub(super) locks: Arc<dyn Locks>,
+    /// Where several processes share the broker.
+    pub(super) bus: Option<Arc<dyn EventBus>>,
     pub(super) options: Options,
     pub(super) ids: ids::Ids,
     pub(super) frontier: load::Frontier,
@@ -47,8 +51,7 @@ pub struct Parts {
     pub(super) timer: schedules::Timer,
     pub(super) status: status::Status,
     pub(super) metrics: metrics::Metrics,
-    /// Who listens to what happens to jobs.
-    pub(super) events: Arc<events::Events>,
+    pub(super) subscribers: Arc<events::Subscribers>,
     pub(super) tasks: TaskTracker,
     pub(super) stopping: CancellationToken,
 }

@@ -39,7 +39,7 @@ impl Engine {
         let mut walks = Walks::default();
         loop {
             tokio::time::sleep(PRUNE_EVERY).await;
-            if self.is_shared() && !self.leads() {
+            if !self.leads() {
                 continue;
             }
             self.status.set(PRUNING, self.prune_once(&mut walks).await.err());
@@ -50,7 +50,7 @@ impl Engine {
         let usual = self.options.retention;
         let longest = self.settings.longest_retention(usual);
         while self.ledger.prune(longest, self.now(), STEP_JOBS_MAX).await? == STEP_JOBS_MAX {
-            if self.is_shared() && !self.leads() {
+            if !self.leads() {
                 return Ok(());
             }
         }

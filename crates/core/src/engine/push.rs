@@ -1,6 +1,6 @@
 //! Push: recorded first, then put into the broker where it is due soon.
 
-use super::events::Event;
+use super::events::Observed;
 use super::{Answers, Engine, PushOutcome, Pushed};
 use crate::clock::Millis;
 use crate::error::Error;
@@ -57,22 +57,27 @@ impl Engine {
         }
         let mut recorded = recorded.into_iter();
 
-        let (mut to_hold, mut over) = (Vec::with_capacity(recorded.len()), Vec::new());
+        let (mut to_hold, mut joins_overflow) = (Vec::new(), false);
         let mut answers = Vec::with_capacity(accepted.len());
         for job in accepted {
             answers.push(match job {
                 Err(error) => (Err(error), None),
                 Ok(job) => match recorded.next().expect("the ledger answers for each job") {
                     (Recorded::Created | Recorded::Repeat, is_over) => {
-                        if is_over { &mut over } else { &mut to_hold }.push(job.clone());
+                        joins_overflow |= is_over;
+                        if !is_over && self.is_to_hold(&job) {
+                            to_hold.push(job.clone());
+                        }
                         (Ok(Pushed { job, outcome: PushOutcome::Created }), None)
                     }
                     (Recorded::KeyHeld(holder), _) => (Ok(Pushed { job, outcome: PushOutcome::Kept }), Some(holder)),
                 },
             });
         }
-        self.saw_jobs(to_hold.iter().chain(&over), |_| Event::Pushed);
-        if !over.is_empty() {
+        let pushed = answers.iter().filter_map(|(answer, _)| answer.as_ref().ok());
+        let created = pushed.filter(|pushed| pushed.outcome == PushOutcome::Created);
+        self.observe_jobs(created.map(|pushed| &pushed.job), |_| Observed::Pushed);
+        if joins_overflow {
             self.overflow.ask();
         }
         self.hold(to_hold, reading).await?;
@@ -168,7 +173,7 @@ impl Engine {
             match recorded.first() {
                 Some(Recorded::KeyHeld(next)) => holder = *next,
                 _ => {
-                    self.saw_jobs(std::iter::once(&job), |_| Event::Pushed);
+                    self.observe_jobs(std::iter::once(&job), |_| Observed::Pushed);
                     self.hold(vec![job.clone()], reading).await?;
                     return Ok(Pushed { job, outcome: PushOutcome::Created });
                 }

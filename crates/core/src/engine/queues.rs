@@ -147,12 +147,6 @@ impl Engine {
         self.settings.with_targets()
     }
 
-    /// Whether other processes may have the same broker. Then a reserve had better have a request id: what it leased
-    /// is else lost with an answer that nobody waited for.
-    pub fn shares_broker(&self) -> bool {
-        !self.broker.is_volatile()
-    }
-
     /// All queues that have jobs or settings, by name. Where there may be many, ask for [some](Self::queues_from) at a time.
     ///
     /// # Errors

@@ -82,7 +82,7 @@ impl Engine {
         if notes.is_empty() {
             return Ok(());
         }
-        if self.is_shared() {
+        if self.topology.shares_ledger() {
             // Such a lease ends with the broker's memory; the row must be loaded again then.
             notes.iter_mut().for_each(|note| note.job_mut().lease_until = None);
         }
@@ -126,7 +126,7 @@ impl Engine {
     /// Records notes for which nobody waits. Where a shared broker keeps the outbox, a bounded number waits here, and
     /// what does not fit is left to whoever drains it.
     pub(super) async fn record_soon(&self, notes: Vec<Note>) -> bool {
-        if !self.is_shared() || self.options.settles_recorded {
+        if !self.topology.shares_ledger() || self.options.settles_recorded {
             return self.record(notes).await;
         }
         let is_empty = notes.is_empty();
@@ -157,6 +157,7 @@ impl Engine {
 
     /// Records what was left in the outbox, for ever; of an outbox that several processes share, one does.
     pub(super) async fn drain(&self) {
+        let age_ms = if self.topology.shares_ledger() { DRAIN_AGE_SHARED_MS } else { DRAIN_AGE_MS };
         loop {
             tokio::time::sleep(DRAIN_EVERY).await;
             self.try_left().await;
@@ -164,10 +165,8 @@ impl Engine {
                 // What could not be recorded is, by another; or has gone.
                 self.status.mend(RECORDING);
             }
-            if !self.is_shared() {
-                self.drain_older(DRAIN_AGE_MS).await;
-            } else if self.leads() {
-                self.drain_older(DRAIN_AGE_SHARED_MS).await;
+            if self.leads() {
+                self.drain_older(age_ms).await;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Ends of leases: by their holders, and by time.
 
-use super::events::Event;
+use super::events::Observed;
 use super::wait::LOOK_AGAIN;
 use super::{Answers, Engine, Extension, Outcome, Settlement};
 use crate::clock::Millis;
@@ -48,12 +48,12 @@ impl Engine {
 
         let mut settles = Vec::with_capacity(outcomes.len());
         let mut answers = Vec::with_capacity(outcomes.len());
-        let mut events: Vec<fn(u64) -> Event> = Vec::with_capacity(outcomes.len());
+        let mut events: Vec<fn(u64) -> Observed> = Vec::with_capacity(outcomes.len());
         for (receipt, outcome) in outcomes {
-            let event: fn(u64) -> Event = match outcome {
-                Outcome::Complete { .. } => Event::Succeeded,
-                Outcome::Fail(_) => Event::Failed,
-                Outcome::Release { .. } => |_| Event::Released,
+            let event: fn(u64) -> Observed = match outcome {
+                Outcome::Complete { .. } => Observed::Succeeded,
+                Outcome::Fail(_) => Observed::Failed,
+                Outcome::Release { .. } => |_| Observed::Released,
             };
             let decided = match check_outcome(&outcome) {
                 Ok(()) => self.decide(receipt, outcome, &jobs).await,
@@ -69,7 +69,7 @@ impl Engine {
             settles.iter().map(|settle| end_of(settle.receipt, &settle.decision)).collect();
         let mut settled = self.metrics.stores.settle.time(self.broker.settle(settles)).await?;
         let ids = answers.iter().flatten().map(|receipt| receipt.id);
-        self.saw_settled(&ids, &settled, |place, ms| events[place](ms));
+        self.observe_settled(&ids, &settled, |place, ms| events[place](ms));
         let recorded = self.record_soon(settled.notes).await;
         self.find_settled(&ends, &mut settled.states).await;
         let mut states = settled.states.into_iter();
@@ -184,14 +184,13 @@ impl Engine {
             Ok(extended) => extended,
             Err(error) => return vec![Err(error); count],
         };
-        if self.broker.is_volatile() {
-            // What is in the outbox is on its way already; noted twice, the note there would be taken for known.
-            let is_new = |extended: &Extended| matches!(extended, Extended::Until { is_noted: false, .. });
-            let new = receipts.iter().zip(&extended).filter(|(_, extended)| is_new(extended));
-            let ids: Vec<JobId> = new.map(|(receipt, _)| receipt.id).collect();
-            let jobs = self.broker.get(&ids).await.unwrap_or_default();
-            let running = jobs.iter().flatten().filter(|job| job.lease_until.is_some());
-            self.ledger.lease(running.map(LeaseNote::of).collect());
+        let noted = extended.iter().filter_map(|extended| match extended {
+            Extended::Until { lease, .. } => *lease,
+            Extended::Lost => None,
+        });
+        let noted: Vec<LeaseNote> = noted.collect();
+        if !noted.is_empty() {
+            self.ledger.lease(noted);
         }
         let answer = |(receipt, extended)| match extended {
             Extended::Until { lease_until, cancel_asked, .. } => Ok(Extension { receipt, lease_until, cancel_asked }),
@@ -203,7 +202,7 @@ impl Engine {
     /// Takes jobs back whose lease is over, and ends those that were not started in time, for ever.
     pub(super) async fn reap(&self) {
         // Of a broker of many processes, another may begin a lease at any time: none ends sooner than the shortest.
-        let idle = if self.broker.is_volatile() { LOOK_AGAIN } else { Duration::from_millis(LEASE_MS_MIN) };
+        let idle = if self.topology.is_shared() { Duration::from_millis(LEASE_MS_MIN) } else { LOOK_AGAIN };
         loop {
             let next = match self.reap_once().await {
                 Ok(next_ms) => {
@@ -266,7 +265,7 @@ impl Engine {
                     log_end(job, &settle.decision);
                 }
             }
-            self.saw_settled(&expired.crashed.iter().map(|job| job.id), &settled, |_, _| Event::Crashed);
+            self.observe_settled(&expired.crashed.iter().map(|job| job.id), &settled, |_, _| Observed::Crashed);
             notes.extend(settled.notes);
         }
         if !edits.is_empty() {
@@ -275,7 +274,7 @@ impl Engine {
                 Edited::Changed(job) => Some(job),
                 _ => None,
             });
-            self.saw_jobs(expired, |_| Event::Expired);
+            self.observe_jobs(expired, |_| Observed::Expired);
             notes.extend(edits);
         }
         if !notes.is_empty() {

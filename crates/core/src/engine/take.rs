@@ -7,7 +7,7 @@
 //! Only the call that leased records. A repeat of the request reads what the row says, so it gets the answer that the
 //! first call could not give.
 
-use super::events::Event;
+use super::events::Observed;
 use super::handout::{check_limit, check_request_id, check_source};
 use super::lead::outdated;
 use super::{Engine, Handout, TakeRequest};
@@ -67,12 +67,12 @@ impl Engine {
             }
         };
         let Reserved { leases, next_at, refused, notes, repeats: _ } = reserved;
-        let taken = if self.ledger.is_broker() {
-            leases.into_iter().map(|lease| lease.job).collect()
-        } else {
+        let taken = if self.topology.has_ledger() {
             self.take_leased(leases, &notes).await?
+        } else {
+            leases.into_iter().map(|lease| lease.job).collect()
         };
-        self.saw_jobs(taken.iter(), |_| Event::Taken);
+        self.observe_jobs(taken.iter(), |_| Observed::Taken);
         let refused = self.refusals(refused).await?;
         let leases = before.into_iter().chain(taken).map(|job| Lease { job, lease_ms: TAKE_LEASE_MS });
         Ok(Handout { leases: leases.collect(), next_due_at: next_at, refused })
@@ -93,7 +93,7 @@ impl Engine {
         let notes = taken.iter().map(note).collect();
         let recorded = self.metrics.stores.note.time(self.ledger.note(notes, self.frontier.get())).await;
         if let Err(error) = recorded {
-            if self.is_shared() && matches!(error, Error::Unavailable(_)) {
+            if self.topology.shares_ledger() && matches!(error, Error::Unavailable(_)) {
                 tracing::warn!(%error, jobs = jobs.len(), "it is not known whether a take was recorded");
                 return Err(unknown());
             }
@@ -119,7 +119,7 @@ impl Engine {
     /// Those of these leased jobs of which the ledger knows nothing newer: a shared broker may have fallen back. Where it
     /// cannot be asked, they are given back.
     async fn known_best(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Error> {
-        if !self.is_shared() || jobs.is_empty() {
+        if !self.topology.shares_ledger() || jobs.is_empty() {
             return Ok(jobs);
         }
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
@@ -215,7 +215,7 @@ impl Engine {
         match self.broker.settle(jobs.iter().zip(rows).map(decide).collect()).await {
             Ok(settled) => {
                 let noted = settled.notes.iter().map(Note::job);
-                self.saw_jobs(noted.filter(|job| !job.is_pending()), |_| Event::Taken);
+                self.observe_jobs(noted.filter(|job| !job.is_pending()), |_| Observed::Taken);
                 self.record_soon(settled.notes).await;
             }
             Err(error) => tracing::warn!(%error, "jobs that were not taken stay leased for a moment longer"),

@@ -1,8 +1,7 @@
-//! Reserves that wait: one bell for each queue that somebody waits at, and an alarm that rings it when something is
-//! due.
+//! Reserves that wait at queues, and an alarm that wakes one of them when something is due.
 //!
-//! A ring wakes the one who has waited longest, who then looks; one who finds more than it wanted rings again. A
-//! waiter that goes away passes an unheard ring on ([`Notify`] does). So however many wait, a due job wakes one.
+//! The one who has waited longest is woken, and looks. One who finds more than it wanted wakes the next. A waiter that goes
+//! away passes on a wake that it did not see ([`Notify`] does). So however many wait, a due job wakes one.
 
 use crate::clock::Millis;
 use crate::ports::Broker;
@@ -20,19 +19,20 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// In order, so that the same is rung first whenever a seed is run.
-    bells: Mutex<BTreeMap<Arc<str>, Bell>>,
+    /// In order, so that the same is woken first whenever a seed is run.
+    by_queue: Mutex<BTreeMap<Arc<str>, Waiters>>,
     alarm: Mutex<Alarm>,
     alarm_changed: Notify,
 }
 
+/// Those of one queue.
 #[derive(Debug, Default)]
-struct Bell {
+struct Waiters {
     notify: Arc<Notify>,
-    seats: usize,
+    count: usize,
 }
 
-/// When to ring which queue's bell.
+/// When to wake at which queue.
 #[derive(Debug, Default)]
 struct Alarm {
     by_time: BTreeSet<(Millis, Arc<str>)>,
@@ -41,29 +41,29 @@ struct Alarm {
 
 impl Waiting {
     /// Wakes the first who waits at this queue.
-    pub(super) fn ring(&self, queue: &Arc<str>) {
-        if let Some(bell) = self.bells().get(queue) {
-            bell.notify.notify_one();
+    pub(super) fn wake(&self, queue: &Arc<str>) {
+        if let Some(waiters) = self.by_queue().get(queue) {
+            waiters.notify.notify_one();
         }
     }
 
     /// Wakes the first who waits at each queue.
-    pub(super) fn ring_all(&self) {
-        self.bells().values().for_each(|bell| bell.notify.notify_one());
+    pub(super) fn wake_all(&self) {
+        self.by_queue().values().for_each(|waiters| waiters.notify.notify_one());
     }
 
-    /// Sits down at these queues.
-    pub(super) fn sit<'a>(&'a self, queues: &'a [Arc<str>]) -> Seats<'a> {
-        let mut bells = self.bells();
+    /// Begins to wait at these queues.
+    pub(super) fn register<'a>(&'a self, queues: &'a [Arc<str>]) -> Registration<'a> {
+        let mut by_queue = self.by_queue();
         let notifies = queues.iter().map(|queue| {
-            let bell = bells.entry(queue.clone()).or_default();
-            bell.seats += 1;
-            bell.notify.clone()
+            let waiters = by_queue.entry(queue.clone()).or_default();
+            waiters.count += 1;
+            waiters.notify.clone()
         });
-        Seats { notifies: notifies.collect(), waiting: self, queues }
+        Registration { notifies: notifies.collect(), waiting: self, queues }
     }
 
-    /// Has these queues' bells rung at this instant, or earlier where that is set already.
+    /// Wakes at these queues at this instant, or earlier where that is set already.
     pub(super) fn arm(&self, queues: &[Arc<str>], at: Millis) {
         let mut alarm = self.alarm();
         let first = alarm.by_time.first().map(|&(at, _)| at);
@@ -84,20 +84,20 @@ impl Waiting {
 
     /// The same, but only for those of these queues that somebody waits at.
     pub(super) fn arm_waited(&self, queues: &[Arc<str>], at: Millis) {
-        let bells = self.bells();
-        if bells.is_empty() {
+        let by_queue = self.by_queue();
+        if by_queue.is_empty() {
             return;
         }
-        let waited: Vec<Arc<str>> = queues.iter().filter(|queue| bells.contains_key(*queue)).cloned().collect();
-        drop(bells);
+        let waited: Vec<Arc<str>> = queues.iter().filter(|queue| by_queue.contains_key(*queue)).cloned().collect();
+        drop(by_queue);
         self.arm(&waited, at);
     }
 
-    /// Rings what is due, for ever.
+    /// Wakes those for whom something is due, for ever.
     pub(super) async fn keep(&self, broker: &dyn Broker) {
         loop {
             let changed = self.alarm_changed.notified();
-            match self.ring_due(broker.now()) {
+            match self.wake_due(broker.now()) {
                 None => changed.await,
                 Some(next_at) => {
                     let sleep = tokio::time::sleep(broker.until(next_at).min(LOOK_AGAIN));
@@ -107,8 +107,8 @@ impl Waiting {
         }
     }
 
-    /// Rings what is due, and answers when the next one is.
-    fn ring_due(&self, now: Millis) -> Option<Millis> {
+    /// Wakes those for whom something is due, and answers when the next one is.
+    fn wake_due(&self, now: Millis) -> Option<Millis> {
         let mut due = Vec::new();
         let mut alarm = self.alarm();
         let next_at = loop {
@@ -123,12 +123,12 @@ impl Waiting {
             }
         };
         drop(alarm);
-        due.iter().for_each(|queue| self.ring(queue));
+        due.iter().for_each(|queue| self.wake(queue));
         next_at
     }
 
-    fn bells(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Bell>> {
-        self.bells.lock().expect("no panic under this lock")
+    fn by_queue(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Waiters>> {
+        self.by_queue.lock().expect("no panic under this lock")
     }
 
     fn alarm(&self) -> std::sync::MutexGuard<'_, Alarm> {
@@ -137,43 +137,43 @@ impl Waiting {
 }
 
 /// A place among those who wait at some queues.
-pub(super) struct Seats<'a> {
+pub(super) struct Registration<'a> {
     notifies: Vec<Arc<Notify>>,
     waiting: &'a Waiting,
     queues: &'a [Arc<str>],
 }
 
-impl Seats<'_> {
-    /// Hears any ring from now on.
-    pub(super) fn listen(&self) -> Ring {
-        let heard = self.notifies.iter().map(|notify| {
+impl Registration<'_> {
+    /// The next wake from now on.
+    pub(super) fn woken(&self) -> Woken {
+        let notified = self.notifies.iter().map(|notify| {
             let mut notified = Box::pin(notify.clone().notified_owned());
             notified.as_mut().enable();
             notified
         });
-        Ring(heard.collect())
+        Woken(notified.collect())
     }
 }
 
-impl Drop for Seats<'_> {
+impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        let mut bells = self.waiting.bells();
+        let mut by_queue = self.waiting.by_queue();
         for queue in self.queues {
-            if let Some(bell) = bells.get_mut(queue) {
-                bell.seats -= 1;
-                if bell.seats == 0 {
-                    bells.remove(queue);
+            if let Some(waiters) = by_queue.get_mut(queue) {
+                waiters.count -= 1;
+                if waiters.count == 0 {
+                    by_queue.remove(queue);
                 }
             }
         }
     }
 }
 
-/// The next ring of any of some bells.
-pub(super) struct Ring(Vec<Pin<Box<OwnedNotified>>>);
+/// The next wake at any of some queues.
+pub(super) struct Woken(Vec<Pin<Box<OwnedNotified>>>);
 
-impl Ring {
-    pub(super) async fn heard(mut self) {
+impl Woken {
+    pub(super) async fn wait(mut self) {
         poll_fn(|context| {
             let any = self.0.iter_mut().any(|notified| notified.as_mut().poll(context).is_ready());
             if any { Poll::Ready(()) } else { Poll::Pending }

@@ -6,6 +6,7 @@ use crate::clock::Millis;
 use crate::id::{JobId, Receipt};
 use crate::job::{AttemptError, Job, KeyUntil, Payload, Stage};
 use crate::options::JobOptions;
+use crate::ports::LeaseNote;
 use crate::progress::Progress;
 use crate::wheel::Handle;
 use std::sync::Arc;
@@ -203,6 +204,15 @@ impl Live {
     /// Its own lease length.
     pub(super) fn lease_ms(&self) -> Option<u64> {
         self.extra.as_ref().and_then(|extra| extra.lease_ms)
+    }
+
+    /// What is noted of its lease, where it has one.
+    pub(super) fn lease_note(&self, id: JobId) -> Option<LeaseNote> {
+        let &Run { epoch, lease_until, started_at, updated_at, .. } = self.run()?;
+        let has_key = |extra: &Extra| extra.key.is_some() && extra.key_until == KeyUntil::Started;
+        let frees_key = self.extra.as_deref().is_some_and(has_key);
+        let Self { version, attempt, .. } = *self;
+        Some(LeaseNote { id, version, epoch, attempt, lease_until, started_at, updated_at, frees_key })
     }
 
     pub(super) fn is_cancel_asked(&self) -> bool {

@@ -110,10 +110,6 @@ impl Broker for Memory {
         self.clock.until(at)
     }
 
-    fn is_volatile(&self) -> bool {
-        true
-    }
-
     fn watch(&self, wake: Wake) {
         assert!(self.wake.set(wake).is_ok(), "a broker is watched by one engine");
     }

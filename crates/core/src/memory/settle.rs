@@ -33,12 +33,15 @@ impl Held {
             live.set_progress(progress);
             self.reweigh(receipt.id, before);
         }
-        let is_noted = self.outbox.get(receipt.id).is_some();
-        if is_noted {
-            let job = self.live.get(receipt.id).expect("it was found above").unpack(receipt.id);
+        let live = self.live.get(receipt.id).expect("it was found above");
+        let lease = if self.outbox.get(receipt.id).is_some() {
+            let job = live.unpack(receipt.id);
             self.note_lease(&job, now);
-        }
-        Extended::Until { lease_until, version, cancel_asked, is_noted }
+            None
+        } else {
+            live.lease_note(receipt.id)
+        };
+        Extended::Until { lease_until, version, cancel_asked, lease }
     }
 
     pub(super) fn settle(&mut self, settle: Settle, now: Now, settled: &mut Settled) {

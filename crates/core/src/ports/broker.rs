@@ -1,8 +1,7 @@
 //! The broker: live jobs, in order, and leases.
 
 use super::edit::{Edit, Edited};
-use super::events::{Ear, Transition};
-use super::ledger::Note;
+use super::ledger::{LeaseNote, Note};
 use super::limits::Limits;
 use super::origin::Origin;
 use super::queue_leases::QueueLeases;
@@ -57,11 +56,8 @@ pub trait Broker: Send + Sync {
         Duration::from_millis(at.saturating_sub(self.now()))
     }
 
-    /// Whether it forgets everything when this process ends, so that leases must be noted in the ledger.
-    fn is_volatile(&self) -> bool;
-
-    /// What its memory is known by: another stamp says that it may have lost some of what it held, or all. A broker that
-    /// is volatile needs none.
+    /// What its memory is known by: another stamp says that it may have lost some of what it held, or all. A broker in the
+    /// memory of one process needs none.
     async fn stamp(&self) -> Result<String, Error> {
         Ok(String::new())
     }
@@ -138,20 +134,6 @@ pub trait Broker: Send + Sync {
 
     /// How many notes have not been forgotten.
     fn backlog(&self) -> usize;
-
-    /// Who is to hear what happens in other processes, while this one [listens](Self::listen). Called once, before anything
-    /// else. A broker of one process has nothing to say.
-    fn overhear(&self, _ear: Ear) {}
-
-    /// Says whether somebody in this process listens to what happens in others; answers whether somebody in another one
-    /// does. It is forgotten after three seconds, so who listens says it again.
-    async fn listen(&self, _listens: bool) -> Result<bool, Error> {
-        Ok(false)
-    }
-
-    /// Tells other processes what happened here, as far as somebody there listens. It does not wait, and may be lost; how
-    /// much was, is told then.
-    fn tell(&self, _transitions: Vec<Arc<Transition>>) {}
 }
 
 impl dyn Broker {
@@ -274,8 +256,9 @@ pub enum Extended {
         version: u64,
         /// Whether the worker is asked to stop.
         cancel_asked: bool,
-        /// Whether the outbox has a note of the job, which says this, too.
-        is_noted: bool,
+        /// What the ledger is to be told of it, by a broker in the memory of one process. Not where the outbox has a note
+        /// of the job, which says this, too.
+        lease: Option<LeaseNote>,
     },
     /// The lease has ended.
     Lost,

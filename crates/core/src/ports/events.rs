@@ -1,9 +1,11 @@
-//! What happens to jobs, as it is told to who listens: for watching, not for accounting.
+//! What happens to jobs, as it is published to subscribers: for watching, not for accounting.
 
 use crate::api::instant;
 use crate::clock::Millis;
+use crate::error::Error;
 use crate::id::JobId;
 use crate::job::State;
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -90,12 +92,12 @@ impl fmt::Display for What {
 }
 
 impl FromStr for What {
-    type Err = crate::Error;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, crate::Error> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         Self::ALL.into_iter().find(|what| what.word() == text).ok_or_else(|| {
             let words: Vec<&str> = Self::ALL.iter().map(|what| what.word()).collect();
-            crate::Error::invalid("what", format!("one of {}", words.join(", ")), text)
+            Error::invalid("what", format!("one of {}", words.join(", ")), text)
         })
     }
 }
@@ -123,17 +125,33 @@ pub struct Transition {
     pub due_at: Option<Millis>,
 }
 
-/// What somebody hears who listens.
+/// What a subscriber gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Event {
     /// Something happened.
     Transition(Arc<Transition>),
-    /// Events were missed. There is no count: it would include events of other queues, which the listener may not be allowed to see.
+    /// Events were lost. How many is not said: that would count jobs which the subscriber may not see.
     Missed,
 }
 
-/// Hears what happens in other processes.
-pub type Ear = Arc<dyn Fn(Told) + Send + Sync>;
+/// Takes what other processes publish.
+pub type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
+
+/// Carries what happens to jobs from process to process, where several share a broker. Events may be lost on their way,
+/// arrive twice, or in another order; a loss is published as [`Event::Missed`].
+#[async_trait]
+pub trait EventBus: Send + Sync {
+    /// Sends what other processes publish to this sink, while this process [has subscribers](Self::announce). Called
+    /// once, before anything else.
+    fn subscribe(&self, sink: EventSink);
+
+    /// Announces whether this process has subscribers; answers whether another process has. An announcement lapses after
+    /// three seconds, so it is repeated.
+    async fn announce(&self, has_subscribers: bool) -> Result<bool, Error>;
+
+    /// Publishes to other processes, as far as they have subscribers. It does not wait.
+    fn publish(&self, transitions: Vec<Arc<Transition>>);
+}
 
 #[cfg(test)]
 mod tests {

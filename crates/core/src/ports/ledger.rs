@@ -61,12 +61,6 @@ pub fn bucket(due_at: Millis, frontier: Millis) -> i64 {
 ///   to change, or a part of it, where no answer came in time. It may be repeated.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Whether it is one store with the broker. Then recording a job puts it into the broker, too, which holds all
-    /// pending jobs and notes nothing but copies that go to other queues.
-    fn is_broker(&self) -> bool {
-        false
-    }
-
     /// A block of `count` sequences for ids that never was and never will be allotted to another, and that begins no lower
     /// than `now` says ([`block_start`](crate::id::block_start)).
     async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error>;
@@ -86,7 +80,7 @@ pub trait Ledger: Send + Sync {
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error>;
 
     /// The broker of this stamp holds these jobs in these versions: they are filed as near. Where another stamp was
-    /// [adopted](ADOPTED) meanwhile, nothing is; an empty stamp, of a broker that is volatile, is not compared.
+    /// [adopted](ADOPTED) meanwhile, nothing is; an empty stamp, of a broker in the memory of one process, is not compared.
     ///
     /// A ledger that is the broker files nothing, here and below.
     async fn loaded(&self, _jobs: &[(JobId, u64)], _stamp: &str) -> Result<(), Error> {
@@ -200,7 +194,7 @@ impl Note {
 }
 
 /// What is noted of a lease.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseNote {
     /// The job.
     pub id: JobId,

@@ -4,6 +4,7 @@
 //! - [`Ledger`] remembers every job.
 //! - [`Registry`] keeps small documents, such as queue settings.
 //! - [`Locks`] says who holds which lock, and who waits for it.
+//! - [`EventBus`] carries what happens to jobs from process to process, where several share a broker.
 //!
 //! The broker is the authority for what it holds, the ledger for the rest.
 
@@ -27,7 +28,7 @@ pub use broker::{
     Source, Wake,
 };
 pub use edit::{Change, Edit, Edited, Update};
-pub use events::{Ear, Told, Transition, What};
+pub use events::{Event, EventBus, EventSink, Transition, What};
 pub use inbox::{Admitted, InboxRow, Verdict};
 pub use ledger::{
     ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, GENERATION, INBOX_BYTES_MAX, INBOX_TEXT_MAX, LOADED,

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::testing::Random;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -24,6 +25,7 @@ struct State {
     frozen_until: Option<Instant>,
     mute: Option<&'static str>,
     is_dead: bool,
+    calls: BTreeMap<&'static str, u64>,
 }
 
 /// On which side of a verb.
@@ -55,6 +57,7 @@ impl Life {
             frozen_until: None,
             mute: None,
             is_dead: false,
+            calls: BTreeMap::new(),
         };
         Arc::new(Self { state: Mutex::new(state), died: Notify::new() })
     }
@@ -95,6 +98,11 @@ impl Life {
         self.state().mute = verb;
     }
 
+    /// How often it called this verb.
+    pub fn calls(&self, verb: &str) -> u64 {
+        self.state().calls.get(verb).copied().unwrap_or(0)
+    }
+
     /// Whether it is over.
     pub fn is_over(&self) -> bool {
         self.state().is_dead
@@ -107,6 +115,9 @@ impl Life {
 
     /// A step of the process, after which others may run, or at which it dies.
     pub(super) async fn step(&self, verb: &'static str, when: When) {
+        if when == When::Before {
+            *self.state().calls.entry(verb).or_default() += 1;
+        }
         let panics = self.state().panics_at.take_if(|at| *at == verb).is_some();
         assert!(!panics, "{verb}: a panic that a test asked for");
         loop {

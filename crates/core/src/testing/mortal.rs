@@ -37,10 +37,6 @@ impl Broker for MortalBroker {
         self.broker.now_at_most()
     }
 
-    fn is_volatile(&self) -> bool {
-        self.broker.is_volatile()
-    }
-
     fn until(&self, at: Millis) -> Duration {
         self.broker.until(at)
     }

@@ -277,10 +277,6 @@ impl Broker for Shared {
         parts.clock.wall() + parts.unknown_ms.1
     }
 
-    fn is_volatile(&self) -> bool {
-        false
-    }
-
     async fn stamp(&self) -> Result<String, Error> {
         self.call(|_| async { Ok(self.stamp_now()) }).await
     }

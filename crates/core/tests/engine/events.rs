@@ -1,7 +1,7 @@
 //! What happens to jobs, as it is told.
 
 use super::fixture::{Bench, job, pass};
-use duetime_core::engine::events::{Filter, Listener, RING_TRANSITIONS, Told, What};
+use duetime_core::engine::events::{Event, Filter, RING_TRANSITIONS, Subscription, What};
 use duetime_core::engine::{From, JobRef, Outcome, Patch, TakeRequest};
 use duetime_core::rules::Failure;
 use duetime_core::{Due, Error, NewJob, OnConflict, Retry, State, WhenExhausted};
@@ -10,17 +10,17 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// All that has been told until now, in the form `what state attempt`.
-fn told(listener: &mut Listener) -> Vec<String> {
+fn told(listener: &mut Subscription) -> Vec<String> {
     let mut words = Vec::new();
     while let Some(told) = listener.try_next() {
         words.push(match told {
-            Told::Transition(told) => {
+            Event::Transition(told) => {
                 assert_eq!((&*told.kind, told.id.get() > 0), ("default", true));
                 let waits = matches!(told.state, State::Scheduled | State::Ready);
                 assert_eq!(told.due_at.is_some(), waits || told.what == What::Deleted && told.due_at.is_some());
                 format!("{} {} {}", told.what, told.state, told.attempt)
             }
-            Told::Missed => "missed".to_owned(),
+            Event::Missed => "missed".to_owned(),
         });
     }
     words
@@ -33,7 +33,7 @@ fn fail(is_final: bool) -> Outcome {
 #[tokio::test(start_paused = true)]
 async fn a_life_is_told_in_order() {
     let bench = Bench::new().await;
-    let mut listener = bench.engine.listen(Filter::default()).await.unwrap();
+    let mut listener = bench.engine.subscribe(Filter::default()).await.unwrap();
     let id = bench.push(NewJob { due: Due::After(1_000), ..job() }).await.id;
     bench.engine.run(id.into()).await.unwrap();
     let lease = bench.lease().await;
@@ -67,7 +67,7 @@ async fn a_life_is_told_in_order() {
 #[tokio::test(start_paused = true)]
 async fn ends_that_nobody_asked_for_are_told() {
     let bench = Bench::new().await;
-    let mut listener = bench.engine.listen(Filter::default()).await.unwrap();
+    let mut listener = bench.engine.subscribe(Filter::default()).await.unwrap();
     let options = Retry { max_attempts: Some(2), ..Retry::default() }.into();
     bench.push(NewJob { lease_ms: Some(1_000), options, ..job() }).await;
     for _ in 0..2 {
@@ -91,7 +91,7 @@ async fn ends_that_nobody_asked_for_are_told() {
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_taken_moved_or_cancelled_by_its_worker() {
     let bench = Bench::new().await;
-    let mut listener = bench.engine.listen(Filter::default()).await.unwrap();
+    let mut listener = bench.engine.subscribe(Filter::default()).await.unwrap();
     bench.push(job()).await;
     let from = From::Queues(vec!["default".into()]);
     let take = TakeRequest { from, limit: 1, due_from: None, due_to: None, request_id: None };
@@ -118,7 +118,7 @@ async fn what_changes_nothing_is_not_told() {
     let bench = Bench::new().await;
     let keyed = || NewJob { key: Some("k".into()), ..job() };
     let id = bench.push(keyed()).await.id;
-    let mut listener = bench.engine.listen(Filter::default()).await.unwrap();
+    let mut listener = bench.engine.subscribe(Filter::default()).await.unwrap();
     bench.push(keyed()).await;
     assert!(bench.try_push(NewJob { on_conflict: OnConflict::Reject, ..keyed() }).await.is_err());
     bench.engine.retry(vec![id.into()]).await.remove(0).unwrap_err();
@@ -132,8 +132,8 @@ async fn what_changes_nothing_is_not_told() {
 #[tokio::test(start_paused = true)]
 async fn who_is_slow_holds_nobody_up_and_learns_what_was_missed() {
     let bench = Bench::new().await;
-    let mut slow = bench.engine.listen(Filter::default()).await.unwrap();
-    let mut fast = bench.engine.listen(Filter::default()).await.unwrap();
+    let mut slow = bench.engine.subscribe(Filter::default()).await.unwrap();
+    let mut fast = bench.engine.subscribe(Filter::default()).await.unwrap();
     let batch = 4_096;
     for _ in 0..RING_TRANSITIONS / batch {
         bench.engine.push(vec![job(); batch]).await.unwrap();
@@ -141,18 +141,18 @@ async fn who_is_slow_holds_nobody_up_and_learns_what_was_missed() {
     }
     bench.push(job()).await;
     assert_eq!(told(&mut fast), ["pushed ready 0"]);
-    assert_eq!(slow.next().await, Some(Told::Missed));
+    assert_eq!(slow.next().await, Some(Event::Missed));
     assert_eq!(told(&mut slow).len(), RING_TRANSITIONS);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_listens_hears_no_more_once_the_engine_stops() {
     let bench = Bench::new().await;
-    let mut listener = bench.engine.listen(Filter::default()).await.unwrap();
+    let mut listener = bench.engine.subscribe(Filter::default()).await.unwrap();
     let waiting = tokio::spawn(async move { listener.next().await });
     bench.engine.stop().await.unwrap();
     assert_eq!(waiting.await.unwrap(), None);
-    assert_eq!(bench.engine.listen(Filter::default()).await.map(drop), Err(Error::Stopping));
+    assert_eq!(bench.engine.subscribe(Filter::default()).await.map(drop), Err(Error::Stopping));
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,20 +162,20 @@ async fn what_is_not_asked_for_is_not_heard() {
         queues: queues.iter().map(|&queue| queue.into()).collect(),
         what: what.to_vec(),
     };
-    let mut by_name = bench.engine.listen(filter(&["mail", "mail.*"], &[])).await.unwrap();
-    let mut by_what = bench.engine.listen(filter(&["*"], &[What::Cancelled])).await.unwrap();
+    let mut by_name = bench.engine.subscribe(filter(&["mail", "mail.*"], &[])).await.unwrap();
+    let mut by_what = bench.engine.subscribe(filter(&["*"], &[What::Cancelled])).await.unwrap();
     for queue in ["mail", "mail.a", "mails", "other", "MAIL"] {
         let id = bench.push(NewJob { queue: queue.into(), ..job() }).await.id;
         bench.engine.cancel(vec![id.into()]).await.remove(0).unwrap();
     }
     let mut queues = Vec::new();
-    while let Some(Told::Transition(told)) = by_name.try_next() {
+    while let Some(Event::Transition(told)) = by_name.try_next() {
         queues.push(told.queue.to_string());
     }
     assert_eq!(queues, ["mail", "mail", "mail.a", "mail.a"]);
     assert_eq!(told(&mut by_what), ["cancelled cancelled 0"; 5]);
     for queues in [&["a b"][..], &["a*b"], &["**"], &["q"; 65]] {
-        let refused = bench.engine.listen(filter(queues, &[])).await.map(drop);
+        let refused = bench.engine.subscribe(filter(queues, &[])).await.map(drop);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{queues:?}: {refused:?}");
     }
 }

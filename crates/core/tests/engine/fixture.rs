@@ -1,7 +1,6 @@
 //! An engine to try things on.
 
 use duetime_core::engine::{From, Handout, Options, Outcome, QueueStatus, ReserveRequest, Stores};
-use duetime_core::memory::Locks;
 use duetime_core::ports::Lease;
 use duetime_core::testing::mortal::{Life, MortalBroker};
 use duetime_core::testing::{ModelLedger, TokioClock};
@@ -33,9 +32,7 @@ impl Bench {
         let (broker, life) = (Arc::new(Memory::new(clock.clone())), Life::plain());
         let stores = Stores {
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
-            ledger: Arc::new(ledger.clone()),
-            registry: Arc::new(ledger.clone()),
-            locks: Arc::new(Locks::new(clock.clone(), Arc::new(ledger.clone()))),
+            ..Stores::one_process(clock.clone(), Arc::new(ledger.clone()))
         };
         let engine = Engine::start(stores, options).await.unwrap();
         Self { engine, broker, life, ledger, clock }

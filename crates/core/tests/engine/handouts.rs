@@ -2,8 +2,8 @@
 
 use super::fixture::{Bench, job, pass, request};
 use duetime_core::engine::{From, JobRef, Query, QueueSettings, TakeRequest};
-use duetime_core::ports::Rate;
-use duetime_core::{Due, Error, NewJob, State};
+use duetime_core::ports::{Broker, Ledger, Put, Rate, Room};
+use duetime_core::{Due, Error, JobId, NewJob, State};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -27,6 +27,46 @@ async fn a_reserve_on_an_empty_queue_waits_as_long_as_it_was_told() {
     assert!(bench.reserve(1, 20 * SECOND).await.is_empty());
     assert_eq!(begin.elapsed().as_secs(), 20);
     assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_reserve_asks_the_broker_once_and_again_when_it_is_woken() {
+    let bench = Bench::new().await;
+    let waiter = bench.waiter(60 * SECOND).await;
+    bench.push(NewJob { queue: "other".into(), ..job() }).await;
+    pass(30 * SECOND).await;
+    assert_eq!(bench.life.calls("reserve"), 1);
+    bench.push(job()).await;
+    assert_eq!(waiter.await.unwrap().unwrap().leases.len(), 1);
+    assert_eq!(bench.life.calls("reserve"), 2);
+    // One that does not wait, or finds something, asks once.
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+    bench.push(job()).await;
+    assert_eq!(bench.reserve(1, SECOND).await.len(), 1);
+    assert_eq!(bench.life.calls("reserve"), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reserve_that_is_woken_as_its_wait_ends_asks_once_more() {
+    let bench = Bench::new().await;
+    let waiter = bench.waiter(5 * SECOND).await;
+    let new = job().accept(JobId::new(1).unwrap(), bench.engine.now(), 1_000).unwrap();
+    // By the time that the waiter runs, it is both woken and over.
+    let put = async { bench.broker.put(vec![new], bench.broker.reading(), Room::Any).await };
+    let (put, ()) = tokio::join!(put, tokio::time::advance(5 * SECOND));
+    assert_eq!(put.unwrap(), [Put::Held]);
+    assert_eq!(waiter.await.unwrap().unwrap().leases.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_is_noted_without_a_look_at_the_job() {
+    let bench = Bench::new().await;
+    bench.push(job()).await;
+    let lease = bench.lease().await;
+    let extended = bench.engine.extend(vec![(lease.job.receipt(), Some(120_000))]).await.remove(0).unwrap();
+    let row = bench.ledger.get(&[lease.job.id]).await.unwrap().remove(0).unwrap();
+    assert_eq!(row.lease_until, Some(extended.lease_until));
+    assert_eq!(bench.life.calls("get"), 0);
 }
 
 #[tokio::test(start_paused = true)]

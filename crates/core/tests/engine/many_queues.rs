@@ -3,7 +3,7 @@
 use super::fixture::pass;
 use async_trait::async_trait;
 use duetime_core::engine::metrics::OTHER_QUEUES;
-use duetime_core::engine::{Options, QueueSettings, Stores};
+use duetime_core::engine::{Options, QueueSettings, Stores, Topology};
 use duetime_core::ports::{Document, PutIf, Registry};
 use duetime_core::testing::{ModelLedger, Shared, TokioClock};
 use duetime_core::{Engine, Error};
@@ -12,6 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const QUEUES: usize = 2_000;
+
+fn shared(broker: Arc<Shared>, ledger: Arc<ModelLedger>, registry: Arc<dyn Registry>) -> Stores {
+    let (topology, locks) = (Topology::RedisBesideLedger, broker.clone());
+    Stores { topology, broker, ledger, registry, locks, events: None }
+}
 
 async fn seconds(count: u64) {
     for _ in 0..count * 4 {
@@ -62,7 +67,7 @@ async fn settings_are_read_again_only_where_they_were_changed() {
     }
     let broker = Arc::new(Shared::new(clock));
     let ledger = Arc::new(registry.registry.clone());
-    let stores = Stores { broker: broker.clone(), ledger, registry: registry.clone(), locks: broker };
+    let stores = shared(broker, ledger, registry.clone());
     let engine = Engine::start(stores, Options::default()).await.unwrap();
     seconds(5).await;
     let read = || registry.read.swap(0, Ordering::Relaxed);
@@ -81,7 +86,7 @@ async fn settings_are_read_again_only_where_they_were_changed() {
 async fn queues_are_listed_in_steps_by_name() {
     let (clock, ledger) = (Arc::new(TokioClock::new()), Arc::new(ModelLedger::default()));
     let broker = Arc::new(Shared::new(clock));
-    let stores = Stores { broker: broker.clone(), ledger: ledger.clone(), registry: ledger, locks: broker };
+    let stores = shared(broker, ledger.clone(), ledger);
     let engine = Engine::start(stores, Options::default()).await.unwrap();
     let jobs = (0..250).map(|n| duetime_core::NewJob { queue: format!("j{n:03}").into(), ..super::fixture::job() });
     for pushed in engine.push(jobs.collect()).await.unwrap() {

@@ -7,7 +7,7 @@ mod overflow;
 mod takes;
 
 use super::fixture::{job, pass, request};
-use duetime_core::engine::{CancelOutcome, From, Options, Outcome, Patch, ReserveRequest, Stores};
+use duetime_core::engine::{CancelOutcome, From, Options, Outcome, Patch, ReserveRequest, Stores, Topology};
 use duetime_core::ports::{ADOPTED, BROKER, Broker, COMPARED, LOADED, Put, Registry, Room};
 use duetime_core::rules::Failure;
 use duetime_core::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry, When};
@@ -58,10 +58,12 @@ impl World {
         let life = Life::plain();
         let (broker, ledger) = (Arc::new(self.broker.clone()), Arc::new(self.ledger.clone()));
         let stores = Stores {
+            topology: Topology::RedisBesideLedger,
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
             registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),
             locks: Arc::new(MortalLocks { locks: broker, life: life.clone() }),
+            events: None,
         };
         let options = Options { horizon_ms: 60_000, memory_max: self.memory_max, ..Options::default() };
         Node { engine: Engine::start(stores, options).await.unwrap(), life }

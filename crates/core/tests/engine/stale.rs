@@ -2,7 +2,6 @@
 
 use super::fixture::{job, pass};
 use duetime_core::engine::{BulkAction, Options, Outcome, PushOutcome, Query, Stores};
-use duetime_core::memory::Locks;
 use duetime_core::ports::{Broker, Change, Ledger, Settle};
 use duetime_core::rules::Failure;
 use duetime_core::testing::fixtures::{again, edit, reserve};
@@ -24,9 +23,7 @@ async fn world(life: &Arc<Life>) -> World {
     let memory = Arc::new(Memory::new(clock.clone()));
     let stores = Stores {
         broker: Arc::new(MortalBroker { broker: memory.clone(), life: life.clone() }),
-        ledger: Arc::new(ledger.clone()),
-        registry: Arc::new(ledger.clone()),
-        locks: Arc::new(Locks::new(clock, Arc::new(ledger.clone()))),
+        ..Stores::one_process(clock, Arc::new(ledger.clone()))
     };
     World { engine: Engine::start(stores, Options::default()).await.unwrap(), memory, ledger }
 }

@@ -4,12 +4,12 @@ mod random;
 mod world;
 
 use duetime_core::Memory;
-use duetime_core::ports::Broker;
 use duetime_core::testing::ManualClock;
+use duetime_core::testing::broker_suite::Made;
 use std::sync::Arc;
 
-async fn memory(clock: Arc<ManualClock>) -> Arc<dyn Broker> {
-    Arc::new(Memory::new(clock))
+async fn memory(clock: Arc<ManualClock>) -> Made {
+    (Arc::new(Memory::new(clock)), None)
 }
 
 duetime_core::broker_suite!(memory);

@@ -6,7 +6,7 @@
 use super::pushes::only;
 use crate::error::{Answers, Error, answers};
 use crate::push::Pushed;
-use duetime_core::engine::events::{Filter, Listener};
+use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
     self, BulkAction, BulkCounts, CancelOutcome, Extension, Handout, Health, Imported, JobRef, Listed, LockList,
     LockRequest, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, Stores, TakeRequest,
@@ -240,8 +240,8 @@ impl Embedded {
         Ok(self.call(|engine| async move { engine.delete_schedule(&name).await }).await??)
     }
 
-    pub(super) async fn listen(&self, filter: Filter) -> Result<Listener, Error> {
-        Ok(self.call(|engine| async move { engine.listen(filter).await }).await??)
+    pub(super) async fn listen(&self, filter: Filter) -> Result<Subscription, Error> {
+        Ok(self.call(|engine| async move { engine.subscribe(filter).await }).await??)
     }
 
     pub(super) async fn health(&self) -> Result<Health, Error> {

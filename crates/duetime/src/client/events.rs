@@ -3,8 +3,8 @@
 use super::{Backend, Client};
 use crate::error::Error;
 #[cfg(feature = "engine")]
-use duetime_core::engine::events::Listener;
-use duetime_core::engine::events::{Filter, Told};
+use duetime_core::engine::events::Subscription;
+use duetime_core::engine::events::{Event, Filter};
 
 /// What happens to jobs, from when it was asked for on: see [`Client::events`].
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub struct Events(Source);
 #[derive(Debug)]
 enum Source {
     #[cfg(feature = "engine")]
-    Here(Listener),
+    Here(Subscription),
     Remote(Box<super::remote::Stream>),
 }
 
@@ -39,7 +39,7 @@ impl Events {
     ///
     /// # Errors
     /// Where the connection to a server is lost; then it may be called again, and what happened in between is missed.
-    pub async fn next(&mut self) -> Result<Option<Told>, Error> {
+    pub async fn next(&mut self) -> Result<Option<Event>, Error> {
         match &mut self.0 {
             #[cfg(feature = "engine")]
             Source::Here(listener) => Ok(listener.next().await),

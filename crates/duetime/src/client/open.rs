@@ -4,7 +4,6 @@ use super::embedded::Embedded;
 use super::{Backend, Client};
 use crate::error::Error;
 use duetime_core::engine::{Options, Stores};
-use duetime_core::memory::{Locks, Memory};
 use duetime_core::{Error as CoreError, SystemClock};
 use duetime_store::sqlite::{self, Durability, Sqlite};
 use std::path::PathBuf;
@@ -81,8 +80,5 @@ async fn stores(path: Option<PathBuf>, durability: Durability) -> Result<Stores,
         None => Sqlite::memory(),
     });
     let sqlite = Arc::new(open.await.map_err(|_| CoreError::Stopping)??);
-    let clock = Arc::new(SystemClock::new());
-    let broker = Arc::new(Memory::new(clock.clone()));
-    let locks = Arc::new(Locks::new(clock, sqlite.clone()));
-    Ok(Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks })
+    Ok(Stores::one_process(Arc::new(SystemClock::new()), sqlite))
 }

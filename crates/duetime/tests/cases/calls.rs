@@ -2,8 +2,8 @@
 
 use super::{Remind, ended, push, queue};
 use duetime::{
-    Client, Due, Filter, JobRef, KeyUntil, NewJob, OnConflict, Outcome, Patch, PushOutcome, Query, QueueSettings, Rate,
-    ReserveRequest, Retry, Source, Stage, State, TakeRequest, Told, What, Window,
+    Client, Due, Event, Filter, JobRef, KeyUntil, NewJob, OnConflict, Outcome, Patch, PushOutcome, Query,
+    QueueSettings, Rate, ReserveRequest, Retry, Source, Stage, State, TakeRequest, What, Window,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -235,7 +235,7 @@ pub(crate) async fn what_happens_is_told(client: Client) {
     for (what, state, attempt) in
         [(What::Pushed, State::Ready, 0), (What::Started, State::Running, 1), (What::Succeeded, State::Succeeded, 1)]
     {
-        let Some(Told::Transition(told)) = events.next().await.unwrap() else { panic!("nothing is missed") };
+        let Some(Event::Transition(told)) = events.next().await.unwrap() else { panic!("nothing is missed") };
         assert_eq!((told.what, told.state, told.attempt, told.id), (what, state, attempt, id));
         assert_eq!((&told.queue, &*told.kind), (&queue, "remind"));
     }

@@ -7,7 +7,7 @@ use super::time::{now, relative};
 use comfy_table::Color;
 use duetime_core::State;
 use duetime_core::api::{Instant, LOST};
-use duetime_core::engine::events::{Filter, Told, Transition, What};
+use duetime_core::engine::events::{Event, Filter, Transition, What};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -45,12 +45,12 @@ pub(crate) async fn run(args: Args) -> Result {
             let mut left = limit.unwrap_or(u64::MAX);
             while left > 0 {
                 match events.next().await? {
-                    Some(Told::Transition(transition)) => {
+                    Some(Event::Transition(transition)) => {
                         show(&transition, target.json)?;
                         left -= 1;
                     }
-                    Some(Told::Missed) if target.json => output::json(&Lost { what: LOST })?,
-                    Some(Told::Missed) => note!("some were missed"),
+                    Some(Event::Missed) if target.json => output::json(&Lost { what: LOST })?,
+                    Some(Event::Missed) => note!("some were missed"),
                     None => return Err(Failure::error("the server stops")),
                 }
             }

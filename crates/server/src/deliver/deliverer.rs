@@ -158,7 +158,7 @@ impl Deliverer {
             limit,
             lease_ms: Some(u64::try_from(self.lease.as_millis()).expect("it is at most two minutes")),
             wait_ms: WAIT_MS,
-            request_id: self.means.engine.shares_broker().then(|| self.means.request_id()),
+            request_id: self.means.engine.topology().is_shared().then(|| self.means.request_id()),
         };
         let (engine, stop) = (self.means.engine.clone(), self.stop.clone());
         self.call(async move {

@@ -208,7 +208,6 @@ mod tests {
     use super::*;
     use crate::deliver::Policy;
     use duetime_core::engine::{Options, Stores};
-    use duetime_core::memory::{Locks, Memory};
     use duetime_core::{Engine, SystemClock};
     use duetime_store::sqlite::Sqlite;
     use flate2::Compression;
@@ -219,10 +218,7 @@ mod tests {
     /// The edge over a store in memory, with room for so many bytes.
     async fn app(bodies: usize) -> App {
         let sqlite = Arc::new(Sqlite::memory().unwrap());
-        let clock = Arc::new(SystemClock::new());
-        let broker = Arc::new(Memory::new(clock.clone()));
-        let locks = Arc::new(Locks::new(clock, sqlite.clone()));
-        let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks };
+        let stores = Stores::one_process(Arc::new(SystemClock::new()), sqlite);
         let engine = Engine::start(stores, Options::default()).await.unwrap();
         let app = App::new(engine, Edge::local(), Policy::default(), Arc::default());
         tokio::time::pause();

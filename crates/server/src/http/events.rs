@@ -13,7 +13,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
 use duetime_core::api::{EventQuery, Instant, LOST, STOPPING, SUBSCRIBED};
-use duetime_core::engine::events::{Listener, Told};
+use duetime_core::engine::events::{Event, Subscription};
 use futures_util::stream;
 use serde::Serialize;
 use std::convert::Infallible;
@@ -58,7 +58,7 @@ pub(super) async fn events(
         })?),
         Caller::Anyone | Caller::Nobody => None,
     };
-    let listener = app.engine.listen(filter).await?;
+    let listener = app.engine.subscribe(filter).await?;
     let mut opening = format!("retry: {RETRY_MS}\n");
     append(&mut opening, SUBSCRIBED, &Subscribed { at: Instant(app.engine.now()) });
     let told = Stream { app, listener, caller, opening: Some(opening), _room: (slot, of_token) };
@@ -83,7 +83,7 @@ struct Nothing {}
 
 struct Stream {
     app: App,
-    listener: Listener,
+    listener: Subscription,
     /// Who listens: only queues that they have a right to are told of.
     caller: Caller,
     opening: Option<String>,
@@ -120,12 +120,12 @@ impl Stream {
                 return (stopping(), false);
             }
             match told {
-                Some(Told::Transition(transition)) => {
+                Some(Event::Transition(transition)) => {
                     if self.caller.may(Scope::Read, &transition.queue) {
                         append(&mut text, transition.what.word(), &*transition);
                     }
                 }
-                Some(Told::Missed) => {
+                Some(Event::Missed) => {
                     append(&mut text, LOST, &Nothing {});
                     return (text, false);
                 }
@@ -160,7 +160,6 @@ mod tests {
     use super::*;
     use crate::deliver::Policy;
     use duetime_core::engine::{Options, Stores};
-    use duetime_core::memory::{Locks, Memory};
     use duetime_core::{Engine, SystemClock};
     use duetime_store::sqlite::Sqlite;
     use http_body_util::BodyExt;
@@ -168,10 +167,7 @@ mod tests {
 
     async fn app() -> App {
         let sqlite = Arc::new(Sqlite::memory().unwrap());
-        let clock = Arc::new(SystemClock::new());
-        let broker = Arc::new(Memory::new(clock.clone()));
-        let locks = Arc::new(Locks::new(clock, sqlite.clone()));
-        let stores = Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks };
+        let stores = Stores::one_process(Arc::new(SystemClock::new()), sqlite);
         App::new(
             Engine::start(stores, Options::default()).await.unwrap(),
             Edge::local(),

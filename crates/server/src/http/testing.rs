@@ -11,7 +11,6 @@ use async_trait::async_trait;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use duetime_core::engine::{Options, Stores};
-use duetime_core::memory::{Locks, Memory};
 use duetime_core::ports::{Document, Ledger, PutIf, Registry};
 use duetime_core::{Engine, Error, SystemClock};
 use duetime_store::sqlite::Sqlite;
@@ -68,11 +67,8 @@ impl Registry for Faulty {
 /// An app, and its registry.
 pub(super) async fn app(options: Options) -> (App, Arc<Faulty>) {
     let sqlite = Arc::new(Sqlite::memory().unwrap());
-    let clock = Arc::new(SystemClock::new());
     let registry = Arc::new(Faulty { inner: sqlite.clone(), error: Mutex::default() });
-    let broker = Arc::new(Memory::new(clock.clone()));
-    let locks = Arc::new(Locks::new(clock, sqlite.clone()));
-    let stores = Stores { broker, ledger: sqlite, registry: registry.clone(), locks };
+    let stores = Stores { registry: registry.clone(), ..Stores::one_process(Arc::new(SystemClock::new()), sqlite) };
     let engine = Engine::start(stores, options).await.unwrap();
     (App::new(engine, Edge::local(), Policy::default(), Arc::default()), registry)
 }

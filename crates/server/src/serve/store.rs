@@ -2,7 +2,6 @@
 
 use super::args::{Args, Settle};
 use duetime_core::engine::{Options, Stores};
-use duetime_core::memory::{Locks, Memory};
 use duetime_core::{Engine, Error, SystemClock};
 use duetime_store::ledger;
 use duetime_store::pair::Pair;
@@ -49,10 +48,7 @@ pub(crate) async fn own(path: Option<PathBuf>, durability: Durability) -> Result
         None => Sqlite::memory(),
     });
     let sqlite = Arc::new(sqlite.await.map_err(|error| Error::Unavailable(error.to_string()))??);
-    let clock = Arc::new(SystemClock::new());
-    let broker = Arc::new(Memory::new(clock.clone()));
-    let locks = Arc::new(Locks::new(clock, sqlite.clone()));
-    Ok((Stores { broker, ledger: sqlite.clone(), registry: sqlite, locks }, store, loss.to_owned()))
+    Ok((Stores::one_process(Arc::new(SystemClock::new()), sqlite), store, loss.to_owned()))
 }
 
 /// Redis alone, with the same.

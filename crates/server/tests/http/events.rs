@@ -187,6 +187,6 @@ fn servers_and_workers_on_one_redis_are_heard() {
     let mut events = runtime.block_on(client.events(duetime::Filter::default())).unwrap();
     let id = by_server(&a);
     let told = runtime.block_on(events.next()).unwrap();
-    assert!(matches!(told, Some(duetime::Told::Transition(told)) if told.id.to_string() == id));
+    assert!(matches!(told, Some(duetime::Event::Transition(told)) if told.id.to_string() == id));
     is_heard(&mut at_a, by_worker);
 }

@@ -6,8 +6,8 @@ use super::{Parts, Redis, scripts};
 use async_trait::async_trait;
 use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::{
-    Broker, Counts, Ear, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Origin, Outcomes, Put, Queues,
-    Reading, Reserve, Reserved, Room, Settle, Settled, Tally, Totals, Transition, Wake, Window,
+    Broker, Counts, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Origin, Outcomes, Put, Queues,
+    Reading, Reserve, Reserved, Room, Settle, Settled, Tally, Totals, Wake, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis, State};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -37,10 +37,6 @@ impl Broker for Redis {
     fn until(&self, at: Millis) -> Duration {
         self.waker.expect(at);
         self.clock.until(at) + self.waker.handicap()
-    }
-
-    fn is_volatile(&self) -> bool {
-        false
     }
 
     async fn stamp(&self) -> Result<String, Error> {
@@ -131,18 +127,6 @@ impl Broker for Redis {
 
     fn backlog(&self) -> usize {
         self.backlogs().values().map(|&count| count as usize).sum()
-    }
-
-    fn overhear(&self, ear: Ear) {
-        self.grapevine.overhear(ear);
-    }
-
-    async fn listen(&self, listens: bool) -> Result<bool, Error> {
-        self.look_for_listeners(listens).await
-    }
-
-    fn tell(&self, transitions: Vec<Arc<Transition>>) {
-        self.grapevine.tell(transitions);
     }
 }
 

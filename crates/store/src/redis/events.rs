@@ -1,14 +1,15 @@
-//! What happens to jobs, told between processes by Pub/Sub, while somebody listens.
+//! The event bus: what happens to jobs, by Pub/Sub, while there are subscribers.
 //!
-//! Who listens says so in a key that lapses, and has a connection of its own that hears what is published. Others look at
-//! that key now and then, and publish only while it is there: in batches, by a task that nobody waits for. What it has no
-//! room for, or cannot be rid of, is counted and told as missed.
+//! A process with subscribers announces that in a key that lapses, and has a connection of its own for what is published.
+//! Others look at that key now and then, and publish only while it is there: in batches, by a task that nobody waits for.
+//! What it has no room for, or cannot publish, is counted and published as missed.
 
-use super::Parts;
+use super::Redis;
 use super::link::Link;
 use super::wake::{self, PAUSE};
+use async_trait::async_trait;
 use duetime_core::Error;
-use duetime_core::ports::{Ear, Told, Transition};
+use duetime_core::ports::{Event, EventBus, EventSink, Transition};
 use redis::Value;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,24 +18,24 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// How long it is known that a process listens, after it has said so.
-const LISTENS_FOR: Duration = Duration::from_secs(3);
+/// How long an announcement counts.
+const ANNOUNCED_FOR: Duration = Duration::from_secs(3);
 /// Transitions that wait to be published.
 const WAITING_MAX: usize = 16_384;
 /// Transitions in one message: some 80 KiB.
 const MESSAGE_TRANSITIONS_MAX: usize = 500;
 
-/// What is heard from others, and told to them.
-pub(super) struct Grapevine {
+/// What is on its way to other processes, and who wants it.
+pub(super) struct Bus {
     channel: String,
     /// By which this process is known to others.
     name: String,
-    ear: OnceLock<Ear>,
-    /// Whether somebody here listens.
-    listens: watch::Sender<bool>,
-    /// Until when somebody elsewhere does, as far as is known.
+    sink: OnceLock<EventSink>,
+    /// Whether there are subscribers here.
+    is_wanted_here: watch::Sender<bool>,
+    /// Until when there are some elsewhere, as far as is known.
     others_until: Mutex<Option<Instant>>,
-    /// Whether somebody does anywhere.
+    /// Whether there are some anywhere.
     is_wanted: AtomicBool,
     waiting: Mutex<Vec<Arc<Transition>>>,
     filled: Notify,
@@ -46,16 +47,16 @@ pub(super) struct Grapevine {
 struct Message {
     /// What was not published before it.
     missed: u64,
-    told: Vec<Arc<Transition>>,
+    transitions: Vec<Arc<Transition>>,
 }
 
-impl Grapevine {
+impl Bus {
     pub(super) fn new(channel: String, name: String) -> Self {
         Self {
             channel,
             name,
-            ear: OnceLock::new(),
-            listens: watch::Sender::new(false),
+            sink: OnceLock::new(),
+            is_wanted_here: watch::Sender::new(false),
             others_until: Mutex::default(),
             is_wanted: AtomicBool::new(false),
             waiting: Mutex::default(),
@@ -64,17 +65,13 @@ impl Grapevine {
         }
     }
 
-    pub(super) fn overhear(&self, ear: Ear) {
-        assert!(self.ear.set(ear).is_ok(), "a broker is listened to by one engine");
-    }
-
-    /// Whether somebody listens to what happens here, in whatever process.
+    /// Whether there are subscribers, in whatever process.
     pub(super) fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Relaxed)
     }
 
     /// Leaves transitions to be published.
-    pub(super) fn tell(&self, transitions: Vec<Arc<Transition>>) {
+    fn add(&self, transitions: Vec<Arc<Transition>>) {
         let mut waiting = self.waiting.lock().expect("no panic under this lock");
         if waiting.len() + transitions.len() > WAITING_MAX {
             self.missed.fetch_add(transitions.len() as u64, Ordering::Relaxed);
@@ -88,15 +85,15 @@ impl Grapevine {
     fn take(&self) -> Option<Message> {
         let mut waiting = self.waiting.lock().expect("no panic under this lock");
         let count = waiting.len().min(MESSAGE_TRANSITIONS_MAX);
-        let told = waiting.drain(..count).collect::<Vec<_>>();
+        let transitions = waiting.drain(..count).collect::<Vec<_>>();
         let missed = self.missed.swap(0, Ordering::Relaxed);
-        (count > 0 || missed > 0).then_some(Message { missed, told })
+        (count > 0 || missed > 0).then_some(Message { missed, transitions })
     }
 
-    /// Tells who listens here.
-    fn pass_on(&self, told: Told) {
-        if let Some(ear) = self.ear.get() {
-            ear(told);
+    /// To the subscribers here.
+    fn deliver(&self, event: Event) {
+        if let Some(sink) = self.sink.get() {
+            sink(event);
         }
     }
 
@@ -106,91 +103,99 @@ impl Grapevine {
             return;
         }
         match serde_json::from_slice::<Message>(&message[at + 1..]) {
-            Ok(Message { missed, told }) => {
+            Ok(Message { missed, transitions }) => {
                 if missed > 0 {
-                    self.pass_on(Told::Missed);
+                    self.deliver(Event::Missed);
                 }
-                told.into_iter().for_each(|transition| self.pass_on(Told::Transition(transition)));
+                transitions.into_iter().for_each(|transition| self.deliver(Event::Transition(transition)));
             }
             Err(error) => {
                 // Of a newer version, say.
-                tracing::debug!(%error, "what another process told was not understood");
-                self.pass_on(Told::Missed);
+                tracing::debug!(%error, "what another process published was not understood");
+                self.deliver(Event::Missed);
             }
         }
     }
 
-    /// Whether somebody elsewhere listens, where `said` is the last one who said so.
-    fn learn(&self, said: Option<&[u8]>, listens: bool) -> bool {
+    /// Whether there are subscribers elsewhere, where `last` is the last process that announced some.
+    fn learn(&self, last: Option<&[u8]>, is_wanted_here: bool) -> bool {
         let now = Instant::now();
         let mut until = self.others_until.lock().expect("no panic under this lock");
-        match said {
-            Some(name) if name != self.name.as_bytes() => *until = Some(now + LISTENS_FOR),
-            // Of several who listen, the others may have spoken before.
+        match last {
+            Some(name) if name != self.name.as_bytes() => *until = Some(now + ANNOUNCED_FOR),
+            // Of several, the others may have announced theirs before.
             Some(_) => {}
             None => *until = None,
         }
         let others = until.is_some_and(|until| until > now);
-        self.is_wanted.store(others || listens, Ordering::Relaxed);
-        self.listens.send_if_modified(|before| std::mem::replace(before, listens) != listens);
+        self.is_wanted.store(others || is_wanted_here, Ordering::Relaxed);
+        self.is_wanted_here.send_if_modified(|before| std::mem::replace(before, is_wanted_here) != is_wanted_here);
         others
     }
 }
 
-impl Parts {
-    /// Says whether somebody listens here, and learns whether somebody does elsewhere.
-    pub(super) async fn look_for_listeners(&self, listens: bool) -> Result<bool, Error> {
+#[async_trait]
+impl EventBus for Redis {
+    fn subscribe(&self, sink: EventSink) {
+        assert!(self.bus.sink.set(sink).is_ok(), "an event bus has one sink");
+    }
+
+    async fn announce(&self, has_subscribers: bool) -> Result<bool, Error> {
         let key = self.keys.own("listening");
-        let command = if listens {
-            let ms = LISTENS_FOR.as_millis() as u64;
-            redis::cmd("SET").arg(key).arg(&self.grapevine.name).arg("PX").arg(ms).arg("GET").to_owned()
+        let command = if has_subscribers {
+            let ms = ANNOUNCED_FOR.as_millis() as u64;
+            redis::cmd("SET").arg(key).arg(&self.bus.name).arg("PX").arg(ms).arg("GET").to_owned()
         } else {
             redis::cmd("GET").arg(key).to_owned()
         };
-        let said = match self.link.query(&command).await? {
+        let last = match self.link.query(&command).await? {
             Value::BulkString(name) => Some(name),
             _ => None,
         };
-        Ok(self.grapevine.learn(said.as_deref(), listens))
+        Ok(self.bus.learn(last.as_deref(), has_subscribers))
+    }
+
+    fn publish(&self, transitions: Vec<Arc<Transition>>) {
+        self.bus.add(transitions);
     }
 }
 
-/// Hears what others tell, whenever somebody here listens; for ever.
-pub(super) async fn hear(link: Arc<Link>, grapevine: Arc<Grapevine>) {
-    let mut listens = grapevine.listens.subscribe();
+/// Receives what others publish, while there are subscribers here.
+pub(super) async fn receive(link: Arc<Link>, bus: Arc<Bus>) {
+    let mut is_wanted = bus.is_wanted_here.subscribe();
     let mut was_cut = false;
     for turn in 0.. {
-        if listens.wait_for(|&listens| listens).await.is_err() {
+        if is_wanted.wait_for(|&is_wanted| is_wanted).await.is_err() {
             return;
         }
         let begin = || {
-            // What was told in between is not known.
+            // What was published in between is not known.
             if was_cut {
-                grapevine.pass_on(Told::Missed);
+                bus.deliver(Event::Missed);
             }
         };
-        let tell = |_: &[u8], message: &[u8]| grapevine.read(message);
-        let channels = [grapevine.channel.as_str()];
+        let read = |_: &[u8], message: &[u8]| bus.read(message);
+        let channels = [bus.channel.as_str()];
         was_cut = tokio::select! {
-            () = wake::subscribe(&link, turn, &channels, begin, tell) => true,
-            _ = listens.wait_for(|&listens| !listens) => false,
+            () = wake::subscribe(&link, turn, &channels, begin, read) => true,
+            _ = is_wanted.wait_for(|&is_wanted| !is_wanted) => false,
         };
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Publishes what happens here; for ever.
-pub(super) async fn publish(link: Arc<Link>, grapevine: Arc<Grapevine>) {
+/// Publishes what happens here.
+pub(super) async fn publish(link: Arc<Link>, bus: Arc<Bus>) {
     loop {
-        grapevine.filled.notified().await;
-        while let Some(message) = grapevine.take() {
+        bus.filled.notified().await;
+        while let Some(message) = bus.take() {
             let body = serde_json::to_string(&message).expect("transitions have no maps");
-            let text = format!("{} {body}", grapevine.name);
-            let command = redis::cmd("PUBLISH").arg(&grapevine.channel).arg(text).to_owned();
+            let text = format!("{} {body}", bus.name);
+            let command = redis::cmd("PUBLISH").arg(&bus.channel).arg(text).to_owned();
             if let Err(error) = link.query(&command).await {
-                tracing::debug!(%error, "what happened here was not told to others");
-                let lost = message.missed + message.told.len() as u64;
-                grapevine.missed.fetch_add(lost, Ordering::Relaxed);
+                tracing::debug!(%error, "what happened here was not published");
+                let lost = message.missed + message.transitions.len() as u64;
+                bus.missed.fetch_add(lost, Ordering::Relaxed);
                 break;
             }
         }
@@ -202,30 +207,30 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn of_two_who_listen_each_knows_of_the_other() {
-        let (a, b) = (Grapevine::new(String::new(), "a".into()), Grapevine::new(String::new(), "b".into()));
+    async fn of_two_with_subscribers_each_knows_of_the_other() {
+        let (a, b) = (Bus::new(String::new(), "a".into()), Bus::new(String::new(), "b".into()));
         assert!(!a.learn(None, true));
         assert!(b.learn(Some(b"a"), true));
         assert!(a.learn(Some(b"b"), true));
         // Twice in a row, before the other one's turn.
         assert!(a.learn(Some(b"a"), true));
-        tokio::time::advance(LISTENS_FOR).await;
+        tokio::time::advance(ANNOUNCED_FOR).await;
         assert!(!a.learn(Some(b"a"), true), "the other one is gone");
         assert!(a.is_wanted());
         assert!(!a.learn(None, false) && !a.is_wanted());
     }
 
     #[test]
-    fn what_there_is_no_room_for_is_told_as_missed() {
-        let grapevine = Grapevine::new(String::new(), "a".into());
+    fn what_there_is_no_room_for_is_missed() {
+        let bus = Bus::new(String::new(), "a".into());
         let transition =
             r#"{"at":1,"what":"pushed","id":"1","queue":"q","kind":"k","state":"ready","attempt":0,"due_at":1}"#;
         let transition: Arc<Transition> = serde_json::from_str(transition).unwrap();
-        grapevine.tell(vec![transition.clone(); WAITING_MAX]);
-        grapevine.tell(vec![transition; 2]);
-        let first = grapevine.take().unwrap();
-        assert_eq!((first.missed, first.told.len()), (2, MESSAGE_TRANSITIONS_MAX));
-        let rest = std::iter::from_fn(|| grapevine.take()).map(|message| (message.missed, message.told.len()));
-        assert_eq!(rest.fold((0, 0), |sum, (missed, told)| (sum.0 + missed, sum.1 + told)), (0, WAITING_MAX - 500));
+        bus.add(vec![transition.clone(); WAITING_MAX]);
+        bus.add(vec![transition; 2]);
+        let first = bus.take().unwrap();
+        assert_eq!((first.missed, first.transitions.len()), (2, MESSAGE_TRANSITIONS_MAX));
+        let rest = std::iter::from_fn(|| bus.take()).map(|message| (message.missed, message.transitions.len()));
+        assert_eq!(rest.fold((0, 0), |sum, (missed, count)| (sum.0 + missed, sum.1 + count)), (0, WAITING_MAX - 500));
     }
 }

@@ -13,10 +13,6 @@ use std::sync::Arc;
 
 #[async_trait]
 impl Ledger for Redis {
-    fn is_broker(&self) -> bool {
-        true
-    }
-
     async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
         self.allot_block(count, now).await
     }

@@ -44,9 +44,9 @@ pub use scripts::all as all_scripts;
 use crate::keep::keep;
 use call::{Call, Text};
 use clock::RedisClock;
-use duetime_core::engine::Stores;
+use duetime_core::engine::{Stores, Topology};
 use duetime_core::{Clock, Error};
-use events::Grapevine;
+use events::Bus;
 use keys::Keys;
 use link::Link;
 use memory::Memories;
@@ -129,8 +129,8 @@ pub struct Parts {
     /// The greatest fence that was given to this process.
     last_fence: AtomicU64,
     waker: Arc<Waker>,
-    /// What happens in other processes.
-    grapevine: Arc<Grapevine>,
+    /// Events on their way between processes.
+    bus: Arc<Bus>,
     usage: Arc<Usage>,
     tasks: [JoinHandle<()>; 4],
     fitness: checks::Fitness,
@@ -160,7 +160,7 @@ impl Redis {
         let (begun, has_begun) = oneshot::channel();
         let channels = Channels { queues: keys.channel(), locks: keys.lock_channel() };
         let requests = Requests::new();
-        let grapevine = Arc::new(Grapevine::new(keys.events_channel(), requests.unique()));
+        let bus = Arc::new(Bus::new(keys.events_channel(), requests.unique()));
         let mut begun = Some(begun);
         let usage = Arc::new(Usage::default());
         usage.ask(&link).await?;
@@ -173,13 +173,13 @@ impl Redis {
                 let (link, waker) = (link.clone(), waker.clone());
                 move || wake::listen(link.clone(), channels.clone(), waker.clone(), begun.take())
             }),
-            keep("hear", {
-                let (link, grapevine) = (link.clone(), grapevine.clone());
-                move || events::hear(link.clone(), grapevine.clone())
+            keep("receive", {
+                let (link, bus) = (link.clone(), bus.clone());
+                move || events::receive(link.clone(), bus.clone())
             }),
             keep("publish", {
-                let (link, grapevine) = (link.clone(), grapevine.clone());
-                move || events::publish(link.clone(), grapevine.clone())
+                let (link, bus) = (link.clone(), bus.clone());
+                move || events::publish(link.clone(), bus.clone())
             }),
         ];
         let parts = Parts {
@@ -196,7 +196,7 @@ impl Redis {
             requests,
             last_fence: AtomicU64::new(0),
             waker,
-            grapevine,
+            bus,
             usage,
             tasks,
             fitness,
@@ -213,7 +213,14 @@ impl Redis {
     /// All that an engine needs, where Redis is its own ledger.
     pub fn stores(self) -> Stores {
         let redis = Arc::new(self);
-        Stores { broker: redis.clone(), ledger: redis.clone(), registry: redis.clone(), locks: redis }
+        Stores {
+            topology: Topology::RedisAlone,
+            broker: redis.clone(),
+            ledger: redis.clone(),
+            registry: redis.clone(),
+            locks: redis.clone(),
+            events: Some(redis),
+        }
     }
 }
 

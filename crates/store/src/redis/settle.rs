@@ -42,7 +42,7 @@ impl Parts {
         for (partition, chosen) in groups(plain.iter().map(|(_, receipt, _)| place(self, receipt.id))) {
             let arguments = |text: &mut super::Text| {
                 text.number(self.options.ended_max as u64);
-                text.flag(self.grapevine.is_wanted());
+                text.flag(self.bus.is_wanted());
                 for &i in &chosen {
                     let (_, receipt, result) = &plain[i];
                     text.push(&bytes(receipt.id));
@@ -159,8 +159,8 @@ impl Parts {
                 if let Err(mut answer) = answers.number_or_list()? {
                     let lease_until = answer.optional()?.unwrap_or(0);
                     let version = answer.optional()?.unwrap_or(0);
-                    let (cancel_asked, is_noted) = (answer.number()? != 0, answer.number()? != 0);
-                    extended[i] = Extended::Until { lease_until, version, cancel_asked, is_noted };
+                    let cancel_asked = answer.number()? != 0;
+                    extended[i] = Extended::Until { lease_until, version, cancel_asked, lease: None };
                 }
             }
         }

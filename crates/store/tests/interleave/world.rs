@@ -2,7 +2,7 @@
 
 use crate::harm;
 use duetime_core::clock::SystemClock;
-use duetime_core::engine::{Engine, Options as EngineOptions, Stores};
+use duetime_core::engine::{Engine, Options as EngineOptions};
 use duetime_core::job::Job;
 use duetime_core::testing::account::{Account, At, Field, System};
 use duetime_core::testing::{ModelLedger, Random};
@@ -129,7 +129,7 @@ impl World {
         let mut stores = redis.clone().stores();
         if let Some(ledger) = &self.ledger {
             let ledger = Arc::new(ledger.clone());
-            stores = Stores { ledger: ledger.clone(), registry: ledger, ..stores };
+            stores = stores.beside(ledger.clone(), ledger);
         }
         (Engine::start(stores, EngineOptions::default()).await.expect("started"), redis)
     }

@@ -2,7 +2,7 @@
 //! limits hold from the first job on, and nobody joins who uses the namespace otherwise.
 
 use crate::subject::until;
-use duetime_core::engine::{From, LockRequest, Options as EngineOptions, QueueSettings, ReserveRequest, Stores};
+use duetime_core::engine::{From, LockRequest, Options as EngineOptions, QueueSettings, ReserveRequest};
 use duetime_core::ports::{Broker, Locks};
 use duetime_core::testing::fixtures::{Given, reserve};
 use duetime_core::testing::{ManualClock, ModelLedger};
@@ -25,7 +25,7 @@ impl Node {
         let options = Options { beside: Some("test".into()), clock, ..Options::default() };
         let redis = Arc::new(Redis::connect(url, options).await.unwrap());
         let ledger = Arc::new(ledger.clone());
-        let stores = Stores { broker: redis.clone(), ledger: ledger.clone(), registry: ledger, locks: redis.clone() };
+        let stores = Redis::clone(&redis).stores().beside(ledger.clone(), ledger);
         Self { engine: Engine::start(stores, EngineOptions::default()).await.unwrap(), redis }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::memory::{fill, make_room};
 use crate::subject::until;
-use duetime_core::engine::{From, Options as EngineOptions, Outcome, QueueSettings, ReserveRequest, Stores};
+use duetime_core::engine::{From, Options as EngineOptions, Outcome, QueueSettings, ReserveRequest};
 use duetime_core::testing::ModelLedger;
 use duetime_core::{Due, Engine, Error, Job, JobId, NewJob};
 use duetime_store::redis::{Options, Redis};
@@ -13,9 +13,9 @@ const QUEUE: &str = "orders";
 
 async fn beside(server: &RedisServer, ledger: &ModelLedger) -> Engine {
     let options = Options { beside: Some("test".into()), ..Options::default() };
-    let redis = Arc::new(Redis::connect(&server.url(), options).await.unwrap());
+    let redis = Redis::connect(&server.url(), options).await.unwrap();
     let ledger = Arc::new(ledger.clone());
-    let stores = Stores { broker: redis.clone(), ledger: ledger.clone(), registry: ledger, locks: redis };
+    let stores = redis.stores().beside(ledger.clone(), ledger);
     Engine::start(stores, EngineOptions::default()).await.unwrap()
 }
 

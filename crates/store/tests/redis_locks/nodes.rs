@@ -1,7 +1,7 @@
 //! Several nodes on one server.
 
 use super::{LOCK, TTL_MS, acquire, ask, connect, granted, place, release};
-use duetime_core::engine::{Engine, Options, Stores};
+use duetime_core::engine::{Engine, Options};
 use duetime_core::limits::{LOCK_NAME_BYTES_MAX, LOCK_OWNER_BYTES_MAX};
 use duetime_core::ports::{Acquired, Locks};
 use duetime_store::redis::Redis;
@@ -12,9 +12,7 @@ use tokio::sync::mpsc;
 
 /// An engine that keeps all it has in Redis.
 pub(crate) async fn engine(redis: Redis) -> Engine {
-    let redis = Arc::new(redis);
-    let stores = Stores { broker: redis.clone(), ledger: redis.clone(), registry: redis.clone(), locks: redis };
-    Engine::start(stores, Options::default()).await.expect("started")
+    Engine::start(redis.stores(), Options::default()).await.expect("started")
 }
 
 #[tokio::test]

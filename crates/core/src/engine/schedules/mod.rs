@@ -178,7 +178,7 @@ impl Engine {
     /// Has every engine look at this schedule anew: this one at once, others within a second.
     async fn tell_of(&self, name: Arc<str>) -> Result<(), Error> {
         self.timer.touch(name);
-        if self.broker.is_volatile() {
+        if !self.topology.is_shared() {
             return Ok(());
         }
         loop {

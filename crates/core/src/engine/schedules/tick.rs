@@ -7,7 +7,7 @@
 use super::KIND;
 use super::entry::{Entry, Known, Pending};
 use crate::clock::Millis;
-use crate::engine::events::Event;
+use crate::engine::events::Observed;
 use crate::engine::push::is_same;
 use crate::engine::{Engine, PushOutcome};
 use crate::error::Error;
@@ -80,7 +80,7 @@ impl Engine {
         if let Some(pending) = entry.pending {
             return Look::Claimed(self.now(), pending.id);
         }
-        let follows_after = if self.is_shared() && !self.leads() { FOLLOWS_AFTER_MS } else { 0 };
+        let follows_after = if self.leads() { 0 } else { FOLLOWS_AFTER_MS };
         let at = |next_at: Millis| next_at.saturating_sub(ahead_ms(&entry.schedule)).saturating_add(follows_after);
         entry.next_at.map_or(Look::Never, |next_at| Look::At(at(next_at)))
     }
@@ -155,7 +155,7 @@ impl Engine {
         let recorded = self.ledger.record(vec![job.clone()], self.frontier.get()).await?;
         match recorded[0] {
             Recorded::Created => {
-                self.saw_jobs(std::iter::once(&job), |_| Event::Pushed);
+                self.observe_jobs(std::iter::once(&job), |_| Observed::Pushed);
                 self.hold(vec![job], reading).await?;
             }
             Recorded::Repeat => {
@@ -163,7 +163,7 @@ impl Engine {
                 match row {
                     Some(row) if !is_same(&row, &job) => return Ok(Pushed::IdTaken),
                     // Whoever recorded it may have died before it was put.
-                    Some(row) if row.is_pending() && !self.ledger.is_broker() => {
+                    Some(row) if row.is_pending() && self.topology.has_ledger() => {
                         self.stray(std::iter::once(id));
                         self.find_strays().await?;
                     }

@@ -28,8 +28,8 @@ use crate::clock::{Clock, Millis};
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, State};
 use crate::ports::{
-    Beginning, Broker, Change, Edited, Extend, Extended, Lease, Limits, Note, Outcomes, Put, Reserve, Reserved, Room,
-    Settle, Settled,
+    Beginning, Broker, Change, Edited, EventBus, Extend, Extended, Lease, Limits, Note, Outcomes, Put, Reserve,
+    Reserved, Room, Settle, Settled,
 };
 use crate::progress::Progress;
 use crate::rules::Decision;
@@ -41,10 +41,15 @@ use tokio::sync::Notify;
 /// How long a case waits for a wake before it gives up.
 const WAKE_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// A broker, and the event bus beside it where there is one.
+pub type Made = (Arc<dyn Broker>, Option<Arc<dyn EventBus>>);
+
 /// A broker under test. Its methods fail the test where the broker fails.
 pub struct Subject {
     /// The broker.
     pub broker: Arc<dyn Broker>,
+    /// The event bus beside it, where there is one.
+    pub events: Option<Arc<dyn EventBus>>,
     clock: Arc<ManualClock>,
     woken: Arc<Mutex<Vec<Arc<str>>>>,
     wake: Arc<Notify>,
@@ -53,7 +58,7 @@ pub struct Subject {
 
 impl Subject {
     /// An empty broker that goes by this clock and is watched by nobody yet.
-    pub fn new(broker: Arc<dyn Broker>, clock: Arc<ManualClock>) -> Self {
+    pub fn new((broker, events): Made, clock: Arc<ManualClock>) -> Self {
         let woken = Arc::new(Mutex::new(Vec::new()));
         let wake = Arc::new(Notify::new());
         let (told, signal) = (woken.clone(), wake.clone());
@@ -61,7 +66,7 @@ impl Subject {
             told.lock().expect("no case panics with it").extend(queue.cloned());
             signal.notify_one();
         }));
-        Self { broker, clock, woken, wake, limits_version: AtomicU64::new(0) }
+        Self { broker, events, clock, woken, wake, limits_version: AtomicU64::new(0) }
     }
 
     /// The same, begun with a first generation, and nothing limited.
@@ -192,7 +197,7 @@ fn ids(leases: Vec<Lease>) -> Vec<JobId> {
     leases.into_iter().map(|lease| lease.job.id).collect()
 }
 
-/// Makes a test of each case, on brokers that this async function makes: `async fn(Arc<ManualClock>) -> Arc<dyn Broker>`.
+/// Makes a test of each case, on brokers that this async function makes: `async fn(Arc<ManualClock>) -> Made`.
 ///
 /// With `broker_cases_in_one:` before the function it makes one test of all, `every_case`, for brokers that are dear to
 /// set up: where each test has a process of its own, only one test can share what it has set up.

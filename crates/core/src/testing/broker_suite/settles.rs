@@ -229,7 +229,9 @@ pub async fn a_settle_says_which_run_it_ended(s: Subject) {
     leases.sort_by_key(|lease| lease.job.id);
     s.pass(500);
     // Now also the kinds are asked for.
-    s.broker.listen(true).await.unwrap();
+    if let Some(events) = &s.events {
+        events.announce(true).await.unwrap();
+    }
     let told = |run: Run| (run.queue, run.kind, run.attempt, run.due_at, run.started_at);
     let runs = |settled: Settled| settled.runs.into_iter().map(|run| run.map(told));
     let (plain, failed) = (leases[0].job.clone(), leases[2].job.clone());

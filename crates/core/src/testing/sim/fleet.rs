@@ -16,7 +16,7 @@ use super::actors::{Actor, LIMITED, Pace};
 use super::history::Shared as SharedHistory;
 use super::moment::At;
 use crate::clock::Clock;
-use crate::engine::{Engine, Options, Stores};
+use crate::engine::{Engine, Options, Stores, Topology};
 use crate::limits::MINUTE_MS;
 use crate::ports::{BROKER, Broker, COMPARED, Registry};
 use crate::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry};
@@ -183,10 +183,12 @@ impl Fleet {
     async fn start(&self, life: Arc<Life>) -> Option<Engine> {
         let (broker, ledger) = (Arc::new(self.broker.clone()), Arc::new(self.ledger.clone()));
         let stores = Stores {
+            topology: Topology::RedisBesideLedger,
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
             registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),
             locks: Arc::new(MortalLocks { locks: broker, life }),
+            events: None,
         };
         Engine::start(stores, Options { horizon_ms: MINUTE_MS, memory_max: self.memory_max, ..Options::default() })
             .await

@@ -13,7 +13,7 @@ mod moment;
 use crate::engine::{Engine, Options, Stores};
 use crate::job::Job;
 use crate::limits::{HOUR_MS, MINUTE_MS};
-use crate::memory::{Locks, Memory};
+use crate::memory::Memory;
 use crate::ports::Broker;
 use crate::testing::mortal::{Life, MortalBroker, MortalLedger};
 use crate::testing::tokio_clock::{Past, TokioClock};
@@ -91,8 +91,7 @@ impl World {
         let stores = Stores {
             broker: Arc::new(MortalBroker { broker: memory.clone(), life: process.clone() }),
             ledger: Arc::new(MortalLedger { ledger: Arc::new(self.ledger.clone()), life: process.clone() }),
-            registry: Arc::new(self.ledger.clone()),
-            locks: Arc::new(Locks::new(clock.clone(), Arc::new(self.ledger.clone()))),
+            ..Stores::one_process(clock.clone(), Arc::new(self.ledger.clone()))
         };
         // In most lives there is room for a few jobs only.
         let memory_max = *random.of(&[None, Some(2_000), Some(6_000), Some(20_000)]);

@@ -4,7 +4,8 @@ use super::{NUMBERS, REQUEST_MS, Run, Truth, UNSEEN_MS_MAX, Unseen, World, pick}
 use crate::random::{How, What};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{
-    Change, Edit, Edited, Extend, Extended, Lease, Note, Outcomes, Reserve, Reserved, Settle, Source, Update, Window,
+    Change, Edit, Edited, Extend, Extended, Lease, LeaseNote, Note, Outcomes, Reserve, Reserved, Settle, Source,
+    Update, Window,
 };
 use duetime_core::rules::{self, Again, Decision, Finish, Left};
 use duetime_core::testing::fixtures::{due, edit, finish, reserve, success};
@@ -204,8 +205,8 @@ impl World {
         truth.job.lease_until = Some(now + lease_ms);
         truth.job.progress = progress.or(truth.job.progress.take());
         let Job { version, cancel_asked, .. } = truth.job;
-        let is_noted = truth.noted.is_some();
-        assert_eq!(extended, Extended::Until { lease_until: now + lease_ms, version, cancel_asked, is_noted });
+        let lease = truth.noted.is_none().then(|| LeaseNote::of(&truth.job));
+        assert_eq!(extended, Extended::Until { lease_until: now + lease_ms, version, cancel_asked, lease });
         if truth.noted.is_some() {
             let note = self.broker.outcomes(Outcomes::Of(receipt.id)).await.unwrap().pop().unwrap();
             self.noted(receipt.id, note);

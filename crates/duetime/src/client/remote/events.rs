@@ -4,7 +4,7 @@ use super::Remote;
 use super::transport::{Call, Incoming};
 use crate::error::Error;
 use duetime_core::api::{EventQuery, LOST, STOPPING};
-use duetime_core::engine::events::{Filter, Told, What};
+use duetime_core::engine::events::{Event, Filter, What};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -35,22 +35,22 @@ impl Stream {
         Ok(self.body.insert(self.remote.transport.open(call).await?))
     }
 
-    pub(in crate::client) async fn next(&mut self) -> Result<Option<Told>, Error> {
+    pub(in crate::client) async fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
             while let Some(end) = self.read.windows(2).position(|bytes| bytes == b"\n\n") {
                 let event: Vec<u8> = self.read.drain(..end + 2).collect();
-                match told(&event)? {
-                    Event::Told(told) => {
-                        if let Told::Missed = told {
+                match read(&event)? {
+                    Sent::Event(event) => {
+                        if event == Event::Missed {
                             self.body = None;
                         }
-                        return Ok(Some(told));
+                        return Ok(Some(event));
                     }
-                    Event::Stopping => {
+                    Sent::Stopping => {
                         self.body = None;
                         return Ok(None);
                     }
-                    Event::Other => {}
+                    Sent::Other => {}
                 }
             }
             if self.read.len() > EVENT_BYTES_MAX {
@@ -73,22 +73,22 @@ impl Stream {
     }
 }
 
-enum Event {
-    Told(Told),
+enum Sent {
+    Event(Event),
     Stopping,
     /// A comment, or something that a later server tells.
     Other,
 }
 
-fn told(event: &[u8]) -> Result<Event, Error> {
+fn read(event: &[u8]) -> Result<Sent, Error> {
     let text = std::str::from_utf8(event).map_err(|error| Error::Protocol(format!("an event: {error}")))?;
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     let data = field("data").unwrap_or_default();
     Ok(match field("event") {
-        Some(STOPPING) => Event::Stopping,
-        Some(LOST) => Event::Told(Told::Missed),
-        Some(word) if word.parse::<What>().is_ok() => Event::Told(Told::Transition(Arc::new(parse(data)?))),
-        _ => Event::Other,
+        Some(STOPPING) => Sent::Stopping,
+        Some(LOST) => Sent::Event(Event::Missed),
+        Some(word) if word.parse::<What>().is_ok() => Sent::Event(Event::Transition(Arc::new(parse(data)?))),
+        _ => Sent::Other,
     })
 }
 

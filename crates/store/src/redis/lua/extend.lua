@@ -1,6 +1,6 @@
 -- Moves the end of leases. ARGV from [5]: id, epoch, the length in ms, 0 for the one that it began with, and how far the job
 -- has come, '' for as was said before.
--- Answers for each its new meta and whether it is to be noted, or 0 where the lease is over.
+-- Answers for each when it ends, its new version and whether its worker is asked to stop, or 0 where the lease is over.
 runs_when_full()
 local ids, answers = {}, {}
 for i = 5, #ARGV, 4 do table.insert(ids, ARGV[i]) end
@@ -15,10 +15,9 @@ for i = 5, #ARGV, 4 do
     if progress ~= '' then set_progress(h, progress) end
     redis.call('HSET', META, id, packed(h))
     redis.call('ZADD', RUNNING, h.lease_until, id)
-    local is_noted = not OWN and redis.call('ZSCORE', OUTBOX, id)
-    if is_noted then redis.call('ZADD', OUTBOX, now, id) end
+    if not OWN then redis.call('ZADD', OUTBOX, 'XX', now, id) end
     table.insert(answers, { string.format('%.0f', h.lease_until), string.format('%.0f', h.version),
-      has(h.flags, CANCEL_ASKED) and 1 or 0, is_noted and 1 or 0 })
+      has(h.flags, CANCEL_ASKED) and 1 or 0 })
   else
     table.insert(answers, 0)
   end

@@ -1,10 +1,10 @@
-//! One who listens to what happens to jobs, and to what of it.
+//! A subscription to what happens to jobs.
 
-use super::events::Events;
+use super::events::Subscribers;
 use crate::error::Error;
 use crate::limits::RESERVE_QUEUES_MAX;
 use crate::name;
-use crate::ports::{Told, Transition, What};
+use crate::ports::{Event, Transition, What};
 use std::sync::Arc;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 /// Ends the name of many queues.
 const ANY: char = '*';
 
-/// What somebody wants to hear of. By default everything.
+/// What a subscriber wants. By default everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Of these queues, at most 64; `mail.*` means all whose names begin with `mail.`. Empty: of all.
@@ -45,68 +45,68 @@ impl Filter {
     }
 }
 
-/// Hears what happens to jobs, from when it was made on.
+/// What happens to jobs, from when it was made on.
 #[derive(Debug)]
-pub struct Listener {
-    receiver: Receiver<Told>,
+pub struct Subscription {
+    receiver: Receiver<Event>,
     filter: Filter,
-    events: Arc<Events>,
+    subscribers: Arc<Subscribers>,
     stopping: CancellationToken,
 }
 
-impl Listener {
+impl Subscription {
     pub(super) fn new(
-        receiver: Receiver<Told>,
+        receiver: Receiver<Event>,
         filter: Filter,
-        events: Arc<Events>,
+        subscribers: Arc<Subscribers>,
         stopping: CancellationToken,
     ) -> Self {
-        Self { receiver, filter, events, stopping }
+        Self { receiver, filter, subscribers, stopping }
     }
 
-    /// Waits for the next event. Returns [`Told::Missed`] if events were missed, and `None` once the engine stops. Cancel
+    /// Waits for the next event. Returns [`Event::Missed`] if events were missed, and `None` once the engine stops. Cancel
     /// safe.
-    pub async fn next(&mut self) -> Option<Told> {
+    pub async fn next(&mut self) -> Option<Event> {
         loop {
-            let told = tokio::select! {
+            let event = tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => return None,
-                told = self.receiver.recv() => match told {
-                    Ok(told) => told,
-                    Err(RecvError::Lagged(_)) => Told::Missed,
+                event = self.receiver.recv() => match event {
+                    Ok(event) => event,
+                    Err(RecvError::Lagged(_)) => Event::Missed,
                     Err(RecvError::Closed) => return None,
                 },
             };
-            if self.wants(&told) {
-                return Some(told);
+            if self.wants(&event) {
+                return Some(event);
             }
         }
     }
 
     /// The same, where it is there already.
-    pub fn try_next(&mut self) -> Option<Told> {
+    pub fn try_next(&mut self) -> Option<Event> {
         loop {
-            let told = match self.receiver.try_recv() {
-                Ok(told) => told,
-                Err(TryRecvError::Lagged(_)) => Told::Missed,
+            let event = match self.receiver.try_recv() {
+                Ok(event) => event,
+                Err(TryRecvError::Lagged(_)) => Event::Missed,
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return None,
             };
-            if self.wants(&told) {
-                return Some(told);
+            if self.wants(&event) {
+                return Some(event);
             }
         }
     }
 
-    fn wants(&self, told: &Told) -> bool {
-        match told {
-            Told::Transition(transition) => self.filter.fits(transition),
-            Told::Missed => true,
+    fn wants(&self, event: &Event) -> bool {
+        match event {
+            Event::Transition(transition) => self.filter.fits(transition),
+            Event::Missed => true,
         }
     }
 }
 
-impl Drop for Listener {
+impl Drop for Subscription {
     fn drop(&mut self) {
-        self.events.leave();
+        self.subscribers.leave();
     }
 }

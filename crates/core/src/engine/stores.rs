@@ -1,0 +1,79 @@
+//! Where an engine keeps things, and how stores and processes stand to each other.
+
+use crate::clock::Clock;
+use crate::memory::{Locks as MemoryLocks, Memory};
+use crate::ports::{Broker, EventBus, Ledger, Locks, Registry};
+use std::sync::Arc;
+
+/// Which stores there are, and who shares them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// A broker in the memory of one process, and a ledger that nobody else uses. What the broker knows ends with the
+    /// process, so leases are noted in the ledger and restored at the next start.
+    OneProcess,
+    /// Redis is broker and ledger in one, for many processes. Recording a job puts it into the broker, which holds all
+    /// pending jobs, and notes nothing but copies that go to other queues.
+    RedisAlone,
+    /// Redis beside a ledger in an SQL server, both for many processes. One process leads: it loads, drains the outbox and
+    /// prunes for all.
+    RedisBesideLedger,
+}
+
+impl Topology {
+    /// Whether other processes may use the same broker. It outlives this process then, and remembers leases itself.
+    pub fn is_shared(self) -> bool {
+        match self {
+            Self::OneProcess => false,
+            Self::RedisAlone | Self::RedisBesideLedger => true,
+        }
+    }
+
+    /// Whether the ledger is another store than the broker, so that a job is recorded in one and put into the other.
+    pub fn has_ledger(self) -> bool {
+        match self {
+            Self::RedisAlone => false,
+            Self::OneProcess | Self::RedisBesideLedger => true,
+        }
+    }
+
+    /// Whether several processes share both a broker and the ledger beside it, so that one of them leads.
+    pub fn shares_ledger(self) -> bool {
+        self == Self::RedisBesideLedger
+    }
+}
+
+/// Where the engine keeps things.
+#[derive(Clone)]
+pub struct Stores {
+    /// Which these are.
+    pub topology: Topology,
+    /// Live jobs.
+    pub broker: Arc<dyn Broker>,
+    /// All jobs.
+    pub ledger: Arc<dyn Ledger>,
+    /// Queue settings and schedules.
+    pub registry: Arc<dyn Registry>,
+    /// Locks.
+    pub locks: Arc<dyn Locks>,
+    /// What happens in other processes; `None` where there are none.
+    pub events: Option<Arc<dyn EventBus>>,
+}
+
+impl Stores {
+    /// Those of one process: a broker and locks in memory, beside a ledger that is the registry, too.
+    pub fn one_process<L: Ledger + Registry + 'static>(clock: Arc<dyn Clock>, ledger: Arc<L>) -> Self {
+        Self {
+            topology: Topology::OneProcess,
+            broker: Arc::new(Memory::new(clock.clone())),
+            locks: Arc::new(MemoryLocks::new(clock, ledger.clone())),
+            registry: ledger.clone(),
+            ledger,
+            events: None,
+        }
+    }
+    /// A broker that others share, its locks and its event bus, beside a ledger in place of its own.
+    #[must_use]
+    pub fn beside(self, ledger: Arc<dyn Ledger>, registry: Arc<dyn Registry>) -> Self {
+        Self { topology: Topology::RedisBesideLedger, ledger, registry, ..self }
+    }
+}
