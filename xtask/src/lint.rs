@@ -3,13 +3,14 @@
 use crate::repo::Metadata;
 use crate::report::{Outcome, Report};
 use crate::tidy::Finding;
-use crate::{deps, process, repo, tidy};
+use crate::{deps, process, repo, size, tidy};
 
 /// Runs all checks, the quick ones first; answers whether all passed.
 pub(crate) fn run() -> bool {
     let mut report = Report::begin();
     report.step("format", || process::run(process::cargo(["fmt", "--all", "--check"])));
     report.step("tidy", check_tidy);
+    report.step("size", size::print);
     report.step("dependencies", check_deps);
     report.step("clippy", clippy);
     report.step("docs", docs);

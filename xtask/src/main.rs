@@ -11,6 +11,7 @@ mod repo;
 mod report;
 mod setup;
 mod sim;
+mod size;
 mod test;
 mod tidy;
 mod upgrade;
@@ -42,6 +43,8 @@ enum Chore {
     Tidy,
     /// Run only the dependency checks of `lint`: duplicates, licences, unused
     Deps,
+    /// Count the lines of production code by crate
+    Size,
     /// Run the engine's simulation, one run for each seed
     Sim {
         /// How many seeds to run
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
         Chore::Lint => lint::run(),
         Chore::Tidy => lint::run_tidy(),
         Chore::Deps => lint::run_deps(),
+        Chore::Size => shown(&size::print()),
         Chore::Sim { seeds, from } => shown(&sim::simulate(seeds, from)),
         Chore::Interleave { minutes, seed } => shown(&sim::interleave(minutes * 60, seed)),
         Chore::Kill { rounds } => shown(&sim::kill(rounds)),

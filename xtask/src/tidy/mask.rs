@@ -9,12 +9,23 @@ pub(crate) struct Masked {
 
 impl Masked {
     pub(crate) fn new(source: &str) -> Self {
+        Self::blanked(source, |_| true)
+    }
+
+    /// Only comments are blanked.
+    pub(crate) fn without_comments(source: &str) -> Self {
+        Self::blanked(source, |first| first == b'/')
+    }
+
+    /// What begins with such a byte is blanked.
+    fn blanked(source: &str, is_blanked: impl Fn(u8) -> bool) -> Self {
         let mut text = source.as_bytes().to_vec();
         let mut at = 0;
         while at < text.len() {
             let end = at + opaque_length(&source.as_bytes()[at..], previous(&text, at));
+            let blanks = is_blanked(text[at]);
             for byte in &mut text[at..end] {
-                if *byte != b'\n' {
+                if blanks && *byte != b'\n' {
                     *byte = b' ';
                 }
             }

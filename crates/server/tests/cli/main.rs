@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod exit_codes;
 mod files;
+mod golden;
 mod install;
 mod jobs;
 mod ledger;

@@ -9,6 +9,7 @@ mod codes;
 mod conditions;
 mod events;
 mod find;
+mod golden;
 mod handout;
 mod hostile;
 mod jobs;
