@@ -5,6 +5,7 @@
 //! `/proc/self/statm` shows it, with the allocator that the server uses; so a count of less than 1 M says little.
 //! Costs are processor time of the one thread, and wall time for the longest call.
 
+use duetime_core::id::sequence_at;
 use duetime_core::limits::{BATCH_JOBS_MAX, HOUR_MS, MINUTE_MS, RESERVE_JOBS_MAX};
 use duetime_core::ports::{Beginning, Broker, Put, Reserve, Room, Settle, Source, Window};
 use duetime_core::rules::{Decision, Finish};
@@ -74,7 +75,7 @@ fn new_job(n: u64, start: Millis) -> duetime_core::Job {
     // A permutation of sorts, so that due times are not in the order of ids.
     let spread = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let due_at = start + 1 + spread % if n.is_multiple_of(2) { MINUTE_MS } else { HOUR_MS - 1 };
-    let id = JobId::from_sequence((start << 10) + n);
+    let id = JobId::from_sequence(sequence_at(start) + n);
     let job = NewJob { queue: "orders".into(), due: Due::At(due_at), ..NewJob::new([7; PAYLOAD_BYTES]) };
     job.accept(id, start, PAYLOAD_BYTES).unwrap()
 }

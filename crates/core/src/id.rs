@@ -1,7 +1,8 @@
 //! Ids of jobs and receipts of leases.
 //!
-//! A [`JobId`] is `sequence << 10 | partition`; sequences are allotted by the ledger in blocks that start no lower
-//! than `now_ms << 10`, so ids are unique, and ordered by time to within a block.
+//! A [`JobId`] is `sequence << 8 | partition`, below 2^53. The ledger allots sequences in blocks. A block starts no lower
+//! than 2^14 sequences for each second since 2026, until the year 2094. So ids are unique, roughly ordered by time, and a
+//! store that was emptied or restored does not issue an id again, unless it had outrun 16,384 jobs a second for long.
 
 use crate::clock::Millis;
 use crate::error::Error;
@@ -10,11 +11,19 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Bits of an id below its sequence: the partition of the broker that holds the job; 0 in memory.
-const PARTITION_BITS: u32 = 10;
+const PARTITION_BITS: u32 = 8;
 /// Most partitions that a broker may have.
 pub const PARTITIONS_MAX: u16 = 1 << PARTITION_BITS;
+/// Ids stay below this: JavaScript and many JSON readers lose larger integers.
+const ID_END: u64 = 1 << 53;
+/// Sequences stay below this.
+pub const SEQUENCE_END: u64 = ID_END >> PARTITION_BITS;
+/// 2026-01-01T00:00:00Z, from which sequences count.
+const FIRST_MS: Millis = 1_767_225_600_000;
+/// Bits of the sequences that the clock gives a second.
+const SECOND_BITS: u32 = 14;
 
-/// A job's id: a positive 63-bit integer. In JSON a decimal string, since many readers lose integers above 2^53.
+/// A job's id: a positive integer below 2^53. In JSON a decimal string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(u64);
 
@@ -22,23 +31,23 @@ impl JobId {
     /// The least id.
     pub const MIN: Self = Self(1);
 
-    /// The id with this number, where that is positive and below 2^63.
+    /// The id with this number, if it is positive and below 2^53.
     pub fn new(number: u64) -> Option<Self> {
-        (number > 0 && i64::try_from(number).is_ok()).then_some(Self(number))
+        (1..ID_END).contains(&number).then_some(Self(number))
     }
 
     /// The id of a sequence, in partition 0.
     ///
     /// # Panics
-    /// Beyond the year 2255, where sequences leave 53 bits.
+    /// For 0, and from [`SEQUENCE_END`] on.
     pub fn from_sequence(sequence: u64) -> Self {
-        Self::new(sequence << PARTITION_BITS).expect("a sequence is positive and below 2^53")
+        Self::new(sequence << PARTITION_BITS).expect("a sequence is positive and below 2^45")
     }
 
     /// The id of a sequence, in this partition.
     ///
     /// # Panics
-    /// As [`from_sequence`](Self::from_sequence), and for a partition from 1024 on.
+    /// As [`from_sequence`](Self::from_sequence), and for a partition from 256 on.
     pub fn in_partition(sequence: u64, partition: u16) -> Self {
         assert!(partition < PARTITIONS_MAX, "a partition is below {PARTITIONS_MAX}, not {partition}");
         Self(Self::from_sequence(sequence).0 | u64::from(partition))
@@ -54,9 +63,9 @@ impl JobId {
         self.0 >> PARTITION_BITS
     }
 
-    /// The wall clock below which its sequence was allotted, about.
+    /// About when its sequence was allotted, or later.
     pub fn allotted_at(self) -> Millis {
-        self.sequence() >> PARTITION_BITS
+        FIRST_MS + (self.sequence() * 1_000 >> SECOND_BITS)
     }
 
     /// The number.
@@ -77,7 +86,7 @@ impl FromStr for JobId {
     fn from_str(text: &str) -> Result<Self, Error> {
         decimal(text)
             .and_then(Self::new)
-            .ok_or_else(|| Error::invalid("id", "a decimal number from 1 to 2^63 - 1", text))
+            .ok_or_else(|| Error::invalid("id", "a decimal number from 1 to 2^53 - 1", text))
     }
 }
 
@@ -153,7 +162,12 @@ serde_as_text!(Receipt);
 
 /// The first sequence of a block that is allotted now, where earlier blocks end before `last_end`.
 pub fn block_start(last_end: u64, now: Millis) -> u64 {
-    last_end.max(now << PARTITION_BITS)
+    last_end.max(sequence_at(now)).max(1)
+}
+
+/// The sequence of the clock: above all that were allotted before, unless the store outran it.
+pub fn sequence_at(now: Millis) -> u64 {
+    (now.saturating_sub(FIRST_MS) << SECOND_BITS).div_ceil(1_000)
 }
 
 /// The next fence after `last`, where a clock keeps fences growing over a loss of memory.
@@ -213,10 +227,11 @@ mod tests {
 
     #[test]
     fn an_id_is_a_decimal_string_in_json() {
-        let id = JobId::new(1_834_902_384_928_391_168).unwrap();
-        assert_eq!(serde_json::to_string(&id).unwrap(), "\"1834902384928391168\"");
-        assert_eq!(serde_json::from_str::<JobId>("\"1834902384928391168\"").unwrap(), id);
-        for wrong in ["0", "-1", "+1", "01", "", " 1", "9223372036854775808", "1.0"] {
+        let id = JobId::new(117_111_681_613_568).unwrap();
+        assert_eq!(serde_json::to_string(&id).unwrap(), "\"117111681613568\"");
+        assert_eq!(serde_json::from_str::<JobId>("\"117111681613568\"").unwrap(), id);
+        assert_eq!("9007199254740991".parse::<JobId>().unwrap().get(), ID_END - 1);
+        for wrong in ["0", "-1", "+1", "01", "", " 1", "9007199254740992", "9223372036854775808", "1.0"] {
             assert!(wrong.parse::<JobId>().is_err(), "{wrong}");
         }
     }
@@ -232,8 +247,13 @@ mod tests {
 
     #[test]
     fn blocks_and_numbers_only_grow() {
-        assert_eq!(block_start(0, 5), 5 << 10);
-        assert_eq!(block_start(9_000, 5), 9_000);
+        assert_eq!(block_start(0, 5), 1, "a clock from before 2026");
+        assert_eq!(block_start(0, FIRST_MS + 5_000), 5 << 14);
+        assert_eq!(block_start(90_000, FIRST_MS + 5_000), 90_000);
+        for sequence in [1, 16, 17, 16_384, 16_385, 123_456_789_012] {
+            let at = JobId::from_sequence(sequence).allotted_at();
+            assert!(sequence_at(at) <= sequence && sequence < sequence_at(at + 1), "{sequence}");
+        }
         assert_eq!(next_fence(3, 10), 10);
         assert_eq!(next_fence(10, 3), 11);
     }

@@ -1,6 +1,7 @@
 //! How fast the ledgers in SQL servers are, each on a private server on this machine:
 //! `cargo run --release --example sql_throughput --features postgres,mysql,testing`.
 
+use duetime_core::id::sequence_at;
 use duetime_core::ports::{Find, Ledger, Note, Selector, Window};
 use duetime_core::{Job, JobId, NewJob, Stage};
 use duetime_store::testing::{MariaDbServer, PostgresServer};
@@ -17,7 +18,7 @@ const SINGLES: u64 = 50;
 
 fn job(n: u64) -> Job {
     let new = NewJob::new(vec![b'x'; 200]);
-    new.accept(JobId::from_sequence((NOW << 10) + n), NOW, 1 << 20).expect("a valid job")
+    new.accept(JobId::from_sequence(sequence_at(NOW) + n), NOW, 1 << 20).expect("a valid job")
 }
 
 fn ended(job: Job) -> Note {

@@ -4,6 +4,7 @@
 //! Other processes slow the rows per second; the writer's CPU time a row says what they could be.
 //! With `rich` each job has a key, two tags and 1 KiB of payload. Uses and leaves behind `FOLDER/throughput.db`.
 
+use duetime_core::id::sequence_at;
 use duetime_core::ports::{LeaseNote, Ledger, Note, Retention};
 use duetime_core::{Job, JobId, NewJob, Stage};
 use duetime_store::sqlite::{Durability, Options, Sqlite};
@@ -183,7 +184,7 @@ fn job(number: u64, is_rich: bool) -> Job {
         new.key = Some(Arc::from(format!("order-{number}")));
         new.tags = vec![Arc::from(format!("customer-{}", number % 1_000)), Arc::from("mail")];
     }
-    new.accept(JobId::from_sequence((NOW << 10) + number), NOW, 1 << 20).unwrap()
+    new.accept(JobId::from_sequence(sequence_at(NOW) + number), NOW, 1 << 20).unwrap()
 }
 
 fn finished(mut job: Job) -> Note {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 const NOW: u64 = 1_795_168_800_250;
 
 fn id() -> JobId {
-    JobId::new(1_834_902_384_928_391_168).unwrap()
+    JobId::new(117_111_681_613_568).unwrap()
 }
 
 fn read<'a, T: Deserialize<'a>>(text: &'a str) -> T {
@@ -164,7 +164,7 @@ fn the_documented_push_answer() {
     let mut job = job();
     (job.stage, job.due_at) = (Stage::Pending, NOW + 1);
     let shown = Pushed::new(&engine::Pushed { job, outcome: PushOutcome::Created }, NOW);
-    let text = r#"{"id":"1834902384928391168","queue":"orders","state":"scheduled","due_at":"2026-11-20T10:00:00.251Z","outcome":"created"}"#;
+    let text = r#"{"id":"117111681613568","queue":"orders","state":"scheduled","due_at":"2026-11-20T10:00:00.251Z","outcome":"created"}"#;
     assert_eq!(print(&shown), text);
     assert_eq!(read::<Answer<Pushed>>(text), Answer::Done(shown));
 }
@@ -173,7 +173,7 @@ fn the_documented_push_answer() {
 fn a_job_is_shown_whole_and_reads_back() {
     let text = print(&JobBody::new(&job(), NOW));
     let golden = concat!(
-        r#"{"id":"1834902384928391168","queue":"orders","kind":"order.cancel","payload":{"order": "202010250100"},"#,
+        r#"{"id":"117111681613568","queue":"orders","kind":"order.cancel","payload":{"order": "202010250100"},"#,
         r#""state":"failed","due_at":"2026-11-20T10:00:00.250Z","first_due_at":"2026-11-20T10:00:00.249Z","#,
         r#""priority":1024,"attempt":2,"crashes":1,"#,
         r#""retry":{"exponential":{"first":"1s","factor":2.0,"max":"1h","jitter":0.1}},"max_attempts":16,"#,
@@ -220,7 +220,7 @@ fn the_documented_reserve_reads() {
 #[test]
 fn a_reserve_says_once_from_where() {
     let target = JobRef { id: id(), version: Some(3) };
-    let named = r#"{"jobs":[{"id":"1834902384928391168","version":3}],"request_id":"r"}"#;
+    let named = r#"{"jobs":[{"id":"117111681613568","version":3}],"request_id":"r"}"#;
     for queue in [None, Some(Arc::from("orders"))] {
         let request: ReserveRequest = read::<Reserve>(named).into_request(queue).unwrap();
         assert!(matches!(&request.from, engine::From::Jobs(jobs) if **jobs == [target]));
@@ -235,7 +235,7 @@ fn a_reserve_says_once_from_where() {
         assert!(error.ends_with(got), "{error}");
     }
     refused::<Reserve>(r#"{"jobs":[{"id":1}]}"#, "string");
-    refused::<Reserve>(r#"{"jobs":[{"id":"0"}]}"#, "a decimal number from 1 to 2^63 - 1");
+    refused::<Reserve>(r#"{"jobs":[{"id":"0"}]}"#, "a decimal number from 1 to 2^53 - 1");
     refused::<Reserve>(r#"{"jobs":["7"]}"#, "expected an object");
     refused::<Reserve>(r#"{"max":1}"#, "unknown field `max`");
     refused::<Reserve>(r#"{"limit":-1}"#, "expected usize");
@@ -259,7 +259,7 @@ fn a_lease_is_shown_as_documented_and_reads_back() {
     let handout = engine::Handout { leases: vec![Lease { job, lease_ms: 60_000 }], ..engine::Handout::default() };
     let text = print(&Handout::new(&handout, Vec::new()));
     let golden = concat!(
-        r#"{"leases":[{"receipt":"1834902384928391168.9","id":"1834902384928391168","queue":"orders","#,
+        r#"{"leases":[{"receipt":"117111681613568.9","id":"117111681613568","queue":"orders","#,
         r#""kind":"order.cancel","payload":{"order": "202010250100"},"attempt":2,"#,
         r#""due_at":"2026-11-20T10:00:00.250Z","lease_until":"2026-11-20T10:01:00.250Z","lease":"1m","#,
         r#""key":"cancel-202010250100","tags":["order:202010250100"],"version":1,"#,
@@ -304,7 +304,7 @@ fn outcomes_read_as_documented() {
 #[test]
 fn settled_says_so_where_it_is_not_recorded() {
     let settlement = Settlement { receipt: Receipt { id: id(), epoch: 9 }, state: State::Succeeded, recorded: true };
-    let text = r#"{"receipt":"1834902384928391168.9","state":"succeeded"}"#;
+    let text = r#"{"receipt":"117111681613568.9","state":"succeeded"}"#;
     assert_eq!(print(&settlement), text);
     assert_eq!(read::<Settlement>(text), settlement);
     let text = print(&Settlement { recorded: false, ..settlement });

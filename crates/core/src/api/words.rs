@@ -23,9 +23,9 @@ use utoipa::{PartialSchema, ToSchema};
 const PLAIN: &str = r"^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]*$";
 /// Numbers without so many digits that they are beyond every limit.
 const SPAN: &str = "^([0-9]{1,4}d)?([0-9]{1,7}h)?([0-9]{1,8}m)?([0-9]{1,9}s)?([0-9]{1,12}ms)?$";
-/// Up to 2^63, but for what no clock will reach.
-const ID: &str = "^([1-9][0-9]{0,17}|[1-8][0-9]{18}|9[01][0-9]{17})$";
-const RECEIPT: &str = r"^([1-9][0-9]{0,17}|[1-8][0-9]{18}|9[01][0-9]{17})\.[0-9]{1,19}$";
+/// Up to 2^53, and a little more.
+const ID: &str = "^[1-9][0-9]{0,15}$";
+const RECEIPT: &str = r"^[1-9][0-9]{0,15}\.[0-9]{1,19}$";
 const TRACE: &str = "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$";
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
 const ETAG: &str = "^\"[0-9]{1,19}\"$";
@@ -77,8 +77,8 @@ macro_rules! forms {
 }
 
 texts! {
-    JobId: "A job's id: a decimal number from 1 to 2^63 - 1.", 1..=19, ID, "1834902384928391168";
-    Receipt: "Proof of a lease: the job's id, a dot, and the number of the lease.", 3..=40, RECEIPT, "1834902384928391168.1781234567890";
+    JobId: "A job's id: a decimal number from 1 to 2^53 - 1.", 1..=16, ID, "117111681613568";
+    Receipt: "Proof of a lease: the job's id, a dot, and the number of the lease.", 3..=40, RECEIPT, "117111681613568.1781234567890";
     Span: "A duration: whole numbers with the units d, h, m, s and ms, longest first, each at most once.", 2..=45, SPAN, "1h30m";
 }
 
@@ -100,7 +100,7 @@ forms! {
     ETag: "A version in quotes.", 3..=22, ETAG, "\"1795168800250\"";
     IfMatch: "The version in quotes that it must have, or * for any.", 1..=22, IF_MATCH, "\"1795168800250\"";
     Star: "An asterisk.", 1..=1, STAR, "*";
-    Cursor: "Where the next page begins, as the page before answered it.", 0..=usize::MAX, ANY, "a-0-1834902384928391168";
+    Cursor: "Where the next page begins, as the page before answered it.", 0..=usize::MAX, ANY, "a-0-117111681613568";
 }
 
 /// What jobs are found by: a state, or `retrying`.

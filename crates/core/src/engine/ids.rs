@@ -7,28 +7,39 @@ use crate::ports::Ledger;
 use std::ops::Range;
 use tokio::sync::Mutex;
 
-/// Sequences in a block: few enough that a restart wastes little, many enough that a push seldom waits for one.
-const BLOCK: u64 = 65_536;
+/// Sequences in the first block of a process: a short-lived one wastes few.
+const BLOCK_MIN: u64 = 64;
+/// Sequences in a later block, each twice as large as the one before it: a busy process seldom waits for one.
+const BLOCK_MAX: u64 = 65_536;
 
 #[derive(Debug, Default)]
-pub(super) struct Ids {
-    block: Mutex<Range<u64>>,
+pub(super) struct Ids(Mutex<Blocks>);
+
+#[derive(Debug, Default)]
+struct Blocks {
+    left: Range<u64>,
+    /// How many sequences the last one had.
+    size: u64,
 }
 
 impl Ids {
     /// Gives up the rest of the block: ids of it are taken.
     pub(super) async fn skip(&self) {
-        *self.block.lock().await = 0..0;
+        self.0.lock().await.left = 0..0;
     }
 
     /// An id in each of these partitions, rising.
     pub(super) async fn next(&self, partitions: &[u16], ledger: &dyn Ledger, now: Millis) -> Result<Vec<JobId>, Error> {
-        let mut block = self.block.lock().await;
+        let mut blocks = self.0.lock().await;
         let mut ids = Vec::with_capacity(partitions.len());
         while let Some(&partition) = partitions.get(ids.len()) {
-            match block.next() {
+            match blocks.left.next() {
                 Some(sequence) => ids.push(JobId::in_partition(sequence, partition)),
-                None => *block = ledger.allot(BLOCK, now).await?,
+                None => {
+                    blocks.size =
+                        (2 * blocks.size).clamp(BLOCK_MIN.max((partitions.len() - ids.len()) as u64), BLOCK_MAX);
+                    blocks.left = ledger.allot(blocks.size, now).await?;
+                }
             }
         }
         Ok(ids)

@@ -263,7 +263,7 @@ mod tests {
         let (mut seen, mut steps, mut at) = (Vec::new(), 0, Some(FIRST));
         while let Some(start) = at {
             at = queue.walk(start, ((window.0, JobId::MIN), window.1), |(.., id)| {
-                seen.push(id.get() >> 10);
+                seen.push(id.sequence());
                 Walk::On
             });
             steps += 1;

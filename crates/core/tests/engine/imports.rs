@@ -2,6 +2,7 @@
 
 use super::fixture::{Bench, job, pass};
 use duetime_core::engine::{Answers, Imported};
+use duetime_core::id::sequence_at;
 use duetime_core::limits::DAY_MS;
 use duetime_core::{Due, Error, Job, JobId, NewJob, Stage, State};
 use std::time::Duration;
@@ -117,7 +118,7 @@ async fn what_makes_no_sense_is_refused_alone() {
         Job { epoch: 1 << 48, ..good.clone() },
         Job { due_at: good.created_at + 4_000 * DAY_MS, ..good.clone() },
         Job { lease_ms: Some(1), ..good.clone() },
-        Job { id: JobId::from_sequence((good.created_at + 2 * DAY_MS) << 10), ..good.clone() },
+        Job { id: JobId::from_sequence(sequence_at(good.created_at + 2 * DAY_MS)), ..good.clone() },
         Job { id: JobId::MIN, ..good.clone() },
         Job { created_at: 0, ..good.clone() },
     ];

@@ -9,7 +9,7 @@ use duetime_core::engine::{BulkAction, CancelOutcome};
 /// A waiting job is cancelled; of a running one the worker is asked to stop.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  duetime cancel 1834902384928391168
+  duetime cancel 117111681613568
   duetime cancel --tag order:4711")]
 pub(crate) struct Args {
     #[command(flatten)]

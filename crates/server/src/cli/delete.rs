@@ -7,7 +7,7 @@ use duetime_core::engine::BulkAction;
 /// Remove jobs that do not run, with their records.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  duetime delete 1834902384928391168
+  duetime delete 117111681613568
   duetime delete --queue orders-dead --state failed")]
 pub(crate) struct Args {
     #[command(flatten)]

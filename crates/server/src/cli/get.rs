@@ -11,7 +11,7 @@ use std::fmt::Display;
 /// Show all there is to know of a job.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
-  duetime get 1834902384928391168 --json | jq .errors")]
+  duetime get 117111681613568 --json | jq .errors")]
 pub(crate) struct Args {
     /// The job
     #[arg(value_name = "ID")]

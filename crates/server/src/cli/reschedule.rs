@@ -12,8 +12,8 @@ use duetime_core::engine::JobRef as Job;
 /// Make a waiting job due at another time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  duetime reschedule 1834902384928391168 --delay 2h
-  duetime reschedule 1834902384928391168 --delay 0s --version 1795168800250")]
+  duetime reschedule 117111681613568 --delay 2h
+  duetime reschedule 117111681613568 --delay 0s --version 1795168800250")]
 pub(crate) struct Args {
     /// The job
     #[arg(value_name = "ID")]

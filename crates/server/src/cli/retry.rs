@@ -7,7 +7,7 @@ use duetime_core::engine::BulkAction;
 /// Run finished jobs again, from attempt 0.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  duetime retry 1834902384928391168
+  duetime retry 117111681613568
   duetime retry --queue orders --state failed")]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -14,8 +14,8 @@ use duetime_core::{Job, JobId};
 /// Change a waiting job: when it is due, its priority, its payload.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  duetime update 1834902384928391168 --priority 0
-  duetime update 1834902384928391168 --payload '{\"order\": 8}' --version 1795168800250")]
+  duetime update 117111681613568 --priority 0
+  duetime update 117111681613568 --payload '{\"order\": 8}' --version 1795168800250")]
 pub(crate) struct Args {
     #[command(flatten)]
     when: When,
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 /// Run a waiting job now, in place of at its time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
-  duetime run 1834902384928391168")]
+  duetime run 117111681613568")]
 pub(crate) struct Run {
     #[command(flatten)]
     one: One,

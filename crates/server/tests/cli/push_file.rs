@@ -93,7 +93,7 @@ fn a_broken_connection_tells_how_far_it_got() {
                 return;
             }
             let count = serde_json::from_slice::<serde_json::Value>(&body).unwrap().as_array().unwrap().len();
-            let one = r#"{"id":"1834902384928391168","queue":"default","state":"ready","due_at":"2026-11-20T10:00:00.250Z","outcome":"created"}"#;
+            let one = r#"{"id":"117111681613568","queue":"default","state":"ready","due_at":"2026-11-20T10:00:00.250Z","outcome":"created"}"#;
             let answer = format!("[{}]", vec![one; count].join(","));
             let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length";
             write!(stream, "{head}: {}\r\n\r\n{answer}", answer.len()).unwrap();

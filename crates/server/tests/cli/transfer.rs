@@ -210,7 +210,7 @@ async fn from_a_file_to_a_cluster_ids_change_and_nothing_else() {
         let of_file = |line: String| {
             let mut line: Value = serde_json::from_str(&line).unwrap();
             if let Some(id) = line["job"]["id"].as_str() {
-                line["job"]["id"] = (id.parse::<u64>().unwrap() >> 10).into();
+                line["job"]["id"] = (id.parse::<u64>().unwrap() >> 8).into();
             }
             line.to_string()
         };

@@ -4,7 +4,7 @@ use super::client::check_problem;
 use super::server::Server;
 use serde_json::{Value, json};
 
-const STALE: &str = "1834902384928391168.7";
+const STALE: &str = "117111681613568.7";
 
 #[test]
 fn completing_keeps_the_result_as_it_is() {

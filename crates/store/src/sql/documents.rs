@@ -4,13 +4,10 @@ use super::call::Verb;
 use super::fault::Fault;
 use super::session::Session;
 use async_trait::async_trait;
-use duetime_core::id::block_start;
+use duetime_core::id::{SEQUENCE_END, block_start};
 use duetime_core::ports::{Document, PutIf};
 use duetime_core::{Error, Millis};
 use std::ops::Range;
-
-/// Sequences stay below this, so that an id, which has ten bits more, stays below 2^63.
-const SEQUENCE_END: u64 = 1 << 53;
 
 /// A block of sequences that nobody else gets.
 pub(super) struct Allot {
@@ -26,7 +23,7 @@ impl<S: Session> Verb<S> for Allot {
     async fn run(&mut self, session: &mut S, _: bool) -> Result<Range<u64>, Fault> {
         let start = block_start(session.sequence_end().await?, self.now);
         let end = start.checked_add(self.count).filter(|&end| end <= SEQUENCE_END);
-        let end = end.ok_or_else(|| Error::invalid("count", "a block of ids below 2^53", self.count))?;
+        let end = end.ok_or_else(|| Error::invalid("count", "a block of sequences below 2^45", self.count))?;
         session.set_sequence_end(end).await?;
         Ok(start..end)
     }

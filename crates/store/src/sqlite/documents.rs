@@ -1,14 +1,11 @@
 //! The registry's documents, and blocks of ids.
 
 use super::fault::Fault;
-use duetime_core::id::block_start;
+use duetime_core::id::{SEQUENCE_END, block_start};
 use duetime_core::ports::{Document, PutIf};
 use duetime_core::{Error, Millis};
 use rusqlite::{Connection, OptionalExtension, Row};
 use std::ops::Range;
-
-/// Sequences stay below this, so that an id, which has ten bits more, stays below 2^63.
-const SEQUENCE_END: u64 = 1 << 53;
 
 /// One document.
 pub(super) fn document(connection: &Connection, kind: &str, name: &str) -> Result<Option<Document>, Fault> {
@@ -62,7 +59,7 @@ pub(super) fn allot(connection: &Connection, count: u64, now: Millis) -> Result<
         .optional()?;
     let start = block_start(last_end.unwrap_or(0), now);
     let end = start.checked_add(count).filter(|&end| end <= SEQUENCE_END);
-    let end = end.ok_or_else(|| Error::invalid("count", "a block of ids below 2^53", count))?;
+    let end = end.ok_or_else(|| Error::invalid("count", "a block of sequences below 2^45", count))?;
     connection
         .prepare_cached("INSERT OR REPLACE INTO duetime_meta (name, value) VALUES ('sequence_end', ?1)")?
         .execute([end])?;

@@ -3,6 +3,7 @@
 mod many_queues;
 mod totals;
 
+use duetime_core::id::sequence_at;
 use duetime_core::job::{Job, NewJob, Stage, State};
 use duetime_core::limits::DAY_MS;
 use duetime_core::ports::{
@@ -62,7 +63,7 @@ impl Bench {
         loop {
             let found = self.redis.find(find.clone()).await.unwrap();
             assert!(found.jobs.len() <= find.limit);
-            ids.extend(found.jobs.iter().map(|job| job.id.get() >> 10));
+            ids.extend(found.jobs.iter().map(|job| job.id.sequence()));
             match found.next {
                 Some(next) => find.after = Some(next),
                 None => return ids,
@@ -266,7 +267,7 @@ async fn blocks_of_ids_never_meet() {
     let bench = Bench::new("ids").await;
     let first = bench.redis.allot(1_000, T0).await.unwrap();
     let second = bench.redis.allot(1_000, T0).await.unwrap();
-    assert!(first.start >= T0 << 10 && second.start >= first.end, "{first:?} {second:?}");
+    assert!(first.start >= sequence_at(T0) && second.start >= first.end, "{first:?} {second:?}");
     bench.clock.step(-3_600_000);
     assert!(bench.redis.allot(1, T0).await.unwrap().start >= second.end);
 }
@@ -318,7 +319,7 @@ async fn large_jobs_come_in_parts() {
     while seen.len() < 60 {
         let reserved = bench.redis.reserve(Reserve { take: seen.len() > 20, ..reserve(QUEUE, 1_000) }).await.unwrap();
         assert!((1..60).contains(&reserved.leases.len()), "{} at once", reserved.leases.len());
-        seen.extend(reserved.leases.iter().map(|lease| lease.job.id.get() >> 10));
+        seen.extend(reserved.leases.iter().map(|lease| lease.job.id.sequence()));
         assert_eq!(reserved.next_at, (seen.len() < 60).then_some(T0));
     }
     assert_eq!(seen, (1..=60).collect::<Vec<_>>());
@@ -419,6 +420,6 @@ async fn a_block_begins_behind_an_instant() {
     let bench = Bench::new("ahead").await;
     let first = bench.redis.allot(10, T0).await.unwrap();
     let ahead = bench.redis.allot(1, T0 + DAY_MS).await.unwrap();
-    assert!(ahead.start >= (T0 + DAY_MS) << 10 && first.end < ahead.start);
+    assert!(ahead.start >= sequence_at(T0 + DAY_MS) && first.end < ahead.start);
     assert!(bench.redis.allot(10, T0).await.unwrap().start >= ahead.end);
 }

@@ -2,6 +2,7 @@
 
 use crate::clock::Millis;
 use crate::id::JobId;
+use crate::id::sequence_at;
 use crate::job::{Job, NewJob, Stage};
 use crate::limits::{HOUR_MS, PAYLOAD_BYTES_DEFAULT};
 use crate::ports::{BUCKET_MS, Change, Edit, Edited, Find, Ledger, Note, Page, Recorded, Selector, Window};
@@ -18,7 +19,7 @@ pub const ANY_DUE: Window = Window::ALL;
 
 /// The n-th id.
 pub fn id(n: u64) -> JobId {
-    JobId::from_sequence((NOW << 10) + n)
+    JobId::from_sequence(sequence_at(NOW) + n)
 }
 
 /// The n-th job: due now in the queue `default`.
@@ -173,5 +174,5 @@ pub async fn pending(ledger: &dyn Ledger, until: Millis, limit: usize) -> Vec<u6
 
 /// Which of the ids it is.
 pub fn number(id: JobId) -> u64 {
-    (id.get() >> 10) - (NOW << 10)
+    id.sequence() - sequence_at(NOW)
 }

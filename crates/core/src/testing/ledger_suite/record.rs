@@ -3,6 +3,7 @@
 use super::Subject;
 use super::fixture::*;
 use crate::api::Span;
+use crate::id::sequence_at;
 use crate::job::{AttemptError, KeyUntil, Stage};
 use crate::limits::DAY_MS;
 use crate::options::JobOptions;
@@ -21,7 +22,7 @@ pub async fn blocks_of_ids_never_overlap(subject: Subject) {
     let late = ledger.allot(10, NOW + 1).await.unwrap();
     let mut blocks = [a.unwrap(), b.unwrap(), c.unwrap(), late];
     assert_eq!(blocks.clone().map(|block| block.end - block.start), [1_000, 1, 7, 10]);
-    assert!(blocks[3].start >= (NOW + 1) << 10);
+    assert!(blocks[3].start >= sequence_at(NOW + 1));
     blocks.sort_by_key(|block| block.start);
     assert!(blocks.is_sorted_by(|a, b| a.end <= b.start), "{blocks:?}");
 }

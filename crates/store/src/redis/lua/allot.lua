@@ -5,9 +5,13 @@ if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
--- Where Redis was emptied, blocks that were allotted just before may reach beyond now.
+-- 2^14 for each second since 2026 (core, id.rs).
+local function at(instant)
+  return math.max(1, math.ceil((instant - 1767225600000) * 16.384))
+end
+-- If Redis was emptied, blocks that were allotted just before may reach beyond now.
 local last = redis.call('GET', KEYS[1])
-local start = last and math.max(tonumber(last), now * 1024) or (now + 10000) * 1024
-start = math.max(start, tonumber(ARGV[3]) * 1024)
+local start = last and math.max(tonumber(last), at(now)) or at(now + 60000)
+start = math.max(start, at(tonumber(ARGV[3])))
 redis.call('SET', KEYS[1], string.format('%.0f', start + tonumber(ARGV[1])))
 return string.format('%.0f', start)
