@@ -27,8 +27,9 @@ pub(super) struct Embedded(Arc<Inner>);
 
 struct Inner {
     engine: Engine,
-    /// `None` only while it is being dropped.
-    runtime: Option<Runtime>,
+    handle: Handle,
+    /// `None` where the engine is another's, and while it is being dropped.
+    own: Option<Runtime>,
 }
 
 impl Embedded {
@@ -45,12 +46,20 @@ impl Embedded {
             .map_err(|error| CoreError::Unavailable(format!("no thread for the engine: {error}")))?;
         let started = runtime.spawn(async move { Engine::start(open.await?, options).await });
         match ended(started.await) {
-            Ok(Ok(engine)) => Ok(Self(Arc::new(Inner { engine, runtime: Some(runtime) }))),
+            Ok(Ok(engine)) => {
+                let handle = runtime.handle().clone();
+                Ok(Self(Arc::new(Inner { engine, handle, own: Some(runtime) })))
+            }
             Ok(Err(error)) | Err(error) => {
                 runtime.shutdown_background();
                 Err(error.into())
             }
         }
+    }
+
+    /// An engine that runs on this runtime, and is stopped by whoever started it.
+    pub(super) fn of(engine: Engine) -> Self {
+        Self(Arc::new(Inner { engine, handle: Handle::current(), own: None }))
     }
 
     /// Carries a call through on the engine's runtime, even where the caller goes away.
@@ -63,8 +72,8 @@ impl Embedded {
         ended(self.runtime().spawn(call(self.0.engine.clone())).await)
     }
 
-    fn runtime(&self) -> &Runtime {
-        self.0.runtime.as_ref().expect("the runtime goes only with the last handle")
+    fn runtime(&self) -> &Handle {
+        &self.0.handle
     }
 
     pub(super) async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
@@ -273,7 +282,7 @@ fn ended<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, CoreError> {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let Some(runtime) = self.runtime.take() else { return };
+        let Some(runtime) = self.own.take() else { return };
         let engine = self.engine.clone();
         // The last handle may be dropped within a runtime, where waiting is not allowed.
         let stop = std::thread::Builder::new().name("duetime-stop".to_owned()).spawn(move || {
