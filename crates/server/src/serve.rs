@@ -6,8 +6,7 @@ mod instance;
 mod size;
 mod store;
 
-pub(crate) use args::{Args, Place};
-pub(crate) use store::{own, shared};
+pub(crate) use args::Args;
 
 use crate::http::{self, App, Edge};
 use crate::{deliver, log};
@@ -79,9 +78,8 @@ pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     let listener = TcpListener::bind(address).await.map_err(|error| Error::Listen { address, error })?;
     let stop = stop_signal()?;
     let deliver = deliver::Setup::new(&args.deliver)?;
-    let opened = store::open(&args).await?;
+    let (engine, opened) = store::start(&args).await?;
     banner::print(listener.local_addr()?, &edge, &opened);
-    let engine = opened.engine;
     let app = App::new(engine.clone(), edge, deliver.policy(), deliver.observed());
     let (serving, delivering) = (http::serve(listener, app, stop.clone()), deliver.run(engine.clone(), stop.clone()));
     let work = async {

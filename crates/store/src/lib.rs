@@ -2,6 +2,7 @@
 //!
 //! - [`ledger`]: the ledger that an address names (features `mysql`, `postgres`).
 //! - [`mysql`]: a ledger in MySQL or MariaDB (feature `mysql`).
+//! - [`open`]: any of these, by what names it, ready for an engine.
 //! - [`pair`]: Redis beside such a ledger.
 //! - [`postgres`]: a ledger in PostgreSQL (feature `postgres`).
 //! - [`private`]: files that only their owner can read (feature `sqlite`).
@@ -15,6 +16,7 @@ mod keep;
 pub mod ledger;
 #[cfg(feature = "mysql")]
 pub mod mysql;
+pub mod open;
 #[cfg(all(feature = "redis", any(feature = "mysql", feature = "postgres")))]
 pub mod pair;
 #[cfg(any(feature = "redis", feature = "mysql", feature = "postgres"))]

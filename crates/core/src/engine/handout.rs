@@ -1,6 +1,6 @@
 //! Reserve.
 
-use super::events::Observed;
+use super::unclaimed::Unclaimed;
 use super::wait::Registration;
 use super::{Engine, Handout, ReserveRequest};
 use crate::error::Error;
@@ -15,11 +15,19 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl Engine {
-    /// Leases due jobs, waiting for some where none is due. Dropped while it waits, it has leased nothing.
+    /// Leases due jobs, waiting for some where none is due. Dropped before it is ready, it has leased nothing, or gives it back.
     ///
     /// # Errors
     /// [`Error::Invalid`] beyond a limit; [`Error::Backlog`]; [`Error::Stopping`].
     pub async fn reserve(&self, request: ReserveRequest) -> Result<Handout, Error> {
+        Ok(self.reserve_unclaimed(request).await?.claim())
+    }
+
+    /// The same for a caller that may go away before it has got it.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub async fn reserve_unclaimed(&self, request: ReserveRequest) -> Result<Unclaimed, Error> {
         self.check_open()?;
         if let Some(lease_ms) = request.lease_ms {
             check_lease(lease_ms)?;
@@ -46,8 +54,17 @@ impl Engine {
         self.hand_out(reserve, wait).await
     }
 
-    async fn hand_out(&self, reserve: Reserve, wait: Duration) -> Result<Handout, Error> {
-        let reserved = self.reserve_or_wait(reserve, wait).await?;
+    async fn hand_out(&self, reserve: Reserve, wait: Duration) -> Result<Unclaimed, Error> {
+        let may_be_repeated = reserve.request_id.is_some();
+        let mut reserved = self.reserve_or_wait(reserve, wait).await?;
+        let (refused, next_due_at) = (std::mem::take(&mut reserved.refused), reserved.next_at);
+        let unclaimed = self.handed_out(reserved, may_be_repeated);
+        let refused = self.refusals(refused).await?;
+        Ok(unclaimed.with(Handout { leases: Vec::new(), next_due_at, refused }))
+    }
+
+    /// What was leased, once what it says of other jobs is on its way to the ledger.
+    pub(super) fn handed_out(&self, reserved: Reserved, may_be_repeated: bool) -> Unclaimed {
         if !self.topology.is_shared() && !reserved.leases.is_empty() {
             let noted: HashSet<JobId> = reserved.notes.iter().map(|note| note.job().id).collect();
             let jobs = reserved.leases.iter().map(|lease| &lease.job).filter(|job| !noted.contains(&job.id));
@@ -56,10 +73,11 @@ impl Engine {
         if !reserved.notes.is_empty() {
             // Leases of jobs that were given back a moment ago. Nobody waits for these either.
             let (engine, notes) = (self.clone(), reserved.notes);
-            self.tasks.spawn(async move { engine.record_soon(notes).await });
+            self.finish_alone(async move {
+                let _ = engine.record_soon(notes).await;
+            });
         }
-        let refused = self.refusals(reserved.refused).await?;
-        Ok(Handout { leases: reserved.leases, next_due_at: reserved.next_at, refused })
+        Unclaimed::new(self, reserved.leases, may_be_repeated)
     }
 
     async fn reserve_or_wait(&self, reserve: Reserve, wait: Duration) -> Result<Reserved, Error> {
@@ -89,12 +107,6 @@ impl Engine {
         };
         drop(place);
         self.pass_on(&queues, &reserved);
-        Ok(reserved)
-    }
-
-    async fn lease(&self, reserve: Reserve) -> Result<Reserved, Error> {
-        let reserved = self.reserve_due(reserve).await?;
-        self.observe_jobs(reserved.leases.iter().map(|lease| &lease.job), Observed::started);
         Ok(reserved)
     }
 

@@ -45,6 +45,7 @@ mod status;
 mod stores;
 mod subscription;
 mod take;
+mod unclaimed;
 mod wait;
 
 pub use census::Sum;
@@ -56,6 +57,7 @@ pub use locks::LockList;
 pub use request::*;
 pub use status::Fault;
 pub use stores::{Stores, Topology};
+pub use unclaimed::Unclaimed;
 
 use crate::clock::Millis;
 use crate::error::Error;
@@ -64,6 +66,7 @@ use parts::Parts;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -124,6 +127,7 @@ impl Engine {
             metrics: metrics::Metrics::default(),
             subscribers: Arc::default(),
             tasks: TaskTracker::new(),
+            runtime: Handle::current(),
             stopping: CancellationToken::new(),
         };
         let engine = Self { parts: Arc::new(parts) };

@@ -8,6 +8,7 @@ use crate::id::JobId;
 use crate::ports::{Broker, EventBus, Ledger, Locks, Registry};
 use crate::turns::Turns;
 use std::sync::{Arc, Mutex};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -53,5 +54,7 @@ pub struct Parts {
     pub(super) metrics: metrics::Metrics,
     pub(super) subscribers: Arc<events::Subscribers>,
     pub(super) tasks: TaskTracker,
+    /// Carries what nobody waits for.
+    pub(super) runtime: Handle,
     pub(super) stopping: CancellationToken,
 }

@@ -1,7 +1,7 @@
 //! Waiting, waking, taking.
 
 use super::fixture::{Bench, job, pass, request};
-use duetime_core::engine::{From, JobRef, Query, QueueSettings, TakeRequest};
+use duetime_core::engine::{From, JobRef, Query, QueueSettings, ReserveRequest, TakeRequest};
 use duetime_core::ports::{Broker, Ledger, Put, Rate, Room};
 use duetime_core::{Due, Error, JobId, NewJob, State};
 use std::time::Duration;
@@ -110,6 +110,37 @@ async fn a_waiter_that_goes_away_as_it_is_woken_passes_the_job_on() {
     gone.abort();
     push.await.unwrap().unwrap();
     assert_eq!(stays.await.unwrap().unwrap().leases.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_leased_for_a_caller_that_goes_away_meanwhile_is_given_back() {
+    let bench = Bench::new().await;
+    let pushed = bench.push(job()).await;
+    bench.life.freeze(SECOND);
+    let gone = bench.waiter(Duration::ZERO).await;
+    gone.abort();
+    assert!(gone.await.unwrap_err().is_cancelled());
+    pass(2 * SECOND).await;
+    let job = bench.engine.job(pushed.id).await.unwrap();
+    assert!(job.version > pushed.version, "it was leased");
+    assert_eq!((job.lease_until, bench.lease().await.job.attempt), (None, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_claimed_is_given_back_unless_the_request_may_be_repeated() {
+    let bench = Bench::new().await;
+    bench.push(job()).await;
+    let plain = request(1, Duration::ZERO);
+    drop(bench.engine.reserve_unclaimed(plain.clone()).await.unwrap());
+    pass(SECOND).await;
+    let named = ReserveRequest { request_id: Some("a".into()), ..plain };
+    let first = bench.engine.reserve_unclaimed(named.clone()).await.unwrap();
+    drop(first);
+    pass(SECOND).await;
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+    let again = bench.engine.reserve_unclaimed(named).await.unwrap();
+    again.give_back().await;
+    assert_eq!(bench.lease().await.job.attempt, 1);
 }
 
 #[tokio::test(start_paused = true)]

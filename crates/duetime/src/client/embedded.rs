@@ -9,11 +9,12 @@ use crate::push::Pushed;
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
     self, BulkAction, BulkCounts, CancelOutcome, Extension, Handout, Health, Imported, JobRef, Listed, LockList,
-    LockRequest, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, Stores, TakeRequest,
+    LockRequest, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
 };
 use duetime_core::ports::{Grant, Holding, Released};
 use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Engine, Error as CoreError, Job, JobId, Millis, NewJob, Receipt, Schedule};
+use duetime_store::open::Opened;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::task::AbortOnDropHandle;
@@ -27,15 +28,16 @@ pub(super) struct Embedded(Arc<Inner>);
 
 struct Inner {
     engine: Engine,
-    /// `None` only while it is being dropped.
-    runtime: Option<Runtime>,
+    handle: Handle,
+    /// `None` where the engine is another's, and while it is being dropped.
+    own: Option<Runtime>,
 }
 
 impl Embedded {
-    /// Starts an engine on the stores that `open` makes, on the engine's runtime.
+    /// Starts an engine on the store that `open` opens, on the engine's runtime.
     pub(super) async fn start<F>(open: F, options: engine::Options) -> Result<Self, Error>
     where
-        F: Future<Output = Result<Stores, CoreError>> + Send + 'static,
+        F: Future<Output = Result<Opened, CoreError>> + Send + 'static,
     {
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -43,14 +45,22 @@ impl Embedded {
             .enable_all()
             .build()
             .map_err(|error| CoreError::Unavailable(format!("no thread for the engine: {error}")))?;
-        let started = runtime.spawn(async move { Engine::start(open.await?, options).await });
+        let started = runtime.spawn(async move { Engine::start(open.await?.stores, options).await });
         match ended(started.await) {
-            Ok(Ok(engine)) => Ok(Self(Arc::new(Inner { engine, runtime: Some(runtime) }))),
+            Ok(Ok(engine)) => {
+                let handle = runtime.handle().clone();
+                Ok(Self(Arc::new(Inner { engine, handle, own: Some(runtime) })))
+            }
             Ok(Err(error)) | Err(error) => {
                 runtime.shutdown_background();
                 Err(error.into())
             }
         }
+    }
+
+    /// An engine that runs on this runtime, and is stopped by whoever started it.
+    pub(super) fn of(engine: Engine) -> Self {
+        Self(Arc::new(Inner { engine, handle: Handle::current(), own: None }))
     }
 
     /// Carries a call through on the engine's runtime, even where the caller goes away.
@@ -63,8 +73,8 @@ impl Embedded {
         ended(self.runtime().spawn(call(self.0.engine.clone())).await)
     }
 
-    fn runtime(&self) -> &Runtime {
-        self.0.runtime.as_ref().expect("the runtime goes only with the last handle")
+    fn runtime(&self) -> &Handle {
+        &self.0.handle
     }
 
     pub(super) async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
@@ -79,10 +89,7 @@ impl Embedded {
 
     pub(super) async fn reserve(&self, request: ReserveRequest) -> Result<Handout, Error> {
         let engine = self.0.engine.clone();
-        let reserve = self.runtime().spawn(async move {
-            let handout = engine.reserve(request).await?;
-            Ok::<_, CoreError>(Unclaimed { handout: Some(handout), engine, runtime: Handle::current() })
-        });
+        let reserve = self.runtime().spawn(async move { engine.reserve_unclaimed(request).await });
         // Where the caller goes away the wait ends, and what was leased in that instant is given back.
         Ok(ended(AbortOnDropHandle::new(reserve).await)??.claim())
     }
@@ -273,7 +280,7 @@ fn ended<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, CoreError> {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let Some(runtime) = self.runtime.take() else { return };
+        let Some(runtime) = self.own.take() else { return };
         let engine = self.engine.clone();
         // The last handle may be dropped within a runtime, where waiting is not allowed.
         let stop = std::thread::Builder::new().name("duetime-stop".to_owned()).spawn(move || {
@@ -284,28 +291,5 @@ impl Drop for Inner {
         if let Err(error) = stop {
             tracing::warn!(%error, "no thread to stop the engine on");
         }
-    }
-}
-
-/// Leases that nobody has seen: given back, uncounted, unless they are claimed.
-struct Unclaimed {
-    handout: Option<Handout>,
-    engine: Engine,
-    runtime: Handle,
-}
-
-impl Unclaimed {
-    fn claim(mut self) -> Handout {
-        self.handout.take().unwrap_or_default()
-    }
-}
-
-impl Drop for Unclaimed {
-    fn drop(&mut self) {
-        let Some(handout) = self.handout.take().filter(|handout| !handout.leases.is_empty()) else { return };
-        let back = |lease: &duetime_core::ports::Lease| (lease.job.receipt(), Outcome::Release { delay_ms: 0 });
-        let outcomes = handout.leases.iter().map(back).collect();
-        let engine = self.engine.clone();
-        self.runtime.spawn(async move { engine.settle(outcomes).await });
     }
 }

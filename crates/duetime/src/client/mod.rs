@@ -80,6 +80,16 @@ impl Client {
         Ok(Self { backend: Backend::Remote(Remote::new(address, options)?) })
     }
 
+    /// A client of an engine that runs on this runtime, and is stopped by whoever started it.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[cfg(feature = "engine")]
+    #[doc(hidden)]
+    pub fn of_engine(engine: duetime_core::Engine) -> Self {
+        Self { backend: Backend::Embedded(Embedded::of(engine)) }
+    }
+
     /// The same, for use on another runtime: connections belong to the runtime that made them.
     pub(crate) fn detached(&self) -> Self {
         match &self.backend {

@@ -3,11 +3,10 @@
 use super::embedded::Embedded;
 use super::{Backend, Client};
 use crate::error::Error;
-use duetime_core::engine::{Options, Stores};
-use duetime_core::{Error as CoreError, SystemClock};
-use duetime_store::sqlite::{self, Durability, Sqlite};
+use duetime_core::engine::Options;
+use duetime_store::open::{Spec, open};
+use duetime_store::sqlite::Durability;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -50,9 +49,8 @@ impl Client {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn open_with(path: impl Into<PathBuf>, options: OpenOptions) -> Result<Self, Error> {
-        let path = path.into();
-        let open = stores(Some(path), options.durability);
-        Ok(Self { backend: Backend::Embedded(Embedded::start(open, options.engine).await?) })
+        let spec = Spec::File { path: path.into(), durability: options.durability };
+        Ok(Self { backend: Backend::Embedded(Embedded::start(open(spec), options.engine).await?) })
     }
 
     /// A store in memory, gone with the last clone of the client. For tests, and for jobs that may be lost.
@@ -68,17 +66,6 @@ impl Client {
     /// # Errors
     /// As [`memory`](Self::memory).
     pub async fn memory_with(options: Options) -> Result<Self, Error> {
-        let open = stores(None, Durability::None);
-        Ok(Self { backend: Backend::Embedded(Embedded::start(open, options).await?) })
+        Ok(Self { backend: Backend::Embedded(Embedded::start(open(Spec::Memory), options).await?) })
     }
-}
-
-/// The wheel beside SQLite.
-async fn stores(path: Option<PathBuf>, durability: Durability) -> Result<Stores, CoreError> {
-    let open = tokio::task::spawn_blocking(move || match path {
-        Some(path) => Sqlite::open(&path, sqlite::Options { durability }),
-        None => Sqlite::memory(),
-    });
-    let sqlite = Arc::new(open.await.map_err(|_| CoreError::Stopping)??);
-    Ok(Stores::one_process(Arc::new(SystemClock::new()), sqlite))
 }

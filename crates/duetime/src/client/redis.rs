@@ -4,36 +4,24 @@ use super::ConnectOptions;
 use super::embedded::Embedded;
 use crate::error::Error;
 use duetime_core::Error as CoreError;
-use duetime_core::engine::Stores;
-use duetime_store::redis::{Options, Redis};
+use duetime_store::open::{Spec, open};
 
 /// Starts an engine on the Redis at this address.
 pub(super) async fn start(address: &str, options: ConnectOptions) -> Result<Embedded, Error> {
-    let (address, ledger) = (address.to_owned(), options.ledger);
-    let open = async move {
-        match ledger {
-            Some(ledger) => beside(&address, &ledger).await,
-            None => alone(&address).await,
-        }
+    let spec = match options.ledger {
+        Some(ledger) => beside(address, ledger)?,
+        None => Spec::Redis { url: address.to_owned(), memory_max: None },
     };
-    Embedded::start(open, options.engine).await
-}
-
-async fn alone(address: &str) -> Result<Stores, CoreError> {
-    let redis = Redis::connect(address, Options::default()).await?;
-    redis.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-    Ok(redis.stores())
+    Embedded::start(open(spec), options.engine).await
 }
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-async fn beside(address: &str, ledger: &str) -> Result<Stores, CoreError> {
-    use duetime_store::{ledger, pair::Pair};
-    let pair = Pair::connect(address, ledger, ledger::Options::default()).await?;
-    pair.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-    Ok(pair.stores())
+#[expect(clippy::unnecessary_wraps, reason = "the same form as without the features")]
+fn beside(address: &str, ledger: String) -> Result<Spec, CoreError> {
+    Ok(Spec::Pair { broker: address.to_owned(), ledger, options: duetime_store::ledger::Options::default() })
 }
 
 #[cfg(not(any(feature = "mysql", feature = "postgres")))]
-async fn beside(_address: &str, _ledger: &str) -> Result<Stores, CoreError> {
+fn beside(_address: &str, _ledger: String) -> Result<Spec, CoreError> {
     Err(CoreError::invalid("ledger", "the feature `mysql` or `postgres` of the crate duetime", "neither"))
 }

@@ -78,7 +78,8 @@ impl Dispatcher {
         if self.phase != Phase::Working || self.calls.reserving.is_some() || is_enough || self.outbox.is_full() {
             return;
         }
-        let limit = self.supply.wanted(self.concurrency - self.crew.running(), now);
+        let Ok(room) = (self.room)(now) else { return };
+        let limit = self.prefetch.wanted(room.saturating_sub(self.executor.running()), now);
         if limit == 0 {
             return;
         }
@@ -110,14 +111,14 @@ impl Dispatcher {
         if self.calls.extending {
             return;
         }
-        let receipts = self.held.take_due(now, EXTEND_MAX);
+        let receipts = self.leases.take_due(now, EXTEND_MAX);
         if receipts.is_empty() {
             return;
         }
         self.calls.extending = true;
         let client = self.calls.client.clone();
         // The length is named: a broker that was started anew no longer knows with which one a lease began.
-        let leases = receipts.iter().map(|&receipt| (receipt, self.held.lease_ms(receipt))).collect();
+        let leases = receipts.iter().map(|&receipt| (receipt, self.leases.lease_ms(receipt))).collect();
         self.calls.tasks.spawn(async move {
             let result = client.extend(leases).await;
             Answer::Extended(receipts, now, result)
@@ -139,16 +140,16 @@ impl Dispatcher {
         self.unanswered = result.as_ref().err().filter(|_| !self.was_answered).cloned();
         match result {
             Ok(handout) => {
-                if self.supply.answered() {
+                if self.prefetch.answered() {
                     info!("jobs are handed out again");
                 }
                 self.is_dry = handout.leases.is_empty() && !self.calls.has_settled;
                 for lease in handout.leases {
-                    self.held.insert(&lease.job, lease.lease_ms, now);
+                    self.leases.insert(&lease.job, lease.lease_ms, now);
                     if self.phase == Phase::Working {
-                        self.supply.add(lease.job, now);
+                        self.prefetch.add(lease.job, now);
                     } else {
-                        self.give_back(vec![lease.job]);
+                        self.give_back(vec![lease.job], now);
                     }
                 }
             }
@@ -156,7 +157,7 @@ impl Dispatcher {
             Err(_) if self.phase != Phase::Working => {}
             Err(error) if self.goal == Goal::Once || !self.passes(&error) => self.fail(error),
             Err(error) => {
-                if self.supply.failed(now) {
+                if self.prefetch.failed(now) {
                     warn!(%error, code = error.code(), "no jobs are handed out: trying again");
                 }
             }
@@ -174,18 +175,23 @@ impl Dispatcher {
         self.calls.has_settled = true;
         match result {
             Ok(answers) => {
-                self.outbox.answered();
+                let mut unmade = None;
                 for ((receipt, outcome), answer) in group.into_iter().zip(answers) {
                     match answer {
                         Ok(_) => self.counted(receipt, &outcome),
-                        Err(error) => self.refused(receipt, outcome, &error, now),
+                        Err(error) => {
+                            self.refused(receipt, outcome, &error, now);
+                            unmade = Some(error).filter(|error| self.passes(error)).or(unmade);
+                        }
                     }
+                }
+                match unmade {
+                    None => self.outbox.answered(),
+                    Some(error) => self.unsettled(&error, now),
                 }
             }
             Err(error) => {
-                if self.outbox.failed(now) {
-                    warn!(%error, code = error.code(), "outcomes cannot be delivered: trying again");
-                }
+                self.unsettled(&error, now);
                 for (receipt, outcome) in group {
                     self.refused(receipt, outcome, &error, now);
                 }
@@ -193,8 +199,15 @@ impl Dispatcher {
         }
     }
 
+    /// Some outcomes of a group, or all, were not taken, and are to be tried again after a pause.
+    fn unsettled(&mut self, error: &Error, now: Instant) {
+        if self.outbox.failed(now) {
+            warn!(%error, code = error.code(), "outcomes cannot be delivered: trying again");
+        }
+    }
+
     fn counted(&mut self, receipt: Receipt, outcome: &Outcome) {
-        self.held.remove(receipt);
+        self.leases.remove(receipt);
         match outcome {
             Outcome::Complete { .. } => self.summary.succeeded += 1,
             Outcome::Fail(_) => self.summary.failed += 1,
@@ -204,7 +217,7 @@ impl Dispatcher {
 
     /// An outcome was not taken: it is repeated for as long as the lease may last.
     fn refused(&mut self, receipt: Receipt, outcome: Outcome, error: &Error, now: Instant) {
-        if self.passes(error) && !self.held.is_over(receipt, now) {
+        if self.passes(error) && !self.leases.is_over(receipt, now) {
             self.outbox.push(receipt, outcome);
             return;
         }
@@ -213,7 +226,7 @@ impl Dispatcher {
             self.outbox.push(receipt, Outcome::Fail(Failure { message, ..Failure::default() }));
             return;
         }
-        self.held.remove(receipt);
+        self.leases.remove(receipt);
         self.summary.lost += 1;
         warn!(%receipt, %error, code = error.code(), "an outcome does not count");
     }
@@ -230,19 +243,19 @@ impl Dispatcher {
             Ok(answers) => answers,
             Err(error) => {
                 error!(%error, code = error.code(), leases = receipts.len(), "leases cannot be extended: trying again");
-                receipts.iter().for_each(|&receipt| self.held.not_extended(receipt, now));
+                receipts.iter().for_each(|&receipt| self.leases.not_extended(receipt, now));
                 return;
             }
         };
         for (&receipt, answer) in receipts.iter().zip(answers) {
             match answer {
-                Ok(extension) => self.held.extended(receipt, asked_at, extension.cancel_asked),
+                Ok(extension) => self.leases.extended(receipt, asked_at, extension.cancel_asked),
                 Err(Error::Core(CoreError::LeaseLost(_) | CoreError::NotFound(_))) => {
-                    if self.held.lost(receipt) {
+                    if self.leases.lost(receipt) {
                         warn!(%receipt, code = "lease_lost", "the lease has ended: its handler is told to stop");
                     }
                 }
-                Err(_) => self.held.not_extended(receipt, now),
+                Err(_) => self.leases.not_extended(receipt, now),
             }
         }
     }

@@ -1,15 +1,16 @@
-//! The dispatcher: one loop that never blocks and never awaits a call. Calls are tasks of its own runtime, handlers are
-//! tasks of the caller's; both come back as events.
+//! The dispatcher: one loop that never blocks and never awaits a call. Calls are tasks of the runtime that it runs on, handlers
+//! those of the caller's; both come back as events. Workers and deliveries to targets run on it alike.
 
-use super::Worker;
 use super::calls::Calls;
-use super::crew::{Crew, Report};
+use super::executor::{Executor, Report};
 use super::handler::Handlers;
-use super::held::Held;
+use super::leases::Leases;
 use super::outbox::Outbox;
+use super::prefetch::{Prefetch, WAIT_MAX};
 use super::run::Summary;
-use super::supply::{Supply, WAIT_MAX};
+use super::{Room, Worker};
 use crate::error::Error;
+use crate::push::millis_up;
 use duetime_core::Job;
 use duetime_core::engine::Outcome;
 use std::collections::HashSet;
@@ -28,10 +29,8 @@ const REPORTS_MAX: usize = 1_024;
 const UNKNOWN_DELAY_MS: u64 = 5_000;
 /// Kinds of which it is remembered that they were logged.
 const UNKNOWN_LOGGED_MAX: usize = 1_000;
-/// How long handlers have to heed their tokens when a stop's limit is over.
-pub(super) const HEED: Duration = Duration::from_secs(5);
 /// How long aborted handlers have to be gone, and the last outcomes to be answered.
-const LEAVE: Duration = Duration::from_secs(1);
+const LEAVE: Duration = Duration::from_secs(2);
 
 /// When the worker is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +57,9 @@ pub(super) enum Phase {
 pub(super) struct Dispatcher {
     pub(super) goal: Goal,
     pub(super) phase: Phase,
-    pub(super) supply: Supply,
-    pub(super) crew: Crew,
-    pub(super) held: Held,
+    pub(super) prefetch: Prefetch,
+    pub(super) executor: Executor,
+    pub(super) leases: Leases,
     pub(super) outbox: Outbox,
     pub(super) calls: Calls,
     /// The last reserve found nothing, and nothing has been settled since it was sent.
@@ -71,7 +70,8 @@ pub(super) struct Dispatcher {
     /// Whether a reserve was ever answered, and why the last one was not.
     pub(super) was_answered: bool,
     pub(super) unanswered: Option<Error>,
-    pub(super) concurrency: usize,
+    pub(super) room: Room,
+    heed: Duration,
     stop_limit: Duration,
     handlers: Handlers,
     unknown_logged: HashSet<Arc<str>>,
@@ -85,9 +85,9 @@ impl Dispatcher {
         Self {
             goal,
             phase: Phase::Working,
-            supply: Supply::default(),
-            crew: Crew::new(worker.client.clone(), handlers, sender),
-            held: Held::default(),
+            prefetch: Prefetch::new(worker.is_ahead),
+            executor: Executor::new(worker.client.clone(), handlers, sender),
+            leases: Leases::default(),
             outbox: Outbox::default(),
             calls: Calls::new(worker.client.detached(), worker.queues(), worker.lease_ms),
             is_dry: false,
@@ -95,7 +95,8 @@ impl Dispatcher {
             error: None,
             was_answered: false,
             unanswered: None,
-            concurrency: worker.concurrency,
+            room: worker.room,
+            heed: worker.heed,
             stop_limit: worker.stop_limit,
             handlers: worker.handlers,
             unknown_logged: HashSet::new(),
@@ -135,11 +136,11 @@ impl Dispatcher {
     }
 
     fn is_done(&self) -> bool {
-        let is_idle = self.crew.running() == 0 && self.outbox.is_empty() && self.calls.is_empty();
+        let is_idle = self.executor.running() == 0 && self.outbox.is_empty() && self.calls.is_empty();
         match self.phase {
-            Phase::Working => self.goal == Goal::Once && self.is_dry && self.held.is_empty() && is_idle,
+            Phase::Working => self.goal == Goal::Once && self.is_dry && self.leases.is_empty() && is_idle,
             Phase::Leaving(until) if Instant::now() >= until => {
-                let running = self.crew.running();
+                let running = self.executor.running();
                 warn!(running, "stopped with handlers that did not end, or outcomes that were not answered");
                 true
             }
@@ -149,12 +150,13 @@ impl Dispatcher {
 
     /// Starts what waits, as far as handlers are free.
     fn start_jobs(&mut self, now: Instant) {
-        while self.crew.running() < self.concurrency {
-            let Some(job) = self.supply.next() else { return };
+        let room = (self.room)(now).unwrap_or(0);
+        while self.executor.running() < room {
+            let Some(job) = self.prefetch.next() else { return };
             let receipt = job.receipt();
             if let Some(handler) = self.handlers.of(&job) {
-                let running = self.crew.start(handler, job, now);
-                self.held.started(receipt, running);
+                let running = self.executor.start(handler, job, now);
+                self.leases.started(receipt, running);
             } else {
                 self.log_unknown(&job);
                 self.outbox.push(receipt, Outcome::Release { delay_ms: UNKNOWN_DELAY_MS });
@@ -170,11 +172,11 @@ impl Dispatcher {
 
     /// Handlers have ended.
     fn finished(&mut self, reports: &mut Vec<Report>) {
-        self.supply.finished(reports.len(), Instant::now());
+        self.prefetch.finished(reports.len(), Instant::now());
         for Report { receipt, outcome } in reports.drain(..) {
-            self.crew.reported();
+            self.executor.reported();
             let Some(outcome) = outcome else { continue };
-            if self.held.finished(receipt) {
+            if self.leases.finished(receipt) {
                 let outcome = self.after_stop(outcome);
                 self.outbox.push(receipt, outcome);
             } else {
@@ -193,53 +195,59 @@ impl Dispatcher {
         }
     }
 
-    pub(super) fn give_back(&mut self, jobs: Vec<Job>) {
+    /// Gives back jobs that have not started; and where none may for a while, until then.
+    pub(super) fn give_back(&mut self, jobs: Vec<Job>, now: Instant) {
+        let is_endless = self.goal == Goal::Endless && self.phase == Phase::Working;
+        let held = if is_endless { (self.room)(now).err() } else { None };
+        let delay_ms = held.map_or(0, |until| millis_up(until.saturating_duration_since(now)));
         for job in jobs {
-            self.outbox.push(job.receipt(), Outcome::Release { delay_ms: 0 });
+            self.outbox.push(job.receipt(), Outcome::Release { delay_ms });
         }
     }
 
     /// Reserves nothing more, and gives back what has not started.
     pub(super) fn stop(&mut self, limit: Duration) {
         self.calls.stop_reserving();
-        let waiting = self.supply.drain();
-        self.give_back(waiting);
+        let now = Instant::now();
         self.phase = match self.phase {
             // Stopped twice: the second time nobody waits.
-            Phase::Working | Phase::Finishing(_) => Phase::Finishing(Instant::now() + limit),
+            Phase::Working | Phase::Finishing(_) => Phase::Finishing(now + limit),
             later => later,
         };
+        let waiting = self.prefetch.drain();
+        self.give_back(waiting, now);
     }
 
     /// When to look at leases, waiting jobs and the stop, or to try a call again; `None` where there is nothing to.
     fn wake(&self, now: Instant) -> Option<Instant> {
         let phase = match self.phase {
-            Phase::Working => None,
+            Phase::Working => (self.room)(now).err(),
             Phase::Finishing(until) | Phase::Heeding(until) | Phase::Leaving(until) => Some(until),
         };
-        let look = (!self.held.is_empty()).then_some(self.look_at);
-        [look, phase, self.outbox.not_before(now), self.supply.not_before(now)].into_iter().flatten().min()
+        let look = (!self.leases.is_empty()).then_some(self.look_at);
+        [look, phase, self.outbox.not_before(now), self.prefetch.not_before(now)].into_iter().flatten().min()
     }
 
     fn look(&mut self, now: Instant) {
         if now >= self.look_at {
             self.look_at = now + LOOK;
-            self.held.cancel_over(now);
+            self.leases.cancel_over(now);
             self.extend(now);
-            let overdue = self.supply.overdue(now);
-            self.give_back(overdue);
+            let overdue = self.prefetch.overdue(now);
+            self.give_back(overdue, now);
             // Their handlers stay taken until the runtime is back, so that nothing more is reserved for it.
-            for receipt in self.held.take_unbegun(now, WAIT_MAX) {
+            for receipt in self.leases.take_unbegun(now, WAIT_MAX) {
                 self.outbox.push(receipt, Outcome::Release { delay_ms: 0 });
             }
         }
         self.phase = match self.phase {
             Phase::Finishing(until) if now >= until => {
-                self.held.cancel_all();
-                Phase::Heeding(now + HEED.min(self.stop_limit))
+                self.leases.cancel_all();
+                Phase::Heeding(now + self.heed.min(self.stop_limit))
             }
             Phase::Heeding(until) if now >= until => {
-                self.held.abort_all();
+                warn!(running = self.executor.running(), "handlers are cut off, and their jobs given back");
+                self.leases.abort_all();
                 Phase::Leaving(now + LEAVE)
             }
             phase => phase,

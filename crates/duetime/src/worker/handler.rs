@@ -85,10 +85,10 @@ fn shortened(mut message: String) -> String {
     message
 }
 
-/// A run of a handler.
-pub(super) type Run = Pin<Box<dyn Future<Output = Handled> + Send>>;
+/// A handler at work.
+pub(super) type Handling = Pin<Box<dyn Future<Output = Handled> + Send>>;
 /// A handler, whatever its payload.
-pub(super) type Handler = Arc<dyn Fn(Context) -> Run + Send + Sync>;
+pub(super) type Handler = Arc<dyn Fn(Context) -> Handling + Send + Sync>;
 
 /// What is to be run within a wrapper: the next one, or the handler.
 pub struct Next(Handler);
@@ -101,7 +101,7 @@ impl Next {
 }
 
 /// What runs around every handler.
-type Wrapper = Arc<dyn Fn(Context, Next) -> Run + Send + Sync>;
+type Wrapper = Arc<dyn Fn(Context, Next) -> Handling + Send + Sync>;
 
 /// Which handler runs which jobs.
 #[derive(Default)]
@@ -124,7 +124,7 @@ impl Handlers {
         if !self.queues.contains(&K::QUEUE) {
             self.queues.push(K::QUEUE);
         }
-        let run = move |context: Context| -> Run {
+        let run = move |context: Context| -> Handling {
             match serde_json::from_slice(context.payload()) {
                 Ok(payload) => Box::pin(handler(payload, context)),
                 Err(error) => {

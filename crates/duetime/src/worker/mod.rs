@@ -8,13 +8,13 @@
 mod backoff;
 mod calls;
 mod context;
-mod crew;
 mod dispatcher;
+mod executor;
 mod handler;
-mod held;
+mod leases;
 mod outbox;
+mod prefetch;
 mod run;
-mod supply;
 
 pub use context::Context;
 pub use handler::{Handled, HandlerError, Next};
@@ -23,7 +23,6 @@ pub use run::Summary;
 use crate::client::Client;
 use crate::kind::Kind;
 use crate::push::millis_up;
-use dispatcher::HEED;
 use duetime_core::Payload;
 use duetime_core::api::Span;
 use duetime_core::name::QUEUE_DEFAULT;
@@ -31,12 +30,17 @@ use handler::Handlers;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Handlers that run at the same time where nothing else is said.
 const CONCURRENCY_DEFAULT: usize = 8;
 /// How long a graceful stop waits for handlers where nothing else is said.
 const STOP_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
+/// How long handlers have to heed their tokens when a limit of time is over.
+const HEED: Duration = Duration::from_secs(5);
+
+/// How many handlers may run at a time; in place of that, until when none may.
+type Room = Arc<dyn Fn(Instant) -> Result<usize, Instant> + Send + Sync>;
 
 /// Runs handlers for due jobs.
 ///
@@ -47,7 +51,10 @@ const STOP_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 pub struct Worker {
     client: Client,
     queues: Vec<Arc<str>>,
-    concurrency: usize,
+    room: Room,
+    /// Whether jobs are reserved ahead of handlers that are free.
+    is_ahead: bool,
+    heed: Duration,
     lease_ms: Option<u64>,
     stop_limit: Duration,
     handlers: Handlers,
@@ -59,7 +66,9 @@ impl Worker {
         Self {
             client: client.clone(),
             queues: Vec::new(),
-            concurrency: CONCURRENCY_DEFAULT,
+            room: Arc::new(|_| Ok(CONCURRENCY_DEFAULT)),
+            is_ahead: true,
+            heed: HEED,
             lease_ms: None,
             stop_limit: STOP_LIMIT_DEFAULT,
             handlers: Handlers::default(),
@@ -75,7 +84,17 @@ impl Worker {
 
     /// How many handlers run at the same time, at least 1; by default 8.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
-        self.concurrency = concurrency.max(1);
+        let concurrency = concurrency.max(1);
+        self.room = Arc::new(move |_| Ok(concurrency));
+        self
+    }
+
+    /// In place of a fixed [`concurrency`](Self::concurrency), how many handlers may run at this time, or until when none
+    /// may. It is asked whenever something has happened. Nothing is reserved ahead, and handlers that are to stop are aborted
+    /// at once, without a word to their tokens before.
+    #[doc(hidden)]
+    pub fn room(mut self, room: impl Fn(Instant) -> Result<usize, Instant> + Send + Sync + 'static) -> Self {
+        (self.room, self.is_ahead, self.heed) = (Arc::new(room), false, Duration::ZERO);
         self
     }
 

@@ -84,23 +84,39 @@ impl Worker {
         self.start(Goal::Once, stop).await
     }
 
+    /// As [`run_until`](Self::run_until), but without a thread of its own: for handlers that never block theirs, on a runtime
+    /// that many such workers share.
+    ///
+    /// # Errors
+    /// As [`run_until`](Self::run_until).
+    #[doc(hidden)]
+    pub async fn run_here_until(self, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
+        let (told, stopped) = watch::channel(false);
+        until(stop, told, Dispatcher::new(self, Goal::Endless, Handle::current()).run(stopped)).await
+    }
+
     async fn start(self, goal: Goal, stop: impl Future<Output = ()>) -> Result<Summary, Error> {
         let handlers = Handle::current();
         let (told, stopped) = watch::channel(false);
-        let (answer, mut answered) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
         let work = move || {
             let _ = answer.send(work(self, goal, handlers, stopped));
         };
         // Joined by its answer: a thread that ends without one has panicked.
         std::thread::Builder::new().name("duetime-worker".to_owned()).spawn(work).map_err(no_thread)?;
-        let ended = "the worker's thread ends with an answer";
-        tokio::select! {
-            result = &mut answered => return result.expect(ended),
-            () = stop => {}
-        }
-        told.send_replace(true);
-        answered.await.expect(ended)
+        until(stop, told, answered).await.expect("the worker's thread ends with an answer")
     }
+}
+
+/// What the work comes to, which is told when `stop` is ready.
+async fn until<T>(stop: impl Future<Output = ()>, told: watch::Sender<bool>, work: impl Future<Output = T>) -> T {
+    let mut work = Box::pin(work);
+    tokio::select! {
+        ended = &mut work => return ended,
+        () = stop => {}
+    }
+    told.send_replace(true);
+    work.await
 }
 
 /// The worker's thread.

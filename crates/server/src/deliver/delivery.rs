@@ -1,107 +1,90 @@
-//! What became of one delivery: for the job, and for the pace of those that follow.
+//! A target, read and ready to be delivered to.
 
-use duetime::{Handled, HandlerError, Outcome};
-use duetime_core::Payload;
-use duetime_core::limits::MESSAGE_BYTES_MAX;
-use duetime_core::rules::Failure;
-use serde::Serialize;
+use super::delivered::Sign;
+use super::forward;
+use super::redis_list::{List, Servers};
+use super::webhook::{Keys, Route, Rules};
+use super::{Delivered, Executor};
+use duetime_core::target::{Endpoint, Target};
+use duetime_core::{Error, Job};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What became of one delivery.
-#[derive(Clone, Debug)]
-pub(crate) struct Delivery {
-    /// Of the job.
-    pub(crate) outcome: Outcome,
-    /// Of the target.
-    pub(crate) sign: Sign,
+/// How long what is not a webhook may take: far longer than it does.
+const TIME_MAX: Duration = Duration::from_secs(30);
+
+/// What an operator allows of targets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Policy {
+    pub(super) rules: Rules,
+    pub(super) servers: Servers,
+    pub(super) keys: Arc<Keys>,
 }
 
-/// What a delivery says of its target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
-    /// It took the job, or refused just this one.
-    Well,
-    /// It answered, and that says nothing of what it can bear.
-    Answered,
-    /// It asks for less, or does not keep up: and for nothing at all for so long.
-    Overloaded {
-        /// In milliseconds.
-        hold_ms: Option<u64>,
-    },
-    /// It could not be reached.
-    Away,
-    /// It was not asked.
-    None,
+impl Policy {
+    /// Whether a queue's jobs may be delivered there, as far as that can be told before a name is resolved.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], naming the part.
+    pub(crate) fn check(&self, queue: &str, target: &Target) -> Result<(), Error> {
+        Delivery::new(queue, target, self)?;
+        let Target::Url(Endpoint { key: Some(key), .. }) = target else { return Ok(()) };
+        // Also each delivery looks: keys and their queues change.
+        let bound = self.keys.of(Some(&**key), queue);
+        let expected = "the name of a key that the file of --webhook-keys has for this queue";
+        bound.map(drop).map_err(|_| Error::invalid("target.key", expected, format!("{key:?}")))
+    }
+}
+
+/// What to do with each job.
+#[derive(Debug)]
+pub(super) enum Delivery {
+    /// Send it.
+    Webhook(Box<Route>),
+    /// Append it.
+    RedisList(List),
+    /// Push a copy.
+    HandOn(Arc<str>),
 }
 
 impl Delivery {
-    /// It was taken; this is kept as the job's result.
-    pub(super) fn taken(result: &impl Serialize) -> Self {
-        let result = serde_json::to_vec(result).ok().map(Payload::from);
-        Self { outcome: Outcome::Complete { result }, sign: Sign::Well }
-    }
-
-    /// It failed, and is tried again by the job's retry rule.
-    pub(super) fn failed(message: String, sign: Sign) -> Self {
-        Self::failure(Failure { message: shortened(message), ..Failure::default() }, sign)
-    }
-
-    /// It failed, and is tried again after this.
-    pub(super) fn put_off(message: String, retry_after_ms: Option<u64>) -> Self {
-        let failure = Failure { message: shortened(message), is_final: false, retry_after_ms };
-        Self::failure(failure, Sign::Overloaded { hold_ms: retry_after_ms })
-    }
-
-    /// It failed for good.
-    pub(super) fn refused(message: String, sign: Sign) -> Self {
-        Self::failure(Failure { message: shortened(message), is_final: true, retry_after_ms: None }, sign)
-    }
-
-    fn failure(failure: Failure, sign: Sign) -> Self {
-        Self { outcome: Outcome::Fail(failure), sign }
-    }
-
-    /// As the handler of a worker answers it.
-    pub(crate) fn into_handled(self, context: &duetime::Context) -> Handled {
-        match self.outcome {
-            Outcome::Complete { result } => result.map_or(Ok(()), |result| Ok(context.set_raw_result(result)?)),
-            Outcome::Release { delay_ms } => Err(HandlerError::release(Duration::from_millis(delay_ms))),
-            Outcome::Fail(Failure { message, is_final: true, .. }) => Err(HandlerError::final_(message)),
-            Outcome::Fail(Failure { message, retry_after_ms, .. }) => {
-                let error = HandlerError::new(message);
-                Err(match retry_after_ms {
-                    Some(wait_ms) => error.retry_after(Duration::from_millis(wait_ms)),
-                    None => error,
-                })
+    /// # Errors
+    /// [`Error::Invalid`] where it may not be delivered there.
+    pub(super) fn new(queue: &str, target: &Target, policy: &Policy) -> Result<Self, Error> {
+        target.check()?;
+        Ok(match target {
+            Target::Url(endpoint) => Self::Webhook(Box::new(Route::new(endpoint, policy.rules)?)),
+            Target::RedisList(list) => Self::RedisList(policy.servers.list(list)?),
+            Target::Queue(other) if **other == *queue => {
+                return Err(Error::invalid("target.queue", "another queue", format_args!("{queue:?} itself")));
             }
+            Target::Queue(other) => Self::HandOn(other.clone()),
+        })
+    }
+
+    /// How long one delivery may take.
+    pub(super) fn timeout(&self) -> Duration {
+        match self {
+            Self::Webhook(route) => route.timeout(),
+            Self::RedisList(_) | Self::HandOn(_) => TIME_MAX,
         }
     }
 
-    /// Why it failed, where it did.
-    pub(crate) fn why(&self) -> Option<&str> {
-        match &self.outcome {
-            Outcome::Fail(failure) => Some(&failure.message),
-            _ => None,
+    /// Delivers a job, where it has a target of its own, there. What that can bear says nothing of the queue's, nor of other
+    /// jobs' own.
+    pub(super) async fn run(&self, executor: &Executor, job: &Job) -> Delivered {
+        let Some(target) = &job.target else { return self.send(executor, job).await };
+        match Self::new(&job.queue, target, &executor.policy) {
+            Ok(own) => Delivered { sign: Sign::None, ..own.send(executor, job).await },
+            Err(error) => Delivered::refused(format!("refused: {error}"), Sign::None),
         }
     }
 
-    /// One word for it: `taken`, `failed`, `refused` (for good) or `given_back`.
-    pub(crate) fn word(&self) -> &'static str {
-        match &self.outcome {
-            Outcome::Complete { .. } => "taken",
-            Outcome::Fail(failure) if failure.is_final => "refused",
-            Outcome::Fail(_) => "failed",
-            Outcome::Release { .. } => "given_back",
+    async fn send(&self, Executor { engine, sender, .. }: &Executor, job: &Job) -> Delivered {
+        match self {
+            Self::Webhook(route) => sender.send(route, job, engine.now()).await,
+            Self::RedisList(list) => list.append(&job.payload).await,
+            Self::HandOn(queue) => forward::hand_on(engine, job, queue).await,
         }
     }
-}
-
-/// Within the engine's limit: nothing here comes near it but by a fault of ours.
-fn shortened(mut message: String) -> Arc<str> {
-    if message.len() > MESSAGE_BYTES_MAX {
-        let end = (0..=MESSAGE_BYTES_MAX).rev().find(|&end| message.is_char_boundary(end)).unwrap_or(0);
-        message.truncate(end);
-    }
-    Arc::from(message)
 }

@@ -1,6 +1,6 @@
 //! Queues as targets: a copy is pushed, and follows the rules of its new queue.
 
-use super::delivery::{Delivery, Sign};
+use super::delivered::{Delivered, Sign};
 use duetime_core::{Engine, Error, Job};
 use serde::Serialize;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ struct HandedOn {
 }
 
 /// Pushes a copy into another queue.
-pub(super) async fn hand_on(engine: &Engine, job: &Job, queue: &Arc<str>) -> Delivery {
+pub(super) async fn hand_on(engine: &Engine, job: &Job, queue: &Arc<str>) -> Delivered {
     match engine.hand_on(job, queue).await {
-        Ok(pushed) => Delivery::taken(&HandedOn { job: pushed.job.id, queue: queue.clone() }),
-        Err(error @ Error::Invalid { .. }) => Delivery::refused(format!("not handed on: {error}"), Sign::None),
-        Err(error) => Delivery::failed(format!("not handed on: {error}"), Sign::Overloaded { hold_ms: None }),
+        Ok(pushed) => Delivered::taken(&HandedOn { job: pushed.job.id, queue: queue.clone() }),
+        Err(error @ Error::Invalid { .. }) => Delivered::refused(format!("not handed on: {error}"), Sign::None),
+        Err(error) => Delivered::failed(format!("not handed on: {error}"), Sign::Overloaded { hold_ms: None }),
     }
 }

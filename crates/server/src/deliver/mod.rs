@@ -1,33 +1,29 @@
 //! Deliveries: where a queue has a target, its due jobs are sent there in place of waiting for workers.
 //!
-//! Of each such queue there is one [`Deliverer`] in every server, started and stopped as settings change. It holds a
-//! lease like any worker, so a delivery is lost with no server, and what the engine promises of attempts, retries,
-//! `max_running` and `rate` holds for it without a word here. What is here: how to send ([`webhook`], [`redis_list`],
-//! [`forward`]), what an answer means, and how much a target can bear ([`pace`]).
+//! Each such queue has one [`Worker`] in every server, started and stopped as settings change. It holds leases like any
+//! other, so a delivery is lost with no server, and what the engine promises of attempts, retries, `max_running` and `rate`
+//! holds for it without a word here. What is here: how to send ([`webhook`], [`redis_list`], [`forward`]), what an answer
+//! means, and how much a target can bear ([`pace`]).
 
-mod crew;
-mod deliverer;
+mod delivered;
 mod delivery;
-mod errand;
 mod forward;
 mod observe;
-mod outbox;
 mod pace;
 mod redis_list;
 pub(crate) mod webhook;
 
-pub(crate) use errand::Policy;
+pub(crate) use delivery::Policy;
 pub(crate) use observe::Observed;
-pub(crate) use pace::Pace;
+pub(crate) use pace::SharedPace;
 
-use crew::Report;
-use deliverer::{Deliverer, RequestIds};
-use duetime::{Extension, Handout, Settlement};
-use duetime_core::engine::{Answers, QueueSettings};
+use delivered::Delivered;
+use delivery::Delivery;
+use duetime::{Client, Worker};
+use duetime_core::engine::QueueSettings;
+use duetime_core::limits::RESERVE_JOBS_MAX;
 use duetime_core::target::Target;
-use duetime_core::{Engine, Error as CoreError, Receipt};
-use errand::Errand;
-use outbox::Group;
+use duetime_core::{Engine, Error as CoreError};
 use redis_list::Servers;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -36,8 +32,19 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 use webhook::Sender;
 
+/// Deliveries of a queue that are under way at a time in one process, where the queue has no `max_running`.
+const RUNNING_DEFAULT: usize = 256;
+/// The same, where it has.
+const RUNNING_MAX: usize = RESERVE_JOBS_MAX;
+/// A lease is as long as a delivery may take and this much more, for what comes before and after.
+const LEASE_MARGIN: Duration = Duration::from_secs(30);
+/// It is extended rather than longer than this: so soon a crash is noticed.
+const LEASE_MAX: Duration = Duration::from_secs(120);
+/// How long a stop waits for what is under way.
+const STOP_MAX: Duration = Duration::from_secs(10);
 /// How often it is looked which queues have which targets.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -65,29 +72,12 @@ pub(crate) enum Error {
     Redis(#[from] CoreError),
 }
 
-/// What deliveries are made with.
-struct Means {
+/// Makes deliveries.
+struct Executor {
     engine: Engine,
     sender: Sender,
     policy: Policy,
-    request_ids: RequestIds,
     observed: Arc<Observed>,
-}
-
-impl Means {
-    fn request_id(&self) -> Arc<str> {
-        self.request_ids.next()
-    }
-}
-
-/// What a deliverer hears.
-enum Event {
-    Reserved(Result<Handout, CoreError>),
-    Ended(Report),
-    Settled(Group, Answers<Settlement>),
-    Extended(Vec<Receipt>, Instant, Answers<Extension>),
-    /// A call of the engine panicked.
-    Panicked,
 }
 
 /// How deliveries are set up, before there is an engine.
@@ -121,9 +111,9 @@ impl Setup {
     /// Delivers until it is stopped, and then what is under way, within a limit.
     pub(crate) async fn run(self, engine: Engine, stop: CancellationToken) {
         let Self { sender, policy, observed } = self;
-        let means = Means { engine, sender, policy, request_ids: RequestIds::new(), observed };
         let mut deliveries = Deliveries {
-            means: Arc::new(means),
+            client: Client::of_engine(engine.clone()),
+            executor: Arc::new(Executor { engine, sender, policy, observed }),
             by_queue: HashMap::new(),
             refused: HashSet::new(),
             tasks: TaskTracker::new(),
@@ -139,9 +129,10 @@ impl Setup {
     }
 }
 
-/// All deliverers.
+/// The workers of all queues that have targets.
 struct Deliveries {
-    means: Arc<Means>,
+    client: Client,
+    executor: Arc<Executor>,
     by_queue: HashMap<Arc<str>, Running>,
     /// Targets that were said to be refused.
     refused: HashSet<(Arc<str>, String)>,
@@ -149,7 +140,7 @@ struct Deliveries {
     stop: CancellationToken,
 }
 
-/// A deliverer, and by which settings it goes.
+/// A worker, and by which settings it goes.
 struct Running {
     target: Target,
     max_running: Option<u32>,
@@ -167,11 +158,11 @@ impl Deliveries {
     /// Stops those whose settings are others now, and starts what is missing.
     fn look(&mut self) {
         let wanted: HashMap<Arc<str>, Arc<QueueSettings>> =
-            self.means.engine.queues_with_targets().into_iter().collect();
+            self.executor.engine.queues_with_targets().into_iter().collect();
         self.by_queue.retain(|queue, running| {
             if running.task.is_finished() {
                 // Its jobs come back when their leases end.
-                tracing::error!(%queue, "the queue's deliverer panicked and is started again");
+                tracing::error!(%queue, "the queue's deliveries have ended and are started again");
                 return false;
             }
             let stays = wanted.get(queue).is_some_and(|settings| running.goes_by(settings));
@@ -189,12 +180,18 @@ impl Deliveries {
     }
 
     fn start(&mut self, queue: Arc<str>, target: &Target, max_running: Option<u32>) {
-        match Errand::new(&queue, target, &self.means.policy) {
-            Ok(errand) => {
+        match Delivery::new(&queue, target, &self.executor.policy) {
+            Ok(delivery) => {
                 tracing::info!(%queue, "the queue's jobs are delivered to its target");
                 let stop = self.stop.child_token();
-                let deliverer = Deliverer::new(queue.clone(), errand, max_running, self.means.clone(), stop.clone());
-                let task = self.tasks.spawn(deliverer.run());
+                let worker = self.worker(&queue, delivery, max_running);
+                let (stopped, span) = (stop.clone().cancelled_owned(), tracing::info_span!("deliver", %queue));
+                let work = async move {
+                    if let Err(error) = worker.run_here_until(stopped).await {
+                        tracing::error!(%error, "deliveries have ended");
+                    }
+                };
+                let task = self.tasks.spawn(work.instrument(span));
                 self.by_queue.insert(queue, Running { target: target.clone(), max_running, stop, task });
             }
             // Its jobs wait: another server may be allowed to deliver them, or this one at its next start.
@@ -204,5 +201,25 @@ impl Deliveries {
                 }
             }
         }
+    }
+
+    fn worker(&self, queue: &Arc<str>, delivery: Delivery, max_running: Option<u32>) -> Worker {
+        let max = max_running.map_or(RUNNING_DEFAULT, |max| usize::try_from(max).unwrap_or(RUNNING_MAX));
+        let pace = SharedPace::new(max.min(RUNNING_MAX));
+        let worker = Worker::new(&self.client)
+            .queue(queue.clone())
+            .lease((delivery.timeout() + LEASE_MARGIN).min(LEASE_MAX))
+            .stop_limit(STOP_MAX);
+        let (room, executor, delivery) = (pace.clone(), self.executor.clone(), Arc::new(delivery));
+        worker.room(move |now| room.room(now)).fallback(move |_, context| {
+            let (pace, executor, delivery) = (pace.clone(), executor.clone(), delivery.clone());
+            async move {
+                let began = Instant::now();
+                let delivered = delivery.run(&executor, context.job()).await;
+                executor.observed.delivered(context.job(), &delivered, began.elapsed());
+                pace.ended(delivered.sign, began);
+                delivered.into_handled(&context)
+            }
+        })
     }
 }

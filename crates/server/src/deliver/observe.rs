@@ -1,6 +1,6 @@
 //! Where every delivery is seen once it has ended, and counted.
 
-use super::delivery::Delivery;
+use super::delivered::Delivered;
 use duetime_core::Job;
 use duetime_core::engine::metrics::Histogram;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) struct Observed {
 
 impl Observed {
     /// A delivery has ended, after so long.
-    pub(super) fn delivered(&self, job: &Job, delivery: &Delivery, took: Duration) {
+    pub(super) fn delivered(&self, job: &Job, delivery: &Delivered, took: Duration) {
         let (micros, outcome) = (u64::try_from(took.as_micros()).unwrap_or(u64::MAX), delivery.word());
         self.by_outcome().into_iter().filter(|(word, _)| *word == outcome).for_each(|(_, times)| times.add(micros));
         tracing::debug!(id = %job.id, queue = %job.queue, attempt = job.attempt, outcome, micros, "delivered");

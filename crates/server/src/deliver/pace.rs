@@ -4,7 +4,8 @@
 //! Always between one and the maximum. What was begun before the last cut is no news of what came of the cut, so
 //! a burst of failures cuts once. Time is handed in; nothing is sent or waited for here.
 
-use super::delivery::Sign;
+use super::delivered::Sign;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -17,9 +18,38 @@ const STEP: Duration = Duration::from_secs(1);
 /// Near to that it grows by this part of the maximum in each step.
 const GENTLE_PART: usize = 32;
 
+/// A pace that deliveries, and what begins them, have in common; a cheap handle.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedPace(Arc<Mutex<Pace>>);
+
+impl SharedPace {
+    /// At first there is no limit but the maximum, 1 or more.
+    pub(crate) fn new(max: usize) -> Self {
+        Self(Arc::new(Mutex::new(Pace::new(max, Instant::now()))))
+    }
+
+    /// How many may be under way at `now`.
+    ///
+    /// # Errors
+    /// Until when none may.
+    pub(crate) fn room(&self, now: Instant) -> Result<usize, Instant> {
+        let pace = self.pace();
+        pace.held_until(now).map_or_else(|| Ok(pace.room(now)), Err)
+    }
+
+    /// A delivery that was begun at `began` has ended.
+    pub(crate) fn ended(&self, sign: Sign, began: Instant) {
+        self.pace().ended(sign, began, Instant::now());
+    }
+
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// How much may be under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pace {
+struct Pace {
     max: usize,
     allowed: usize,
     /// Up to here it may double.
@@ -33,23 +63,23 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// At first there is no limit but the maximum, 1 or more.
-    pub(crate) fn new(max: usize, now: Instant) -> Self {
+    fn new(max: usize, now: Instant) -> Self {
         let max = max.max(1);
         Self { max, allowed: max, known_good: max, step: (max, now), cut_at: None, failures: 0, held_until: None }
     }
 
     /// How many may be under way at `now`.
-    pub(crate) fn room(&self, now: Instant) -> usize {
+    fn room(&self, now: Instant) -> usize {
         if self.held_until(now).is_some() { 0 } else { self.allowed }
     }
 
     /// Until when nothing is to be begun, where that is after `now`.
-    pub(crate) fn held_until(&self, now: Instant) -> Option<Instant> {
+    fn held_until(&self, now: Instant) -> Option<Instant> {
         self.held_until.filter(|&until| until > now)
     }
 
     /// A delivery that was begun at `began` has ended at `now`.
-    pub(crate) fn ended(&mut self, sign: Sign, began: Instant, now: Instant) {
+    fn ended(&mut self, sign: Sign, began: Instant, now: Instant) {
         match sign {
             Sign::None => {}
             Sign::Well => {

@@ -4,7 +4,7 @@
 //! needed to log in stands with the operator, not in settings that everybody reads. Where a reply is lost, the payload
 //! may be appended again: at least once.
 
-use super::delivery::{Delivery, Sign};
+use super::delivered::{Delivered, Sign};
 use duetime_core::Error;
 use duetime_core::target::RedisList;
 use redis::aio::MultiplexedConnection;
@@ -105,25 +105,25 @@ impl Servers {
 
 impl List {
     /// Appends a payload.
-    pub(super) async fn append(&self, payload: &[u8]) -> Delivery {
+    pub(super) async fn append(&self, payload: &[u8]) -> Delivered {
         let mut command = Cmd::new();
         command.arg("RPUSH").arg(self.key.as_bytes()).arg(payload);
         let (number, mut connection) = match self.server.connection().await {
             Ok(connected) => connected,
-            Err(why) => return Delivery::failed(format!("not connected: {why}"), Sign::Away),
+            Err(why) => return Delivered::failed(format!("not connected: {why}"), Sign::Away),
         };
         match timeout(ANSWER_MAX, command.query_async::<u64>(&mut connection)).await {
-            Ok(Ok(length)) => Delivery::taken(&Appended { length }),
+            Ok(Ok(length)) => Delivered::taken(&Appended { length }),
             Ok(Err(error)) => {
                 if error.is_unrecoverable_error() || error.is_io_error() {
                     self.server.give_up(number);
                 }
-                Delivery::failed(format!("Redis: {error}"), sign(&error))
+                Delivered::failed(format!("Redis: {error}"), sign(&error))
             }
             Err(_) => {
                 self.server.give_up(number);
                 let said = format!("time-out: Redis has not answered within {} s", ANSWER_MAX.as_secs());
-                Delivery::failed(said, Sign::Overloaded { hold_ms: None })
+                Delivered::failed(said, Sign::Overloaded { hold_ms: None })
             }
         }
     }

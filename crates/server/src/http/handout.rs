@@ -14,8 +14,7 @@ use axum::extract::State;
 use axum::response::Response;
 use duetime_core::api::schema::QueueName;
 use duetime_core::api::{self, Handout, Reserve, Take, Taken};
-use duetime_core::engine::{self, From as Source, Outcome, ReserveRequest};
-use duetime_core::ports::Lease;
+use duetime_core::engine::{self, From as Source, ReserveRequest, Unclaimed};
 use duetime_core::{Error, JobId};
 
 /// Lease due jobs of a queue.
@@ -64,17 +63,19 @@ pub(super) async fn reserve_anywhere(State(app): State<App>, caller: Caller, bod
 async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> Result<Response, Problem> {
     request.request_id = repeat::of_reserve(caller, &request);
     let unknown = check(app, caller, &mut request.from).await?;
-    let mut handout = tokio::select! {
+    let reserved = tokio::select! {
         biased;
         // In a box, since it is what waits: so that what is around it, and holds it twice, stays small.
-        handout = Box::pin(app.engine.reserve(request)) => handout?,
-        () = app.stopping.cancelled() => engine::Handout::default(),
+        reserved = Box::pin(app.engine.reserve_unclaimed(request)) => Some(reserved?),
+        () = app.stopping.cancelled() => None,
     };
     if let Err(problem) = access::check_still(app, caller) {
-        let release = |lease: &Lease| (lease.job.receipt(), Outcome::Release { delay_ms: 0 });
-        app.engine.settle(handout.leases.iter().map(release).collect()).await;
+        if let Some(reserved) = reserved {
+            reserved.give_back().await;
+        }
         return Err(problem);
     }
+    let mut handout = reserved.map(Unclaimed::claim).unwrap_or_default();
     handout.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
     let refused = refusals(&mut handout, unknown);
     Ok(reply::ok(&Handout::new(&handout, refused)))

@@ -5,9 +5,11 @@ use super::size::{MemorySize, Size};
 use crate::log;
 use clap::ValueEnum;
 use duetime_core::api::Span;
+use duetime_store::ledger;
+use duetime_store::open::Spec;
 use duetime_store::sqlite::Durability;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const BROKER_HELP: &str = "Jobs in Redis, shared with other servers, in place of a file: \
     redis://[user:password@]host[:port][/db][?namespace=name], rediss:// for TLS, \
@@ -84,38 +86,22 @@ pub(super) enum Settle {
     Recorded,
 }
 
-/// Where jobs are kept, as the options name it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Place<'a> {
-    /// In memory.
-    Memory,
-    /// In a file.
-    File(&'a Path),
-    /// In Redis alone.
-    Redis(&'a str),
-    /// In Redis beside a ledger.
-    Beside {
-        /// The Redis.
-        broker: &'a str,
-        /// The SQL server.
-        ledger: &'a str,
-        /// Whether its tables are made and changed at the start.
-        migrates: bool,
-        /// Whether it is taken where it may lose what it has committed.
-        may_lose: bool,
-    },
-}
-
 impl Args {
     /// Where jobs are kept.
-    pub(crate) fn place(&self) -> Place<'_> {
-        match (&self.broker, &self.ledger, self.file()) {
-            (Some(broker), Some(ledger), _) => {
-                Place::Beside { broker, ledger, migrates: !self.no_migrate, may_lose: self.ledger_may_lose }
+    pub(crate) fn store(&self) -> Spec {
+        match (self.broker.clone(), self.ledger.clone()) {
+            (Some(broker), Some(ledger)) => {
+                let options = ledger::Options {
+                    connections: self.ledger_connections,
+                    migrates: !self.no_migrate,
+                    may_lose: self.ledger_may_lose,
+                    ..ledger::Options::default()
+                };
+                Spec::Pair { broker, ledger, options }
             }
-            (Some(broker), None, _) => Place::Redis(broker),
-            (None, _, Some(path)) => Place::File(path),
-            (None, _, None) => Place::Memory,
+            (Some(url), None) => Spec::Redis { url, memory_max: self.memory_max.map(|size| size.0) },
+            (None, _) if self.store.as_os_str() == "memory" => Spec::Memory,
+            (None, _) => Spec::File { path: self.store.clone(), durability: self.durability },
         }
     }
 
@@ -127,11 +113,6 @@ impl Args {
     /// Where it listens.
     pub(crate) fn listen(&self) -> SocketAddr {
         self.listen
-    }
-
-    /// The store's file; `None` for memory.
-    pub(super) fn file(&self) -> Option<&PathBuf> {
-        (self.store.as_os_str() != "memory").then_some(&self.store)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is said at the start: where to reach the server, what the store is, what it could lose, how to stop.
 
-use super::store::Opened;
 use crate::http::Edge;
+use duetime_store::open::Opened;
 use std::io::Write;
 use std::net::SocketAddr;
 
@@ -13,12 +13,12 @@ pub(super) fn print(address: SocketAddr, edge: &Edge, opened: &Opened) {
 }
 
 fn try_print(address: SocketAddr, edge: &Edge, opened: &Opened) -> std::io::Result<()> {
-    let Opened { store, loss, .. } = opened;
+    let Opened { name, loss, .. } = opened;
     let mut out = std::io::stdout().lock();
     writeln!(out, "duetime {}", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "  listening on {}://{address}", edge.scheme())?;
     writeln!(out, "  open to      {}", open_to(address, edge))?;
-    writeln!(out, "  store        {store}")?;
+    writeln!(out, "  store        {name}")?;
     writeln!(out, "  could lose   {loss}")?;
     writeln!(out, "  stop         Ctrl-C, or SIGTERM to process {}", std::process::id())?;
     out.flush()

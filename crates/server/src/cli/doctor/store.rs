@@ -2,8 +2,9 @@
 
 use super::finding::Finding;
 use crate::cli::time::now;
-use crate::serve::{self, Place};
+use crate::serve;
 use duetime_core::{Error, Millis};
+use duetime_store::open::Spec;
 use duetime_store::sqlite::{self, Stand};
 use duetime_store::{ledger, redis};
 use nix::unistd::{AccessFlags, access};
@@ -57,17 +58,17 @@ impl Clocks {
 /// Looks at it; a server that answers may hold the file.
 pub(super) async fn look(args: &serve::Args, server: Option<String>) -> Looked {
     let mut looked = Looked::default();
-    match args.place() {
-        Place::Memory => looked.findings.push(Finding::warning(
+    match args.store() {
+        Spec::Memory => looked.findings.push(Finding::warning(
             "store",
             "jobs are kept in memory alone, and are gone with the process",
             "name a file with --store where they must not be lost",
         )),
-        Place::File(path) => file(path, server.as_deref(), &mut looked),
-        Place::Redis(url) => shared(url, &mut looked).await,
-        Place::Beside { broker, ledger, migrates, may_lose } => {
-            shared(broker, &mut looked).await;
-            recorded(ledger, migrates, may_lose, &mut looked).await;
+        Spec::File { path, .. } => file(&path, server.as_deref(), &mut looked),
+        Spec::Redis { url, .. } => shared(&url, &mut looked).await,
+        Spec::Pair { broker, ledger, options } => {
+            shared(&broker, &mut looked).await;
+            recorded(&ledger, options, &mut looked).await;
         }
     }
     looked
@@ -150,7 +151,8 @@ async fn shared(url: &str, looked: &mut Looked) {
     }
 }
 
-async fn recorded(url: &str, migrates: bool, may_lose: bool, looked: &mut Looked) {
+async fn recorded(url: &str, options: ledger::Options, looked: &mut Looked) {
+    let ledger::Options { migrates, may_lose, .. } = options;
     const CHECK: &str = "ledger";
     let seen = match limited(ledger::look(url, may_lose)).await {
         Ok(seen) => seen,

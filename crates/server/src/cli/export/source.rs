@@ -2,31 +2,31 @@
 
 use crate::cli::exit::{Failure, Result, TRY_LATER};
 use crate::cli::target::{MEMORY, Target};
-use crate::serve;
 use duetime_core::engine::Stores;
 use duetime_store::ledger;
-use duetime_store::pair::Pair;
+use duetime_store::open::{self, Spec};
 use duetime_store::sqlite::Durability;
 use std::path::Path;
 
 /// Opens it; it must be there.
 pub(super) async fn open(target: &Target) -> Result<Stores> {
     target.check_is_store()?;
-    match &target.store {
+    let spec = match &target.store {
         Some(path) if path == Path::new(MEMORY) => {
             Err(Failure::usage("a store in memory is gone with its server: there is nothing to export"))
         }
         Some(path) if !path.exists() => Err(Failure::error(format!("there is no store at {}", path.display()))),
-        Some(path) => serve::own(Some(path.clone()), Durability::Commit).await.map(|(stores, ..)| stores).map_err(held),
-        None => Ok(in_redis(&target.address(), target.ledger()).await?),
-    }
+        Some(path) => Ok(Spec::File { path: path.clone(), durability: Durability::Commit }),
+        None => Ok(in_redis(target.address(), target.ledger())),
+    }?;
+    open::open(spec).await.map(|opened| opened.stores).map_err(held)
 }
 
-async fn in_redis(broker: &str, ledger: Option<String>) -> std::result::Result<Stores, duetime_core::Error> {
-    let Some(ledger) = ledger else { return Ok(serve::shared(broker, None).await?.0) };
+fn in_redis(broker: String, ledger: Option<String>) -> Spec {
+    let Some(ledger) = ledger else { return Spec::Redis { url: broker, memory_max: None } };
     // What is only read may be on a server that may lose it, and its tables stay as they are.
     let options = ledger::Options { migrates: false, may_lose: true, ..ledger::Options::default() };
-    Ok(Pair::connect(broker, &ledger, options).await?.stores())
+    Spec::Pair { broker, ledger, options }
 }
 
 fn held(error: duetime_core::Error) -> Failure {

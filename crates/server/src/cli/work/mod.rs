@@ -132,7 +132,14 @@ async fn work(args: &Args, client: &Client, means: Means, stop: &Stop) -> Result
         // A server that has just started may not know yet all that is due.
         loaded(client).await?;
     }
-    let mut worker = Worker::new(client).concurrency(args.concurrency.get().into()).stop_limit(STOP_LIMIT);
+    let mut worker = Worker::new(client).stop_limit(STOP_LIMIT);
+    worker = match &means {
+        Means::Command(_) => worker.concurrency(args.concurrency.get().into()),
+        Means::Url(courier) => {
+            let pace = courier.pace.clone();
+            worker.room(move |now| pace.room(now))
+        }
+    };
     for queue in &args.queues {
         worker = worker.queue(queue.clone());
     }

@@ -4,14 +4,13 @@ use super::stop::Stop;
 use crate::cli::exit::{Failure, Result};
 use crate::cli::output::note;
 use crate::cli::time::now;
-use crate::deliver::Pace;
+use crate::deliver::SharedPace;
 use crate::deliver::webhook::{self, Route, Sender};
 use duetime::{Context, Handled, HandlerError};
 use duetime_core::api::Span;
 use duetime_core::target::Target;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// Where jobs are sent, and how.
 #[derive(Clone, Debug, clap::Args)]
@@ -41,7 +40,7 @@ pub(super) struct Args {
 pub(super) struct Courier {
     route: Route,
     sender: Sender,
-    pace: Mutex<Pace>,
+    pub(super) pace: SharedPace,
     stop: Stop,
 }
 
@@ -70,32 +69,20 @@ impl Courier {
         let Target::Url(endpoint) = target else { unreachable!("it was made with a URL") };
         let route = Route::new(&endpoint, args.webhook.rules()).map_err(unfit)?;
         let sender = Sender::new(&args.webhook).map_err(|error| Failure::usage(error.to_string()))?;
-        Ok(Self { route, sender, pace: Mutex::new(Pace::new(concurrency, Instant::now())), stop })
+        Ok(Self { route, sender, pace: SharedPace::new(concurrency), stop })
     }
 
-    /// Sends a job once the receiver may be asked.
+    /// Sends a job.
     pub(super) async fn run(&self, context: Context) -> Handled {
-        let given_back = || Err(HandlerError::release(Duration::ZERO));
-        while let Some(until) = self.held_until() {
-            tokio::select! {
-                () = sleep_until(until) => {}
-                () = context.cancellation().cancelled() => return given_back(),
-                () = self.stop.asked_within(None) => return given_back(),
-            }
-        }
         let began = Instant::now();
         let delivery = tokio::select! {
             delivery = self.sender.send(&self.route, context.job(), now()) => delivery,
-            () = self.stop.forced().cancelled() => return given_back(),
+            () = self.stop.forced().cancelled() => return Err(HandlerError::release(Duration::ZERO)),
         };
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner).ended(delivery.sign, began, Instant::now());
+        self.pace.ended(delivery.sign, began);
         if let Some(why) = delivery.why() {
             note!("duetime: job {}, attempt {}: {why}", context.id(), context.attempt());
         }
         delivery.into_handled(&context)
-    }
-
-    fn held_until(&self) -> Option<Instant> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner).held_until(Instant::now())
     }
 }

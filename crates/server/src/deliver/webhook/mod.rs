@@ -16,7 +16,7 @@ pub(crate) use address::Rules;
 pub(crate) use keys::Keys;
 pub(crate) use route::Route;
 
-use super::delivery::{Delivery, Sign};
+use super::delivered::{Delivered, Sign};
 use bytes::Bytes;
 use duetime_core::api::{self, Span, show_bytes};
 use duetime_core::{Job, Millis};
@@ -122,10 +122,10 @@ impl Sender {
     }
 
     /// Delivers a job, at `now` by the wall clock.
-    pub(crate) async fn send(&self, route: &Route, job: &Job, now: Millis) -> Delivery {
+    pub(crate) async fn send(&self, route: &Route, job: &Job, now: Millis) -> Delivered {
         let request = match self.request(route, job, now) {
             Ok(request) => request,
-            Err(why) => return Delivery::failed(why, Sign::None),
+            Err(why) => return Delivered::failed(why, Sign::None),
         };
         let end = Instant::now() + route.timeout;
         let sent = if route.is_plain { self.plain.request(request) } else { self.encrypted.request(request) };
@@ -138,7 +138,7 @@ impl Sender {
             Err(_) => {
                 let limit = Span(u64::try_from(route.timeout.as_millis()).unwrap_or(u64::MAX));
                 let said = format!("time-out: no answer within {limit}");
-                Delivery::failed(said, Sign::Overloaded { hold_ms: None })
+                Delivered::failed(said, Sign::Overloaded { hold_ms: None })
             }
         }
     }
@@ -199,9 +199,9 @@ fn encoded(value: &str) -> Cow<'_, str> {
 }
 
 /// What follows where there is no answer.
-fn not_sent(error: &legacy::Error) -> Delivery {
+fn not_sent(error: &legacy::Error) -> Delivered {
     if let Some(refused) = resolver::refusal(error) {
-        return Delivery::refused(refused.to_string(), Sign::None);
+        return Delivered::refused(refused.to_string(), Sign::None);
     }
     let mut said = if error.is_connect() { "not connected".to_owned() } else { "no answer".to_owned() };
     let mut next = error.source();
@@ -212,7 +212,7 @@ fn not_sent(error: &legacy::Error) -> Delivery {
         }
         next = cause.source();
     }
-    Delivery::failed(said, Sign::Away)
+    Delivered::failed(said, Sign::Away)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a receiver's answer means.
 
 use super::route::Route;
-use crate::deliver::delivery::{Delivery, Sign};
+use crate::deliver::delivered::{Delivered, Sign};
 use bytes::Bytes;
 use duetime_core::Millis;
 use http_body_util::BodyExt;
@@ -56,27 +56,27 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// What follows from an answer at `now`.
-pub(super) fn judge(route: &Route, status: StatusCode, headers: &HeaderMap, body: &str, now: Millis) -> Delivery {
+pub(super) fn judge(route: &Route, status: StatusCode, headers: &HeaderMap, body: &str, now: Millis) -> Delivered {
     if status.is_success() {
-        return Delivery::taken(&Taken { status: status.as_u16(), body });
+        return Delivered::taken(&Taken { status: status.as_u16(), body });
     }
     let said = if body.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}: {body}") };
     if route.final_statuses.contains(&status.as_u16()) {
-        return Delivery::refused(said, Sign::Well);
+        return Delivered::refused(said, Sign::Well);
     }
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             let wait_ms = header(RETRY_AFTER).and_then(|text| super::retry_after::read(text, now));
-            Delivery::put_off(said, wait_ms)
+            Delivered::put_off(said, wait_ms)
         }
         _ if status.is_redirection() => {
             let to: String = header(LOCATION).unwrap_or("somewhere").chars().take(LOCATION_CHARS_MAX).collect();
             let said =
                 format!("HTTP {status} to {to}: redirects are not followed, set the target's URL to where it leads");
-            Delivery::failed(said, Sign::Answered)
+            Delivered::failed(said, Sign::Answered)
         }
-        _ => Delivery::failed(said, Sign::Answered),
+        _ => Delivered::failed(said, Sign::Answered),
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
     use duetime::Outcome;
     use duetime_core::rules::Failure;
 
-    fn judged(status: u16, header: Option<(&'static str, &str)>, body: &str) -> Delivery {
+    fn judged(status: u16, header: Option<(&'static str, &str)>, body: &str) -> Delivered {
         let target = r#"{"url": "https://a.example", "final_statuses": [410, 422, 451]}"#;
         let Ok(duetime_core::target::Target::Url(endpoint)) = serde_json::from_str(target) else { panic!("a URL") };
         let route = Route::new(&endpoint, Rules::default()).unwrap();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     fn failure(status: u16, header: Option<(&'static str, &str)>, body: &str) -> (Failure, Sign) {
-        let Delivery { outcome: Outcome::Fail(failure), sign } = judged(status, header, body) else {
+        let Delivered { outcome: Outcome::Fail(failure), sign } = judged(status, header, body) else {
             panic!("{status} is no failure");
         };
         (failure, sign)

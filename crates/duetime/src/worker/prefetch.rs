@@ -19,14 +19,20 @@ const PACE_SPAN: Duration = Duration::from_millis(5);
 pub(super) const WAIT_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
-pub(super) struct Supply {
+pub(super) struct Prefetch {
+    /// Whether anything is reserved ahead.
+    is_ahead: bool,
     waiting: VecDeque<(Job, Instant)>,
     pace: Pace,
     backoff: Backoff,
     not_before: Option<Instant>,
 }
 
-impl Supply {
+impl Prefetch {
+    pub(super) fn new(is_ahead: bool) -> Self {
+        Self { is_ahead, ..Self::default() }
+    }
+
     pub(super) fn add(&mut self, job: Job, now: Instant) {
         self.waiting.push_back((job, now));
     }
@@ -56,7 +62,8 @@ impl Supply {
         if self.not_before.is_some_and(|at| now < at) {
             return 0;
         }
-        let target = free + self.pace.within(AHEAD, now);
+        let ahead = if self.is_ahead { self.pace.within(AHEAD, now) } else { 0 };
+        let target = free + ahead;
         let wanted = target.saturating_sub(self.waiting.len()).min(RESERVE_JOBS_MAX);
         // While some wait, one more is not worth a call.
         let is_worth_it = self.waiting.is_empty() || wanted * 4 >= target.min(RESERVE_JOBS_MAX);
@@ -120,32 +127,32 @@ mod tests {
 
     #[test]
     fn a_slow_worker_reserves_nothing_ahead() {
-        let (mut supply, start) = (Supply::default(), Instant::now());
-        assert_eq!(supply.wanted(8, start), 8);
+        let (mut prefetch, start) = (Prefetch::new(true), Instant::now());
+        assert_eq!(prefetch.wanted(8, start), 8);
         for second in 1..10 {
-            supply.finished(1, start + Duration::from_secs(second));
+            prefetch.finished(1, start + Duration::from_secs(second));
         }
-        assert_eq!(supply.wanted(0, start + Duration::from_secs(9)), 0);
-        assert_eq!(supply.wanted(1, start + Duration::from_secs(9)), 1);
+        assert_eq!(prefetch.wanted(0, start + Duration::from_secs(9)), 0);
+        assert_eq!(prefetch.wanted(1, start + Duration::from_secs(9)), 1);
     }
 
     #[test]
     fn a_quick_worker_reserves_ahead_as_long_as_it_is_quick() {
-        let (mut supply, start) = (Supply::default(), Instant::now());
+        let (mut prefetch, start) = (Prefetch::new(true), Instant::now());
         for millisecond in 0..=10 {
-            supply.finished(100, start + Duration::from_millis(millisecond));
+            prefetch.finished(100, start + Duration::from_millis(millisecond));
         }
         let now = start + Duration::from_millis(10);
-        assert!((450..=600).contains(&supply.wanted(0, now)), "{}", supply.wanted(0, now));
-        assert_eq!(supply.wanted(0, now + Duration::from_secs(1)), 0);
+        assert!((450..=600).contains(&prefetch.wanted(0, now)), "{}", prefetch.wanted(0, now));
+        assert_eq!(prefetch.wanted(0, now + Duration::from_secs(1)), 0);
     }
 
     #[test]
     fn what_waits_too_long_is_given_back() {
-        let (mut supply, start) = (Supply::default(), Instant::now());
-        supply.add(job(1), start);
-        supply.add(job(2), start + WAIT_MAX);
-        assert_eq!(supply.overdue(start + WAIT_MAX).len(), 0);
-        assert_eq!(supply.overdue(start + WAIT_MAX + Duration::from_millis(1)), [job(1)]);
+        let (mut prefetch, start) = (Prefetch::new(true), Instant::now());
+        prefetch.add(job(1), start);
+        prefetch.add(job(2), start + WAIT_MAX);
+        assert_eq!(prefetch.overdue(start + WAIT_MAX).len(), 0);
+        assert_eq!(prefetch.overdue(start + WAIT_MAX + Duration::from_millis(1)), [job(1)]);
     }
 }

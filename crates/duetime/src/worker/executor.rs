@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::handler::{Handler, HandlerError};
-use super::held::Running;
+use super::leases::Running;
 use crate::client::Client;
 use duetime_core::engine::Outcome;
 use duetime_core::{Job, Receipt, trace};
@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
-pub(super) struct Crew {
+pub(super) struct Executor {
     client: Client,
     runtime: Handle,
     reports: UnboundedSender<Report>,
@@ -29,7 +29,7 @@ pub(super) struct Report {
     pub(super) outcome: Option<Outcome>,
 }
 
-impl Crew {
+impl Executor {
     pub(super) fn new(client: Client, runtime: Handle, reports: UnboundedSender<Report>) -> Self {
         Self { client, runtime, reports, running: 0 }
     }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 const EXTEND_PART: u32 = 3;
 
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct Leases {
     leases: HashMap<Receipt, Lease>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Running {
     pub(super) since: Instant,
 }
 
-impl Held {
+impl Leases {
     pub(super) fn is_empty(&self) -> bool {
         self.leases.is_empty()
     }

@@ -1,0 +1,103 @@
+//! What a caller that has gone away would have got: it is given back, and its attempts do not count.
+//!
+//! A repeat of the same request gets what the first got, so nothing of a request with an id is given back: it is the repeat's,
+//! and where there is none, the leases end.
+
+use super::events::Observed;
+use super::{Engine, Handout, Outcome};
+use crate::error::Error;
+use crate::ports::{Lease, Reserve, Reserved};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+
+/// What was handed out, until its caller has it. Dropped, it is given back.
+#[derive(Debug)]
+#[must_use = "dropped, it is given back"]
+pub struct Unclaimed {
+    engine: Engine,
+    handout: Handout,
+    may_be_repeated: bool,
+}
+
+impl Unclaimed {
+    pub(super) fn new(engine: &Engine, leases: Vec<Lease>, may_be_repeated: bool) -> Self {
+        let handout = Handout { leases, ..Handout::default() };
+        Self { engine: engine.clone(), handout, may_be_repeated }
+    }
+
+    pub(super) fn with(mut self, handout: Handout) -> Self {
+        let leases = std::mem::take(&mut self.handout.leases);
+        self.handout = Handout { leases, ..handout };
+        self
+    }
+
+    /// What was handed out, for a caller that is there.
+    pub fn claim(mut self) -> Handout {
+        std::mem::take(&mut self.handout)
+    }
+
+    /// Gives it back now, whether it may be asked for again or not.
+    pub async fn give_back(mut self) {
+        let leases = std::mem::take(&mut self.handout.leases);
+        self.engine.release_all_of(leases).await;
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if self.handout.leases.is_empty() || self.may_be_repeated {
+            return;
+        }
+        let (engine, leases) = (self.engine.clone(), std::mem::take(&mut self.handout.leases));
+        self.engine.finish_alone(async move { engine.release_all_of(leases).await });
+    }
+}
+
+impl Engine {
+    /// Leases once. A caller that goes away meanwhile leaves nothing leased: the step is gone through with, and what it leased
+    /// given back.
+    pub(super) async fn lease(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        let (engine, may_be_repeated) = (self.clone(), reserve.request_id.is_some());
+        let step = Box::pin(async move {
+            let reserved = engine.reserve_due(reserve).await?;
+            engine.observe_jobs(reserved.leases.iter().map(|lease| &lease.job), Observed::started);
+            Ok(reserved)
+        });
+        let mut step = Step { engine: self, step: Some(step), may_be_repeated };
+        let reserved = poll_fn(|context| step.step.as_mut().expect("it goes with this").as_mut().poll(context)).await;
+        step.step = None;
+        reserved
+    }
+
+    async fn release_all_of(&self, leases: Vec<Lease>) {
+        let release = |lease: Lease| (lease.job.receipt(), Outcome::Release { delay_ms: 0 });
+        self.settle(leases.into_iter().map(release).collect()).await;
+    }
+
+    /// Does what nobody waits for; the engine does not stop before it is done.
+    pub(super) fn finish_alone(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(work, &self.runtime);
+    }
+}
+
+type Leasing = Pin<Box<dyn Future<Output = Result<Reserved, Error>> + Send>>;
+
+/// A step of the broker, under way for a caller.
+struct Step<'a> {
+    engine: &'a Engine,
+    /// `None` once it is done.
+    step: Option<Leasing>,
+    may_be_repeated: bool,
+}
+
+impl Drop for Step<'_> {
+    fn drop(&mut self) {
+        let Some(step) = self.step.take() else { return };
+        let (engine, may_be_repeated) = (self.engine.clone(), self.may_be_repeated);
+        self.engine.finish_alone(async move {
+            if let Ok(reserved) = step.await {
+                drop(engine.handed_out(reserved, may_be_repeated));
+            }
+        });
+    }
+}

@@ -1,0 +1,96 @@
+//! What became of one delivery: for the job, and for the pace of those that follow.
+
+use duetime::{Handled, HandlerError, Outcome};
+use duetime_core::Payload;
+use duetime_core::rules::Failure;
+use serde::Serialize;
+use std::time::Duration;
+
+/// What became of one delivery.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivered {
+    /// Of the job.
+    pub(crate) outcome: Outcome,
+    /// Of the target.
+    pub(crate) sign: Sign,
+}
+
+/// What a delivery says of its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// It took the job, or refused just this one.
+    Well,
+    /// It answered, and that says nothing of what it can bear.
+    Answered,
+    /// It asks for less, or does not keep up: and for nothing at all for so long.
+    Overloaded {
+        /// In milliseconds.
+        hold_ms: Option<u64>,
+    },
+    /// It could not be reached.
+    Away,
+    /// It was not asked.
+    None,
+}
+
+impl Delivered {
+    /// It was taken; this is kept as the job's result.
+    pub(super) fn taken(result: &impl Serialize) -> Self {
+        let result = serde_json::to_vec(result).ok().map(Payload::from);
+        Self { outcome: Outcome::Complete { result }, sign: Sign::Well }
+    }
+
+    /// It failed, and is tried again by the job's retry rule.
+    pub(super) fn failed(message: String, sign: Sign) -> Self {
+        Self::failure(Failure { message: message.into(), ..Failure::default() }, sign)
+    }
+
+    /// It failed, and is tried again after this.
+    pub(super) fn put_off(message: String, retry_after_ms: Option<u64>) -> Self {
+        let failure = Failure { message: message.into(), is_final: false, retry_after_ms };
+        Self::failure(failure, Sign::Overloaded { hold_ms: retry_after_ms })
+    }
+
+    /// It failed for good.
+    pub(super) fn refused(message: String, sign: Sign) -> Self {
+        Self::failure(Failure { message: message.into(), is_final: true, retry_after_ms: None }, sign)
+    }
+
+    fn failure(failure: Failure, sign: Sign) -> Self {
+        Self { outcome: Outcome::Fail(failure), sign }
+    }
+
+    /// As the handler of a worker answers it.
+    pub(crate) fn into_handled(self, context: &duetime::Context) -> Handled {
+        match self.outcome {
+            Outcome::Complete { result } => result.map_or(Ok(()), |result| Ok(context.set_raw_result(result)?)),
+            Outcome::Release { delay_ms } => Err(HandlerError::release(Duration::from_millis(delay_ms))),
+            Outcome::Fail(Failure { message, is_final: true, .. }) => Err(HandlerError::final_(message)),
+            Outcome::Fail(Failure { message, retry_after_ms, .. }) => {
+                let error = HandlerError::new(message);
+                Err(match retry_after_ms {
+                    Some(wait_ms) => error.retry_after(Duration::from_millis(wait_ms)),
+                    None => error,
+                })
+            }
+        }
+    }
+
+    /// Why it failed, where it did.
+    pub(crate) fn why(&self) -> Option<&str> {
+        match &self.outcome {
+            Outcome::Fail(failure) => Some(&failure.message),
+            _ => None,
+        }
+    }
+
+    /// One word for it: `taken`, `failed`, `refused` (for good) or `given_back`.
+    pub(crate) fn word(&self) -> &'static str {
+        match &self.outcome {
+            Outcome::Complete { .. } => "taken",
+            Outcome::Fail(failure) if failure.is_final => "refused",
+            Outcome::Fail(_) => "failed",
+            Outcome::Release { .. } => "given_back",
+        }
+    }
+}

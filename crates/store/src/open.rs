@@ -1,0 +1,104 @@
+//! Opening a store: the one place where broker, ledger, registry and locks are put together for an engine.
+
+use duetime_core::Error;
+use duetime_core::engine::Stores;
+
+/// Which store, and how it is opened.
+#[derive(Clone, Debug)]
+pub enum Spec {
+    /// In this process's memory.
+    #[cfg(feature = "sqlite")]
+    Memory,
+    /// In a file, made where there is none.
+    #[cfg(feature = "sqlite")]
+    File {
+        /// Which.
+        path: std::path::PathBuf,
+        /// When what was answered is on disk.
+        durability: crate::sqlite::Durability,
+    },
+    /// In Redis alone.
+    #[cfg(feature = "redis")]
+    Redis {
+        /// Its address.
+        url: String,
+        /// Bytes that it may take; by default what its `maxmemory` leaves.
+        memory_max: Option<u64>,
+    },
+    /// In Redis beside a ledger.
+    #[cfg(all(feature = "redis", any(feature = "mysql", feature = "postgres")))]
+    Pair {
+        /// The address of Redis.
+        broker: String,
+        /// The address of the SQL server.
+        ledger: String,
+        /// How that is used.
+        options: crate::ledger::Options,
+    },
+}
+
+/// A store that is open, and what is to be said of it.
+#[derive(Clone)]
+pub struct Opened {
+    /// All that an engine needs.
+    pub stores: Stores,
+    /// What it is and where, without users and passwords.
+    pub name: String,
+    /// What it could lose, and when.
+    pub loss: String,
+}
+
+/// Opens a store. What should be set otherwise is logged.
+///
+/// # Errors
+/// [`Error::Invalid`] for an address that cannot be right; [`Error::Held`] for a file that another process has open;
+/// [`Error::Unavailable`] where nothing answers; [`Error::Unusable`] where what is there will not do.
+pub async fn open(spec: Spec) -> Result<Opened, Error> {
+    match spec {
+        #[cfg(feature = "sqlite")]
+        Spec::Memory => {
+            let stores = beside_memory(crate::sqlite::Sqlite::memory).await?;
+            Ok(Opened { stores, name: "memory".to_owned(), loss: "everything, when this process ends".to_owned() })
+        }
+        #[cfg(feature = "sqlite")]
+        Spec::File { path, durability } => {
+            let name = format!("{} (SQLite, durability {durability})", path.display());
+            let options = crate::sqlite::Options { durability };
+            let stores = beside_memory(move || crate::sqlite::Sqlite::open(&path, options)).await?;
+            Ok(Opened { stores, name, loss: durability.loss().to_owned() })
+        }
+        #[cfg(feature = "redis")]
+        Spec::Redis { url, memory_max } => {
+            let options = crate::redis::Options { memory_max, ..crate::redis::Options::default() };
+            let redis = crate::redis::Redis::connect(&url, options).await?;
+            redis.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            let (name, loss) = (redis.to_string(), redis.loss().to_owned());
+            Ok(Opened { stores: redis.stores(), name, loss })
+        }
+        #[cfg(all(feature = "redis", any(feature = "mysql", feature = "postgres")))]
+        Spec::Pair { broker, ledger, options } => {
+            let pair = crate::pair::Pair::connect(&broker, &ledger, options).await?;
+            pair.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            let (name, loss) = (pair.to_string(), pair.loss());
+            Ok(Opened { stores: pair.stores(), name, loss })
+        }
+    }
+}
+
+/// The wheel beside SQLite.
+#[cfg(feature = "sqlite")]
+async fn beside_memory(
+    open: impl FnOnce() -> Result<crate::sqlite::Sqlite, Error> + Send + 'static,
+) -> Result<Stores, Error> {
+    use duetime_core::SystemClock;
+    use std::sync::Arc;
+
+    let sqlite = tokio::task::spawn_blocking(open).await.map_err(|error| Error::Unavailable(error.to_string()))??;
+    Ok(Stores::one_process(Arc::new(SystemClock::new()), Arc::new(sqlite)))
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Opened").field(&self.name).finish()
+    }
+}
