@@ -73,7 +73,7 @@ impl Delivery {
     /// Delivers a job, where it has a target of its own, there. What that can bear says nothing of the queue's, nor of other
     /// jobs' own.
     pub(super) async fn run(&self, executor: &Executor, job: &Job) -> Delivered {
-        let Some(target) = &job.target else { return self.send(executor, job).await };
+        let Some(target) = &job.options().target else { return self.send(executor, job).await };
         match Self::new(&job.queue, target, &executor.policy) {
             Ok(own) => Delivered { sign: Sign::None, ..own.send(executor, job).await },
             Err(error) => Delivered::refused(format!("refused: {error}"), Sign::None),
