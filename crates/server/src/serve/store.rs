@@ -3,9 +3,9 @@
 use super::args::{Args, Settle};
 use duetime_core::engine::{Options, Stores};
 use duetime_core::{Engine, Error, SystemClock};
-use duetime_store::ledger;
 use duetime_store::pair::Pair;
 use duetime_store::redis::{self, Redis};
+use duetime_store::sql;
 use duetime_store::sqlite::{self, Durability, Sqlite};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,11 +60,11 @@ pub(crate) async fn shared(url: &str, memory_max: Option<u64>) -> Result<(Stores
 }
 
 async fn beside(broker: &str, ledger: &str, args: &Args) -> Result<(Stores, String, String), Error> {
-    let options = ledger::Options {
+    let options = sql::Options {
         connections: args.ledger_connections,
         migrates: !args.no_migrate,
         may_lose: args.ledger_may_lose,
-        ..ledger::Options::default()
+        ..sql::Options::default()
     };
     let pair = Pair::connect(broker, ledger, options).await?;
     pair.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));

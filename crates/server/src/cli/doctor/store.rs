@@ -5,7 +5,7 @@ use crate::cli::time::now;
 use crate::serve::{self, Place};
 use duetime_core::{Error, Millis};
 use duetime_store::sqlite::{self, Stand};
-use duetime_store::{ledger, redis};
+use duetime_store::{redis, sql};
 use nix::unistd::{AccessFlags, access};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -152,7 +152,7 @@ async fn shared(url: &str, looked: &mut Looked) {
 
 async fn recorded(url: &str, migrates: bool, may_lose: bool, looked: &mut Looked) {
     const CHECK: &str = "ledger";
-    let seen = match limited(ledger::look(url, may_lose)).await {
+    let seen = match limited(sql::look(url, may_lose)).await {
         Ok(seen) => seen,
         Err(error) => {
             let advice = "check --ledger, and that the database runs, is reached from here and takes the user";

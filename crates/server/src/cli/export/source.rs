@@ -4,8 +4,8 @@ use crate::cli::exit::{Failure, Result, TRY_LATER};
 use crate::cli::target::{MEMORY, Target};
 use crate::serve;
 use duetime_core::engine::Stores;
-use duetime_store::ledger;
 use duetime_store::pair::Pair;
+use duetime_store::sql;
 use duetime_store::sqlite::Durability;
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(super) async fn open(target: &Target) -> Result<Stores> {
 async fn in_redis(broker: &str, ledger: Option<String>) -> std::result::Result<Stores, duetime_core::Error> {
     let Some(ledger) = ledger else { return Ok(serve::shared(broker, None).await?.0) };
     // What is only read may be on a server that may lose it, and its tables stay as they are.
-    let options = ledger::Options { migrates: false, may_lose: true, ..ledger::Options::default() };
+    let options = sql::Options { migrates: false, may_lose: true, ..sql::Options::default() };
     Ok(Pair::connect(broker, &ledger, options).await?.stores())
 }
 
