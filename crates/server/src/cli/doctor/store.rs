@@ -151,8 +151,8 @@ async fn shared(url: &str, looked: &mut Looked) {
     }
 }
 
-async fn recorded(url: &str, options: ledger::Options, looked: &mut Looked) {
-    let ledger::Options { migrates, may_lose, .. } = options;
+async fn recorded(url: &str, options: sql::Options, looked: &mut Looked) {
+    let sql::Options { migrates, may_lose, .. } = options;
     const CHECK: &str = "ledger";
     let seen = match limited(sql::look(url, may_lose)).await {
         Ok(seen) => seen,
