@@ -34,6 +34,44 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
+/// Declares a struct with the [`JobOptions`] that a caller gives between its own fields, as they stand in JSON.
+macro_rules! with_options {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident<$life:lifetime> { $($before:tt)* } { $($after:tt)* }
+    ) => {
+        $crate::retry::with_rule! {
+            $(#[$meta])*
+            pub struct $name<$life> { $($before)* } {
+                /// Where it is delivered in place of its queue's target.
+                #[cfg_attr(feature = "openapi", schema(value_type = Option<$crate::Target>))]
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub target: Option<std::sync::Arc<$crate::Target>>,
+                /// The trace that it belongs to: a W3C `traceparent`.
+                #[cfg_attr(feature = "openapi", schema(value_type = Option<$crate::api::schema::Trace>))]
+                #[serde(default, deserialize_with = "crate::api::text::some", skip_serializing_if = "Option::is_none")]
+                pub trace: Option<std::sync::Arc<str>>,
+                $($after)*
+            }
+        }
+
+        impl<$life> $name<$life> {
+            /// What is given of a job's options.
+            pub fn options(&self) -> $crate::JobOptions {
+                $crate::JobOptions { retry: self.rule(), target: self.target.clone(), trace: self.trace.clone(), moves: 0 }
+            }
+
+            /// The same with these options.
+            #[must_use]
+            pub fn with_options(self, options: &$crate::JobOptions) -> Self {
+                let $crate::JobOptions { retry, target, trace, moves: _ } = options.clone();
+                Self { target, trace, ..self.with_rule(retry) }
+            }
+        }
+    };
+}
+pub(crate) use with_options;
+
 /// Those of a job without options.
 pub(crate) static NONE: JobOptions = JobOptions { retry: Retry::INHERITED, target: None, trace: None, moves: 0 };
 

@@ -119,6 +119,57 @@ pub struct Retry {
     pub when_exhausted: Option<WhenExhausted>,
 }
 
+/// Declares a struct with the fields of a [`Retry`] between its own, as they stand in JSON.
+macro_rules! with_rule {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident $(<$life:lifetime>)? { $($before:tt)* } { $($after:tt)* }
+    ) => {
+        $(#[$meta])*
+        pub struct $name $(<$life>)? {
+            $($before)*
+            /// How long to wait before each new attempt.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub retry: Option<$crate::retry::Backoff>,
+            /// Attempts in all; 0 for no limit.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub max_attempts: Option<u32>,
+            /// No attempt begins later than this after the first `due_at`.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub max_age: Option<$crate::api::Span>,
+            /// Crashes that fail the job; by default 5.
+            #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub max_crashes: Option<u32>,
+            /// What becomes of the job in the end.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub when_exhausted: Option<$crate::retry::WhenExhausted>,
+            $($after)*
+        }
+
+        impl $(<$life>)? $name $(<$life>)? {
+            /// Its retry rule.
+            pub fn rule(&self) -> $crate::retry::Retry {
+                $crate::retry::Retry {
+                    backoff: self.retry.clone(),
+                    max_attempts: self.max_attempts,
+                    max_age: self.max_age,
+                    max_crashes: self.max_crashes,
+                    when_exhausted: self.when_exhausted.clone(),
+                }
+            }
+
+            /// The same with this retry rule.
+            #[must_use]
+            pub fn with_rule(self, rule: $crate::retry::Retry) -> Self {
+                let $crate::retry::Retry { backoff, max_attempts, max_age, max_crashes, when_exhausted } = rule;
+                Self { retry: backoff, max_attempts, max_age, max_crashes, when_exhausted, ..self }
+            }
+        }
+    };
+}
+pub(crate) use with_rule;
+
 impl Retry {
     /// Takes everything from the queue's rule.
     pub const INHERITED: Self =

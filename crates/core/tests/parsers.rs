@@ -1,6 +1,6 @@
 //! Parsers that meet the outside, fuzzed from a corpus.
 
-use duetime_core::api::{InboxOptions, Object, Span, read};
+use duetime_core::api::{Object, Push, Span, read};
 use duetime_core::schedule::Timing;
 use duetime_core::testing::fuzz;
 use duetime_core::{JobId, NewJob, Receipt, Schedule, Target, trace};
@@ -31,10 +31,10 @@ fn targets() {
 #[test]
 fn options_of_the_inbox() {
     fuzz("inbox-options", |text| {
-        let Object(options) = read::<Object<InboxOptions>>(text).ok()?;
+        let Object(options) = read::<Object<Push<'_>>>(text).ok()?;
         let mut job = NewJob::new(*b"{}");
-        options.apply(&mut job);
-        Some(serde_json::to_string(&InboxOptions::from(&job)).expect("options have only string keys"))
+        options.apply_options(&mut job).ok()?;
+        Some(serde_json::to_string(&Push::options_of(&job)).expect("options have only string keys"))
     });
 }
 

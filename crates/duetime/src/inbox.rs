@@ -21,7 +21,7 @@
 //! ```
 
 use crate::error::Error;
-use duetime_core::api::InboxOptions;
+use duetime_core::api::Push;
 use duetime_core::limits::PAYLOAD_BYTES_MAX;
 use duetime_core::{Due, JobId, NewJob, Payload};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Row {
         duetime_core::engine::check_inbox_target(job)?;
         let json = |text: Result<String, serde_json::Error>| text.map_err(|error| Error::Payload(Arc::new(error)));
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let options = InboxOptions::from(job);
+        let options = json(serde_json::to_string(&Push::options_of(job)))?;
         Ok(Self {
             queue: job.queue.clone(),
             kind: job.kind.clone(),
@@ -73,7 +73,7 @@ impl Row {
             job_key: job.key.clone(),
             tags: (!job.tags.is_empty()).then(|| json(serde_json::to_string(&job.tags))).transpose()?,
             priority: job.priority.into(),
-            options: (!options.is_empty()).then(|| json(serde_json::to_string(&options))).transpose()?,
+            options: Some(options).filter(|options| options != "{}"),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Bodies and query strings of the HTTP API, fuzzed from a corpus.
 
 use duetime_core::api::{
-    EventQuery, Fail, Find, Instant, JobBody, Lock, Object, Patch, Progress, Push, Reserve, ScheduleBody, SettingsBody,
+    EventQuery, Fail, Find, Instant, JobBody, Lock, Object, Patch, Progress, Push, QueueChanges, Reserve, ScheduleBody,
     Settle, Take, read,
 };
 use duetime_core::engine::Query;
@@ -18,7 +18,7 @@ fn print<'a, T: Deserialize<'a> + Serialize>(text: &'a str) -> Option<String> {
 fn pushes() {
     fuzz("push", |text| {
         // A job that cannot be made is refused with an error, not with a panic.
-        drop(read::<Object<Push<'_>>>(text).ok()?.0.into_job(Arc::from("q")));
+        drop(read::<Object<Push<'_>>>(text).ok()?.0.into_job(&Arc::from("q")));
         print::<Push<'_>>(text)
     });
 }
@@ -39,7 +39,7 @@ fn bodies_about_jobs() {
 fn bodies_about_other_things() {
     fuzz("lock", |text| print::<Lock>(text));
     fuzz("schedule", |text| print::<ScheduleBody<'_>>(text));
-    fuzz("settings", |text| print::<SettingsBody>(text));
+    fuzz("settings", |text| print::<QueueChanges>(text));
 }
 
 #[test]

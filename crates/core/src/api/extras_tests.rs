@@ -24,7 +24,7 @@ fn job() -> Job {
 fn a_push_reads_back() {
     let text = serde_json::to_string(&Push::from(&new())).unwrap();
     assert!(text.contains(EXTRAS), "{text}");
-    assert_eq!(serde_json::from_str::<Push<'_>>(&text).unwrap().into_job("default".into()).unwrap(), new());
+    assert_eq!(serde_json::from_str::<Push<'_>>(&text).unwrap().into_job(&"default".into()).unwrap(), new());
 }
 
 #[test]

@@ -3,134 +3,112 @@
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 use super::lease::is_zero;
 #[cfg(feature = "openapi")]
-use super::schema::{Cursor, Key, Kind, Message, QueueName, Tag, Trace};
-use super::{Backoff, Instant, Span};
+use super::schema::{Cursor, Key, Kind, Message, QueueName, Tag};
+use super::{Instant, Span};
 use crate::engine::Listed;
-use crate::{
-    AttemptError, Error, Job, JobId, JobOptions, KeyUntil, Millis, Payload, Progress, Retry, Stage, State, Target,
-    WhenExhausted,
-};
+use crate::options::with_options;
+use crate::{AttemptError, Error, Job, JobId, JobOptions, KeyUntil, Millis, Payload, Progress, Stage, State};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A job with everything that is known of it. What it does not have is left out.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Job))]
-pub struct JobBody<'a> {
-    /// Its id.
-    pub id: JobId,
-    /// Its queue.
-    #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
-    pub queue: Arc<str>,
-    /// Which handler it is for.
-    #[cfg_attr(feature = "openapi", schema(value_type = Kind))]
-    pub kind: Arc<str>,
-    /// JSON.
-    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
-    #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
-    pub payload: Option<&'a RawValue>,
-    /// In place of `payload`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
-    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    pub payload_base64: Option<Base64<'a>>,
-    /// Where it stands.
-    pub state: State,
-    /// From when it may run.
-    pub due_at: Instant,
-    /// When it was first due.
-    pub first_due_at: Instant,
-    /// 0 is the most urgent.
-    pub priority: u32,
-    /// How many times it has been leased, less releases.
-    pub attempt: u32,
-    /// How many leases ended unsettled.
-    pub crashes: u32,
-    /// Its own backoff.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Backoff>,
-    /// Its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_attempts: Option<u32>,
-    /// Its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_age: Option<Span>,
-    /// Its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_crashes: Option<u32>,
-    /// Its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub when_exhausted: Option<WhenExhausted>,
-    /// Its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease: Option<Span>,
-    /// How long after `due_at` it may still start.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires: Option<Span>,
-    /// Its unique name in its queue.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<Arc<str>>,
-    /// Until when it holds the key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key_until: Option<KeyUntil>,
-    /// Its labels.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>))]
-    #[serde(default)]
-    pub tags: Cow<'a, [Arc<str>]>,
-    /// Where it is delivered in place of its queue's target.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Target>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<Arc<Target>>,
-    /// The trace that it belongs to: a W3C `traceparent`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace: Option<Arc<str>>,
-    /// How often it was moved from queue to queue.
-    #[cfg_attr(feature = "openapi", schema(maximum = 8))]
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub moves: u32,
-    /// What the last attempt or edit said.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Message>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<Arc<str>>,
-    /// The last attempts that did not succeed, oldest first.
-    #[cfg_attr(feature = "openapi", schema(max_items = 20, value_type = Vec<AttemptError>))]
-    #[serde(default)]
-    pub errors: Cow<'a, [AttemptError]>,
-    /// JSON.
-    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
-    #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
-    pub result: Option<&'a RawValue>,
-    /// In place of `result`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
-    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    pub result_base64: Option<Base64<'a>>,
-    /// How far its current attempt has come, or the last one had.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Progress>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub progress: Option<Arc<Progress>>,
-    /// Grows with every change; the `ETag`.
-    pub version: u64,
-    /// Grows with every lease.
-    pub epoch: u64,
-    /// When the current lease ends.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease_until: Option<Instant>,
-    /// Whether its worker has been asked to stop.
-    #[serde(default)]
-    pub cancel_requested: bool,
-    /// When it was pushed.
-    pub created_at: Instant,
-    /// When it last changed.
-    pub updated_at: Instant,
-    /// When it was last handed out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at: Option<Instant>,
-    /// When it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub finished_at: Option<Instant>,
+with_options! {
+    /// A job with everything that is known of it. What it does not have is left out.
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Job))]
+    pub struct JobBody<'a> {
+        /// Its id.
+        pub id: JobId,
+        /// Its queue.
+        #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
+        pub queue: Arc<str>,
+        /// Which handler it is for.
+        #[cfg_attr(feature = "openapi", schema(value_type = Kind))]
+        pub kind: Arc<str>,
+        /// JSON.
+        #[cfg_attr(feature = "openapi", schema(value_type = Value))]
+        #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
+        pub payload: Option<&'a RawValue>,
+        /// In place of `payload`.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
+        #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+        pub payload_base64: Option<Base64<'a>>,
+        /// Where it stands.
+        pub state: State,
+        /// From when it may run.
+        pub due_at: Instant,
+        /// When it was first due.
+        pub first_due_at: Instant,
+        /// 0 is the most urgent.
+        pub priority: u32,
+        /// How many times it has been leased, less releases.
+        pub attempt: u32,
+        /// How many leases ended unsettled.
+        pub crashes: u32,
+    } {
+        /// Its own.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub lease: Option<Span>,
+        /// How long after `due_at` it may still start.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub expires: Option<Span>,
+        /// Its unique name in its queue.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub key: Option<Arc<str>>,
+        /// Until when it holds the key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub key_until: Option<KeyUntil>,
+        /// Its labels.
+        #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>))]
+        #[serde(default)]
+        pub tags: Cow<'a, [Arc<str>]>,
+        /// How often it was moved from queue to queue.
+        #[cfg_attr(feature = "openapi", schema(maximum = 8))]
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub moves: u32,
+        /// What the last attempt or edit said.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Message>))]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub message: Option<Arc<str>>,
+        /// The last attempts that did not succeed, oldest first.
+        #[cfg_attr(feature = "openapi", schema(max_items = 20, value_type = Vec<AttemptError>))]
+        #[serde(default)]
+        pub errors: Cow<'a, [AttemptError]>,
+        /// JSON.
+        #[cfg_attr(feature = "openapi", schema(value_type = Value))]
+        #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
+        pub result: Option<&'a RawValue>,
+        /// In place of `result`.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
+        #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+        pub result_base64: Option<Base64<'a>>,
+        /// How far its current attempt has come, or the last one had.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Progress>))]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub progress: Option<Arc<Progress>>,
+        /// Grows with every change; the `ETag`.
+        pub version: u64,
+        /// Grows with every lease.
+        pub epoch: u64,
+        /// When the current lease ends.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub lease_until: Option<Instant>,
+        /// Whether its worker has been asked to stop.
+        #[serde(default)]
+        pub cancel_requested: bool,
+        /// When it was pushed.
+        pub created_at: Instant,
+        /// When it last changed.
+        pub updated_at: Instant,
+        /// When it was last handed out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub started_at: Option<Instant>,
+        /// When it ended.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub finished_at: Option<Instant>,
+    }
 }
 
 impl<'a> JobBody<'a> {
@@ -138,8 +116,7 @@ impl<'a> JobBody<'a> {
     pub fn new(job: &'a Job, now: Millis) -> Self {
         let (payload, payload_base64) = show_bytes(&job.payload);
         let (result, result_base64) = job.result.as_deref().map_or((None, None), show_bytes);
-        let JobOptions { retry, target, trace, moves } = job.options().clone();
-        Self {
+        let shown = Self {
             id: job.id,
             queue: job.queue.clone(),
             kind: job.kind.clone(),
@@ -151,19 +128,19 @@ impl<'a> JobBody<'a> {
             priority: job.priority,
             attempt: job.attempt,
             crashes: job.crashes,
-            retry: retry.backoff,
-            max_attempts: retry.max_attempts,
-            max_age: retry.max_age,
-            max_crashes: retry.max_crashes,
-            when_exhausted: retry.when_exhausted,
             lease: job.lease_ms.map(Span),
             expires: job.expires_ms.map(Span),
             key: job.key.clone(),
             key_until: job.key.as_ref().map(|_| job.key_until),
             tags: Cow::Borrowed(&job.tags),
-            target,
-            trace,
-            moves,
+            moves: job.options().moves,
+            retry: None,
+            max_attempts: None,
+            max_age: None,
+            max_crashes: None,
+            when_exhausted: None,
+            target: None,
+            trace: None,
             message: job.message.clone(),
             errors: Cow::Borrowed(&job.errors),
             result,
@@ -177,7 +154,8 @@ impl<'a> JobBody<'a> {
             updated_at: Instant(job.updated_at),
             started_at: job.started_at.map(Instant),
             finished_at: job.finished_at.map(Instant),
-        }
+        };
+        shown.with_options(job.options())
     }
 }
 
@@ -185,13 +163,7 @@ impl TryFrom<JobBody<'_>> for Job {
     type Error = Error;
 
     fn try_from(body: JobBody<'_>) -> Result<Self, Error> {
-        let retry = Retry {
-            backoff: body.retry,
-            max_attempts: body.max_attempts,
-            max_age: body.max_age,
-            max_crashes: body.max_crashes,
-            when_exhausted: body.when_exhausted,
-        };
+        let options = JobOptions { moves: body.moves, ..body.options() };
         Ok(Self {
             id: body.id,
             queue: body.queue,
@@ -209,7 +181,7 @@ impl TryFrom<JobBody<'_>> for Job {
             key: body.key,
             key_until: body.key_until.unwrap_or_default(),
             tags: Arc::from(body.tags.into_owned()),
-            options: JobOptions { retry, target: body.target, trace: body.trace, moves: body.moves }.shared(),
+            options: options.shared(),
             message: body.message,
             errors: body.errors.into_owned(),
             result: bytes_of("result", body.result, body.result_base64)?,

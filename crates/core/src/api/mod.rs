@@ -12,7 +12,6 @@ mod event;
 mod extras_tests;
 mod handout;
 mod health;
-mod inbox;
 pub mod instant;
 mod job;
 mod lease;
@@ -33,7 +32,7 @@ mod settle;
 pub mod span;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 #[cfg(feature = "openapi")]
 mod words;
 
@@ -44,7 +43,6 @@ pub use counts::Counts;
 pub use event::{EventQuery, LOST, STOPPING, SUBSCRIBED};
 pub use handout::{Handout, Reserve, Take, Taken};
 pub use health::Alive;
-pub use inbox::InboxOptions;
 pub use instant::Instant;
 pub use job::{JobBody, Page};
 pub use lease::LeaseBody;
@@ -53,9 +51,9 @@ pub use object::{Object, object, or_default};
 pub use patch::Patch;
 pub use problem::Problem;
 pub use push::{Push, Pushed};
-pub use queue::{Configured, PauseBody, Purged, Queue, Queues, Retention, Settings, SettingsBody};
+pub use queue::{PauseBody, Purged, Queue, QueueChanges, Queues};
 pub use read::{Unread, read, read_bytes, unread};
-pub use schedule::{ScheduleBody, ScheduleJob, Schedules, dry_run};
+pub use schedule::{ScheduleBody, Schedules, dry_run};
 pub use select::{Find, path_segment};
 pub use settle::{Cancelled, Complete, Extend, ExtendOne, Fail, Nothing, Progress, Release, Settle};
 pub use span::Span;

@@ -2,158 +2,185 @@
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]
-use super::schema::{Key, Kind, QueueName, Tag, Trace};
-use super::{Backoff, Instant, Span, instant, text};
+use super::schema::{Key, Kind, QueueName, Tag};
+use super::{Instant, Span, instant, text};
 use crate::engine::{self, PushOutcome};
 use crate::job::State;
 use crate::limits::PRIORITY_DEFAULT;
-use crate::{Due, Error, JobId, JobOptions, KeyUntil, Millis, NewJob, OnConflict, Retry, Target, WhenExhausted, name};
+use crate::options::with_options;
+use crate::{Due, Error, JobId, KeyUntil, Millis, NewJob, OnConflict, name};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-/// A job to push; its queue stands in the path.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Push<'a> {
-    /// Which handler it is for; by default `default`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Kind>))]
-    #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Arc<str>>,
-    /// JSON. This or `payload_base64` must be there.
-    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
-    #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
-    pub payload: Option<&'a RawValue>,
-    /// In place of `payload`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
-    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    pub payload_base64: Option<Base64<'a>>,
-    /// When it is to run, from now: at most 10 years. At most one of four fields says so; by default it runs at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delay: Option<Span>,
-    /// In place of `delay`.
-    #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delay_ms: Option<u64>,
-    /// In place of `delay`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub due_at: Option<Instant>,
-    /// In place of `delay`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub due_at_ms: Option<Millis>,
-    /// 0 is the most urgent; by default 1024.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<u32>,
-    /// Its unique name in its queue.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
-    #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
-    pub key: Option<Arc<str>>,
-    /// What to do where the key is held; by default `keep`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub on_conflict: Option<OnConflict>,
-    /// Until when it holds the key; by default `finished`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key_until: Option<KeyUntil>,
-    /// Its labels, each once.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>, max_items = 16))]
-    #[serde(default, deserialize_with = "text::all", skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<Arc<str>>,
-    /// Its own lease: 1 s to 12 h.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease: Option<Span>,
-    /// Its own backoff.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Backoff>,
-    /// Attempts in all; 0 for no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_attempts: Option<u32>,
-    /// No attempt begins later than this after the first `due_at`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_age: Option<Span>,
-    /// Crashes that fail it; by default 5.
-    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_crashes: Option<u32>,
-    /// What becomes of it in the end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub when_exhausted: Option<WhenExhausted>,
-    /// How long after its `due_at` it may still start.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires: Option<Span>,
-    /// Where it is delivered in place of its queue's target.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Target>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<Arc<Target>>,
-    /// The trace that it belongs to: a W3C `traceparent`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
-    #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
-    pub trace: Option<Arc<str>>,
+with_options! {
+    /// A job to push: the same in a push over HTTP, in a line of a file, in a schedule, and in a row of the inbox.
+    #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[serde(deny_unknown_fields)]
+    pub struct Push<'a> {
+        /// Its queue, where the path does not name it; by default `default`.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
+        #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
+        pub queue: Option<Arc<str>>,
+        /// Which handler it is for; by default `default`.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Kind>))]
+        #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
+        pub kind: Option<Arc<str>>,
+        /// JSON. This or `payload_base64` must be there.
+        #[cfg_attr(feature = "openapi", schema(value_type = Value))]
+        #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
+        pub payload: Option<&'a RawValue>,
+        /// In place of `payload`.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
+        #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+        pub payload_base64: Option<Base64<'a>>,
+        /// When it is to run, from now: at most 10 years. At most one of four fields says so; by default it runs at once.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub delay: Option<Span>,
+        /// In place of `delay`.
+        #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub delay_ms: Option<u64>,
+        /// In place of `delay`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub due_at: Option<Instant>,
+        /// In place of `delay`.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub due_at_ms: Option<Millis>,
+        /// 0 is the most urgent; by default 1024.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub priority: Option<u32>,
+        /// Its unique name in its queue.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
+        #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
+        pub key: Option<Arc<str>>,
+        /// What to do where the key is held; by default `keep`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub on_conflict: Option<OnConflict>,
+        /// Until when it holds the key; by default `finished`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub key_until: Option<KeyUntil>,
+        /// Its labels, each once.
+        #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>, max_items = 16))]
+        #[serde(default, deserialize_with = "text::all", skip_serializing_if = "Vec::is_empty")]
+        pub tags: Vec<Arc<str>>,
+        /// Its own lease: 1 s to 12 h.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub lease: Option<Span>,
+        /// How long after its `due_at` it may still start.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub expires: Option<Span>,
+    } {}
 }
 
 impl Push<'_> {
-    /// The job, for this queue.
+    /// The job; for this queue where it names none.
     ///
     /// # Errors
     /// [`Error::Invalid`] where the payload is missing or given twice, and where several fields say when it is due.
-    pub fn into_job(self, queue: Arc<str>) -> Result<NewJob, Error> {
-        let payload = bytes_of("payload", self.payload, self.payload_base64)?
+    pub fn into_job(self, queue: &Arc<str>) -> Result<NewJob, Error> {
+        let options = self.options();
+        let Push { queue: own, kind, payload, payload_base64, delay, delay_ms, due_at, due_at_ms, .. } = self;
+        let Push { priority, key, on_conflict, key_until, tags, lease, expires, .. } = self;
+        let payload = bytes_of("payload", payload, payload_base64)?
             .ok_or_else(|| Error::invalid("payload", "`payload` or `payload_base64`", "neither"))?;
-        let due = due(self.delay, self.delay_ms, self.due_at, self.due_at_ms)?.unwrap_or_default();
-        let retry = Retry {
-            backoff: self.retry,
-            max_attempts: self.max_attempts,
-            max_age: self.max_age,
-            max_crashes: self.max_crashes,
-            when_exhausted: self.when_exhausted,
-        };
         Ok(NewJob {
-            queue,
-            kind: self.kind.unwrap_or_else(|| Arc::from(name::KIND_DEFAULT)),
+            queue: own.unwrap_or_else(|| queue.clone()),
+            kind: kind.unwrap_or_else(|| Arc::from(name::KIND_DEFAULT)),
             payload,
-            due,
-            priority: self.priority.unwrap_or(PRIORITY_DEFAULT),
-            key: self.key,
-            on_conflict: self.on_conflict.unwrap_or_default(),
-            key_until: self.key_until.unwrap_or_default(),
-            tags: self.tags,
-            lease_ms: self.lease.map(|span| span.0),
-            expires_ms: self.expires.map(|span| span.0),
-            options: JobOptions { retry, target: self.target, trace: self.trace, moves: 0 },
+            due: due(delay, delay_ms, due_at, due_at_ms)?.unwrap_or_default(),
+            priority: priority.unwrap_or(PRIORITY_DEFAULT),
+            key,
+            on_conflict: on_conflict.unwrap_or_default(),
+            key_until: key_until.unwrap_or_default(),
+            tags,
+            lease_ms: lease.map(|span| span.0),
+            expires_ms: expires.map(|span| span.0),
+            options,
         })
+    }
+
+    /// The name of a given field that says when the job is due.
+    pub(super) fn due_field(&self) -> Option<&'static str> {
+        let Push { delay, delay_ms, due_at, due_at_ms, .. } = self;
+        first_given([
+            ("delay", delay.is_some()),
+            ("delay_ms", delay_ms.is_some()),
+            ("due_at", due_at.is_some()),
+            ("due_at_ms", due_at_ms.is_some()),
+        ])
+    }
+
+    /// The name of a given field for which a row of the inbox has a column.
+    fn of_column(&self) -> Option<&'static str> {
+        let Push { queue, kind, payload, payload_base64, priority, key, tags, .. } = self;
+        let of_column = first_given([
+            ("queue", queue.is_some()),
+            ("kind", kind.is_some()),
+            ("payload", payload.is_some()),
+            ("payload_base64", payload_base64.is_some()),
+            ("priority", priority.is_some()),
+            ("key", key.is_some()),
+            ("tags", !tags.is_empty()),
+        ]);
+        of_column.or_else(|| self.due_field())
+    }
+
+    /// Says of the job of a row of the inbox what its column `options` says.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what has a column.
+    pub fn apply_options(self, job: &mut NewJob) -> Result<(), Error> {
+        if let Some(field) = self.of_column() {
+            return Err(Error::invalid(field, "left out: the row has a column for it", format!("`{field}`")));
+        }
+        job.on_conflict = self.on_conflict.unwrap_or_default();
+        job.key_until = self.key_until.unwrap_or_default();
+        job.lease_ms = self.lease.map(|span| span.0);
+        job.expires_ms = self.expires.map(|span| span.0);
+        job.options = self.options();
+        Ok(())
+    }
+
+    /// What the column `options` of the inbox says of a job.
+    pub fn options_of(job: &NewJob) -> Push<'static> {
+        let on_conflict = (job.on_conflict != OnConflict::default()).then_some(job.on_conflict);
+        let key_until = (job.key_until != KeyUntil::default()).then_some(job.key_until);
+        let (lease, expires) = (job.lease_ms.map(Span), job.expires_ms.map(Span));
+        Push { on_conflict, key_until, lease, expires, ..Push::default() }.with_options(&job.options)
     }
 }
 
 impl<'a> From<&'a NewJob> for Push<'a> {
     fn from(job: &'a NewJob) -> Self {
-        let (payload, payload_base64) = show_bytes(&job.payload);
-        let JobOptions { retry, target, trace, moves: _ } = job.options.clone();
-        let (delay_ms, due_at_ms) = show_due(job.due);
-        Self {
-            kind: Some(job.kind.clone()),
+        let NewJob { queue, kind, payload, due, priority, key, on_conflict, key_until, tags, .. } = job;
+        let NewJob { lease_ms, expires_ms, options, .. } = job;
+        let (payload, payload_base64) = show_bytes(payload);
+        let (delay_ms, due_at_ms) = show_due(*due);
+        let push = Self {
+            queue: Some(queue.clone()),
+            kind: Some(kind.clone()),
             payload,
             payload_base64,
-            delay: None,
             delay_ms,
-            due_at: None,
             due_at_ms,
-            priority: Some(job.priority),
-            key: job.key.clone(),
-            on_conflict: job.key.as_ref().map(|_| job.on_conflict),
-            key_until: job.key.as_ref().map(|_| job.key_until),
-            tags: job.tags.clone(),
-            lease: job.lease_ms.map(Span),
-            retry: retry.backoff,
-            max_attempts: retry.max_attempts,
-            max_age: retry.max_age,
-            max_crashes: retry.max_crashes,
-            when_exhausted: retry.when_exhausted,
-            expires: job.expires_ms.map(Span),
-            target,
-            trace,
-        }
+            priority: Some(*priority),
+            key: key.clone(),
+            on_conflict: key.as_ref().map(|_| *on_conflict),
+            key_until: key.as_ref().map(|_| *key_until),
+            tags: tags.clone(),
+            lease: lease_ms.map(Span),
+            expires: expires_ms.map(Span),
+            ..Self::default()
+        };
+        push.with_options(options)
     }
+}
+
+fn first_given<const N: usize>(fields: [(&'static str, bool); N]) -> Option<&'static str> {
+    fields.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
 }
 
 /// What the four fields say together.
@@ -218,6 +245,52 @@ impl Pushed {
             state: job.state(now),
             due_at: job.due_at,
             outcome: pushed.outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{JobOptions, Retry, Target};
+
+    #[test]
+    fn what_the_inbox_says_of_a_job_comes_back() {
+        let job = NewJob {
+            on_conflict: OnConflict::Replace,
+            key_until: KeyUntil::Started,
+            lease_ms: Some(90_000),
+            expires_ms: Some(1_500),
+            options: JobOptions {
+                target: Some(Arc::new(Target::Queue("mail".into()))),
+                trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
+                retry: Retry { max_attempts: Some(3), max_age: Some(Span(60_000)), ..Retry::default() },
+                moves: 0,
+            },
+            ..NewJob::new(*b"payload")
+        };
+        let text = serde_json::to_string(&Push::options_of(&job)).unwrap();
+        assert_eq!(
+            text,
+            concat!(
+                r#"{"on_conflict":"replace","key_until":"started","lease":"1m30s","expires":"1s500ms","#,
+                r#""max_attempts":3,"max_age":"1m","target":{"queue":"mail"},"#,
+                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}"#
+            )
+        );
+        let mut back = NewJob::new(*b"payload");
+        serde_json::from_str::<Push<'_>>(&text).unwrap().apply_options(&mut back).unwrap();
+        assert_eq!(back, job);
+        assert_eq!(serde_json::to_string(&Push::options_of(&NewJob::new(*b"payload"))).unwrap(), "{}");
+    }
+
+    #[test]
+    fn what_has_a_column_is_refused() {
+        for (field, value) in [("key", "\"k\""), ("delay", "\"5s\""), ("payload", "null"), ("tags", "[\"a\"]")] {
+            let text = format!("{{\"{field}\":{value}}}");
+            let push: Push<'_> = serde_json::from_str(&text).unwrap();
+            let error = push.apply_options(&mut NewJob::new(*b"")).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{field}` to be left out")), "{text}: {error}");
         }
     }
 }

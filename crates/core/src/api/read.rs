@@ -16,6 +16,14 @@ pub enum Unread {
 }
 
 impl Unread {
+    /// As an error, also where it is not JSON.
+    pub fn into_error(self) -> Error {
+        match self {
+            Self::Malformed(why) => Error::invalid(WHOLE, "JSON", why),
+            Self::Invalid(error) => error,
+        }
+    }
+
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
@@ -225,11 +233,11 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{InboxOptions, Object};
+    use super::super::{Object, Push};
     use super::*;
 
     fn error(text: &str) -> (String, String, String) {
-        match read::<Object<InboxOptions>>(text) {
+        match read::<Object<Push<'_>>>(text) {
             Err(Unread::Invalid(Error::Invalid { what, expected, got })) => (what.into_owned(), expected, got),
             other => panic!("{text}: {other:?}"),
         }
@@ -252,7 +260,7 @@ mod tests {
             (r#"{"target": 5}"#, "target", r#"{"url": "https://…"}"#, "the number 5"),
             (r#"{"target": {"url": 5}}"#, "target", "", ""),
             (r#"{"lease": ["1s"]}"#, "lease", "a duration", "an array"),
-            (r#"{"delay": "5s"}"#, "delay", "one of the fields `on_conflict`", "unknown field `delay`"),
+            (r#"{"delai": "5s"}"#, "delai", "one of the fields `queue`", "unknown field `delai`"),
             (r#"{"lease": "1s", "lease": "1s"}"#, "lease", "given once", "it twice"),
             (r#"{"lease": "\ud800"}"#, "lease", "valid Unicode", "half a surrogate pair"),
             ("[1]", "body", "an object", "an array"),
@@ -273,7 +281,7 @@ mod tests {
     #[test]
     fn what_is_not_json_says_where() {
         for text in ["{", "{\"lease\": 01}", "{} {}", "nonsense", ""] {
-            let Err(Unread::Malformed(why)) = read::<Object<InboxOptions>>(text) else { panic!("{text}") };
+            let Err(Unread::Malformed(why)) = read::<Object<Push<'_>>>(text) else { panic!("{text}") };
             assert!(why.contains("line 1 column"), "{text}: {why}");
         }
     }

@@ -1,13 +1,12 @@
 //! Schedules: what is set, and how it stands.
 
 #[cfg(feature = "openapi")]
-use super::schema::{Cron, Cursor, Key, Kind, QueueName, Tag, TimeZone, Trace};
+use super::schema::{Cron, Cursor, TimeZone};
 use super::select::once;
-use super::{Backoff, Base64, Instant, Push, Span};
+use super::{Instant, Push, Span};
 use crate::schedule::ScheduleStatus;
-use crate::{Error, KeyUntil, Missed, NewJob, OnConflict, Overlap, Schedule, Target, Timing, WhenExhausted, name};
+use crate::{Error, Missed, Overlap, Schedule, Timing, name};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// A schedule to set; its name stands in the path.
@@ -26,9 +25,10 @@ pub struct ScheduleBody<'a> {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<TimeZone>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<Arc<str>>,
-    /// What is pushed.
+    /// What is pushed, without what says when it is due.
+    #[cfg_attr(feature = "openapi", schema(value_type = super::schema::ScheduleJob))]
     #[serde(borrow)]
-    pub job: ScheduleJob<'a>,
+    pub job: Push<'a>,
     /// What becomes of ticks that nobody pushed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
@@ -41,76 +41,6 @@ pub struct ScheduleBody<'a> {
     /// No tick after this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<Instant>,
-}
-
-/// The job of a schedule: a [`Push`] with its queue, and without what says when it is due.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ScheduleJob<'a> {
-    /// Its queue; by default `default`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue: Option<Arc<str>>,
-    /// Which handler it is for.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Kind>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<Arc<str>>,
-    /// JSON.
-    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
-    #[serde(default, borrow, deserialize_with = "super::bytes::raw", skip_serializing_if = "Option::is_none")]
-    pub payload: Option<&'a RawValue>,
-    /// In place of `payload`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
-    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
-    pub payload_base64: Option<Base64<'a>>,
-    /// 0 is the most urgent; by default 1024.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<u32>,
-    /// Its unique name in its queue.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<Arc<str>>,
-    /// What to do where the key is held; by default `keep`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub on_conflict: Option<OnConflict>,
-    /// Until when it holds the key; by default `finished`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key_until: Option<KeyUntil>,
-    /// Its labels, each once.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>, max_items = 16))]
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<Arc<str>>,
-    /// Its own lease: 1 s to 12 h.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease: Option<Span>,
-    /// Its own backoff.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Backoff>,
-    /// Attempts in all; 0 for no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_attempts: Option<u32>,
-    /// No attempt begins later than this after the first `due_at`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_age: Option<Span>,
-    /// Crashes that fail it; by default 5.
-    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_crashes: Option<u32>,
-    /// What becomes of it in the end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub when_exhausted: Option<WhenExhausted>,
-    /// How long after its `due_at` it may still start.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires: Option<Span>,
-    /// Where it is delivered in place of its queue's target.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Target>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<Arc<Target>>,
-    /// The trace that it belongs to: a W3C `traceparent`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace: Option<Arc<str>>,
 }
 
 impl ScheduleBody<'_> {
@@ -133,9 +63,13 @@ impl ScheduleBody<'_> {
             (None, None) => return Err(Error::invalid("cron", "`cron` or `every`", "neither")),
             (Some(_), Some(_)) => return Err(Error::invalid("cron", "`cron` or `every`", "both")),
         };
+        if let Some(field) = self.job.due_field() {
+            let expected = "left out: each job of a schedule is due at its tick";
+            return Err(Error::invalid(format!("job.{field}"), expected, format!("`{field}`")));
+        }
         Ok(Schedule {
             timing,
-            job: self.job.into_job()?,
+            job: self.job.into_job(&Arc::from(name::QUEUE_DEFAULT))?,
             missed: self.missed.unwrap_or_default(),
             overlap: self.overlap.unwrap_or_default(),
             start: self.start.map(|start| start.0),
@@ -154,7 +88,7 @@ impl<'a> From<&'a Schedule> for ScheduleBody<'a> {
             cron,
             every,
             time_zone,
-            job: ScheduleJob::from(&schedule.job),
+            job: Push::from(&schedule.job),
             missed: Some(schedule.missed),
             overlap: Some(schedule.overlap),
             start: schedule.start.map(Instant),
@@ -172,59 +106,6 @@ impl Serialize for Schedule {
 impl<'de> Deserialize<'de> for Schedule {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         ScheduleBody::deserialize(deserializer)?.into_schedule().map_err(de::Error::custom)
-    }
-}
-
-impl ScheduleJob<'_> {
-    fn into_job(self) -> Result<NewJob, Error> {
-        let queue = self.queue.unwrap_or_else(|| Arc::from(name::QUEUE_DEFAULT));
-        let push = Push {
-            kind: self.kind,
-            payload: self.payload,
-            payload_base64: self.payload_base64,
-            priority: self.priority,
-            key: self.key,
-            on_conflict: self.on_conflict,
-            key_until: self.key_until,
-            tags: self.tags,
-            lease: self.lease,
-            retry: self.retry,
-            max_attempts: self.max_attempts,
-            max_age: self.max_age,
-            max_crashes: self.max_crashes,
-            when_exhausted: self.when_exhausted,
-            expires: self.expires,
-            target: self.target,
-            trace: self.trace,
-            ..Push::default()
-        };
-        push.into_job(queue)
-    }
-}
-
-impl<'a> From<&'a NewJob> for ScheduleJob<'a> {
-    fn from(job: &'a NewJob) -> Self {
-        let push = Push::from(job);
-        Self {
-            queue: Some(job.queue.clone()),
-            kind: push.kind,
-            payload: push.payload,
-            payload_base64: push.payload_base64,
-            priority: push.priority,
-            key: push.key,
-            on_conflict: push.on_conflict,
-            key_until: push.key_until,
-            tags: push.tags,
-            lease: push.lease,
-            retry: push.retry,
-            max_attempts: push.max_attempts,
-            max_age: push.max_age,
-            max_crashes: push.max_crashes,
-            when_exhausted: push.when_exhausted,
-            expires: push.expires,
-            target: push.target,
-            trace: push.trace,
-        }
     }
 }
 
@@ -301,8 +182,7 @@ mod tests {
         for text in [
             r#"{"cron": "* * * * *"}"#,
             r#"{"cron": "* * * * *", "job": {"payload": 1}, "when": 1}"#,
-            r#"{"cron": "* * * * *", "job": {"payload": 1, "delay": "5s"}}"#,
-            r#"{"cron": "* * * * *", "job": {"payload": 1, "due_at": "2026-11-20T10:00:00Z"}}"#,
+            r#"{"cron": "* * * * *", "job": {"payload": 1, "at": "5s"}}"#,
             r#"{"cron": "* * * * *", "job": {"payload": 1}, "missed": "all"}"#,
             r#"{"every": 90, "job": {"payload": 1}}"#,
         ] {
@@ -313,6 +193,8 @@ mod tests {
             (r#"{"cron": "* * * * *", "every": "5s", "job": {"payload": 1}}"#, "cron"),
             (r#"{"every": "5s", "time_zone": "UTC", "job": {"payload": 1}}"#, "time_zone"),
             (r#"{"every": "5s", "job": {}}"#, "payload"),
+            (r#"{"every": "5s", "job": {"payload": 1, "delay": "5s"}}"#, "job.delay"),
+            (r#"{"every": "5s", "job": {"payload": 1, "due_at": "2026-11-20T10:00:00Z"}}"#, "job.due_at"),
         ] {
             let error = read(text).unwrap_err();
             let problem = Problem::of(&error, 400, "a title");

@@ -3,7 +3,7 @@
 pub use super::words::*;
 
 use super::{Instant, Problem, Push, Pushed, counts};
-use crate::engine::{Extension, Settlement};
+use crate::engine::{Extension, QueueSettings, Settlement};
 use crate::limits::BATCH_JOBS_MAX;
 use crate::{State, States};
 use serde_json::{Map, Value, json};
@@ -65,6 +65,22 @@ impl PartialSchema for super::Counts {
 
 impl ToSchema for super::Counts {}
 
+impl PartialSchema for super::QueueChanges {
+    fn schema() -> RefOr<Schema> {
+        let mut schema = serde_json::to_value(QueueSettings::schema()).expect("a schema is JSON");
+        schema["additionalProperties"] = json!(false);
+        schema["description"] =
+            json!("New settings of a queue: what is left out keeps its value, and `null` goes back to the default.");
+        literal(schema)
+    }
+}
+
+impl ToSchema for super::QueueChanges {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        QueueSettings::schemas(schemas);
+    }
+}
+
 fn reference<T: ToSchema>() -> Value {
     json!({"$ref": format!("#/components/schemas/{}", T::name())})
 }
@@ -102,10 +118,20 @@ fn answers<T: ToSchema>() -> Value {
     json!({"type": "array", "items": {"oneOf": [reference::<T>(), reference::<Problem>()]}, "maxItems": BATCH_JOBS_MAX})
 }
 
+/// A job to push without these fields.
+fn without(fields: &[&str]) -> Value {
+    let given: Vec<Value> = fields.iter().map(|field| json!({"required": [field]})).collect();
+    json!({"allOf": [reference::<Push<'_>>()], "not": {"anyOf": given}})
+}
+
 choices! {
-    Pushes: "One job, or an array of jobs.",
-        json!({"oneOf": [reference::<Push<'_>>(), {"type": "array", "items": reference::<Push<'_>>(), "maxItems": BATCH_JOBS_MAX}]}),
+    Pushes: "One job, or an array of jobs; the path names their queue.",
+        json!({"oneOf": [
+            without(&["queue"]), {"type": "array", "items": without(&["queue"]), "maxItems": BATCH_JOBS_MAX},
+        ]}),
         [Push<'_>];
+    ScheduleJob: "A job to push, without what says when it is due.",
+        without(&["delay", "delay_ms", "due_at", "due_at_ms"]), [Push<'_>];
     PushAnswers: "What a push did for a job; of an array one answer for each, in order: what it did, or why not.",
         json!({"oneOf": [reference::<Pushed>(), answers::<Pushed>()]}), [Pushed, Problem];
     Settles: "How many leases end.",

@@ -33,7 +33,7 @@ fn refused<'a, T: Deserialize<'a> + Debug>(text: &'a str, why: &str) {
 }
 
 fn pushed(text: &str) -> Result<NewJob, Error> {
-    read::<Object<Push<'_>>>(text).0.into_job(Arc::from("orders"))
+    read::<Object<Push<'_>>>(text).0.into_job(&Arc::from("orders"))
 }
 
 const PUSH: &str = r#"{"kind": "order.cancel", "payload": {"order": "202010250100"}, "delay": "30m", "priority": 1024,
@@ -142,7 +142,10 @@ fn when_a_job_is_due_is_said_once() {
 #[test]
 fn a_wrong_push_is_refused() {
     type P<'a> = Object<Push<'a>>;
-    refused::<P<'_>>(r#"{"payload":1,"delai":"1s"}"#, "unknown field `delai`, expected one of `kind`, `payload`");
+    refused::<P<'_>>(
+        r#"{"payload":1,"delai":"1s"}"#,
+        "unknown field `delai`, expected one of `queue`, `kind`, `payload`",
+    );
     refused::<P<'_>>(r#"{"payload":1,"delay":30}"#, "expected a duration such as");
     refused::<P<'_>>(r#"{"payload":1,"delay_ms":"30s"}"#, "expected u64");
     refused::<P<'_>>(r#"{"payload":1,"delay_ms":-1}"#, "expected u64");

@@ -24,11 +24,11 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 /// For `#[serde(deserialize_with)]`.
-pub(super) fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<str>>, D::Error> {
+pub(crate) fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<str>>, D::Error> {
     Ok(Option::<Text>::deserialize(deserializer)?.map(|text| text.0))
 }
 
 /// The same of several.
-pub(super) fn all<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Arc<str>>, D::Error> {
+pub(crate) fn all<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Arc<str>>, D::Error> {
     Ok(Vec::<Text>::deserialize(deserializer)?.into_iter().map(|text| text.0).collect())
 }

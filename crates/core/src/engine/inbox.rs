@@ -8,7 +8,7 @@ use super::Engine;
 use super::events::Observed;
 use super::lead::document;
 use super::push::conflict;
-use crate::api::{InboxOptions, Object, Unread, read};
+use crate::api::{Object, Push, Unread, read};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
@@ -239,8 +239,8 @@ fn new_job(row: InboxRow) -> Result<NewJob, Error> {
     };
     if let Some(options) = &row.options {
         let Object(options) =
-            read_column::<Object<InboxOptions>>("options", "a JSON object with fields as over HTTP", options)?;
-        options.apply(&mut job);
+            read_column::<Object<Push<'_>>>("options", "a JSON object with fields as over HTTP", options)?;
+        options.apply_options(&mut job).map_err(|error| of_column("options", error))?;
     }
     check_target(&job)?;
     Ok(job)
@@ -253,11 +253,17 @@ fn read_column<'a, T: serde::Deserialize<'a>>(column: &'static str, expected: &s
     }
     read(json).map_err(|unread| match unread {
         Unread::Malformed(why) => Error::invalid(column, expected, why),
-        Unread::Invalid(Error::Invalid { what, expected, got }) => {
+        Unread::Invalid(error) => of_column(column, error),
+    })
+}
+
+fn of_column(column: &str, error: Error) -> Error {
+    match error {
+        Error::Invalid { what, expected, got } => {
             Error::Invalid { what: format!("{column}: {what}").into(), expected, got }
         }
-        Unread::Invalid(error) => error,
-    })
+        error => error,
+    }
 }
 
 #[cfg(test)]

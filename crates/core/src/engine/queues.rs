@@ -1,7 +1,7 @@
 //! Queues: their settings, kept in the registry, and what is in them.
 
 use super::changes::REFRESH_EVERY;
-use super::{Engine, Expected, QueueSettings, QueueStatus};
+use super::{Configured, Engine, Expected, QueueSettings, QueueStatus};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{DELAY_MS_MAX, STEP_QUEUES_MAX};
@@ -231,7 +231,8 @@ impl Engine {
             expected.check("queue", queue, version)?;
             let settings = change(known);
             settings.check(queue)?;
-            let body = serde_json::to_string(&settings).expect("settings have only string keys");
+            let shown = Configured::new(queue.clone(), settings.clone());
+            let body = serde_json::to_string(&shown).expect("settings have only string keys");
             self.announce_change(queue).await?;
             if let PutIf::Stored(version) = self.registry.put_if(KIND, queue, &body, version).await? {
                 return Ok((settings, version));
@@ -265,5 +266,6 @@ pub(super) async fn read_settings(registry: &dyn Registry) -> Result<Vec<(Arc<st
 }
 
 fn parse(queue: &str, body: &str) -> Result<QueueSettings, Error> {
-    serde_json::from_str(body).map_err(|error| Error::Damaged(format!("the settings of the queue {queue:?}: {error}")))
+    let read = serde_json::from_str(body).map(Configured::into_settings);
+    read.map_err(|error| Error::Damaged(format!("the settings of the queue {queue:?}: {error}")))
 }

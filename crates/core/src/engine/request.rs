@@ -1,6 +1,6 @@
 //! What edges ask of the engine, and what it answers.
 
-use crate::api::{instant, or_default};
+use crate::api::{instant, or_default, span};
 use crate::clock::Millis;
 use crate::error::Error;
 pub use crate::id::JobRef;
@@ -9,7 +9,7 @@ use crate::job::{Due, Job, Payload, State, check_lease};
 use crate::limits::DELAY_MS_MAX;
 pub use crate::ports::Source as From;
 use crate::ports::{Counts, Lease, Limits, Rate, Retention, Tally, Window};
-use crate::retry::Retry;
+use crate::retry::with_rule;
 use crate::rules::Failure;
 use crate::states::States;
 use crate::target::Target;
@@ -248,31 +248,39 @@ pub enum BulkAction {
 /// the error.
 pub type BulkCounts = BTreeMap<&'static str, u64>;
 
-/// What a queue's operator sets.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct QueueSettings {
-    /// Whether nothing is handed out.
-    pub paused: bool,
-    /// Until when, where it is paused for a while.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub paused_until: Option<Millis>,
-    /// The retry rule of jobs without one.
-    pub retry: Retry,
-    /// The lease of jobs without one, in milliseconds.
-    pub lease_ms: Option<u64>,
-    /// How many of its jobs run at once at most, over all workers; by default no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_running: Option<u32>,
-    /// How often its jobs are handed out at most, over all workers; by default no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// How long its jobs are kept when they have ended.
-    #[serde(skip_serializing_if = "Keep::is_usual")]
-    pub retention: Keep,
-    /// Where its jobs are delivered, in place of waiting for workers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<Target>,
+with_rule! {
+    /// What a queue's operator sets: in JSON what differs from the default. Whether the queue is paused stands beside it, see
+    /// [`Configured`].
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[serde(default)]
+    pub struct QueueSettings {
+        /// Whether nothing is handed out.
+        #[serde(skip)]
+        pub paused: bool,
+        /// Until when, where it is paused for a while.
+        #[serde(skip)]
+        pub paused_until: Option<Millis>,
+    } {
+        /// The lease of jobs without one, in milliseconds: 1 s to 12 h; by default 60 s.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<span::Span>))]
+        #[serde(rename = "lease", with = "span", skip_serializing_if = "Option::is_none")]
+        pub lease_ms: Option<u64>,
+        /// How many of its jobs run at once at most, over all workers; by default no limit.
+        #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub max_running: Option<u32>,
+        /// How often its jobs are handed out at most, over all workers; by default no limit.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub rate: Option<Rate>,
+        /// How long its jobs are kept when they have ended.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Keep>))]
+        #[serde(skip_serializing_if = "Keep::is_usual")]
+        pub retention: Keep,
+        /// Where its jobs are delivered, in place of waiting for workers.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub target: Option<Target>,
+    }
 }
 
 impl QueueSettings {
@@ -284,7 +292,7 @@ impl QueueSettings {
         if self.paused_until.is_some() && !self.paused {
             return Err(Error::invalid("paused_until", "a queue that is paused", "one that is not"));
         }
-        self.retry.check(queue)?;
+        self.rule().check(queue)?;
         self.lease_ms.map_or(Ok(()), check_lease)?;
         if self.max_running == Some(0) {
             return Err(Error::invalid("max_running", "1 or more (to hand out nothing, pause the queue)", 0));
@@ -300,15 +308,48 @@ impl QueueSettings {
     }
 }
 
+/// A queue's settings as they are now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Configured {
+    /// The queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::api::schema::QueueName))]
+    pub queue: Arc<str>,
+    /// Whether nothing is handed out.
+    pub paused: bool,
+    /// Until when, where it is paused for a while.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
+    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Millis>,
+    /// What is set.
+    pub settings: QueueSettings,
+}
+
+impl Configured {
+    /// The settings of this queue.
+    pub fn new(queue: Arc<str>, settings: QueueSettings) -> Self {
+        Self { queue, paused: settings.paused, paused_until: settings.paused_until, settings }
+    }
+
+    /// The settings.
+    pub fn into_settings(self) -> QueueSettings {
+        let Self { queue: _, paused, paused_until, settings } = self;
+        QueueSettings { paused, paused_until, ..settings }
+    }
+}
+
 /// How long jobs of a queue are kept when they have ended; `None` for as long as those of others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Retention))]
 #[serde(default, deny_unknown_fields)]
 pub struct Keep {
     /// Succeeded and cancelled ones, up to 10 years in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<span::Span>))]
+    #[serde(rename = "succeeded", with = "span", skip_serializing_if = "Option::is_none")]
     pub succeeded_ms: Option<u64>,
     /// Failed ones, up to 10 years in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<span::Span>))]
+    #[serde(rename = "failed", with = "span", skip_serializing_if = "Option::is_none")]
     pub failed_ms: Option<u64>,
 }
 

@@ -141,7 +141,7 @@ impl Engine {
     /// The rule in force for a job.
     fn retry_rule(&self, job: &Job) -> Retry {
         let of_queue = self.settings.of(&job.queue);
-        job.options().retry.or(&of_queue.retry)
+        job.options().retry.or(&of_queue.rule())
     }
 
     /// An id for the copy that a rule makes which moves.

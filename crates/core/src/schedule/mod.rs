@@ -94,12 +94,13 @@ impl Schedule {
     /// [`Error::Invalid`], naming the part.
     pub fn check(&self, name: &str, now: Millis, payload_bytes_max: usize) -> Result<(), Error> {
         name::check_schedule(name)?;
-        if self.job.due != Due::Now {
-            return Err(Error::invalid(
-                "due_at",
-                "left out: each job is due at its tick",
-                format!("{:?}", self.job.due),
-            ));
+        let due = match self.job.due {
+            Due::Now => None,
+            Due::After(_) => Some("a delay"),
+            Due::At(_) => Some("an instant"),
+        };
+        if let Some(due) = due {
+            return Err(Error::invalid("due_at", "left out: each job is due at its tick", due));
         }
         self.job(name, JobId::MIN, now, now, payload_bytes_max.min(SCHEDULE_PAYLOAD_BYTES_MAX))?;
         for (what, at) in [("start", self.start), ("end", self.end)] {

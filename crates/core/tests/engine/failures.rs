@@ -106,7 +106,7 @@ async fn a_circle_of_queues_ends() {
     for (queue, next) in [("a", "b"), ("b", "c"), ("c", "a")] {
         let when_exhausted = Some(WhenExhausted::Move(next.into()));
         let retry = Retry { max_attempts: Some(1), when_exhausted, ..Retry::default() };
-        bench.engine.configure(queue, QueueSettings { retry, ..QueueSettings::default() }).await.unwrap();
+        bench.engine.configure(queue, QueueSettings::default().with_rule(retry)).await.unwrap();
     }
     bench.push(NewJob { queue: "a".into(), ..job() }).await;
     let queues = ["a", "b", "c"].map(Arc::from);
@@ -135,7 +135,7 @@ async fn no_rule_moves_jobs_to_their_own_queue() {
     let pushed = bench.push(job()).await;
     let imported = Job { options: JobOptions::from(retry.clone()).shared(), ..pushed };
     let every = Schedule::new(Timing::Every(10_000), wrong.clone());
-    let settings = QueueSettings { retry: retry.clone(), ..QueueSettings::default() };
+    let settings = QueueSettings::default().with_rule(retry.clone());
     let refused = [
         bench.try_push(wrong).await.map(drop),
         bench.engine.set_schedule("s", every).await.map(drop),

@@ -2,7 +2,8 @@
 
 use super::exit::{Failure, Result};
 use duetime::ScheduleStatus;
-use duetime_core::api::{Base64, Configured, Instant, JobBody, ScheduleBody};
+use duetime_core::api::{Base64, Instant, JobBody, ScheduleBody};
+use duetime_core::engine::Configured;
 use duetime_core::{Job, Millis};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

@@ -7,7 +7,7 @@ use super::output::{self, note};
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::Client;
-use duetime_core::api::{Instant, Purged, Queue, Queues, Span};
+use duetime_core::api::{Instant, Purged, Queues, Span};
 use duetime_core::engine::QueueStatus;
 
 /// Show queues; set, pause, resume or purge one.
@@ -76,7 +76,7 @@ pub(crate) async fn run(args: Args) -> Result {
 async fn list(client: &Client, json: bool) -> Result {
     let queues = client.queues().await?;
     if json {
-        return output::json(&Queues { queues: queues.iter().map(Queue::from).collect(), next_cursor: None });
+        return output::json(&Queues { queues, next_cursor: None });
     }
     if queues.is_empty() {
         note!("no queues yet: `duetime push` makes one");
@@ -108,7 +108,7 @@ fn row(queue: &QueueStatus) -> Vec<String> {
 async fn show(one: &One) -> Result {
     one.target
         .with(async |client| {
-            let queue = Queue::from(&client.queue(&one.queue).await?);
+            let queue = client.queue(&one.queue).await?;
             if one.target.json { output::json(&queue) } else { lines("", &serde_json::to_value(queue)?) }
         })
         .await
@@ -156,7 +156,7 @@ async fn resume(one: &One) -> Result {
 /// What was done, or how the queue is now.
 async fn said(client: &Client, one: &One, text: std::fmt::Arguments<'_>) -> Result {
     if one.target.json {
-        return output::json(&Queue::from(&client.queue(&one.queue).await?));
+        return output::json(&client.queue(&one.queue).await?);
     }
     output::say(text)
 }

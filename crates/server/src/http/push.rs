@@ -45,7 +45,11 @@ pub(super) async fn push(
     // Before anything is said of the jobs.
     access::check(&caller, Scope::Push, &queue)?;
     let into_job = |job: Push<'_>| -> Result<NewJob, Problem> {
-        let mut job = job.into_job(queue.clone())?;
+        let mut job = job.into_job(&queue)?;
+        if job.queue != queue {
+            let expected = format!("left out, or {queue:?} as in the path");
+            return Err(Error::invalid("queue", expected, format!("{:?}", job.queue)).into());
+        }
         job.options.trace = job.options.trace.or_else(|| trace.clone());
         access::check_ends_of(&app, &caller, Scope::Push, &job)?;
         Ok(job)

@@ -14,8 +14,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use duetime_core::api::schema::{Cursor, ETag, IfMatch, QueueName, Star};
-use duetime_core::api::{self, Configured, Counts, Nothing, PauseBody, Purged, Queue, Queues, SettingsBody};
-use duetime_core::engine::{Query, QueueStatus};
+use duetime_core::api::{Counts, Nothing, PauseBody, Purged, Queue, QueueChanges, Queues};
+use duetime_core::engine::{Configured, Query, QueueStatus};
 use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::after;
 use duetime_core::{Error, name};
@@ -60,7 +60,7 @@ pub(super) async fn list(
     }
     let Page { mut shown, next_cursor } = page::cut(queues, |status| &status.queue, limit);
     shown.iter_mut().for_each(|status| shown::queue(&caller, status));
-    Ok(reply::ok(&Queues { queues: shown.iter().map(Queue::from).collect(), next_cursor }))
+    Ok(reply::ok(&Queues { queues: shown, next_cursor }))
 }
 
 /// Show a queue.
@@ -74,7 +74,7 @@ pub(super) async fn list(
     ),
     responses(
         (status = 304, description = "Its settings have not changed.", headers(("etag" = ETag, description = "Its version."))),
-        (status = 200, description = "What is in it, and its settings.", body = api::Queue, headers(("etag" = ETag, description = "The version of its settings."))),
+        (status = 200, description = "What is in it, and its settings.", body = Queue, headers(("etag" = ETag, description = "The version of its settings."))),
     ),
 )]
 pub(super) async fn get(
@@ -86,7 +86,7 @@ pub(super) async fn get(
     access::check(&caller, Scope::Read, &queue)?;
     let (mut status, version) = app.engine.queue_versioned(&queue).await?;
     shown::queue(&caller, &mut status);
-    Ok(reply::unless_known(reply::ok(&Queue::from(&status)), version, &headers))
+    Ok(reply::unless_known(reply::ok(&status), version, &headers))
 }
 
 /// Change a queue's settings.
@@ -99,7 +99,7 @@ pub(super) async fn get(
         ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
         ("if-none-match" = Option<Star>, Header, description = "Only where there is none yet; else 412."),
     ),
-    request_body = Option<SettingsBody>,
+    request_body = Option<QueueChanges>,
     responses(
         (status = 200, description = "The settings as they are now.", body = Configured, headers(("etag" = ETag, description = "Their version."))),
     ),
@@ -114,16 +114,15 @@ pub(super) async fn put(
 ) -> Result<Response, Problem> {
     access::check(&caller, Scope::Admin, &queue)?;
     let expected = etag::expected(&headers)?;
-    let changes = body.object::<SettingsBody>()?;
-    let (target, end) = (changes.target.as_ref(), changes.when_exhausted.as_ref());
-    let (target, end) = (target.and_then(Option::as_ref), end.and_then(Option::as_ref));
-    access::check_ends(&caller, Scope::Admin, target, end)?;
-    if let Some(target) = target {
+    let changes = body.object::<QueueChanges>()?;
+    let given = changes.given();
+    access::check_ends(&caller, Scope::Admin, given.target.as_ref(), given.when_exhausted.as_ref())?;
+    if let Some(target) = &given.target {
         app.targets.check(&queue, target)?;
     }
-    let change = move |old| changes.clone().apply(&old);
+    let change = move |old| changes.apply(&old);
     let (new, version) = app.engine.reconfigure_if(&queue, expected, change).await?;
-    Ok(reply::versioned(reply::ok(&Configured::new(queue, &new)), version))
+    Ok(reply::versioned(reply::ok(&Configured::new(queue, new)), version))
 }
 
 /// Pause a queue.
@@ -148,7 +147,7 @@ pub(super) async fn pause(
     access::check(&caller, Scope::Admin, &queue)?;
     let until = body.object::<PauseBody>()?.until(app.engine.now_at_most())?;
     let settings = app.engine.pause(&queue, until).await?;
-    Ok(reply::ok(&Configured::new(queue, &settings)))
+    Ok(reply::ok(&Configured::new(queue, settings)))
 }
 
 /// Resume a queue.
@@ -171,7 +170,7 @@ pub(super) async fn resume(
     access::check(&caller, Scope::Admin, &queue)?;
     body.object::<Nothing>()?;
     let settings = app.engine.resume(&queue).await?;
-    Ok(reply::ok(&Configured::new(queue, &settings)))
+    Ok(reply::ok(&Configured::new(queue, settings)))
 }
 
 /// Cancel all waiting jobs of a queue.

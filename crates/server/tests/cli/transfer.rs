@@ -93,7 +93,8 @@ impl Filler {
         self.client.cancel(asked.id).await.unwrap();
 
         let retry = Retry { backoff: Some(Backoff::Steps(vec![Span(1_000), Span(5_000)])), ..Retry::default() };
-        let settings = QueueSettings { paused: true, retry, lease_ms: Some(45_000), ..QueueSettings::default() };
+        let settings =
+            QueueSettings { paused: true, lease_ms: Some(45_000), ..QueueSettings::default() }.with_rule(retry);
         self.client.configure("orders", settings).await.unwrap();
         let weekly = Timing::parse("0 9 * * mon", Some("Asia/Shanghai")).unwrap();
         let report = NewJob { key: Some("weekly".into()), ..job(b"{\"several\":\n\"lines\"}") };

@@ -60,7 +60,7 @@ impl Server {
 
     /// The same; an error is what the server said.
     pub(crate) async fn try_set(&self, queue: &str, settings: Value) -> Result<QueueSettings, String> {
-        let body: duetime_core::api::SettingsBody = serde_json::from_value(settings).unwrap();
+        let body: duetime_core::api::QueueChanges = serde_json::from_value(settings).unwrap();
         let settings = body.apply(&self.client.queue(queue).await.unwrap().settings);
         self.client.configure(queue, settings).await.map_err(|error| error.to_string())
     }

@@ -1,9 +1,9 @@
 //! Settings of queues.
 
 use super::{print, read, refused};
+use crate::api::QueueChanges;
 use crate::api::Span;
-use crate::api::{Configured, Queue, SettingsBody};
-use crate::engine::{self, Keep, QueueSettings};
+use crate::engine::{self, Configured, Keep, QueueSettings};
 use crate::ports::Rate;
 use crate::{Backoff, WhenExhausted};
 use std::sync::Arc;
@@ -13,23 +13,26 @@ fn the_documented_settings_read_and_leave_the_rest() {
     let old = QueueSettings { paused: true, lease_ms: Some(5_000), ..QueueSettings::default() };
     let text =
         r#"{"retry": {"steps": ["15s", "15s", "30s"]}, "max_attempts": 5, "when_exhausted": {"move": "orders-dead"}}"#;
-    let new = read::<SettingsBody>(text).apply(&old);
-    assert_eq!((new.paused, new.lease_ms, new.retry.max_attempts), (true, Some(5_000), Some(5)));
-    assert_eq!(new.retry.backoff, Some(Backoff::Steps(vec![Span(15_000), Span(15_000), Span(30_000)])));
-    assert_eq!(new.retry.when_exhausted, Some(WhenExhausted::Move(Arc::from("orders-dead"))));
-    let cleared = read::<SettingsBody>(r#"{"lease":null,"retry":null}"#).apply(&new);
-    assert_eq!((cleared.lease_ms, cleared.retry.backoff, cleared.retry.max_attempts), (None, None, Some(5)));
-    assert_eq!(read::<SettingsBody>(&print(&SettingsBody::from(&new))).apply(&old), new);
+    let new = read::<QueueChanges>(text).apply(&old);
+    assert_eq!((new.paused, new.lease_ms, new.max_attempts), (true, Some(5_000), Some(5)));
+    assert_eq!(new.retry, Some(Backoff::Steps(vec![Span(15_000), Span(15_000), Span(30_000)])));
+    assert_eq!(new.when_exhausted, Some(WhenExhausted::Move(Arc::from("orders-dead"))));
+    let cleared = read::<QueueChanges>(r#"{"lease":null,"retry":null}"#).apply(&new);
+    assert_eq!((cleared.lease_ms, cleared.retry, cleared.max_attempts), (None, None, Some(5)));
+    assert_eq!(read::<QueueChanges>(&print(&QueueChanges::all(&new))).apply(&old), new);
 
-    let configured = print(&Configured::new(Arc::from("q"), &new));
-    assert_eq!(QueueSettings::from(read::<Configured>(&configured)), new);
+    let configured = print(&Configured::new(Arc::from("q"), new.clone()));
+    assert_eq!(read::<Configured>(&configured).into_settings(), new);
     let status = engine::QueueStatus { queue: Arc::from("q"), settings: new, ..engine::QueueStatus::default() };
-    let shown = read::<Queue>(&print(&Queue::from(&status)));
-    assert_eq!(engine::QueueStatus::from(shown).settings, status.settings);
+    assert_eq!(read::<engine::QueueStatus>(&print(&status)).settings, status.settings);
     let limits = r#"{"max_running": 50, "rate": {"per_second": 100, "burst": 20}, "target": {"url": "https://a.example"}, "retention": {"succeeded": "1h"}}"#;
-    let limited = read::<SettingsBody>(limits).apply(&old);
+    let limited = read::<QueueChanges>(limits).apply(&old);
     assert_eq!((limited.max_running, limited.rate), (Some(50), Some(Rate { per_second: 100.0, burst: Some(20) })));
     assert_eq!(limited.retention, Keep { succeeded_ms: Some(3_600_000), failed_ms: None });
-    assert_eq!(read::<SettingsBody>(&print(&SettingsBody::from(&limited))).apply(&old), limited);
-    refused::<SettingsBody>(r#"{"speed":1}"#, "unknown field `speed`");
+    assert_eq!(read::<QueueChanges>(&print(&QueueChanges::all(&limited))).apply(&old), limited);
+    refused::<QueueChanges>(r#"{"speed":1}"#, "unknown field `speed`");
+    refused::<QueueChanges>(r#"{"retry":{"steps":["1s",2]}}"#, "expected `retry.steps[1]` to be a duration");
+    let every: Vec<String> = super::super::queue::SETTINGS.iter().map(|name| format!("\"{name}\":null")).collect();
+    let reset = read::<QueueChanges>(&format!("{{{}}}", every.join(","))).apply(&limited);
+    assert_eq!(reset, QueueSettings { paused: true, ..QueueSettings::default() });
 }

@@ -15,8 +15,8 @@ use crate::request_id;
 use api::path_segment;
 use duetime_core::api;
 use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, JobRef, Listed,
-    Options, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
+    BulkAction, BulkCounts, CancelOutcome, Configured, Extension, From as Source, Handout, Health, Imported, JobRef,
+    Listed, Options, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
 };
 use duetime_core::limits::PAGE_NAMES_MAX;
 use duetime_core::ports::Lease;
@@ -131,7 +131,8 @@ impl Remote {
     }
 
     async fn push_to(&self, queue: &str, jobs: &[&NewJob]) -> Result<Answers<Pushed>, Error> {
-        let bodies: Vec<_> = jobs.iter().map(|job| api::Push::from(*job)).collect();
+        // The path names the queue.
+        let bodies: Vec<_> = jobs.iter().map(|job| api::Push { queue: None, ..api::Push::from(*job) }).collect();
         let is_safe = |job: &&NewJob| job.key.is_some() && job.on_conflict != OnConflict::Reject;
         let path = match queue_path(queue) {
             Ok(path) => format!("{path}/jobs"),
@@ -269,7 +270,7 @@ impl Remote {
         let mut page = api::LockQuery { limit: Some(PAGE_NAMES_MAX), ..api::LockQuery::default() };
         loop {
             let queues: api::Queues = self.transport.send(Call::get(format!("/v1/queues?{page}"))).await?.read()?;
-            all.extend(queues.queues.into_iter().map(QueueStatus::from));
+            all.extend(queues.queues);
             page.cursor = queues.next_cursor;
             if page.cursor.is_none() {
                 return Ok(all);
@@ -278,7 +279,7 @@ impl Remote {
     }
 
     pub(super) async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
-        Ok(self.transport.send(Call::get(queue_path(queue)?)).await?.read::<api::Queue>()?.into())
+        self.transport.send(Call::get(queue_path(queue)?)).await?.read()
     }
 
     pub(super) async fn pause(&self, queue: &str, until: Option<Millis>) -> Result<QueueSettings, Error> {
@@ -291,7 +292,7 @@ impl Remote {
     }
 
     async fn configured(&self, call: Call) -> Result<QueueSettings, Error> {
-        Ok(self.transport.send(call.repeats(true)).await?.read::<api::Configured>()?.into())
+        Ok(self.transport.send(call.repeats(true)).await?.read::<Configured>()?.into_settings())
     }
 
     pub(super) async fn purge(&self, queue: &str) -> Result<u64, Error> {
@@ -300,7 +301,7 @@ impl Remote {
     }
 
     pub(super) async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
-        let call = Call::new(Method::PUT, queue_path(queue)?).json(&api::SettingsBody::from(&settings))?;
+        let call = Call::new(Method::PUT, queue_path(queue)?).json(&api::QueueChanges::all(&settings))?;
         let configured = self.configured(call).await?;
         match (configured == settings, settings.paused) {
             (true, _) => Ok(configured),

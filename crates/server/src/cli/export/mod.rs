@@ -8,7 +8,8 @@ use super::line::{self, Head, Line, Sums, VERSION};
 use super::output::{self, note};
 use super::progress::Progress;
 use super::target::Target;
-use duetime_core::api::{Configured, Instant};
+use duetime_core::api::Instant;
+use duetime_core::engine::Configured;
 use duetime_core::engine::Export;
 use file::Out;
 use serde::Serialize;
@@ -57,7 +58,7 @@ async fn write(mut export: Export, out: &mut Out) -> Result<Report> {
     Line::DuetimeExport(head).write(out)?;
     let mut sums = Sums::default();
     for (queue, settings) in &settings {
-        Line::Queue(Box::new(Configured::new(queue.clone(), settings))).write(out)?;
+        Line::Queue(Box::new(Configured::new(queue.clone(), settings.clone()))).write(out)?;
         sums.queues += 1;
     }
     for status in &export.schedules().await? {

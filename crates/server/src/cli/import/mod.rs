@@ -133,8 +133,8 @@ fn parse(number: u64, text: &[u8]) -> std::result::Result<Thing, String> {
         Line::Queue(configured) => {
             let queue = configured.queue.clone();
             duetime_core::name::check_queue(&queue).map_err(|error| error.to_string())?;
-            let settings = QueueSettings::from(*configured);
-            settings.retry.check(&queue).map_err(|error| error.to_string())?;
+            let settings = configured.into_settings();
+            settings.rule().check(&queue).map_err(|error| error.to_string())?;
             settings.lease_ms.map_or(Ok(()), duetime_core::job::check_lease).map_err(|error| error.to_string())?;
             Ok(Thing::Queue(queue, Box::new(settings)))
         }

@@ -1,13 +1,12 @@
 //! `duetime push --file`: many jobs, one a line.
 
-use super::line::Line;
 use super::report::{Gap, Report};
 use crate::cli::exit::{Failure, Result};
 use crate::cli::lines::Lines;
 use crate::cli::progress::Progress;
 use crate::cli::target::Target;
 use duetime::{Client, Error, Pushed};
-use duetime_core::api;
+use duetime_core::api::{self, Object, Push};
 use duetime_core::{Error as CoreError, NewJob};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -92,10 +91,15 @@ async fn push(
 
 /// The job of a line, or the code and the reason why it is none.
 fn parse(line: &[u8], source: &Source<'_>) -> std::result::Result<NewJob, (&'static str, String)> {
-    let line: Line<'_> = api::read_bytes(line).map_err(|unread| (unread.code(), unread.to_string()))?;
-    let mut job = line.into_job(&source.queue).map_err(|error| (error.code(), error.to_string()))?;
+    let mut job = job_of(line, &source.queue)?;
     job.options.trace = job.options.trace.or_else(|| source.trace.clone());
     Ok(job)
+}
+
+fn job_of(line: &[u8], queue: &Arc<str>) -> std::result::Result<NewJob, (&'static str, String)> {
+    let Object(push) =
+        api::read_bytes::<Object<Push<'_>>>(line).map_err(|unread| (unread.code(), unread.to_string()))?;
+    push.into_job(queue).map_err(|error| (error.code(), error.to_string()))
 }
 
 async fn send(client: &Client, batch: Vec<Waiting>, report: &mut Report, progress: &Progress) -> Result<Option<Gap>> {
@@ -157,5 +161,40 @@ fn is_of_a_job(error: &Error) -> bool {
         ),
         Error::Refused { status, .. } => *status == TOO_LARGE,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(text: &str) -> std::result::Result<NewJob, String> {
+        job_of(text.as_bytes(), &"else".into()).map_err(|(_, error)| error)
+    }
+
+    #[test]
+    fn a_line_is_a_push_with_its_queue() {
+        let named = job(r#"{"payload": {"b" : 1.0,"a":"\u00fc"}, "queue": "orders", "kind": "k"}"#).unwrap();
+        assert_eq!(
+            (&*named.queue, &*named.kind, &*named.payload),
+            ("orders", "k", &br#"{"b" : 1.0,"a":"\u00fc"}"#[..])
+        );
+        assert_eq!(&*job(r#"{"payload": 1}"#).unwrap().queue, "else");
+    }
+
+    #[test]
+    fn what_is_no_push_is_refused() {
+        for (text, why) in [
+            (r#"{"payload":1,"queue":"a","queue":"b"}"#, "`queue` to be given once"),
+            (r#"{"payload":1,"payload":2}"#, "`payload` to be given once"),
+            (r#"{"payload":1,"que":"a"}"#, "unknown field `que`"),
+            (r#"{"payload":1,"queue":7}"#, "to be a string"),
+            (r#"{"queue":"a"}"#, "neither"),
+            ("[1]", "to be an object"),
+            (r#"{"payload":1} 2"#, "trailing characters"),
+        ] {
+            let error = job(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
     }
 }

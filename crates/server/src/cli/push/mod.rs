@@ -1,7 +1,6 @@
 //! `duetime push`.
 
 mod file;
-mod line;
 mod report;
 
 use crate::cli::due::When;

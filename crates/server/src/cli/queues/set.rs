@@ -5,10 +5,10 @@ use super::super::output;
 use super::super::retry_rule::{parse_backoff, parse_exhausted};
 use super::super::target::Target as Server;
 use crate::rate;
-use duetime_core::api::{Queue, Span};
+use duetime_core::api::Span;
 use duetime_core::engine::QueueSettings;
 use duetime_core::ports::Rate;
-use duetime_core::{Retry, Target, WhenExhausted};
+use duetime_core::{Target, WhenExhausted};
 
 /// What goes back to its default.
 const RESET: &str = "default";
@@ -98,7 +98,7 @@ impl Set {
                 }
                 client.configure(&self.queue, new).await?;
                 if self.server.json {
-                    return output::json(&Queue::from(&client.queue(&self.queue).await?));
+                    return output::json(&client.queue(&self.queue).await?);
                 }
                 output::say(format_args!("{} is set", self.queue))
             })
@@ -107,17 +107,16 @@ impl Set {
 
     fn apply(&self, old: QueueSettings) -> QueueSettings {
         let mut new = old;
-        let Retry { backoff, max_attempts, max_age, max_crashes, when_exhausted } = &mut new.retry;
         if let Some(rule) = &self.retry {
-            *backoff = Some(rule.clone());
+            new.retry = Some(rule.clone());
         }
         if let Some(end) = &self.when_exhausted {
-            *when_exhausted = Some(end.clone());
+            new.when_exhausted = Some(end.clone());
         }
         let ms = |span: Setting<Span>| span.map(|Span(ms)| ms);
-        set(max_attempts, self.max_attempts);
-        set(max_age, self.max_age);
-        set(max_crashes, self.max_crashes);
+        set(&mut new.max_attempts, self.max_attempts);
+        set(&mut new.max_age, self.max_age);
+        set(&mut new.max_crashes, self.max_crashes);
         set(&mut new.lease_ms, self.lease.map(ms));
         set(&mut new.max_running, self.max_running);
         set(&mut new.rate, self.rate);
