@@ -4,7 +4,7 @@
 mod broker;
 mod ledger;
 
-use crate::random::Op;
+use crate::memory::random::Op;
 use async_trait::async_trait;
 use duetime_core::ports::{
     Beginning, Broker, Edit, Host, Limits, Note, Outcomes, Queues, Reading, Reserve, Source, Window,

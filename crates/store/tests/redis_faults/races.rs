@@ -1,6 +1,6 @@
 //! What comes between two steps of one call.
 
-use crate::subject::until;
+use crate::redis_faults::subject::until;
 use duetime_core::ports::{
     Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Edit, Edited, Host, Ledger, Locks, Outbox, Outcomes,
     Put, Reserve, Room, Settle,

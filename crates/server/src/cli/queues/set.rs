@@ -96,11 +96,7 @@ impl Set {
             return Err(Failure::usage("nothing changes: name a setting, such as `--max-running 20`"));
         }
         client.configure(&self.queue, new).await?;
-        output::tell(
-            self.server.json,
-            &client.queue(&self.queue).await?,
-            format_args!("{} is set", self.queue),
-        )
+        output::tell(self.server.json, &client.queue(&self.queue).await?, format_args!("{} is set", self.queue))
     }
 
     fn apply(&self, old: QueueSettings) -> QueueSettings {
