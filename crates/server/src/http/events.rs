@@ -6,7 +6,7 @@
 
 use super::app::{App, Call};
 use super::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, HEARTBEAT_EVERY};
-use super::problem::{Problem, Refusal};
+use super::problem::Refusal;
 use super::reply::Answered;
 use crate::access::{Caller, STREAMS_MAX, Scope};
 use axum::body::{Body, Bytes};
