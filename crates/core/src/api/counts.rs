@@ -44,3 +44,15 @@ impl<'de> Deserialize<'de> for Counts {
         Ok(Self(counts))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_a_newer_server_are_other() {
+        let counts: Counts = serde_json::from_str(r#"{"cancelled":3,"vaporised":1}"#).unwrap();
+        assert_eq!(counts.0, BulkCounts::from([("cancelled", 3), ("other", 1)]));
+        assert_eq!(serde_json::to_string(&counts).unwrap(), r#"{"cancelled":3,"other":1}"#);
+    }
+}

@@ -397,10 +397,3 @@ fn every_error_reads_back_from_its_problem() {
     assert_eq!(problem, golden);
     assert_eq!(Problem::new("timeout", 408, "t", "d").error(), None);
 }
-
-#[test]
-fn counts_of_a_newer_server_are_other() {
-    let counts = read::<Counts>(r#"{"cancelled":3,"vaporised":1}"#);
-    assert_eq!(counts.0, engine::BulkCounts::from([("cancelled", 3), ("other", 1)]));
-    assert_eq!(print(&counts), r#"{"cancelled":3,"other":1}"#);
-}

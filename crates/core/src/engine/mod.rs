@@ -15,6 +15,7 @@
 mod bulk;
 mod census;
 mod changes;
+mod configured;
 mod edit;
 pub mod events;
 mod expected;
@@ -49,6 +50,7 @@ mod unclaimed;
 mod wait;
 
 pub use census::Sum;
+pub use configured::{Configured, Keep, QueueSettings};
 pub use expected::Expected;
 pub use export::Export;
 pub use import::check_whole;

@@ -1,18 +1,16 @@
 //! What edges ask of the engine, and what it answers.
 
-use crate::api::{instant, or_default, span};
+use super::QueueSettings;
+use crate::api::{instant, or_default};
 use crate::clock::Millis;
 use crate::error::Error;
 pub use crate::id::JobRef;
 use crate::id::{JobId, Receipt};
-use crate::job::{Due, Job, Payload, State, check_lease};
-use crate::limits::DELAY_MS_MAX;
+use crate::job::{Due, Job, Payload, State};
 pub use crate::ports::Source as From;
-use crate::ports::{Counts, Lease, Limits, Rate, Retention, Tally, Window};
-use crate::retry::with_rule;
+use crate::ports::{Counts, Lease, Retention, Tally, Window};
 use crate::rules::Failure;
 use crate::states::States;
-use crate::target::Target;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -247,133 +245,6 @@ pub enum BulkAction {
 /// How many jobs came to which outcome, by word: `cancelled`, `cancel_requested`, `retried`, `deleted`, or the code of
 /// the error.
 pub type BulkCounts = BTreeMap<&'static str, u64>;
-
-with_rule! {
-    /// What a queue's operator sets: in JSON what differs from the default. Whether the queue is paused stands beside it, see
-    /// [`Configured`].
-    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-    #[serde(default)]
-    pub struct QueueSettings {
-        /// Whether nothing is handed out.
-        #[serde(skip)]
-        pub paused: bool,
-        /// Until when, where it is paused for a while.
-        #[serde(skip)]
-        pub paused_until: Option<Millis>,
-    } {
-        /// The lease of jobs without one, in milliseconds: 1 s to 12 h; by default 60 s.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<span::Span>))]
-        #[serde(rename = "lease", with = "span", skip_serializing_if = "Option::is_none")]
-        pub lease_ms: Option<u64>,
-        /// How many of its jobs run at once at most, over all workers; by default no limit.
-        #[cfg_attr(feature = "openapi", schema(minimum = 1))]
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub max_running: Option<u32>,
-        /// How often its jobs are handed out at most, over all workers; by default no limit.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub rate: Option<Rate>,
-        /// How long its jobs are kept when they have ended.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<Keep>))]
-        #[serde(skip_serializing_if = "Keep::is_usual")]
-        pub retention: Keep,
-        /// Where its jobs are delivered, in place of waiting for workers.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub target: Option<Target>,
-    }
-}
-
-impl QueueSettings {
-    /// Whether every part keeps its limits, as the settings of this queue.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`], naming the part.
-    pub fn check(&self, queue: &str) -> Result<(), Error> {
-        if self.paused_until.is_some() && !self.paused {
-            return Err(Error::invalid("paused_until", "a queue that is paused", "one that is not"));
-        }
-        self.rule().check(queue)?;
-        self.lease_ms.map_or(Ok(()), check_lease)?;
-        if self.max_running == Some(0) {
-            return Err(Error::invalid("max_running", "1 or more (to hand out nothing, pause the queue)", 0));
-        }
-        self.rate.as_ref().map_or(Ok(()), Rate::check)?;
-        self.retention.check()?;
-        self.target.as_ref().map_or(Ok(()), Target::check)
-    }
-
-    /// What the broker keeps of them.
-    pub fn limits(&self) -> Limits {
-        Limits { paused: self.paused, max_running: self.max_running, rate: self.rate }
-    }
-}
-
-/// A queue's settings as they are now.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Configured {
-    /// The queue.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::api::schema::QueueName))]
-    pub queue: Arc<str>,
-    /// Whether nothing is handed out.
-    pub paused: bool,
-    /// Until when, where it is paused for a while.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
-    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
-    pub paused_until: Option<Millis>,
-    /// What is set.
-    pub settings: QueueSettings,
-}
-
-impl Configured {
-    /// The settings of this queue.
-    pub fn new(queue: Arc<str>, settings: QueueSettings) -> Self {
-        Self { queue, paused: settings.paused, paused_until: settings.paused_until, settings }
-    }
-
-    /// The settings.
-    pub fn into_settings(self) -> QueueSettings {
-        let Self { queue: _, paused, paused_until, settings } = self;
-        QueueSettings { paused, paused_until, ..settings }
-    }
-}
-
-/// How long jobs of a queue are kept when they have ended; `None` for as long as those of others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Retention))]
-#[serde(default, deny_unknown_fields)]
-pub struct Keep {
-    /// Succeeded and cancelled ones, up to 10 years in milliseconds.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<span::Span>))]
-    #[serde(rename = "succeeded", with = "span", skip_serializing_if = "Option::is_none")]
-    pub succeeded_ms: Option<u64>,
-    /// Failed ones, up to 10 years in milliseconds.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<span::Span>))]
-    #[serde(rename = "failed", with = "span", skip_serializing_if = "Option::is_none")]
-    pub failed_ms: Option<u64>,
-}
-
-impl Keep {
-    /// Whether it says nothing.
-    pub fn is_usual(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// With what is usual where it says nothing.
-    pub(super) fn or(self, usual: Retention) -> Retention {
-        Retention {
-            succeeded_ms: self.succeeded_ms.unwrap_or(usual.succeeded_ms),
-            failed_ms: self.failed_ms.unwrap_or(usual.failed_ms),
-        }
-    }
-
-    fn check(self) -> Result<(), Error> {
-        match self.succeeded_ms.into_iter().chain(self.failed_ms).find(|&ms| ms > DELAY_MS_MAX) {
-            Some(ms) => Err(Error::invalid("retention", "at most 10 years", format!("{ms} ms"))),
-            None => Ok(()),
-        }
-    }
-}
 
 /// A queue.
 #[derive(Clone, Debug, Default, PartialEq)]
