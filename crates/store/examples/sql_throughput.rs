@@ -4,8 +4,8 @@
 use duetime_core::id::sequence_at;
 use duetime_core::ports::{Find, Ledger, Note, Selector, Window};
 use duetime_core::{Job, JobId, NewJob, Stage};
+use duetime_store::sql::{self, Options};
 use duetime_store::testing::{MariaDbServer, PostgresServer};
-use duetime_store::{mysql, postgres};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -111,10 +111,10 @@ async fn measure(name: &str, ledger: Arc<dyn Ledger>) {
 #[tokio::main]
 async fn main() {
     let server = PostgresServer::with(true, &[]);
-    let store = postgres::Postgres::connect(&server.url(), postgres::Options::default()).await.expect("PostgreSQL");
+    let store = sql::connect(&server.url(), Options::default()).await.expect("PostgreSQL");
     measure("PostgreSQL", Arc::new(store)).await;
     drop(server);
     let server = MariaDbServer::with(true, &["--innodb-buffer-pool-size=512M"]);
-    let store = mysql::MySql::connect(&server.url(), mysql::Options::default()).await.expect("MariaDB");
+    let store = sql::connect(&server.url(), Options::default()).await.expect("MariaDB");
     measure("MariaDB", Arc::new(store)).await;
 }

@@ -33,7 +33,7 @@ pub enum Spec {
         /// The address of the SQL server.
         ledger: String,
         /// How that is used.
-        options: crate::ledger::Options,
+        options: crate::sql::Options,
     },
 }
 

@@ -1,10 +1,11 @@
 //! Redis beside a ledger in an SQL server: what several processes share, and lose nothing of.
 
-use crate::ledger::{self, Connected};
 use crate::redis::{self, Redis};
+use crate::sql;
 use duetime_core::Error;
 use duetime_core::engine::Stores;
 use duetime_core::ports::{BROKER, PutIf, Registry};
+use std::sync::Arc;
 
 /// The document that names the ledger: a Redis that holds jobs of one ledger is not used beside another.
 const NAME: &str = "name";
@@ -13,19 +14,18 @@ const NAME: &str = "name";
 #[derive(Debug)]
 pub struct Pair {
     redis: Redis,
-    ledger: Connected,
+    ledger: sql::Store,
 }
 
 impl Pair {
     /// Connects to both.
     ///
     /// # Errors
-    /// As [`Redis::connect`] and [`ledger::connect`]; [`Error::Unusable`] where this Redis holds jobs without a ledger, or
+    /// As [`Redis::connect`] and [`sql::connect`]; [`Error::Unusable`] where this Redis holds jobs without a ledger, or
     /// beside another one.
-    pub async fn connect(broker: &str, ledger: &str, options: ledger::Options) -> Result<Self, Error> {
-        // Redis remembers leases itself.
-        let ledger = ledger::connect(ledger, ledger::Options { notes_leases: false, ..options }).await?;
-        let beside = Some(name(ledger.registry.as_ref()).await?);
+    pub async fn connect(broker: &str, ledger: &str, options: sql::Options) -> Result<Self, Error> {
+        let ledger = sql::connect(ledger, options).await?;
+        let beside = Some(name(&ledger).await?);
         let redis = Redis::connect(broker, redis::Options { beside, ..redis::Options::default() }).await?;
         Ok(Self { redis, ledger })
     }
@@ -45,15 +45,15 @@ impl Pair {
 
     /// All that an engine needs.
     pub fn stores(self) -> Stores {
-        let Connected { ledger, registry, .. } = self.ledger;
-        self.redis.stores().beside(ledger, registry)
+        let ledger = Arc::new(self.ledger);
+        self.redis.stores().beside(ledger.clone(), ledger)
     }
 }
 
 /// What it is and where, without users and passwords.
 impl std::fmt::Display for Pair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} beside {}", self.redis, self.ledger.shown)
+        write!(f, "{} beside {}", self.redis, self.ledger)
     }
 }
 

@@ -1,7 +1,7 @@
 //! How many rows a queue has by state, and how many there ever were: what a transaction adds to both.
 
-use duetime_core::Stage;
 use duetime_core::ports::{Tally, Totals};
+use duetime_core::{Stage, State};
 
 /// Rows that are pending, succeeded, failed and cancelled; then how many were ever pushed, succeeded, failed and were cancelled.
 /// The latter only grow.
@@ -51,6 +51,23 @@ pub(crate) fn tally(sums: Sums) -> Tally {
     let [pending, succeeded, failed, cancelled, totals @ ..] = sums.map(|sum| u64::try_from(sum).unwrap_or(0));
     let totals = Totals { pushed: totals[0], succeeded: totals[1], failed: totals[2], cancelled: totals[3] };
     Tally { pending, succeeded, failed, cancelled, totals }
+}
+
+/// The rows of a queue in this stage.
+pub(crate) fn rows_of(tally: &Tally, stage: Stage) -> u64 {
+    [tally.pending, tally.succeeded, tally.failed, tally.cancelled][place(stage)]
+}
+
+/// What is stored of these states; all where none is named.
+pub(crate) fn stages(states: &[State]) -> Vec<Stage> {
+    const ALL: [(Stage, State); 4] = [
+        (Stage::Pending, State::Ready),
+        (Stage::Succeeded, State::Succeeded),
+        (Stage::Failed, State::Failed),
+        (Stage::Cancelled, State::Cancelled),
+    ];
+    let named = |state: State| states.iter().any(|&s| s == state || (s.is_live() && state.is_live()));
+    ALL.into_iter().filter(|&(_, state)| states.is_empty() || named(state)).map(|(stage, _)| stage).collect()
 }
 
 fn end(sums: &mut Sums, stage: Stage, rows: i64) {

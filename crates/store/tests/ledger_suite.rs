@@ -13,6 +13,7 @@ mod file {
     }
 
     duetime_core::ledger_suite!(subject);
+    duetime_core::noting_ledger_suite!(subject);
 }
 
 mod memory {
@@ -26,4 +27,5 @@ mod memory {
     }
 
     duetime_core::ledger_suite!(subject);
+    duetime_core::noting_ledger_suite!(subject);
 }

@@ -14,12 +14,12 @@ mod server;
 mod suite {
     use super::server::{OPTIONS, database};
     use duetime_core::testing::ledger_suite::Subject;
-    use duetime_store::mysql::MySql;
+    use duetime_store::sql;
     use std::sync::Arc;
 
     async fn subject() -> Subject {
         let url = database().await;
-        let store = Arc::new(MySql::connect(&url, OPTIONS).await.expect("a new database"));
+        let store = Arc::new(sql::connect(&url, OPTIONS).await.expect("a new database"));
         Subject { ledger: store.clone(), registry: store, keep: Box::new(()) }
     }
 
@@ -30,12 +30,12 @@ mod shared {
     use super::inbox::Application;
     use super::server::{OPTIONS, client, database};
     use duetime_core::testing::ledger_suite::SharedSubject;
-    use duetime_store::mysql::MySql;
+    use duetime_store::sql;
     use std::sync::Arc;
 
     async fn subject() -> SharedSubject {
         let url = database().await;
-        let store = Arc::new(MySql::connect(&url, OPTIONS).await.expect("an empty place"));
+        let store = Arc::new(sql::connect(&url, OPTIONS).await.expect("an empty place"));
         let inbox = Box::new(Application(client(&url).await.into()));
         SharedSubject { ledger: store.clone(), registry: store, inbox }
     }

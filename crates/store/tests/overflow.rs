@@ -3,9 +3,9 @@
 use duetime_core::engine::{From, Options, Outcome, ReserveRequest, Stores};
 use duetime_core::ports::{Broker, Queues};
 use duetime_core::{Engine, Error, Job, JobId, Memory, NewJob, SystemClock};
-use duetime_store::ledger;
 use duetime_store::pair::Pair;
 use duetime_store::redis::{self, Redis};
+use duetime_store::sql;
 use duetime_store::sqlite::{self, Sqlite};
 use duetime_store::testing::{PostgresServer, RedisServer};
 use std::path::Path;
@@ -113,7 +113,7 @@ async fn a_database_holds_what_redis_has_no_memory_for() {
     let options = Options { memory_max: Some(bound), ..Options::default() };
     let (redis, postgres) = (server.url(), database.url());
     let node = async || {
-        let durable_enough = ledger::Options { may_lose: true, ..ledger::Options::default() };
+        let durable_enough = sql::Options { may_lose: true, ..sql::Options::default() };
         let pair = Pair::connect(&redis, &postgres, durable_enough).await.expect("connected");
         Engine::start(pair.stores(), options).await.expect("started")
     };

@@ -14,12 +14,12 @@ mod server;
 mod suite {
     use super::server::{OPTIONS, schema};
     use duetime_core::testing::ledger_suite::Subject;
-    use duetime_store::postgres::Postgres;
+    use duetime_store::sql;
     use std::sync::Arc;
 
     async fn subject() -> Subject {
         let url = schema().await;
-        let store = Arc::new(Postgres::connect(&url, OPTIONS).await.expect("a new schema"));
+        let store = Arc::new(sql::connect(&url, OPTIONS).await.expect("a new schema"));
         Subject { ledger: store.clone(), registry: store, keep: Box::new(()) }
     }
 
@@ -30,12 +30,12 @@ mod shared {
     use super::inbox::Application;
     use super::server::{OPTIONS, client, schema};
     use duetime_core::testing::ledger_suite::SharedSubject;
-    use duetime_store::postgres::Postgres;
+    use duetime_store::sql;
     use std::sync::Arc;
 
     async fn subject() -> SharedSubject {
         let url = schema().await;
-        let store = Arc::new(Postgres::connect(&url, OPTIONS).await.expect("an empty place"));
+        let store = Arc::new(sql::connect(&url, OPTIONS).await.expect("an empty place"));
         let inbox = Box::new(Application(client(&url).await));
         SharedSubject { ledger: store.clone(), registry: store, inbox }
     }

@@ -2,8 +2,8 @@
 
 use duetime_core::ports::Ledger;
 use duetime_core::testing::ledger_suite::fixture::{FRONTIER, job};
+use duetime_store::sql::{self, Options};
 use duetime_store::testing::{MariaDbServer, PostgresServer};
-use duetime_store::{mysql, postgres};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -55,18 +55,18 @@ async fn postgres_is_known_by_its_certificate() {
     let set = |name: &str, file: &str| format!("{name}={}", certificate.path(file).display());
     let settings = ["ssl=on".into(), set("ssl_cert_file", "server.pem"), set("ssl_key_file", "server.key")];
     let server = PostgresServer::with(false, &settings.each_ref().map(String::as_str));
-    let options = postgres::Options { may_lose: true, ..postgres::Options::default() };
+    let options = Options { may_lose: true, ..Options::default() };
 
     let url = format!("{}?sslmode=verify-full", server.url());
-    let error = postgres::Postgres::connect(&url, options).await.unwrap_err();
+    let error = sql::connect(&url, options).await.unwrap_err();
     assert!(error.code() == "store_unusable" && error.to_string().contains("sslrootcert"), "{error}");
 
     let url = format!("{url}&sslrootcert={}", certificate.path("root.pem").display());
-    let store = postgres::Postgres::connect(&url, options).await.unwrap();
+    let store = sql::connect(&url, options).await.unwrap();
     store.record(vec![job(1)], FRONTIER).await.unwrap();
 
     let other = url.replace("127.0.0.1", "localhost");
-    let error = postgres::Postgres::connect(&other, options).await.unwrap_err();
+    let error = sql::connect(&other, options).await.unwrap_err();
     assert!(error.code() == "store_unusable" && error.to_string().contains("for another name"), "{error}");
 }
 
@@ -77,14 +77,14 @@ async fn mariadb_is_known_by_its_certificate() {
     let arguments =
         [set("ssl-cert", "server.pem"), set("ssl-key", "server.key"), "--require-secure-transport=1".into()];
     let server = MariaDbServer::with(true, &arguments.each_ref().map(String::as_str));
-    let options = mysql::Options::default();
+    let options = Options::default();
 
     let url = format!("{}?sslmode=require", server.url());
-    let error = mysql::MySql::connect(&url, options).await.unwrap_err();
+    let error = sql::connect(&url, options).await.unwrap_err();
     assert!(error.code() == "store_unusable" && error.to_string().contains("sslrootcert"), "{error}");
 
     let url = format!("{url}&sslrootcert={}", certificate.path("root.pem").display());
-    let store = mysql::MySql::connect(&url, options).await.unwrap();
+    let store = sql::connect(&url, options).await.unwrap();
     store.record(vec![job(1)], FRONTIER).await.unwrap();
-    assert!(mysql::MySql::connect(&server.url(), options).await.is_err(), "it takes none without");
+    assert!(sql::connect(&server.url(), options).await.is_err(), "it takes none without");
 }

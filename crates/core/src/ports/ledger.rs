@@ -72,8 +72,9 @@ pub trait Ledger: Send + Sync {
     /// Records what became of jobs, where [`Note::replaces`] says so.
     async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error>;
 
-    /// Records leases, soon, without an answer; a loss is harmless but for a repeated hand-out after a crash.
-    fn lease(&self, leases: Vec<LeaseNote>);
+    /// Records leases, soon, without an answer; a loss is harmless but for a repeated hand-out after a crash. Only a ledger
+    /// beside a broker in the memory of one process is told them.
+    fn lease(&self, _leases: Vec<LeaseNote>) {}
 
     /// A page of pending jobs without a lease that are filed as due before `until`, in the order of their filing. None
     /// of the overflow.

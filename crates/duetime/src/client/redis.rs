@@ -18,7 +18,7 @@ pub(super) async fn start(address: &str, options: ConnectOptions) -> Result<Embe
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 #[expect(clippy::unnecessary_wraps, reason = "the same form as without the features")]
 fn beside(address: &str, ledger: String) -> Result<Spec, CoreError> {
-    Ok(Spec::Pair { broker: address.to_owned(), ledger, options: duetime_store::ledger::Options::default() })
+    Ok(Spec::Pair { broker: address.to_owned(), ledger, options: duetime_store::sql::Options::default() })
 }
 
 #[cfg(not(any(feature = "mysql", feature = "postgres")))]

@@ -2,7 +2,7 @@
 
 use super::exit::{Failure, Result, SCHEMA_OLD};
 use super::output;
-use duetime_store::ledger::{self, Schema};
+use duetime_store::sql::{self, Schema};
 use serde::Serialize;
 use std::io::Write;
 
@@ -40,9 +40,9 @@ struct Report {
 
 pub(crate) async fn run(args: Args) -> Result {
     if args.print_sql {
-        return Ok(std::io::stdout().lock().write_all(ledger::script(&args.ledger)?.as_bytes())?);
+        return Ok(std::io::stdout().lock().write_all(sql::script(&args.ledger)?.as_bytes())?);
     }
-    let schema = if args.check { ledger::check(&args.ledger).await? } else { ledger::migrate(&args.ledger).await? };
+    let schema = if args.check { sql::check(&args.ledger).await? } else { sql::migrate(&args.ledger).await? };
     let is_old = schema.found < schema.known;
     if args.json {
         let Schema { found, known } = schema;

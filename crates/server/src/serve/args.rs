@@ -5,8 +5,8 @@ use super::size::{MemorySize, Size};
 use crate::log;
 use clap::ValueEnum;
 use duetime_core::api::Span;
-use duetime_store::ledger;
 use duetime_store::open::Spec;
+use duetime_store::sql;
 use duetime_store::sqlite::Durability;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -91,11 +91,11 @@ impl Args {
     pub(crate) fn store(&self) -> Spec {
         match (self.broker.clone(), self.ledger.clone()) {
             (Some(broker), Some(ledger)) => {
-                let options = ledger::Options {
+                let options = sql::Options {
                     connections: self.ledger_connections,
                     migrates: !self.no_migrate,
                     may_lose: self.ledger_may_lose,
-                    ..ledger::Options::default()
+                    ..sql::Options::default()
                 };
                 Spec::Pair { broker, ledger, options }
             }

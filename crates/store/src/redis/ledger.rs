@@ -3,8 +3,7 @@
 use super::{Parts, Redis, call, scripts};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Broker, Cursor, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, Put, Queues, Recorded, Retention, Room,
-    Tally,
+    Broker, Cursor, Edit, Edited, Find, Found, Ledger, Note, Page, Put, Queues, Recorded, Retention, Room, Tally,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use redis::Value;
@@ -44,8 +43,6 @@ impl Ledger for Redis {
         });
         self.put_jobs(copies.collect(), self.reading(), Room::Any).await.map(drop)
     }
-
-    fn lease(&self, _leases: Vec<LeaseNote>) {}
 
     async fn pending(&self, _until: Millis, _after: Option<Cursor>, _limit: usize) -> Result<Page, Error> {
         Ok(Page { jobs: Vec::new(), next: None })

@@ -1,7 +1,8 @@
 //! One call: a connection, a transaction, a time-out, and what is done again after which error.
 
+use super::connection::Database;
 use super::fault::Fault;
-use super::session::{Database, Session};
+use super::session::Session;
 use async_trait::async_trait;
 use duetime_core::Error;
 use std::time::Duration;
@@ -17,14 +18,14 @@ const LOSS_PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(50), D
 
 /// What is done in one transaction, perhaps more than once.
 #[async_trait]
-pub(super) trait Verb<S: Session>: Send {
+pub(super) trait Verb: Send {
     /// What comes of it.
     type Answer: Send;
     /// Whether it changes anything, and so needs a transaction.
     const WRITES: bool;
 
     /// Does it. `is_careful` where an attempt before met another transaction.
-    async fn run(&mut self, session: &mut S, is_careful: bool) -> Result<Self::Answer, Fault>;
+    async fn run(&mut self, session: &mut Session, is_careful: bool) -> Result<Self::Answer, Fault>;
 
     /// The connection was lost while it was committed, so it may have been. Answers whether it can be run again.
     fn unsure(&mut self) -> bool {
@@ -38,7 +39,7 @@ enum Step {
 }
 
 /// Calls a verb until it succeeds or nothing helps.
-pub(super) async fn call<D: Database, V: Verb<D::Session>>(database: &D, mut verb: V) -> Result<V::Answer, Error> {
+pub(super) async fn call<V: Verb>(database: &dyn Database, mut verb: V) -> Result<V::Answer, Error> {
     let (mut races, mut losses) = (0, 0);
     loop {
         let (step, fault) = match attempt(database, &mut verb, races > 0).await {
@@ -60,13 +61,8 @@ pub(super) async fn call<D: Database, V: Verb<D::Session>>(database: &D, mut ver
     }
 }
 
-async fn attempt<D: Database, V: Verb<D::Session>>(
-    database: &D,
-    verb: &mut V,
-    is_careful: bool,
-) -> Result<V::Answer, (Step, Fault)> {
-    let mut session = database.session().await.map_err(|fault| (Step::Before, fault))?;
-    session.hold();
+async fn attempt<V: Verb>(database: &dyn Database, verb: &mut V, is_careful: bool) -> Result<V::Answer, (Step, Fault)> {
+    let mut session = Session::new(database).await.map_err(|fault| (Step::Before, fault))?;
     let mut step = Step::Before;
     let work = async {
         if !V::WRITES {

@@ -16,11 +16,11 @@ pub(super) struct Allot {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for Allot {
+impl Verb for Allot {
     type Answer = Range<u64>;
     const WRITES: bool = true;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<Range<u64>, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Range<u64>, Fault> {
         let start = block_start(session.sequence_end().await?, self.now);
         let end = start.checked_add(self.count).filter(|&end| end <= SEQUENCE_END);
         let end = end.ok_or_else(|| Error::invalid("count", "a block of sequences below 2^45", self.count))?;
@@ -36,11 +36,11 @@ pub(super) struct ReadOne {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for ReadOne {
+impl Verb for ReadOne {
     type Answer = Option<Document>;
     const WRITES: bool = false;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<Option<Document>, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Option<Document>, Fault> {
         session.document(&self.kind, &self.name, false).await
     }
 }
@@ -51,11 +51,11 @@ pub(super) struct ReadAll {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for ReadAll {
+impl Verb for ReadAll {
     type Answer = Vec<Document>;
     const WRITES: bool = false;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<Vec<Document>, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Vec<Document>, Fault> {
         session.documents(&self.kind).await
     }
 }
@@ -70,11 +70,11 @@ pub(super) struct Put {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for Put {
+impl Verb for Put {
     type Answer = PutIf;
     const WRITES: bool = true;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<PutIf, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<PutIf, Fault> {
         let stored = session.document(&self.kind, &self.document.name, true).await?;
         let version = stored.as_ref().map_or(0, |document| document.version);
         if self.is_unsure && stored.as_ref() == Some(&self.document) {
@@ -100,11 +100,11 @@ pub(super) struct Remove {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for Remove {
+impl Verb for Remove {
     type Answer = bool;
     const WRITES: bool = true;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<bool, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<bool, Fault> {
         session.remove_document(&self.kind, &self.name).await
     }
 

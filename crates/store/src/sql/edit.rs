@@ -1,6 +1,7 @@
 //! Changes from outside, of rows that no broker holds. A lease that a row still carries is therefore over.
 
 use super::call::Verb;
+use super::changes::Changes;
 use super::fault::Fault;
 use super::keys::Keys;
 use super::row::{Inserted, check};
@@ -19,17 +20,14 @@ pub(super) struct EditRows {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for EditRows {
+impl Verb for EditRows {
     type Answer = Vec<Edited>;
     const WRITES: bool = true;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<Vec<Edited>, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Vec<Edited>, Fault> {
         let mut ids: Vec<JobId> = self.edits.iter().map(|edit| edit.id).collect();
         ids.sort_unstable();
         ids.dedup();
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
         let heads = session.heads(&ids).await?;
         let jobs = session.jobs(&ids, true).await?;
         let mut rows: BTreeMap<JobId, Option<Job>> = jobs.into_iter().map(|job| (job.id, Some(job))).collect();
@@ -38,8 +36,7 @@ impl<S: Session> Verb<S> for EditRows {
         let edited = self.edits.iter().map(|edit| one(&mut rows, &mut keys, edit, self.now)).collect();
 
         let mut tallies = Tallies::default();
-        let (mut gone, mut untagged, mut tagged) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut without, mut with) = (Vec::new(), Vec::new());
+        let mut changes = Changes::default();
         for stored in &heads {
             match rows.get(&stored.id) {
                 Some(Some(job)) if job.version == stored.version => {}
@@ -47,41 +44,12 @@ impl<S: Session> Verb<S> for EditRows {
                     check(job)?;
                     let live_key = job.live_key().filter(|key| keys.holder(&job.queue, key) == Some(job.id));
                     let row = Inserted { job, bucket: bucket(job.due_at, self.frontier), live_key };
-                    if live_key.is_none() {
-                        without.push(row);
-                    } else {
-                        with.push(row);
-                    }
-                    if stored.stage != job.stage {
-                        tallies.moved(&stored.queue, stored.stage, job.stage);
-                    }
-                    if *stored.tags != *job.tags {
-                        untagged.extend(stored.tags.iter().map(|tag| (&**tag, stored.id)));
-                        tagged.extend(job.tags.iter().map(|tag| (&**tag, stored.id)));
-                    }
+                    changes.change(stored, row, Some(job), &mut tallies);
                 }
-                _ => {
-                    gone.push(stored.id);
-                    untagged.extend(stored.tags.iter().map(|tag| (&**tag, stored.id)));
-                    tallies.removed(&stored.queue, stored.stage, stored.stage);
-                }
+                _ => changes.remove(stored, stored.stage, &mut tallies),
             }
         }
-        if !gone.is_empty() {
-            session.delete(&gone).await?;
-        }
-        if !untagged.is_empty() {
-            session.untag(&untagged).await?;
-        }
-        for rows in [without, with] {
-            if !rows.is_empty() {
-                session.change(&rows).await?;
-                session.rewrite(&rows.iter().map(|row| row.job).collect::<Vec<_>>()).await?;
-            }
-        }
-        if !tagged.is_empty() {
-            session.tag(&tagged).await?;
-        }
+        changes.write(session).await?;
         tallies.write(session).await?;
         Ok(edited)
     }

@@ -4,7 +4,7 @@ use duetime_core::Error;
 
 /// An error of one attempt.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(super) enum Fault {
     /// Another transaction came between: the same again may succeed.
     Race(String),
     /// The connection is of no use any more, or there is none.
@@ -21,14 +21,14 @@ impl From<Error> for Fault {
 
 impl Fault {
     /// A row that holds what was never written there.
-    pub(crate) fn damaged(what: &str, got: impl std::fmt::Display) -> Self {
+    pub(super) fn damaged(what: &str, got: impl std::fmt::Display) -> Self {
         Self::Told(Error::Damaged(format!(
             "{what} is stored as {got}, which no version has written; restore a backup of the database"
         )))
     }
 
     /// Says which server it was, if no connection could be made.
-    pub(crate) fn at(self, place: &str) -> Self {
+    pub(super) fn at(self, place: &str) -> Self {
         match self {
             Self::Lost(text) => Self::Lost(format!("{place}: {text}")),
             fault => fault,
@@ -36,7 +36,7 @@ impl Fault {
     }
 
     /// What to answer when nothing more is tried.
-    pub(crate) fn told(self) -> Error {
+    pub(super) fn told(self) -> Error {
         match self {
             Self::Told(error) => error,
             Self::Lost(text) => Error::Unavailable(text),

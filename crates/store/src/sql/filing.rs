@@ -18,11 +18,11 @@ pub(super) struct Loaded {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for Loaded {
+impl Verb for Loaded {
     type Answer = ();
     const WRITES: bool = true;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<(), Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<(), Fault> {
         if !self.stamp.is_empty() {
             // Locked, so that nothing is filed any more once another stamp has been adopted.
             let adopted = session.document(BROKER, ADOPTED, true).await?;
@@ -46,11 +46,11 @@ pub(super) struct Unloaded {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for Unloaded {
+impl Verb for Unloaded {
     type Answer = ();
     const WRITES: bool = true;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<(), Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<(), Fault> {
         self.ids.sort_unstable();
         for ids in self.ids.chunks(CHUNK) {
             match self.frontier {

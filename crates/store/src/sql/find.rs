@@ -9,10 +9,11 @@ use super::read::read;
 use super::row::Hit;
 use super::session::{Session, Stream};
 use super::tally;
+use crate::sums::{self, stages};
 use async_trait::async_trait;
 use duetime_core::limits::PAGE_BYTES_MAX;
-use duetime_core::ports::{Find, Found, Queues, Selector, Tally};
-use duetime_core::{Job, JobId, Stage, State};
+use duetime_core::ports::{Find, Found, Queues, Selector};
+use duetime_core::{Job, JobId, Stage};
 
 /// Rows looked at for one page.
 const ROWS_MAX: usize = 10_000;
@@ -28,11 +29,11 @@ pub(super) struct FindRows {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for FindRows {
+impl Verb for FindRows {
     type Answer = Found;
     const WRITES: bool = false;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<Found, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Found, Fault> {
         let find = &self.find;
         let streams = streams(session, find).await?;
         let stages = stages(&find.states);
@@ -64,12 +65,7 @@ impl<S: Session> Verb<S> for FindRows {
 }
 
 /// The next hits of all streams, and whether there are no more behind them.
-async fn merged<S: Session>(
-    session: &mut S,
-    streams: &[Stream],
-    after: u64,
-    step: usize,
-) -> Result<(Vec<Hit>, bool), Fault> {
+async fn merged(session: &mut Session, streams: &[Stream], after: u64, step: usize) -> Result<(Vec<Hit>, bool), Fault> {
     let mut hits = Vec::new();
     let mut bound = None;
     for stream in streams {
@@ -90,7 +86,7 @@ async fn merged<S: Session>(
     Ok((hits, bound.is_none()))
 }
 
-async fn streams<S: Session>(session: &mut S, find: &Find) -> Result<Vec<Stream>, Fault> {
+async fn streams(session: &mut Session, find: &Find) -> Result<Vec<Stream>, Fault> {
     let stages = stages(&find.states);
     Ok(match (&find.selector, &find.queue) {
         (Selector::Queue(queue), _) | (Selector::All, Some(queue)) => {
@@ -104,7 +100,7 @@ async fn streams<S: Session>(session: &mut S, find: &Find) -> Result<Vec<Stream>
             loop {
                 let tallies = tally::of(session, &queues).await?;
                 for (queue, tally) in &tallies {
-                    let stages = stages.iter().filter(|&&stage| rows(tally, stage) > 0);
+                    let stages = stages.iter().filter(|&&stage| sums::rows_of(tally, stage) > 0);
                     streams.extend(stages.map(|&stage| Stream::Queue(queue.clone(), stage)));
                 }
                 if streams.len() > STREAMS_MAX {
@@ -117,27 +113,6 @@ async fn streams<S: Session>(session: &mut S, find: &Find) -> Result<Vec<Stream>
             }
         }
     })
-}
-
-fn rows(tally: &Tally, stage: Stage) -> u64 {
-    match stage {
-        Stage::Pending => tally.pending,
-        Stage::Succeeded => tally.succeeded,
-        Stage::Failed => tally.failed,
-        Stage::Cancelled => tally.cancelled,
-    }
-}
-
-/// What is stored of these states; all where none is named.
-fn stages(states: &[State]) -> Vec<Stage> {
-    const ALL: [(Stage, State); 4] = [
-        (Stage::Pending, State::Ready),
-        (Stage::Succeeded, State::Succeeded),
-        (Stage::Failed, State::Failed),
-        (Stage::Cancelled, State::Cancelled),
-    ];
-    let named = |state: State| states.iter().any(|&s| s == state || (s.is_live() && state.is_live()));
-    ALL.into_iter().filter(|&(_, state)| states.is_empty() || named(state)).map(|(stage, _)| stage).collect()
 }
 
 /// What a row must be, beyond what its stream says.

@@ -10,12 +10,11 @@ use super::session::Session;
 use super::tally::Tallies;
 use async_trait::async_trait;
 use duetime_core::Millis;
-use duetime_core::ports::{LeaseNote, Note, Recorded};
+use duetime_core::ports::{Note, Recorded};
 
 /// The work of several tasks.
 pub(super) struct Group<'a> {
     tasks: &'a [Task],
-    leases: &'a [LeaseNote],
     /// What the last attempt found of all new jobs, in order.
     found: Vec<Recorded>,
     /// The same of one that may have been committed: a repeat is then its own.
@@ -23,17 +22,17 @@ pub(super) struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    pub(super) fn new(tasks: &'a [Task], leases: &'a [LeaseNote]) -> Self {
-        Self { tasks, leases, found: Vec::new(), before: None }
+    pub(super) fn new(tasks: &'a [Task]) -> Self {
+        Self { tasks, found: Vec::new(), before: None }
     }
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for Group<'_> {
+impl Verb for Group<'_> {
     type Answer = Vec<Recorded>;
     const WRITES: bool = true;
 
-    async fn run(&mut self, session: &mut S, is_careful: bool) -> Result<Vec<Recorded>, Fault> {
+    async fn run(&mut self, session: &mut Session, is_careful: bool) -> Result<Vec<Recorded>, Fault> {
         let mut tallies = Tallies::default();
         let mut notes: Vec<(&Note, Millis)> = Vec::new();
         let mut jobs: Vec<Inserted<'_>> = Vec::new();
@@ -45,9 +44,6 @@ impl<S: Session> Verb<S> for Group<'_> {
         }
         note::note(session, &notes, &mut tallies).await?;
         self.found = record::record(session, &jobs, &mut tallies, is_careful).await?;
-        if !self.leases.is_empty() {
-            session.lease(self.leases).await?;
-        }
         tallies.write(session).await?;
         if let Some(before) = &self.before {
             for (found, before) in self.found.iter_mut().zip(before) {

@@ -16,11 +16,11 @@ pub(super) struct Inbox {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for Inbox {
+impl Verb for Inbox {
     type Answer = Vec<InboxRow>;
     const WRITES: bool = false;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<Vec<InboxRow>, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Vec<InboxRow>, Fault> {
         let mut bytes = 0;
         let fits = |(_, size): &(i64, usize)| {
             let has_room = bytes < INBOX_BYTES_MAX;
@@ -29,9 +29,6 @@ impl<S: Session> Verb<S> for Inbox {
         };
         let hits = session.inbox_hits(self.limit).await?;
         let numbers: Vec<i64> = hits.into_iter().take_while(fits).map(|(number, _)| number).collect();
-        if numbers.is_empty() {
-            return Ok(Vec::new());
-        }
         let mut rows = session.inbox_rows(&numbers).await?;
         rows.sort_unstable_by_key(|row| row.number);
         Ok(rows)
@@ -42,11 +39,11 @@ impl<S: Session> Verb<S> for Inbox {
 pub(super) struct Admit(pub(super) Vec<(i64, Verdict)>);
 
 #[async_trait]
-impl<S: Session> Verb<S> for Admit {
+impl Verb for Admit {
     type Answer = Vec<Admitted>;
     const WRITES: bool = true;
 
-    async fn run(&mut self, session: &mut S, is_careful: bool) -> Result<Vec<Admitted>, Fault> {
+    async fn run(&mut self, session: &mut Session, is_careful: bool) -> Result<Vec<Admitted>, Fault> {
         let mut numbers: Vec<i64> = self.0.iter().map(|(number, _)| *number).collect();
         numbers.sort_unstable();
         let locked: HashSet<i64> = session.lock_inbox(&numbers).await?.into_iter().collect();
@@ -75,12 +72,8 @@ impl<S: Session> Verb<S> for Admit {
             }
             admitted.push(answer);
         }
-        if !done.is_empty() {
-            session.delete_inbox(&done).await?;
-        }
-        if !refused.is_empty() {
-            session.refuse_inbox(&refused).await?;
-        }
+        session.delete_inbox(&done).await?;
+        session.refuse_inbox(&refused).await?;
         tallies.write(session).await?;
         Ok(admitted)
     }

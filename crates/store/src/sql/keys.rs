@@ -12,11 +12,10 @@ pub(super) struct Keys(HashMap<Key, JobId>);
 
 impl Keys {
     /// Reads who holds these.
-    pub(super) async fn read<S: Session>(session: &mut S, mut keys: Vec<Key>) -> Result<Self, Fault> {
+    pub(super) async fn read(session: &mut Session, mut keys: Vec<Key>) -> Result<Self, Fault> {
         keys.sort_unstable();
         keys.dedup();
-        let held = if keys.is_empty() { Vec::new() } else { session.holders(&keys).await? };
-        Ok(Self(held.into_iter().collect()))
+        Ok(Self(session.holders(&keys).await?.into_iter().collect()))
     }
 
     /// Who holds it.

@@ -1,6 +1,8 @@
 //! A look at a database that changes nothing: whether a server could use it.
 
-use super::{Fault, Schema};
+use super::connection::Database;
+use super::fault::Fault;
+use super::schema::{Schema, found};
 use duetime_core::Millis;
 
 /// What was seen.
@@ -28,7 +30,7 @@ const RIGHTS: [(&str, &str, &str); 6] = [
 ];
 
 /// Each right, and a statement that is refused to who lacks it, and not carried out for who has it.
-pub(crate) fn rights() -> impl Iterator<Item = (String, String)> {
+fn rights() -> impl Iterator<Item = (String, String)> {
     RIGHTS.iter().flat_map(|(table, column, verbs)| {
         verbs.split(' ').map(move |verb| {
             let statement = match verb {
@@ -42,14 +44,23 @@ pub(crate) fn rights() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Notes a right that is missing, by what came of its statement.
-pub(crate) fn judge<T>(missing: &mut Vec<String>, right: String, answer: Result<T, Fault>) -> Result<(), Fault> {
-    match answer {
-        Ok(_) => Ok(()),
-        Err(fault @ Fault::Lost(_)) => Err(fault),
-        Err(_) => {
-            missing.push(right);
-            Ok(())
+/// Whether the server is fit, how far its tables are, its clock, and what its user may not do.
+pub(super) async fn look(database: &dyn Database, may_lose: bool) -> Result<Looked, Fault> {
+    let mut connection = database.connection().await?;
+    connection.hold(true);
+    connection.fit(may_lose).await?;
+    let schema = found(&mut *connection, database).await?;
+    let rows = connection.ask(database.dialect().clock).await?;
+    let clock = rows.first().ok_or_else(|| Fault::damaged("the time", "nothing"))?.number(0)?;
+    let mut missing_rights = Vec::new();
+    if schema.found == schema.known {
+        for (right, statement) in rights() {
+            match connection.ask(&statement).await {
+                Ok(_) => {}
+                Err(fault @ Fault::Lost(_)) => return Err(fault),
+                Err(_) => missing_rights.push(right),
+            }
         }
     }
+    Ok(Looked { shown: database.shown().to_owned(), schema, clock, missing_rights })
 }

@@ -1,12 +1,16 @@
-//! The ledger in an SQL server, whichever it is: what is done in which order and in which transaction. How one server
-//! does it is said by its [`Session`](session::Session).
+//! The ledger and the registry in an SQL server, beside a broker that several processes share.
 //!
-//! What becomes of rows is worked out here, from rows that the transaction has locked, and then written by statements
-//! for many rows. New jobs, outcomes and leases go through [`writer`]s: what waits shares a transaction. Everything
-//! else has a transaction of its own. A transaction that met another one is run again; so is one whose connection was
-//! lost, where that does no harm.
+//! What is done in which order and in which transaction is the same for all servers: rows are locked and read, what becomes of
+//! them is worked out here, and then written by statements for many rows ([`session`]). How a kind of server takes statements,
+//! and how it spells them, is said by its [`connection::Dialect`].
+//!
+//! New jobs and outcomes go through [`writer`]s: what waits shares a transaction. Everything else has a transaction of its
+//! own. A transaction that met another one is run again; so is one whose connection was lost, where that does no harm.
 
+mod address;
 mod call;
+mod changes;
+mod connection;
 mod documents;
 mod edit;
 mod fault;
@@ -17,8 +21,12 @@ mod inbox;
 mod keys;
 mod ledger;
 mod look;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod note;
 mod options;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod prune;
 mod queue;
 mod read;
@@ -26,44 +34,117 @@ mod record;
 mod row;
 mod schema;
 mod session;
+mod statements;
 mod tally;
+mod value;
 mod writer;
 
-pub(crate) use fault::Fault;
-pub(crate) use ledger::ports;
 pub use look::Looked;
-pub(crate) use look::{judge, rights};
 pub use options::Options;
-pub(crate) use row::{
-    Changed, Head, Hit, Inserted, RawJob, age_ms, id, job_options, list, number, progress, signed, stage, text,
-};
 pub use schema::Schema;
-pub(crate) use schema::{denied, script};
-pub(crate) use session::{Database, Held, Key, Session, Stream};
 
 use crate::keep::keep;
+use connection::{Database, Dialect};
 use duetime_core::Error;
 use duetime_core::ports::Queues;
+use fault::Fault;
 use queue::Queue;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
 
-/// A store in an SQL server.
-pub(crate) struct Store<D: Database> {
-    database: Arc<D>,
+/// A ledger and registry in an SQL server. Dropped without [`close`](duetime_core::ports::Ledger::close) it still finishes
+/// what waits.
+pub struct Store {
+    database: Arc<dyn Database>,
     queue: Arc<Queue>,
     writers: Mutex<Vec<JoinHandle<()>>>,
     is_closed: AtomicBool,
     /// The queues that are looked at next for those without rows.
     to_tidy: Mutex<Queues>,
-    options: Options,
 }
 
-impl<D: Database> Store<D> {
+fn dialect(url: &str) -> Result<&'static Dialect, Error> {
+    match url.split_once("://").map(|(scheme, _)| scheme) {
+        #[cfg(feature = "mysql")]
+        Some("mysql" | "mariadb") => Ok(&mysql::DIALECT),
+        #[cfg(feature = "postgres")]
+        Some("postgres" | "postgresql") => Ok(&postgres::DIALECT),
+        _ => Err(address::unknown(url)),
+    }
+}
+
+fn open(url: &str, connections: usize) -> Result<Arc<dyn Database>, Error> {
+    (dialect(url)?.open)(url, connections)
+}
+
+/// Connects, looks whether the server is fit, and makes or changes tables where that is wanted.
+///
+/// The URL is `mysql://[user[:password]@]host[:port]/database`, also with `mariadb://`, or the same with `postgres://`; with
+/// `?sslmode=require` for TLS: certificates are always checked, against well-known roots or those of `sslrootcert=FILE`. Of
+/// several PostgreSQL hosts, separated by commas, it takes the one that can be written to.
+///
+/// # Errors
+/// [`Error::Invalid`] for a URL that cannot be right; [`Error::Unavailable`] where the server does not answer;
+/// [`Error::Unusable`] where it is too old, refuses the user, may lose what it has acknowledged, has tables of a newer
+/// version, or older ones that are not to be changed.
+pub async fn connect(url: &str, options: Options) -> Result<Store, Error> {
+    let database = open(url, options.connections)?;
+    let Schema { found, known } =
+        schema::prepare(&*database, options.may_lose, options.migrates).await.map_err(Fault::told)?;
+    if !options.migrates && found < known {
+        return Err(Error::Unusable(format!(
+            "{} has the schema {found}, this version needs {known}: run `duetime migrate`",
+            database.shown()
+        )));
+    }
+    Ok(Store::new(database, options))
+}
+
+/// Which migrations have run, and which this version needs.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn check(url: &str) -> Result<Schema, Error> {
+    schema::prepare(&*open(url, 1)?, true, false).await.map_err(Fault::told)
+}
+
+/// Looks whether a server could use it, and changes nothing; `may_lose` as in [`Options::may_lose`].
+///
+/// # Errors
+/// As [`connect`].
+pub async fn look(url: &str, may_lose: bool) -> Result<Looked, Error> {
+    look::look(&*open(url, 1)?, may_lose).await.map_err(Fault::told)
+}
+
+/// Runs the migrations that have not run; answers how it was before.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn migrate(url: &str) -> Result<Schema, Error> {
+    schema::prepare(&*open(url, 1)?, true, true).await.map_err(Fault::told)
+}
+
+/// All migrations as SQL for the kind of server that a URL names, with what is recorded of them: for who runs them by hand.
+/// Nothing is connected to.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn script(url: &str) -> Result<String, Error> {
+    dialect(url).map(schema::script)
+}
+
+/// What is asked of the kind of server that a URL names: a name, the text for 50 rows, and the index that it is to use, of
+/// those without one the primary key. For the tests of that.
+#[doc(hidden)]
+pub fn questions(url: &str) -> Vec<(&'static str, String, &'static str)> {
+    dialect(url).map(|dialect| dialect.statements.questions(50)).unwrap_or_default()
+}
+
+impl Store {
     /// Around a server whose schema is the present one; its writers run on the current runtime.
-    pub(crate) fn new(database: D, options: Options) -> Self {
-        let (database, queue) = (Arc::new(database), Arc::new(Queue::new()));
+    fn new(database: Arc<dyn Database>, options: Options) -> Self {
+        let queue = Arc::new(Queue::new());
         let writer = || {
             let (database, queue) = (database.clone(), queue.clone());
             keep("writer", move || writer::work(database.clone(), queue.clone()))
@@ -75,37 +156,46 @@ impl<D: Database> Store<D> {
             writers: Mutex::new(writers),
             is_closed: AtomicBool::new(false),
             to_tidy: Mutex::new(Queues::first()),
-            options,
         }
     }
 
-    /// The server.
-    pub(crate) fn database(&self) -> &D {
-        &self.database
-    }
-
-    async fn call<V: call::Verb<D::Session>>(&self, verb: V) -> Result<V::Answer, Error> {
+    async fn call<V: call::Verb>(&self, verb: V) -> Result<V::Answer, Error> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Error::Stopping);
         }
         call::call(&*self.database, verb).await
     }
-
-    pub(crate) async fn close(&self) -> Result<(), Error> {
-        self.is_closed.store(true, Ordering::Release);
-        self.queue.close();
-        let writers = std::mem::take(&mut *self.writers.lock().unwrap_or_else(PoisonError::into_inner));
-        for writer in writers {
-            writer.await.map_err(|error| Error::Unavailable(format!("a writer did not end in order ({error})")))?;
-        }
-        self.database.close().await;
-        Ok(())
-    }
 }
 
-impl<D: Database> Drop for Store<D> {
+impl Drop for Store {
     /// The writers still do what waits.
     fn drop(&mut self) {
         self.queue.close();
+    }
+}
+
+/// What it is and where, without user and password.
+impl std::fmt::Display for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.database.shown())
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Store").field(&self.database.shown()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_another_kind_is_said_without_the_password() {
+        for url in ["localhost", "u:secret@a", "redis://u:secret@a/b"] {
+            let error = script(url).unwrap_err().to_string();
+            assert!(!error.contains("secret") && error.contains("sslrootcert"), "{error}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Records outcomes. Rows are locked, their changes are computed one after the other, and the result is written.
 
+use super::changes::Changes;
 use super::fault::Fault;
 use super::keys::Keys;
 use super::record::insert;
@@ -40,11 +41,7 @@ impl Slot {
 }
 
 /// Records what became of jobs.
-pub(super) async fn note<S: Session>(
-    session: &mut S,
-    notes: &[(&Note, Millis)],
-    tallies: &mut Tallies,
-) -> Result<(), Fault> {
+pub(super) async fn note(session: &mut Session, notes: &[(&Note, Millis)], tallies: &mut Tallies) -> Result<(), Fault> {
     let Some(mut slots) = read(session, notes).await? else { return Ok(()) };
     let mut keys = Keys::read(session, claims(notes, &slots)).await?;
     for &(note, frontier) in notes {
@@ -67,7 +64,7 @@ pub(super) async fn note<S: Session>(
     write(session, slots, tallies).await
 }
 
-async fn read<S: Session>(session: &mut S, notes: &[(&Note, Millis)]) -> Result<Option<BTreeMap<JobId, Slot>>, Fault> {
+async fn read(session: &mut Session, notes: &[(&Note, Millis)]) -> Result<Option<BTreeMap<JobId, Slot>>, Fault> {
     let copy = |note: &Note| if let Note::Moved(_, copy) = note { Some(copy.id) } else { None };
     let mut ids: Vec<JobId> = notes.iter().flat_map(|(note, _)| [Some(note.job().id), copy(note)]).flatten().collect();
     ids.sort_unstable();
@@ -188,56 +185,22 @@ fn claim(slot: &mut Slot, keys: &mut Keys, job: &Job) {
     }
 }
 
-async fn write<S: Session>(session: &mut S, slots: BTreeMap<JobId, Slot>, tallies: &mut Tallies) -> Result<(), Fault> {
-    let (mut gone, mut untagged, mut tagged) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut without, mut with, mut bodies, mut new) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (id, slot) in &slots {
+async fn write(session: &mut Session, slots: BTreeMap<JobId, Slot>, tallies: &mut Tallies) -> Result<(), Fault> {
+    let (mut changes, mut new) = (Changes::default(), Vec::new());
+    for slot in slots.values() {
         let row = |job| Inserted { job, bucket: bucket(job.due_at, slot.frontier), live_key: slot.live_key.as_ref() };
         if let Some(job) = &slot.new {
             tallies.inserted(&job.queue, job.stage);
             new.push(row(job));
         }
-        let Some(stored) = &slot.stored else { continue };
-        if slot.version.is_none() {
-            gone.push(*id);
-            untagged.extend(stored.tags.iter().map(|tag| (&**tag, *id)));
-            tallies.removed(&stored.queue, stored.stage, slot.last.unwrap_or(stored.stage));
-            continue;
-        }
-        let Some(job) = &slot.state else { continue };
-        if stored.stage != job.stage {
-            tallies.moved(&stored.queue, stored.stage, job.stage);
-        }
-        // Keys are freed before they are taken.
-        if slot.live_key.is_none() {
-            without.push(row(job));
-        } else {
-            with.push(row(job));
-        }
-        if let Some(body) = &slot.body {
-            bodies.push(body);
-            if *stored.tags != *body.tags {
-                untagged.extend(stored.tags.iter().map(|tag| (&**tag, *id)));
-                tagged.extend(body.tags.iter().map(|tag| (&**tag, *id)));
+        match (&slot.stored, &slot.state) {
+            (Some(stored), _) if slot.version.is_none() => {
+                changes.remove(stored, slot.last.unwrap_or(stored.stage), tallies);
             }
+            (Some(stored), Some(job)) => changes.change(stored, row(job), slot.body.as_ref(), tallies),
+            _ => {}
         }
     }
-    if !gone.is_empty() {
-        session.delete(&gone).await?;
-    }
-    if !untagged.is_empty() {
-        session.untag(&untagged).await?;
-    }
-    for rows in [without, with] {
-        if !rows.is_empty() {
-            session.change(&rows).await?;
-        }
-    }
-    if !bodies.is_empty() {
-        session.rewrite(&bodies).await?;
-    }
-    if !tagged.is_empty() {
-        session.tag(&tagged).await?;
-    }
+    changes.write(session).await?;
     insert(session, &new).await
 }

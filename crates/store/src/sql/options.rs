@@ -7,9 +7,6 @@ pub struct Options {
     pub connections: usize,
     /// How many transactions write new jobs and outcomes at the same time; by default 2.
     pub writers: usize,
-    /// Whether leases are written, so that a restart knows who runs what; by default they are. Beside a broker that
-    /// remembers them itself that is needless work.
-    pub notes_leases: bool,
     /// Whether tables are made or changed where they are not those of this version; by default they are. Else opening
     /// fails, and says what to run.
     pub migrates: bool,
@@ -20,6 +17,6 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { connections: 8, writers: 2, notes_leases: true, migrates: true, may_lose: false }
+        Self { connections: 8, writers: 2, migrates: true, may_lose: false }
     }
 }

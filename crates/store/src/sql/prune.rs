@@ -20,11 +20,11 @@ pub(super) struct Prune {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for Prune {
+impl Verb for Prune {
     type Answer = usize;
     const WRITES: bool = true;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<usize, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<usize, Fault> {
         let Retention { succeeded_ms, failed_ms } = self.retention;
         let limit = self.limit.min(BATCH);
         let mut past = Vec::new();
@@ -43,9 +43,7 @@ impl<S: Session> Verb<S> for Prune {
         past.iter().for_each(|row| tallies.removed(&row.queue, row.stage, row.stage));
         session.delete(&past.iter().map(|row| row.id).collect::<Vec<_>>()).await?;
         let tags: Vec<_> = past.iter().flat_map(|row| row.tags.iter().map(|tag| (&**tag, row.id))).collect();
-        if !tags.is_empty() {
-            session.untag(&tags).await?;
-        }
+        session.untag(&tags).await?;
         tallies.write(session).await?;
         Ok(past.len())
     }
@@ -66,18 +64,16 @@ pub(super) struct Tidy {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for Tidy {
+impl Verb for Tidy {
     type Answer = Queues;
     const WRITES: bool = true;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<Queues, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Queues, Fault> {
         let tallies = session.tallies(&self.queues).await?;
         let next = self.queues.next(tallies.iter().map(|(queue, _)| queue));
         let empty = tallies.into_iter().filter(|(_, sums)| !tally::has_rows(sums));
         let empty: Vec<Arc<str>> = empty.map(|(queue, _)| queue).collect();
-        if !empty.is_empty() {
-            session.drop_tallies(&empty).await?;
-        }
+        session.drop_tallies(&empty).await?;
         Ok(next.unwrap_or_else(Queues::first))
     }
 }
@@ -86,11 +82,11 @@ impl<S: Session> Verb<S> for Tidy {
 pub(super) struct ReadTallies(pub(super) Queues);
 
 #[async_trait]
-impl<S: Session> Verb<S> for ReadTallies {
+impl Verb for ReadTallies {
     type Answer = Vec<(Arc<str>, Tally)>;
     const WRITES: bool = false;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<Self::Answer, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Self::Answer, Fault> {
         tally::of(session, &self.0).await
     }
 }

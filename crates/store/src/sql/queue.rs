@@ -1,9 +1,8 @@
-//! What waits for the writers: new jobs and outcomes, bounded by a semaphore that callers wait for, and leases, bounded
-//! by dropping.
+//! What waits for the writers: new jobs and outcomes, bounded by a semaphore that callers wait for.
 
-use duetime_core::ports::{LeaseNote, Note, Recorded};
-use duetime_core::{Error, Job, JobId, Millis};
-use std::collections::{HashMap, VecDeque};
+use duetime_core::ports::{Note, Recorded};
+use duetime_core::{Error, Job, Millis};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -11,10 +10,6 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 const WEIGHT_MAX: u32 = 128 << 10;
 /// Weight after which a transaction takes no further task.
 const WEIGHT_PER_TRANSACTION: u32 = 4_096;
-/// Leases that wait at most; further ones are dropped, which is harmless.
-const LEASES_MAX: usize = 100_000;
-/// Leases in one transaction.
-const LEASES_PER_TRANSACTION: usize = 4_096;
 
 /// What is to be written.
 pub(super) enum Work {
@@ -33,15 +28,6 @@ pub(super) struct Task {
     _permit: OwnedSemaphorePermit,
 }
 
-/// What one transaction is to do.
-#[derive(Default)]
-pub(super) struct Batch {
-    /// In the order in which they came.
-    pub(super) tasks: Vec<Task>,
-    /// One at most for each job.
-    pub(super) leases: Vec<LeaseNote>,
-}
-
 /// The writers' queue.
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
@@ -52,7 +38,6 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct Waiting {
     tasks: VecDeque<Task>,
-    leases: HashMap<JobId, LeaseNote>,
     is_closed: bool,
 }
 
@@ -97,47 +82,19 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes leases, to be written soon.
-    pub(super) fn lease(&self, leases: Vec<LeaseNote>) {
-        let mut waiting = self.waiting();
-        for lease in leases {
-            let has_room = waiting.leases.len() < LEASES_MAX;
-            match waiting.leases.get_mut(&lease.id) {
-                Some(known) if known.version < lease.version => *known = lease,
-                None if has_room => {
-                    waiting.leases.insert(lease.id, lease);
-                }
-                _ => {}
-            }
-        }
-        drop(waiting);
-        self.filled.notify_one();
-    }
-
-    /// Drops the leases that these notes end before they were written.
-    pub(super) fn end_leases(&self, notes: &[Note]) {
-        let mut waiting = self.waiting();
-        if waiting.leases.is_empty() {
-            return;
-        }
-        for job in notes.iter().map(Note::job) {
-            if waiting.leases.get(&job.id).is_some_and(|lease| lease.version < job.version) {
-                waiting.leases.remove(&job.id);
-            }
-        }
-    }
-
-    /// Waits for something to do; `None` when closed and empty.
-    pub(super) async fn take(&self) -> Option<Batch> {
+    /// Waits for something to do: the tasks of one transaction, in the order in which they came; `None` when closed and
+    /// empty.
+    pub(super) async fn take(&self) -> Option<Vec<Task>> {
         loop {
             let filled = self.filled.notified();
             {
                 let mut waiting = self.waiting();
-                if let Some(batch) = waiting.batch() {
-                    if !waiting.is_empty() {
+                let tasks = waiting.batch();
+                if !tasks.is_empty() {
+                    if !waiting.tasks.is_empty() {
                         self.filled.notify_one();
                     }
-                    return Some(batch);
+                    return Some(tasks);
                 }
                 if waiting.is_closed {
                     // For the next writer.
@@ -162,26 +119,15 @@ impl Queue {
 }
 
 impl Waiting {
-    fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.leases.is_empty()
-    }
-
-    fn batch(&mut self) -> Option<Batch> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut batch = Batch::default();
-        let mut weight = 0;
+    fn batch(&mut self) -> Vec<Task> {
+        let (mut tasks, mut weight) = (Vec::new(), 0);
         while weight < WEIGHT_PER_TRANSACTION
             && let Some(task) = self.tasks.pop_front()
         {
             weight += task.weight;
-            batch.tasks.push(task);
+            tasks.push(task);
         }
-        let ids: Vec<JobId> = self.leases.keys().copied().take(LEASES_PER_TRANSACTION).collect();
-        batch.leases.extend(ids.iter().filter_map(|id| self.leases.remove(id)));
-        batch.leases.sort_unstable_by_key(|lease| lease.id);
-        Some(batch)
+        tasks
     }
 }
 

@@ -20,11 +20,11 @@ const CHUNK: usize = 1_000;
 pub(super) struct Get(pub(super) Vec<JobId>);
 
 #[async_trait]
-impl<S: Session> Verb<S> for Get {
+impl Verb for Get {
     type Answer = Vec<Option<Job>>;
     const WRITES: bool = false;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<Vec<Option<Job>>, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Vec<Option<Job>>, Fault> {
         let mut ids = self.0.clone();
         ids.sort_unstable();
         ids.dedup();
@@ -40,11 +40,11 @@ impl<S: Session> Verb<S> for Get {
 pub(super) struct Leased;
 
 #[async_trait]
-impl<S: Session> Verb<S> for Leased {
+impl Verb for Leased {
     type Answer = Vec<Job>;
     const WRITES: bool = false;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<Vec<Job>, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Vec<Job>, Fault> {
         let ids = session.leased().await?;
         let mut jobs = Vec::with_capacity(ids.len());
         for ids in ids.chunks(CHUNK) {
@@ -64,11 +64,11 @@ pub(super) struct Pending {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for Pending {
+impl Verb for Pending {
     type Answer = Page;
     const WRITES: bool = false;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<Page, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Page, Fault> {
         let Some(last_ms) = self.until.checked_sub(1) else { return Ok(Page { jobs: Vec::new(), next: None }) };
         let after = self.after.unwrap_or(Cursor { bucket: OVERFLOW_BUCKET, id: u64::MAX });
         let mut hits = session.waiting(after, signed(last_ms / BUCKET_MS), self.limit).await?;
@@ -92,11 +92,11 @@ pub(super) struct Overflow {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for Overflow {
+impl Verb for Overflow {
     type Answer = Vec<Job>;
     const WRITES: bool = false;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<Vec<Job>, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Vec<Job>, Fault> {
         let mut hits = Vec::new();
         let mut from = Some(0);
         for _ in 0..LEVELS_MAX {
@@ -116,11 +116,11 @@ impl<S: Session> Verb<S> for Overflow {
 pub(super) struct Overflowing(pub(super) String);
 
 #[async_trait]
-impl<S: Session> Verb<S> for Overflowing {
+impl Verb for Overflowing {
     type Answer = Option<Arc<str>>;
     const WRITES: bool = false;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<Option<Arc<str>>, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Option<Arc<str>>, Fault> {
         session.overflowing(&self.0).await
     }
 }
@@ -132,11 +132,11 @@ pub(super) struct CountOverflow {
 }
 
 #[async_trait]
-impl<S: Session> Verb<S> for CountOverflow {
+impl Verb for CountOverflow {
     type Answer = OverflowDue;
     const WRITES: bool = false;
 
-    async fn run(&mut self, session: &mut S, _: bool) -> Result<OverflowDue, Fault> {
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<OverflowDue, Fault> {
         session.over_due(&self.queue, self.now).await
     }
 }
@@ -153,7 +153,7 @@ fn fitting(hits: &[Hit]) -> usize {
 }
 
 /// The rows of hits, in their order, without those that have gone.
-pub(super) async fn read<S: Session>(session: &mut S, hits: &[Hit]) -> Result<Vec<Job>, Fault> {
+pub(super) async fn read(session: &mut Session, hits: &[Hit]) -> Result<Vec<Job>, Fault> {
     let ids: Vec<JobId> = hits.iter().map(|hit| hit.id).collect();
     let mut found = HashMap::with_capacity(ids.len());
     for ids in ids.chunks(CHUNK) {

@@ -11,8 +11,8 @@ use std::collections::HashSet;
 
 /// Records jobs, each for itself, in their order. Where another transaction recorded one of them or took one of their
 /// keys meanwhile, that is a race: with care, the ids are looked for, too.
-pub(super) async fn record<S: Session>(
-    session: &mut S,
+pub(super) async fn record(
+    session: &mut Session,
     jobs: &[Inserted<'_>],
     tallies: &mut Tallies,
     is_careful: bool,
@@ -26,9 +26,7 @@ pub(super) async fn record<S: Session>(
     let doubtful = jobs.iter().filter(|row| is_careful || holder(&keys, row).is_some());
     let doubtful: Vec<JobId> = doubtful.map(|row| row.job.id).collect();
     let mut known: HashSet<JobId> = HashSet::with_capacity(jobs.len());
-    if !doubtful.is_empty() {
-        known.extend(session.known(&doubtful).await?);
-    }
+    known.extend(session.known(&doubtful).await?);
 
     let mut rows = Vec::with_capacity(jobs.len());
     let mut recorded = Vec::with_capacity(jobs.len());
@@ -52,14 +50,11 @@ pub(super) async fn record<S: Session>(
 }
 
 /// Inserts rows that nothing is known to stand against.
-pub(super) async fn insert<S: Session>(session: &mut S, rows: &[Inserted<'_>]) -> Result<(), Fault> {
-    if rows.is_empty() {
-        return Ok(());
-    }
+pub(super) async fn insert(session: &mut Session, rows: &[Inserted<'_>]) -> Result<(), Fault> {
     let inserted = session.insert(rows).await?;
     if inserted != rows.len() {
         return Err(Fault::Race(format!("{} of {} rows were new", inserted, rows.len())));
     }
     let tags: Vec<_> = rows.iter().flat_map(|row| row.job.tags.iter().map(|tag| (&**tag, row.job.id))).collect();
-    if tags.is_empty() { Ok(()) } else { session.tag(&tags).await }
+    session.tag(&tags).await
 }

@@ -1,18 +1,20 @@
-//! A job as a row, both ways, in types that every server has.
+//! A job as a row, both ways.
 
 use super::fault::Fault;
-use duetime_core::ports::bucket;
-use duetime_core::{AttemptError, Error, Job, JobId, KeyUntil, Millis, Stage};
+use super::statements::Statements;
+use super::value::{Row, Value};
+use duetime_core::ports::{Document, InboxRow, OVERFLOW_BUCKET, bucket};
+use duetime_core::{Error, Job, JobId, KeyUntil, Millis, Stage};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
 /// A new row.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Inserted<'a> {
-    pub(crate) job: &'a Job,
-    pub(crate) bucket: i64,
-    pub(crate) live_key: Option<&'a Arc<str>>,
+pub(super) struct Inserted<'a> {
+    pub(super) job: &'a Job,
+    pub(super) bucket: i64,
+    pub(super) live_key: Option<&'a Arc<str>>,
 }
 
 impl<'a> Inserted<'a> {
@@ -22,7 +24,7 @@ impl<'a> Inserted<'a> {
     }
 
     /// Whether it is as most new jobs are: fewer columns say it all.
-    pub(crate) fn is_plain(&self) -> bool {
+    pub(super) fn is_plain(&self) -> bool {
         let job = self.job;
         let is_fresh = job.is_pending() && (job.attempt, job.crashes, job.epoch) == (0, 0, 0) && !job.cancel_asked;
         let is_new = (job.created_at, job.updated_at, job.first_due_at) == (job.version, job.version, job.due_at);
@@ -32,7 +34,7 @@ impl<'a> Inserted<'a> {
     }
 
     /// Whether it has ended as most jobs do: fewer columns say it all.
-    pub(crate) fn is_plain_end(&self) -> bool {
+    pub(super) fn is_plain_end(&self) -> bool {
         let job = self.job;
         !job.is_pending()
             && job.lease_until.is_none()
@@ -48,177 +50,263 @@ impl<'a> Inserted<'a> {
     }
 }
 
-/// A row that is written again.
-pub(crate) type Changed<'a> = Inserted<'a>;
-
 /// What is stored of a row, as far as a change of it needs.
 #[derive(Clone, Debug)]
-pub(crate) struct Head {
-    pub(crate) id: JobId,
-    pub(crate) version: u64,
-    pub(crate) epoch: u64,
-    pub(crate) queue: Arc<str>,
-    pub(crate) stage: Stage,
-    pub(crate) live_key: Option<Arc<str>>,
-    pub(crate) tags: Vec<Arc<str>>,
+pub(super) struct Head {
+    pub(super) id: JobId,
+    pub(super) version: u64,
+    pub(super) epoch: u64,
+    pub(super) queue: Arc<str>,
+    pub(super) stage: Stage,
+    pub(super) live_key: Option<Arc<str>>,
+    pub(super) tags: Vec<Arc<str>>,
 }
 
 /// What is looked at of a row before it is read.
 #[derive(Clone, Debug)]
-pub(crate) struct Hit {
-    pub(crate) id: JobId,
-    pub(crate) bucket: i64,
-    pub(crate) queue: Arc<str>,
-    pub(crate) kind: Arc<str>,
-    pub(crate) stage: Stage,
-    pub(crate) due_at: u64,
-    pub(crate) is_leased: bool,
+pub(super) struct Hit {
+    pub(super) id: JobId,
+    pub(super) bucket: i64,
+    pub(super) queue: Arc<str>,
+    pub(super) kind: Arc<str>,
+    pub(super) stage: Stage,
+    pub(super) due_at: u64,
+    pub(super) is_leased: bool,
     /// Of payload and result.
-    pub(crate) bytes: usize,
+    pub(super) bytes: usize,
 }
 
-/// A whole row as a server gives it.
-#[derive(Debug)]
-pub(crate) struct RawJob {
-    pub(crate) id: i64,
-    pub(crate) queue: Vec<u8>,
-    pub(crate) kind: Vec<u8>,
-    pub(crate) state: i16,
-    /// due_at, first_due_at, priority, attempt, crashes, version, epoch, created_at, updated_at.
-    pub(crate) numbers: [i64; 9],
-    /// started_at, finished_at, lease_until, lease_ms, expires_ms.
-    pub(crate) options: [Option<i64>; 5],
-    pub(crate) cancel_asked: bool,
-    pub(crate) key_until: i16,
-    pub(crate) key: Option<Vec<u8>>,
-    pub(crate) tags: Option<Vec<u8>>,
-    pub(crate) message: Option<Vec<u8>>,
-    pub(crate) errors: Option<Vec<u8>>,
-    pub(crate) result: Option<Vec<u8>>,
-    pub(crate) payload: Vec<u8>,
-    pub(crate) job_options: Option<Vec<u8>>,
-    pub(crate) progress: Option<Vec<u8>>,
+/// What `insert` takes.
+pub(super) fn insert<'a>(
+    values: &mut Vec<Value<'a>>,
+    row: &Inserted<'a>,
+    Statements { has_urgency, .. }: &Statements,
+) -> Result<(), Fault> {
+    let Job {
+        id,
+        due_at,
+        first_due_at,
+        priority,
+        attempt,
+        crashes,
+        version,
+        epoch,
+        created_at,
+        updated_at,
+        started_at,
+        finished_at,
+        lease_until,
+        lease_ms,
+        expires_ms,
+        stage,
+        key_until,
+        cancel_asked,
+        queue,
+        kind,
+        key,
+        options,
+        tags,
+        errors,
+        message,
+        result,
+        payload,
+        progress,
+    } = row.job;
+    values.extend([id.get(), *due_at, *first_due_at].map(Value::from));
+    values.extend([*priority, *attempt, *crashes].map(Value::from));
+    values.extend([*version, *epoch, *created_at, *updated_at].map(Value::from));
+    values.extend([*started_at, *finished_at, *lease_until, *lease_ms, *expires_ms].map(Value::from));
+    let key_until: u8 = match key_until {
+        KeyUntil::Finished => 0,
+        KeyUntil::Started => 1,
+    };
+    values.extend([stage.code(), key_until, u8::from(*cancel_asked)].map(Value::from));
+    values.extend([queue.into(), kind.into(), key.as_ref().into()]);
+    values.extend([optional(options.as_ref())?, list(tags)?, list(errors)?]);
+    values.extend([message.as_ref().into(), result.as_deref().into(), (&**payload).into()]);
+    values.push(optional(progress.as_ref())?);
+    values.extend(filing(row, *has_urgency));
+    Ok(())
 }
 
-impl RawJob {
-    /// The job.
-    pub(crate) fn job(self) -> Result<Job, Fault> {
-        let [due_at, first_due_at, priority, attempt, crashes, version, epoch, created_at, updated_at] =
-            self.numbers.map(number);
-        let [started_at, finished_at, lease_until, lease_ms, expires_ms] =
-            self.options.map(|option| option.map(number).transpose());
-        let small = |number: u64| u32::try_from(number).map_err(|_| Fault::damaged("a small number", number));
-        Ok(Job {
-            id: id(self.id)?,
-            queue: text(&self.queue)?,
-            kind: text(&self.kind)?,
-            payload: self.payload.into(),
-            stage: stage(self.state)?,
-            due_at: due_at?,
-            first_due_at: first_due_at?,
-            priority: small(priority?)?,
-            attempt: small(attempt?)?,
-            crashes: small(crashes?)?,
-            lease_ms: lease_ms?,
-            expires_ms: expires_ms?,
-            key: self.key.as_deref().map(text).transpose()?,
-            key_until: match self.key_until {
-                0 => KeyUntil::Finished,
-                1 => KeyUntil::Started,
-                other => return Err(Fault::damaged("key_until", other)),
-            },
-            tags: parsed(self.tags.as_deref())?.unwrap_or_default(),
-            options: parsed(self.job_options.as_deref())?.map(Arc::new),
-            message: self.message.as_deref().map(text).transpose()?,
-            errors: parsed::<Vec<AttemptError>>(self.errors.as_deref())?.unwrap_or_default(),
-            result: self.result.map(Arc::from),
-            progress: parsed(self.progress.as_deref())?.map(Arc::new),
-            version: version?,
-            epoch: epoch?,
-            lease_until: lease_until?,
-            cancel_asked: self.cancel_asked,
-            created_at: created_at?,
-            updated_at: updated_at?,
-            started_at: started_at?,
-            finished_at: finished_at?,
-        })
-    }
+/// What `insert_plain` takes.
+pub(super) fn insert_plain<'a>(
+    values: &mut Vec<Value<'a>>,
+    row: &Inserted<'a>,
+    Statements { has_urgency, .. }: &Statements,
+) {
+    let Job { id, due_at, priority, version, queue, kind, payload, .. } = row.job;
+    values.extend([id.get().into(), (*due_at).into(), (*priority).into(), (*version).into()]);
+    values.extend([queue.into(), kind.into(), (&**payload).into(), row.bucket.into()]);
+    values.extend(has_urgency.then(|| own_urgency(row)));
 }
 
-impl Head {
-    /// From the columns id, version, epoch, queue, state, live_key, tags.
-    pub(crate) fn new(
-        id: i64,
-        version: i64,
-        epoch: i64,
-        queue: &[u8],
-        state: i16,
-        live_key: Option<&[u8]>,
-        tags: Option<&[u8]>,
-    ) -> Result<Self, Fault> {
-        Ok(Self {
-            id: self::id(id)?,
-            version: number(version)?,
-            epoch: number(epoch)?,
-            queue: text(queue)?,
-            stage: stage(state)?,
-            live_key: live_key.map(text).transpose()?,
-            tags: parsed(tags)?.unwrap_or_default(),
-        })
-    }
+/// What `end` takes, with which `change` begins.
+pub(super) fn end<'a>(values: &mut Vec<Value<'a>>, row: &Inserted<'a>) {
+    let job = row.job;
+    values.extend([job.id.get(), job.due_at, job.first_due_at].map(Value::from));
+    values.extend([job.priority, job.attempt, job.crashes].map(Value::from));
+    values.extend([job.version, job.epoch, job.updated_at].map(Value::from));
+    values.extend([job.started_at.into(), job.finished_at.into(), job.stage.code().into()]);
 }
 
-/// An id.
-pub(crate) fn id(number: i64) -> Result<JobId, Fault> {
+/// What `change` takes.
+pub(super) fn change<'a>(
+    values: &mut Vec<Value<'a>>,
+    row: &Inserted<'a>,
+    Statements { has_urgency, .. }: &Statements,
+) -> Result<(), Fault> {
+    let job = row.job;
+    end(values, row);
+    values.extend([job.lease_until.into(), job.cancel_asked.into(), list(&job.errors)?]);
+    values.extend([job.message.as_ref().into(), job.result.as_deref().into(), optional(job.progress.as_ref())?]);
+    values.extend(filing(row, *has_urgency));
+    Ok(())
+}
+
+/// Only pending rows are filed.
+fn filing<'a>(row: &Inserted<'a>, has_urgency: bool) -> impl Iterator<Item = Value<'a>> {
+    let bucket = row.job.is_pending().then_some(row.bucket);
+    let urgency = has_urgency.then(|| own_urgency(row));
+    [Some(bucket.into()), urgency, Some(row.live_key.into())].into_iter().flatten()
+}
+
+/// What rows in the overflow are ordered by, where that is one column.
+pub(super) fn urgency(queue: &str, priority: u32, due_at: u64) -> Value<'static> {
+    // No name of a queue has a zero byte, so names are ordered by themselves, too.
+    [queue.as_bytes(), &[0], &priority.to_be_bytes(), &due_at.to_be_bytes()].concat().into()
+}
+
+fn own_urgency(row: &Inserted<'_>) -> Value<'static> {
+    let job = row.job;
+    let is_over = row.bucket == OVERFLOW_BUCKET && job.is_pending();
+    if is_over { urgency(&job.queue, job.priority, job.due_at) } else { Value::Null }
+}
+
+/// Of [`columns`](super::statements::columns).
+pub(super) fn job(row: &Row) -> Result<Job, Fault> {
+    Ok(Job {
+        id: id(row)?,
+        due_at: row.number(1)?,
+        first_due_at: row.number(2)?,
+        priority: row.small(3)?,
+        attempt: row.small(4)?,
+        crashes: row.small(5)?,
+        version: row.number(6)?,
+        epoch: row.number(7)?,
+        created_at: row.number(8)?,
+        updated_at: row.number(9)?,
+        started_at: row.optional_number(10)?,
+        finished_at: row.optional_number(11)?,
+        lease_until: row.optional_number(12)?,
+        lease_ms: row.optional_number(13)?,
+        expires_ms: row.optional_number(14)?,
+        stage: stage(row, 15)?,
+        key_until: match row.whole(16)? {
+            0 => KeyUntil::Finished,
+            1 => KeyUntil::Started,
+            other => return Err(Fault::damaged("key_until", other)),
+        },
+        cancel_asked: row.whole(17)? != 0,
+        queue: row.text(18)?,
+        kind: row.text(19)?,
+        key: row.optional_text(20)?,
+        options: parsed(row, 21)?.map(Arc::new),
+        tags: parsed(row, 22)?.unwrap_or_default(),
+        errors: parsed(row, 23)?.unwrap_or_default(),
+        message: row.optional_text(24)?,
+        result: row.bytes(25)?.map(Arc::from),
+        payload: row.bytes(26)?.unwrap_or_default().into(),
+        progress: parsed(row, 27)?.map(Arc::new),
+    })
+}
+
+/// Of the columns id, version, epoch, queue, state, live_key, tags.
+pub(super) fn head(row: &Row) -> Result<Head, Fault> {
+    Ok(Head {
+        id: id(row)?,
+        version: row.number(1)?,
+        epoch: row.number(2)?,
+        queue: row.text(3)?,
+        stage: stage(row, 4)?,
+        live_key: row.optional_text(5)?,
+        tags: parsed(row, 6)?.unwrap_or_default(),
+    })
+}
+
+/// Of [`hit`](super::statements::hit).
+pub(super) fn hit(row: &Row) -> Result<Hit, Fault> {
+    Ok(Hit {
+        id: id(row)?,
+        bucket: row.whole(1)?,
+        due_at: row.number(2)?,
+        stage: stage(row, 3)?,
+        is_leased: row.whole(4)? != 0,
+        queue: row.text(5)?,
+        kind: row.text(6)?,
+        bytes: usize::try_from(row.whole(7)?).unwrap_or(0),
+    })
+}
+
+/// Of a first column.
+pub(super) fn id(row: &Row) -> Result<JobId, Fault> {
+    let number = row.whole(0)?;
     u64::try_from(number).ok().and_then(JobId::new).ok_or_else(|| Fault::damaged("id", number))
 }
 
-/// A stage by its code.
-pub(crate) fn stage(code: i16) -> Result<Stage, Fault> {
+/// Of the columns name, body, version.
+pub(super) fn document(row: &Row) -> Result<Document, Fault> {
+    Ok(Document { name: row.text(0)?.to_string(), body: row.text(1)?.to_string(), version: row.number(2)? })
+}
+
+/// Of the columns of `inbox_rows`.
+pub(super) fn inbox_row(row: &Row) -> Result<InboxRow, Fault> {
+    // Whatever stands there is no error.
+    let said = |column| Ok::<_, Fault>(row.bytes(column)?.map(|bytes| String::from_utf8_lossy(bytes).into_owned()));
+    Ok(InboxRow {
+        number: row.whole(0)?,
+        // The clock of the database may have been set back, or the row name any time.
+        age_ms: u64::try_from(row.whole(1)?.saturating_sub(row.whole(2)?)).unwrap_or(0),
+        queue: said(3)?.unwrap_or_default(),
+        kind: said(4)?.unwrap_or_default(),
+        payload: row.bytes(5)?.unwrap_or_default().into(),
+        due_at: row.optional(6)?,
+        delay_ms: row.optional(7)?,
+        key: said(8)?,
+        tags: said(9)?,
+        priority: row.optional(10)?,
+        options: said(11)?,
+    })
+}
+
+fn stage(row: &Row, column: usize) -> Result<Stage, Fault> {
+    let code = row.whole(column)?;
     u8::try_from(code).ok().and_then(Stage::from_code).ok_or_else(|| Fault::damaged("state", code))
 }
 
-/// A number that is never negative.
-pub(crate) fn number(stored: i64) -> Result<u64, Fault> {
-    u64::try_from(stored).map_err(|_| Fault::damaged("a number", stored))
-}
-
-/// How long ago a row was inserted. The clock of the database may have been set back, or the row name any time.
-pub(crate) fn age_ms(now: i64, created_at: i64) -> u64 {
-    u64::try_from(now.saturating_sub(created_at)).unwrap_or(0)
-}
-
 /// A number as it is stored; [`check`] has been.
-pub(crate) fn signed(number: u64) -> i64 {
+pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Text.
-pub(crate) fn text(bytes: &[u8]) -> Result<Arc<str>, Fault> {
+pub(super) fn text(bytes: &[u8]) -> Result<Arc<str>, Fault> {
     std::str::from_utf8(bytes).map(Arc::from).map_err(|error| Fault::damaged("text", error))
 }
 
-/// JSON.
-pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Fault> {
-    serde_json::to_string(value).map_err(|error| Error::invalid("job", "writable as JSON", error).into())
+/// JSON, or NULL for nothing.
+fn optional<T: Serialize>(value: Option<&T>) -> Result<Value<'static>, Fault> {
+    let json = value.map(serde_json::to_string).transpose();
+    json.map(Value::from).map_err(|error| Error::invalid("job", "writable as JSON", error).into())
 }
 
 /// JSON, or NULL for an empty list.
-pub(crate) fn list<T: Serialize>(items: &[T]) -> Result<Option<String>, Fault> {
-    if items.is_empty() { Ok(None) } else { json(&items).map(Some) }
+pub(super) fn list<T: Serialize>(items: &[T]) -> Result<Value<'static>, Fault> {
+    optional((!items.is_empty()).then_some(&items))
 }
 
-/// A job's options as they are stored.
-pub(crate) fn job_options(job: &Job) -> Result<Option<String>, Fault> {
-    job.options.as_ref().map(json).transpose()
-}
-
-/// How far a job has come, as it is stored.
-pub(crate) fn progress(job: &Job) -> Result<Option<String>, Fault> {
-    job.progress.as_ref().map(json).transpose()
-}
-
-fn parsed<T: DeserializeOwned>(json: Option<&[u8]>) -> Result<Option<T>, Fault> {
+fn parsed<T: DeserializeOwned>(row: &Row, column: usize) -> Result<Option<T>, Fault> {
+    let json = row.bytes(column)?;
     json.map(serde_json::from_slice).transpose().map_err(|error| Fault::damaged("JSON", error))
 }
 

@@ -1,8 +1,16 @@
-//! How far a database's tables have come.
+//! Tables, and how older ones come to be the present ones: numbered migrations, of which the database remembers the
+//! last. They run under a lock: of nodes that start at the same time one migrates, and the others wait for it. Where the
+//! server takes back what a failed transaction did to tables all that are missing run in one; else each can be run again
+//! from its beginning. A released migration is never edited.
 
+use super::connection::{Connection, Database, Dialect};
 use super::fault::Fault;
 use duetime_core::Error;
 use std::fmt::Write;
+use std::time::Duration;
+
+/// How long a whole migration may take, with the wait for another node's.
+pub(super) const MIGRATE_MAX: Duration = Duration::from_secs(600);
 
 /// Which migrations have run, and which this version needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,12 +21,72 @@ pub struct Schema {
     pub known: usize,
 }
 
-/// All migrations as one text for people, each with what `recorded` says of its number behind it.
-pub(crate) fn script(server: &str, migrations: &[&str], recorded: impl Fn(usize) -> String) -> String {
+/// Looks whether the server is fit, and which migrations have run; runs those that have not where that is wanted.
+pub(super) async fn prepare(database: &dyn Database, may_lose: bool, migrates: bool) -> Result<Schema, Fault> {
+    let mut connection = database.connection().await?;
+    // It is closed afterwards, and whatever it has locked is free.
+    connection.hold(true);
+    let work = async {
+        connection.fit(may_lose).await?;
+        let schema = found(&mut *connection, database).await?;
+        if migrates && schema.found < schema.known { run(&mut *connection, database).await } else { Ok(schema) }
+    };
+    let schema = tokio::time::timeout(MIGRATE_MAX, work).await;
+    schema.unwrap_or_else(|_| Err(Fault::Lost(format!("no end within {} s", MIGRATE_MAX.as_secs()))))
+}
+
+async fn run(connection: &mut dyn Connection, database: &dyn Database) -> Result<Schema, Fault> {
+    connection.lock_schema().await?;
+    connection.send("START TRANSACTION").await?;
+    // Another node may have been faster.
+    let schema = found(connection, database).await?;
+    for (number, migration) in (1..).zip(database.dialect().migrations).skip(schema.found) {
+        connection.send(migration).await.map_err(denied)?;
+        connection.send(&recorded(number)).await.map_err(denied)?;
+        tracing::info!(store = database.shown(), number, "migrated");
+    }
+    connection.send("COMMIT").await?;
+    Ok(schema)
+}
+
+/// How far the tables have come.
+pub(super) async fn found(connection: &mut dyn Connection, database: &dyn Database) -> Result<Schema, Fault> {
+    let Dialect { migrations, has_tables, .. } = database.dialect();
+    let none = Schema { found: 0, known: migrations.len() };
+    if connection.ask(has_tables).await?.first().is_none_or(|row| !matches!(row.whole(0), Ok(1))) {
+        return Ok(none);
+    }
+    let rows = connection.ask("SELECT value FROM duetime_meta WHERE name = 'schema'").await?;
+    // A first migration that was cut off has left no number.
+    let Some(row) = rows.first() else { return Ok(none) };
+    let schema = Schema { found: usize::try_from(row.number(0)?).unwrap_or(usize::MAX), ..none };
+    if schema.found > schema.known {
+        return Err(Fault::Told(Error::Unusable(format!(
+            "{} has the schema {}, newer than this program knows ({}): run the version of Duetime that wrote it, or a \
+             later one",
+            database.shown(),
+            schema.found,
+            schema.known
+        ))));
+    }
+    Ok(schema)
+}
+
+/// That a migration has run.
+fn recorded(number: usize) -> String {
+    format!("UPDATE duetime_meta SET value = {number} WHERE name = 'schema' AND value < {number}")
+}
+
+/// All migrations as one text for who runs them by hand, each with what is recorded of it behind it.
+pub(super) fn script(dialect: &Dialect) -> String {
+    let Dialect { name, migrations, is_transactional, .. } = *dialect;
     let mut text = format!(
-        "-- Tables of Duetime {} in {server}, with what `duetime migrate` would record of them.\n",
+        "-- Tables of Duetime {} in {name}, with what `duetime migrate` would record of them.\n",
         env!("CARGO_PKG_VERSION")
     );
+    if is_transactional {
+        text += "BEGIN;\n";
+    }
     for (number, migration) in (1..).zip(migrations) {
         // Text takes all.
         let _ = write!(
@@ -30,11 +98,14 @@ pub(crate) fn script(server: &str, migrations: &[&str], recorded: impl Fn(usize)
             recorded(number)
         );
     }
+    if is_transactional {
+        text += "\nCOMMIT;\n";
+    }
     text
 }
 
 /// What is told to who may not change tables.
-pub(crate) fn denied(fault: Fault) -> Fault {
+fn denied(fault: Fault) -> Fault {
     match fault {
         Fault::Told(Error::Unusable(text)) => Fault::Told(Error::Unusable(format!(
             "{text}, or have an administrator run what `duetime migrate --print-sql` prints"

@@ -1,35 +1,23 @@
-//! What a server does: whole statements, each for many rows. Limits of one statement are the server's own business.
+//! What is asked of a server in a transaction, by whole statements, each for many rows.
 
+use super::connection::{Connection, Database};
 use super::fault::Fault;
-use super::row::{Changed, Head, Hit, Inserted};
+use super::row::{self, Head, Hit, Inserted, list, urgency};
+use super::statements::{Bulk, Statements};
+use super::value::{Row, Rows, Value};
 use crate::sums::Sums;
-use async_trait::async_trait;
-use duetime_core::ports::{Cursor, Document, InboxRow, LeaseNote, OverflowDue, Queues, Window};
+use duetime_core::limits::STEP_QUEUES_MAX;
+use duetime_core::ports::{Cursor, Document, InboxRow, OverflowDue, Queues, Window};
 use duetime_core::{Job, JobId, Millis, Stage};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// A queue, and a key in it.
-pub(crate) type Key = (Arc<str>, Arc<str>);
-
-/// A key and who holds it.
-pub(crate) type Held = (Key, JobId);
-
-/// A server with its connections.
-#[async_trait]
-pub(crate) trait Database: Send + Sync + 'static {
-    /// A connection, borrowed.
-    type Session: Session;
-
-    /// A connection that works, as far as can be told.
-    async fn session(&self) -> Result<Self::Session, Fault>;
-
-    /// Closes all that are not borrowed.
-    async fn close(&self);
-}
+pub(super) type Key = (Arc<str>, Arc<str>);
 
 /// A stream of rows along an index, in the order of their ids.
 #[derive(Clone, Debug)]
-pub(crate) enum Stream {
+pub(super) enum Stream {
     /// Everything.
     All,
     /// A queue's rows of one state.
@@ -40,98 +28,384 @@ pub(crate) enum Stream {
     Tag(Arc<str>),
 }
 
-/// A connection, borrowed. Dropped while it is held, it is closed: nobody knows what it is in the middle of.
-#[async_trait]
-pub(crate) trait Session: Send {
-    /// From here it is in the middle of something.
-    fn hold(&mut self);
-    /// It is not any more.
-    fn release(&mut self);
+/// A connection, borrowed, and what it is sent.
+pub(super) struct Session {
+    connection: Box<dyn Connection>,
+    sql: &'static Statements,
+}
+
+fn ids(ids: &[JobId]) -> Rows<'static> {
+    Rows::of(ids.iter().map(|id| [id.get().into()]))
+}
+
+fn names(names: &[Arc<str>]) -> Rows<'_> {
+    Rows::of(names.iter().map(|name| [name.into()]))
+}
+
+fn numbers(numbers: &[i64]) -> Rows<'static> {
+    Rows::of(numbers.iter().map(|&number| [number.into()]))
+}
+
+fn tags<'a>(tags: &[(&'a str, JobId)]) -> Rows<'a> {
+    // Sorted, so that transactions meet in the same order.
+    let mut tags = tags.to_vec();
+    tags.sort_unstable();
+    Rows::of(tags.into_iter().map(|(tag, id)| [tag.into(), id.get().into()]))
+}
+
+fn sums<const COUNT: usize>(row: &Row, from: usize) -> Result<[i64; COUNT], Fault> {
+    let mut sums = [0; COUNT];
+    for (column, sum) in (from..).zip(&mut sums) {
+        *sum = row.whole(column)?;
+    }
+    Ok(sums)
+}
+
+impl Session {
+    /// One that is held until it is [released](Self::release).
+    pub(super) async fn new(database: &dyn Database) -> Result<Self, Fault> {
+        let mut connection = database.connection().await?;
+        connection.hold(true);
+        Ok(Self { connection, sql: &database.dialect().statements })
+    }
+
+    /// It is in the middle of nothing.
+    pub(super) fn release(&mut self) {
+        self.connection.hold(false);
+    }
 
     /// Begins a transaction.
-    async fn begin(&mut self) -> Result<(), Fault>;
+    pub(super) async fn begin(&mut self) -> Result<(), Fault> {
+        self.connection.send("START TRANSACTION").await
+    }
+
     /// Commits.
-    async fn commit(&mut self) -> Result<(), Fault>;
+    pub(super) async fn commit(&mut self) -> Result<(), Fault> {
+        self.connection.send("COMMIT").await
+    }
+
     /// Ends the transaction without a change.
-    async fn rollback(&mut self) -> Result<(), Fault>;
+    pub(super) async fn rollback(&mut self) -> Result<(), Fault> {
+        self.connection.send("ROLLBACK").await
+    }
+
+    async fn ask<T>(
+        &mut self,
+        statement: &'static str,
+        values: Vec<Value<'_>>,
+        read: fn(&Row) -> Result<T, Fault>,
+    ) -> Result<Vec<T>, Fault> {
+        self.connection.run(statement, values).await?.rows.iter().map(read).collect()
+    }
+
+    async fn ask_for<T>(
+        &mut self,
+        statement: &'static Bulk,
+        rows: Rows<'_>,
+        read: fn(&Row) -> Result<T, Fault>,
+    ) -> Result<Vec<T>, Fault> {
+        if rows.count == 0 {
+            return Ok(Vec::new());
+        }
+        self.connection.run_for(statement, rows).await?.rows.iter().map(read).collect()
+    }
+
+    /// Changes rows; answers how many were.
+    async fn change_for(&mut self, statement: &'static Bulk, rows: Rows<'_>) -> Result<u64, Fault> {
+        if rows.count == 0 { Ok(0) } else { Ok(self.connection.run_for(statement, rows).await?.changed) }
+    }
 
     /// Which of these ids have rows.
-    async fn known(&mut self, ids: &[JobId]) -> Result<Vec<JobId>, Fault>;
+    pub(super) async fn known(&mut self, ids: &[JobId]) -> Result<Vec<JobId>, Fault> {
+        self.ask_for(&self.sql.known, self::ids(ids), row::id).await
+    }
+
     /// Inserts whole rows without their tags; answers how many were not there, by id or live key. Where not all were, the
     /// transaction is not committed.
-    async fn insert(&mut self, rows: &[Inserted<'_>]) -> Result<usize, Fault>;
+    pub(super) async fn insert(&mut self, rows: &[Inserted<'_>]) -> Result<usize, Fault> {
+        // In one order, so that transactions that take the same keys meet in the same order.
+        let mut rows = rows.to_vec();
+        rows.sort_unstable_by_key(|row| (row.live_key.map(|key| (&row.job.queue, key)), row.job.id));
+        let (mut plain, mut rest) = (Rows::default(), Rows::default());
+        for row in &rows {
+            let rows = if row.is_plain() { &mut plain } else { &mut rest };
+            rows.count += 1;
+            if row.is_plain() {
+                row::insert_plain(&mut rows.values, row, self.sql);
+            } else {
+                row::insert(&mut rows.values, row, self.sql)?;
+            }
+        }
+        let plain = self.change_for(&self.sql.insert_plain, plain).await?;
+        let rest = self.change_for(&self.sql.insert, rest).await?;
+        Ok(usize::try_from(plain + rest).unwrap_or(usize::MAX))
+    }
+
     /// Locks rows, in the order of their ids.
-    async fn heads(&mut self, ids: &[JobId]) -> Result<Vec<Head>, Fault>;
+    pub(super) async fn heads(&mut self, ids: &[JobId]) -> Result<Vec<Head>, Fault> {
+        self.ask_for(&self.sql.heads, self::ids(ids), row::head).await
+    }
+
     /// Rows, locked or not, in any order.
-    async fn jobs(&mut self, ids: &[JobId], locks: bool) -> Result<Vec<Job>, Fault>;
+    pub(super) async fn jobs(&mut self, ids: &[JobId], locks: bool) -> Result<Vec<Job>, Fault> {
+        let statement = if locks { &self.sql.jobs_locked } else { &self.sql.jobs };
+        self.ask_for(statement, self::ids(ids), row::job).await
+    }
+
     /// Who holds these keys.
-    async fn holders(&mut self, keys: &[Key]) -> Result<Vec<Held>, Fault>;
+    pub(super) async fn holders(&mut self, keys: &[Key]) -> Result<Vec<(Key, JobId)>, Fault> {
+        let keys = Rows::of(keys.iter().map(|(queue, key)| [queue.into(), key.into()]));
+        let holder = |row: &Row| {
+            let id = row.number(2)?;
+            Ok(((row.text(0)?, row.text(1)?), JobId::new(id).ok_or_else(|| Fault::damaged("id", id))?))
+        };
+        self.ask_for(&self.sql.holders, keys, holder).await
+    }
 
     /// Writes all but payload and tags of rows that are locked.
-    async fn change(&mut self, rows: &[Changed<'_>]) -> Result<(), Fault>;
+    pub(super) async fn change(&mut self, rows: &[Inserted<'_>]) -> Result<(), Fault> {
+        let (mut ends, mut rest) = (Rows::default(), Rows::default());
+        for row in rows {
+            if row.is_plain_end() {
+                ends.count += 1;
+                row::end(&mut ends.values, row);
+            } else {
+                rest.count += 1;
+                row::change(&mut rest.values, row, self.sql)?;
+            }
+        }
+        self.change_for(&self.sql.end, ends).await?;
+        self.change_for(&self.sql.change, rest).await?;
+        Ok(())
+    }
+
     /// Writes payload and tags of rows that are locked.
-    async fn rewrite(&mut self, jobs: &[&Job]) -> Result<(), Fault>;
+    pub(super) async fn rewrite(&mut self, jobs: &[&Job]) -> Result<(), Fault> {
+        let mut rows = Rows { values: Vec::with_capacity(3 * jobs.len()), count: jobs.len() };
+        for job in jobs {
+            rows.values.extend([list(&job.tags)?, (&*job.payload).into(), job.id.get().into()]);
+        }
+        self.change_for(&self.sql.rewrite, rows).await.map(drop)
+    }
+
     /// Files pending rows that still have these versions as near.
-    async fn file_near(&mut self, jobs: &[(JobId, u64)]) -> Result<(), Fault>;
+    pub(super) async fn file_near(&mut self, jobs: &[(JobId, u64)]) -> Result<(), Fault> {
+        let rows = match &self.sql.versions {
+            None => Rows::of(jobs.iter().map(|&(id, version)| [id.get().into(), version.into()])),
+            Some(versions) => {
+                let wanted: HashSet<(JobId, u64)> = jobs.iter().copied().collect();
+                let ids = Rows::of(jobs.iter().map(|(id, _)| [id.get().into()]));
+                let found = self.ask_for(versions, ids, |row| Ok((row::id(row)?, row.number(1)?))).await?;
+                Rows::of(found.iter().filter(|found| wanted.contains(found)).map(|(id, _)| [id.get().into()]))
+            }
+        };
+        self.change_for(&self.sql.file_near, rows).await.map(drop)
+    }
+
     /// Files pending rows by when they are due.
-    async fn file_by_due(&mut self, ids: &[JobId]) -> Result<(), Fault>;
+    pub(super) async fn file_by_due(&mut self, ids: &[JobId]) -> Result<(), Fault> {
+        self.change_for(&self.sql.file_by_due, self::ids(ids)).await.map(drop)
+    }
+
     /// Files pending rows in the overflow of their queues.
-    async fn file_over(&mut self, ids: &[JobId]) -> Result<(), Fault>;
+    pub(super) async fn file_over(&mut self, ids: &[JobId]) -> Result<(), Fault> {
+        self.change_for(&self.sql.file_over, self::ids(ids)).await.map(drop)
+    }
+
     /// Deletes rows.
-    async fn delete(&mut self, ids: &[JobId]) -> Result<(), Fault>;
+    pub(super) async fn delete(&mut self, ids: &[JobId]) -> Result<(), Fault> {
+        self.change_for(&self.sql.delete, self::ids(ids)).await.map(drop)
+    }
+
     /// Files jobs under tags.
-    async fn tag(&mut self, tags: &[(&str, JobId)]) -> Result<(), Fault>;
+    pub(super) async fn tag(&mut self, tags: &[(&str, JobId)]) -> Result<(), Fault> {
+        self.change_for(&self.sql.tag, self::tags(tags)).await.map(drop)
+    }
+
     /// Takes jobs out of what they are filed under.
-    async fn untag(&mut self, tags: &[(&str, JobId)]) -> Result<(), Fault>;
-    /// Writes leases of pending rows with a lower version.
-    async fn lease(&mut self, leases: &[LeaseNote]) -> Result<(), Fault>;
+    pub(super) async fn untag(&mut self, tags: &[(&str, JobId)]) -> Result<(), Fault> {
+        self.change_for(&self.sql.untag, self::tags(tags)).await.map(drop)
+    }
+
     /// Locks at most `limit` rows of this state that ended by then and that nobody else has locked.
-    async fn past(&mut self, stage: Stage, ended_by: Millis, limit: usize) -> Result<Vec<Head>, Fault>;
+    pub(super) async fn past(&mut self, stage: Stage, ended_by: Millis, limit: usize) -> Result<Vec<Head>, Fault> {
+        self.ask(self.sql.past, vec![stage.code().into(), ended_by.into(), limit.into()], row::head).await
+    }
 
     /// Adds to the sums by queue. They come in the order of their names.
-    async fn tally(&mut self, changes: &[(Arc<str>, Sums)]) -> Result<(), Fault>;
+    pub(super) async fn tally(&mut self, changes: &[(Arc<str>, Sums)]) -> Result<(), Fault> {
+        let mut rows = Rows { values: Vec::with_capacity(9 * changes.len()), count: changes.len() };
+        for (queue, sums) in changes {
+            rows.values.push(queue.into());
+            rows.values.extend(sums.map(Value::from));
+        }
+        self.change_for(&self.sql.tally, rows).await.map(drop)
+    }
+
     /// The sums of these queues, by name, also where they add up to nothing.
-    async fn tallies(&mut self, queues: &Queues) -> Result<Vec<(Arc<str>, Sums)>, Fault>;
+    pub(super) async fn tallies(&mut self, queues: &Queues) -> Result<Vec<(Arc<str>, Sums)>, Fault> {
+        let tally = |row: &Row| Ok((row.text(0)?, sums(row, 1)?));
+        match queues {
+            Queues::Named(queues) => self.ask_for(&self.sql.tallies, names(queues), tally).await,
+            Queues::From(from, limit) => {
+                let values = vec![from.into(), (*limit).min(STEP_QUEUES_MAX).into()];
+                self.ask(self.sql.tallies_from, values, tally).await
+            }
+        }
+    }
+
     /// Drops what these queues are counted by, where the rows add up to nothing.
-    async fn drop_tallies(&mut self, queues: &[Arc<str>]) -> Result<(), Fault>;
+    pub(super) async fn drop_tallies(&mut self, queues: &[Arc<str>]) -> Result<(), Fault> {
+        let slot = |row: &Row| Ok((row.text(0)?, row.whole(1)?, sums::<4>(row, 2)?));
+        let slots = self.ask_for(&self.sql.tallies_locked, names(queues), slot).await?;
+        let mut totals: BTreeMap<&str, [i64; 4]> = BTreeMap::new();
+        for (queue, _, counts) in &slots {
+            totals.entry(queue).or_default().iter_mut().zip(counts).for_each(|(total, count)| *total += count);
+        }
+        // What is removed adds up to nothing, so it does not matter what is added meanwhile in another slot.
+        let empty = slots.iter().filter(|(queue, ..)| totals[&**queue] == [0; 4]);
+        let empty = Rows::of(empty.map(|(queue, slot, _)| [queue.into(), (*slot).into()]));
+        self.change_for(&self.sql.drop_tally, empty).await.map(drop)
+    }
 
     /// The first rows of a stream behind an id.
-    async fn hits(&mut self, stream: &Stream, after: u64, limit: usize) -> Result<Vec<Hit>, Fault>;
+    pub(super) async fn hits(&mut self, stream: &Stream, after: u64, limit: usize) -> Result<Vec<Hit>, Fault> {
+        let (statement, mut values): (_, Vec<Value<'_>>) = match stream {
+            Stream::All => (self.sql.all, Vec::new()),
+            Stream::Queue(queue, stage) => (self.sql.by_queue, vec![queue.into(), stage.code().into()]),
+            Stream::Key(queue, key) => (self.sql.by_key, vec![queue.into(), key.into()]),
+            Stream::Tag(tag) => (self.sql.by_tag, vec![tag.into()]),
+        };
+        values.extend([after.into(), limit.into()]);
+        self.ask(statement, values, row::hit).await
+    }
+
     /// The first pending rows behind a cursor, up to a bucket.
-    async fn waiting(&mut self, after: Cursor, last_bucket: i64, limit: usize) -> Result<Vec<Hit>, Fault>;
+    pub(super) async fn waiting(&mut self, after: Cursor, last: i64, limit: usize) -> Result<Vec<Hit>, Fault> {
+        let values = vec![after.bucket.into(), after.id.into(), limit.into()];
+        let mut hits = self.ask(self.sql.waiting_in, values, row::hit).await?;
+        if hits.len() < limit {
+            let values = vec![after.bucket.into(), last.into(), (limit - hits.len()).into()];
+            hits.extend(self.ask(self.sql.waiting_behind, values, row::hit).await?);
+        }
+        Ok(hits)
+    }
+
     /// The first priority from this one on that rows in the overflow of a queue have.
-    async fn level(&mut self, queue: &str, from: u32) -> Result<Option<u32>, Fault>;
+    pub(super) async fn level(&mut self, queue: &str, from: u32) -> Result<Option<u32>, Fault> {
+        let values = if self.sql.has_urgency {
+            vec![urgency(queue, from, 0), urgency(queue, u32::MAX, u64::MAX)]
+        } else {
+            vec![queue.into(), from.into()]
+        };
+        Ok(self.ask(self.sql.level, values, |row| row.small(0)).await?.pop())
+    }
+
     /// Rows of one priority in the overflow of a queue without a lease, by due time and id.
-    async fn over(&mut self, queue: &str, priority: u32, due: Window, limit: usize) -> Result<Vec<Hit>, Fault>;
+    pub(super) async fn over(
+        &mut self,
+        queue: &str,
+        priority: u32,
+        due: Window,
+        limit: usize,
+    ) -> Result<Vec<Hit>, Fault> {
+        let values = if self.sql.has_urgency {
+            vec![urgency(queue, priority, due.from), urgency(queue, priority, due.to), limit.into()]
+        } else {
+            vec![queue.into(), priority.into(), due.from.into(), due.to.into(), limit.into()]
+        };
+        self.ask(self.sql.over, values, row::hit).await
+    }
+
     /// The next queue by name, after this one, that has rows in the overflow.
-    async fn overflowing(&mut self, after: &str) -> Result<Option<Arc<str>>, Fault>;
+    pub(super) async fn overflowing(&mut self, after: &str) -> Result<Option<Arc<str>>, Fault> {
+        let after = if self.sql.has_urgency && !after.is_empty() {
+            // Behind all rows of that queue, and before those of the next one.
+            [after.as_bytes(), &[1]].concat().into()
+        } else {
+            after.into()
+        };
+        Ok(self.ask(self.sql.overflowing, vec![after], |row| row.text(0)).await?.pop())
+    }
+
     /// What is due in the overflow of a queue.
-    async fn over_due(&mut self, queue: &str, now: Millis) -> Result<OverflowDue, Fault>;
+    pub(super) async fn over_due(&mut self, queue: &str, now: Millis) -> Result<OverflowDue, Fault> {
+        let values = if self.sql.has_urgency {
+            let now = now.to_be_bytes().to_vec();
+            vec![urgency(queue, 0, 0), urgency(queue, u32::MAX, u64::MAX), now.into()]
+        } else {
+            vec![queue.into(), now.into()]
+        };
+        let due = |row: &Row| Ok(OverflowDue { jobs: row.number(0)?, oldest_due: row.optional_number(1)? });
+        Ok(self.ask(self.sql.over_due, values, due).await?.pop().unwrap_or_default())
+    }
+
     /// The ids of all rows with a lease.
-    async fn leased(&mut self) -> Result<Vec<JobId>, Fault>;
+    pub(super) async fn leased(&mut self) -> Result<Vec<JobId>, Fault> {
+        let mut ids = self.ask(self.sql.leased, Vec::new(), row::id).await?;
+        ids.sort_unstable();
+        Ok(ids)
+    }
 
     /// The numbers of the first rows of the inbox that have not been refused, each with the bytes of its payload.
-    async fn inbox_hits(&mut self, limit: usize) -> Result<Vec<(i64, usize)>, Fault>;
-    /// These rows of the inbox, in any order. Whatever stands there is no error.
-    async fn inbox_rows(&mut self, numbers: &[i64]) -> Result<Vec<InboxRow>, Fault>;
+    pub(super) async fn inbox_hits(&mut self, limit: usize) -> Result<Vec<(i64, usize)>, Fault> {
+        let hit = |row: &Row| Ok((row.whole(0)?, usize::try_from(row.whole(1)?).unwrap_or(0)));
+        self.ask(self.sql.inbox_hits, vec![limit.into()], hit).await
+    }
+
+    /// These rows of the inbox, in any order.
+    pub(super) async fn inbox_rows(&mut self, numbers: &[i64]) -> Result<Vec<InboxRow>, Fault> {
+        self.ask_for(&self.sql.inbox_rows, self::numbers(numbers), row::inbox_row).await
+    }
+
     /// Locks those of these rows that have not been refused and that nobody else has locked; answers their numbers.
-    async fn lock_inbox(&mut self, numbers: &[i64]) -> Result<Vec<i64>, Fault>;
+    pub(super) async fn lock_inbox(&mut self, numbers: &[i64]) -> Result<Vec<i64>, Fault> {
+        self.ask_for(&self.sql.lock_inbox, self::numbers(numbers), |row| row.whole(0)).await
+    }
+
     /// Deletes rows of the inbox.
-    async fn delete_inbox(&mut self, numbers: &[i64]) -> Result<(), Fault>;
+    pub(super) async fn delete_inbox(&mut self, numbers: &[i64]) -> Result<(), Fault> {
+        self.change_for(&self.sql.delete_inbox, self::numbers(numbers)).await.map(drop)
+    }
+
     /// Marks rows of the inbox with the reason why they were refused.
-    async fn refuse_inbox(&mut self, rows: &[(i64, &str)]) -> Result<(), Fault>;
+    pub(super) async fn refuse_inbox(&mut self, rows: &[(i64, &str)]) -> Result<(), Fault> {
+        let rows = Rows::of(rows.iter().map(|&(number, reason)| [reason.into(), number.into()]));
+        self.change_for(&self.sql.refuse_inbox, rows).await.map(drop)
+    }
 
     /// Where the last block of ids ends; locked.
-    async fn sequence_end(&mut self) -> Result<u64, Fault>;
+    pub(super) async fn sequence_end(&mut self) -> Result<u64, Fault> {
+        let ends = self.ask(self.sql.sequence, Vec::new(), |row| row.number(0)).await?;
+        ends.first().copied().ok_or_else(|| Fault::damaged("sequence_end", "nothing"))
+    }
+
     /// Sets it.
-    async fn set_sequence_end(&mut self, end: u64) -> Result<(), Fault>;
+    pub(super) async fn set_sequence_end(&mut self, end: u64) -> Result<(), Fault> {
+        self.connection.run(self.sql.set_sequence, vec![end.into()]).await.map(drop)
+    }
 
     /// A document; locked where it is to be changed.
-    async fn document(&mut self, kind: &str, name: &str, locks: bool) -> Result<Option<Document>, Fault>;
+    pub(super) async fn document(&mut self, kind: &str, name: &str, locks: bool) -> Result<Option<Document>, Fault> {
+        let statement = if locks { self.sql.document_locked } else { self.sql.document };
+        Ok(self.ask(statement, vec![kind.into(), name.into()], row::document).await?.pop())
+    }
+
     /// All documents of a kind, by name.
-    async fn documents(&mut self, kind: &str) -> Result<Vec<Document>, Fault>;
+    pub(super) async fn documents(&mut self, kind: &str) -> Result<Vec<Document>, Fault> {
+        self.ask(self.sql.documents, vec![kind.into()], row::document).await
+    }
+
     /// Stores a document: a new one where its version is 1, else in place of a locked one.
-    async fn put_document(&mut self, kind: &str, document: &Document) -> Result<(), Fault>;
+    pub(super) async fn put_document(&mut self, kind: &str, document: &Document) -> Result<(), Fault> {
+        let Document { name, body, version } = document;
+        let statement = if *version == 1 { self.sql.new_document } else { self.sql.put_document };
+        let values = vec![body.as_str().into(), (*version).into(), kind.into(), name.as_str().into()];
+        self.connection.run(statement, values).await.map(drop)
+    }
+
     /// Removes a document; answers whether there was one.
-    async fn remove_document(&mut self, kind: &str, name: &str) -> Result<bool, Fault>;
+    pub(super) async fn remove_document(&mut self, kind: &str, name: &str) -> Result<bool, Fault> {
+        Ok(self.connection.run(self.sql.remove_document, vec![kind.into(), name.into()]).await?.changed > 0)
+    }
 }

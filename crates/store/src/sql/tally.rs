@@ -40,14 +40,14 @@ impl Tallies {
     }
 
     /// Writes them.
-    pub(super) async fn write<S: Session>(self, session: &mut S) -> Result<(), Fault> {
+    pub(super) async fn write(self, session: &mut Session) -> Result<(), Fault> {
         let changes: Vec<_> = self.0.into_iter().filter(|(_, sums)| *sums != sums::NONE).collect();
-        if changes.is_empty() { Ok(()) } else { session.tally(&changes).await }
+        session.tally(&changes).await
     }
 }
 
 /// Those of these queues that have rows, by queue.
-pub(super) async fn of<S: Session>(session: &mut S, queues: &Queues) -> Result<Vec<(Arc<str>, Tally)>, Fault> {
+pub(super) async fn of(session: &mut Session, queues: &Queues) -> Result<Vec<(Arc<str>, Tally)>, Fault> {
     let (mut queues, mut found) = (queues.clone(), Vec::new());
     loop {
         let sums = session.tallies(&queues).await?;

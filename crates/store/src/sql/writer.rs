@@ -2,39 +2,26 @@
 //! be one task's, each is tried by itself, so that an error reaches only those that it belongs to.
 
 use super::call::call;
+use super::connection::Database;
 use super::group::Group;
-use super::queue::{Batch, Queue, Task, Work};
-use super::session::Database;
+use super::queue::{Queue, Task, Work};
 use duetime_core::Error;
-use duetime_core::ports::{LeaseNote, Recorded};
+use duetime_core::ports::Recorded;
 use std::sync::Arc;
 
 /// Works until the queue is closed and empty.
-pub(super) async fn work<D: Database>(database: Arc<D>, queue: Arc<Queue>) {
-    while let Some(Batch { tasks, leases }) = queue.take().await {
-        match call(&*database, Group::new(&tasks, &leases)).await {
+pub(super) async fn work(database: Arc<dyn Database>, queue: Arc<Queue>) {
+    while let Some(tasks) = queue.take().await {
+        match call(&*database, Group::new(&tasks)).await {
             Err(error) if !error.is_retryable() && tasks.len() > 1 => {
                 tracing::debug!(%error, tasks = tasks.len(), "a transaction failed; its tasks are run one by one");
                 for task in tasks {
-                    let found = call(&*database, Group::new(std::slice::from_ref(&task), &[])).await;
+                    let found = call(&*database, Group::new(std::slice::from_ref(&task))).await;
                     answer(vec![task], &found);
                 }
-                warn(call(&*database, Group::new(&[], &leases)).await, &leases);
             }
-            found => {
-                if tasks.is_empty() {
-                    warn(found, &leases);
-                } else {
-                    answer(tasks, &found);
-                }
-            }
+            found => answer(tasks, &found),
         }
-    }
-}
-
-fn warn(outcome: Result<Vec<Recorded>, Error>, leases: &[LeaseNote]) {
-    if let Err(error) = outcome {
-        tracing::warn!(%error, leases = leases.len(), "leases were not noted");
     }
 }
 

@@ -6,9 +6,10 @@
 use super::fault::Fault;
 use super::row::{self, Reader, columns};
 use super::tally;
+use crate::sums::{self, stages};
 use duetime_core::limits::PAGE_BYTES_MAX;
-use duetime_core::ports::{Find, Found, Selector, Tally};
-use duetime_core::{JobId, Stage, State};
+use duetime_core::ports::{Find, Found, Selector};
+use duetime_core::{JobId, Stage};
 use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
@@ -97,7 +98,7 @@ fn streams(connection: &Connection, find: &Find) -> Result<Vec<Stream>, Fault> {
             let streams: Vec<Stream> = tallies
                 .iter()
                 .flat_map(|(queue, tally)| {
-                    let stages = stages.iter().filter(|&&stage| rows(tally, stage) > 0);
+                    let stages = stages.iter().filter(|&&stage| sums::rows_of(tally, stage) > 0);
                     stages.map(|&stage| of_queue(queue, stage))
                 })
                 .take(STREAMS_MAX + 1)
@@ -105,27 +106,6 @@ fn streams(connection: &Connection, find: &Find) -> Result<Vec<Stream>, Fault> {
             if streams.len() > STREAMS_MAX { vec![(ALL, Vec::new())] } else { streams }
         }
     })
-}
-
-fn rows(tally: &Tally, stage: Stage) -> u64 {
-    match stage {
-        Stage::Pending => tally.pending,
-        Stage::Succeeded => tally.succeeded,
-        Stage::Failed => tally.failed,
-        Stage::Cancelled => tally.cancelled,
-    }
-}
-
-/// What is stored of these states; all where none is named.
-fn stages(states: &[State]) -> Vec<Stage> {
-    const ALL: [(Stage, State); 4] = [
-        (Stage::Pending, State::Ready),
-        (Stage::Succeeded, State::Succeeded),
-        (Stage::Failed, State::Failed),
-        (Stage::Cancelled, State::Cancelled),
-    ];
-    let named = |state: State| states.iter().any(|&s| s == state || (s.is_live() && state.is_live()));
-    ALL.into_iter().filter(|&(_, state)| states.is_empty() || named(state)).map(|(stage, _)| stage).collect()
 }
 
 /// What a row must be, beyond what its stream says.

@@ -4,7 +4,7 @@ use super::server::{OPTIONS, client, database};
 use async_trait::async_trait;
 use duetime_core::ports::{InboxRow, Ledger};
 use duetime_core::testing::ledger_suite::inbox::Inbox;
-use duetime_store::mysql::MySql;
+use duetime_store::sql;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Value};
 use tokio::sync::Mutex;
@@ -42,7 +42,7 @@ impl Inbox for Application {
 #[tokio::test]
 async fn to_insert_is_all_that_an_application_needs() {
     let url = database().await;
-    let store = MySql::connect(&url, OPTIONS).await.unwrap();
+    let store = sql::connect(&url, OPTIONS).await.unwrap();
     let mut all = client(&url).await;
     let name = url.rsplit('/').next().unwrap();
     all.query_drop(format!("CREATE USER shop_{name}@'%'")).await.unwrap();
@@ -69,7 +69,7 @@ async fn to_insert_is_all_that_an_application_needs() {
 #[tokio::test]
 async fn age_is_by_the_clock_of_the_database() {
     let url = database().await;
-    let store = MySql::connect(&url, OPTIONS).await.unwrap();
+    let store = sql::connect(&url, OPTIONS).await.unwrap();
     let mut client = client(&url).await;
     client.query_drop("SET time_zone = '+09:00'").await.unwrap();
     let now = "UNIX_TIMESTAMP() * 1000";

@@ -3,13 +3,13 @@
 use super::server::{OPTIONS, client, database};
 use duetime_core::ports::Ledger;
 use duetime_core::testing::ledger_suite::fixture::{FRONTIER, id, job_with, text};
-use duetime_store::mysql::MySql;
+use duetime_store::sql;
 use mysql_async::prelude::Queryable;
 
 #[tokio::test]
 async fn every_question_has_its_index() {
     let url = database().await;
-    let store = MySql::connect(&url, OPTIONS).await.unwrap();
+    let store = sql::connect(&url, OPTIONS).await.unwrap();
     let row = |n| {
         job_with(n, |job| {
             job.key = Some(text(&format!("k{n}")));
@@ -28,7 +28,8 @@ async fn every_question_has_its_index() {
     );
     client.query_drop(inbox).await.unwrap();
     client.query_drop("ANALYZE TABLE duetime_jobs, duetime_tags, duetime_tallies, duetime_inbox").await.unwrap();
-    for (sql, index) in duetime_store::mysql::questions() {
+    for (_, sql, index) in sql::questions(&url) {
+        let index = if index.is_empty() { "PRIMARY" } else { index };
         let places = sql.split('?').take(sql.matches('?').count());
         let values = (1..).zip(places).map(|(n, before)| match before.rsplit(' ').nth(2) {
             Some("queue" | "j.queue") => "default".into(),

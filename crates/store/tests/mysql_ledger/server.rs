@@ -1,6 +1,6 @@
 //! One server for all tests of a process, and a database for each.
 
-use duetime_store::mysql::Options;
+use duetime_store::sql::Options;
 use duetime_store::testing::MariaDbServer;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
@@ -8,8 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The shared server waits for no disk.
-pub(crate) const OPTIONS: Options =
-    Options { connections: 8, writers: 2, notes_leases: true, migrates: true, may_lose: true };
+pub(crate) const OPTIONS: Options = Options { connections: 8, writers: 2, migrates: true, may_lose: true };
 
 /// The server; it ends with the process, which leaves its folder.
 fn shared() -> &'static MariaDbServer {

@@ -6,7 +6,7 @@ use duetime_core::job::Stage;
 use duetime_core::ports::Selector;
 use duetime_core::ports::{Ledger, Queues, Recorded, Registry};
 use duetime_core::testing::ledger_suite::fixture::{FRONTIER, NOW, all, ended, found, id, job, keyed, note, record};
-use duetime_store::postgres::{Options, Postgres};
+use duetime_store::sql::{self, Options};
 use duetime_store::testing::PostgresServer;
 use std::future::Future;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ async fn until_answered<T, F: Future<Output = Result<T, Error>>>(mut ask: impl F
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_is_away_for_a_while_and_loses_nothing() {
     let mut server = tokio::task::spawn_blocking(|| PostgresServer::with(true, &[])).await.unwrap();
-    let store = Postgres::connect(&server.url(), Options::default()).await.unwrap();
+    let store = sql::connect(&server.url(), Options::default()).await.unwrap();
     record(&store, &[job(1), keyed(2, "k")]).await;
     let mut server = tokio::task::spawn_blocking(move || {
         server.kill();
@@ -64,7 +64,7 @@ async fn a_killed_server_is_away_for_a_while_and_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_connections_are_replaced() {
     let url = database().await;
-    let store = Arc::new(Postgres::connect(&url, OPTIONS).await.unwrap());
+    let store = Arc::new(sql::connect(&url, OPTIONS).await.unwrap());
     let admin = client(&url).await;
     let pushes = tokio::spawn({
         let store = store.clone();
@@ -88,7 +88,7 @@ async fn lost_connections_are_replaced() {
 
 #[tokio::test]
 async fn a_wrong_address_is_told_soon() {
-    let error = Postgres::connect("postgres://nobody@127.0.0.1:9/none", Options::default()).await.unwrap_err();
+    let error = sql::connect("postgres://nobody@127.0.0.1:9/none", Options::default()).await.unwrap_err();
     assert_eq!(error.code(), "store_unavailable");
 }
 
@@ -96,7 +96,7 @@ async fn a_wrong_address_is_told_soon() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_nodes_share_a_database() {
     let url = database().await;
-    let nodes = [0, 1].map(|_| Postgres::connect(&url, OPTIONS));
+    let nodes = [0, 1].map(|_| sql::connect(&url, OPTIONS));
     let [first, second] = nodes;
     let (first, second) = (Arc::new(first.await.unwrap()), Arc::new(second.await.unwrap()));
     let pushes: Vec<_> = (1..=200)

@@ -4,7 +4,7 @@ use super::server::{OPTIONS, client, database};
 use async_trait::async_trait;
 use duetime_core::ports::{InboxRow, Ledger};
 use duetime_core::testing::ledger_suite::inbox::Inbox;
-use duetime_store::postgres::Postgres;
+use duetime_store::sql;
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 
@@ -45,7 +45,7 @@ impl Inbox for Application {
 #[tokio::test]
 async fn to_insert_is_all_that_an_application_needs() {
     let url = database().await;
-    let store = Postgres::connect(&url, OPTIONS).await.unwrap();
+    let store = sql::connect(&url, OPTIONS).await.unwrap();
     let all = client(&url).await;
     all.batch_execute("CREATE ROLE shop LOGIN").await.unwrap();
     let columns = "queue, kind, payload, due_at, delay_ms, job_key, tags, priority, options";
@@ -67,7 +67,7 @@ async fn to_insert_is_all_that_an_application_needs() {
 #[tokio::test]
 async fn there_is_one_payload() {
     let url = database().await;
-    Postgres::migrate(&url).await.unwrap();
+    sql::migrate(&url).await.unwrap();
     let client = client(&url).await;
     for wrong in ["(queue) VALUES ('q')", "(payload, payload_bytes) VALUES ('a', 'b')"] {
         let error = client.batch_execute(&format!("INSERT INTO duetime_inbox {wrong}")).await.unwrap_err();
@@ -79,7 +79,7 @@ async fn there_is_one_payload() {
 #[tokio::test]
 async fn age_is_by_the_clock_of_the_database() {
     let url = database().await;
-    let store = Postgres::connect(&url, OPTIONS).await.unwrap();
+    let store = sql::connect(&url, OPTIONS).await.unwrap();
     let now = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
     let sql = format!(
         "INSERT INTO duetime_inbox (payload, created_at) VALUES ('old', {now} - 60000), ('early', {now} + 60000)"

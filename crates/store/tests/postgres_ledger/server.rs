@@ -1,6 +1,6 @@
 //! One server for all tests of a process, and a database or a schema for each.
 
-use duetime_store::postgres::Options;
+use duetime_store::sql::Options;
 use duetime_store::testing::PostgresServer;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,5 +38,4 @@ pub(crate) async fn client(url: &str) -> Client {
 }
 
 /// The shared server waits for no disk.
-pub(crate) const OPTIONS: Options =
-    Options { connections: 8, writers: 2, notes_leases: true, migrates: true, may_lose: true };
+pub(crate) const OPTIONS: Options = Options { connections: 8, writers: 2, migrates: true, may_lose: true };

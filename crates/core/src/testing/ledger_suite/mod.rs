@@ -5,6 +5,12 @@
 //! duetime_core::ledger_suite!(subject);
 //! ```
 //!
+//! Ledgers beside a broker in the memory of a process also note leases:
+//!
+//! ```ignore
+//! duetime_core::noting_ledger_suite!(subject);
+//! ```
+//!
 //! Ledgers beside a broker that several processes share have more to do, and cases of their own:
 //!
 //! ```ignore
@@ -69,10 +75,6 @@ macro_rules! ledger_suite {
                 everything, everything_in_a_state, filters_narrow, pages_continue, rare_rows_are_found_among_many,
                 names_compare_byte_by_byte, get_answers_in_order,
             ]
-            lease: [
-                a_lease_is_restored, a_lease_forgets_how_far_the_last_one_came, a_lease_never_overwrites_a_higher_version,
-                a_lease_frees_a_key_held_until_started, a_settled_job_is_not_leased, a_later_lease_wins,
-            ]
             note: [
                 every_field_comes_back, how_far_a_job_had_come_stays_with_its_end, the_higher_version_wins, what_has_ended_is_changed_by_no_note, the_end_of_a_later_lease_replaces_that_of_an_earlier_one,
                 what_an_edit_has_ended_stays,
@@ -119,6 +121,19 @@ macro_rules! ledger_suite {
                 )*
             }
         )*
+    };
+}
+
+/// The same for ledgers that note leases.
+#[macro_export]
+macro_rules! noting_ledger_suite {
+    ($subject:ident) => {
+        $crate::ledger_suite! { $subject:
+            lease: [
+                a_lease_is_restored, a_lease_forgets_how_far_the_last_one_came, a_lease_never_overwrites_a_higher_version,
+                a_lease_frees_a_key_held_until_started, a_settled_job_is_not_leased, a_later_lease_wins,
+            ]
+        }
     };
 }
 

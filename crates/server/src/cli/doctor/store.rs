@@ -6,7 +6,7 @@ use crate::serve;
 use duetime_core::{Error, Millis};
 use duetime_store::open::Spec;
 use duetime_store::sqlite::{self, Stand};
-use duetime_store::{ledger, redis};
+use duetime_store::{redis, sql};
 use nix::unistd::{AccessFlags, access};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -151,10 +151,10 @@ async fn shared(url: &str, looked: &mut Looked) {
     }
 }
 
-async fn recorded(url: &str, options: ledger::Options, looked: &mut Looked) {
-    let ledger::Options { migrates, may_lose, .. } = options;
+async fn recorded(url: &str, options: sql::Options, looked: &mut Looked) {
+    let sql::Options { migrates, may_lose, .. } = options;
     const CHECK: &str = "ledger";
-    let seen = match limited(ledger::look(url, may_lose)).await {
+    let seen = match limited(sql::look(url, may_lose)).await {
         Ok(seen) => seen,
         Err(error) => {
             let advice = "check --ledger, and that the database runs, is reached from here and takes the user";

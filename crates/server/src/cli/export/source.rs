@@ -3,8 +3,8 @@
 use crate::cli::exit::{Failure, Result, TRY_LATER};
 use crate::cli::target::{MEMORY, Target};
 use duetime_core::engine::Stores;
-use duetime_store::ledger;
 use duetime_store::open::{self, Spec};
+use duetime_store::sql;
 use duetime_store::sqlite::Durability;
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(super) async fn open(target: &Target) -> Result<Stores> {
 fn in_redis(broker: String, ledger: Option<String>) -> Spec {
     let Some(ledger) = ledger else { return Spec::Redis { url: broker, memory_max: None } };
     // What is only read may be on a server that may lose it, and its tables stay as they are.
-    let options = ledger::Options { migrates: false, may_lose: true, ..ledger::Options::default() };
+    let options = sql::Options { migrates: false, may_lose: true, ..sql::Options::default() };
     Spec::Pair { broker, ledger, options }
 }
 

@@ -29,7 +29,9 @@ CREATE TABLE duetime_jobs (
     message      TEXT,
     errors       TEXT,                        -- JSON
     result       BLOB,
-    payload      BLOB    NOT NULL
+    payload      BLOB    NOT NULL,
+    -- Where it is NULL a row says so in its head: nothing is looked for behind the payload.
+    progress     TEXT                         -- JSON: {"percent": …, "note": …, "at": …}
 );
 
 CREATE INDEX duetime_jobs_pending ON duetime_jobs (bucket) WHERE state = 1;
@@ -46,13 +48,17 @@ CREATE TABLE duetime_tags (
     PRIMARY KEY (tag, job_id)
 ) WITHOUT ROWID;
 
--- Rows of duetime_jobs by queue and state, kept in the same transactions.
+-- Rows of duetime_jobs by queue and state, and how many there ever were, kept in the same transactions.
 CREATE TABLE duetime_tallies (
-    queue     TEXT    NOT NULL PRIMARY KEY,
-    pending   INTEGER NOT NULL,
-    succeeded INTEGER NOT NULL,
-    failed    INTEGER NOT NULL,
-    cancelled INTEGER NOT NULL
+    queue           TEXT    NOT NULL PRIMARY KEY,
+    pending         INTEGER NOT NULL,
+    succeeded       INTEGER NOT NULL,
+    failed          INTEGER NOT NULL,
+    cancelled       INTEGER NOT NULL,
+    total_pushed    INTEGER NOT NULL,
+    total_succeeded INTEGER NOT NULL,
+    total_failed    INTEGER NOT NULL,
+    total_cancelled INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE duetime_registry (

@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS duetime_jobs (
     message      MEDIUMBLOB,
     result       LONGBLOB,
     payload      LONGBLOB       NOT NULL,
+    progress     TEXT,                          -- JSON: how far it has come, with percent, note and at
     KEY duetime_jobs_pending (bucket, urgency),
     KEY duetime_jobs_queue (queue, state),
     KEY duetime_jobs_finished (state, finished_at),
@@ -63,15 +64,19 @@ CREATE TABLE IF NOT EXISTS duetime_inbox (
     KEY duetime_inbox_waiting (error)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin ROW_FORMAT = DYNAMIC;
 
--- Rows of duetime_jobs by queue and state, kept in the same transactions: the sum over all slots. There are several so
--- that transactions on one queue need not wait for each other.
+-- Rows of duetime_jobs by queue and state, and how many there ever were, kept in the same transactions: the sum over all
+-- slots. There are several so that transactions on one queue need not wait for each other.
 CREATE TABLE IF NOT EXISTS duetime_tallies (
-    queue     VARBINARY(200) NOT NULL,
-    slot      SMALLINT       NOT NULL,
-    pending   BIGINT         NOT NULL,
-    succeeded BIGINT         NOT NULL,
-    failed    BIGINT         NOT NULL,
-    cancelled BIGINT         NOT NULL,
+    queue           VARBINARY(200) NOT NULL,
+    slot            SMALLINT       NOT NULL,
+    pending         BIGINT         NOT NULL,
+    succeeded       BIGINT         NOT NULL,
+    failed          BIGINT         NOT NULL,
+    cancelled       BIGINT         NOT NULL,
+    total_pushed    BIGINT         NOT NULL,
+    total_succeeded BIGINT         NOT NULL,
+    total_failed    BIGINT         NOT NULL,
+    total_cancelled BIGINT         NOT NULL,
     PRIMARY KEY (queue, slot)
 ) ENGINE = InnoDB;
 
@@ -89,7 +94,7 @@ CREATE TABLE IF NOT EXISTS duetime_meta (
     value BIGINT        NOT NULL
 ) ENGINE = InnoDB;
 
-INSERT INTO duetime_meta (name, value) VALUES ('sequence_end', 0) ON DUPLICATE KEY UPDATE value = value;
+INSERT INTO duetime_meta (name, value) VALUES ('schema', 0), ('sequence_end', 0) ON DUPLICATE KEY UPDATE value = value;
 
 -- For people: payload as text, instants as date-times in UTC, states as words.
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW duetime_readable AS

@@ -1,6 +1,6 @@
 //! What PostgreSQL says is wrong, and what to do then.
 
-use crate::sql::Fault;
+use crate::sql::fault::Fault;
 use duetime_core::Error;
 use tokio_postgres::error::SqlState;
 

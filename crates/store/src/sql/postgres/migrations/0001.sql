@@ -4,7 +4,7 @@ CREATE TABLE duetime_jobs (
     id           bigint   PRIMARY KEY,
     due_at       bigint   NOT NULL,
     first_due_at bigint   NOT NULL,
-    bucket       bigint   NOT NULL,             -- where a pending row is filed: -1 overflow, 0 near, else due_at / 10 min
+    bucket       bigint,                        -- where a pending row is filed: -1 overflow, 0 near, else due_at / 10 min
     priority     bigint   NOT NULL,
     attempt      bigint   NOT NULL,
     crashes      bigint   NOT NULL,
@@ -29,7 +29,8 @@ CREATE TABLE duetime_jobs (
     errors       text,                          -- JSON
     message      bytea,
     result       bytea,
-    payload      bytea    NOT NULL
+    payload      bytea    NOT NULL,
+    progress     text                           -- JSON: {"percent": …, "note": …, "at": …}
 ) WITH (fillfactor = 90);
 
 CREATE INDEX duetime_jobs_pending ON duetime_jobs (bucket, id) WHERE state = 1;
@@ -67,15 +68,19 @@ CREATE TABLE duetime_inbox (
 
 CREATE INDEX duetime_inbox_waiting ON duetime_inbox (id) WHERE error IS NULL;
 
--- Rows of duetime_jobs by queue and state, kept in the same transactions: the sum over all slots. There are several so
--- that transactions on one queue need not wait for each other.
+-- Rows of duetime_jobs by queue and state, and how many there ever were, kept in the same transactions: the sum over all
+-- slots. There are several so that transactions on one queue need not wait for each other.
 CREATE TABLE duetime_tallies (
-    queue     text     COLLATE "C" NOT NULL,
-    slot      smallint NOT NULL,
-    pending   bigint   NOT NULL,
-    succeeded bigint   NOT NULL,
-    failed    bigint   NOT NULL,
-    cancelled bigint   NOT NULL,
+    queue           text     COLLATE "C" NOT NULL,
+    slot            smallint NOT NULL,
+    pending         bigint   NOT NULL,
+    succeeded       bigint   NOT NULL,
+    failed          bigint   NOT NULL,
+    cancelled       bigint   NOT NULL,
+    total_pushed    bigint   NOT NULL,
+    total_succeeded bigint   NOT NULL,
+    total_failed    bigint   NOT NULL,
+    total_cancelled bigint   NOT NULL,
     PRIMARY KEY (queue, slot)
 ) WITH (fillfactor = 50);
 
@@ -93,7 +98,7 @@ CREATE TABLE duetime_meta (
     value bigint NOT NULL
 );
 
-INSERT INTO duetime_meta (name, value) VALUES ('schema', 1), ('sequence_end', 0);
+INSERT INTO duetime_meta (name, value) VALUES ('schema', 0), ('sequence_end', 0);
 
 -- Bytes for people: as text where they are, else escaped.
 CREATE FUNCTION duetime_text(bytes bytea) RETURNS text LANGUAGE plpgsql STABLE STRICT AS $$

@@ -1,3 +1,0 @@
--- What few jobs have. NULL takes no room.
-ALTER TABLE duetime_jobs
-    ADD COLUMN progress text;  -- JSON: {"percent": …, "note": …, "at": …}

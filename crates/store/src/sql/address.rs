@@ -1,0 +1,53 @@
+//! Where a server is: what a URL says, whichever server it names.
+
+use crate::place;
+use duetime_core::Error;
+use std::path::PathBuf;
+
+const EXPECTED: &str = "mysql://[user[:password]@]host[:port]/database or postgres://[user[:password]@]host[:port]/database, \
+     with [?sslmode=disable|require|verify-full][&sslrootcert=FILE]";
+
+/// A URL, read as far as all servers have it in common.
+pub(super) struct Address {
+    /// The URL without what is read here.
+    pub(super) url: String,
+    pub(super) is_encrypted: bool,
+    /// What certificates are checked against.
+    pub(super) root: Option<PathBuf>,
+    /// Without user and password.
+    pub(super) shown: String,
+}
+
+impl Address {
+    /// # Errors
+    /// [`Error::Invalid`], without the password.
+    pub(super) fn parse(url: &str) -> Result<Self, Error> {
+        let (place, query) = url.split_once('?').unwrap_or((url, ""));
+        let mut address = Self { url: String::new(), is_encrypted: false, root: None, shown: place::masked(url) };
+        let mut rest = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("sslmode", "disable")) => address.is_encrypted = false,
+                // Certificates are always checked: what encrypts for anybody protects from nobody.
+                Some(("sslmode", "require" | "verify-ca" | "verify-full")) => address.is_encrypted = true,
+                Some(("sslmode", _)) => return Err(address.wrong("`sslmode` is disable, require or verify-full")),
+                Some(("sslrootcert", file)) => address.root = Some(PathBuf::from(file)),
+                _ => rest.push(pair),
+            }
+        }
+        address.url = if rest.is_empty() { place.to_owned() } else { format!("{place}?{}", rest.join("&")) };
+        Ok(address)
+    }
+
+    /// What to answer where it cannot be right.
+    pub(super) fn wrong(&self, why: &str) -> Error {
+        Error::invalid("ledger", EXPECTED, format!("{}: {why}", self.shown))
+    }
+}
+
+/// What to answer where no kind of server is named.
+pub(super) fn unknown(url: &str) -> Error {
+    // What has no scheme may hold a password.
+    let got = url.split_once("://").map_or_else(|| "no scheme".to_owned(), |(scheme, _)| format!("{scheme}://…"));
+    Error::invalid("ledger", EXPECTED, got)
+}

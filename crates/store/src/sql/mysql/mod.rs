@@ -1,0 +1,22 @@
+//! MySQL, 8.0 or later, and MariaDB, 10.6 or later.
+//!
+//! Rows travel in statements for many of them, in a few sizes, so that there are few texts to prepare. Transactions are
+//! READ COMMITTED.
+
+mod connection;
+mod fault;
+mod pool;
+mod statements;
+
+use super::connection::Dialect;
+
+pub(super) static DIALECT: Dialect = Dialect {
+    name: "MySQL or MariaDB",
+    open: pool::open,
+    migrations: &[include_str!("migrations/0001.sql")],
+    is_transactional: false,
+    has_tables: "SELECT COUNT(*) FROM information_schema.tables \
+                 WHERE table_schema = DATABASE() AND table_name = 'duetime_meta'",
+    clock: "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000",
+    statements: statements::STATEMENTS,
+};

@@ -1,0 +1,216 @@
+//! What is sent to MySQL or MariaDB. Many rows travel in statements for a few numbers of them, so that there are few
+//! texts to prepare. Locked rows are changed by an insert that finds them there: a list of values is parsed and run several
+//! times as fast as a table of parameters to join with.
+
+use crate::sql::statements::{Bulk, Statements, columns, hit as looked};
+
+const _: () = assert!(duetime_core::ports::BUCKET_MS == 600_000);
+const _: () = assert!(duetime_core::limits::PAYLOAD_BYTES_MAX + 1 == 67_108_865);
+const _: () = assert!(duetime_core::ports::INBOX_TEXT_MAX + 1 == 1_048_577);
+
+const UNION: &str = " UNION ALL ";
+
+macro_rules! hit {
+    () => {
+        looked!("LENGTH")
+    };
+}
+
+macro_rules! change {
+    () => {
+        "due_at = VALUES(due_at), first_due_at = VALUES(first_due_at), priority = VALUES(priority), \
+         attempt = VALUES(attempt), crashes = VALUES(crashes), version = VALUES(version), epoch = VALUES(epoch), \
+         updated_at = VALUES(updated_at), started_at = VALUES(started_at), finished_at = VALUES(finished_at), \
+         state = VALUES(state)"
+    };
+}
+
+macro_rules! tallies {
+    ($which:literal) => {
+        concat!(
+            "SELECT queue, CAST(SUM(pending) AS SIGNED), CAST(SUM(succeeded) AS SIGNED), CAST(SUM(failed) AS SIGNED), \
+             CAST(SUM(cancelled) AS SIGNED), CAST(SUM(total_pushed) AS SIGNED), CAST(SUM(total_succeeded) AS SIGNED), \
+             CAST(SUM(total_failed) AS SIGNED), CAST(SUM(total_cancelled) AS SIGNED) \
+             FROM duetime_tallies FORCE INDEX (PRIMARY) WHERE ",
+            $which
+        )
+    };
+}
+
+pub(super) const STATEMENTS: Statements = Statements {
+    has_urgency: true,
+    insert: Bulk {
+        text: "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, \
+     created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, key_until, \
+     cancel_asked, queue, kind, job_key, options, tags, errors, message, result, payload, progress, \
+     bucket, urgency, live_key) VALUES {}",
+        row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        between: ", ",
+    },
+    insert_plain: Bulk {
+        text: "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, version, created_at, updated_at, queue, kind, \
+         payload, bucket, urgency, attempt, crashes, epoch, state, key_until, cancel_asked) VALUES {}",
+        row: "(?, ?, due_at, ?, ?, version, version, ?, ?, ?, ?, ?, 0, 0, 0, 1, 0, 0)",
+        between: ", ",
+    },
+    end: Bulk {
+        text: concat!(
+            "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, updated_at, \
+         started_at, finished_at, state, created_at, key_until, cancel_asked, queue, kind, payload) VALUES {} \
+         ON DUPLICATE KEY UPDATE ",
+            change!(),
+            ", lease_until = NULL, cancel_asked = 0, errors = NULL, message = NULL, result = NULL, progress = NULL, \
+         bucket = NULL, urgency = NULL, live_key = NULL"
+        ),
+        row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, '', '', '')",
+        between: ", ",
+    },
+    change: Bulk {
+        text: concat!(
+            "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, updated_at, \
+         started_at, finished_at, state, lease_until, cancel_asked, errors, message, result, progress, bucket, urgency, live_key, \
+         created_at, key_until, queue, kind, payload) VALUES {} ON DUPLICATE KEY UPDATE ",
+            change!(),
+            ", lease_until = VALUES(lease_until), cancel_asked = VALUES(cancel_asked), errors = VALUES(errors), \
+         message = VALUES(message), result = VALUES(result), progress = VALUES(progress), bucket = VALUES(bucket), \
+         urgency = VALUES(urgency), live_key = VALUES(live_key)"
+        ),
+        row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '', '', '')",
+        between: ", ",
+    },
+    rewrite: Bulk { text: "UPDATE duetime_jobs SET tags = ?, payload = ? WHERE id = ?", row: "", between: "" },
+    known: Bulk::list("SELECT id FROM duetime_jobs WHERE id IN ({})"),
+    heads: Bulk::list(
+        "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs WHERE id IN ({}) ORDER BY id FOR UPDATE",
+    ),
+    jobs: Bulk::list(concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id IN ({})")),
+    jobs_locked: Bulk::list(concat!(
+        "SELECT ",
+        columns!(),
+        " FROM duetime_jobs j WHERE id IN ({}) ORDER BY id FOR UPDATE"
+    )),
+    holders: Bulk {
+        text: "SELECT j.queue, j.live_key, j.id FROM ({}) u STRAIGHT_JOIN duetime_jobs j ON j.queue = u.queue \
+     AND j.live_key = u.live_key",
+        row: "SELECT CAST(? AS BINARY) AS queue, CAST(? AS BINARY) AS live_key",
+        between: UNION,
+    },
+    versions: Some(Bulk::list(
+        "SELECT id, version FROM duetime_jobs WHERE id IN ({}) AND state = 1 ORDER BY id FOR UPDATE",
+    )),
+    file_near: Bulk::list("UPDATE duetime_jobs SET bucket = 0, urgency = NULL WHERE id IN ({})"),
+    // By the width of buckets that is fixed for all ledgers.
+    file_by_due: Bulk::list(
+        "UPDATE duetime_jobs SET bucket = GREATEST(1, due_at DIV 600000), urgency = NULL WHERE id IN ({}) AND state = 1",
+    ),
+    // As `row::urgency` has it.
+    file_over: Bulk::list(
+        "UPDATE duetime_jobs SET bucket = -1, urgency = CONCAT(queue, UNHEX('00'), UNHEX(LPAD(HEX(priority), 8, '0')), \
+     UNHEX(LPAD(HEX(due_at), 16, '0'))) WHERE id IN ({}) AND state = 1",
+    ),
+    delete: Bulk::list("DELETE FROM duetime_jobs WHERE id IN ({})"),
+    tag: Bulk {
+        text: "INSERT INTO duetime_tags (tag, job_id) VALUES {} ON DUPLICATE KEY UPDATE job_id = VALUES(job_id)",
+        row: "(?, ?)",
+        between: ", ",
+    },
+    untag: Bulk {
+        text: "DELETE t FROM ({}) u STRAIGHT_JOIN duetime_tags t ON t.tag = u.tag AND t.job_id = u.job_id",
+        row: "SELECT CAST(? AS BINARY) AS tag, CAST(? AS SIGNED) AS job_id",
+        between: UNION,
+    },
+    past: "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs \
+     FORCE INDEX (duetime_jobs_finished) WHERE state = ? AND finished_at IS NOT NULL AND finished_at <= ? \
+     ORDER BY finished_at LIMIT ? FOR UPDATE SKIP LOCKED",
+    tally: Bulk {
+        text: "INSERT INTO duetime_tallies (queue, slot, pending, succeeded, failed, cancelled, total_pushed, \
+     total_succeeded, total_failed, total_cancelled) VALUES {} \
+     ON DUPLICATE KEY UPDATE pending = pending + VALUES(pending), succeeded = succeeded + VALUES(succeeded), \
+     failed = failed + VALUES(failed), cancelled = cancelled + VALUES(cancelled), \
+     total_pushed = total_pushed + VALUES(total_pushed), total_succeeded = total_succeeded + VALUES(total_succeeded), \
+     total_failed = total_failed + VALUES(total_failed), total_cancelled = total_cancelled + VALUES(total_cancelled)",
+        row: "(?, CONNECTION_ID() % 16, ?, ?, ?, ?, ?, ?, ?, ?)",
+        between: ", ",
+    },
+    tallies: Bulk::list(tallies!("queue IN ({}) GROUP BY queue ORDER BY queue")),
+    tallies_from: tallies!("queue >= ? GROUP BY queue ORDER BY queue LIMIT ?"),
+    tallies_locked: Bulk::list(
+        "SELECT queue, slot, pending, succeeded, failed, cancelled FROM duetime_tallies WHERE queue IN ({}) \
+ ORDER BY queue, slot FOR UPDATE",
+    ),
+    drop_tally: Bulk {
+        text: "DELETE t FROM ({}) u STRAIGHT_JOIN duetime_tallies t ON t.queue = u.queue AND t.slot = u.slot",
+        row: "SELECT CAST(? AS BINARY) AS queue, CAST(? AS SIGNED) AS slot",
+        between: UNION,
+    },
+    all: concat!("SELECT ", hit!(), " FROM duetime_jobs j WHERE j.id > ? ORDER BY j.id LIMIT ?"),
+    by_queue: concat!(
+        "SELECT ",
+        hit!(),
+        " FROM duetime_jobs j FORCE INDEX (duetime_jobs_queue) WHERE j.queue = ? AND j.state = ? AND j.id > ? \
+     ORDER BY j.id LIMIT ?"
+    ),
+    by_key: concat!(
+        "SELECT ",
+        hit!(),
+        " FROM duetime_jobs j FORCE INDEX (duetime_jobs_key) WHERE j.queue = ? AND j.job_key = ? AND j.id > ? \
+     ORDER BY j.id LIMIT ?"
+    ),
+    by_tag: concat!(
+        "SELECT ",
+        hit!(),
+        " FROM (SELECT job_id FROM duetime_tags WHERE tag = ? AND job_id > ? ORDER BY job_id LIMIT ?) t \
+     STRAIGHT_JOIN duetime_jobs j ON j.id = t.job_id ORDER BY j.id"
+    ),
+    waiting_in: concat!(
+        "SELECT ",
+        hit!(),
+        " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket = ? AND j.urgency IS NULL AND j.id > ? \
+     ORDER BY j.id LIMIT ?"
+    ),
+    waiting_behind: concat!(
+        "SELECT ",
+        hit!(),
+        " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket > ? AND j.bucket <= ? \
+     ORDER BY j.bucket, j.urgency, j.id LIMIT ?"
+    ),
+    level: "SELECT priority FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
+     WHERE bucket = -1 AND urgency >= ? AND urgency <= ? ORDER BY urgency LIMIT 1",
+    over: concat!(
+        "SELECT ",
+        hit!(),
+        " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket = -1 AND j.urgency >= ? AND j.urgency <= ? \
+     AND j.lease_until IS NULL ORDER BY j.urgency, j.id LIMIT ?"
+    ),
+    overflowing: "SELECT queue FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
+     WHERE bucket = -1 AND urgency > ? ORDER BY urgency LIMIT 1",
+    // By the index alone: the last eight bytes are `due_at`.
+    over_due: "SELECT COUNT(*), CAST(CONV(HEX(MIN(RIGHT(urgency, 8))), 16, 10) AS SIGNED) \
+     FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
+     WHERE bucket = -1 AND urgency >= ? AND urgency <= ? AND RIGHT(urgency, 8) <= ?",
+    // Leases are those of pending rows. They have no index of their own: there are few.
+    leased: "SELECT id FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
+     WHERE bucket IS NOT NULL AND lease_until IS NOT NULL",
+    // By its index alone where there is none. What is beyond every limit is not read whole.
+    inbox_hits: "SELECT id, LENGTH(payload) + COALESCE(LENGTH(options), 0) + COALESCE(LENGTH(tags), 0) FROM duetime_inbox FORCE INDEX (duetime_inbox_waiting) \
+     WHERE error IS NULL ORDER BY id LIMIT ?",
+    inbox_rows: Bulk::list(
+        "SELECT id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000, created_at, queue, kind, \
+     SUBSTRING(payload, 1, 67108865), due_at, delay_ms, job_key, LEFT(tags, 1048577), priority, LEFT(options, 1048577) \
+     FROM duetime_inbox WHERE id IN ({})",
+    ),
+    lock_inbox: Bulk::list(
+        "SELECT id FROM duetime_inbox FORCE INDEX (PRIMARY) WHERE id IN ({}) AND error IS NULL ORDER BY id \
+     FOR UPDATE SKIP LOCKED",
+    ),
+    delete_inbox: Bulk::list("DELETE FROM duetime_inbox WHERE id IN ({})"),
+    refuse_inbox: Bulk { text: "UPDATE duetime_inbox SET error = ? WHERE id = ?", row: "", between: "" },
+    sequence: "SELECT value FROM duetime_meta WHERE name = 'sequence_end' FOR UPDATE",
+    set_sequence: "UPDATE duetime_meta SET value = ? WHERE name = 'sequence_end'",
+    document: "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ?",
+    document_locked: "SELECT name, body, version FROM duetime_registry WHERE kind = ? AND name = ? FOR UPDATE",
+    documents: "SELECT name, body, version FROM duetime_registry WHERE kind = ? ORDER BY name",
+    new_document: "INSERT INTO duetime_registry (body, version, kind, name) VALUES (?, ?, ?, ?)",
+    put_document: "UPDATE duetime_registry SET body = ?, version = ? WHERE kind = ? AND name = ?",
+    remove_document: "DELETE FROM duetime_registry WHERE kind = ? AND name = ?",
+};

@@ -1,0 +1,21 @@
+//! PostgreSQL, 13 or later.
+//!
+//! Rows travel as arrays, so that a statement for many is one round trip and its text always the same.
+
+mod connection;
+mod fault;
+mod pool;
+mod statements;
+mod tls;
+
+use super::connection::Dialect;
+
+pub(super) static DIALECT: Dialect = Dialect {
+    name: "PostgreSQL",
+    open: pool::open,
+    migrations: &[include_str!("migrations/0001.sql")],
+    is_transactional: true,
+    has_tables: "SELECT (to_regclass('duetime_meta') IS NOT NULL)",
+    clock: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+    statements: statements::STATEMENTS,
+};

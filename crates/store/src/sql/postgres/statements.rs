@@ -1,0 +1,208 @@
+//! What is sent to PostgreSQL. Many rows travel as arrays, one for each column, so that a statement's text is always the
+//! same and is prepared once.
+
+use crate::sql::statements::{Bulk, Statements, columns, hit as looked};
+
+const _: () = assert!(duetime_core::ports::BUCKET_MS == 600_000);
+const _: () = assert!(duetime_core::limits::PAYLOAD_BYTES_MAX + 1 == 67_108_865);
+const _: () = assert!(duetime_core::ports::INBOX_TEXT_MAX + 1 == 1_048_577);
+
+macro_rules! hit {
+    () => {
+        looked!("octet_length")
+    };
+}
+
+const fn bulk(text: &'static str) -> Bulk {
+    Bulk { text, row: "", between: "" }
+}
+
+macro_rules! tallies {
+    ($which:literal) => {
+        concat!(
+            "SELECT queue, sum(pending)::bigint, sum(succeeded)::bigint, sum(failed)::bigint, sum(cancelled)::bigint, \
+             sum(total_pushed)::bigint, sum(total_succeeded)::bigint, sum(total_failed)::bigint, \
+             sum(total_cancelled)::bigint FROM duetime_tallies WHERE ",
+            $which
+        )
+    };
+}
+
+pub(super) const STATEMENTS: Statements = Statements {
+    has_urgency: false,
+    insert: bulk(
+        "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, \
+     version, epoch, created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, \
+     key_until, cancel_asked, queue, kind, job_key, options, tags, errors, message, result, payload, progress, bucket, \
+     live_key) \
+     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
+     $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \
+     $14::bigint[], $15::bigint[], $16::smallint[], $17::smallint[], $18::boolean[], $19::text[], $20::bytea[], \
+     $21::bytea[], $22::text[], $23::text[], $24::text[], $25::bytea[], $26::bytea[], $27::bytea[], $28::text[], \
+     $29::bigint[], $30::bytea[]) ON CONFLICT DO NOTHING",
+    ),
+    insert_plain: bulk(
+        "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, \
+     version, epoch, created_at, updated_at, state, key_until, cancel_asked, queue, kind, payload, bucket) \
+     SELECT id, due_at, due_at, priority, 0, 0, version, 0, version, version, 1, 0, false, queue, kind, payload, bucket \
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[], \
+     $8::bigint[]) AS u (id, due_at, priority, version, queue, kind, payload, bucket) ON CONFLICT DO NOTHING",
+    ),
+    end: bulk(
+        "UPDATE duetime_jobs j SET due_at = u.due_at, first_due_at = u.first_due_at, \
+     priority = u.priority, attempt = u.attempt, crashes = u.crashes, version = u.version, epoch = u.epoch, \
+     updated_at = u.updated_at, started_at = u.started_at, finished_at = u.finished_at, lease_until = NULL, \
+     state = u.state, cancel_asked = false, errors = NULL, message = NULL, result = NULL, progress = NULL, \
+     bucket = NULL, live_key = NULL \
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
+     $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::smallint[]) AS u (id, due_at, first_due_at, \
+     priority, attempt, crashes, version, epoch, updated_at, started_at, finished_at, state) WHERE j.id = u.id",
+    ),
+    change: bulk(
+        "UPDATE duetime_jobs j SET due_at = u.due_at, first_due_at = u.first_due_at, \
+     priority = u.priority, attempt = u.attempt, crashes = u.crashes, version = u.version, epoch = u.epoch, \
+     updated_at = u.updated_at, started_at = u.started_at, finished_at = u.finished_at, \
+     lease_until = u.lease_until, state = u.state, cancel_asked = u.cancel_asked, errors = u.errors, \
+     message = u.message, result = u.result, progress = u.progress, bucket = u.bucket, live_key = u.live_key \
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
+     $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::smallint[], $13::bigint[], $14::boolean[], \
+     $15::text[], $16::bytea[], $17::bytea[], $18::text[], $19::bigint[], $20::bytea[]) AS u (id, due_at, first_due_at, priority, \
+     attempt, crashes, version, epoch, updated_at, started_at, finished_at, state, lease_until, cancel_asked, errors, \
+     message, result, progress, bucket, live_key) WHERE j.id = u.id",
+    ),
+    rewrite: bulk(
+        "UPDATE duetime_jobs j SET tags = u.tags, payload = u.payload \
+     FROM unnest($1::text[], $2::bytea[], $3::bigint[]) AS u (tags, payload, id) WHERE j.id = u.id",
+    ),
+    known: bulk("SELECT id FROM duetime_jobs WHERE id = ANY($1)"),
+    heads: bulk(
+        "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs \
+     WHERE id = ANY($1) ORDER BY id FOR UPDATE",
+    ),
+    jobs: bulk(concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id = ANY($1)")),
+    jobs_locked: bulk(concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id = ANY($1) ORDER BY id FOR UPDATE")),
+    holders: bulk(
+        "SELECT j.queue, j.live_key, j.id FROM unnest($1::text[], $2::bytea[]) AS u (queue, key) \
+     JOIN duetime_jobs j ON j.queue = u.queue AND j.live_key = u.key",
+    ),
+    versions: None,
+    file_near: bulk(
+        "UPDATE duetime_jobs j SET bucket = 0 \
+     FROM unnest($1::bigint[], $2::bigint[]) u (id, version) \
+     WHERE j.id = u.id AND j.version = u.version AND j.state = 1 AND j.bucket <> 0",
+    ),
+    file_by_due: bulk(
+        "UPDATE duetime_jobs SET bucket = greatest(1, due_at / 600000) \
+     WHERE id = ANY ($1::bigint[]) AND state = 1 AND bucket = 0",
+    ),
+    file_over: bulk("UPDATE duetime_jobs SET bucket = -1 WHERE id = ANY ($1::bigint[]) AND state = 1 AND bucket <> -1"),
+    delete: bulk("DELETE FROM duetime_jobs WHERE id = ANY($1)"),
+    tag: bulk(
+        "INSERT INTO duetime_tags (tag, job_id) SELECT * FROM unnest($1::bytea[], $2::bigint[]) \
+     ON CONFLICT DO NOTHING",
+    ),
+    untag: bulk(
+        "DELETE FROM duetime_tags t USING unnest($1::bytea[], $2::bigint[]) AS u (tag, job_id) \
+     WHERE t.tag = u.tag AND t.job_id = u.job_id",
+    ),
+    past: "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs \
+     WHERE state = $1 AND finished_at IS NOT NULL AND finished_at <= $2 ORDER BY finished_at LIMIT $3 \
+     FOR UPDATE SKIP LOCKED",
+    tally: bulk(
+        "INSERT INTO duetime_tallies AS t (queue, slot, pending, succeeded, failed, cancelled, \
+     total_pushed, total_succeeded, total_failed, total_cancelled) \
+     SELECT u.queue, pg_backend_pid() % 16, u.a, u.b, u.c, u.d, u.e, u.f, u.g, u.h \
+     FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], \
+     $8::bigint[], $9::bigint[]) AS u (queue, a, b, c, d, e, f, g, h) \
+     ON CONFLICT (queue, slot) DO UPDATE SET pending = t.pending + excluded.pending, \
+     succeeded = t.succeeded + excluded.succeeded, failed = t.failed + excluded.failed, \
+     cancelled = t.cancelled + excluded.cancelled, total_pushed = t.total_pushed + excluded.total_pushed, \
+     total_succeeded = t.total_succeeded + excluded.total_succeeded, \
+     total_failed = t.total_failed + excluded.total_failed, \
+     total_cancelled = t.total_cancelled + excluded.total_cancelled",
+    ),
+    tallies: bulk(tallies!("queue = ANY($1) GROUP BY queue ORDER BY queue")),
+    tallies_from: tallies!("queue >= $1 GROUP BY queue ORDER BY queue LIMIT $2"),
+    tallies_locked: bulk(
+        "SELECT queue, slot, pending, succeeded, failed, cancelled FROM duetime_tallies WHERE queue = ANY($1) \
+ ORDER BY queue, slot FOR UPDATE",
+    ),
+    drop_tally: bulk(
+        "DELETE FROM duetime_tallies t USING unnest($1::text[], $2::smallint[]) AS u (queue, slot) \
+ WHERE t.queue = u.queue AND t.slot = u.slot",
+    ),
+    all: concat!("SELECT ", hit!(), " FROM duetime_jobs j WHERE j.id > $1 ORDER BY j.id LIMIT $2"),
+    // Written as ranges of the index: with `queue = $1 ... ORDER BY id` a plan for any queue may read the whole table by id in
+    // the hope that most rows are of the queue.
+    by_queue: concat!(
+        "SELECT ",
+        hit!(),
+        " FROM duetime_jobs j WHERE (j.queue, j.state, j.id) > ($1, $2, $3) AND (j.queue, j.state) <= ($1, $2) \
+     ORDER BY j.queue, j.state, j.id LIMIT $4"
+    ),
+    by_key: concat!(
+        "SELECT ",
+        hit!(),
+        " FROM duetime_jobs j WHERE (j.queue, j.job_key, j.id) > ($1, $2, $3) AND (j.queue, j.job_key) <= ($1, $2) \
+     AND j.job_key IS NOT NULL ORDER BY j.queue, j.job_key, j.id LIMIT $4"
+    ),
+    by_tag: concat!(
+        "SELECT ",
+        hit!(),
+        " FROM (SELECT job_id FROM duetime_tags WHERE tag = $1 AND job_id > $2 ORDER BY job_id LIMIT $3) t \
+     JOIN duetime_jobs j ON j.id = t.job_id ORDER BY j.id"
+    ),
+    // Written as ranges of the index, as above.
+    waiting_in: concat!(
+        "SELECT ",
+        hit!(),
+        " FROM duetime_jobs j WHERE j.state = 1 AND (j.bucket, j.id) > ($1, $2) AND j.bucket <= $1 \
+         ORDER BY j.bucket, j.id LIMIT $3"
+    ),
+    waiting_behind: concat!(
+        "SELECT ",
+        hit!(),
+        " FROM duetime_jobs j WHERE j.state = 1 AND j.bucket > $1 AND j.bucket <= $2 ORDER BY j.bucket, j.id LIMIT $3"
+    ),
+    level: "SELECT priority FROM duetime_jobs WHERE state = 1 AND bucket = -1 \
+     AND (queue, priority) >= ($1, $2) AND queue <= $1 ORDER BY queue, priority LIMIT 1",
+    over: concat!(
+        "SELECT ",
+        hit!(),
+        " FROM duetime_jobs j WHERE j.state = 1 AND j.bucket = -1 AND (j.queue, j.priority, j.due_at) >= ($1, $2, $3) \
+     AND (j.queue, j.priority, j.due_at) <= ($1, $2, $4) AND j.lease_until IS NULL \
+     ORDER BY j.queue, j.priority, j.due_at, j.id LIMIT $5"
+    ),
+    overflowing: "SELECT queue FROM duetime_jobs WHERE state = 1 AND bucket = -1 AND queue > $1 \
+     ORDER BY queue LIMIT 1",
+    over_due: "SELECT count(*), min(due_at) FROM duetime_jobs WHERE state = 1 AND bucket = -1 \
+     AND queue = $1 AND due_at <= $2",
+    leased: "SELECT id FROM duetime_jobs WHERE lease_until IS NOT NULL ORDER BY id",
+    // Never refused, and by its index alone where there is none. What is beyond every limit is not read whole.
+    inbox_hits: "SELECT id, coalesce(octet_length(payload), octet_length(payload_bytes), 0)::bigint \
+     + coalesce(octet_length(options), 0) + coalesce(octet_length(tags), 0) + coalesce(octet_length(job_key), 0) \
+     + octet_length(queue) + octet_length(kind) FROM duetime_inbox WHERE error IS NULL ORDER BY id LIMIT $1",
+    inbox_rows: bulk(
+        "SELECT id, \
+     floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, created_at, left(queue, 1048577), left(kind, 1048577), \
+     substr(coalesce(payload_bytes, convert_to(left(payload, 67108865), 'UTF8')), 1, 67108865), due_at, delay_ms, left(job_key, 1048577), \
+     left(tags, 1048577), priority, left(options, 1048577) FROM duetime_inbox WHERE id = ANY($1)",
+    ),
+    lock_inbox: bulk(
+        "SELECT id FROM duetime_inbox WHERE id = ANY($1) AND error IS NULL ORDER BY id \
+     FOR UPDATE SKIP LOCKED",
+    ),
+    delete_inbox: bulk("DELETE FROM duetime_inbox WHERE id = ANY($1)"),
+    refuse_inbox: bulk(
+        "UPDATE duetime_inbox i SET error = u.error \
+     FROM unnest($1::text[], $2::bigint[]) AS u (error, id) WHERE i.id = u.id",
+    ),
+    sequence: "SELECT value FROM duetime_meta WHERE name = 'sequence_end' FOR UPDATE",
+    set_sequence: "UPDATE duetime_meta SET value = $1 WHERE name = 'sequence_end'",
+    document: "SELECT name, body, version FROM duetime_registry WHERE kind = $1 AND name = $2",
+    document_locked: "SELECT name, body, version FROM duetime_registry WHERE kind = $1 AND name = $2 FOR UPDATE",
+    documents: "SELECT name, body, version FROM duetime_registry WHERE kind = $1 ORDER BY name",
+    new_document: "INSERT INTO duetime_registry (body, version, kind, name) VALUES ($1, $2, $3, $4)",
+    put_document: "UPDATE duetime_registry SET body = $1, version = $2 WHERE kind = $3 AND name = $4",
+    remove_document: "DELETE FROM duetime_registry WHERE kind = $1 AND name = $2",
+};
