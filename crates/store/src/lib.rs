@@ -1,6 +1,6 @@
 //! Where Duetime keeps jobs.
 //!
-//! - [`open`]: any store, by what names it, ready for an engine.
+//! - [`open`]: any of these stores, by what names it, ready for an engine.
 //! - [`pair`]: Redis beside a ledger in an SQL server.
 //! - [`private`]: files that only their owner can read (feature `sqlite`).
 //! - [`redis`]: live jobs of many processes, with or without a ledger beside it (feature `redis`).

@@ -6,8 +6,8 @@
 use super::call::Verb;
 use super::fault::Fault;
 use super::read::read;
-use super::row::Hit;
-use super::session::{Session, Stream};
+use super::row::{Hit, Stream};
+use super::session::Session;
 use super::tally;
 use crate::sums::{self, stages};
 use async_trait::async_trait;

@@ -62,6 +62,19 @@ pub(super) struct Head {
     pub(super) tags: Vec<Arc<str>>,
 }
 
+/// A stream of rows along an index, in the order of their ids.
+#[derive(Clone, Debug)]
+pub(super) enum Stream {
+    /// Everything.
+    All,
+    /// A queue's rows of one state.
+    Queue(Arc<str>, Stage),
+    /// A queue's rows with a key.
+    Key(Arc<str>, Arc<str>),
+    /// Rows with a tag.
+    Tag(Arc<str>),
+}
+
 /// What is looked at of a row before it is read.
 #[derive(Clone, Debug)]
 pub(super) struct Hit {

@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, Database};
 use super::fault::Fault;
-use super::row::{self, Head, Hit, Inserted, list, urgency};
+use super::row::{self, Head, Hit, Inserted, Stream, list, urgency};
 use super::statements::{Bulk, Statements};
 use super::value::{Row, Rows, Value};
 use crate::sums::Sums;
@@ -14,19 +14,6 @@ use std::sync::Arc;
 
 /// A queue, and a key in it.
 pub(super) type Key = (Arc<str>, Arc<str>);
-
-/// A stream of rows along an index, in the order of their ids.
-#[derive(Clone, Debug)]
-pub(super) enum Stream {
-    /// Everything.
-    All,
-    /// A queue's rows of one state.
-    Queue(Arc<str>, Stage),
-    /// A queue's rows with a key.
-    Key(Arc<str>, Arc<str>),
-    /// Rows with a tag.
-    Tag(Arc<str>),
-}
 
 /// A connection, borrowed, and what it is sent.
 pub(super) struct Session {
