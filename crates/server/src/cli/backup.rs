@@ -39,8 +39,5 @@ pub(crate) async fn run(args: Args) -> Result {
     let copied = tokio::task::spawn_blocking(move || sqlite::backup(&from, &to)).await;
     copied.map_err(|error| Failure::error(error.to_string()))??;
     let bytes = std::fs::metadata(&args.to)?.len();
-    if args.json {
-        return output::json(&Copied { bytes });
-    }
-    output::say(format_args!("{bytes} bytes copied to {}", args.to.display()))
+    output::tell(args.json, &Copied { bytes }, format_args!("{bytes} bytes copied to {}", args.to.display()))
 }

@@ -39,24 +39,21 @@ pub(crate) async fn run(args: Args) -> Result {
             .hint("ask its server: leave out --store, or name it with --server"));
     }
     let filter = Filter { queues: queue, what };
-    target
-        .with(async |client| {
-            let mut events = client.events(filter.clone()).await?;
-            let mut left = limit.unwrap_or(u64::MAX);
-            while left > 0 {
-                match events.next().await? {
-                    Some(Event::Transition(transition)) => {
-                        show(&transition, target.json)?;
-                        left -= 1;
-                    }
-                    Some(Event::Missed) if target.json => output::json(&Lost { what: LOST })?,
-                    Some(Event::Missed) => note!("some were missed"),
-                    None => return Err(Failure::error("the server stops")),
-                }
+    let client = target.client().await?;
+    let mut events = client.events(filter).await?;
+    let mut left = limit.unwrap_or(u64::MAX);
+    while left > 0 {
+        match events.next().await? {
+            Some(Event::Transition(transition)) => {
+                show(&transition, target.json)?;
+                left -= 1;
             }
-            Ok(())
-        })
-        .await
+            Some(Event::Missed) if target.json => output::json(&Lost { what: LOST })?,
+            Some(Event::Missed) => note!("some were missed"),
+            None => return Err(Failure::error("the server stops")),
+        }
+    }
+    Ok(())
 }
 
 /// The line of JSON if something was missed.

@@ -21,12 +21,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result {
-    args.target
-        .with(async |client| {
-            let job = client.get(args.id).await?;
-            if args.target.json { output::json(&JobBody::new(&job, now())) } else { show(&job, now()) }
-        })
-        .await
+    let client = args.target.client().await?;
+    let job = client.get(args.id).await?;
+    if args.target.json { output::json(&JobBody::new(&job, now())) } else { show(&job, now()) }
 }
 
 fn show(job: &Job, now: Millis) -> Result {

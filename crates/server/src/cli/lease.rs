@@ -5,7 +5,7 @@ use super::output::{self, note};
 use super::stdin;
 use super::target::Target;
 use super::time::{now, relative};
-use duetime::{Client, Outcome};
+use duetime::Outcome;
 use duetime_core::api::Span;
 use duetime_core::{Receipt, rules};
 use serde_json::json;
@@ -96,27 +96,16 @@ pub(crate) async fn release(args: Release) -> Result {
 }
 
 async fn settle(One { receipt, target }: &One, outcome: Outcome) -> Result {
-    target
-        .with(async |client| {
-            let answer = client.settle(vec![(*receipt, outcome)]).await?.pop();
-            let settled = answer.ok_or_else(|| Failure::error("the settle was not answered"))??;
-            if target.json {
-                return output::json(&settled);
-            }
-            output::say(format_args!("{} is {}", receipt.id, settled.state.word()))
-        })
-        .await
+    let client = target.client().await?;
+    let answer = client.settle(vec![(*receipt, outcome)]).await?.pop();
+    let settled = answer.ok_or_else(|| Failure::error("the settle was not answered"))??;
+    output::tell(target.json, &settled, format_args!("{} is {}", receipt.id, settled.state.word()))
 }
 
 /// Runs `extend`.
 pub(crate) async fn extend(args: Extend) -> Result {
-    let target = args.target.clone();
-    target.with(async |client| extend_all(client, &args).await).await
-}
-
-async fn extend_all(client: &Client, args: &Extend) -> Result {
     let leases = args.receipts.iter().map(|&receipt| (receipt, args.lease.map(|span| span.0))).collect();
-    let answers = client.extend(leases).await?;
+    let answers = args.target.client().await?.extend(leases).await?;
     let refused = answers.iter().filter(|answer| answer.is_err()).count();
     if args.target.json {
         let document = |(receipt, answer): (&Receipt, &_)| match answer {

@@ -29,21 +29,18 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result {
     let query = args.filter.query()?;
-    args.target
-        .with(async |client| {
-            let mut listed = Listed { jobs: Vec::new(), next_cursor: args.cursor.clone() };
-            loop {
-                let page = (args.limit - listed.jobs.len()).min(PAGE_JOBS_MAX);
-                let next = client.find(&query, listed.next_cursor.as_deref(), page).await?;
-                listed.jobs.extend(next.jobs);
-                listed.next_cursor = next.next_cursor;
-                if listed.next_cursor.is_none() || listed.jobs.len() >= args.limit {
-                    break;
-                }
-            }
-            show(&listed, args.target.json)
-        })
-        .await
+    let client = args.target.client().await?;
+    let mut listed = Listed { jobs: Vec::new(), next_cursor: args.cursor.clone() };
+    loop {
+        let page = (args.limit - listed.jobs.len()).min(PAGE_JOBS_MAX);
+        let next = client.find(&query, listed.next_cursor.as_deref(), page).await?;
+        listed.jobs.extend(next.jobs);
+        listed.next_cursor = next.next_cursor;
+        if listed.next_cursor.is_none() || listed.jobs.len() >= args.limit {
+            break;
+        }
+    }
+    show(&listed, args.target.json)
 }
 
 fn show(listed: &Listed, json: bool) -> Result {

@@ -5,7 +5,7 @@ use super::output::{self, note};
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::core::engine::LockRequest;
-use duetime::{Client, Error, LockList};
+use duetime::{Error, LockList};
 use duetime_core::Error as CoreError;
 use duetime_core::api::{LockBody, Span};
 use duetime_core::limits::PAGE_LOCKS_DEFAULT;
@@ -129,15 +129,12 @@ pub(crate) async fn run(args: Args) -> Result {
 }
 
 async fn list(args: &List) -> Result {
-    args.target
-        .with(async |client| {
-            let locks = client.locks(args.cursor.as_deref(), args.limit).await?;
-            if args.target.json {
-                return output::json(&locks);
-            }
-            table(&locks)
-        })
-        .await
+    let client = args.target.client().await?;
+    let locks = client.locks(args.cursor.as_deref(), args.limit).await?;
+    if args.target.json {
+        return output::json(&locks);
+    }
+    table(&locks)
 }
 
 fn table(list: &LockList) -> Result {
@@ -158,40 +155,29 @@ fn table(list: &LockList) -> Result {
 }
 
 async fn show(args: &Show) -> Result {
-    args.target
-        .with(async |client| {
-            let holding = client.inspect_lock(&args.name).await?;
-            if args.target.json {
-                return output::json(
-                    &holding.as_ref().map_or_else(|| LockBody::free(args.name.clone()), LockBody::from),
-                );
-            }
-            match holding {
-                Some(holding) => table(&LockList { locks: vec![holding], next_cursor: None }),
-                None => output::say(format_args!("{} is free", output::safe(&args.name))),
-            }
-        })
-        .await
+    let client = args.target.client().await?;
+    let holding = client.inspect_lock(&args.name).await?;
+    if args.target.json {
+        return output::json(&holding.as_ref().map_or_else(|| LockBody::free(args.name.clone()), LockBody::from));
+    }
+    match holding {
+        Some(holding) => table(&LockList { locks: vec![holding], next_cursor: None }),
+        None => output::say(format_args!("{} is free", output::safe(&args.name))),
+    }
 }
 
 async fn acquire(args: Acquire) -> Result {
     let Acquire { name, owner, ttl, wait, target } = args;
     let request = LockRequest { name, owner, ttl_ms: ttl.0, wait_ms: wait.0, keep_place: false };
-    target
-        .with_new(async |client: &Client| {
-            let granted = client.acquire_lock(request).await.map_err(refused)?;
-            granted_now(granted, target.json)
-        })
-        .await
+    let client = target.client_of_new().await?;
+    let granted = client.acquire_lock(request).await.map_err(refused)?;
+    granted_now(granted, target.json)
 }
 
 async fn renew(args: &Renew) -> Result {
-    args.target
-        .with(async |client| {
-            let granted = client.renew_lock(&args.name, &args.owner, args.fence, args.ttl.0).await?;
-            granted_now(granted, args.target.json)
-        })
-        .await
+    let client = args.target.client().await?;
+    let granted = client.renew_lock(&args.name, &args.owner, args.fence, args.ttl.0).await?;
+    granted_now(granted, args.target.json)
 }
 
 fn granted_now(granted: Grant, json: bool) -> Result {
@@ -210,22 +196,13 @@ fn refused(error: Error) -> Failure {
 }
 
 async fn release(args: &Release) -> Result {
-    args.target
-        .with(async |client| match (&args.name, args.fence) {
-            (Some(name), Some(fence)) => {
-                client.release_lock(name, &args.owner, fence).await?;
-                if args.target.json {
-                    return output::json(&json!({ "name": &**name, "outcome": "released" }));
-                }
-                output::say(format_args!("{} is released", output::safe(name)))
-            }
-            _ => {
-                let released = client.release_all(&args.owner).await?;
-                if args.target.json {
-                    return output::json(&released);
-                }
-                output::say(format_args!("{} released, {} lost before", released.released, released.lost))
-            }
-        })
-        .await
+    let client = args.target.client().await?;
+    if let (Some(name), Some(fence)) = (&args.name, args.fence) {
+        client.release_lock(name, &args.owner, fence).await?;
+        let document = json!({ "name": &**name, "outcome": "released" });
+        return output::tell(args.target.json, &document, format_args!("{name} is released"));
+    }
+    let released = client.release_all(&args.owner).await?;
+    let line = format!("{} released, {} lost before", released.released, released.lost);
+    output::tell(args.target.json, &released, line)
 }

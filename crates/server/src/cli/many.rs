@@ -1,4 +1,4 @@
-//! Jobs by id or by filter, for the commands that change many.
+//! `duetime cancel`, `retry` and `delete`: jobs by id or by filter.
 
 use super::exit::{ERROR, Failure, Result, TRY_LATER};
 use super::filter::Filter;
@@ -6,10 +6,10 @@ use super::output::{self, note};
 use super::target::Target;
 use duetime::{Client, Error};
 use duetime_core::JobId;
-use duetime_core::engine::{BulkAction, BulkCounts, JobRef};
+use duetime_core::engine::{BulkAction, BulkCounts, CancelOutcome, JobRef};
 use serde::Serialize;
 
-/// Ids, or a filter.
+// Without a doc comment, which would be the help of these commands.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Selected {
     /// The jobs; or say which by options
@@ -36,12 +36,8 @@ struct Line<'a> {
     detail: Option<String>,
 }
 
-/// Does `one` to each id, or `action` to all that the filter finds.
-pub(crate) async fn run(
-    selected: &Selected,
-    action: BulkAction,
-    one: impl AsyncFn(&Client, JobRef) -> std::result::Result<&'static str, Error>,
-) -> Result {
+/// Cancels, retries or deletes each id, or all that the filter finds.
+pub(crate) async fn run(selected: &Selected, action: BulkAction) -> Result {
     if selected.ids.is_empty() && selected.filter.is_empty() {
         return Err(Failure::usage("which jobs? Name ids, or choose by --tag, --queue and the like"));
     }
@@ -50,23 +46,31 @@ pub(crate) async fn run(
     }
     let query = selected.filter.query()?;
     let json = selected.target.json;
-    selected
-        .target
-        .with(async |client| {
-            if selected.ids.is_empty() {
-                return counts(client.bulk(&query, action).await?, json);
-            }
-            let mut code = 0;
-            for &id in &selected.ids {
-                let answer = one(client, JobRef { id, version: selected.version }).await;
-                if let Err(error) = &answer {
-                    code = if error.is_retryable() && code != ERROR { TRY_LATER } else { ERROR };
-                }
-                tell(id, answer, json)?;
-            }
-            if code == 0 { Ok(()) } else { Err(Failure::quiet(code)) }
-        })
-        .await
+    let client = selected.target.client().await?;
+    if selected.ids.is_empty() {
+        return counts(client.bulk(&query, action).await?, json);
+    }
+    let mut code = 0;
+    for &id in &selected.ids {
+        let answer = one(client, JobRef { id, version: selected.version }, action).await;
+        if let Err(error) = &answer {
+            code = if error.is_retryable() && code != ERROR { TRY_LATER } else { ERROR };
+        }
+        tell(id, answer, json)?;
+    }
+    if code == 0 { Ok(()) } else { Err(Failure::quiet(code)) }
+}
+
+async fn one(client: &Client, job: JobRef, action: BulkAction) -> std::result::Result<&'static str, Error> {
+    Ok(match action {
+        BulkAction::Cancel => match client.cancel(job).await? {
+            CancelOutcome::Cancelled => "cancelled",
+            CancelOutcome::CancelRequested => "cancel_requested",
+            CancelOutcome::AlreadyFinished => "already_finished",
+        },
+        BulkAction::Retry => client.retry(job).await.map(|_| "retried")?,
+        BulkAction::Delete => client.delete(job).await.map(|()| "deleted")?,
+    })
 }
 
 fn tell(id: JobId, answer: std::result::Result<&str, Error>, json: bool) -> Result {

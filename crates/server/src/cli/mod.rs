@@ -2,10 +2,8 @@
 
 mod backup;
 mod bench;
-mod cancel;
 mod completions;
 mod config;
-mod delete;
 mod demo;
 mod doctor;
 mod due;
@@ -35,7 +33,6 @@ mod push;
 mod queues;
 mod reschedule;
 mod reserve;
-mod retry;
 mod retry_rule;
 #[cfg(test)]
 mod routes_tests;
@@ -55,6 +52,7 @@ pub(crate) use output::is_colourful;
 use crate::config::{Settings, Surroundings, parse};
 use crate::log;
 use clap::{CommandFactory, FromArgMatches, Parser};
+use duetime_core::engine::BulkAction;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -72,10 +70,24 @@ enum Command {
     Push(Box<push::Args>),
     List(list::Args),
     Get(get::Args),
-    Cancel(cancel::Args),
+    /// Cancel jobs.
+    ///
+    /// A waiting job is cancelled; of a running one the worker is asked to stop.
+    #[command(after_help = "Examples:
+  duetime cancel 117111681613568
+  duetime cancel --tag order:4711")]
+    Cancel(many::Selected),
     Reschedule(reschedule::Args),
-    Retry(retry::Args),
-    Delete(delete::Args),
+    /// Run finished jobs again, from attempt 0.
+    #[command(after_help = "Examples:
+  duetime retry 117111681613568
+  duetime retry --queue orders --state failed")]
+    Retry(many::Selected),
+    /// Remove jobs that do not run, with their records.
+    #[command(after_help = "Examples:
+  duetime delete 117111681613568
+  duetime delete --queue orders-dead --state failed")]
+    Delete(many::Selected),
     Queues(queues::Args),
     Schedules(Box<schedules::Args>),
     Events(events::Args),
@@ -133,7 +145,11 @@ pub(crate) fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return exit::Failure::error(format!("no threads to run on: {error}")).report(),
     };
-    let result = runtime.block_on(run(command, settings));
+    let result = runtime.block_on(async {
+        let result = run(command, settings).await;
+        let closed = target::close().await;
+        result.and(closed)
+    });
     // A thread that waits for the terminal must not hold up the end.
     runtime.shutdown_background();
     log::flush();
@@ -162,10 +178,10 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Push(args) => push::run(*args).await,
         Command::List(args) => list::run(args).await,
         Command::Get(args) => get::run(args).await,
-        Command::Cancel(args) => cancel::run(args).await,
+        Command::Cancel(args) => many::run(&args, BulkAction::Cancel).await,
         Command::Reschedule(args) => reschedule::run(args).await,
-        Command::Retry(args) => retry::run(args).await,
-        Command::Delete(args) => delete::run(args).await,
+        Command::Retry(args) => many::run(&args, BulkAction::Retry).await,
+        Command::Delete(args) => many::run(&args, BulkAction::Delete).await,
         Command::Queues(args) => queues::run(args).await,
         Command::Schedules(args) => schedules::run(*args).await,
         Command::Events(args) => events::run(args).await,

@@ -36,6 +36,11 @@ pub(crate) fn write_note(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "{}", safe(&text.to_string()));
 }
 
+/// Prints a document in JSON, or a line that says the same.
+pub(crate) fn tell(json: bool, document: &impl Serialize, line: impl std::fmt::Display) -> Result {
+    if json { self::json(document) } else { say(line) }
+}
+
 /// Prints one JSON document, on one line. What a terminal would not just show stands in it as `\u…`.
 pub(crate) fn json(document: &impl Serialize) -> Result {
     let mut out = std::io::stdout().lock();

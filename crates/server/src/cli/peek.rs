@@ -35,17 +35,14 @@ pub(crate) async fn run(args: Args) -> Result {
         from: args.due_from.map_or(Window::ALL.from, |instant| instant.0),
         to: args.due_to.map_or(Window::ALL.to, |instant| instant.0),
     };
-    args.target
-        .with(async |client| {
-            let jobs = client.peek(&args.queue, window, args.limit).await?;
-            if args.target.json {
-                return output::json(&Page::new(&Listed { jobs, next_cursor: None }, now()));
-            }
-            if jobs.is_empty() {
-                note!("nothing waits there");
-                return Ok(());
-            }
-            output::jobs(&jobs, now())
-        })
-        .await
+    let client = args.target.client().await?;
+    let jobs = client.peek(&args.queue, window, args.limit).await?;
+    if args.target.json {
+        return output::json(&Page::new(&Listed { jobs, next_cursor: None }, now()));
+    }
+    if jobs.is_empty() {
+        note!("nothing waits there");
+        return Ok(());
+    }
+    output::jobs(&jobs, now())
 }

@@ -63,8 +63,8 @@ struct Pause {
 
 pub(crate) async fn run(args: Args) -> Result {
     match args.action {
-        None => args.target.with(async |client| list(client, args.target.json).await).await,
-        Some(Action::List(target)) => target.with(async |client| list(client, target.json).await).await,
+        None => list(&args.target).await,
+        Some(Action::List(target)) => list(&target).await,
         Some(Action::Show(one)) => show(&one).await,
         Some(Action::Set(set)) => set.run().await,
         Some(Action::Pause(pause)) => self::pause(&pause).await,
@@ -73,9 +73,9 @@ pub(crate) async fn run(args: Args) -> Result {
     }
 }
 
-async fn list(client: &Client, json: bool) -> Result {
-    let queues = client.queues().await?;
-    if json {
+async fn list(target: &Target) -> Result {
+    let queues = target.client().await?.queues().await?;
+    if target.json {
         return output::json(&Queues { queues, next_cursor: None });
     }
     if queues.is_empty() {
@@ -106,12 +106,8 @@ fn row(queue: &QueueStatus) -> Vec<String> {
 }
 
 async fn show(one: &One) -> Result {
-    one.target
-        .with(async |client| {
-            let queue = client.queue(&one.queue).await?;
-            if one.target.json { output::json(&queue) } else { lines("", &serde_json::to_value(queue)?) }
-        })
-        .await
+    let queue = one.target.client().await?.queue(&one.queue).await?;
+    if one.target.json { output::json(&queue) } else { lines("", &serde_json::to_value(queue)?) }
 }
 
 /// Prints a line for each value, indented within counts, settings and totals. Deeper values are JSON, as over HTTP.
@@ -131,26 +127,20 @@ fn lines(indent: &str, values: &serde_json::Value) -> Result {
 }
 
 async fn pause(Pause { one, span, until }: &Pause) -> Result {
-    one.target
-        .with(async |client| {
-            let until = until.map(|Instant(at)| at).or(span.map(|Span(ms)| now().saturating_add(ms)));
-            match until {
-                Some(until) => client.pause_until(&one.queue, until).await?,
-                None => client.pause(&one.queue).await?,
-            };
-            let until = until.map_or_else(String::new, |at| format!(" until {}", Instant(at)));
-            said(client, one, format_args!("{} is paused{until}", one.queue)).await
-        })
-        .await
+    let client = one.target.client().await?;
+    let until = until.map(|Instant(at)| at).or(span.map(|Span(ms)| now().saturating_add(ms)));
+    match until {
+        Some(until) => client.pause_until(&one.queue, until).await?,
+        None => client.pause(&one.queue).await?,
+    };
+    let until = until.map_or_else(String::new, |at| format!(" until {}", Instant(at)));
+    said(client, one, format_args!("{} is paused{until}", one.queue)).await
 }
 
 async fn resume(one: &One) -> Result {
-    one.target
-        .with(async |client| {
-            client.resume(&one.queue).await?;
-            said(client, one, format_args!("{} goes on", one.queue)).await
-        })
-        .await
+    let client = one.target.client().await?;
+    client.resume(&one.queue).await?;
+    said(client, one, format_args!("{} goes on", one.queue)).await
 }
 
 /// What was done, or how the queue is now.
@@ -162,13 +152,7 @@ async fn said(client: &Client, one: &One, text: std::fmt::Arguments<'_>) -> Resu
 }
 
 async fn purge(one: &One) -> Result {
-    one.target
-        .with(async |client| {
-            let purged = client.purge(&one.queue).await?;
-            if one.target.json {
-                return output::json(&Purged { purged });
-            }
-            output::say(format_args!("{purged} cancelled"))
-        })
-        .await
+    let client = one.target.client().await?;
+    let purged = client.purge(&one.queue).await?;
+    output::tell(one.target.json, &Purged { purged }, format_args!("{purged} cancelled"))
 }

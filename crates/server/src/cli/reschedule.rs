@@ -29,13 +29,11 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result {
     let due = args.when.due().ok_or_else(|| Failure::usage("to when? Give --delay SPAN or --at INSTANT"))?;
-    args.target
-        .with(async |client| {
-            let job = client.reschedule(Job { id: args.id, version: args.version }, due).await?;
-            if args.target.json {
-                return output::json(&JobBody::new(&job, now()));
-            }
-            output::say(format_args!("{} is due {}", job.id, relative(job.due_at, now())))
-        })
-        .await
+    let client = args.target.client().await?;
+    let job = client.reschedule(Job { id: args.id, version: args.version }, due).await?;
+    output::tell(
+        args.target.json,
+        &JobBody::new(&job, now()),
+        format_args!("{} is due {}", job.id, relative(job.due_at, now())),
+    )
 }

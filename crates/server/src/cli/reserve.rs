@@ -46,30 +46,27 @@ pub(crate) async fn run(args: Args) -> Result {
     let from = if args.job.is_empty() { Source::Queues(args.queues.clone()) } else { Source::Jobs(jobs()) };
     let request =
         ReserveRequest { from, limit, lease_ms: args.lease.map(|span| span.0), wait_ms: args.wait.0, request_id: None };
-    args.target
-        .with(async |client| {
-            let handout = client.reserve(request).await?;
-            if args.target.json {
-                return output::json(&Handout::new(&handout, Vec::new()));
-            }
-            handout.refused.iter().for_each(|(_, why)| note!("duetime: {why}"));
-            if handout.leases.is_empty() {
-                let next = handout.next_due_at.map(|at| format!("; the next is due {}", relative(at, now())));
-                note!("nothing is due there{}", next.unwrap_or_default());
-                return Ok(());
-            }
-            let mut table = output::table(&["RECEIPT", "QUEUE", "KIND", "ATTEMPT", "PAYLOAD"]);
-            for lease in &handout.leases {
-                let job = &lease.job;
-                table.add_row([
-                    job.receipt().to_string(),
-                    job.queue.to_string(),
-                    snippet(job.kind.as_bytes()),
-                    job.attempt.to_string(),
-                    snippet(&job.payload),
-                ]);
-            }
-            output::print(&table)
-        })
-        .await
+    let client = args.target.client().await?;
+    let handout = client.reserve(request).await?;
+    if args.target.json {
+        return output::json(&Handout::new(&handout, Vec::new()));
+    }
+    handout.refused.iter().for_each(|(_, why)| note!("duetime: {why}"));
+    if handout.leases.is_empty() {
+        let next = handout.next_due_at.map(|at| format!("; the next is due {}", relative(at, now())));
+        note!("nothing is due there{}", next.unwrap_or_default());
+        return Ok(());
+    }
+    let mut table = output::table(&["RECEIPT", "QUEUE", "KIND", "ATTEMPT", "PAYLOAD"]);
+    for lease in &handout.leases {
+        let job = &lease.job;
+        table.add_row([
+            job.receipt().to_string(),
+            job.queue.to_string(),
+            snippet(job.kind.as_bytes()),
+            job.attempt.to_string(),
+            snippet(&job.payload),
+        ]);
+    }
+    output::print(&table)
 }

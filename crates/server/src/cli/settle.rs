@@ -35,7 +35,7 @@ type Asked = std::result::Result<(Receipt, Outcome), String>;
 
 pub(crate) async fn run(args: Args) -> Result {
     let asked = read(&args)?;
-    args.target.with(async |client| settle(client, asked, args.target.json).await).await
+    settle(args.target.client().await?, asked, args.target.json).await
 }
 
 fn read(args: &Args) -> Result<Vec<Asked>> {

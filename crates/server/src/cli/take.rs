@@ -40,18 +40,15 @@ pub(crate) async fn run(args: Args) -> Result {
         due_to: args.due_to.map(|instant| instant.0),
         request_id: None,
     };
-    args.target
-        .with(async |client| {
-            let handout = client.take(request).await?;
-            if args.target.json {
-                output::json(&Taken::new(&handout, Vec::new(), now()))?;
-            } else if handout.leases.is_empty() {
-                note!("nothing is due there");
-            } else {
-                let jobs: Vec<_> = handout.leases.into_iter().map(|lease| lease.job).collect();
-                output::jobs(&jobs, now())?;
-            }
-            Ok(())
-        })
-        .await
+    let client = args.target.client().await?;
+    let handout = client.take(request).await?;
+    if args.target.json {
+        output::json(&Taken::new(&handout, Vec::new(), now()))?;
+    } else if handout.leases.is_empty() {
+        note!("nothing is due there");
+    } else {
+        let jobs: Vec<_> = handout.leases.into_iter().map(|lease| lease.job).collect();
+        output::jobs(&jobs, now())?;
+    }
+    Ok(())
 }

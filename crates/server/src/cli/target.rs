@@ -3,6 +3,7 @@
 use super::exit::{Failure, Result};
 use duetime::{Client, ConnectOptions, Token};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Where a server listens unless told otherwise.
@@ -21,6 +22,9 @@ const CA_ENV: &str = "DUETIME_CA";
 const LOOK: Duration = Duration::from_millis(1);
 /// The store that is no file.
 pub(crate) const MEMORY: &str = "memory";
+
+/// The client of the one command that a process runs.
+static CLIENT: OnceLock<Client> = OnceLock::new();
 
 /// Options that every command has.
 #[derive(Clone, Debug, clap::Args)]
@@ -71,23 +75,19 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Runs a command on the jobs; a store file must be there.
-    pub(crate) async fn with<T>(&self, command: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
+    /// The client of this command, which ends with the process; a store file must be there.
+    pub(crate) async fn client(&self) -> Result<&'static Client> {
         if let Some(path) = self.store.as_deref().filter(|path| !path.exists()) {
             return Err(Failure::error(format!("there is no store at {}", path.display()))
                 .hint("check the path; `duetime push --store PATH` makes a store"));
         }
-        self.with_new(command).await
+        self.client_of_new().await
     }
 
-    /// Runs a command on the jobs; a store file is made where there is none.
-    pub(crate) async fn with_new<T>(&self, command: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
+    /// The same; a store file is made where there is none.
+    pub(crate) async fn client_of_new(&self) -> Result<&'static Client> {
         let client = self.open().await?;
-        let result = command(&client).await;
-        let closed = client.close().await;
-        let value = result?;
-        closed?;
-        Ok(value)
+        Ok(CLIENT.get_or_init(|| client))
     }
 
     /// A client, to be closed.
@@ -151,6 +151,14 @@ impl Target {
     /// The server's address.
     pub(crate) fn address(&self) -> String {
         self.server.clone().or_else(|| named(SERVER_ENV)).unwrap_or_else(|| SERVER_DEFAULT.to_owned())
+    }
+}
+
+/// Closes the client of the command that was run, where it had one.
+pub(crate) async fn close() -> Result {
+    match CLIENT.get() {
+        Some(client) => Ok(client.close().await?),
+        None => Ok(()),
     }
 }
 

@@ -30,14 +30,11 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result {
     let Args { receipt, percent, note, target } = args;
-    target
-        .with(async |client| {
-            let extension = client.progress(receipt, percent, note).await?;
-            match (target.json, extension.cancel_asked) {
-                (true, _) => output::json(&extension),
-                (false, true) => output::say("the job was cancelled: its worker is to stop"),
-                (false, false) => Ok(()),
-            }
-        })
-        .await
+    let client = target.client().await?;
+    let extension = client.progress(receipt, percent, note).await?;
+    match (target.json, extension.cancel_asked) {
+        (true, _) => output::json(&extension),
+        (false, true) => output::say("the job was cancelled: its worker is to stop"),
+        (false, false) => Ok(()),
+    }
 }

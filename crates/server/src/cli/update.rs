@@ -58,18 +58,19 @@ pub(crate) async fn run(args: Args) -> Result {
         return Err(Failure::usage("nothing changes: give --delay, --at, --priority or --payload"));
     }
     let target = JobRef { id: one.id, version: one.version };
-    one.target.with(async |client| tell(&client.update(target, patch).await?, one.target.json)).await
+    tell(&one.target.client().await?.update(target, patch).await?, one.target.json)
 }
 
 /// Runs `run`.
 pub(crate) async fn run_now(Run { one }: Run) -> Result {
     let target = JobRef { id: one.id, version: one.version };
-    one.target.with(async |client| tell(&client.run(target).await?, one.target.json)).await
+    tell(&one.target.client().await?.run(target).await?, one.target.json)
 }
 
 fn tell(job: &Job, json: bool) -> Result {
-    if json {
-        return output::json(&JobBody::new(job, now()));
-    }
-    output::say(format_args!("{} is due {}, with priority {}", job.id, relative(job.due_at, now()), job.priority))
+    output::tell(
+        json,
+        &JobBody::new(job, now()),
+        format_args!("{} is due {}, with priority {}", job.id, relative(job.due_at, now()), job.priority),
+    )
 }

@@ -1,24 +1,44 @@
 //! What fits together of all that was given: what excludes what, and what needs what.
 //!
 //! Of two that exclude each other the one of higher precedence counts: `--broker` puts the file's `store` aside, and
-//! with it what needs that. Of the same precedence neither does, and that is a mistake.
+//! with it what needs that. Of the same precedence neither does, and that is a mistake. clap is not told of either, since
+//! it does not know where a value comes from.
 
 use super::keys::{key, options};
-use super::relations::{exclude, needs};
 use super::settings::{Given, Mistake};
 use clap::{Arg, Command, Id};
 use std::collections::BTreeMap;
 
+/// Which options exclude each other, each pair in the order of the help.
+const EXCLUDING: [(&str, &str); 2] = [("store", "broker"), ("broker", "durability")];
+/// What an option needs.
+const NEEDS: [(&str, &[&str]); 5] = [
+    ("ledger", &["broker"]),
+    ("ledger_connections", &["broker", "ledger"]),
+    ("no_migrate", &["broker", "ledger"]),
+    ("ledger_may_lose", &["broker", "ledger"]),
+    ("settle", &["broker", "ledger"]),
+];
+
+/// The options that this one needs.
+pub(super) fn needs(name: &str) -> &'static [&'static str] {
+    NEEDS.iter().find(|(needing, _)| *needing == name).map_or(&[], |(_, needed)| needed)
+}
+
 /// Judges what was given; what is put aside is removed, and told by which flag, variable or line.
 pub(super) fn check(serve: &Command, given: &mut BTreeMap<Id, Given>) -> (Vec<Mistake>, Vec<String>) {
-    let mut judge = Judge { serve, given, mistakes: Vec::new(), aside: Vec::new(), lost: BTreeMap::new() };
-    judge.exclusions();
-    judge.needs();
+    let mut judge = Judge { given, mistakes: Vec::new(), aside: Vec::new(), lost: BTreeMap::new() };
+    let args: BTreeMap<&str, &Arg> = options(serve).map(|arg| (arg.get_id().as_str(), arg)).collect();
+    for (one, other) in EXCLUDING {
+        judge.exclude(args[one], args[other]);
+    }
+    let mut on: Vec<_> = options(serve).filter(|arg| judge.is_on(arg.get_id().as_str())).collect();
+    on.sort_by_key(|arg| std::cmp::Reverse(judge.given[arg.get_id()].from.rank()));
+    on.into_iter().for_each(|arg| judge.need(arg));
     (judge.mistakes, judge.aside)
 }
 
 struct Judge<'a> {
-    serve: &'a Command,
     given: &'a mut BTreeMap<Id, Given>,
     mistakes: Vec<Mistake>,
     aside: Vec<String>,
@@ -26,35 +46,39 @@ struct Judge<'a> {
     lost: BTreeMap<Id, (String, u8)>,
 }
 
-impl<'a> Judge<'a> {
-    /// Those that are given, the highest precedence first.
-    fn on(&self) -> Vec<&'a Arg> {
-        let rank =
-            |arg: &&Arg| self.given.get(arg.get_id()).filter(|given| given.is_on()).map(|given| given.from.rank());
-        let mut on: Vec<_> = options(self.serve).filter(|arg| rank(arg).is_some()).collect();
-        on.sort_by_key(|arg| std::cmp::Reverse(rank(arg)));
-        on
+impl Judge<'_> {
+    fn is_on(&self, name: &str) -> bool {
+        self.given.get(name).is_some_and(Given::is_on)
     }
 
-    fn exclusions(&mut self) {
-        let on = self.on();
-        for (place, higher) in on.iter().enumerate() {
-            for lower in &on[place + 1..] {
-                if !exclude(self.serve, higher, lower) {
-                    continue;
-                }
-                let (Some(high), Some(low)) = (self.given.get(higher.get_id()), self.given.get(lower.get_id())) else {
-                    continue;
-                };
-                if high.from.rank() > low.from.rank() {
-                    let (by, rank) = (high.named(higher), high.from.rank());
-                    self.put_aside(lower, &by, rank);
-                } else {
-                    let (high, low) = (high.named(higher), low.named(lower));
-                    let from = self.given[lower.get_id()].from.clone();
-                    let text = format!("{low} cannot be used with {high}: name one of them");
-                    self.mistakes.push(Mistake { key: Some(key(lower)), from, text });
-                }
+    fn exclude(&mut self, one: &Arg, other: &Arg) {
+        if ![one, other].iter().all(|arg| self.is_on(arg.get_id().as_str())) {
+            return;
+        }
+        let rank = |arg: &Arg| self.given[arg.get_id()].from.rank();
+        let (high, low) = if rank(other) > rank(one) { (other, one) } else { (one, other) };
+        let (by, rank, is_above) = (self.given[high.get_id()].named(high), rank(high), rank(high) > rank(low));
+        if is_above {
+            self.put_aside(low, &by, rank);
+        } else {
+            let named = self.given[low.get_id()].named(low);
+            self.mistake(low, format!("{named} cannot be used with {by}: name one of them"));
+        }
+    }
+
+    fn need(&mut self, arg: &Arg) {
+        let missing: Vec<_> = needs(arg.get_id().as_str()).iter().filter(|name| !self.is_on(name)).collect();
+        if missing.is_empty() {
+            return;
+        }
+        // Where it was given before what took away its ground, it falls with it.
+        match missing.iter().find_map(|name| self.lost.get(**name)).cloned() {
+            Some((by, rank)) if rank > self.given[arg.get_id()].from.rank() => self.put_aside(arg, &by, rank),
+            ground => {
+                let names: Vec<_> = missing.iter().map(|name| format!("`{name}`")).collect();
+                let why = ground.map_or_else(|| "not given".to_owned(), |(by, _)| format!("put aside by {by}"));
+                let named = self.given[arg.get_id()].named(arg);
+                self.mistake(arg, format!("{named} needs {}, which is {why}", names.join(" and ")));
             }
         }
     }
@@ -66,27 +90,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn needs(&mut self) {
-        for arg in self.on() {
-            let Some(given) = self.given.get(arg.get_id()) else { continue };
-            let is_on = |id: &Id| self.given.get(id).is_some_and(Given::is_on);
-            let missing: Vec<Id> = needs(self.serve, arg).into_iter().filter(|id| !is_on(id)).collect();
-            if missing.is_empty() {
-                continue;
-            }
-            // Where it was given before what took away its ground, it falls with it.
-            let ground = missing.iter().find_map(|id| self.lost.get(id)).cloned();
-            match ground {
-                Some((by, rank)) if rank > given.from.rank() => self.put_aside(arg, &by, rank),
-                ground => {
-                    let flags: Vec<_> = options(self.serve).filter(|arg| missing.contains(arg.get_id())).collect();
-                    let names: Vec<_> = flags.iter().map(|arg| format!("`{}`", key(arg))).collect();
-                    let why = ground.map_or_else(|| "not given".to_owned(), |(by, _)| format!("put aside by {by}"));
-                    let text = format!("{} needs {}, which is {why}", given.named(arg), names.join(" and "));
-                    let from = given.from.clone();
-                    self.mistakes.push(Mistake { key: Some(key(arg)), from, text });
-                }
-            }
-        }
+    fn mistake(&mut self, arg: &Arg, text: String) {
+        let from = self.given[arg.get_id()].from.clone();
+        self.mistakes.push(Mistake { key: Some(key(arg)), from, text });
     }
 }

@@ -1,8 +1,11 @@
-//! Which file is read, and its text.
+//! Which file is read, its text, and its entries: each key with its value and its line.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// Far more than all options take.
 const BYTES_MAX: u64 = 1 << 20;
@@ -31,4 +34,44 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
         return Err(format!("expected at most {BYTES_MAX} bytes in {shown}, got more"));
     }
     Ok(text)
+}
+
+/// A value that stands in a file.
+pub(super) struct Entry<'a> {
+    /// Its key, with the tables that it stands in.
+    pub(super) path: Vec<String>,
+    pub(super) value: DeValue<'a>,
+    /// From 1.
+    pub(super) line: usize,
+}
+
+/// What a file says, as far as it can be read, and what is no TOML in it, with the line.
+pub(super) fn entries(text: &str) -> (Vec<Entry<'_>>, Vec<(usize, String)>) {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let line = |span: Option<Range<usize>>| line_at(text, span.map_or(0, |span| span.start));
+    let mut wrong: Vec<_> = errors.iter().map(|error| (line(error.span()), error.message().to_owned())).collect();
+    // One slip may be told several times.
+    wrong.sort_by_key(|(line, _)| *line);
+    wrong.dedup_by_key(|(line, _)| *line);
+    let mut entries = Vec::new();
+    collect(text, &mut Vec::new(), table.into_inner(), &mut entries);
+    entries.retain(|entry| !wrong.iter().any(|(line, _)| *line == entry.line));
+    entries.sort_by_key(|entry| entry.line);
+    (entries, wrong)
+}
+
+fn collect<'a>(text: &str, tables: &mut Vec<String>, table: DeTable<'a>, entries: &mut Vec<Entry<'a>>) {
+    for (key, value) in table {
+        let line = line_at(text, key.span().start);
+        tables.push(Spanned::into_inner(key).into_owned());
+        match value.into_inner() {
+            DeValue::Table(inner) if !inner.is_empty() => collect(text, tables, inner, entries),
+            value => entries.push(Entry { path: tables.clone(), value, line }),
+        }
+        tables.pop();
+    }
+}
+
+fn line_at(text: &str, place: usize) -> usize {
+    1 + text.as_bytes()[..place.min(text.len())].iter().filter(|&&byte| byte == b'\n').count()
 }

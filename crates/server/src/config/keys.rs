@@ -17,6 +17,11 @@ fn is_help(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Help | ArgAction::HelpLong | ArgAction::HelpShort | ArgAction::Version)
 }
 
+/// The flag of an option, with its dashes.
+pub(super) fn flag(arg: &Arg) -> String {
+    format!("--{}", arg.get_long().unwrap_or_default())
+}
+
 /// The key of an option.
 pub(super) fn key(arg: &Arg) -> String {
     arg.get_long().unwrap_or_default().replace('-', "_")

@@ -1,15 +1,57 @@
 //! All options of `serve` with their values, and where each came from.
 
-use super::entries::{self, Entry};
-use super::keys::{find, key, nearest, options};
-use super::value::{check as check_value, from_file, is_secret, is_switch, takes_many};
-use super::{FILE, Origin, Surroundings, check, file, mask};
+use super::file::{self, Entry};
+use super::keys::{find, flag, key, nearest, options};
+use super::value::{check as check_value, from_file, is_secret, is_switch, mask, takes_many, with_value};
+use super::{FILE, Surroundings, check};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Id};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Where a value comes from, in rising precedence.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// A file, and the line in it, from 1.
+    File {
+        /// As it was named.
+        path: Arc<PathBuf>,
+        /// The line.
+        line: usize,
+    },
+    /// This variable of the environment.
+    Variable(String),
+    /// This flag, with its dashes.
+    Flag(String),
+}
+
+impl Origin {
+    /// A higher one counts.
+    pub(super) fn rank(&self) -> u8 {
+        match self {
+            Self::Default => 0,
+            Self::File { .. } => 1,
+            Self::Variable(_) => 2,
+            Self::Flag(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line } => write!(f, "{}, line {line}", path.display()),
+            Self::Variable(name) => write!(f, "the variable {name}"),
+            Self::Flag(flag) => write!(f, "the flag {flag}"),
+        }
+    }
+}
 
 /// What was given for an option.
 pub(super) struct Given {
@@ -77,7 +119,7 @@ impl Settings {
         for arg in options(serve) {
             let id = arg.get_id();
             if line.value_source(id.as_str()) == Some(ValueSource::CommandLine) {
-                let flag = Origin::Flag(format!("--{}", arg.get_long().unwrap_or_default()));
+                let flag = Origin::Flag(flag(arg));
                 settings.give(arg, values(arg, line), flag);
             }
         }
@@ -103,7 +145,7 @@ impl Settings {
             Ok(text) => text,
             Err(text) => return self.mistakes.push(Mistake { key: None, from: at(1), text }),
         };
-        let (entries, wrong) = entries::read(&text);
+        let (entries, wrong) = file::entries(&text);
         for (line, message) in wrong {
             let text = format!("{}: this is not TOML: {message}; are all texts in quotes?", at(line));
             self.mistakes.push(Mistake { key: None, from: at(line), text });
@@ -119,17 +161,9 @@ impl Settings {
         let name = path.join(".");
         let key = Some(name.clone());
         let Some(arg) = find(serve, &path) else {
-            let meant = nearest(serve, &path.join("_"));
-            let meant = meant.map_or_else(
-                || "`duetime config example` shows all keys".to_owned(),
-                |key| format!("did you mean `{key}`?"),
-            );
-            let text = match &from {
-                Origin::File { path, line } => {
-                    format!("unknown key `{name}` in {}, line {line}: {meant}", path.display())
-                }
-                _ => format!("unknown key `{name}`: {meant}"),
-            };
+            let meant = nearest(serve, &path.join("_")).map(|key| format!("did you mean `{key}`?"));
+            let meant = meant.unwrap_or_else(|| "`duetime config example` shows all keys".to_owned());
+            let text = format!("unknown key `{name}` in {from}: {meant}");
             return self.mistakes.push(Mistake { key, from, text });
         };
         if let Some(before) = self.given.get(arg.get_id()) {
@@ -165,9 +199,14 @@ impl Settings {
         }
     }
 
-    /// What clap takes as the default of an option.
-    pub(super) fn default_for(&self, id: &Id) -> Option<&[OsString]> {
-        self.given.get(id).filter(|given| !matches!(given.from, Origin::Flag(_))).map(|given| &*given.values)
+    /// What the file and the environment give, as flags.
+    pub(super) fn flags(&self, serve: &Command) -> Vec<OsString> {
+        let flags = options(serve).flat_map(|arg| {
+            let given = self.given.get(arg.get_id()).filter(|given| !matches!(given.from, Origin::Flag(_)));
+            let on = given.filter(|given| given.is_on()).into_iter();
+            on.flat_map(|given| &given.values).map(|value| with_value(arg, value))
+        });
+        flags.collect()
     }
 
     /// Notes what is used in the end.
@@ -178,7 +217,7 @@ impl Settings {
         };
         let setting = |arg: &Arg| Setting {
             key: key(arg),
-            flag: format!("--{}", arg.get_long().unwrap_or_default()),
+            flag: flag(arg),
             variable: arg.get_env().map(|name| name.to_string_lossy().into_owned()),
             values: values(arg, matches).iter().map(|value| shown(arg, value)).collect(),
             is_switch: is_switch(arg),

@@ -1,5 +1,6 @@
+use super::check::needs;
 use super::keys::{key, options};
-use super::value::{check, is_switch, takes_many};
+use super::value::{check, is_switch, mask, takes_many};
 use super::*;
 use crate::cli::command;
 use std::collections::HashMap;
@@ -122,7 +123,7 @@ fn of_every_option_the_flag_counts_before_the_variable_before_the_file() {
 fn the_command_sees_what_counts() {
     let case = Case::new("[payload]\nmax = \"7KiB\"\n[webhook]\nallow_private = true\n").set("DUETIME_HORIZON", "2h");
     let parsed = case.parse(&["--settle", "broker"]).unwrap();
-    let (_, matches) = chosen(&parsed.matches);
+    let matches = chosen(&parsed.matches);
     assert!(matches.get_flag("webhook_allow_private"));
     assert_eq!(matches.get_raw("payload_max").unwrap().collect::<Vec<_>>(), ["7KiB"]);
     assert_eq!(matches.get_raw("horizon").unwrap().collect::<Vec<_>>(), ["2h"]);
@@ -241,7 +242,7 @@ fn every_line_of_the_example_is_a_key() {
         let arg = options(&serve).find(|arg| key(arg) == name);
         // Those that need a ledger are no file by themselves, nor is a store beside what excludes it.
         arg.is_some_and(|arg| {
-            (is_switch(arg) || !arg.get_default_values().is_empty()) && super::relations::needs(&serve, arg).is_empty()
+            (is_switch(arg) || !arg.get_default_values().is_empty()) && needs(arg.get_id().as_str()).is_empty()
         })
     };
     let lines: Vec<_> = example.lines().filter(has_default).map(|line| &line[1..]).collect();

@@ -1,6 +1,7 @@
-//! Values: whether an option takes one, by the option's own parser.
+//! Values: whether an option takes one, by the option's own parser; and how they may be shown.
 
-use super::relaxed;
+use super::keys::flag;
+use clap::builder::Resettable;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
 use std::any::TypeId;
@@ -8,6 +9,11 @@ use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use toml::de::DeValue;
+
+/// What stands in place of a secret.
+const MASK: &str = "***";
+/// Parameters of an address that hold no secret.
+const PLAIN: [&str; 3] = ["namespace", "sslmode", "ssl-mode"];
 
 /// Whether the option is on or off, and takes no value.
 pub(super) fn is_switch(arg: &Arg) -> bool {
@@ -27,17 +33,8 @@ pub(super) fn takes_many(arg: &Arg) -> bool {
 /// Whether it takes a plain number.
 pub(super) fn is_number(arg: &Arg) -> bool {
     let of = arg.get_value_parser().type_id();
-    let types = [
-        TypeId::of::<u8>(),
-        TypeId::of::<u16>(),
-        TypeId::of::<u32>(),
-        TypeId::of::<u64>(),
-        TypeId::of::<usize>(),
-        TypeId::of::<i32>(),
-        TypeId::of::<i64>(),
-        TypeId::of::<f64>(),
-    ];
-    !is_switch(arg) && types.iter().any(|id| of == *id)
+    let types = [TypeId::of::<u32>(), TypeId::of::<u64>(), TypeId::of::<usize>()];
+    types.iter().any(|id| of == *id)
 }
 
 fn is_text(arg: &Arg) -> bool {
@@ -95,10 +92,9 @@ pub(super) fn check(arg: &Arg, value: &OsStr) -> Result<(), String> {
         let is_right = value == "true" || value == "false";
         return if is_right { Ok(()) } else { Err(format!("expected true or false, got {}", shown())) };
     }
-    let mut flag = OsString::from(format!("--{}=", arg.get_long().unwrap_or_default()));
-    flag.push(value);
+    let alone = arg.clone().env(Resettable::<clap::builder::OsStr>::Reset);
     let command = Command::new("check").no_binary_name(true).disable_help_flag(true).disable_version_flag(true);
-    let Err(error) = command.arg(relaxed(arg.clone())).try_get_matches_from([flag]) else { return Ok(()) };
+    let Err(error) = command.arg(alone).try_get_matches_from([with_value(arg, value)]) else { return Ok(()) };
     if is_secret(arg) {
         return Err("the value is not a right one; it is not shown here, since it may hold a password".to_owned());
     }
@@ -114,4 +110,63 @@ pub(super) fn check(arg: &Arg, value: &OsStr) -> Result<(), String> {
             format!("expected {}; got {}", arg.get_value_names().map_or("a value", |names| names[0].as_str()), shown())
         }
     })
+}
+
+/// The option with a value, as an argument; a switch by itself.
+pub(super) fn with_value(arg: &Arg, value: &OsStr) -> OsString {
+    let mut argument = OsString::from(flag(arg));
+    if !is_switch(arg) {
+        argument.push("=");
+        argument.push(value);
+    }
+    argument
+}
+
+/// An address without passwords; anything else is masked as a whole.
+pub(super) fn mask(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return MASK.to_owned() };
+    let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
+    // A password may hold any character: what stands before the last `@` is no host.
+    let place = match place.rsplit_once('@') {
+        Some((user, host)) => match user.split_once(':') {
+            Some((name, _)) => format!("{name}:{MASK}@{host}"),
+            None => format!("{user}@{host}"),
+        },
+        None => place.to_owned(),
+    };
+    match query {
+        // What follows may still be the end of a password.
+        Some(query) if query.contains('@') => format!("{scheme}://{MASK}"),
+        Some(query) => format!("{scheme}://{place}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&")),
+        None => format!("{scheme}://{place}"),
+    }
+}
+
+fn parameter(pair: &str) -> String {
+    match pair.split_once('=') {
+        Some((name, _)) if !PLAIN.contains(&name) => format!("{name}={MASK}"),
+        _ => pair.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_is_shown() {
+        for (address, shown) in [
+            ("redis://127.0.0.1:6379/0?namespace=a", "redis://127.0.0.1:6379/0?namespace=a"),
+            ("redis://:hush@host/1", "redis://:***@host/1"),
+            ("mysql://me:hu/s@h:x@host:3306/jobs", "mysql://me:***@host:3306/jobs"),
+            ("mysql://me:hu?sh@host/jobs", "mysql://***"),
+            (
+                "postgres://me@host/jobs?sslmode=require&password=hush",
+                "postgres://me@host/jobs?sslmode=require&password=***",
+            ),
+            ("hush", "***"),
+        ] {
+            assert_eq!(mask(address), shown);
+        }
+    }
 }

@@ -8,7 +8,7 @@ use duetime_core::api::Span;
 use duetime_store::ledger;
 use duetime_store::open::Spec;
 use duetime_store::sqlite::Durability;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 const BROKER_HELP: &str = "Jobs in Redis, shared with other servers, in place of a file: \
@@ -28,20 +28,19 @@ pub(crate) struct Args {
     pub(super) store: PathBuf,
     /// The address of a Redis that other servers share, in place of a file.
     #[arg(long, value_name = "URL", env = "DUETIME_BROKER", hide_env_values = true, help = BROKER_HELP)]
-    #[arg(conflicts_with_all = ["store", "durability"])]
     pub(super) broker: Option<String>,
     /// The database that records every job beside that Redis: mysql://user:password@host:port/database or
     /// postgres://…; with ?sslmode=require for TLS
-    #[arg(long, value_name = "URL", env = "DUETIME_LEDGER", hide_env_values = true, requires = "broker")]
+    #[arg(long, value_name = "URL", env = "DUETIME_LEDGER", hide_env_values = true)]
     pub(super) ledger: Option<String>,
     /// Connections to that database at most
-    #[arg(long, value_name = "NUMBER", env = "DUETIME_LEDGER_CONNECTIONS", default_value = "8", requires = "ledger")]
+    #[arg(long, value_name = "NUMBER", env = "DUETIME_LEDGER_CONNECTIONS", default_value = "8")]
     pub(super) ledger_connections: usize,
     /// Start on a database whose tables are those of this version, and never change them: see `duetime migrate`
-    #[arg(long, env = "DUETIME_NO_MIGRATE", requires = "ledger")]
+    #[arg(long, env = "DUETIME_NO_MIGRATE")]
     pub(super) no_migrate: bool,
     /// Take a database that may lose what it has committed when its machine crashes, as it is set
-    #[arg(long, env = "DUETIME_LEDGER_MAY_LOSE", requires = "ledger")]
+    #[arg(long, env = "DUETIME_LEDGER_MAY_LOSE")]
     pub(super) ledger_may_lose: bool,
     /// How far ahead jobs are held in memory or Redis, in steps of 10 minutes; later ones are in the file or database alone
     #[arg(long, value_name = "SPAN", env = "DUETIME_HORIZON", default_value = "1h")]
@@ -52,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", env = "DUETIME_MEMORY_MAX")]
     pub(super) memory_max: Option<MemorySize>,
     /// When a settle is answered: once it is in the `broker`, or once it is `recorded` in the database
-    #[arg(long, value_name = "WHEN", env = "DUETIME_SETTLE", default_value = "broker", requires = "ledger")]
+    #[arg(long, value_name = "WHEN", env = "DUETIME_SETTLE", default_value = "broker")]
     pub(super) settle: Settle,
     /// When what was answered is on disk: `commit` before the answer, `interval` at most 50 ms after it, `none` when the
     /// system writes it
@@ -110,9 +109,14 @@ impl Args {
         &self.http
     }
 
-    /// Where it listens.
-    pub(crate) fn listen(&self) -> SocketAddr {
-        self.listen
+    /// Where a server that listens there is reached from this machine.
+    pub(crate) fn reached_at(&self) -> SocketAddr {
+        let ip = match self.listen.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        SocketAddr::new(ip, self.listen.port())
     }
 }
 

@@ -3,7 +3,6 @@
 use super::finding::Finding;
 use crate::serve;
 use duetime::{Client, ConnectOptions, Error};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,12 +39,7 @@ pub(super) async fn look(named: Option<&str>, ca: Option<PathBuf>, args: &serve:
 /// Where a server with this configuration is reached from here.
 fn usual(args: &serve::Args) -> Option<String> {
     let scheme = if args.http().is_encrypted() { "https" } else { "http" };
-    let mut address = args.listen();
-    match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
-    }
+    let address = args.reached_at();
     (address.port() != 0).then(|| format!("{scheme}://{address}"))
 }
 

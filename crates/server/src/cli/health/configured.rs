@@ -18,7 +18,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use std::ffi::OsString;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +36,7 @@ type Failed = Box<dyn std::error::Error + Send + Sync>;
 /// How the server is.
 pub(super) async fn health() -> Result<Health> {
     let args = configuration()?;
-    let address = reachable(args.listen());
+    let address = args.reached_at();
     let asked = async {
         let stream = TcpStream::connect(address).await?;
         match args.http().tls_cert() {
@@ -66,16 +65,6 @@ fn configuration() -> Result<serve::Args> {
     }
     let (_, of_serve) = parsed.matches.subcommand().expect("the line has a command");
     serve::Args::from_arg_matches(of_serve).map_err(wrong)
-}
-
-/// Where to connect to a server that listens here.
-fn reachable(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, listen.port())
 }
 
 async fn ask(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> std::result::Result<Health, Failed> {

@@ -43,17 +43,14 @@ pub(crate) async fn run(args: Args) -> Result {
     if configured {
         return tell(&configured::health().await?, target.json);
     }
-    target
-        .with(async |client| {
-            if alive {
-                let version = client.version().await?;
-                let text = version.as_deref().map_or_else(|| "alive".to_owned(), |version| format!("alive: {version}"));
-                let document = Alive { status: "ok".to_owned(), version };
-                return if target.json { output::json(&document) } else { output::say(text) };
-            }
-            tell(&client.health().await?, target.json)
-        })
-        .await
+    let client = target.client().await?;
+    if alive {
+        let version = client.version().await?;
+        let text = version.as_deref().map_or_else(|| "alive".to_owned(), |version| format!("alive: {version}"));
+        let document = Alive { status: "ok".to_owned(), version };
+        return if target.json { output::json(&document) } else { output::say(text) };
+    }
+    tell(&client.health().await?, target.json)
 }
 
 fn tell(health: &Health, json: bool) -> Result {
@@ -74,15 +71,12 @@ fn tell(health: &Health, json: bool) -> Result {
 
 /// Runs `metrics`.
 pub(crate) async fn metrics(args: Metrics) -> Result {
-    args.target
-        .with(async |client| {
-            let text = client.metrics().await?;
-            if args.target.json {
-                return output::json(&text.lines().filter_map(sample).collect::<Vec<_>>());
-            }
-            Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
-        })
-        .await
+    let client = args.target.client().await?;
+    let text = client.metrics().await?;
+    if args.target.json {
+        return output::json(&text.lines().filter_map(sample).collect::<Vec<_>>());
+    }
+    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
 }
 
 /// A line such as `name{label="value"} 7`; comments are none.

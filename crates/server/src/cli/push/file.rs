@@ -39,17 +39,14 @@ pub(super) async fn run(source: Source<'_>, target: &Target) -> Result {
     let mut lines = Lines::open(source.path)?;
     let mut report = Report::new(source.rejects.map(PathBuf::as_path))?;
     let json = target.json;
-    target
-        .with_new(async |client| {
-            let progress = Progress::counting("pushing");
-            let gap = push(client, &source, &mut lines, &mut report, &progress).await;
-            progress.done();
-            match gap? {
-                None => report.end(json),
-                Some(gap) => Err(report.broken(json, &gap)),
-            }
-        })
-        .await
+    let client = target.client_of_new().await?;
+    let progress = Progress::counting("pushing");
+    let gap = push(client, &source, &mut lines, &mut report, &progress).await;
+    progress.done();
+    match gap? {
+        None => report.end(json),
+        Some(gap) => Err(report.broken(json, &gap)),
+    }
 }
 
 /// Pushes all lines; answers where the answers ceased, if they did.

@@ -59,13 +59,10 @@ pub(crate) async fn run(args: Args) -> Result {
     let json = args.target.json;
     let target = args.target.clone();
     let job = job(&args)?;
-    target
-        .with_new(async |client| {
-            let pushed = client.push_all(vec![job]).await?.pop();
-            let pushed = pushed.ok_or_else(|| Failure::error("the push was not answered"))??;
-            if json { output::json(&pushed) } else { tell(&pushed) }
-        })
-        .await
+    let client = target.client_of_new().await?;
+    let pushed = client.push_all(vec![job]).await?.pop();
+    let pushed = pushed.ok_or_else(|| Failure::error("the push was not answered"))??;
+    if json { output::json(&pushed) } else { tell(&pushed) }
 }
 
 fn job(args: &Args) -> Result<NewJob> {

@@ -89,20 +89,17 @@ fn set<T>(setting: &mut Option<T>, new: Option<Setting<T>>) {
 
 impl Set {
     pub(super) async fn run(self) -> Result {
-        self.server
-            .with(async |client| {
-                let old = client.queue(&self.queue).await?.settings;
-                let new = self.apply(old.clone());
-                if new == old && !self.server.json {
-                    return Err(Failure::usage("nothing changes: name a setting, such as `--max-running 20`"));
-                }
-                client.configure(&self.queue, new).await?;
-                if self.server.json {
-                    return output::json(&client.queue(&self.queue).await?);
-                }
-                output::say(format_args!("{} is set", self.queue))
-            })
-            .await
+        let client = self.server.client().await?;
+        let old = client.queue(&self.queue).await?.settings;
+        let new = self.apply(old.clone());
+        if new == old && !self.server.json {
+            return Err(Failure::usage("nothing changes: name a setting, such as `--max-running 20`"));
+        }
+        client.configure(&self.queue, new).await?;
+        if self.server.json {
+            return output::json(&client.queue(&self.queue).await?);
+        }
+        output::say(format_args!("{} is set", self.queue))
     }
 
     fn apply(&self, old: QueueSettings) -> QueueSettings {

@@ -7,7 +7,7 @@ use super::exit::Result;
 use super::output::{self, note};
 use super::target::Target;
 use super::time::{now, relative};
-use duetime::{Client, ScheduleStatus};
+use duetime::ScheduleStatus;
 use duetime_core::api::Schedules;
 use set::Set;
 
@@ -50,17 +50,17 @@ struct One {
 
 pub(crate) async fn run(args: Args) -> Result {
     match args.action {
-        None => args.target.with(async |client| list(client, args.target.json).await).await,
-        Some(Action::List(target)) => target.with(async |client| list(client, target.json).await).await,
+        None => list(&args.target).await,
+        Some(Action::List(target)) => list(&target).await,
         Some(Action::Show(one)) => show_one(&one).await,
         Some(Action::Set(set)) => set.run().await,
         Some(Action::Delete(one)) => delete(&one).await,
     }
 }
 
-async fn list(client: &Client, json: bool) -> Result {
-    let schedules = client.schedules().await?;
-    if json {
+async fn list(target: &Target) -> Result {
+    let schedules = target.client().await?.schedules().await?;
+    if target.json {
         return output::json(&Schedules { schedules, next_cursor: None });
     }
     if schedules.is_empty() {
@@ -83,23 +83,17 @@ fn row(status: &ScheduleStatus) -> Vec<String> {
 }
 
 async fn show_one(one: &One) -> Result {
-    one.target
-        .with(async |client| {
-            let status = client.schedule(&one.name).await?;
-            if one.target.json { output::json(&status) } else { show::show(&status) }
-        })
-        .await
+    let client = one.target.client().await?;
+    let status = client.schedule(&one.name).await?;
+    if one.target.json { output::json(&status) } else { show::show(&status) }
 }
 
 async fn delete(one: &One) -> Result {
-    one.target
-        .with(async |client| {
-            client.delete_schedule(&one.name).await?;
-            if one.target.json {
-                output::json(&serde_json::json!({ "name": one.name, "outcome": "deleted" }))
-            } else {
-                output::say(format_args!("{} is deleted", one.name))
-            }
-        })
-        .await
+    let client = one.target.client().await?;
+    client.delete_schedule(&one.name).await?;
+    output::tell(
+        one.target.json,
+        &serde_json::json!({ "name": one.name, "outcome": "deleted" }),
+        format_args!("{} is deleted", one.name),
+    )
 }

@@ -65,14 +65,12 @@ enum OverlapArg {
 impl Set {
     pub(super) async fn run(&self) -> Result {
         let schedule = self.schedule()?;
-        let client = |client: duetime::Client| async move {
-            if self.dry_run {
-                client.preview_schedule(&self.name, schedule).await
-            } else {
-                client.set_schedule(&self.name, schedule).await
-            }
+        let client = self.target.client_of_new().await?;
+        let status = if self.dry_run {
+            client.preview_schedule(&self.name, schedule).await?
+        } else {
+            client.set_schedule(&self.name, schedule).await?
         };
-        let status = self.target.with_new(async |to| Ok(client(to.clone()).await?)).await?;
         if self.target.json {
             return output::json(&status);
         }
