@@ -106,8 +106,7 @@ fn row(queue: &QueueStatus) -> Vec<String> {
 }
 
 async fn show(one: &One) -> Result {
-    let client = one.target.client().await?;
-    let queue = client.queue(&one.queue).await?;
+    let queue = one.target.client().await?.queue(&one.queue).await?;
     if one.target.json { output::json(&queue) } else { lines("", &serde_json::to_value(queue)?) }
 }
 

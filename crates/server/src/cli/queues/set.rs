@@ -96,7 +96,10 @@ impl Set {
             return Err(Failure::usage("nothing changes: name a setting, such as `--max-running 20`"));
         }
         client.configure(&self.queue, new).await?;
-        output::tell(self.server.json, &client.queue(&self.queue).await?, format_args!("{} is set", self.queue))
+        if self.server.json {
+            return output::json(&client.queue(&self.queue).await?);
+        }
+        output::say(format_args!("{} is set", self.queue))
     }
 
     fn apply(&self, old: QueueSettings) -> QueueSettings {
