@@ -3,8 +3,12 @@
 use super::budget::Budget;
 use super::edge::Edge;
 use super::limits::EVENT_STREAMS_MAX;
+use crate::access::Caller;
 use crate::deliver::{Observed, Policy};
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use duetime_core::Engine;
+use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +35,17 @@ pub(crate) struct App {
     pub(super) targets: Policy,
     /// What becomes of deliveries.
     pub(super) deliveries: Arc<Observed>,
+}
+
+/// What handles a request, and who makes it.
+pub(super) struct Call(pub(super) App, pub(super) Caller);
+
+impl FromRequestParts<App> for Call {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        Ok(Self(app.clone(), Caller::from_request_parts(parts, app).await?))
+    }
 }
 
 impl App {

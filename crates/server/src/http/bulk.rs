@@ -1,13 +1,12 @@
 //! `POST /v1/jobs/{cancel,retry,delete}`: the same for all that a selection finds.
 
 use super::access;
-use super::app::App;
+use super::app::{App, Call};
 use super::audit::Jobs;
 use super::body::One;
 use super::problem::Problem;
-use super::reply;
+use super::reply::{self, Answered};
 use crate::access::{Caller, Scope};
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use duetime_core::api::Counts;
 use duetime_core::engine::{BulkAction, Query};
@@ -22,7 +21,7 @@ use duetime_core::engine::{BulkAction, Query};
         (status = 200, description = "How many came to which outcome.", body = Counts),
     ),
 )]
-pub(super) async fn cancel(State(app): State<App>, caller: Caller, body: One) -> Result<Response, Problem> {
+pub(super) async fn cancel(Call(app, caller): Call, body: One) -> Answered {
     bulk(&app, &caller, &body, BulkAction::Cancel).await
 }
 
@@ -36,7 +35,7 @@ pub(super) async fn cancel(State(app): State<App>, caller: Caller, body: One) ->
         (status = 200, description = "How many came to which outcome.", body = Counts),
     ),
 )]
-pub(super) async fn retry(State(app): State<App>, caller: Caller, body: One) -> Result<Response, Problem> {
+pub(super) async fn retry(Call(app, caller): Call, body: One) -> Answered {
     bulk(&app, &caller, &body, BulkAction::Retry).await
 }
 
@@ -50,11 +49,11 @@ pub(super) async fn retry(State(app): State<App>, caller: Caller, body: One) -> 
         (status = 200, description = "How many came to which outcome.", body = Counts),
     ),
 )]
-pub(super) async fn delete(State(app): State<App>, caller: Caller, body: One) -> Result<Response, Problem> {
+pub(super) async fn delete(Call(app, caller): Call, body: One) -> Answered {
     bulk(&app, &caller, &body, BulkAction::Delete).await
 }
 
-async fn bulk(app: &App, caller: &Caller, body: &One, action: BulkAction) -> Result<Response, Problem> {
+async fn bulk(app: &App, caller: &Caller, body: &One, action: BulkAction) -> Answered {
     let query = body.object::<Query>()?;
     access::check_query(caller, Scope::Change, &query)?;
     Ok(match app.engine.bulk(&query, action).await.map(Counts) {

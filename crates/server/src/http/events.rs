@@ -4,14 +4,15 @@
 //! those before. Who reads more slowly than the ring turns is told so, and the stream ends: the reader comes back, and
 //! reads the state of jobs anew.
 
-use super::app::App;
+use super::app::{App, Call};
 use super::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, HEARTBEAT_EVERY};
 use super::problem::{Problem, Refusal};
+use super::reply::Answered;
 use crate::access::{Caller, STREAMS_MAX, Scope};
 use axum::body::{Body, Bytes};
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use duetime_core::api::{EventQuery, Instant, LOST, STOPPING, SUBSCRIBED};
 use duetime_core::engine::events::{Event, Subscription};
 use futures_util::stream;
@@ -40,11 +41,7 @@ const BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-bufferin
     ),
     extensions(("x-codes" = json!(["too_many_streams"]))),
 )]
-pub(super) async fn events(
-    State(app): State<App>,
-    caller: Caller,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
+pub(super) async fn events(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
     let EventQuery(filter) = query.unwrap_or_default().parse()?;
     let Ok(slot) = app.event_streams.clone().try_acquire_owned() else {
         let detail = format!("expected at most {EVENT_STREAMS_MAX} streams of events at once, got one more");
@@ -176,8 +173,8 @@ mod tests {
         )
     }
 
-    async fn open(app: &App) -> Result<Response, Problem> {
-        events(State(app.clone()), Caller::Anyone, RawQuery(None)).await
+    async fn open(app: &App) -> Answered {
+        events(Call(app.clone(), Caller::Anyone), RawQuery(None)).await
     }
 
     #[tokio::test]

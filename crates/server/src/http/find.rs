@@ -1,14 +1,13 @@
 //! `GET /v1/jobs`: find, and peek.
 
 use super::access;
-use super::app::App;
+use super::app::Call;
 use super::limits::PAGE_ANSWER_BYTES;
-use super::problem::Problem;
+use super::reply::{self, Answered};
 use super::sending::Room;
-use super::{reply, shown};
-use crate::access::{Caller, Scope};
-use axum::extract::{RawQuery, State};
-use axum::response::Response;
+use super::shown;
+use crate::access::Scope;
+use axum::extract::RawQuery;
 use duetime_core::api::schema::{Cursor, Key, Kind, QueueName, StateWord, Tag};
 use duetime_core::api::{Find, Instant, Page};
 use duetime_core::limits::PAGE_JOBS_DEFAULT;
@@ -35,11 +34,7 @@ use duetime_core::limits::PAGE_JOBS_DEFAULT;
     ),
     extensions(("x-codes" = json!(["too_many_bodies"]))),
 )]
-pub(super) async fn find(
-    State(app): State<App>,
-    caller: Caller,
-    RawQuery(text): RawQuery,
-) -> Result<Response, Problem> {
+pub(super) async fn find(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
     let find: Find = text.unwrap_or_default().parse()?;
     access::check_query(&caller, Scope::Read, &find.query)?;
     let limit = find.limit.unwrap_or(PAGE_JOBS_DEFAULT);

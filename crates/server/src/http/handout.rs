@@ -4,14 +4,13 @@
 //! the engine hands nothing to a caller that is gone. A client that shuts down its sending half counts as gone.
 
 use super::access;
-use super::app::App;
+use super::app::{App, Call};
 use super::body::One;
 use super::problem::Problem;
-use super::segment::{Queue, Segment};
-use super::{repeat, reply, shown};
+use super::reply::{self, Answered};
+use super::segment::{Name, Segment};
+use super::{repeat, shown};
 use crate::access::{Caller, Scope};
-use axum::extract::State;
-use axum::response::Response;
 use duetime_core::api::schema::QueueName;
 use duetime_core::api::{self, Handout, Reserve, Take, Taken};
 use duetime_core::engine::{self, From as Source, ReserveRequest, Unclaimed};
@@ -32,12 +31,7 @@ use duetime_core::{Error, JobId};
     ),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
-pub(super) async fn reserve(
-    State(app): State<App>,
-    Segment(Queue(queue)): Segment<Queue>,
-    caller: Caller,
-    body: One,
-) -> Result<Response, Problem> {
+pub(super) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
     let request = body.object::<Reserve>()?.into_request(Some(queue))?;
     drop(body);
     hand_out(&app, &caller, request).await
@@ -54,13 +48,13 @@ pub(super) async fn reserve(
     ),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
-pub(super) async fn reserve_anywhere(State(app): State<App>, caller: Caller, body: One) -> Result<Response, Problem> {
+pub(super) async fn reserve_anywhere(Call(app, caller): Call, body: One) -> Answered {
     let request = body.object::<Reserve>()?.into_request(None)?;
     drop(body);
     hand_out(&app, &caller, request).await
 }
 
-async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> Result<Response, Problem> {
+async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> Answered {
     request.request_id = repeat::of_reserve(caller, &request);
     let unknown = check(app, caller, &mut request.from).await?;
     let reserved = tokio::select! {
@@ -97,12 +91,7 @@ async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> Re
     ),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
-pub(super) async fn take(
-    State(app): State<App>,
-    Segment(Queue(queue)): Segment<Queue>,
-    caller: Caller,
-    body: One,
-) -> Result<Response, Problem> {
+pub(super) async fn take(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
     let mut request = body.object::<Take>()?.into_request(queue)?;
     drop(body);
     request.request_id = repeat::of_take(&caller, &request);

@@ -1,17 +1,17 @@
 //! One job: read, change, remove, cancel, retry, run.
 
 use super::access;
-use super::app::App;
+use super::app::Call;
 use super::body::{Batch, One};
 use super::limits::JOB_ANSWER_BYTES;
 use super::problem::Problem;
+use super::reply::{self, Answered};
 use super::segment::Segment;
 use super::sending::Room;
-use super::{etag, reply, shown};
-use crate::access::{Caller, Scope};
-use axum::extract::State;
+use super::{etag, shown};
+use crate::access::Scope;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use duetime_core::api::schema::{ETag, IfMatch};
 use duetime_core::api::{Cancelled, JobBody, Nothing, Patch};
 use duetime_core::{Error, JobId, engine};
@@ -31,12 +31,7 @@ use duetime_core::{Error, JobId, engine};
     ),
     extensions(("x-codes" = json!(["not_found", "too_many_bodies"]))),
 )]
-pub(super) async fn get(
-    State(app): State<App>,
-    Segment(id): Segment<JobId>,
-    caller: Caller,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+pub(super) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>, headers: HeaderMap) -> Answered {
     access::check_job(&app, &caller, Scope::Read, id).await?;
     let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
     let mut job = app.engine.job(id).await?;
@@ -61,12 +56,11 @@ pub(super) async fn get(
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
 )]
 pub(super) async fn patch(
-    State(app): State<App>,
+    Call(app, caller): Call,
     Segment(id): Segment<JobId>,
-    caller: Caller,
     headers: HeaderMap,
     body: Batch,
-) -> Result<Response, Problem> {
+) -> Answered {
     access::check_job(&app, &caller, Scope::Change, id).await?;
     let target = etag::target(id, &headers)?;
     let patch = engine::Patch::try_from(body.object::<Patch<'_>>()?)?;
@@ -89,12 +83,7 @@ pub(super) async fn patch(
     ),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running"]))),
 )]
-pub(super) async fn delete(
-    State(app): State<App>,
-    Segment(id): Segment<JobId>,
-    caller: Caller,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+pub(super) async fn delete(Call(app, caller): Call, Segment(id): Segment<JobId>, headers: HeaderMap) -> Answered {
     access::check_job(&app, &caller, Scope::Change, id).await?;
     let target = etag::target(id, &headers)?;
     reply::only(app.engine.delete(vec![target]).await).map_err(conditional)?;
@@ -117,12 +106,11 @@ pub(super) async fn delete(
     extensions(("x-codes" = json!(["not_found", "version_mismatch"]))),
 )]
 pub(super) async fn cancel(
-    State(app): State<App>,
+    Call(app, caller): Call,
     Segment(id): Segment<JobId>,
-    caller: Caller,
     headers: HeaderMap,
     body: One,
-) -> Result<Response, Problem> {
+) -> Answered {
     body.object::<Nothing>()?;
     access::check_job(&app, &caller, Scope::Change, id).await?;
     let target = etag::target(id, &headers)?;
@@ -146,12 +134,11 @@ pub(super) async fn cancel(
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_live", "key_conflict"]))),
 )]
 pub(super) async fn retry(
-    State(app): State<App>,
+    Call(app, caller): Call,
     Segment(id): Segment<JobId>,
-    caller: Caller,
     headers: HeaderMap,
     body: One,
-) -> Result<Response, Problem> {
+) -> Answered {
     body.object::<Nothing>()?;
     access::check_job(&app, &caller, Scope::Change, id).await?;
     let target = etag::target(id, &headers)?;
@@ -175,12 +162,11 @@ pub(super) async fn retry(
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
 )]
 pub(super) async fn run(
-    State(app): State<App>,
+    Call(app, caller): Call,
     Segment(id): Segment<JobId>,
-    caller: Caller,
     headers: HeaderMap,
     body: One,
-) -> Result<Response, Problem> {
+) -> Answered {
     body.object::<Nothing>()?;
     access::check_job(&app, &caller, Scope::Change, id).await?;
     let target = etag::target(id, &headers)?;

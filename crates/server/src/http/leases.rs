@@ -1,15 +1,13 @@
 //! Leases: complete, fail, release, extend, progress; and many settles, or extensions, at once.
 
 use super::access;
-use super::app::App;
+use super::app::{App, Call};
 use super::batch;
 use super::body::{Batch, One};
 use super::problem::Problem;
-use super::reply;
+use super::reply::{self, Answered};
 use super::segment::Segment;
 use crate::access::{Caller, Scope};
-use axum::extract::State;
-use axum::response::Response;
 use duetime_core::api::schema::{ExtendAnswers, Extensions, SettleAnswers, Settles};
 use duetime_core::api::{Answer, Complete, Extend, ExtendOne, Fail, Progress, Release, Settle};
 use duetime_core::engine::{Answers, Extension, Outcome, Settlement};
@@ -27,12 +25,7 @@ use duetime_core::{Error, Receipt};
     ),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
-pub(super) async fn complete(
-    State(app): State<App>,
-    Segment(receipt): Segment<Receipt>,
-    caller: Caller,
-    body: One,
-) -> Result<Response, Problem> {
+pub(super) async fn complete(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
     let outcome = Outcome::try_from(body.object::<Complete<'_>>()?)?;
     settle_one(&app, &caller, receipt, outcome).await
 }
@@ -51,12 +44,7 @@ pub(super) async fn complete(
     ),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
-pub(super) async fn fail(
-    State(app): State<App>,
-    Segment(receipt): Segment<Receipt>,
-    caller: Caller,
-    body: One,
-) -> Result<Response, Problem> {
+pub(super) async fn fail(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
     let outcome = Outcome::from(body.object::<Fail>()?);
     settle_one(&app, &caller, receipt, outcome).await
 }
@@ -75,17 +63,12 @@ pub(super) async fn fail(
     ),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
-pub(super) async fn release(
-    State(app): State<App>,
-    Segment(receipt): Segment<Receipt>,
-    caller: Caller,
-    body: One,
-) -> Result<Response, Problem> {
+pub(super) async fn release(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
     let outcome = Outcome::from(body.object::<Release>()?);
     settle_one(&app, &caller, receipt, outcome).await
 }
 
-async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, outcome: Outcome) -> Result<Response, Problem> {
+async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, outcome: Outcome) -> Answered {
     check(app, caller, receipt).await?;
     let settlement = reply::only(app.engine.settle(vec![(receipt, outcome)]).await)?;
     Ok(reply::ok(&settlement))
@@ -103,12 +86,7 @@ async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, outcome: Outco
     ),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
-pub(super) async fn extend(
-    State(app): State<App>,
-    Segment(receipt): Segment<Receipt>,
-    caller: Caller,
-    body: One,
-) -> Result<Response, Problem> {
+pub(super) async fn extend(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
     let lease_ms = body.object::<Extend>()?.lease.map(|span| span.0);
     check(&app, &caller, receipt).await?;
     let extension = reply::only(app.engine.extend(vec![(receipt, lease_ms)]).await)?;
@@ -125,7 +103,7 @@ pub(super) async fn extend(
         (status = 200, description = "An answer for each.", body = ExtendAnswers),
     ),
 )]
-pub(super) async fn extend_many(State(app): State<App>, caller: Caller, body: Batch) -> Result<Response, Problem> {
+pub(super) async fn extend_many(Call(app, caller): Call, body: Batch) -> Answered {
     let mut batch = batch::read(body.text(), |one: ExtendOne| <(Receipt, Option<u64>)>::try_from(one))?;
     drop(body);
     check_each(&app, &caller, &mut batch).await?;
@@ -149,12 +127,7 @@ pub(super) async fn extend_many(State(app): State<App>, caller: Caller, body: Ba
     ),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
-pub(super) async fn progress(
-    State(app): State<App>,
-    Segment(receipt): Segment<Receipt>,
-    caller: Caller,
-    body: One,
-) -> Result<Response, Problem> {
+pub(super) async fn progress(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
     let Progress { percent, note } = body.object::<Progress>()?;
     check(&app, &caller, receipt).await?;
     let extension = app.engine.progress(receipt, percent, note).await?;
@@ -171,7 +144,7 @@ pub(super) async fn progress(
         (status = 200, description = "An answer for each.", body = SettleAnswers),
     ),
 )]
-pub(super) async fn settle(State(app): State<App>, caller: Caller, body: Batch) -> Result<Response, Problem> {
+pub(super) async fn settle(Call(app, caller): Call, body: Batch) -> Answered {
     let mut batch = batch::read(body.text(), |one: Settle<'_>| <(Receipt, Outcome)>::try_from(one))?;
     drop(body);
     check_each(&app, &caller, &mut batch).await?;

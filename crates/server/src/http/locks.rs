@@ -3,15 +3,14 @@
 //! A request that waits ends with its connection, as a reserve does: then its place in line is given up.
 
 use super::access;
-use super::app::App;
+use super::app::{App, Call};
 use super::body::One;
-use super::problem::Problem;
-use super::reply;
-use super::segment::{Lock, Segment};
-use crate::access::{Caller, Names, Scope};
-use axum::extract::{RawQuery, State};
+use super::reply::{self, Answered};
+use super::segment::{Name, Segment};
+use crate::access::{Names, Scope};
+use axum::extract::RawQuery;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use duetime_core::Error;
 use duetime_core::api::schema::{Cursor, LockName, Owner};
 use duetime_core::api::{self, LockAsked, LockBody, LockQuery};
@@ -32,11 +31,7 @@ use duetime_core::ports::{Grant, Released};
         (status = 200, description = "A page.", body = LockList),
     ),
 )]
-pub(super) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    RawQuery(text): RawQuery,
-) -> Result<Response, Problem> {
+pub(super) async fn list(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
     let query = LockQuery::read(&text.unwrap_or_default(), &["cursor", "limit"])?;
     let limit = query.limit.unwrap_or(PAGE_LOCKS_DEFAULT);
     let cursor = query.cursor.as_deref();
@@ -82,11 +77,7 @@ async fn list_own(app: &App, names: Vec<&Names>, cursor: Option<&str>, limit: us
         (status = 200, description = "Who holds it.", body = LockBody),
     ),
 )]
-pub(super) async fn get(
-    State(app): State<App>,
-    Segment(Lock(name)): Segment<Lock>,
-    caller: Caller,
-) -> Result<Response, Problem> {
+pub(super) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Name>) -> Answered {
     access::check(&caller, Scope::Lock, &name)?;
     let holding = app.engine.inspect(&name).await?;
     Ok(reply::ok(&holding.as_ref().map_or_else(|| LockBody::free(name), LockBody::from)))
@@ -107,12 +98,7 @@ pub(super) async fn get(
     ),
     extensions(("x-codes" = json!(["lock_held", "lock_lost"]))),
 )]
-pub(super) async fn put(
-    State(app): State<App>,
-    Segment(Lock(name)): Segment<Lock>,
-    caller: Caller,
-    body: One,
-) -> Result<Response, Problem> {
+pub(super) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Name>, body: One) -> Answered {
     access::check(&caller, Scope::Lock, &name)?;
     let asked = body.object::<api::Lock>()?.into_asked(name.clone())?;
     drop(body);
@@ -149,11 +135,10 @@ pub(super) async fn put(
     extensions(("x-codes" = json!(["lock_lost"]))),
 )]
 pub(super) async fn delete(
-    State(app): State<App>,
-    Segment(Lock(name)): Segment<Lock>,
-    caller: Caller,
+    Call(app, caller): Call,
+    Segment(Name(name)): Segment<Name>,
     RawQuery(text): RawQuery,
-) -> Result<Response, Problem> {
+) -> Answered {
     access::check(&caller, Scope::Lock, &name)?;
     let query = LockQuery::read(&text.unwrap_or_default(), &["owner", "fence"])?;
     app.engine.release_lock(&name, query.owner()?, query.fence()?).await?;
@@ -170,11 +155,7 @@ pub(super) async fn delete(
         (status = 200, description = "How many there were.", body = Released),
     ),
 )]
-pub(super) async fn delete_all(
-    State(app): State<App>,
-    caller: Caller,
-    RawQuery(text): RawQuery,
-) -> Result<Response, Problem> {
+pub(super) async fn delete_all(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
     // The owner's locks may have any names.
     access::check_all(&caller, Scope::Lock)?;
     let query = LockQuery::read(&text.unwrap_or_default(), &["owner"])?;

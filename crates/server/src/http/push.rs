@@ -1,18 +1,16 @@
 //! `POST /v1/queues/{queue}/jobs`: push one job, or an array. Jobs that name no trace belong to that of the request.
 
 use super::access;
-use super::app::App;
+use super::app::Call;
 use super::batch;
 use super::body::Batch;
 use super::problem::Problem;
-use super::reply;
-use super::segment::{Queue, Segment};
+use super::reply::{self, Answered};
+use super::segment::{Name, Segment};
 use super::trace;
-use crate::access::{Caller, Scope};
-use axum::extract::State;
+use crate::access::Scope;
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
 use duetime_core::api::schema::{PushAnswers, Pushes, QueueName};
 use duetime_core::api::{self, Answer, Push, Pushed};
 use duetime_core::engine::{self, PushOutcome};
@@ -35,12 +33,11 @@ use duetime_core::{Error, NewJob};
     extensions(("x-codes" = json!(["key_conflict", "job_running"]))),
 )]
 pub(super) async fn push(
-    State(app): State<App>,
-    Segment(Queue(queue)): Segment<Queue>,
-    caller: Caller,
+    Call(app, caller): Call,
+    Segment(Name(queue)): Segment<Name>,
     headers: HeaderMap,
     body: Batch,
-) -> Result<Response, Problem> {
+) -> Answered {
     let trace = trace::of(&headers);
     // Before anything is said of the jobs.
     access::check(&caller, Scope::Push, &queue)?;

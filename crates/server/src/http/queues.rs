@@ -1,18 +1,17 @@
 //! Queues: statistics and settings.
 
 use super::access;
-use super::app::App;
+use super::app::Call;
 use super::audit::Jobs;
 use super::body::One;
 use super::etag;
 use super::page::{self, Page};
-use super::problem::Problem;
-use super::segment::{self, Segment};
-use super::{reply, shown};
-use crate::access::{Caller, Scope};
-use axum::extract::{RawQuery, State};
+use super::reply::{self, Answered};
+use super::segment::{Name, Segment};
+use super::shown;
+use crate::access::Scope;
+use axum::extract::RawQuery;
 use axum::http::HeaderMap;
-use axum::response::Response;
 use duetime_core::api::schema::{Cursor, ETag, IfMatch, QueueName, Star};
 use duetime_core::api::{Counts, Nothing, PauseBody, Purged, Queue, QueueChanges, Queues};
 use duetime_core::engine::{Configured, Query, QueueStatus};
@@ -34,11 +33,7 @@ use std::sync::Arc;
         (status = 200, description = "A page.", body = Queues),
     ),
 )]
-pub(super) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
+pub(super) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
     let (cursor, limit) = page::asked(query.as_deref())?;
     let mut queues: Vec<QueueStatus> = Vec::new();
     if let Some(cursor) = &cursor {
@@ -77,12 +72,7 @@ pub(super) async fn list(
         (status = 200, description = "What is in it, and its settings.", body = Queue, headers(("etag" = ETag, description = "The version of its settings."))),
     ),
 )]
-pub(super) async fn get(
-    State(app): State<App>,
-    Segment(segment::Queue(queue)): Segment<segment::Queue>,
-    caller: Caller,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+pub(super) async fn get(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, headers: HeaderMap) -> Answered {
     access::check(&caller, Scope::Read, &queue)?;
     let (mut status, version) = app.engine.queue_versioned(&queue).await?;
     shown::queue(&caller, &mut status);
@@ -106,12 +96,11 @@ pub(super) async fn get(
     extensions(("x-codes" = json!(["version_mismatch"]))),
 )]
 pub(super) async fn put(
-    State(app): State<App>,
-    Segment(segment::Queue(queue)): Segment<segment::Queue>,
-    caller: Caller,
+    Call(app, caller): Call,
+    Segment(Name(queue)): Segment<Name>,
     headers: HeaderMap,
     body: One,
-) -> Result<Response, Problem> {
+) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;
     let expected = etag::expected(&headers)?;
     let changes = body.object::<QueueChanges>()?;
@@ -138,12 +127,7 @@ pub(super) async fn put(
         (status = 200, description = "The settings as they are now.", body = Configured),
     ),
 )]
-pub(super) async fn pause(
-    State(app): State<App>,
-    Segment(segment::Queue(queue)): Segment<segment::Queue>,
-    caller: Caller,
-    body: One,
-) -> Result<Response, Problem> {
+pub(super) async fn pause(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;
     let until = body.object::<PauseBody>()?.until(app.engine.now_at_most())?;
     let settings = app.engine.pause(&queue, until).await?;
@@ -161,12 +145,7 @@ pub(super) async fn pause(
         (status = 200, description = "The settings as they are now.", body = Configured),
     ),
 )]
-pub(super) async fn resume(
-    State(app): State<App>,
-    Segment(segment::Queue(queue)): Segment<segment::Queue>,
-    caller: Caller,
-    body: One,
-) -> Result<Response, Problem> {
+pub(super) async fn resume(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;
     body.object::<Nothing>()?;
     let settings = app.engine.resume(&queue).await?;
@@ -186,12 +165,7 @@ pub(super) async fn resume(
         (status = 200, description = "How many there were.", body = Purged),
     ),
 )]
-pub(super) async fn purge(
-    State(app): State<App>,
-    Segment(segment::Queue(queue)): Segment<segment::Queue>,
-    caller: Caller,
-    body: One,
-) -> Result<Response, Problem> {
+pub(super) async fn purge(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;
     body.object::<Nothing>()?;
     let purged = app.engine.purge(&queue).await?;

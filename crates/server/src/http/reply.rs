@@ -2,6 +2,7 @@
 
 use super::app::App;
 use super::etag;
+use super::problem::Problem;
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, ETAG, HeaderValue};
 use axum::http::{HeaderMap, Response as HttpResponse, StatusCode};
@@ -10,6 +11,9 @@ use duetime_core::api::JobBody;
 use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Error, Job};
 use serde::Serialize;
+
+/// What comes of a request.
+pub(super) type Answered = Result<Response, Problem>;
 
 /// What most answers are shorter than.
 const BYTES_USUAL: usize = 512;

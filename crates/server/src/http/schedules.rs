@@ -3,17 +3,18 @@
 //! The `ETag` says whether what was set has changed; ticks change nothing of that.
 
 use super::access;
-use super::app::App;
+use super::app::{App, Call};
 use super::body::One;
 use super::etag;
 use super::page::{self, Page};
-use super::problem::{Problem, Refusal};
-use super::segment::{Schedule, Segment};
-use super::{reply, shown};
+use super::problem::Refusal;
+use super::reply::{self, Answered};
+use super::segment::{Name, Segment};
+use super::shown;
 use crate::access::{Caller, Scope};
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use duetime_core::Error;
 use duetime_core::api::schema::{Cursor, ETag, IfMatch, ScheduleName, Star};
 use duetime_core::api::{ScheduleBody, Schedules, dry_run};
@@ -36,11 +37,7 @@ const TRIES: u32 = 5;
         (status = 200, description = "A page.", body = Schedules),
     ),
 )]
-pub(super) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
+pub(super) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
     let mut schedules = app.engine.schedules().await?;
     schedules.retain(|status| caller.may(Scope::Read, &status.schedule.job.queue));
     let Page { mut shown, next_cursor } = page::of(schedules, |status| &status.name, query.as_deref())?;
@@ -63,12 +60,7 @@ pub(super) async fn list(
     ),
     extensions(("x-codes" = json!(["schedule_not_found"]))),
 )]
-pub(super) async fn get(
-    State(app): State<App>,
-    Segment(Schedule(name)): Segment<Schedule>,
-    caller: Caller,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+pub(super) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Name>, headers: HeaderMap) -> Answered {
     let mut status = app.engine.schedule(&name).await?;
     if !caller.may(Scope::Read, &status.schedule.job.queue) {
         return Err(Error::NoSchedule(name).into());
@@ -95,13 +87,12 @@ pub(super) async fn get(
     extensions(("x-codes" = json!(["version_mismatch"]))),
 )]
 pub(super) async fn put(
-    State(app): State<App>,
-    Segment(Schedule(name)): Segment<Schedule>,
-    caller: Caller,
+    Call(app, caller): Call,
+    Segment(Name(name)): Segment<Name>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: One,
-) -> Result<Response, Problem> {
+) -> Answered {
     let expected = etag::expected(&headers)?;
     let is_dry = dry_run(&query.unwrap_or_default())?;
     let schedule = body.object::<ScheduleBody<'_>>()?.into_schedule()?;
@@ -149,11 +140,10 @@ pub(super) async fn put(
     extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch"]))),
 )]
 pub(super) async fn delete(
-    State(app): State<App>,
-    Segment(Schedule(name)): Segment<Schedule>,
-    caller: Caller,
+    Call(app, caller): Call,
+    Segment(Name(name)): Segment<Name>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Answered {
     let expected = etag::expected(&headers)?;
     let expected = match present(&app, &caller, &name).await? {
         Present::Any => expected,

@@ -21,32 +21,10 @@ impl<S: Send + Sync, T: FromStr<Err = Error> + Send> FromRequestParts<S> for Seg
     }
 }
 
-/// A lock's name; `/` in it comes as `%2F`.
-pub(super) struct Lock(pub(super) Arc<str>);
+/// The name of a queue, lock or schedule; `/` in it comes as `%2F`.
+pub(super) struct Name(pub(super) Arc<str>);
 
-impl FromStr for Lock {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        Ok(Self(Arc::from(text)))
-    }
-}
-
-/// A schedule's name; `/` in it comes as `%2F`.
-pub(super) struct Schedule(pub(super) Arc<str>);
-
-impl FromStr for Schedule {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        Ok(Self(Arc::from(text)))
-    }
-}
-
-/// A queue's name; `/` in it comes as `%2F`.
-pub(super) struct Queue(pub(super) Arc<str>);
-
-impl FromStr for Queue {
+impl FromStr for Name {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
