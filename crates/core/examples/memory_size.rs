@@ -7,7 +7,7 @@
 
 use duetime_core::id::sequence_at;
 use duetime_core::limits::{BATCH_JOBS_MAX, HOUR_MS, MINUTE_MS, RESERVE_JOBS_MAX};
-use duetime_core::ports::{Beginning, Broker, Put, Reserve, Room, Settle, Source, Window};
+use duetime_core::ports::{Beginning, Broker, BrokerClock, Outbox, Put, Reserve, Room, Settle, Source, Window};
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::ManualClock;
 use duetime_core::{Clock, Due, JobId, Memory, Millis, NewJob, Stage};

@@ -1,6 +1,6 @@
 //! The conformance suite on Redis beside a ledger.
 
-use duetime_core::ports::{Broker, Edit, Outcomes, Room};
+use duetime_core::ports::{Broker, BrokerClock, Edit, Outbox, Outcomes, Room};
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::broker_suite::Made;
 use duetime_core::testing::fixtures::{Given, cancel, job};

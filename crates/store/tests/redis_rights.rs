@@ -6,7 +6,7 @@ use duetime_core::engine::{
     BulkAction, From, LockRequest, Options as EngineOptions, Outcome, Patch, Query, QueueSettings, ReserveRequest,
     TakeRequest,
 };
-use duetime_core::ports::{Broker, EventBus, Ledger, Locks, Retention, Room};
+use duetime_core::ports::{Broker, BrokerClock, EventBus, Ledger, Locks, Retention, Room};
 use duetime_core::rules::Failure;
 use duetime_core::{Due, Engine, Error, JobId, NewJob, OnConflict, Retry, WhenExhausted};
 use duetime_store::redis::{Options, Redis};

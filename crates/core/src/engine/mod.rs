@@ -23,6 +23,7 @@ mod export;
 mod find;
 mod forward;
 mod handout;
+mod host;
 mod ids;
 mod import;
 mod inbox;
@@ -31,7 +32,6 @@ mod lead;
 mod load;
 mod locks;
 pub mod metrics;
-mod origin;
 mod overflow;
 mod parts;
 mod prune;
@@ -133,17 +133,12 @@ impl Engine {
             stopping: CancellationToken::new(),
         };
         let engine = Self { parts: Arc::new(parts) };
-        let waiting = engine.waiting.clone();
-        engine.broker.watch(Arc::new(move |queue| match queue {
-            Some(queue) => waiting.wake(queue),
-            None => waiting.wake_all(),
-        }));
         if let Some(bus) = &engine.bus {
             let subscribers = engine.subscribers.clone();
             bus.subscribe(Arc::new(move |event| subscribers.deliver(event)));
         }
         let bells = engine.bells.clone();
-        engine.broker.begin(engine.origin()).await?;
+        engine.broker.begin(engine.host()).await?;
         engine.locks.start(Arc::new(move |name, owner| bells.ring(name, owner))).await?;
         engine.load_settings().await?;
         match topology {

@@ -27,8 +27,8 @@ use crate::id::JobId;
 use crate::job::Job;
 use crate::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use crate::ports::{
-    Beginning, Broker, Counts, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Origin, Outcomes, Put,
-    Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Wake,
+    Beginning, Broker, BrokerClock, Counts, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing, Note,
+    Outbox, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled,
 };
 pub use locks::Locks;
 
@@ -41,14 +41,19 @@ use std::time::Duration;
 pub struct Memory {
     clock: Arc<dyn Clock>,
     held: Mutex<Held>,
-    wake: OnceLock<Wake>,
+    host: OnceLock<Arc<dyn Host>>,
 }
 
 impl Memory {
     /// An empty broker that goes by this clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let held = Mutex::new(Held::new(clock.mono()));
-        Self { clock, held, wake: OnceLock::new() }
+        Self { clock, held, host: OnceLock::new() }
+    }
+
+    /// From now on this host is woken.
+    pub fn watch(&self, host: Arc<dyn Host>) {
+        assert!(self.host.set(host).is_ok(), "a broker is used by one engine");
     }
 
     /// Begins with this: from now on it hands out.
@@ -67,7 +72,7 @@ impl Memory {
     pub fn copy(&self, clock: Arc<dyn Clock>) -> Self {
         let mut held = self.held.lock().expect("no panic leaves the broker half changed").clone();
         held.generation = None;
-        Self { clock, held: Mutex::new(held), wake: OnceLock::new() }
+        Self { clock, held: Mutex::new(held), host: OnceLock::new() }
     }
 
     /// Does something under the lock, and then tells of queues that somebody should look at.
@@ -76,8 +81,8 @@ impl Memory {
         let answer = act(&mut held, Now::of(self.clock.as_ref()));
         let to_wake = std::mem::take(&mut held.to_wake);
         drop(held);
-        if let Some(wake) = self.wake.get() {
-            to_wake.iter().for_each(|queue| wake(Some(queue)));
+        if let Some(host) = self.host.get() {
+            to_wake.iter().for_each(|queue| host.wake(Some(queue)));
         }
         answer
     }
@@ -100,8 +105,7 @@ impl Memory {
     }
 }
 
-#[async_trait]
-impl Broker for Memory {
+impl BrokerClock for Memory {
     fn now(&self) -> Millis {
         self.clock.wall()
     }
@@ -109,13 +113,36 @@ impl Broker for Memory {
     fn until(&self, at: Millis) -> Duration {
         self.clock.until(at)
     }
+}
 
-    fn watch(&self, wake: Wake) {
-        assert!(self.wake.set(wake).is_ok(), "a broker is watched by one engine");
+#[async_trait]
+impl Outbox for Memory {
+    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+        Ok(self.with(|held, now| match which {
+            Outcomes::Oldest { limit, age_ms } => match now.mono.checked_sub(age_ms) {
+                Some(until) => held.outbox.oldest(limit, until),
+                None => Vec::new(),
+            },
+            Outcomes::Of(id) => held.outbox.get(id).cloned().into_iter().collect(),
+        }))
     }
 
-    async fn begin(&self, origin: Arc<dyn Origin>) -> Result<(), Error> {
-        self.begin_with(origin.begin().await?);
+    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
+        let outdated = self.each(noted.to_vec(), |held, (id, version), now| held.forget(id, version, frontier, now));
+        Ok(noted.iter().zip(outdated).filter(|(_, is_outdated)| *is_outdated).map(|((id, _), _)| *id).collect())
+    }
+
+    fn backlog(&self) -> usize {
+        self.with(|held, _| held.outbox.len())
+    }
+}
+
+#[async_trait]
+impl Broker for Memory {
+    async fn begin(&self, host: Arc<dyn Host>) -> Result<(), Error> {
+        let beginning = host.beginning().await?;
+        self.watch(host);
+        self.begin_with(beginning);
         Ok(())
     }
 
@@ -190,28 +217,9 @@ impl Broker for Memory {
         Ok(())
     }
 
-    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
-        Ok(self.with(|held, now| match which {
-            Outcomes::Oldest { limit, age_ms } => match now.mono.checked_sub(age_ms) {
-                Some(until) => held.outbox.oldest(limit, until),
-                None => Vec::new(),
-            },
-            Outcomes::Of(id) => held.outbox.get(id).cloned().into_iter().collect(),
-        }))
-    }
-
     async fn set_frontier(&self, frontier: Millis) -> Result<(), Error> {
         self.with(|held, _| held.frontier = Some(held.frontier.map_or(frontier, |known| known.max(frontier))));
         Ok(())
-    }
-
-    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
-        let outdated = self.each(noted.to_vec(), |held, (id, version), now| held.forget(id, version, frontier, now));
-        Ok(noted.iter().zip(outdated).filter(|(_, is_outdated)| *is_outdated).map(|((id, _), _)| *id).collect())
-    }
-
-    fn backlog(&self) -> usize {
-        self.with(|held, _| held.outbox.len())
     }
 }
 

@@ -1,12 +1,13 @@
 //! The broker: live jobs, in order, and leases.
 
+use super::broker_clock::{BrokerClock, Reading};
 use super::edit::{Edit, Edited};
+use super::host::Host;
 use super::ledger::{LeaseNote, Note};
 use super::limits::Limits;
-use super::origin::Origin;
+use super::outbox::Outbox;
 use super::queue_leases::QueueLeases;
 use super::queues::Queues;
-use super::reading::Reading;
 use super::room::Room;
 use super::window::Window;
 use crate::clock::Millis;
@@ -17,10 +18,6 @@ use crate::progress::Progress;
 use crate::rules::Decision;
 use async_trait::async_trait;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Told by a broker that something may be due in a queue sooner than it last said; `None`: in any queue.
-pub type Wake = Arc<dyn Fn(Option<&Arc<str>>) + Send + Sync>;
 
 /// Holds live jobs.
 ///
@@ -28,34 +25,19 @@ pub type Wake = Arc<dyn Fn(Option<&Arc<str>>) + Send + Sync>;
 /// - A job has at most one live lease. Epochs and versions only grow, each new one by [`crate::id::Numbers`].
 /// - A memory that has not [begun](Self::begin) hands nothing out, whoever asks: it knows neither its generation nor what
 ///   limits queues. It takes jobs, shows them, and forgets notes. Other verbs begin it first, or fail.
-/// - No job is handed out before its `due_at`, by [`now`](Self::now).
+/// - No job is handed out before its `due_at`, by [`now`](BrokerClock::now).
 /// - Every change of a job leaves a [`Note`] in the outbox in the same atomic step, and the note stays until it is
 ///   forgotten. Of one job only the latest note is kept. Leases, begun or extended, leave one only where the job has
 ///   one there already. A verb answers its notes as they stand in the outbox; a repeat answers those that still do.
 /// - A job that ended here is not put again in a version below its end, up to twice
-///   `READ_AGE_MS_MAX` after its note was forgotten. Nor is one that [`forget`](Self::forget)
+///   `READ_AGE_MS_MAX` after its note was forgotten. Nor is one that [`forget`](Outbox::forget)
 ///   let go, in a version below that. An edit that does not know the job leaves a tombstone: no version is put until
 ///   `forget` answers it, or it lapses (no sooner than after twice that time).
 /// - Where it may lose its memory while its users go on, its [`stamp`](Self::stamp) tells, and nothing is put that was
 ///   read before its present memory was known, by whatever clock.
 /// - No verb touches an unbounded number of jobs in one atomic step.
 #[async_trait]
-pub trait Broker: Send + Sync {
-    /// The broker's clock. Where it is only known to lie within bounds, an instant that has surely come: so what waits for an
-    /// instant does not go on early.
-    fn now(&self) -> Millis;
-
-    /// The broker's clock, or where it is only known to lie within bounds an instant that has not passed: a delay that begins
-    /// here is not cut short.
-    fn now_at_most(&self) -> Millis {
-        self.now()
-    }
-
-    /// How long until this instant has surely come, as finely as it can tell.
-    fn until(&self, at: Millis) -> Duration {
-        Duration::from_millis(at.saturating_sub(self.now()))
-    }
-
+pub trait Broker: BrokerClock + Outbox {
     /// What its memory is known by: another stamp says that it may have lost some of what it held, or all. A broker in the
     /// memory of one process needs none.
     async fn stamp(&self) -> Result<String, Error> {
@@ -67,17 +49,10 @@ pub trait Broker: Send + Sync {
         0
     }
 
-    /// Whom to tell when something may be due sooner than was last said. Called once, before anything else.
-    fn watch(&self, wake: Wake);
-
-    /// Has its memory begin with what this origin says, and any memory that may follow it. Called once, before anything is
-    /// asked for. Of a queue with a rate the burst counts as used up: the memory before may have let it pass just now.
-    async fn begin(&self, origin: Arc<dyn Origin>) -> Result<(), Error>;
-
-    /// To be asked for before jobs are read from the ledger that are to be put.
-    fn reading(&self) -> Reading {
-        Reading { at: self.now(), memory: 0 }
-    }
+    /// Has its memory begin with what this host says, and any memory that may follow it; from now on the host is woken.
+    /// Called once, before anything is asked for. Of a queue with a rate the burst counts as used up: the memory before may
+    /// have let it pass just now.
+    async fn begin(&self, host: Arc<dyn Host>) -> Result<(), Error>;
 
     /// Holds these jobs from now on: waiting, or leased where they carry a `lease_until`. Idempotent by id and version.
     ///
@@ -116,43 +91,14 @@ pub trait Broker: Send + Sync {
     /// settings which say so: a call with a lower version than an earlier one changes nothing.
     async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error>;
 
-    /// Notes that have not been forgotten.
-    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error>;
-
-    /// From now on [`forget`](Self::forget) keeps what is due before this instant. Until it has been told one, and whenever it
+    /// From now on [`forget`](Outbox::forget) keeps what is due before this instant. Until it has been told one, and whenever it
     /// lost its memory, it keeps everything. It never goes back.
     async fn set_frontier(&self, frontier: Millis) -> Result<(), Error>;
-
-    /// The ledger has these jobs in these versions: drops their notes up to there, and with them those of the jobs that
-    /// wait for an instant from `frontier` on (or from its own, where that is later). The tombstone of an edit that did not
-    /// know the job lets versions from this one on pass; where there were several such edits, once each has been answered.
-    /// Version 0 answers an edit that changed nothing. Of a job that is not known here no lower version is put.
-    ///
-    /// A broker that lost some of its memory may hold jobs in lower versions, as they were before: they are let go of, with
-    /// their leases, and answered, to be read from the ledger anew.
-    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error>;
-
-    /// How many notes have not been forgotten.
-    fn backlog(&self) -> usize;
 }
 
 impl dyn Broker {
     /// A reading of the ledger older than this is not put: it must be read again.
     pub const READ_AGE_MS_MAX: u64 = 5_000;
-}
-
-/// Which notes to look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcomes {
-    /// The oldest ones.
-    Oldest {
-        /// At most so many.
-        limit: usize,
-        /// Written at least so long ago, in milliseconds.
-        age_ms: u64,
-    },
-    /// That of one job.
-    Of(JobId),
 }
 
 /// What came of a put.
@@ -218,7 +164,7 @@ pub struct Reserved {
     /// Where this repeats a take: what that leased. Nothing is leased then.
     pub repeats: Vec<Receipt>,
     /// Before this instant nothing more is handed out of these queues; `None` where nothing waits, or where it has to be
-    /// told first ([`watch`](Broker::watch)) that something else has ended or changed.
+    /// told first ([`wake`](Host::wake)) that something else has ended or changed.
     pub next_at: Option<Millis>,
     /// Named jobs that were not handed out, and why: an edit's answer. It leaves no tombstone.
     pub refused: Vec<(JobId, Edited)>,

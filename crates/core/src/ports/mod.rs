@@ -1,6 +1,7 @@
 //! The ports: what the engine asks of stores. Every verb takes a batch and is bounded.
 //!
-//! - [`Broker`] holds the live jobs that are due soon, and says who runs what.
+//! - [`Broker`] holds the live jobs that are due soon, and says who runs what. It has a [clock](BrokerClock) and an
+//!   [outbox](Outbox), and wakes its [`Host`].
 //! - [`Ledger`] remembers every job.
 //! - [`Registry`] keeps small documents, such as queue settings.
 //! - [`Locks`] says who holds which lock, and who waits for it.
@@ -9,26 +10,28 @@
 //! The broker is the authority for what it holds, the ledger for the rest.
 
 mod broker;
+mod broker_clock;
 mod edit;
 mod events;
+mod host;
 mod inbox;
 mod ledger;
 mod limits;
 mod locks;
-mod origin;
+mod outbox;
 mod queue_leases;
 mod queues;
-mod reading;
 mod registry;
 mod room;
 mod window;
 
 pub use broker::{
-    Broker, Counts, Expired, Extend, Extended, Lease, Listing, Outcomes, Put, Reserve, Reserved, Run, Settle, Settled,
-    Source, Wake,
+    Broker, Counts, Expired, Extend, Extended, Lease, Listing, Put, Reserve, Reserved, Run, Settle, Settled, Source,
 };
+pub use broker_clock::{BrokerClock, Reading};
 pub use edit::{Change, Edit, Edited, Update};
 pub use events::{Event, EventBus, EventSink, Transition, What};
+pub use host::{Beginning, Host};
 pub use inbox::{Admitted, InboxRow, Verdict};
 pub use ledger::{
     ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, GENERATION, INBOX_BYTES_MAX, INBOX_TEXT_MAX, LOADED,
@@ -37,10 +40,9 @@ pub use ledger::{
 };
 pub use limits::{Flow, Limits, Rate};
 pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
-pub use origin::{Beginning, Origin};
+pub use outbox::{Outbox, Outcomes};
 pub use queue_leases::QueueLeases;
 pub use queues::{Queues, after};
-pub use reading::Reading;
 pub use registry::{Document, PutIf, Registry};
 pub use room::{Room, SOON_MS};
 pub use window::Window;

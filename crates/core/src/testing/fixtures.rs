@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::id::{JobId, JobRef};
 use crate::job::{Due, Job, NewJob, Stage};
 use crate::limits::PAYLOAD_BYTES_DEFAULT;
-use crate::ports::{Beginning, Change, Edit, Listing, Origin, Reserve, Source, Window};
+use crate::ports::{Beginning, Change, Edit, Host, Listing, Reserve, Source, Window};
 use crate::rules::{Again, Decision, Finish};
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ pub const T0: Millis = 1_800_000_000_000;
 /// The queue of a job that names none.
 pub const QUEUE: &str = "orders";
 
-/// An origin that always says the same.
+/// A host that always says the same, and is woken in vain.
 #[derive(Clone, Debug, Default)]
 pub struct Given(pub Beginning);
 
 #[async_trait]
-impl Origin for Given {
-    async fn begin(&self) -> Result<Beginning, Error> {
+impl Host for Given {
+    async fn beginning(&self) -> Result<Beginning, Error> {
         Ok(self.0.clone())
     }
 }

@@ -9,9 +9,9 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::Job;
 use crate::ports::{
-    Admitted, Broker, Counts, Cursor, Edit, Edited, Expired, Extend, Extended, Find, Found, InboxRow, LeaseNote,
-    Ledger, Limits, Listing, Note, Origin, Outcomes, OverflowDue, Page, Put, Queues, Reading, Recorded, Reserve,
-    Reserved, Retention, Room, Settle, Settled, Tally, Verdict, Wake, Window,
+    Admitted, Broker, BrokerClock, Counts, Cursor, Edit, Edited, Expired, Extend, Extended, Find, Found, Host,
+    InboxRow, LeaseNote, Ledger, Limits, Listing, Note, Outbox, Outcomes, OverflowDue, Page, Put, Queues, Reading,
+    Recorded, Reserve, Reserved, Retention, Room, Settle, Settled, Tally, Verdict, Window,
 };
 use async_trait::async_trait;
 pub use others::{MortalLocks, MortalRegistry};
@@ -27,8 +27,7 @@ pub struct MortalBroker {
     pub life: Arc<Life>,
 }
 
-#[async_trait]
-impl Broker for MortalBroker {
+impl BrokerClock for MortalBroker {
     fn now(&self) -> Millis {
         self.broker.now()
     }
@@ -41,6 +40,28 @@ impl Broker for MortalBroker {
         self.broker.until(at)
     }
 
+    fn reading(&self) -> Reading {
+        self.broker.reading()
+    }
+}
+
+#[async_trait]
+impl Outbox for MortalBroker {
+    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+        self.life.around("outcomes", self.broker.outcomes(which)).await
+    }
+
+    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
+        self.life.around("forget", self.broker.forget(noted, frontier)).await
+    }
+
+    fn backlog(&self) -> usize {
+        self.broker.backlog()
+    }
+}
+
+#[async_trait]
+impl Broker for MortalBroker {
     fn partition(&self, queue: &str) -> u16 {
         self.broker.partition(queue)
     }
@@ -49,16 +70,8 @@ impl Broker for MortalBroker {
         self.life.around("stamp", self.broker.stamp()).await
     }
 
-    fn watch(&self, wake: Wake) {
-        self.broker.watch(wake);
-    }
-
-    async fn begin(&self, origin: Arc<dyn Origin>) -> Result<(), Error> {
-        self.life.around("begin", self.broker.begin(origin)).await
-    }
-
-    fn reading(&self) -> Reading {
-        self.broker.reading()
+    async fn begin(&self, host: Arc<dyn Host>) -> Result<(), Error> {
+        self.life.around("begin", self.broker.begin(host)).await
     }
 
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
@@ -110,20 +123,8 @@ impl Broker for MortalBroker {
         self.life.around("limit", self.broker.limit(queue, limits, version)).await
     }
 
-    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
-        self.life.around("outcomes", self.broker.outcomes(which)).await
-    }
-
     async fn set_frontier(&self, frontier: Millis) -> Result<(), Error> {
         self.life.around("set_frontier", self.broker.set_frontier(frontier)).await
-    }
-
-    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
-        self.life.around("forget", self.broker.forget(noted, frontier)).await
-    }
-
-    fn backlog(&self) -> usize {
-        self.broker.backlog()
     }
 }
 

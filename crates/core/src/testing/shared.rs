@@ -7,8 +7,8 @@ use crate::id::{JobId, floor};
 use crate::job::Job;
 use crate::memory::{self, Memory};
 use crate::ports::{
-    Broker, Counts, Edit, Edited, Expired, Extend, Extended, Lease, Limits, Listing, Note, Origin, Outcomes, Put,
-    Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Wake,
+    Beginning, Broker, BrokerClock, Counts, Edit, Edited, Expired, Extend, Extended, Host, Lease, Limits, Listing,
+    Note, Outbox, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled,
 };
 use crate::testing::TokioClock;
 use crate::testing::shared_locks::locks_from;
@@ -23,7 +23,27 @@ const MUTE_FOR: Duration = Duration::from_millis(1_200);
 /// When to look again in a memory that has not begun.
 const NOT_YET_MS: u64 = 500;
 
-type Wakes = Arc<Mutex<Vec<Wake>>>;
+/// The engines that use it, all of which are woken.
+#[derive(Clone, Default)]
+struct Hosts(Arc<Mutex<Vec<Arc<dyn Host>>>>);
+
+impl Hosts {
+    fn add(&self, host: Arc<dyn Host>) {
+        self.0.lock().expect("no panic under this lock").push(host);
+    }
+}
+
+#[async_trait]
+impl Host for Hosts {
+    async fn beginning(&self) -> Result<Beginning, Error> {
+        unreachable!("the engine that finds the memory is asked")
+    }
+
+    fn wake(&self, queue: Option<&Arc<str>>) {
+        let hosts = self.0.lock().expect("no panic under this lock").clone();
+        hosts.iter().for_each(|host| host.wake(queue));
+    }
+}
 
 /// Told of what was leased, as it is leased.
 type OnLease = Arc<dyn Fn(&Lease, &Shared) + Send + Sync>;
@@ -35,22 +55,22 @@ pub(super) type OnGrant = Arc<dyn Fn(&str, u64) + Send + Sync>;
 pub struct Shared {
     clock: Arc<TokioClock>,
     parts: Arc<Mutex<Parts>>,
-    wakes: Wakes,
+    hosts: Hosts,
     on_lease: Arc<OnceLock<OnLease>>,
     pub(super) on_grant: Arc<OnceLock<OnGrant>>,
-    /// The engine's.
-    origin: OnceLock<Arc<dyn Origin>>,
+    /// The engine.
+    host: OnceLock<Arc<dyn Host>>,
     /// The last memory that this engine heard from.
     known: AtomicU64,
 }
 
 impl Clone for Shared {
     fn clone(&self) -> Self {
-        let Self { clock, parts, wakes, on_lease, on_grant, .. } = self;
-        let (clock, parts, wakes) = (clock.clone(), parts.clone(), wakes.clone());
+        let Self { clock, parts, hosts, on_lease, on_grant, .. } = self;
+        let (clock, parts, hosts) = (clock.clone(), parts.clone(), hosts.clone());
         let (on_lease, on_grant) = (on_lease.clone(), on_grant.clone());
         let known = AtomicU64::new(parts.lock().expect("no panic under this lock").number);
-        Self { clock, parts, wakes, on_lease, on_grant, origin: OnceLock::new(), known }
+        Self { clock, parts, hosts, on_lease, on_grant, host: OnceLock::new(), known }
     }
 }
 
@@ -85,9 +105,9 @@ pub enum Presence {
 impl Shared {
     /// An empty one.
     pub fn new(clock: Arc<TokioClock>) -> Self {
-        let (wakes, own) = (Wakes::default(), Skewed::new(&clock, 0));
+        let (hosts, own) = (Hosts::default(), Skewed::new(&clock, 0));
         let parts = Parts {
-            memory: watched(Memory::new(own.clone()), &wakes),
+            memory: watched(Memory::new(own.clone()), &hosts),
             clock: own,
             locks: None,
             number: 1,
@@ -96,9 +116,9 @@ impl Shared {
             unknown_ms: (0, 0),
             new_puts: 0,
         };
-        let (on_lease, on_grant, origin) = (Arc::default(), Arc::default(), OnceLock::new());
+        let (on_lease, on_grant, host) = (Arc::default(), Arc::default(), OnceLock::new());
         let (parts, known) = (Arc::new(Mutex::new(parts)), AtomicU64::new(1));
-        Self { clock, parts, wakes, on_lease, on_grant, origin, known }
+        Self { clock, parts, hosts, on_lease, on_grant, host, known }
     }
 
     /// Tells of every lease that begins, whether or not its holder ever hears of it.
@@ -150,13 +170,12 @@ impl Shared {
     /// Locks are lost in any case: what was granted last always is.
     fn replace(&self, memory: Memory, clock: Arc<Skewed>) {
         let mut parts = self.parts();
-        parts.memory = watched(memory, &self.wakes);
+        parts.memory = watched(memory, &self.hosts);
         parts.number += 1;
         (parts.clock, parts.locks, parts.copy) = (clock, None, None);
         drop(parts);
         // Connections are made anew.
-        let wakes = self.wakes.lock().expect("no panic under this lock").clone();
-        wakes.iter().for_each(|wake| wake(None));
+        self.hosts.wake(None);
     }
 
     /// Takes it away, or brings it back.
@@ -236,8 +255,8 @@ impl Shared {
         if is_ready || presence != Presence::There {
             return Ok(());
         }
-        let origin = self.origin.get().ok_or_else(|| Error::Unavailable("the broker has no origin".into()))?;
-        let beginning = origin.begin().await?;
+        let host = self.host.get().ok_or_else(|| Error::Unavailable("the broker has no host".into()))?;
+        let beginning = host.beginning().await?;
         let locks = locks_from(clock, floor(beginning.generation)).await?;
         let mut parts = self.parts();
         if parts.number == number && parts.locks.is_none() {
@@ -256,17 +275,12 @@ async fn begun<T>(answer: Option<impl Future<Output = Result<T, Error>>>) -> Res
     }
 }
 
-fn watched(memory: Memory, wakes: &Wakes) -> Arc<Memory> {
-    let wakes = wakes.clone();
-    memory.watch(Arc::new(move |queue| {
-        let wakes = wakes.lock().expect("no panic under this lock").clone();
-        wakes.iter().for_each(|wake| wake(queue));
-    }));
+fn watched(memory: Memory, hosts: &Hosts) -> Arc<Memory> {
+    memory.watch(Arc::new(hosts.clone()));
     Arc::new(memory)
 }
 
-#[async_trait]
-impl Broker for Shared {
+impl BrokerClock for Shared {
     fn now(&self) -> Millis {
         let parts = self.parts();
         parts.clock.wall() - parts.unknown_ms.0
@@ -277,21 +291,36 @@ impl Broker for Shared {
         parts.clock.wall() + parts.unknown_ms.1
     }
 
+    fn reading(&self) -> Reading {
+        Reading { at: self.now(), memory: self.known.load(Ordering::SeqCst) }
+    }
+}
+
+#[async_trait]
+impl Outbox for Shared {
+    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+        self.call(|memory| async move { memory.outcomes(which).await }).await
+    }
+
+    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
+        self.call(|memory| async move { memory.forget(noted, frontier).await }).await
+    }
+
+    fn backlog(&self) -> usize {
+        self.memory().backlog()
+    }
+}
+
+#[async_trait]
+impl Broker for Shared {
     async fn stamp(&self) -> Result<String, Error> {
         self.call(|_| async { Ok(self.stamp_now()) }).await
     }
 
-    fn watch(&self, wake: Wake) {
-        self.wakes.lock().expect("no panic under this lock").push(wake);
-    }
-
-    async fn begin(&self, origin: Arc<dyn Origin>) -> Result<(), Error> {
-        assert!(self.origin.set(origin).is_ok(), "a broker is begun by one engine");
+    async fn begin(&self, host: Arc<dyn Host>) -> Result<(), Error> {
+        self.hosts.add(host.clone());
+        assert!(self.host.set(host).is_ok(), "a broker is begun by one engine");
         self.make_ready().await
-    }
-
-    fn reading(&self) -> Reading {
-        Reading { at: self.now(), memory: self.known.load(Ordering::SeqCst) }
     }
 
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
@@ -360,19 +389,7 @@ impl Broker for Shared {
         self.call_begun(|memory| async move { memory.limit(queue, limits, version).await }).await
     }
 
-    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
-        self.call(|memory| async move { memory.outcomes(which).await }).await
-    }
-
     async fn set_frontier(&self, frontier: Millis) -> Result<(), Error> {
         self.call(|memory| async move { memory.set_frontier(frontier).await }).await
-    }
-
-    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
-        self.call(|memory| async move { memory.forget(noted, frontier).await }).await
-    }
-
-    fn backlog(&self) -> usize {
-        self.memory().backlog()
     }
 }

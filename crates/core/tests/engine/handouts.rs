@@ -2,7 +2,7 @@
 
 use super::fixture::{Bench, job, pass, request};
 use duetime_core::engine::{From, JobRef, Query, QueueSettings, ReserveRequest, TakeRequest};
-use duetime_core::ports::{Broker, Ledger, Put, Rate, Room};
+use duetime_core::ports::{Broker, BrokerClock, Ledger, Put, Rate, Room};
 use duetime_core::{Due, Error, JobId, NewJob, State};
 use std::time::Duration;
 use tokio::time::Instant;

@@ -8,7 +8,7 @@ mod takes;
 
 use super::fixture::{job, pass, request};
 use duetime_core::engine::{CancelOutcome, From, Options, Outcome, Patch, ReserveRequest, Stores, Topology};
-use duetime_core::ports::{ADOPTED, BROKER, Broker, COMPARED, LOADED, Put, Registry, Room};
+use duetime_core::ports::{ADOPTED, BROKER, Broker, BrokerClock, COMPARED, LOADED, Outbox, Put, Registry, Room};
 use duetime_core::rules::Failure;
 use duetime_core::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry, When};
 use duetime_core::testing::shared::Presence;

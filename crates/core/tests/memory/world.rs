@@ -5,10 +5,13 @@ mod broker;
 mod ledger;
 
 use crate::random::Op;
-use duetime_core::ports::{Beginning, Broker, Edit, Limits, Note, Outcomes, Queues, Reading, Reserve, Source, Window};
+use async_trait::async_trait;
+use duetime_core::ports::{
+    Beginning, Broker, Edit, Host, Limits, Note, Outcomes, Queues, Reading, Reserve, Source, Window,
+};
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{edit, listing, reserve};
-use duetime_core::{Clock, Job, JobId, Memory, Millis, Numbers, Receipt, State};
+use duetime_core::{Clock, Error, Job, JobId, Memory, Millis, Numbers, Receipt, State};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -282,10 +285,23 @@ fn at(at: Millis) -> Reading {
     Reading { at, memory: 0 }
 }
 
+/// Takes down at which queues it is woken.
+struct Woken(Arc<Mutex<Vec<Arc<str>>>>);
+
+#[async_trait]
+impl Host for Woken {
+    async fn beginning(&self) -> Result<Beginning, Error> {
+        unreachable!("a broker in memory is told")
+    }
+
+    fn wake(&self, queue: Option<&Arc<str>>) {
+        self.0.lock().unwrap().extend(queue.cloned());
+    }
+}
+
 fn fresh(clock: &Arc<ManualClock>, woken: &Arc<Mutex<Vec<Arc<str>>>>) -> Arc<dyn Broker> {
     let broker = Memory::new(clock.clone());
-    let woken = woken.clone();
-    broker.watch(Arc::new(move |queue| woken.lock().unwrap().extend(queue.cloned())));
+    broker.watch(Arc::new(Woken(woken.clone())));
     broker.begin_with(Beginning { generation: GENERATION, limits: Vec::new() });
     Arc::new(broker)
 }

@@ -6,8 +6,8 @@ use super::{Parts, Redis, scripts};
 use async_trait::async_trait;
 use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::{
-    Broker, Counts, Edit, Edited, Expired, Extend, Extended, Limits, Listing, Note, Origin, Outcomes, Put, Queues,
-    Reading, Reserve, Reserved, Room, Settle, Settled, Tally, Totals, Wake, Window,
+    Broker, BrokerClock, Counts, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing, Note, Outbox,
+    Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally, Totals, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis, State};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -24,8 +24,7 @@ const RUNNING_MAX: usize = 100_000;
 /// A place in a sorted set.
 pub(super) type Place = (Millis, JobId);
 
-#[async_trait]
-impl Broker for Redis {
+impl BrokerClock for Redis {
     fn now(&self) -> Millis {
         self.clock.now()
     }
@@ -39,6 +38,30 @@ impl Broker for Redis {
         self.clock.until(at) + self.waker.handicap()
     }
 
+    fn reading(&self) -> Reading {
+        // What is found after this is another memory than any that is known now, however late the clock is read.
+        let memory = self.memories_found();
+        Reading { at: self.clock.now(), memory }
+    }
+}
+
+#[async_trait]
+impl Outbox for Redis {
+    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+        self.outcomes_which(which).await
+    }
+
+    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
+        self.forget_notes(noted, frontier).await
+    }
+
+    fn backlog(&self) -> usize {
+        self.backlogs().values().map(|&count| count as usize).sum()
+    }
+}
+
+#[async_trait]
+impl Broker for Redis {
     async fn stamp(&self) -> Result<String, Error> {
         self.whole_stamp().await
     }
@@ -47,18 +70,8 @@ impl Broker for Redis {
         self.keys.partition_of(queue)
     }
 
-    fn watch(&self, wake: Wake) {
-        self.waker.watch(wake);
-    }
-
-    async fn begin(&self, origin: Arc<dyn Origin>) -> Result<(), Error> {
-        self.begin_with(origin).await
-    }
-
-    fn reading(&self) -> Reading {
-        // What is found after this is another memory than any that is known now, however late the clock is read.
-        let memory = self.memories_found();
-        Reading { at: self.clock.now(), memory }
+    async fn begin(&self, host: Arc<dyn Host>) -> Result<(), Error> {
+        self.begin_with(host).await
     }
 
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
@@ -110,23 +123,11 @@ impl Broker for Redis {
         self.run(self.keys.partition_of(queue), &scripts::LIMIT, &[], arguments).await.map(drop)
     }
 
-    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
-        self.outcomes_which(which).await
-    }
-
     async fn set_frontier(&self, frontier: Millis) -> Result<(), Error> {
         if self.options.is_ledger() {
             return Ok(());
         }
         self.set_frontiers(frontier).await
-    }
-
-    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
-        self.forget_notes(noted, frontier).await
-    }
-
-    fn backlog(&self) -> usize {
-        self.backlogs().values().map(|&count| count as usize).sum()
     }
 }
 

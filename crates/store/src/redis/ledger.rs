@@ -3,8 +3,8 @@
 use super::{Parts, Redis, call, scripts};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Broker, Cursor, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, Put, Queues, Recorded, Retention, Room,
-    Tally,
+    BrokerClock, Cursor, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, Page, Put, Queues, Recorded, Retention,
+    Room, Tally,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use redis::Value;

@@ -81,7 +81,7 @@ impl Redis {
             None
         } else {
             let mut failed = self.memories.beginning.lock().await;
-            Some(id::floor(self.ask_origin(&mut failed).await?.generation))
+            Some(id::floor(self.ask_host(&mut failed).await?.generation))
         };
         let asked = self.run_locks(&scripts::LOCK_BEGIN, None, |arguments| {
             arguments.push(found.as_bytes());

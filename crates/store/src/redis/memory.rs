@@ -4,7 +4,7 @@
 //! one on which the memory began: a replica that took over may lack what its master did last. Scripts compare it, so whoever
 //! knows an earlier one learns of the new one by its next call.
 //!
-//! A new memory has not *begun*: it takes jobs, but hands nothing out. Whoever needs it to have begun asks the origin for a
+//! A new memory has not *begun*: it takes jobs, but hands nothing out. Whoever needs it to have begun asks the host for a
 //! generation, after having seen the stamp, and writes that into it, together with all limits, in one step, where the stamp is
 //! still the one that was seen. So each memory has a generation above those of all memories that were there before it.
 //!
@@ -13,7 +13,7 @@
 use super::call::{Call, Text};
 use super::jobs::place;
 use super::{FORMAT, Parts, Reply, Script, checks, fault, keys, scripts};
-use duetime_core::ports::{Beginning, Limits, Origin, Reading};
+use duetime_core::ports::{Beginning, Host, Limits, Reading};
 use duetime_core::{Error, JobId, Numbers};
 use redis::Value;
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long nobody asks the origin again after it failed.
-pub(super) const ORIGIN_REST: Duration = Duration::from_millis(500);
+/// How long nobody asks the host again after it failed.
+pub(super) const HOST_REST: Duration = Duration::from_millis(500);
 /// How long is waited for other partitions to begin.
 const OTHERS_WITHIN: Duration = Duration::from_secs(1);
 
@@ -33,8 +33,8 @@ pub(super) struct Memories {
     stamps: Mutex<BTreeMap<u16, Known>>,
     /// How many were found that had not been known.
     found: AtomicU64,
-    origin: OnceLock<Arc<dyn Origin>>,
-    /// Whoever has one begin holds this; when the origin last failed, and how.
+    host: OnceLock<Arc<dyn Host>>,
+    /// Whoever has one begin holds this; when the host last failed, and how.
     pub(super) beginning: tokio::sync::Mutex<Option<(Instant, Error)>>,
 }
 
@@ -255,8 +255,9 @@ impl Parts {
         Numbers::Generation(self.stamps().get(&place(self, id)).map_or(0, |known| generation(&known.stamp)))
     }
 
-    pub(super) async fn begin_with(&self, origin: Arc<dyn Origin>) -> Result<(), Error> {
-        assert!(self.memories.origin.set(origin).is_ok(), "a broker is begun by one engine");
+    pub(super) async fn begin_with(&self, host: Arc<dyn Host>) -> Result<(), Error> {
+        self.waker.watch(host.clone());
+        assert!(self.memories.host.set(host).is_ok(), "a broker is begun by one engine");
         // What failed for want of one is tried again.
         *self.memories.beginning.lock().await = None;
         let stamps = self.fetch_all().await?;
@@ -277,7 +278,7 @@ impl Parts {
         let mut others: Vec<(u16, Known)> =
             self.stamps().iter().map(|(&other, known)| (other, known.clone())).collect();
         others.retain(|(other, known)| *other != partition && !known.has_begun());
-        let beginning = self.ask_origin(&mut failed).await?;
+        let beginning = self.ask_host(&mut failed).await?;
         self.begin_one(partition, &known, &beginning).await?;
         let others = others.iter().map(|(other, known)| self.begin_one(*other, known, &beginning));
         drop(tokio::time::timeout(OTHERS_WITHIN, futures_util::future::join_all(others)).await);
@@ -302,13 +303,12 @@ impl Parts {
     }
 
     /// A generation and the limits; not more often than every now and then while that fails.
-    pub(super) async fn ask_origin(&self, failed: &mut Option<(Instant, Error)>) -> Result<Beginning, Error> {
-        if let Some((_, error)) = failed.as_ref().filter(|(at, _)| at.elapsed() < ORIGIN_REST) {
+    pub(super) async fn ask_host(&self, failed: &mut Option<(Instant, Error)>) -> Result<Beginning, Error> {
+        if let Some((_, error)) = failed.as_ref().filter(|(at, _)| at.elapsed() < HOST_REST) {
             return Err(error.clone());
         }
-        let origin = self.memories.origin.get();
-        let asked = match origin {
-            Some(origin) => origin.begin().await,
+        let asked = match self.memories.host.get() {
+            Some(host) => host.beginning().await,
             None => Err(Error::Unavailable("no engine was started".into())),
         };
         asked.map_err(|error| {

@@ -2,7 +2,7 @@
 
 use super::codec::Decoder;
 use super::jobs::{bytes, place};
-use super::memory::ORIGIN_REST;
+use super::memory::HOST_REST;
 use super::{Parts, Redis, fault, scripts};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{Edited, Lease, Note, Reserve, Reserved, Settle, Source};
@@ -61,7 +61,7 @@ impl Redis {
         match &reserve.source {
             Source::Queues(queues) => match self.reserve_queues(queues, &reserve).await {
                 Err(error) if fault::is_not_begun(&error) => {
-                    let again_at = self.clock.now() + ORIGIN_REST.as_millis() as u64;
+                    let again_at = self.clock.now() + HOST_REST.as_millis() as u64;
                     Ok(Reserved { next_at: Some(again_at), ..Reserved::default() })
                 }
                 reserved => reserved,

@@ -8,7 +8,7 @@
 
 use super::link::Link;
 use duetime_core::Millis;
-use duetime_core::ports::{TurnWake, Wake};
+use duetime_core::ports::{Host, TurnWake};
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, RedisResult, Value};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,7 @@ const LOSSES_MAX: u32 = 10;
 /// Whom to tell, and how the last races went.
 #[derive(Default)]
 pub(super) struct Waker {
-    queues: OnceLock<Wake>,
+    host: OnceLock<Arc<dyn Host>>,
     locks: OnceLock<TurnWake>,
     /// When something was to be due, by the clock of Redis; 0 where nothing is expected.
     expected_at: AtomicU64,
@@ -36,8 +36,8 @@ pub(super) struct Waker {
 }
 
 impl Waker {
-    pub(super) fn watch(&self, wake: Wake) {
-        assert!(self.queues.set(wake).is_ok(), "a broker is watched by one engine");
+    pub(super) fn watch(&self, host: Arc<dyn Host>) {
+        assert!(self.host.set(host).is_ok(), "a broker is watched by one engine");
     }
 
     pub(super) fn watch_locks(&self, wake: TurnWake) {
@@ -68,8 +68,8 @@ impl Waker {
     }
 
     fn wake(&self, queue: Option<&Arc<str>>) {
-        if let Some(wake) = self.queues.get() {
-            wake(queue);
+        if let Some(host) = self.host.get() {
+            host.wake(queue);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::proxy::Lossy;
 use crate::subject::{Subject, until};
-use duetime_core::ports::{Broker as _, Recorded, Reserve, Settle};
+use duetime_core::ports::{Beginning, Broker as _, Host, Recorded, Reserve, Settle};
 use duetime_core::testing::fixtures::{QUEUE, id, reserve, success};
 use duetime_core::{Error, JobId, State};
 use duetime_store::testing::RedisServer;
@@ -83,19 +83,32 @@ async fn nothing_is_lost_or_done_twice_over_lost_connections() {
     assert_eq!(server.command(&["ZCARD", "{duetime:default:0}:running"]), "0");
 }
 
+/// How often the queue was told of, and all.
+#[derive(Default)]
+struct Woken {
+    told: AtomicU64,
+    all: AtomicU64,
+}
+
+#[async_trait::async_trait]
+impl Host for Woken {
+    async fn beginning(&self) -> Result<Beginning, Error> {
+        Ok(Beginning::default())
+    }
+
+    fn wake(&self, queue: Option<&Arc<str>>) {
+        let count = if queue.is_some_and(|queue| **queue == *QUEUE) { &self.told } else { &self.all };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_subscription_is_made_anew() {
     let server = RedisServer::start();
-    let (s, other) = (Subject::connect(&server.url()).await, Subject::connect(&server.url()).await);
-    let told = Arc::new(AtomicU64::new(0));
-    let all = Arc::new(AtomicU64::new(0));
-    s.redis.watch(Arc::new({
-        let (told, all) = (told.clone(), all.clone());
-        move |queue: Option<&Arc<str>>| {
-            let count = if queue.is_some_and(|queue| **queue == *QUEUE) { &told } else { &all };
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-    }));
+    let woken = Arc::new(Woken::default());
+    let s = Subject::connect_for(&server.url(), woken.clone()).await.unwrap();
+    let other = Subject::connect(&server.url()).await;
+    let Woken { told, all } = &*woken;
     for n in 1..=3 {
         let before = (told.load(Ordering::Relaxed), all.load(Ordering::Relaxed));
         assert_ne!(server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]), "0");

@@ -3,8 +3,8 @@
 use crate::memory::{fill, make_room};
 use duetime_core::name::OF_ENGINE;
 use duetime_core::ports::{
-    Acquire, Acquired, Beginning, Broker, Change, Edited, Extend, Extended, Grant, Ledger, Limits, Listing, Locks,
-    Outcomes, PutIf, Queues, Recorded, Registry, Retention, Room, Settle, Update,
+    Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Edited, Extend, Extended, Grant, Ledger, Limits,
+    Listing, Locks, Outbox, Outcomes, PutIf, Queues, Recorded, Registry, Retention, Room, Settle, Update,
 };
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{Given, QUEUE, T0, again, due, edit, finish, id, listing, reserve, success};

@@ -2,8 +2,8 @@
 
 use crate::subject::until;
 use duetime_core::ports::{
-    Acquire, Acquired, Beginning, Broker, Change, Edit, Edited, Ledger, Locks, Origin, Outcomes, Put, Reserve, Room,
-    Settle,
+    Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Edit, Edited, Host, Ledger, Locks, Outbox, Outcomes,
+    Put, Reserve, Room, Settle,
 };
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::fixtures::{Given, QUEUE, job, reserve};
@@ -77,8 +77,8 @@ async fn a_job_that_is_put_while_it_is_edited_is_edited() {
 struct Raised(AtomicU64);
 
 #[async_trait::async_trait]
-impl Origin for Raised {
-    async fn begin(&self) -> Result<Beginning, Error> {
+impl Host for Raised {
+    async fn beginning(&self) -> Result<Beginning, Error> {
         Ok(Beginning { generation: self.0.fetch_add(1, Ordering::SeqCst) + 1, limits: Vec::new() })
     }
 }
@@ -87,7 +87,7 @@ impl Origin for Raised {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn fences_begin_anew_though_an_earlier_beginning_comes_late() {
     let server = RedisServer::start();
-    let origin = Arc::new(Raised::default());
+    let host = Arc::new(Raised::default());
     let (begin, begun) = (hash("lock_begin"), AtomicU64::new(0));
     let (is_repeated, repeated) = std::sync::mpsc::channel();
     let (go, goes) = std::sync::mpsc::channel();
@@ -106,8 +106,8 @@ async fn fences_begin_anew_though_an_earlier_beginning_comes_late() {
     });
     let (slow, quick) = (Redis::connect(&proxy.url(), beside()).await, Redis::connect(&server.url(), beside()).await);
     let (slow, quick) = (slow.unwrap(), quick.unwrap());
-    slow.begin(origin.clone()).await.unwrap();
-    quick.begin(origin.clone()).await.unwrap();
+    slow.begin(host.clone()).await.unwrap();
+    quick.begin(host.clone()).await.unwrap();
     let acquire = |n: u64| Acquire { name: format!("{n}").into(), owner: "o".into(), ttl_ms: 60_000, waiting: false };
     let fence = |acquired| match acquired {
         Ok(Acquired::Granted { grant, .. }) => grant.fence,

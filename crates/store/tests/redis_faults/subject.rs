@@ -1,6 +1,6 @@
 //! A queue in the Redis under test, as an engine uses it.
 
-use duetime_core::ports::{Broker, Extend, Extended, Ledger, Queues, Recorded, Settle};
+use duetime_core::ports::{Broker, BrokerClock, Extend, Extended, Host, Ledger, Queues, Recorded, Settle};
 use duetime_core::rules::Decision;
 use duetime_core::testing::fixtures::{Given, QUEUE, id, reserve};
 use duetime_core::{Due, Error, Job, NewJob, Receipt, State};
@@ -26,8 +26,12 @@ impl Subject {
     }
 
     pub(crate) async fn try_connect(url: &str) -> Result<Self, Error> {
+        Self::connect_for(url, Arc::new(Given::default())).await
+    }
+
+    pub(crate) async fn connect_for(url: &str, host: Arc<dyn Host>) -> Result<Self, Error> {
         let redis = Redis::connect(url, Options::default()).await?;
-        redis.begin(Arc::new(Given::default())).await?;
+        redis.begin(host).await?;
         Ok(Self { redis })
     }
 

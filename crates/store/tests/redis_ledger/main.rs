@@ -7,8 +7,8 @@ use duetime_core::id::sequence_at;
 use duetime_core::job::{Job, NewJob, Stage, State};
 use duetime_core::limits::DAY_MS;
 use duetime_core::ports::{
-    Broker, Change, Edit, Edited, Find, Ledger, Note, PutIf, Queues, Recorded, Registry, Reserve, Retention, Selector,
-    Settle, Source, Update, Window,
+    Broker, Change, Edit, Edited, Find, Ledger, Note, Outbox, PutIf, Queues, Recorded, Registry, Reserve, Retention,
+    Selector, Settle, Source, Update, Window,
 };
 use duetime_core::retry::{Retry, WhenExhausted};
 use duetime_core::rules::{self, Decision, Failure, Finish};

@@ -1,7 +1,7 @@
 //! One queue costs the same beside many others: Redis counts what it is asked.
 
 use duetime_core::Job;
-use duetime_core::ports::{Broker, Find, Ledger, Queues, Registry, Selector, Window};
+use duetime_core::ports::{Broker, BrokerClock, Find, Ledger, Queues, Registry, Selector, Window};
 use duetime_core::testing::fixtures::{Given, due, reserve};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::RedisServer;

@@ -23,16 +23,18 @@ pub mod views;
 pub mod wakes;
 
 use super::clock::ManualClock;
-use super::fixtures::{Given, QUEUE, edit, reserve};
+use super::fixtures::{QUEUE, edit, reserve};
 use crate::clock::{Clock, Millis};
+use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, State};
 use crate::ports::{
-    Beginning, Broker, Change, Edited, EventBus, Extend, Extended, Lease, Limits, Note, Outcomes, Put, Reserve,
+    Beginning, Broker, Change, Edited, EventBus, Extend, Extended, Host, Lease, Limits, Note, Outcomes, Put, Reserve,
     Reserved, Room, Settle, Settled,
 };
 use crate::progress::Progress;
 use crate::rules::Decision;
+use async_trait::async_trait;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,22 +53,39 @@ pub struct Subject {
     /// The event bus beside it, where there is one.
     pub events: Option<Arc<dyn EventBus>>,
     clock: Arc<ManualClock>,
-    woken: Arc<Mutex<Vec<Arc<str>>>>,
-    wake: Arc<Notify>,
+    woken: Arc<Woken>,
     limits_version: AtomicU64,
 }
 
+/// Queues at which somebody was woken.
+#[derive(Default)]
+struct Woken {
+    queues: Mutex<Vec<Arc<str>>>,
+    signal: Notify,
+}
+
+/// What begins so, and takes down when it is woken.
+struct Watching {
+    beginning: Beginning,
+    woken: Arc<Woken>,
+}
+
+#[async_trait]
+impl Host for Watching {
+    async fn beginning(&self) -> Result<Beginning, Error> {
+        Ok(self.beginning.clone())
+    }
+
+    fn wake(&self, queue: Option<&Arc<str>>) {
+        self.woken.queues.lock().expect("no case panics with it").extend(queue.cloned());
+        self.woken.signal.notify_one();
+    }
+}
+
 impl Subject {
-    /// An empty broker that goes by this clock and is watched by nobody yet.
+    /// An empty broker that goes by this clock and has not begun yet.
     pub fn new((broker, events): Made, clock: Arc<ManualClock>) -> Self {
-        let woken = Arc::new(Mutex::new(Vec::new()));
-        let wake = Arc::new(Notify::new());
-        let (told, signal) = (woken.clone(), wake.clone());
-        broker.watch(Arc::new(move |queue: Option<&Arc<str>>| {
-            told.lock().expect("no case panics with it").extend(queue.cloned());
-            signal.notify_one();
-        }));
-        Self { broker, events, clock, woken, wake, limits_version: AtomicU64::new(0) }
+        Self { broker, events, clock, woken: Arc::default(), limits_version: AtomicU64::new(0) }
     }
 
     /// The same, begun with a first generation, and nothing limited.
@@ -77,7 +96,8 @@ impl Subject {
     }
 
     async fn begin(&self, beginning: Beginning) {
-        self.broker.begin(Arc::new(Given(beginning))).await.expect("begin");
+        let host = Watching { beginning, woken: self.woken.clone() };
+        self.broker.begin(Arc::new(host)).await.expect("begin");
     }
 
     fn now(&self) -> Millis {
@@ -174,7 +194,7 @@ impl Subject {
     }
 
     fn take_woken(&self, queue: &str) -> Option<Vec<Arc<str>>> {
-        let mut woken = self.woken.lock().expect("no case panics with it");
+        let mut woken = self.woken.queues.lock().expect("no case panics with it");
         woken.iter().any(|told| &**told == queue).then(|| std::mem::take(&mut *woken))
     }
 
@@ -182,7 +202,7 @@ impl Subject {
     async fn told_of(&self, queue: &str) -> Vec<Arc<str>> {
         let told = async {
             loop {
-                let signal = self.wake.notified();
+                let signal = self.woken.signal.notified();
                 if let Some(told) = self.take_woken(queue) {
                     return told;
                 }

@@ -18,7 +18,7 @@ use super::moment::At;
 use crate::clock::Clock;
 use crate::engine::{Engine, Options, Stores, Topology};
 use crate::limits::MINUTE_MS;
-use crate::ports::{BROKER, Broker, COMPARED, Registry};
+use crate::ports::{BROKER, BrokerClock, COMPARED, Registry};
 use crate::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry};
 use crate::testing::shared::Presence;
 use crate::testing::{ModelLedger, Random, Shared, TokioClock};

@@ -1,4 +1,6 @@
-//! What a broker's memory begins with, from the registry: a generation of its own, and the limits of queues.
+//! What the engine is to its broker: it says what a memory begins with, and is woken.
+//!
+//! A memory begins with a generation of its own and the limits of queues, both from the registry.
 //!
 //! The generation is raised before it is used. Whoever dies in between leaves a number that nobody has; of two who raise it
 //! at once each gets another. So versions, epochs and fences of one memory lie above those of all memories that were
@@ -6,17 +8,19 @@
 
 use super::Engine;
 use super::queues::read_settings;
+use super::wait::Waiting;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{generation_above, generation_at};
 use crate::job::Job;
-use crate::ports::{BROKER, Beginning, GENERATION, Origin, PutIf, Registry};
+use crate::ports::{BROKER, Beginning, GENERATION, Host, PutIf, Registry};
 use async_trait::async_trait;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Weak};
 
 /// Of an engine, which it does not keep alive: brokers keep it, and may be the registry, too.
-pub(super) struct FromRegistry {
+pub(super) struct EngineHost {
+    waiting: Arc<Waiting>,
     registry: Weak<dyn Registry>,
     /// A broker that is its own ledger has no generations: what would remember them is lost with it.
     raises: bool,
@@ -25,20 +29,27 @@ pub(super) struct FromRegistry {
 }
 
 #[async_trait]
-impl Origin for FromRegistry {
-    async fn begin(&self) -> Result<Beginning, Error> {
+impl Host for EngineHost {
+    async fn beginning(&self) -> Result<Beginning, Error> {
         let registry = self.registry.upgrade().ok_or(Error::Stopping)?;
         let generation = if self.raises { raise(registry.as_ref(), generation_at(self.started_at)).await? } else { 0 };
         let settings = read_settings(registry.as_ref()).await?.into_iter();
         let limits = settings.map(|(queue, settings, version)| (queue, settings.limits(), version)).collect();
         Ok(Beginning { generation, limits })
     }
+
+    fn wake(&self, queue: Option<&Arc<str>>) {
+        match queue {
+            Some(queue) => self.waiting.wake(queue),
+            None => self.waiting.wake_all(),
+        }
+    }
 }
 
 impl Engine {
-    pub(super) fn origin(&self) -> Arc<dyn Origin> {
+    pub(super) fn host(&self) -> Arc<dyn Host> {
         let (registry, raises) = (Arc::downgrade(&self.registry), self.topology.has_ledger());
-        Arc::new(FromRegistry { registry, raises, started_at: self.now() })
+        Arc::new(EngineHost { waiting: self.waiting.clone(), registry, raises, started_at: self.now() })
     }
 
     /// Has the memories that follow begin above what these jobs bring along.
