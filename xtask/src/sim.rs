@@ -60,7 +60,7 @@ const PARSER_ROUNDS: u64 = 2_000;
 
 /// Feeds every parser changes of its corpus: the tests whose names begin with `whatever`, and those of `parsers`.
 fn fuzz_parsers(seconds: u64) -> Result<(), String> {
-    let filter = "binary(parsers) or test(whatever)";
+    let filter = "test(/^parsers::|whatever/)";
     let mut command =
         process::cargo(["nextest", "run", "--workspace", "--all-features", "--profile", "long", "-E", filter]);
     command.env("DUETIME_FUZZ_ROUNDS", (seconds * PARSER_ROUNDS).to_string());

@@ -1,8 +1,4 @@
 //! The cases on a store in this process.
-#![cfg(feature = "embedded")]
-
-#[macro_use]
-mod cases;
 
 use duetime::Client;
 

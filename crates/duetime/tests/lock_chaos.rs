@@ -119,7 +119,7 @@ struct Contender(Child);
 impl Contender {
     fn start(url: &str, history: &Path, ttl: Duration) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["contender", "--exact", "--nocapture"]).env(URL, url).env(HISTORY, history);
+        command.args(["lock_chaos::contender", "--exact", "--nocapture"]).env(URL, url).env(HISTORY, history);
         command.env(TTL_MS, ttl.as_millis().to_string());
         Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }

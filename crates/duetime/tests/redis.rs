@@ -1,8 +1,5 @@
 //! The cases on a private Redis.
 
-#[macro_use]
-mod cases;
-
 use duetime::Client;
 use duetime_store::testing::RedisServer;
 use std::sync::OnceLock;

@@ -66,7 +66,7 @@ struct Process(Child);
 impl Process {
     fn start(url: &str, history: &Path) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["worker", "--exact", "--nocapture"]).env(URL, url).env(HISTORY, history);
+        command.args(["redis_limits::worker", "--exact", "--nocapture"]).env(URL, url).env(HISTORY, history);
         Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 }

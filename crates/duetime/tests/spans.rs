@@ -1,5 +1,4 @@
 //! What a handler logs belongs to its job.
-#![cfg(feature = "embedded")]
 
 use duetime::{Client, Context, Worker};
 use std::io::Write;

@@ -1,10 +1,6 @@
 //! The library's cases on a server process, and what becomes of a worker whose server goes away.
 
-#[macro_use]
-#[path = "../../duetime/tests/cases/mod.rs"]
-mod cases;
-
-use cases::{Remind, ended, push, queue};
+use crate::cases::{Remind, ended, push, queue};
 use duetime::{Client, Context, Stage, Summary, Worker};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -113,7 +109,7 @@ async fn a_worker_run_once_tells_that_its_server_is_away() {
     let server = Server::memory();
     let client = server.client().await;
     drop(server);
-    let worker = Worker::new(&client).queue(queue()).stop_limit(Duration::ZERO).handler(cases::nothing);
+    let worker = Worker::new(&client).queue(queue()).stop_limit(Duration::ZERO).handler(crate::cases::nothing);
     assert_eq!(worker.run_once().await.unwrap_err().code(), "unreachable");
 }
 

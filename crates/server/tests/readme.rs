@@ -129,7 +129,7 @@ fn its_program_is_the_one_here_and_runs() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let own = ["its_program_is_the_one_here_and_runs", "--exact", "--nocapture"];
+    let own = ["readme::its_program_is_the_one_here_and_runs", "--exact", "--nocapture"];
     let mut child = Command::new(std::env::current_exe().unwrap());
     let ran = child.args(own).env("README_EXAMPLE", "1").current_dir(folder.path()).output().unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);

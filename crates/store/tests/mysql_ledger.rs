@@ -1,14 +1,9 @@
 //! The ledger in MySQL and MariaDB: the conformance suite, and what only such a server can do to it.
 
-#[path = "mysql_ledger/faults.rs"]
 mod faults;
-#[path = "mysql_ledger/inbox.rs"]
 mod inbox;
-#[path = "mysql_ledger/migrate.rs"]
 mod migrate;
-#[path = "mysql_ledger/plans.rs"]
 mod plans;
-#[path = "mysql_ledger/server.rs"]
 mod server;
 
 mod suite {

@@ -1,14 +1,9 @@
 //! The ledger in PostgreSQL: the conformance suite, and what only such a server can do to it.
 
-#[path = "postgres_ledger/faults.rs"]
 mod faults;
-#[path = "postgres_ledger/inbox.rs"]
 mod inbox;
-#[path = "postgres_ledger/migrate.rs"]
 mod migrate;
-#[path = "postgres_ledger/plans.rs"]
 mod plans;
-#[path = "postgres_ledger/server.rs"]
 mod server;
 
 mod suite {

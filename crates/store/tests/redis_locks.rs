@@ -1,14 +1,9 @@
 //! The store of locks in Redis: the conformance suite, and what only Redis or several processes bring about.
 
-#[path = "redis_locks/faults.rs"]
 mod faults;
-#[path = "redis_locks/nodes.rs"]
 mod nodes;
-#[path = "redis_locks/proxy.rs"]
-mod proxy;
-#[path = "redis_locks/stress.rs"]
+pub(crate) mod proxy;
 mod stress;
-#[path = "redis_locks/upkeep.rs"]
 mod upkeep;
 
 use duetime_core::Clock;

@@ -103,7 +103,7 @@ fn no_server_outlives_a_killed_test() {
     // It has no time to remove its folder.
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "holds_a_server_for_another_test", "--nocapture"])
+        .args(["--exact", "servers::holds_a_server_for_another_test", "--nocapture"])
         .env(HOLD, "1")
         .env("TMPDIR", folder.path())
         .stdout(Stdio::piped())

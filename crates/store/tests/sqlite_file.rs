@@ -1,7 +1,6 @@
 //! The SQLite store as a file: opening, holding, damage, a full disk, backups. What a ledger does is in the
 //! conformance suite.
 
-#[path = "sqlite_file/full_disk.rs"]
 mod full_disk;
 
 use duetime_core::Error;
@@ -120,7 +119,7 @@ fn another_process_is_refused_until_the_holder_dies() {
     let folder = folder();
     let path = folder.path().join("duetime.db");
     let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "another_process_is_refused_until_the_holder_dies", "--nocapture"])
+        .args(["--exact", "sqlite_file::another_process_is_refused_until_the_holder_dies", "--nocapture"])
         .env(STORE, &path)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

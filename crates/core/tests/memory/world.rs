@@ -4,7 +4,7 @@
 mod broker;
 mod ledger;
 
-use crate::random::Op;
+use crate::memory::random::Op;
 use duetime_core::ports::{Beginning, Broker, Edit, Limits, Note, Outcomes, Queues, Reading, Reserve, Source, Window};
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{edit, listing, reserve};

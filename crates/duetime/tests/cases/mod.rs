@@ -71,7 +71,7 @@ macro_rules! client_cases {
             #[tokio::test]
             async fn $case() {
                 let (client, _kept) = $make;
-                cases::$module::$case(client).await;
+                crate::cases::$module::$case(client).await;
             }
         )*)*
     };

@@ -1,7 +1,7 @@
 //! What the HTTP API does, done by commands: jobs, leases, locks, health, as text and as JSON.
 
-use crate::server::Server;
-use crate::support::{Place, Ran, finish};
+use crate::cli::server::Server;
+use crate::cli::support::{Place, Ran, finish};
 use serde_json::{Value, json};
 
 /// Reserves a job and tells its receipt.

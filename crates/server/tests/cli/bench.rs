@@ -1,6 +1,6 @@
 //! `bench`: that each load measures something. How fast is not a matter for tests.
 
-use crate::support::{Place, finish};
+use crate::cli::support::{Place, finish};
 use serde_json::Value;
 
 fn bench(arguments: &[&str]) -> Value {

@@ -1,6 +1,6 @@
 //! The configuration of a server: a file, variables, flags.
 
-use crate::support::{Place, Ran, finish};
+use crate::cli::support::{Place, Ran, finish};
 use serde_json::Value;
 
 fn run(place: &Place, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {

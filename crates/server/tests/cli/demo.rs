@@ -1,6 +1,6 @@
 //! `demo`.
 
-use crate::support::{Place, finish};
+use crate::cli::support::{Place, finish};
 
 #[test]
 fn it_runs_all_and_says_so() {

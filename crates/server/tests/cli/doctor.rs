@@ -1,8 +1,8 @@
 //! `duetime doctor`, on what is well and what is not.
 
-use crate::ledger::{Sql, USER};
-use crate::server::Server;
-use crate::support::{Place, Ran, finish};
+use crate::cli::ledger::{Sql, USER};
+use crate::cli::server::Server;
+use crate::cli::support::{Place, Ran, finish};
 use duetime_store::testing::RedisServer;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,8 @@
 //! Every exit code: documented in the help and the README, and reached.
 
-use crate::ledger::Sql;
-use crate::server::Server;
-use crate::support::{Place, finish};
+use crate::cli::ledger::Sql;
+use crate::cli::server::Server;
+use crate::cli::support::{Place, finish};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt;

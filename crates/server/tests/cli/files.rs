@@ -1,7 +1,7 @@
 //! Files that the programs leave: nobody but their owner reads them.
 
-use crate::server::Server;
-use crate::support::{Place, finish};
+use crate::cli::server::Server;
+use crate::cli::support::{Place, finish};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;

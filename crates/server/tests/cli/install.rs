@@ -1,6 +1,6 @@
 //! What a packager and a shell are given.
 
-use crate::support::{Place, finish};
+use crate::cli::support::{Place, finish};
 use std::process::Command;
 
 fn script(place: &Place, shell: &str) -> String {

@@ -1,6 +1,6 @@
 //! Commands for jobs and queues.
 
-use crate::support::{Place, finish};
+use crate::cli::support::{Place, finish};
 
 #[test]
 fn a_job_is_pushed_listed_and_shown() {

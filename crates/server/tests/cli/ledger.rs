@@ -1,6 +1,6 @@
 //! SQL servers, and nodes of Duetime beside them.
 
-use crate::support::{Place, Ran, finish};
+use crate::cli::support::{Place, Ran, finish};
 use duetime::Client;
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use std::io::{BufRead, BufReader};

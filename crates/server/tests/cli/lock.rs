@@ -1,7 +1,7 @@
 //! `lock`: a command under a lock of a server.
 
-use crate::server::Server;
-use crate::support::{finish, is_running, pid, pid_in, until, wait};
+use crate::cli::server::Server;
+use crate::cli::support::{finish, is_running, pid, pid_in, until, wait};
 use nix::sys::signal::{Signal, kill};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};

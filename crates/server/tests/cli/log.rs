@@ -1,7 +1,7 @@
 //! What a server logs: flat lines that name their instance, and no secrets.
 
-use crate::ledger::Sql;
-use crate::support::{Place, Ran, finish, pid, wait};
+use crate::cli::ledger::Sql;
+use crate::cli::support::{Place, Ran, finish, pid, wait};
 use duetime_store::testing::RedisServer;
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! A log that cannot be written hurts nobody: the server does its work, and stops when it is told to.
 
-use crate::server::Server;
-use crate::support::{Place, until};
+use crate::cli::server::Server;
+use crate::cli::support::{Place, until};
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
 

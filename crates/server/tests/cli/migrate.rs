@@ -1,7 +1,7 @@
 //! The tables of a ledger: who makes them, and who may only use them.
 
-use crate::ledger::{Beside, Node, Sql, USER};
-use crate::support::{Place, Ran, finish};
+use crate::cli::ledger::{Beside, Node, Sql, USER};
+use crate::cli::support::{Place, Ran, finish};
 use duetime::{BulkAction, Client, Due, NewJob, Query, ReserveRequest, Source, State};
 use duetime_store::testing::RedisServer;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Names compare byte by byte, whatever a database would make of them.
 
-use crate::ledger::{Node, Sql};
-use crate::support::Place;
+use crate::cli::ledger::{Node, Sql};
+use crate::cli::support::Place;
 use duetime::{Due, NewJob, Query};
 use duetime_core::engine::{BulkAction, PushOutcome};
 use duetime_store::testing::RedisServer;

@@ -1,6 +1,6 @@
 //! `push --file`.
 
-use crate::support::{Place, Ran, finish};
+use crate::cli::support::{Place, Ran, finish};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

@@ -1,6 +1,6 @@
 //! The command line on Redis itself, without a server.
 
-use crate::support::{Place, Ran, finish};
+use crate::cli::support::{Place, Ran, finish};
 use duetime_store::testing::RedisServer;
 use std::path::Path;
 use std::process::Command;

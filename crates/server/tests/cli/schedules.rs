@@ -1,6 +1,6 @@
 //! `duetime schedules`.
 
-use crate::support::Place;
+use crate::cli::support::Place;
 use serde_json::json;
 
 const NIGHTLY: [&str; 11] = [

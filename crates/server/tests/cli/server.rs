@@ -1,6 +1,6 @@
 //! Commands against a server.
 
-use crate::support::{Place, Ran, finish, is_running, pid, pid_in, until, wait};
+use crate::cli::support::{Place, Ran, finish, is_running, pid, pid_in, until, wait};
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};

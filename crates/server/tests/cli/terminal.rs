@@ -1,6 +1,6 @@
 //! Colours and bars: on a terminal, and nowhere else.
 
-use crate::support::{Place, Ran, finish};
+use crate::cli::support::{Place, Ran, finish};
 use std::process::Command;
 
 /// Runs a command on a terminal of its own.

@@ -1,7 +1,7 @@
 //! Export and import: from one kind of store to another and back, and nothing is different.
 
-use crate::ledger::{Beside, Sql};
-use crate::support::{Place, Ran, finish};
+use crate::cli::ledger::{Beside, Sql};
+use crate::cli::support::{Place, Ran, finish};
 use duetime::{
     Backoff, Client, ConnectOptions, Due, Failure, Job, JobId, KeyUntil, NewJob, Overlap, QueueSettings,
     ReserveRequest, Retry, Schedule, Source, Timing, WhenExhausted,

@@ -1,6 +1,6 @@
 //! `work`: what a command is given, and what its end means.
 
-use crate::support::{Place, finish};
+use crate::cli::support::{Place, finish};
 use std::process::Stdio;
 
 #[test]
@@ -90,7 +90,7 @@ fn a_gigabyte_of_output_harms_nothing() {
         let arguments = [&["work", "default", "--once"], options, &["--", "sh", "-c", script]].concat();
         let mut command = place.command(&arguments);
         command.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null());
-        let status = crate::support::wait(command.spawn().unwrap());
+        let status = crate::cli::support::wait(command.spawn().unwrap());
         assert!(status.success(), "{script}: {status}");
         let expected = if options.is_empty() { "succeeded" } else { "scheduled" };
         assert_eq!(place.job(&id)["state"], expected, "{script}");

@@ -1,6 +1,6 @@
 //! `work`: commands that are ended.
 
-use crate::support::{Place, is_running, pid, pid_in, until, wait};
+use crate::cli::support::{Place, is_running, pid, pid_in, until, wait};
 use nix::sys::signal::{Signal, kill};
 use std::process::Stdio;
 

@@ -1,6 +1,6 @@
 //! `work`: once, for a time, and while another process holds the store.
 
-use crate::support::{Place, pid, until, wait};
+use crate::cli::support::{Place, pid, until, wait};
 use nix::sys::signal::{Signal, kill};
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ fn no_server_is_a_matter_for_later() {
     let place = Place::new();
     for time in [&["--once"][..], &["--for", "200ms"]] {
         let arguments = [&["work", "default", "--server", "http://127.0.0.1:1"], time, &["--", "cat"]].concat();
-        let ran = crate::support::finish(place.bare(&arguments), b"");
+        let ran = crate::cli::support::finish(place.bare(&arguments), b"");
         assert!(ran.code == 75 && ran.err.contains("cannot be reached"), "{ran:?}");
     }
 }

@@ -1,9 +1,9 @@
 //! TLS: strangers to the certificate are told, it is changed while the server runs, and nobody is held up by who does not
 //! speak it.
 
-use super::certificate::Certificate;
 use super::client::{Connection, request};
 use super::server::{Server, command, eventually};
+use crate::certificate::Certificate;
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,8 +1,8 @@
 //! Whether each order that was not cancelled ran once in effect, none before it was due, and none that was cancelled.
 
 use crate::common::Kill;
-use crate::runs::Run;
-use crate::shop::Shop;
+use crate::orders::runs::Run;
+use crate::orders::shop::Shop;
 use duetime_core::{Job, JobId, Millis, State};
 use std::collections::BTreeMap;
 use std::fmt;

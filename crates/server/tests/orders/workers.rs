@@ -1,8 +1,8 @@
 //! The workers: two processes that run a command for each order, and one in Rust.
 
 use crate::common::{Site, binary};
-use crate::runs::{Run, Runs};
-use crate::shop::QUEUE;
+use crate::orders::runs::{Run, Runs};
+use crate::orders::shop::QUEUE;
 use duetime::{Client, Summary, Worker};
 use duetime_core::{Clock, Receipt, SystemClock};
 use futures_util::FutureExt as _;

@@ -1,9 +1,9 @@
 //! The Dockerfile and the compose file, as far as they can be judged without a container engine.
 
-use super::certificate::Certificate;
 use super::server::Server;
 use super::service::named;
 use super::{path, read, variables, yaml};
+use crate::certificate::Certificate;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;

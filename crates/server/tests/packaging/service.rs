@@ -1,8 +1,8 @@
 //! The unit of systemd, judged by systemd's own programs.
 
-use super::certificate::Certificate;
 use super::server::Server;
 use super::{path as path_of, read, run, variables};
+use crate::certificate::Certificate;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

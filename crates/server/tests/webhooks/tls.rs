@@ -1,7 +1,7 @@
 //! Endpoints with TLS: by HTTP/2 and HTTP/1.1, with a root that is named; and refused where it is not trusted.
 
-use super::certificate::Certificate;
 use super::server::{Server, result};
+use crate::certificate::Certificate;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;

@@ -1,6 +1,6 @@
 //! A Redis that refuses: users, passwords, rights.
 
-use crate::subject::Subject;
+use crate::redis_faults::subject::Subject;
 use duetime_core::Error;
 use duetime_store::testing::RedisServer;
 

@@ -1,7 +1,7 @@
 //! A memory that begins anew beside a ledger: emptied, on another server, or in a part of a Cluster. No number is given twice,
 //! limits hold from the first job on, and nobody joins who uses the namespace otherwise.
 
-use crate::subject::until;
+use crate::redis_faults::subject::until;
 use duetime_core::engine::{From, LockRequest, Options as EngineOptions, QueueSettings, ReserveRequest};
 use duetime_core::ports::{Broker, Locks};
 use duetime_core::testing::fixtures::{Given, reserve};

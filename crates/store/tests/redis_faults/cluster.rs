@@ -1,6 +1,6 @@
 //! A Cluster that loses a master.
 
-use crate::subject::{Subject, errors, until};
+use crate::redis_faults::subject::{Subject, errors, until};
 use duetime_core::State;
 use duetime_core::testing::fixtures::success;
 use duetime_store::testing::RedisCluster;

@@ -1,7 +1,7 @@
 //! Connections that break.
 
-use crate::proxy::Lossy;
-use crate::subject::{Subject, until};
+use crate::redis_locks::proxy::Lossy;
+use crate::redis_faults::subject::{Subject, until};
 use duetime_core::ports::{Broker as _, Recorded, Reserve, Settle};
 use duetime_core::testing::fixtures::{QUEUE, id, reserve, success};
 use duetime_core::{Error, JobId, State};

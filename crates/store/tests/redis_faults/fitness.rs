@@ -1,6 +1,6 @@
 //! What is said of a server at the start, and what is refused.
 
-use crate::subject::Subject;
+use crate::redis_faults::subject::Subject;
 use duetime_core::Error;
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::{RedisCluster, RedisServer};

@@ -1,6 +1,6 @@
 //! Every script in a Redis that has reached its `maxmemory`: what frees room runs, what needs room is refused.
 
-use crate::memory::{fill, make_room};
+use crate::redis_faults::memory::{fill, make_room};
 use duetime_core::name::OF_ENGINE;
 use duetime_core::ports::{
     Acquire, Acquired, Beginning, Broker, Change, Edited, Extend, Extended, Grant, Ledger, Limits, Listing, Locks,

@@ -1,7 +1,7 @@
 //! An engine on a Redis that reaches its `maxmemory` under it: work goes on, it is said, and it ends by itself.
 
-use crate::memory::{fill, make_room};
-use crate::subject::until;
+use crate::redis_faults::memory::{fill, make_room};
+use crate::redis_faults::subject::until;
 use duetime_core::engine::{From, Options as EngineOptions, Outcome, QueueSettings, ReserveRequest};
 use duetime_core::testing::ModelLedger;
 use duetime_core::{Due, Engine, Error, Job, JobId, NewJob};

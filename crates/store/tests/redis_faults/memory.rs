@@ -1,6 +1,6 @@
 //! A Redis that has reached its `maxmemory`.
 
-use crate::subject::Subject;
+use crate::redis_faults::subject::Subject;
 use duetime_core::ports::Extended;
 use duetime_core::testing::fixtures::{again, finish, success};
 use duetime_core::{Error, Stage, State};

@@ -1,6 +1,6 @@
 //! What comes between two steps of one call.
 
-use crate::subject::until;
+use crate::redis_faults::subject::until;
 use duetime_core::ports::{
     Acquire, Acquired, Beginning, Broker, Change, Edit, Edited, Ledger, Locks, Origin, Outcomes, Put, Reserve, Room,
     Settle,

@@ -1,6 +1,6 @@
 //! Servers that do not answer for a while, or not with what was asked for.
 
-use crate::subject::{Subject, errors, until};
+use crate::redis_faults::subject::{Subject, errors, until};
 use duetime_core::State;
 use duetime_core::testing::fixtures::success;
 use duetime_store::testing::RedisServer;

@@ -1,6 +1,6 @@
 //! A server that is demoted, emptied or replaced under us.
 
-use crate::subject::{Subject, errors, until};
+use crate::redis_faults::subject::{Subject, errors, until};
 use duetime_core::State;
 use duetime_core::ports::Extended;
 use duetime_core::testing::fixtures::success;

@@ -1,7 +1,7 @@
 //! More jobs than there is memory for, of a broker that several processes share.
 
 use super::{DONE, Node, World, seconds};
-use crate::fixture::{job, request};
+use crate::engine::fixture::{job, request};
 use duetime_core::engine::{From, ReserveRequest};
 use duetime_core::ports::{Broker, Queues};
 use duetime_core::testing::mortal::When;

@@ -1,7 +1,7 @@
 //! What a worker, or a user, does with the broker.
 
 use super::{NUMBERS, REQUEST_MS, Run, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
-use crate::random::{How, What};
+use crate::memory::random::{How, What};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{
     Change, Edit, Edited, Extend, Extended, Lease, LeaseNote, Note, Outcomes, Reserve, Reserved, Settle, Source,

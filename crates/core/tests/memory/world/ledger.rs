@@ -1,7 +1,7 @@
 //! What the engine and the ledger do with the broker.
 
 use super::{HORIZON_MS, QUEUES, Truth, World, at, fresh};
-use crate::random::Op;
+use crate::memory::random::Op;
 use duetime_core::ports::{Broker, Change, Edit, Edited, Note, Put, Room};
 use duetime_core::rules::{self};
 use duetime_core::testing::fixtures::due;

@@ -1,13 +1,11 @@
 //! What commands print, on a store of their own and on a server alike, compared with the files in `tests/golden/cli`.
 
-#[path = "../../common/golden.rs"]
-mod file;
 mod jobs;
 mod rest;
 
-use crate::server::Server;
-use crate::support::{Place, Ran, finish};
-use file::Golden;
+use crate::cli::server::Server;
+use crate::cli::support::{Place, Ran, finish};
+use crate::golden::Golden;
 use serde_json::Value;
 use std::process::Command;
 

@@ -1,8 +1,8 @@
 //! The shape of the OpenAPI document, compared with `tests/golden/http/openapi.txt`: paths, parameters, bodies and fields with their
 //! types, without descriptions.
 
-use super::file::Golden;
-use crate::server::Server;
+use crate::golden::Golden;
+use crate::http::server::Server;
 use serde_json::Value;
 
 /// A schema in one line.

@@ -1,16 +1,14 @@
 //! What every endpoint answers, compared with the files in `tests/golden/http`.
 
 mod document;
-#[path = "../../common/golden.rs"]
-mod file;
 mod jobs;
 mod refusals;
 mod settings;
 mod work;
 
-use crate::client::Reply;
-use crate::server::Server;
-use file::Golden;
+use crate::golden::Golden;
+use crate::http::client::Reply;
+use crate::http::server::Server;
 use serde_json::Value;
 
 /// Headers that say nothing about the answer.

@@ -1,7 +1,7 @@
 //! Work: reserve, take, settle; events.
 
 use super::Api;
-use crate::client::{Connection, request};
+use crate::http::client::{Connection, request};
 use serde_json::{Value, json};
 
 #[test]

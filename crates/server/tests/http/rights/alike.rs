@@ -2,7 +2,7 @@
 
 use super::needed;
 use super::world::{Things, World};
-use crate::client::Reply;
+use crate::http::client::Reply;
 use serde_json::json;
 
 /// The answer, as far as it could tell one thing from another.
@@ -73,7 +73,7 @@ fn of_named_jobs_those_of_ones_own_are_handed_out() {
     let (own, theirs) = (push("mail.a"), push("orders.a"));
     let missing = Things::of_nothing().job;
     let jobs = json!({"jobs": [{"id": missing}, {"id": theirs}, {"id": own}]}).to_string();
-    let handout = crate::tokens::send(&world.server, &token, "POST", "/v1/reserve", &jobs).ok();
+    let handout = crate::http::tokens::send(&world.server, &token, "POST", "/v1/reserve", &jobs).ok();
     assert_eq!(handout["leases"].as_array().unwrap().len(), 1);
     assert_eq!(handout["leases"][0]["id"], json!(own));
     let refused: Vec<_> = handout["refused"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();

@@ -1,8 +1,8 @@
 //! Lists and streams tell of what is one's own, and so do their cursors.
 
 use super::world::World;
-use crate::client::request;
-use crate::tokens::send;
+use crate::http::client::request;
+use crate::http::tokens::send;
 use serde_json::{Value, json};
 
 /// What is in the pages of a list, one thing a page.

@@ -1,9 +1,9 @@
 //! Ids can be guessed: a job that is pushed while somebody without a right names it stays out of reach.
 
 use super::world::World;
-use crate::client::request;
-use crate::random::Random;
-use crate::server::Server;
+use crate::common::Random;
+use crate::http::client::request;
+use crate::http::server::Server;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

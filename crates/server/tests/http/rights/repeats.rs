@@ -1,7 +1,7 @@
 //! A request id is its caller's, and its request's.
 
 use super::world::World;
-use crate::tokens::send;
+use crate::http::tokens::send;
 use serde_json::{Value, json};
 
 const RESERVE: &str = "/v1/reserve";

@@ -1,7 +1,7 @@
 //! Who says where the server delivers, and who sees what it takes along.
 
 use super::world::World;
-use crate::tokens::send;
+use crate::http::tokens::send;
 use serde_json::{Value, json};
 
 const QUEUE: &str = "/v1/queues/mail.a";

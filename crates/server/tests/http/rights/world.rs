@@ -1,9 +1,9 @@
 //! A server with something of everything, and how each operation of it is called.
 
 use super::RIGHTS;
-use crate::client::Reply;
-use crate::server::{Server, eventually};
-use crate::tokens::{Tokens, send};
+use crate::http::client::Reply;
+use crate::http::server::{Server, eventually};
+use crate::http::tokens::{Tokens, send};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

@@ -4,14 +4,12 @@
 //!
 //! `DUETIME_ORDERS` says how many (3,000 where it is not set: over 6 s, with 2 kills; 100,000 are 60 s and 5 kills).
 
-#[path = "../common/mod.rs"]
-mod common;
 mod runs;
 mod shop;
 mod verdict;
 mod workers;
 
-use common::Site;
+use crate::common::Site;
 use futures_util::future::{join, join_all};
 use runs::Runs;
 use shop::{COUNTERS, Shop};

@@ -3,8 +3,6 @@
 //!
 //! What needs a container engine is not tried here: no image is built, and no compose file started.
 
-#[path = "../common/certificate.rs"]
-mod certificate;
 mod image;
 mod metrics;
 mod server;

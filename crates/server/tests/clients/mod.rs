@@ -1,11 +1,9 @@
 //! The example clients in PHP, Python, Node and the shell, as users run them, against the real server.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod program;
 mod stub;
 
-use common::Site;
+use crate::common::Site;
 use duetime::{Job, Query, State};
 use program::{Language, Worker};
 use serde_json::{Value, json};

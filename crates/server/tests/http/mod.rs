@@ -2,8 +2,6 @@
 
 mod bodies;
 mod bulk;
-#[path = "../common/certificate.rs"]
-mod certificate;
 mod client;
 mod codes;
 mod conditions;
@@ -23,8 +21,6 @@ mod poll;
 mod protocol;
 mod push;
 mod queues;
-#[path = "../common/random.rs"]
-mod random;
 mod refusals;
 mod rights;
 mod schedules;

@@ -1,7 +1,5 @@
 //! Deliveries to targets: a real server process, and receivers that fail in every way.
 
-#[path = "../common/certificate.rs"]
-mod certificate;
 mod changes;
 mod elsewhere;
 mod failures;

@@ -9,8 +9,6 @@ mod fitness;
 mod full;
 mod full_engine;
 mod memory;
-#[path = "../redis_locks/proxy.rs"]
-mod proxy;
 mod races;
 mod slow;
 mod subject;

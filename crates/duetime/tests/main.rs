@@ -1,0 +1,26 @@
+//! All tests of this crate's public side in one program: each program links everything anew.
+
+#[macro_use]
+mod cases;
+#[cfg(feature = "embedded")]
+mod embedded;
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+mod examples;
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+mod inbox;
+#[cfg(feature = "redis")]
+mod lock_chaos;
+mod parsers;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(feature = "redis")]
+mod redis_cluster;
+#[cfg(feature = "redis")]
+mod redis_idle;
+#[cfg(feature = "redis")]
+mod redis_limits;
+#[cfg(feature = "redis")]
+mod redis_schedules;
+mod remote;
+#[cfg(feature = "embedded")]
+mod spans;

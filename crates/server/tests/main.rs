@@ -1,0 +1,21 @@
+//! All tests of the real binary that take seconds, in one program: each program links everything anew.
+
+#[macro_use]
+#[path = "../../duetime/tests/cases/mod.rs"]
+mod cases;
+#[path = "common/certificate.rs"]
+mod certificate;
+mod cli;
+mod client;
+mod clients;
+mod common;
+#[path = "common/golden.rs"]
+mod golden;
+mod http;
+mod inbox;
+mod orders;
+mod packaging;
+mod readme;
+mod redis_clock;
+mod restore;
+mod webhooks;

@@ -1,0 +1,19 @@
+//! All tests of this crate's public side, but the interleavings, in one program: each program links everything anew.
+
+mod ledger_suite;
+mod locks_suite;
+mod mysql_ledger;
+mod overflow;
+mod postgres_ledger;
+mod redis_broker;
+mod redis_broker_cluster;
+mod redis_broker_sentinel;
+mod redis_clock;
+mod redis_events;
+mod redis_faults;
+mod redis_ledger;
+mod redis_locks;
+mod redis_rights;
+mod servers;
+mod sql_tls;
+mod sqlite_file;
