@@ -1,5 +1,5 @@
 //! Rules of the house that no compiler knows: arrows between crates, banned calls, file length, names that stay
-//! private.
+//! private, functions that the tour names.
 //!
 //! Each check is a function from text to findings. They read text, not syntax: comments and strings are blanked first
 //! (`mask.rs`), which suffices for the code that people write; it does not see through macros or renamed imports.
@@ -9,6 +9,7 @@ mod calls;
 mod length;
 mod mask;
 mod mentions;
+mod tour;
 
 use std::fmt;
 
@@ -44,6 +45,7 @@ pub(crate) fn check(sources: &[Source]) -> Result<Vec<Finding>, String> {
     findings.extend(calls::check(sources, list(calls::ALLOWED)?));
     findings.extend(length::check(sources, list(length::ALLOWED)?));
     findings.extend(mentions::check(sources));
+    findings.extend(tour::check(sources));
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     Ok(findings)
 }

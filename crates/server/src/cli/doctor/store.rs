@@ -178,7 +178,7 @@ async fn recorded(url: &str, options: sql::Options, looked: &mut Looked) {
     });
     if !seen.missing_rights.is_empty() {
         let text = format!("its user may not {}", seen.missing_rights.join(", "));
-        let advice = "grant that, as ARCHITECTURE.md has it under \"Tables\"";
+        let advice = "grant that, as docs/internals/ledger.md has it under \"Tables\"";
         looked.findings.push(Finding::problem(CHECK, text, advice));
     }
 }
