@@ -6,8 +6,11 @@ use super::{Instant, Span, Unread, instant, read};
 use crate::engine::{QueueSettings, QueueStatus};
 use crate::ports::{Counts, Tally, Totals};
 use crate::{Error, Millis};
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use std::fmt;
 use std::sync::Arc;
 
 /// The settings of a queue, by name.
@@ -26,26 +29,44 @@ pub(super) const SETTINGS: [&str; 10] = [
 
 /// New settings of a queue, as a JSON merge patch (RFC 7396): what is left out keeps its value, and `null` goes back to the
 /// default. Each value has been read.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Map<String, Value>")]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct QueueChanges(Map<String, Value>);
 
-impl TryFrom<Map<String, Value>> for QueueChanges {
-    type Error = Error;
-
-    fn try_from(changes: Map<String, Value>) -> Result<Self, Error> {
-        for (name, value) in &changes {
-            if !SETTINGS.contains(&&**name) {
-                let known = format!("one of the fields `{}`", SETTINGS.join("`, `"));
-                return Err(Error::invalid(name.clone(), known, format!("unknown field `{name}`")));
+impl<'de> Deserialize<'de> for QueueChanges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = QueueChanges;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
             }
-            if !value.is_null() {
-                let one = Map::from_iter([(name.clone(), value.clone())]);
-                read::<QueueSettings>(&Value::from(one).to_string()).map_err(Unread::into_error)?;
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<QueueChanges, A::Error> {
+                let mut changes = Map::new();
+                while let Some((name, text)) = fields.next_entry::<String, Box<RawValue>>()? {
+                    let value = checked(&name, text.get()).map_err(A::Error::custom)?;
+                    if changes.contains_key(&name) {
+                        return Err(A::Error::custom(format_args!("duplicate field `{name}`")));
+                    }
+                    changes.insert(name, value);
+                }
+                Ok(QueueChanges(changes))
             }
         }
-        Ok(Self(changes))
+        deserializer.deserialize_map(Fields)
     }
+}
+
+/// The value of a setting, where the setting accepts it.
+fn checked(name: &str, text: &str) -> Result<Value, Error> {
+    if !SETTINGS.contains(&name) {
+        let known = format!("one of the fields `{}`", SETTINGS.join("`, `"));
+        return Err(Error::invalid(name.to_owned(), known, format!("unknown field `{name}`")));
+    }
+    if text == "null" {
+        return Ok(Value::Null);
+    }
+    read::<QueueSettings>(&format!("{{\"{name}\":{text}}}")).map_err(Unread::into_error)?;
+    read(text).map_err(Unread::into_error)
 }
 
 impl QueueChanges {

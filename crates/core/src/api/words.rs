@@ -78,7 +78,7 @@ macro_rules! forms {
 
 texts! {
     JobId: "A job's id: a decimal number from 1 to 2^53 - 1.", 1..=16, ID, "117111681613568";
-    Receipt: "Proof of a lease: the job's id, a dot, and the number of the lease.", 3..=40, RECEIPT, "117111681613568.1781234567890";
+    Receipt: "Proof of a lease: the job's id, a dot, and the number of the lease.", 3..=36, RECEIPT, "117111681613568.1781234567890";
     Span: "A duration: whole numbers with the units d, h, m, s and ms, longest first, each at most once.", 2..=45, SPAN, "1h30m";
 }
 

@@ -3,7 +3,7 @@
 use super::fixture::pass;
 use async_trait::async_trait;
 use duetime_core::engine::metrics::OTHER_QUEUES;
-use duetime_core::engine::{Options, QueueSettings, Stores, Topology};
+use duetime_core::engine::{Configured, Options, QueueSettings, Stores, Topology};
 use duetime_core::ports::{Document, PutIf, Registry};
 use duetime_core::testing::{ModelLedger, Shared, TokioClock};
 use duetime_core::{Engine, Error};
@@ -61,9 +61,10 @@ impl Registry for Counting {
 async fn settings_are_read_again_only_where_they_were_changed() {
     let (clock, registry) = (Arc::new(TokioClock::new()), Arc::new(Counting::default()));
     let settings = QueueSettings { lease_ms: Some(7_000), ..QueueSettings::default() };
-    let body = serde_json::to_string(&settings).unwrap();
     for n in 0..QUEUES {
-        registry.put_if("queue", &format!("q{n}"), &body, 0).await.unwrap();
+        let (name, settings) = (format!("q{n}"), settings.clone());
+        let body = serde_json::to_string(&Configured::new(name.as_str().into(), settings)).unwrap();
+        registry.put_if("queue", &name, &body, 0).await.unwrap();
     }
     let broker = Arc::new(Shared::new(clock));
     let ledger = Arc::new(registry.registry.clone());

@@ -147,7 +147,7 @@ async fn transactions(database: Database) {
         ("bad queue", "invalid: expected `queue` to be 1 to 200 of"),
         ("both", "invalid: expected `due_at` to be `due_at` or `delay_ms`"),
         ("bad tags", "invalid: expected `tags` to be a JSON array"),
-        ("bad options", "unknown field `delay`"),
+        ("bad options", "`options: delay` to be left out: the row has a column for it"),
         ("moves in a circle", "the queue itself"),
         ("bad priority", "invalid: expected `priority` to be 0 to 4294967295, got -1"),
         ("at no time", "invalid: expected `created_at` to be left out"),

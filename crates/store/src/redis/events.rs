@@ -223,8 +223,7 @@ mod tests {
     #[test]
     fn what_there_is_no_room_for_is_missed() {
         let bus = Bus::new(String::new(), "a".into());
-        let transition =
-            r#"{"at":1,"what":"pushed","id":"1","queue":"q","kind":"k","state":"ready","attempt":0,"due_at":1}"#;
+        let transition = r#"{"at":"2026-11-20T10:00:00Z","what":"pushed","id":"1","queue":"q","kind":"k","state":"ready","attempt":0,"due_at":"2026-11-20T10:00:00Z"}"#;
         let transition: Arc<Transition> = serde_json::from_str(transition).unwrap();
         bus.add(vec![transition.clone(); WAITING_MAX]);
         bus.add(vec![transition; 2]);
