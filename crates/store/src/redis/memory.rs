@@ -261,10 +261,12 @@ impl Parts {
         // What failed for want of one is tried again.
         *self.memories.beginning.lock().await = None;
         let stamps = self.fetch_all().await?;
-        match stamps.iter().position(|known| !known.has_begun()) {
-            Some(partition) => self.begin_memory(partition as u16).await,
-            None => Ok(()),
+        if let Some(partition) = stamps.iter().position(|known| !known.has_begun()) {
+            self.begin_memory(partition as u16).await?;
         }
+        // What was put before was published when nobody here listened.
+        self.waker.wake(None);
+        Ok(())
     }
 
     /// Has this partition begin, unless another process did so meanwhile; and others that are known not to have begun, as far

@@ -67,7 +67,7 @@ impl Waker {
         self.expected_at.store(at, Ordering::Relaxed);
     }
 
-    fn wake(&self, queue: Option<&Arc<str>>) {
+    pub(super) fn wake(&self, queue: Option<&Arc<str>>) {
         if let Some(host) = self.host.get() {
             host.wake(queue);
         }

@@ -1,6 +1,6 @@
 //! What a memory must know before it hands anything out.
 
-use super::Subject;
+use super::{ALL, Subject};
 use crate::id::{floor, generation_above};
 use crate::job::Job;
 use crate::ports::{Beginning, Limits, Rate, Reserve};
@@ -19,7 +19,7 @@ pub async fn nothing_is_handed_out_before_the_beginning(s: Subject) {
     assert!(s.leases(Reserve { take: true, ..reserve(QUEUE, 10) }).await.is_empty());
     assert_eq!(s.get(id(1)).await.map(|job| job.lease_until), Some(None));
     s.begin(limited(Limits::default())).await;
-    s.told_of(QUEUE).await;
+    s.told_of_one(&[QUEUE, ALL]).await;
     assert_eq!(s.handed_out(10).await, [1, 2].map(id));
 }
 

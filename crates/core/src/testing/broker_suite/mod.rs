@@ -57,6 +57,9 @@ pub struct Subject {
     limits_version: AtomicU64,
 }
 
+/// No queue: whoever waits at any of them was woken.
+const ALL: &str = "*";
+
 /// Queues at which somebody was woken.
 #[derive(Default)]
 struct Woken {
@@ -77,7 +80,8 @@ impl Host for Watching {
     }
 
     fn wake(&self, queue: Option<&Arc<str>>) {
-        self.woken.queues.lock().expect("no case panics with it").extend(queue.cloned());
+        let queue = queue.cloned().unwrap_or_else(|| ALL.into());
+        self.woken.queues.lock().expect("no case panics with it").push(queue);
         self.woken.signal.notify_one();
     }
 }
@@ -193,23 +197,29 @@ impl Subject {
         self.broker.expired(1_000).await.expect("expired").crashed.iter().map(|job| job.id).collect()
     }
 
-    fn take_woken(&self, queue: &str) -> Option<Vec<Arc<str>>> {
+    fn take_woken(&self, queues: &[&str]) -> Option<Vec<Arc<str>>> {
         let mut woken = self.woken.queues.lock().expect("no case panics with it");
-        woken.iter().any(|told| &**told == queue).then(|| std::mem::take(&mut *woken))
+        woken.iter().any(|told| queues.contains(&&**told)).then(|| std::mem::take(&mut *woken))
     }
 
     /// Waits until the broker told of this queue, and answers all that it told of since the last call.
     async fn told_of(&self, queue: &str) -> Vec<Arc<str>> {
+        let mut told = self.told_of_one(&[queue]).await;
+        told.retain(|queue| **queue != *ALL);
+        told
+    }
+
+    async fn told_of_one(&self, queues: &[&str]) -> Vec<Arc<str>> {
         let told = async {
             loop {
                 let signal = self.woken.signal.notified();
-                if let Some(told) = self.take_woken(queue) {
+                if let Some(told) = self.take_woken(queues) {
                     return told;
                 }
                 signal.await;
             }
         };
-        tokio::time::timeout(WAKE_WAIT_MAX, told).await.unwrap_or_else(|_| panic!("nobody was told of {queue}"))
+        tokio::time::timeout(WAKE_WAIT_MAX, told).await.unwrap_or_else(|_| panic!("nobody was told of {queues:?}"))
     }
 }
 
