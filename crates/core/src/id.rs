@@ -65,7 +65,7 @@ impl JobId {
 
     /// About when its sequence was allotted, or later.
     pub fn allotted_at(self) -> Millis {
-        FIRST_MS + (self.sequence() * 1_000 >> SECOND_BITS)
+        FIRST_MS + ((self.sequence() * 1_000) >> SECOND_BITS)
     }
 
     /// The number.

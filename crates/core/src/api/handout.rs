@@ -61,7 +61,10 @@ fn count(from: &Source, by_default: usize) -> usize {
     }
 }
 
-fn show_source(from: &Source) -> (Option<Vec<Arc<str>>>, Option<Vec<Object<JobRef>>>) {
+/// The fields `queues` and `jobs`.
+type Sources = (Option<Vec<Arc<str>>>, Option<Vec<Object<JobRef>>>);
+
+fn show_source(from: &Source) -> Sources {
     match from {
         Source::Queues(queues) => (Some(queues.clone()), None),
         Source::Jobs(jobs) => (None, Some(jobs.iter().map(|&job| Object(job)).collect())),

@@ -114,7 +114,7 @@ pub struct LockBody {
 impl LockBody {
     /// One that nobody holds.
     pub fn free(name: Arc<str>) -> Self {
-        Self { name: name, held: false, owner: None, fence: None, expires_at: None }
+        Self { name, held: false, owner: None, fence: None, expires_at: None }
     }
 
     /// Who holds it, as far as it says so.

@@ -49,7 +49,7 @@ impl ScheduleBody<'_> {
     /// # Errors
     /// [`Error::Invalid`] where it does not say once when it ticks, and as of a [`Push`].
     pub fn into_schedule(self) -> Result<Schedule, Error> {
-        let zone = self.time_zone.as_ref().map(|zone| &**zone);
+        let zone = self.time_zone.as_deref();
         let timing = match (&self.cron, self.every) {
             (Some(cron), None) => Timing::parse(cron, zone)?,
             (None, Some(every)) if zone.is_none() => Timing::Every(every.0),
