@@ -1,5 +1,7 @@
 //! The rules: tables of what is decided, and properties that hold whatever comes.
 
+mod given;
+
 use duetime_core::api::Span;
 use duetime_core::limits::{DAY_MS, DELAY_MS_MAX, HOUR_MS, MINUTE_MS, SECOND_MS};
 use duetime_core::retry::{Backoff, DEFAULT_STEPS_MS, Exponential, Fixed, Retry, WhenExhausted};
@@ -7,7 +9,8 @@ use duetime_core::rules::{
     self, Again, Decision, Failure, Finish, after_crash, after_expiry, after_failure, after_release,
 };
 use duetime_core::testing::fixtures::{T0, id, job};
-use duetime_core::{AttemptError, Job, JobId, Millis, Numbers, Stage};
+use duetime_core::{AttemptError, Job, Millis, Numbers, Stage};
+use given::{retries, running};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -311,58 +314,6 @@ fn the_last_twenty_errors_are_kept() {
         assert_eq!(kept.attempt, n);
     }
     assert_eq!(kept.errors.iter().map(|error| error.attempt).collect::<Vec<_>>(), (11..=30).collect::<Vec<_>>());
-}
-
-/// What a rule may be, within its limits.
-fn retries() -> impl Strategy<Value = Retry> {
-    let wait = || prop_oneof![Just(0), Just(DELAY_MS_MAX), 0..DELAY_MS_MAX, 0..100_000_u64];
-    let exponential = (wait(), 1.0..=100.0, wait(), 0.0..=1.0).prop_map(|(first, factor, max, jitter)| {
-        Backoff::Exponential(Exponential { first: Span(first), factor, max: Span(max), jitter })
-    });
-    let backoff = prop_oneof![
-        Just(Backoff::Default),
-        Just(Backoff::None),
-        prop::collection::vec(wait().prop_map(Span), 1..100).prop_map(Backoff::Steps),
-        wait().prop_map(|delay| Backoff::Fixed(Fixed { delay: Span(delay) })),
-        exponential,
-    ];
-    let when = prop_oneof![
-        Just(WhenExhausted::Keep),
-        Just(WhenExhausted::Drop),
-        Just(WhenExhausted::Restart),
-        Just(WhenExhausted::Move("dead".into())),
-    ];
-    use prop::option::of as some;
-    (some(backoff), some(any::<u32>()), some(wait()), some(1..=u32::MAX), some(when)).prop_map(
-        |(backoff, max_attempts, max_age, max_crashes, when_exhausted)| Retry {
-            backoff,
-            max_attempts,
-            max_age: max_age.map(Span),
-            max_crashes,
-            when_exhausted,
-        },
-    )
-}
-
-/// A running job with numbers of any size.
-fn running() -> impl Strategy<Value = Job> {
-    let number = || prop_oneof![0..10_u64, T0 - 10..T0 + 10, (i64::MAX as u64 - 10)..=i64::MAX as u64, Just(u64::MAX)];
-    let count = || prop_oneof![0..20_u32, any::<u32>(), Just(u32::MAX)];
-    (1..1_u64 << 53, number(), number(), count(), count(), any::<bool>(), 0..=i64::MAX as u64).prop_map(
-        |(id, due_at, first_due_at, attempt, crashes, cancel_asked, version)| Job {
-            id: JobId::new(id).unwrap(),
-            due_at,
-            first_due_at,
-            attempt,
-            crashes,
-            cancel_asked,
-            version,
-            epoch: version,
-            lease_until: Some(T0),
-            started_at: Some(T0),
-            ..job(1)
-        },
-    )
 }
 
 proptest! {

@@ -4,7 +4,7 @@ use duetime_core::engine::{From, Handout, Options, Outcome, QueueStatus, Reserve
 use duetime_core::ports::Lease;
 use duetime_core::testing::mortal::{Life, MortalBroker};
 use duetime_core::testing::{ModelLedger, TokioClock};
-use duetime_core::{Engine, Error, Job, JobId, Memory, NewJob, State};
+use duetime_core::{Engine, Error, Job, JobId, Memory, NewJob, Retry, State, WhenExhausted};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,4 +115,11 @@ pub(crate) async fn pass(time: Duration) {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
+}
+
+/// A job of the queue `first` that moves to this one as it fails.
+pub(super) fn moves_to(queue: &str) -> NewJob {
+    let when_exhausted = Some(WhenExhausted::Move(queue.into()));
+    let options = Retry { max_attempts: Some(1), when_exhausted, ..Retry::default() }.into();
+    NewJob { queue: "first".into(), options, ..job() }
 }

@@ -6,14 +6,14 @@ mod limits;
 mod overflow;
 mod takes;
 
-use super::fixture::{job, pass, request};
+use super::fixture::{job, moves_to, pass, request};
 use duetime_core::engine::{CancelOutcome, From, Options, Outcome, Patch, ReserveRequest, Stores, Topology};
 use duetime_core::ports::{ADOPTED, BROKER, Broker, BrokerClock, COMPARED, LOADED, Outbox, Put, Registry, Room};
 use duetime_core::rules::Failure;
 use duetime_core::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry, When};
 use duetime_core::testing::shared::Presence;
 use duetime_core::testing::{ModelLedger, Shared, TokioClock};
-use duetime_core::{Due, Engine, Error, Job, JobId, KeyUntil, NewJob, Receipt, Retry, State, WhenExhausted};
+use duetime_core::{Due, Engine, Error, Job, JobId, KeyUntil, NewJob, Receipt, State};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -300,17 +300,11 @@ async fn a_settle_that_was_recorded_and_not_forgotten_is_forgotten_by_the_leader
     }
 }
 
-fn moves_to_default() -> NewJob {
-    let when_exhausted = Some(WhenExhausted::Move("default".into()));
-    let options = Retry { max_attempts: Some(1), when_exhausted, ..Retry::default() }.into();
-    NewJob { queue: "first".into(), options, ..job() }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_copy_in_another_queue_is_put_however_its_maker_dies() {
     for (verb, when) in [("note", When::After), ("put", When::Before), ("put", When::After), ("forget", When::Before)] {
         let (world, leader, other) = World::with_two().await;
-        other.push(moves_to_default()).await;
+        other.push(moves_to("default")).await;
         let lease = other.lease().await;
         other.life.die_at(verb, when);
         other
@@ -330,7 +324,7 @@ async fn a_copy_in_another_queue_is_put_however_its_maker_dies() {
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_has_run_is_not_put_again() {
     let (world, leader, other) = World::with_two().await;
-    other.push(moves_to_default()).await;
+    other.push(moves_to("default")).await;
     let lease = other.lease().await;
     leader.life.freeze(Duration::from_secs(2));
     other.life.die_at("put", When::After);

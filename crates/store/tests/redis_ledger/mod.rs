@@ -3,7 +3,6 @@
 mod many_queues;
 mod totals;
 
-use duetime_core::id::sequence_at;
 use duetime_core::job::{Job, NewJob, Stage, State};
 use duetime_core::limits::DAY_MS;
 use duetime_core::ports::{
@@ -14,7 +13,7 @@ use duetime_core::retry::{Retry, WhenExhausted};
 use duetime_core::rules::{self, Decision, Failure, Finish};
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{Given, QUEUE, T0, cancel, due, id, job, reserve, success};
-use duetime_core::{Clock, JobId, JobRef};
+use duetime_core::{Clock, JobId, JobRef, id as ids};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::shared_redis;
 use std::sync::Arc;
@@ -267,7 +266,7 @@ async fn blocks_of_ids_never_meet() {
     let bench = Bench::new("ids").await;
     let first = bench.redis.allot(1_000, T0).await.unwrap();
     let second = bench.redis.allot(1_000, T0).await.unwrap();
-    assert!(first.start >= sequence_at(T0) && second.start >= first.end, "{first:?} {second:?}");
+    assert!(first.start >= ids::sequence_at(T0) && second.start >= first.end, "{first:?} {second:?}");
     bench.clock.step(-3_600_000);
     assert!(bench.redis.allot(1, T0).await.unwrap().start >= second.end);
 }
@@ -420,6 +419,6 @@ async fn a_block_begins_behind_an_instant() {
     let bench = Bench::new("ahead").await;
     let first = bench.redis.allot(10, T0).await.unwrap();
     let ahead = bench.redis.allot(1, T0 + DAY_MS).await.unwrap();
-    assert!(ahead.start >= sequence_at(T0 + DAY_MS) && first.end < ahead.start);
+    assert!(ahead.start >= ids::sequence_at(T0 + DAY_MS) && first.end < ahead.start);
     assert!(bench.redis.allot(10, T0).await.unwrap().start >= ahead.end);
 }
