@@ -25,7 +25,7 @@ pub struct JobOptions {
     /// The trace that it belongs to: a W3C `traceparent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Arc<str>>,
-    /// How often it was moved from queue to queue, at most [`MOVES_MAX`](crate::limits::MOVES_MAX) times.
+    /// How often it was moved from queue to queue, at most [`MOVES_MAX`] times.
     #[serde(skip_serializing_if = "is_zero")]
     pub moves: u32,
 }

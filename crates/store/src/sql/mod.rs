@@ -1,10 +1,10 @@
 //! The ledger and the registry in an SQL server, beside a broker that several processes share.
 //!
 //! What is done in which order and in which transaction is the same for all servers: rows are locked and read, what becomes of
-//! them is worked out here, and then written by statements for many rows ([`session`]). How a kind of server takes statements,
-//! and how it spells them, is said by its [`connection::Dialect`].
+//! them is worked out here, and then written by statements for many rows (`session`). How a kind of server takes statements,
+//! and how it spells them, is said by its `connection::Dialect`.
 //!
-//! New jobs and outcomes go through [`writer`]s: what waits shares a transaction. Everything else has a transaction of its
+//! New jobs and outcomes go through `writer`s: what waits shares a transaction. Everything else has a transaction of its
 //! own. A transaction that met another one is run again; so is one whose connection was lost, where that does no harm.
 
 mod address;
