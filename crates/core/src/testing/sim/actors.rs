@@ -163,6 +163,7 @@ impl Actor {
             if self.pace.is_alone {
                 handout.leases.iter().for_each(|lease| self.history().handed_out(lease, at));
             }
+            handout.leases.iter().for_each(|lease| self.history().claimed(lease.job.receipt()));
             for lease in handout.leases {
                 self.work(lease, calm).await;
             }

@@ -160,6 +160,7 @@ impl Fleet {
                         () = life.death() => {}
                         () = self.calm() => {
                             // Who waits for an answer is not there any more; the process is.
+                            self.history.lock().expect("no panic under this lock").callers_went = true;
                             actors.shutdown().await;
                             actors.spawn(actor().work_for_ever(true));
                         }

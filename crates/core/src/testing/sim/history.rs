@@ -49,6 +49,8 @@ struct Span {
     epoch: u64,
     began: At,
     until: Millis,
+    /// Whether a caller has got it.
+    is_claimed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +65,8 @@ pub(super) struct History {
     pub(super) extended: u64,
     /// A shared broker fell back, and what it brought back was not compared with the ledger yet.
     pub(super) is_unfenced: bool,
+    /// Whether callers went away while they waited for jobs.
+    pub(super) callers_went: bool,
     /// The life that a shared broker began empty, the last one.
     pub(super) emptied_in: Option<u64>,
 }
@@ -198,13 +202,15 @@ impl History {
             if job.epoch <= known.epoch || job.version <= known.version {
                 wrong.push(format!("with an epoch or version not above {} and {}", known.epoch, known.version));
             }
-            if let Some(span) = known.span.filter(|span| span.until > at.mono) {
+            // What a caller that has gone away never got was given back.
+            let may_be_back = |span: &Span| self.callers_went && !span.is_claimed;
+            if let Some(span) = known.span.filter(|span| span.until > at.mono && !may_be_back(span)) {
                 wrong.push(format!("while the lease {} lives", span.epoch));
             }
             known.leases.insert(job.epoch, at.life);
             (known.epoch, known.version) = (job.epoch, job.version);
             let left_ms = job.lease_until.map_or(0, |until| until.saturating_sub(at.wall)).min(lease.lease_ms);
-            known.span = Some(Span { epoch: job.epoch, began: at, until: at.mono + left_ms });
+            known.span = Some(Span { epoch: job.epoch, began: at, until: at.mono + left_ms, is_claimed: false });
         }
         wrong.extend(self.given.leased(job));
         self.started.insert(job.id);
@@ -275,6 +281,14 @@ impl History {
         }
     }
 
+    /// A caller has got the lease.
+    pub(super) fn claimed(&mut self, receipt: Receipt) {
+        let known = self.jobs.get_mut(&receipt.id);
+        if let Some(span) = known.and_then(|known| known.span.as_mut()).filter(|span| span.epoch == receipt.epoch) {
+            span.is_claimed = true;
+        }
+    }
+
     /// The holder is about to end its lease: from now on another may follow.
     pub(super) fn settling(&mut self, receipt: Receipt) {
         if let Some(known) = self.jobs.get_mut(&receipt.id) {
@@ -313,7 +327,8 @@ impl History {
             if let Some(end) = known.ended.filter(|end| end.is_recorded && known.unanswered == 0 && !is_repeat) {
                 wrong.push(format!("after it had ended as {end:?}"));
             }
-            let span = known.span.filter(|span| span.until > at.mono && !self.is_unfenced);
+            let may_be_back = |span: &Span| self.callers_went && !span.is_claimed;
+            let span = known.span.filter(|span| span.until > at.mono && !self.is_unfenced && !may_be_back(span));
             wrong.extend(span.map(|span| format!("while the lease {} lives", span.epoch)));
             known.taken_by = by.cloned();
         }
