@@ -2,7 +2,7 @@
 
 use super::actors::LEASE_MS_LONGEST;
 use super::given::Given;
-use super::moment::{Asked, At};
+use super::moment::{Asked, At, Span};
 use crate::clock::Millis;
 use crate::id::{JobId, Receipt};
 use crate::job::{Due, Job, KeyUntil, Stage, State};
@@ -41,16 +41,6 @@ struct End {
     stage: Stage,
     /// Whether that was said to be in the ledger.
     is_recorded: bool,
-}
-
-/// A lease as its holder sees it.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    epoch: u64,
-    began: At,
-    until: Millis,
-    /// Whether a caller has got it.
-    is_claimed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -202,9 +192,7 @@ impl History {
             if job.epoch <= known.epoch || job.version <= known.version {
                 wrong.push(format!("with an epoch or version not above {} and {}", known.epoch, known.version));
             }
-            // What a caller that has gone away never got was given back.
-            let may_be_back = |span: &Span| self.callers_went && !span.is_claimed;
-            if let Some(span) = known.span.filter(|span| span.until > at.mono && !may_be_back(span)) {
+            if let Some(span) = known.span.filter(|span| span.holds(at, self.callers_went)) {
                 wrong.push(format!("while the lease {} lives", span.epoch));
             }
             known.leases.insert(job.epoch, at.life);
@@ -327,8 +315,7 @@ impl History {
             if let Some(end) = known.ended.filter(|end| end.is_recorded && known.unanswered == 0 && !is_repeat) {
                 wrong.push(format!("after it had ended as {end:?}"));
             }
-            let may_be_back = |span: &Span| self.callers_went && !span.is_claimed;
-            let span = known.span.filter(|span| span.until > at.mono && !self.is_unfenced && !may_be_back(span));
+            let span = known.span.filter(|span| span.holds(at, self.callers_went) && !self.is_unfenced);
             wrong.extend(span.map(|span| format!("while the lease {} lives", span.epoch)));
             known.taken_by = by.cloned();
         }

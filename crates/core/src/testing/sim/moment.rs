@@ -18,3 +18,20 @@ pub(super) struct Asked {
     pub(super) life: u64,
     pub(super) revivals: u64,
 }
+
+/// A lease as its holder sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) epoch: u64,
+    pub(super) began: At,
+    pub(super) until: Millis,
+    /// Whether a caller has got it.
+    pub(super) is_claimed: bool,
+}
+
+impl Span {
+    /// Whether nobody else may have the job. What a caller that has gone away never got was given back.
+    pub(super) fn holds(&self, at: At, callers_went: bool) -> bool {
+        self.until > at.mono && (self.is_claimed || !callers_went)
+    }
+}
