@@ -1,5 +1,5 @@
-//! What few jobs have, kept as one value: one column or slot in every store, and nothing where a job has none of it. What
-//! scripts, indexes or views read stays in fields of its own, see [`Job`](crate::Job).
+//! Options that few jobs have, kept as one value: one column or slot in every store, which is empty for other jobs. Fields that
+//! scripts, indexes or views read stay separate: see [`Job`](crate::Job).
 //!
 //! A new option is a field here; [`check`](JobOptions::check) and [`moved`](JobOptions::moved) name every field, so that a
 //! forgotten one does not compile.
@@ -72,7 +72,7 @@ macro_rules! with_options {
 }
 pub(crate) use with_options;
 
-/// Those of a job without options.
+/// The options of a job that has none.
 pub(crate) static NONE: JobOptions = JobOptions { retry: Retry::INHERITED, target: None, trace: None, moves: 0 };
 
 impl From<Retry> for JobOptions {

@@ -70,7 +70,7 @@ fn checked(name: &str, text: &str) -> Result<Value, Error> {
 }
 
 impl QueueChanges {
-    /// Sets everything (but whether the queue is paused, which has requests of its own).
+    /// Sets every setting. Pausing is not one of them: see [`PauseBody`].
     pub fn all(settings: &QueueSettings) -> Self {
         let mut set = fields(settings);
         Self(SETTINGS.into_iter().map(|name| (name.to_owned(), set.remove(name).unwrap_or_default())).collect())

@@ -25,7 +25,7 @@ pub struct ScheduleBody<'a> {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<TimeZone>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<Arc<str>>,
-    /// What is pushed, without what says when it is due.
+    /// The job to push, without `delay` or `due_at`.
     #[cfg_attr(feature = "openapi", schema(value_type = super::schema::ScheduleJob))]
     #[serde(borrow)]
     pub job: Push<'a>,
@@ -121,7 +121,7 @@ pub struct Schedules {
     pub next_cursor: Option<String>,
 }
 
-/// What the query string of a set says: `dry_run=true` or `dry_run=false`, the default.
+/// Reads `dry_run=true` or `dry_run=false` from the query string of a request; by default `false`.
 ///
 /// # Errors
 /// [`Error::Invalid`] for anything else.

@@ -201,7 +201,7 @@ impl PartialSchema for Target {
         }});
         let value = json!({"type": "string", "pattern": "^[ -~]*$", "maxLength": target::TEXT_BYTES_MAX});
         literal(json!({
-            "description": "Where due jobs are delivered, in place of waiting for workers: one of three forms.",
+            "description": "Where due jobs are delivered, instead of being reserved by workers: one of three forms.",
             "oneOf": [
                 {"type": "object", "description": "An HTTP endpoint.", "additionalProperties": false, "required": ["url"],
                     "properties": {

@@ -1,4 +1,4 @@
-//! What a queue's operator sets. How the engine keeps it, [`queues`](super::queues) says.
+//! The settings of a queue. The engine stores and applies them in [`queues`](super::queues).
 
 use crate::api::{instant, span};
 use crate::clock::Millis;
@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 with_rule! {
-    /// What a queue's operator sets: in JSON what differs from the default. Whether the queue is paused stands beside it, see
-    /// [`Configured`].
+    /// The settings of a queue. JSON omits defaults, and whether the queue is paused: see [`Configured`].
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     #[serde(default)]
@@ -40,7 +39,7 @@ with_rule! {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Keep>))]
         #[serde(skip_serializing_if = "Keep::is_usual")]
         pub retention: Keep,
-        /// Where its jobs are delivered, in place of waiting for workers.
+        /// Where its jobs are delivered, instead of being reserved by workers.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub target: Option<Target>,
     }

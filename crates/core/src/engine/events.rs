@@ -1,4 +1,4 @@
-//! What happens to jobs, published to subscribers: in this process, and by the event bus in others.
+//! Publishes job events to subscribers in this process, and through the event bus to those in other processes.
 //!
 //! Each transition is counted and published in one place (`Parts::observe`). Without subscribers that costs one look at a
 //! number. All subscribers share one ring. A subscriber that is slower holds nobody up, and is told that it missed something.
@@ -242,6 +242,7 @@ impl Engine {
         let subscription = Subscription::new(receiver, filter, self.subscribers.clone(), self.stopping.clone());
         if let Some(bus) = &self.bus {
             self.subscribers.set_elsewhere(bus.announce(true).await?);
+            // Other processes learn of subscribers at their next refresh, and publish nothing before.
             tokio::time::sleep_until(since + KNOWN_AFTER).await;
         }
         Ok(subscription)

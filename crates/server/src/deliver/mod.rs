@@ -1,4 +1,4 @@
-//! Deliveries: where a queue has a target, its due jobs are sent there in place of waiting for workers.
+//! Deliveries: due jobs of a queue with a target are sent there, instead of being reserved by workers.
 //!
 //! Each such queue has one [`Worker`] in every server, started and stopped as settings change. It holds leases like any
 //! other, so a delivery is lost with no server, and what the engine promises of attempts, retries, `max_running` and `rate`

@@ -52,7 +52,7 @@ pub(super) struct Set {
     /// How long failed jobs are kept
     #[arg(long, value_name = "SPAN|default", value_parser = or_default::<Span>)]
     keep_failed: Option<Setting<Span>>,
-    /// Where jobs are delivered, in place of waiting for workers: a URL, or JSON as over HTTP
+    /// Where jobs are delivered, instead of being reserved by workers: a URL, or JSON as over HTTP
     #[arg(long, value_name = "TARGET|default", value_parser = parse_target)]
     target: Option<Setting<Target>>,
     #[command(flatten)]
