@@ -122,6 +122,10 @@ pub struct Take {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
+    /// From these queues, in strict order; only where the path names none.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<QueueName>>, min_items = 1, max_items = 64))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Vec<Arc<str>>>,
     /// These jobs, in place of a window.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<JobRef>>, max_items = 1_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,12 +136,12 @@ impl Take {
     /// The request, with the queue of the path.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where both jobs and a window are given.
-    pub fn into_request(self, queue: Arc<str>) -> Result<TakeRequest, Error> {
+    /// [`Error::Invalid`] unless exactly one thing says from where, and where both jobs and a window are given.
+    pub fn into_request(self, queue: Option<Arc<str>>) -> Result<TakeRequest, Error> {
         if self.jobs.is_some() && (self.due_from.is_some() || self.due_to.is_some()) {
             return Err(Error::invalid("jobs", "`jobs`, or `due_from` and `due_to`", "both"));
         }
-        let from = source(Some(queue), None, self.jobs)?;
+        let from = source(queue, self.queues, self.jobs)?;
         Ok(TakeRequest {
             limit: self.limit.unwrap_or_else(|| count(&from, TAKE_JOBS_DEFAULT)),
             from,
@@ -148,15 +152,17 @@ impl Take {
     }
 }
 
-/// The queue goes into the path.
+/// For `POST /v1/take`.
 impl From<&TakeRequest> for Take {
     fn from(request: &TakeRequest) -> Self {
+        let (queues, jobs) = show_source(&request.from);
         Self {
             limit: Some(request.limit),
             due_from: request.due_from.map(Instant),
             due_to: request.due_to.map(Instant),
             request_id: request.request_id.clone(),
-            jobs: show_source(&request.from).1,
+            queues,
+            jobs,
         }
     }
 }

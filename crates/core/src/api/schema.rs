@@ -130,6 +130,11 @@ choices! {
             without(&["queue"]), {"type": "array", "items": without(&["queue"]), "maxItems": BATCH_JOBS_MAX},
         ]}),
         [Push<'_>];
+    PushesAnywhere: "One job, or an array of jobs; each names its queue, by default `default`.",
+        json!({"oneOf": [
+            reference::<Push<'_>>(), {"type": "array", "items": reference::<Push<'_>>(), "maxItems": BATCH_JOBS_MAX},
+        ]}),
+        [Push<'_>];
     ScheduleJob: "A job to push, without what says when it is due.",
         without(&["delay", "delay_ms", "due_at", "due_at_ms"]), [Push<'_>];
     PushAnswers: "What a push did for a job; of an array one answer for each, in order: what it did, or why not.",

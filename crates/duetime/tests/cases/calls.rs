@@ -138,8 +138,16 @@ pub(crate) async fn due_jobs_are_seen_and_taken(client: Client) {
     assert_eq!(taken.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [first]);
     assert_eq!(ended(&client, first, Stage::Succeeded).await.message.as_deref(), Some("taken"));
     let named = TakeRequest { from: Source::Jobs(vec![later.id.into()]), limit: 1, ..take };
-    let refused = client.take(named).await.unwrap();
+    let refused = client.take(named.clone()).await.unwrap();
     assert!(refused.leases.is_empty());
+    let other = self::queue();
+    let new = |queue: &Arc<str>| NewJob { queue: queue.clone(), ..NewJob::new(*b"1") };
+    let pushed = client.push_all(vec![new(&queue), new(&other), new(&Arc::from("-"))]).await.unwrap();
+    let ids: Vec<_> = pushed.iter().take(2).map(|pushed| pushed.as_ref().unwrap().id).collect();
+    assert_eq!(pushed[2].as_ref().unwrap_err().code(), "invalid");
+    let both = TakeRequest { from: Source::Queues(vec![other, queue]), limit: 5, ..named };
+    let taken = client.take(both).await.unwrap();
+    assert_eq!(taken.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [ids[1], ids[0]]);
     assert_eq!(refused.refused.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [later.id]);
 }
 

@@ -4,8 +4,10 @@ use super::command;
 use crate::http::operations;
 
 /// What does it, with the option that it takes where one is needed.
-const COMMANDS: [(&str, &str, &str); 41] = [
+const COMMANDS: [(&str, &str, &str); 43] = [
     ("POST", "/v1/queues/{queue}/jobs", "push"),
+    ("POST", "/v1/jobs", "push"),
+    ("POST", "/v1/take", "take"),
     ("POST", "/v1/queues/{queue}/reserve", "reserve"),
     ("POST", "/v1/queues/{queue}/take", "take"),
     ("GET", "/v1/queues", "queues list"),

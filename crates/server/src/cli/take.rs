@@ -10,14 +10,14 @@ use duetime_core::limits::TAKE_JOBS_DEFAULT;
 use duetime_core::name;
 use std::sync::Arc;
 
-/// Take due jobs off a queue: each is handed out once and is finished with that.
+/// Take due jobs off queues: each is handed out once and is finished with that.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime take orders --limit 100 --json | jq -c .jobs[].payload")]
 pub(crate) struct Args {
-    /// The queue
-    #[arg(value_name = "QUEUE")]
-    queue: Arc<str>,
+    /// The queues, in strict order
+    #[arg(value_name = "QUEUE", required = true)]
+    queues: Vec<Arc<str>>,
     /// At most so many
     #[arg(long, short = 'n', value_name = "N", default_value_t = TAKE_JOBS_DEFAULT)]
     limit: usize,
@@ -32,9 +32,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result {
-    name::check_queue(&args.queue)?;
+    args.queues.iter().try_for_each(|queue| name::check_queue(queue))?;
     let request = TakeRequest {
-        from: From::Queues(vec![args.queue]),
+        from: From::Queues(args.queues),
         limit: args.limit,
         due_from: args.due_from.map(|instant| instant.0),
         due_to: args.due_to.map(|instant| instant.0),

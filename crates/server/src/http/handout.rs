@@ -13,7 +13,7 @@ use super::{repeat, shown};
 use crate::access::{Caller, Scope};
 use duetime_core::api::schema::QueueName;
 use duetime_core::api::{self, Handout, Reserve, Take, Taken};
-use duetime_core::engine::{self, From as Source, ReserveRequest, Unclaimed};
+use duetime_core::engine::{self, From as Source, ReserveRequest, TakeRequest, Unclaimed};
 use duetime_core::{Error, JobId};
 
 /// Lease due jobs of a queue.
@@ -92,12 +92,33 @@ async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> An
     extensions(("x-codes" = json!(["backlog"]))),
 )]
 pub(super) async fn take(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
-    let mut request = body.object::<Take>()?.into_request(queue)?;
+    let request = body.object::<Take>()?.into_request(Some(queue))?;
     drop(body);
-    request.request_id = repeat::of_take(&caller, &request);
-    let unknown = check(&app, &caller, &mut request.from).await?;
+    take_from(&app, &caller, request).await
+}
+
+/// Take due jobs of several queues, or named ones, at most once.
+///
+/// Of `queues` in strict order: of the second only when the first has too few. Otherwise as the take from one queue.
+#[utoipa::path(
+    post, path = "/v1/take", operation_id = "take_anywhere", tag = "work",
+    request_body = Take,
+    responses(
+        (status = 200, description = "The jobs.", body = Taken<'_>),
+    ),
+    extensions(("x-codes" = json!(["backlog"]))),
+)]
+pub(super) async fn take_anywhere(Call(app, caller): Call, body: One) -> Answered {
+    let request = body.object::<Take>()?.into_request(None)?;
+    drop(body);
+    take_from(&app, &caller, request).await
+}
+
+async fn take_from(app: &App, caller: &Caller, mut request: TakeRequest) -> Answered {
+    request.request_id = repeat::of_take(caller, &request);
+    let unknown = check(app, caller, &mut request.from).await?;
     let mut handout = app.engine.take(request).await?;
-    handout.leases.iter_mut().for_each(|lease| shown::job(&caller, &mut lease.job));
+    handout.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
     let refused = refusals(&mut handout, unknown);
     Ok(reply::ok(&Taken::new(&handout, refused, app.engine.now())))
 }

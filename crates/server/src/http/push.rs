@@ -1,20 +1,21 @@
-//! `POST /v1/queues/{queue}/jobs`: push one job, or an array. Jobs that name no trace belong to that of the request.
+//! `POST /v1/queues/{queue}/jobs` and `POST /v1/jobs`: push one job, or an array. Jobs that name no trace belong to that of the request.
 
 use super::access;
-use super::app::Call;
+use super::app::{App, Call};
 use super::batch;
 use super::body::Batch;
 use super::problem::Problem;
 use super::reply::{self, Answered};
 use super::segment::{Name, Segment};
 use super::trace;
-use crate::access::Scope;
+use crate::access::{Caller, Scope};
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
-use duetime_core::api::schema::{PushAnswers, Pushes, QueueName};
+use duetime_core::api::schema::{PushAnswers, Pushes, PushesAnywhere, QueueName};
 use duetime_core::api::{self, Answer, Push, Pushed};
 use duetime_core::engine::{self, PushOutcome};
-use duetime_core::{Error, NewJob};
+use duetime_core::{Error, NewJob, name};
+use std::sync::Arc;
 
 /// Push jobs.
 ///
@@ -38,17 +39,43 @@ pub(super) async fn push(
     headers: HeaderMap,
     body: Batch,
 ) -> Answered {
-    let trace = trace::of(&headers);
     // Before anything is said of the jobs.
     access::check(&caller, Scope::Push, &queue)?;
+    push_into(&app, &caller, Some(queue), &headers, body).await
+}
+
+/// Push jobs into several queues.
+///
+/// As the push into one queue, but each job names its queue. Each needs the right `push` for its queue.
+#[utoipa::path(
+    post, path = "/v1/jobs", operation_id = "push_anywhere", tag = "jobs",
+    request_body = PushesAnywhere,
+    responses(
+        (status = 201, description = "The job was made.", body = api::Pushed, headers(("location" = String, description = "The path of the job."))),
+        (status = 200, description = "The key was held, and the job that holds it is kept or replaced; or answers to an array.", body = PushAnswers, headers(("location" = String, description = "The path of the job, where one was pushed."))),
+    ),
+    extensions(("x-codes" = json!(["key_conflict", "job_running"]))),
+)]
+pub(super) async fn push_anywhere(Call(app, caller): Call, headers: HeaderMap, body: Batch) -> Answered {
+    push_into(&app, &caller, None, &headers, body).await
+}
+
+/// Pushes into the queue of the path, or into those that the jobs name.
+async fn push_into(app: &App, caller: &Caller, path: Option<Arc<str>>, headers: &HeaderMap, body: Batch) -> Answered {
+    let trace = trace::of(headers);
+    let queue = path.clone().unwrap_or_else(|| Arc::from(name::QUEUE_DEFAULT));
     let into_job = |job: Push<'_>| -> Result<NewJob, Problem> {
         let mut job = job.into_job(&queue)?;
-        if job.queue != queue {
-            let expected = format!("left out, or {queue:?} as in the path");
-            return Err(Error::invalid("queue", expected, format!("{:?}", job.queue)).into());
+        match &path {
+            None => access::check(caller, Scope::Push, &job.queue)?,
+            Some(path) if job.queue != *path => {
+                let expected = format!("left out, or {path:?} as in the path");
+                return Err(Error::invalid("queue", expected, format!("{:?}", job.queue)).into());
+            }
+            Some(_) => {}
         }
         job.options.trace = job.options.trace.or_else(|| trace.clone());
-        access::check_ends_of(&app, &caller, Scope::Push, &job)?;
+        access::check_ends_of(app, caller, Scope::Push, &job)?;
         Ok(job)
     };
     if body.text().trim_ascii_start().starts_with('[') {

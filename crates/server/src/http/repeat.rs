@@ -6,7 +6,7 @@
 
 use crate::access::Caller;
 use duetime_core::api::{Reserve, Take};
-use duetime_core::engine::{From as Source, ReserveRequest, TakeRequest};
+use duetime_core::engine::{ReserveRequest, TakeRequest};
 use duetime_core::limits::REQUEST_ID_BYTES_MAX;
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
@@ -21,11 +21,7 @@ pub(super) fn of_reserve(caller: &Caller, request: &ReserveRequest) -> Option<Ar
 
 /// The name of a take.
 pub(super) fn of_take(caller: &Caller, request: &TakeRequest) -> Option<Arc<str>> {
-    let queues: &[Arc<str>] = match &request.from {
-        Source::Queues(queues) => queues,
-        Source::Jobs(_) => &[],
-    };
-    name(caller, request.request_id.as_ref()?, "take", &(queues, Take::from(request)))
+    name(caller, request.request_id.as_ref()?, "take", &Take::from(request))
 }
 
 fn name(caller: &Caller, id: &Arc<str>, verb: &str, asked: &impl Serialize) -> Option<Arc<str>> {
@@ -51,7 +47,8 @@ mod tests {
     }
 
     fn take(queue: &str, body: &str) -> Option<Arc<str>> {
-        of_take(&Caller::Anyone, &serde_json::from_str::<Take>(body).unwrap().into_request(Arc::from(queue)).unwrap())
+        let take = serde_json::from_str::<Take>(body).unwrap().into_request(Some(Arc::from(queue)));
+        of_take(&Caller::Anyone, &take.unwrap())
     }
 
     #[test]

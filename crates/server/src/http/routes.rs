@@ -68,7 +68,7 @@ fn open() -> OpenApiRouter<App> {
 
 /// To push jobs.
 fn pushing() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(push::push))
+    OpenApiRouter::new().routes(routes!(push::push)).routes(routes!(push::push_anywhere))
 }
 
 /// To work: to lease or take jobs, and to say what became of them.
@@ -77,6 +77,7 @@ fn working() -> OpenApiRouter<App> {
         .routes(routes!(handout::reserve))
         .routes(routes!(handout::reserve_anywhere))
         .routes(routes!(handout::take))
+        .routes(routes!(handout::take_anywhere))
         .routes(routes!(leases::complete))
         .routes(routes!(leases::fail))
         .routes(routes!(leases::release))

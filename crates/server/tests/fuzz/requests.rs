@@ -28,7 +28,7 @@ impl Request {
     }
 }
 
-const REQUESTS: [(&str, &str, &str); 38] = [
+const REQUESTS: [(&str, &str, &str); 40] = [
     (
         "POST",
         "/v1/queues/q/jobs",
@@ -58,6 +58,8 @@ const REQUESTS: [(&str, &str, &str); 38] = [
     ("POST", "/v1/reserve", r#"{"queues":["q","p"],"limit":3}"#),
     ("POST", "/v1/queues/q/reserve", r#"{"jobs":[{"id":"117111681613568","version":3}]}"#),
     ("POST", "/v1/queues/q/take", r#"{"limit":10,"due_from":"2020-01-01T00:00:00Z","due_to":"2026-01-01T00:00:00Z"}"#),
+    ("POST", "/v1/take", r#"{"queues":["q","p"],"limit":3}"#),
+    ("POST", "/v1/jobs", r#"[{"queue":"q","payload":1},{"payload":2}]"#),
     ("POST", "/v1/leases/117111681613568.1781234567890/complete", r#"{"result":{"ok":true}}"#),
     ("POST", "/v1/leases/117111681613568.1781234567890/fail", r#"{"message":"no","final":false,"retry_after":"30s"}"#),
     ("POST", "/v1/leases/117111681613568.1781234567890/release", r#"{"delay":"1s"}"#),

@@ -102,6 +102,20 @@ fn taking_finishes_at_once() {
 }
 
 #[test]
+fn several_queues_are_taken_from_in_strict_order() {
+    let server = Server::start();
+    let jobs: Vec<Value> = (0..4).map(|i| json!({"payload": i, "queue": if i < 2 { "a" } else { "b" }})).collect();
+    let pushed = server.post("/v1/jobs", &json!(jobs)).ok();
+    let body = json!({"queues": ["b", "a"], "limit": 3, "request_id": "r"});
+    let taken = server.post("/v1/take", &body).ok();
+    assert_eq!(payloads(&taken["jobs"]), [2, 3, 0]);
+    assert_eq!(server.post("/v1/take", &body).ok(), taken, "a repeat gets the same");
+    assert_eq!(payloads(&server.post("/v1/take", &json!({"jobs": [{"id": pushed[1]["id"]}]})).ok()["jobs"]), [1]);
+    server.post("/v1/take", &json!({})).problem(400, "invalid");
+    server.post("/v1/queues/a/take", &json!({"queues": ["b"]})).problem(400, "invalid");
+}
+
+#[test]
 fn taking_named_jobs_is_conditional() {
     let server = Server::start();
     let id = server.push(&json!({"payload": 1}));

@@ -135,6 +135,21 @@ fn an_array_is_answered_one_by_one_in_order() {
 }
 
 #[test]
+fn jobs_of_several_queues_are_pushed_in_one_request() {
+    let server = Server::start();
+    let one = server.post("/v1/jobs", &json!({"payload": 1, "queue": "mail"})).expect(201);
+    assert_eq!((&one["queue"], &one["outcome"]), (&json!("mail"), &json!("created")));
+    let answers = server
+        .post("/v1/jobs", &json!([{"payload": 2, "queue": "mail"}, {"payload": 3}, {"payload": 4, "queue": "-"}, {"queue": 5}]))
+        .ok();
+    assert_eq!((&answers[0]["queue"], &answers[1]["queue"]), (&json!("mail"), &json!("default")));
+    check_problem(&answers[2], 400, "invalid");
+    check_problem(&answers[3], 400, "invalid");
+    assert_eq!(server.get("/v1/queues/mail").ok()["ready"], 2);
+    server.send("POST", "/v1/jobs?queue=mail", &[], r#"{"payload": 1}"#).problem(400, "invalid");
+}
+
+#[test]
 fn a_batch_has_a_limit() {
     let server = Server::start();
     let jobs = |count: usize| json!(vec![json!({"payload": 0}); count]);

@@ -15,7 +15,7 @@ use crate::request_id;
 use api::path_segment;
 use duetime_core::api;
 use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Configured, Extension, From as Source, Handout, Health, Imported, JobRef,
+    BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Handout, Health, Imported, JobRef,
     Listed, Options, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
 };
 use duetime_core::limits::PAGE_NAMES_MAX;
@@ -23,7 +23,6 @@ use duetime_core::ports::Lease;
 use duetime_core::{Job, JobId, Millis, NewJob, OnConflict, Receipt, name};
 pub(super) use events::Stream;
 use hyper::Method;
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -108,39 +107,14 @@ impl Remote {
         Err(duetime_core::Error::Unusable(why.to_owned()).into())
     }
 
-    /// One request for each queue: it stands in the path.
     pub(super) async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
-        let Some(first) = jobs.first() else { return Ok(Vec::new()) };
-        if jobs.iter().all(|job| job.queue == first.queue) {
-            return self.push_to(&first.queue, &jobs.iter().collect::<Vec<_>>()).await;
+        if jobs.is_empty() {
+            return Ok(Vec::new());
         }
-        let mut by_queue: HashMap<&Arc<str>, Vec<usize>> = HashMap::new();
-        for (i, job) in jobs.iter().enumerate() {
-            by_queue.entry(&job.queue).or_default().push(i);
-        }
-        let mut answers: Vec<_> = jobs.iter().map(|_| None).collect();
-        for (queue, places) in by_queue {
-            let batch: Vec<&NewJob> = places.iter().map(|&i| &jobs[i]).collect();
-            match self.push_to(queue, &batch).await {
-                Ok(pushed) => places.iter().zip(pushed).for_each(|(&i, answer)| answers[i] = Some(answer)),
-                // Other queues' jobs may be in already.
-                Err(error) => places.iter().for_each(|&i| answers[i] = Some(Err(error.clone()))),
-            }
-        }
-        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(too_few()))).collect())
-    }
-
-    async fn push_to(&self, queue: &str, jobs: &[&NewJob]) -> Result<Answers<Pushed>, Error> {
-        // The path names the queue.
-        let bodies: Vec<_> = jobs.iter().map(|job| api::Push { queue: None, ..api::Push::from(*job) }).collect();
-        let is_safe = |job: &&NewJob| job.key.is_some() && job.on_conflict != OnConflict::Reject;
-        let path = match queue_path(queue) {
-            Ok(path) => format!("{path}/jobs"),
-            Err(error) => return Ok(jobs.iter().map(|_| Err(error.clone())).collect()),
-        };
-        let call = Call::post(path);
-        let reply = self.transport.send(call.json(&bodies)?.repeats(jobs.iter().all(is_safe))).await?;
-        each(reply.read()?, jobs.len())
+        let bodies: Vec<_> = jobs.iter().map(api::Push::from).collect();
+        let is_safe = |job: &NewJob| job.key.is_some() && job.on_conflict != OnConflict::Reject;
+        let call = Call::post("/v1/jobs").json(&bodies)?.repeats(jobs.iter().all(is_safe));
+        each(self.transport.send(call).await?.read()?, jobs.len())
     }
 
     pub(super) async fn reserve(&self, mut request: ReserveRequest) -> Result<Handout, Error> {
@@ -155,34 +129,10 @@ impl Remote {
         })
     }
 
-    /// One request for each queue, until there is enough.
     pub(super) async fn take(&self, mut request: TakeRequest) -> Result<Handout, Error> {
-        let queues = match &mut request.from {
-            Source::Queues(queues) => std::mem::take(queues),
-            // Named jobs are taken wherever they are; some queue has to stand in the path.
-            Source::Jobs(_) => return self.take_from(name::QUEUE_DEFAULT, request).await,
-        };
-        let mut all = Handout::default();
-        for (i, queue) in queues.iter().enumerate() {
-            let limit = request.limit - all.leases.len();
-            // Each one is a request of its own.
-            let request_id = request.request_id.as_ref().map(|id| Arc::from(format!("{i}/{id}")));
-            let request_id = request_id.filter(|_| queues.len() > 1).or(request.request_id.clone());
-            let from = Source::Queues(vec![queue.clone()]);
-            let taken = self.take_from(queue, TakeRequest { from, limit, request_id, ..request.clone() }).await?;
-            all.leases.extend(taken.leases);
-            all.next_due_at = [all.next_due_at, taken.next_due_at].into_iter().flatten().min();
-            if all.leases.len() >= request.limit {
-                break;
-            }
-        }
-        Ok(all)
-    }
-
-    async fn take_from(&self, queue: &str, mut request: TakeRequest) -> Result<Handout, Error> {
         request.request_id.get_or_insert_with(request_id::next);
-        let call = Call::post(format!("{}/take", queue_path(queue)?));
-        let reply = self.transport.send(call.json(&api::Take::from(&request))?.repeats(true)).await?;
+        let call = Call::post("/v1/take").json(&api::Take::from(&request))?.repeats(true);
+        let reply = self.transport.send(call).await?;
         let taken: api::Taken<'_> = reply.read()?;
         let lease = |body| Ok::<_, Error>(Lease { job: Job::try_from(body)?, lease_ms: 0 });
         Ok(Handout {
@@ -337,17 +287,13 @@ fn queue_path(queue: &str) -> Result<String, Error> {
 /// One answer for each of so many.
 fn each<T>(bodies: Vec<api::Answer<T>>, count: usize) -> Result<Answers<T>, Error> {
     if bodies.len() != count {
-        return Err(too_few());
+        return Err(Error::Protocol("expected one answer for each that was asked".to_owned()));
     }
     let answer = |body| match body {
         api::Answer::Done(done) => Ok(done),
         api::Answer::Problem(problem) => Err(of_problem(&problem)),
     };
     Ok(bodies.into_iter().map(answer).collect())
-}
-
-fn too_few() -> Error {
-    Error::Protocol("expected one answer for each that was asked".to_owned())
 }
 
 fn refused(problems: &[api::Problem]) -> Vec<(JobId, duetime_core::Error)> {

@@ -179,7 +179,7 @@ fn examples_are_what_they_say() {
             "Problem" => reads::<api::Problem>(example),
             "Health" => reads::<engine::Health>(example),
             "LockPage" => reads::<engine::LockList>(example),
-            "Push" | "Pushes" => borrowed(serde_json::from_str::<api::Push<'_>>(&text).map(drop)),
+            "Push" | "Pushes" | "PushesAnywhere" => borrowed(serde_json::from_str::<api::Push<'_>>(&text).map(drop)),
             "Patch" => borrowed(serde_json::from_str::<api::Patch<'_>>(&text).map(drop)),
             "Complete" => borrowed(serde_json::from_str::<api::Complete<'_>>(&text).map(drop)),
             "Schedule" => borrowed(serde_json::from_str::<api::ScheduleBody<'_>>(&text).map(drop)),

@@ -63,6 +63,11 @@ fn pushing() {
         ]),
     );
     api.post("/v1/queues/q/jobs", &json!([]));
+    api.post("/v1/jobs", &json!({"payload": 1, "queue": "mail", "delay": "1h"}));
+    api.post(
+        "/v1/jobs",
+        &json!([{"payload": 1, "queue": "mail", "delay": "1h"}, {"payload": 1, "delay": "1h"}, {"payload": 1, "queue": "-"}]),
+    );
     api.golden.finish();
 }
 

@@ -31,6 +31,12 @@ fn handing_out() {
         "/v1/queues/q/take",
         &json!({"jobs": [{"id": later, "version": 1}, {"id": "7"}, {"id": id, "version": 1}]}),
     );
+    api.push(&json!({"payload": "taken", "tags": ["t"]}));
+    api.post("/v1/take", &json!({"queues": ["a", "q"], "limit": 5}));
+    api.post("/v1/take", &json!({"jobs": [{"id": later}]}));
+    for body in [json!({}), json!({"queues": ["a"], "jobs": []}), json!({"queues": ["-"]})] {
+        api.post("/v1/take", &body);
+    }
     api.call("/v1/queues/q/pause");
     api.post("/v1/queues/q/reserve", &json!({"jobs": [{"id": later}]}));
     for body in [

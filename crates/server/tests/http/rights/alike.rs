@@ -29,7 +29,7 @@ fn what_is_not_yours_looks_like_what_does_not_exist() {
             "GET /v1/queues" | "GET /v1/schedules" | "GET /v1/locks" => {
                 assert!(!reply.ok().to_string().contains("orders.a"), "{reply:?}");
             }
-            "POST /v1/reserve" | "POST /v1/queues/{queue}/take" => {
+            "POST /v1/reserve" | "POST /v1/take" | "POST /v1/queues/{queue}/take" => {
                 let handout = reply.ok();
                 assert_eq!(handout["refused"][0]["code"], "not_found", "{operation}: {handout}");
                 assert_eq!(handout["refused"].as_array().map(Vec::len), Some(1), "{operation}: {handout}");
@@ -55,7 +55,8 @@ fn who_may_do_everything_hears_the_same_of_what_does_not_exist() {
     let nothing = Things::of_nothing();
     let named = |operation: &&String| operation.contains("{id}") || operation.contains("{receipt}");
     let more =
-        ["POST /v1/settle", "POST /v1/extend", "POST /v1/reserve", "DELETE /v1/schedules/{name}"].map(str::to_owned);
+        ["POST /v1/settle", "POST /v1/extend", "POST /v1/reserve", "POST /v1/take", "DELETE /v1/schedules/{name}"]
+            .map(str::to_owned);
     for operation in world.operations.iter().filter(named).chain(&more) {
         let (of_root, of_narrow) = (world.call(&root, operation, &nothing), world.call(&narrow, operation, &nothing));
         assert_eq!(shown(&of_root, &nothing), shown(&of_narrow, &nothing), "{operation}");

@@ -17,9 +17,9 @@ fn needed(operation: &str) -> Option<&'static str> {
     let (method, path) = operation.split_once(' ').unwrap();
     Some(match (method, path) {
         (_, "/healthz" | "/readyz" | "/openapi.json" | "/docs" | "/docs/style.css") => return None,
-        ("POST", "/v1/queues/{queue}/jobs") => "push",
+        ("POST", "/v1/queues/{queue}/jobs" | "/v1/jobs") => "push",
         ("POST", "/v1/queues/{queue}/reserve" | "/v1/queues/{queue}/take") => "work",
-        ("POST", "/v1/reserve" | "/v1/settle" | "/v1/extend") => "work",
+        ("POST", "/v1/reserve" | "/v1/take" | "/v1/settle" | "/v1/extend") => "work",
         ("POST", path) if path.starts_with("/v1/leases/{receipt}/") => "work",
         (_, "/v1/locks" | "/v1/locks/{name}") => "lock",
         ("GET", "/v1/jobs" | "/v1/jobs/{id}" | "/v1/queues" | "/v1/queues/{queue}") => "read",
@@ -109,5 +109,11 @@ fn jobs_of_ones_own_lead_to_no_queue_of_others() {
     let batch = r#"[{"payload": 1}, {"payload": 2, "target": {"queue": "orders.a"}}]"#;
     let answers = send(&world.server, &token, "POST", "/v1/queues/mail.a/jobs", batch).ok();
     assert_eq!((&answers[0]["state"], &answers[1]["code"]), (&json!("ready"), &json!("forbidden")));
+    let batch = r#"[{"payload": 1, "queue": "mail.a"}, {"payload": 2, "queue": "orders.a"}, {"payload": 3}]"#;
+    let answers = send(&world.server, &token, "POST", "/v1/jobs", batch).ok();
+    assert_eq!((&answers[0]["queue"], &answers[1]["code"]), (&json!("mail.a"), &json!("forbidden")));
+    assert_eq!(answers[2]["code"], json!("forbidden"), "it is for the queue `default`");
+    let both = r#"{"queues": ["mail.a", "orders.a"]}"#;
+    send(&world.server, &token, "POST", "/v1/take", both).problem(403, "forbidden");
     assert_eq!(world.state(), before);
 }

@@ -101,7 +101,8 @@ impl World {
         let body = match operation {
             "PUT /v1/locks/{name}" => json!({"owner": "somebody"}),
             "POST /v1/queues/{queue}/jobs" => json!({"payload": 1, "delay": "1h"}),
-            "POST /v1/reserve" | "POST /v1/queues/{queue}/take" => json!({"jobs": named}),
+            "POST /v1/jobs" => json!({"queue": name, "payload": 1, "delay": "1h"}),
+            "POST /v1/reserve" | "POST /v1/take" | "POST /v1/queues/{queue}/take" => json!({"jobs": named}),
             "POST /v1/settle" => json!([{"receipt": receipt, "fail": {"message": "no"}}]),
             "POST /v1/extend" => json!([{"receipt": receipt}]),
             "POST /v1/leases/{receipt}/progress" => json!({"percent": 1}),
