@@ -1,7 +1,7 @@
 //! The engine: all rules, between the edges above and the stores below.
 //!
-//! A request that has begun is carried through in a task of its own, even where its caller goes away: a job that is
-//! recorded but not put would sleep until the next start. Only a reserve and the wait for a lock are not:
+//! A request that has begun runs to completion even if its caller goes away: a job that is recorded but not put would
+//! sleep until the next start. It has a task for that, unless an edge says that the caller's task is [one](run_to_completion). Only a reserve and the wait for a lock are not:
 //! dropped while they wait, they have leased or acquired nothing.
 //!
 //! In the background it loads what enters the horizon (`load`), takes back jobs whose lease is over
@@ -77,6 +77,17 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// One answer for each thing that was asked, in order.
 pub type Answers<T> = Vec<Result<T, Error>>;
+
+tokio::task_local! {
+    /// There while a task runs what it does not drop before its end.
+    static COMPLETES: ();
+}
+
+/// Marks what its task polls to its end, whoever waits for it: what it asks of an engine needs no task besides. Nothing within
+/// it may be dropped early.
+pub fn run_to_completion<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    COMPLETES.scope((), work)
+}
 
 /// A running engine: a cheap handle, to be cloned.
 #[derive(Clone)]
@@ -244,8 +255,12 @@ impl Engine {
         });
     }
 
-    /// Carries work through even where the caller goes away.
+    /// Carries work through even where the caller goes away. Within what is [run to completion](run_to_completion) anyway, it
+    /// needs no task.
     async fn carry<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        if COMPLETES.try_with(|()| ()).is_ok() {
+            return self.tasks.track_future(Box::pin(work)).await;
+        }
         match self.tasks.spawn(work).await {
             Ok(answer) => answer,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
