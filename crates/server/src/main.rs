@@ -10,6 +10,7 @@ mod http;
 mod log;
 mod rate;
 mod serve;
+mod signals;
 mod watched;
 
 use std::process::ExitCode;

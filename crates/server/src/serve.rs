@@ -9,6 +9,7 @@ mod store;
 pub(crate) use args::Args;
 
 use crate::http::{self, App, Edge};
+use crate::signals::Signals;
 use crate::{deliver, log};
 use duetime_core::Error as CoreError;
 use duetime_core::engine::Fault;
@@ -18,7 +19,6 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -131,15 +131,14 @@ fn filter(args: &Args) -> Result<EnvFilter, Error> {
 fn stop_signal() -> Result<CancellationToken, Error> {
     /// As a shell reports a process that a SIGINT ended.
     const EXIT_INTERRUPTED: i32 = 130;
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut signals = Signals::to_stop()?;
     let token = CancellationToken::new();
     let stop = token.clone();
     tokio::spawn(async move {
-        let mut signalled = async || tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} };
-        signalled().await;
+        signals.next().await;
         tracing::info!("stopping: running requests are finished first; a second signal ends at once");
         stop.cancel();
-        signalled().await;
+        signals.next().await;
         tracing::warn!("told to stop again: ending at once");
         log::flush();
         std::process::exit(EXIT_INTERRUPTED);

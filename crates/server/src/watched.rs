@@ -1,6 +1,7 @@
 //! Files that are read again when they change. They are looked at every second: a rename into their place, as tools and
 //! mounted secrets do it, is seen like any other change.
 
+use std::fmt::Display;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -12,21 +13,21 @@ const LOOK: Duration = Duration::from_secs(1);
 type Mark = Option<(SystemTime, u64, u64)>;
 
 /// Files, and how they were when they were last looked at.
-pub(crate) struct Watched {
+struct Watched {
     files: Vec<PathBuf>,
     seen: Vec<Mark>,
 }
 
 impl Watched {
     /// Looks at these files from now on.
-    pub(crate) fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
+    fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let files: Vec<_> = files.into_iter().collect();
         let seen = marks(&files);
         Self { files, seen }
     }
 
     /// Waits until one of them has changed.
-    pub(crate) async fn changed(&mut self) {
+    async fn changed(&mut self) {
         loop {
             tokio::time::sleep(LOOK).await;
             let now = marks(&self.files);
@@ -34,6 +35,28 @@ impl Watched {
                 self.seen = now;
                 return;
             }
+        }
+    }
+}
+
+/// Reads files whenever they have changed, for ever, and hands what was read on. Where they are wrong, what was read before goes on
+/// to hold.
+pub(crate) async fn reread<T, E: Display>(
+    files: impl IntoIterator<Item = PathBuf>,
+    what: &str,
+    read: impl Fn() -> Result<T, E>,
+    take: impl Fn(T),
+) {
+    let mut watched = Watched::new(files);
+    let shown = watched.files[0].display().to_string();
+    loop {
+        watched.changed().await;
+        match read() {
+            Ok(new) => {
+                tracing::info!(file = shown, "{what} were read again");
+                take(new);
+            }
+            Err(error) => tracing::error!(%error, "the former {what} go on to hold"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::file::{Error, TokenFile};
 use super::secret::hash;
 use super::token::Token;
-use crate::watched::Watched;
+use crate::watched::reread;
 use duetime_core::Millis;
 use duetime_core::ports::Flow;
 use std::path::PathBuf;
@@ -106,18 +106,11 @@ impl Tokens {
 
     /// Reads the file whenever it has changed, for ever. Where it is wrong, the former tokens go on to count.
     pub(crate) async fn watch(&self) {
-        let mut watched = Watched::new([self.file.clone()]);
-        loop {
-            watched.changed().await;
-            match TokenFile::read(&self.file) {
-                Ok(read) => {
-                    tracing::info!(file = %self.file.display(), tokens = read.tokens.len(), "the tokens were read again");
-                    let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
-                    *all = known(read, &all);
-                }
-                Err(error) => tracing::error!(%error, "the former tokens go on to count"),
-            }
-        }
+        let take = |read| {
+            let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            *all = known(read, &all);
+        };
+        reread([self.file.clone()], "tokens", || TokenFile::read(&self.file), take).await;
     }
 }
 

@@ -3,7 +3,7 @@
 use super::exit::{Failure, Result};
 use super::output;
 use duetime_store::sqlite;
-use serde::Serialize;
+use serde_json::json;
 use std::path::PathBuf;
 
 /// Copy a store to a file, also while a server works on it.
@@ -25,11 +25,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Copied {
-    bytes: u64,
-}
-
 pub(crate) async fn run(args: Args) -> Result {
     if !args.store.exists() {
         return Err(Failure::error(format!("there is no store at {}", args.store.display()))
@@ -39,5 +34,5 @@ pub(crate) async fn run(args: Args) -> Result {
     let copied = tokio::task::spawn_blocking(move || sqlite::backup(&from, &to)).await;
     copied.map_err(|error| Failure::error(error.to_string()))??;
     let bytes = std::fs::metadata(&args.to)?.len();
-    output::tell(args.json, &Copied { bytes }, format_args!("{bytes} bytes copied to {}", args.to.display()))
+    output::tell(args.json, &json!({ "bytes": bytes }), format_args!("{bytes} bytes copied to {}", args.to.display()))
 }

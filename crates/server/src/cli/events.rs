@@ -8,7 +8,7 @@ use comfy_table::Color;
 use duetime_core::State;
 use duetime_core::api::{Instant, LOST};
 use duetime_core::engine::events::{Event, Filter, Transition, What};
-use serde::Serialize;
+use serde_json::json;
 use std::sync::Arc;
 
 /// Watch what happens to jobs, a line each, until it is stopped. It is for watching, not for accounting: something may be
@@ -48,18 +48,12 @@ pub(crate) async fn run(args: Args) -> Result {
                 show(&transition, target.json)?;
                 left -= 1;
             }
-            Some(Event::Missed) if target.json => output::json(&Lost { what: LOST })?,
+            Some(Event::Missed) if target.json => output::json(&json!({ "what": LOST }))?,
             Some(Event::Missed) => note!("some were missed"),
             None => return Err(Failure::error("the server stops")),
         }
     }
     Ok(())
-}
-
-/// The line of JSON if something was missed.
-#[derive(Serialize)]
-struct Lost {
-    what: &'static str,
 }
 
 fn show(transition: &Transition, json: bool) -> Result {

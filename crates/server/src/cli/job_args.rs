@@ -3,9 +3,11 @@
 use super::exit::Result;
 use super::retry_rule::{parse_backoff, parse_exhausted};
 use super::stdin;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use duetime_core::api::Span;
 use duetime_core::limits::PRIORITY_DEFAULT;
 use duetime_core::{Backoff, JobOptions, KeyUntil, NewJob, OnConflict, Retry, Target, WhenExhausted, name, trace};
+use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
 /// All of a job but its payload, and when it is due.
@@ -21,11 +23,13 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "KEY")]
     key: Option<Arc<str>>,
     /// What to do where another live job has the key: keep it, replace what it is to do, or refuse this one
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "keep", requires = "key")]
-    on_conflict: Conflict,
+    #[arg(long, value_name = "WHAT", default_value = "keep", requires = "key")]
+    #[arg(value_parser = words::<OnConflict>(["keep", "replace", "reject"]))]
+    on_conflict: OnConflict,
     /// Until when the job holds its key
-    #[arg(long, value_enum, value_name = "WHEN", default_value = "finished", requires = "key")]
-    key_until: Until,
+    #[arg(long, value_name = "WHEN", default_value = "finished", requires = "key")]
+    #[arg(value_parser = words::<KeyUntil>(["finished", "started"]))]
+    key_until: KeyUntil,
     /// A label; may be given several times
     #[arg(long, short, value_name = "TAG")]
     tag: Vec<Arc<str>>,
@@ -59,17 +63,12 @@ fn parse_target(text: &str) -> std::result::Result<Arc<Target>, String> {
     text.parse().map(Arc::new)
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Conflict {
-    Keep,
-    Replace,
-    Reject,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Until {
-    Finished,
-    Started,
+/// Takes one of these words, as they are in JSON.
+pub(crate) fn words<T>(words: impl Into<PossibleValuesParser>) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    words.into().map(|word| serde_json::from_value(word.into()).expect("each of the words is one"))
 }
 
 impl JobArgs {
@@ -93,15 +92,8 @@ impl JobArgs {
             kind: self.kind.clone(),
             priority: self.priority,
             key: self.key.clone(),
-            on_conflict: match self.on_conflict {
-                Conflict::Keep => OnConflict::Keep,
-                Conflict::Replace => OnConflict::Replace,
-                Conflict::Reject => OnConflict::Reject,
-            },
-            key_until: match self.key_until {
-                Until::Finished => KeyUntil::Finished,
-                Until::Started => KeyUntil::Started,
-            },
+            on_conflict: self.on_conflict,
+            key_until: self.key_until,
             tags: self.tag.clone(),
             lease_ms: self.lease.map(|span| span.0),
             expires_ms: self.expires.map(|span| span.0),

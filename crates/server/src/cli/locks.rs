@@ -9,7 +9,7 @@ use duetime::{Error, LockList};
 use duetime_core::Error as CoreError;
 use duetime_core::api::{LockBody, Span};
 use duetime_core::limits::PAGE_LOCKS_DEFAULT;
-use duetime_core::ports::Grant;
+use duetime_core::ports::{Grant, Holding};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -138,16 +138,11 @@ async fn list(args: &List) -> Result {
 }
 
 fn table(list: &LockList) -> Result {
-    if list.locks.is_empty() {
-        note!("no locks are held");
-        return Ok(());
-    }
-    let mut table = output::table(&["NAME", "OWNER", "FENCE", "EXPIRES"]);
-    for lock in &list.locks {
+    let row = |lock: &Holding| {
         let expires = relative(lock.grant.expires_at, now());
-        table.add_row([lock.name.to_string(), lock.owner.to_string(), lock.grant.fence.to_string(), expires]);
-    }
-    output::print(&table)?;
+        [lock.name.to_string(), lock.owner.to_string(), lock.grant.fence.to_string(), expires]
+    };
+    output::rows(&["NAME", "OWNER", "FENCE", "EXPIRES"], list.locks.iter().map(row), "no locks are held")?;
     if let Some(cursor) = &list.next_cursor {
         note!("there are more: add --cursor {cursor}, or a higher --limit");
     }

@@ -7,7 +7,7 @@ use super::target::Target;
 use duetime::{Client, Error};
 use duetime_core::JobId;
 use duetime_core::engine::{BulkAction, BulkCounts, CancelOutcome, JobRef};
-use serde::Serialize;
+use serde_json::json;
 
 // Without a doc comment, which would be the help of these commands.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,18 +22,6 @@ pub(crate) struct Selected {
     filter: Filter,
     #[command(flatten)]
     target: Target,
-}
-
-/// What came of one job, in JSON.
-#[derive(Serialize)]
-struct Line<'a> {
-    id: JobId,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    outcome: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<String>,
 }
 
 /// Cancels, retries or deletes each id, or all that the filter finds.
@@ -75,13 +63,11 @@ async fn one(client: &Client, job: JobRef, action: BulkAction) -> std::result::R
 
 fn tell(id: JobId, answer: std::result::Result<&str, Error>, json: bool) -> Result {
     match answer {
-        Ok(word) if json => output::json(&Line { id, outcome: Some(word), code: None, detail: None }),
+        Ok(word) if json => output::json(&json!({ "id": id, "outcome": word })),
         Ok(word) => output::say(format_args!("{id} {}", word.replace('_', " "))),
         // What concerns the connection, and not this job, ends the command.
         Err(error) if !matches!(error, Error::Core(_)) => Err(error.into()),
-        Err(error) if json => {
-            output::json(&Line { id, outcome: None, code: Some(error.code()), detail: Some(error.to_string()) })
-        }
+        Err(error) if json => output::json(&json!({ "id": id, "code": error.code(), "detail": error.to_string() })),
         Err(error) => {
             note!("duetime: {error}");
             Ok(())

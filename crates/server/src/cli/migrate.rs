@@ -3,7 +3,7 @@
 use super::exit::{Failure, Result, SCHEMA_OLD};
 use super::output;
 use duetime_store::sql::{self, Schema};
-use serde::Serialize;
+use serde_json::json;
 use std::io::Write;
 
 /// Make or change the tables of a ledger, as this version needs them.
@@ -30,14 +30,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Report {
-    /// What it was before.
-    schema: usize,
-    needed: usize,
-    migrated: bool,
-}
-
 pub(crate) async fn run(args: Args) -> Result {
     if args.print_sql {
         return Ok(std::io::stdout().lock().write_all(sql::script(&args.ledger)?.as_bytes())?);
@@ -46,7 +38,7 @@ pub(crate) async fn run(args: Args) -> Result {
     let is_old = schema.found < schema.known;
     if args.json {
         let Schema { found, known } = schema;
-        output::json(&Report { schema: found, needed: known, migrated: is_old && !args.check })?;
+        output::json(&json!({ "schema": found, "needed": known, "migrated": is_old && !args.check }))?;
     } else {
         tell(schema, args.check)?;
     }

@@ -31,7 +31,6 @@ mod program;
 mod progress;
 mod push;
 mod queues;
-mod reschedule;
 mod reserve;
 mod retry_rule;
 #[cfg(test)]
@@ -77,7 +76,7 @@ enum Command {
   duetime cancel 117111681613568
   duetime cancel --tag order:4711")]
     Cancel(many::Selected),
-    Reschedule(reschedule::Args),
+    Reschedule(update::Reschedule),
     /// Run finished jobs again, from attempt 0.
     #[command(after_help = "Examples:
   duetime retry 117111681613568
@@ -179,7 +178,7 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::List(args) => list::run(args).await,
         Command::Get(args) => get::run(args).await,
         Command::Cancel(args) => many::run(&args, BulkAction::Cancel).await,
-        Command::Reschedule(args) => reschedule::run(args).await,
+        Command::Reschedule(args) => update::reschedule(args).await,
         Command::Retry(args) => many::run(&args, BulkAction::Retry).await,
         Command::Delete(args) => many::run(&args, BulkAction::Delete).await,
         Command::Queues(args) => queues::run(args).await,

@@ -123,6 +123,21 @@ pub(crate) fn print(table: &Table) -> Result {
     say_styled(table.0.trim_fmt())
 }
 
+/// Prints rows under a header, or says that there are none.
+pub(crate) fn rows<T: Into<Field>>(
+    header: &[&str],
+    rows: impl ExactSizeIterator<Item = impl IntoIterator<Item = T>>,
+    none: &str,
+) -> Result {
+    if rows.len() == 0 {
+        note!("{none}");
+        return Ok(());
+    }
+    let mut table = table(header);
+    rows.for_each(|row| table.add_row(row));
+    print(&table)
+}
+
 /// A state, coloured.
 pub(crate) fn state_cell(state: State) -> Cell {
     Cell::new(state.word()).fg(state_color(state))

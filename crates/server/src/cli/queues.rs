@@ -3,7 +3,7 @@
 mod set;
 
 use super::exit::Result;
-use super::output::{self, note};
+use super::output;
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::Client;
@@ -78,17 +78,9 @@ async fn list(target: &Target) -> Result {
     if target.json {
         return output::json(&Queues { queues, next_cursor: None });
     }
-    if queues.is_empty() {
-        note!("no queues yet: `duetime push` makes one");
-        return Ok(());
-    }
     let header =
         ["QUEUE", "SCHEDULED", "READY", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED", "OLDEST READY", "PAUSED"];
-    let mut table = output::table(&header);
-    queues.iter().for_each(|queue| {
-        table.add_row(row(queue));
-    });
-    output::print(&table)
+    output::rows(&header, queues.iter().map(row), "no queues yet: `duetime push` makes one")
 }
 
 fn row(queue: &QueueStatus) -> Vec<String> {

@@ -26,49 +26,35 @@ pub(crate) const MEMORY: &str = "memory";
 /// The client of the one command that a process runs.
 static CLIENT: OnceLock<Client> = OnceLock::new();
 
-/// Options that every command has.
+/// Which server, or which Redis.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Target {
+#[group(skip)]
+pub(crate) struct Server {
     /// Ask this server, or work straight on this Redis (redis://…) [env: DUETIME_SERVER] [default:
     /// http://127.0.0.1:7300]
     #[arg(long, value_name = "URL", help_heading = "Where the jobs are", display_order = 900)]
-    pub(crate) server: Option<String>,
-    /// Work straight on this store file, which no server may have open
-    #[arg(
-        long,
-        value_name = "PATH",
-        conflicts_with = "server",
-        help_heading = "Where the jobs are",
-        display_order = 901
-    )]
-    pub(crate) store: Option<PathBuf>,
+    server: Option<String>,
     /// The ledger beside that Redis (mysql://… or postgres://…) [env: DUETIME_LEDGER]
-    #[arg(
-        long,
-        value_name = "URL",
-        conflicts_with = "store",
-        help_heading = "Where the jobs are",
-        display_order = 902
-    )]
-    pub(crate) ledger: Option<String>,
+    #[arg(long, value_name = "URL", help_heading = "Where the jobs are", display_order = 902)]
+    ledger: Option<String>,
     /// The token for that server stands in this file [env: DUETIME_TOKEN_FILE, or the token itself in DUETIME_TOKEN]
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with = "store",
-        help_heading = "Where the jobs are",
-        display_order = 903
-    )]
-    pub(crate) token_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", help_heading = "Where the jobs are", display_order = 903)]
+    token_file: Option<PathBuf>,
     /// One more root certificate, as PEM, for a server at https://… [env: DUETIME_CA]
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with = "store",
-        help_heading = "Where the jobs are",
-        display_order = 904
-    )]
-    pub(crate) ca: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", help_heading = "Where the jobs are", display_order = 904)]
+    ca: Option<PathBuf>,
+}
+
+/// Options that every command has.
+#[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Target {
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// Work straight on this store file, which no server may have open
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["server", "ledger", "token_file", "ca"])]
+    #[arg(help_heading = "Where the jobs are", display_order = 901)]
+    pub(crate) store: Option<PathBuf>,
     /// Print JSON, in the form of the HTTP API
     #[arg(long, display_order = 905)]
     pub(crate) json: bool,
@@ -113,14 +99,14 @@ impl Target {
             options.ledger = self.ledger();
         } else {
             options.token = self.token()?;
-            options.root_certificates = self.ca.clone().or_else(|| named(CA_ENV).map(PathBuf::from));
+            options.root_certificates = self.server.ca.clone().or_else(|| named(CA_ENV).map(PathBuf::from));
         }
         Ok(Client::connect_with(&address, options).await?)
     }
 
     /// The token for the server, where there is one.
     fn token(&self) -> Result<Option<Token>> {
-        let file = self.token_file.clone();
+        let file = self.server.token_file.clone();
         if file.is_none()
             && let Some(token) = named(TOKEN_ENV)
         {
@@ -134,7 +120,7 @@ impl Target {
 
     /// The ledger's address, where there is one.
     pub(crate) fn ledger(&self) -> Option<String> {
-        self.ledger.clone().or_else(|| named(LEDGER_ENV))
+        self.server.ledger.clone().or_else(|| named(LEDGER_ENV))
     }
 
     /// Refuses a server: what is asked for is for a store alone.
@@ -150,7 +136,7 @@ impl Target {
 
     /// The server's address.
     pub(crate) fn address(&self) -> String {
-        self.server.clone().or_else(|| named(SERVER_ENV)).unwrap_or_else(|| SERVER_DEFAULT.to_owned())
+        self.server.server.clone().or_else(|| named(SERVER_ENV)).unwrap_or_else(|| SERVER_DEFAULT.to_owned())
     }
 }
 

@@ -139,23 +139,15 @@ fn list(place: &Where) -> Result {
     if place.json {
         return output::json(&tokens.iter().map(|token| Shown::new(token, None)).collect::<Vec<_>>());
     }
-    if tokens.is_empty() {
-        note!("no tokens yet: `duetime token create` makes one");
-        return Ok(());
-    }
-    let now = now();
-    let mut table = output::table(&["NAME", "RIGHTS", "RATE", "CREATED", "EXPIRES"]);
-    for token in &tokens {
+    let row = |token: &Token| {
         let rights: Vec<_> = token.allow.iter().map(Grant::to_string).collect();
         let instant = |at: Option<Instant>| at.map_or_else(String::new, |at| at.to_string());
-        let mut expires = instant(token.expires);
-        if token.expires.is_some_and(|Instant(at)| at <= now) {
-            expires.push_str(" (over)");
-        }
+        let over = if token.expires.is_some_and(|Instant(at)| at <= now()) { " (over)" } else { "" };
         let rate = token.rate.as_ref().map_or_else(String::new, show_rate);
-        table.add_row([token.name.clone(), rights.join(" "), rate, instant(token.created), expires]);
-    }
-    output::print(&table)
+        [token.name.clone(), rights.join(" "), rate, instant(token.created), instant(token.expires) + over]
+    };
+    let header = ["NAME", "RIGHTS", "RATE", "CREATED", "EXPIRES"];
+    output::rows(&header, tokens.iter().map(row), "no tokens yet: `duetime token create` makes one")
 }
 
 fn revoke(Revoke { name, file }: &Revoke) -> Result {

@@ -1,4 +1,4 @@
-//! `duetime update` and `duetime run`: one waiting job.
+//! `duetime update`, `duetime reschedule` and `duetime run`: one waiting job.
 
 use super::due::When;
 use super::exit::{Failure, Result};
@@ -25,6 +25,18 @@ pub(crate) struct Args {
     /// What the worker is given, any text; `-` reads standard input, any bytes
     #[arg(long, value_name = "TEXT|-", allow_hyphen_values = true)]
     payload: Option<String>,
+    #[command(flatten)]
+    one: One,
+}
+
+/// Make a waiting job due at another time.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime reschedule 117111681613568 --delay 2h
+  duetime reschedule 117111681613568 --delay 0s --version 1795168800250")]
+pub(crate) struct Reschedule {
+    #[command(flatten)]
+    when: When,
     #[command(flatten)]
     one: One,
 }
@@ -57,6 +69,16 @@ pub(crate) async fn run(args: Args) -> Result {
     if patch.due.is_none() && patch.priority.is_none() && patch.payload.is_none() {
         return Err(Failure::usage("nothing changes: give --delay, --at, --priority or --payload"));
     }
+    change(&one, patch).await
+}
+
+/// Runs `reschedule`.
+pub(crate) async fn reschedule(Reschedule { when, one }: Reschedule) -> Result {
+    let due = when.due().ok_or_else(|| Failure::usage("to when? Give --delay SPAN or --at INSTANT"))?;
+    change(&one, Patch { due: Some(due), ..Patch::default() }).await
+}
+
+async fn change(one: &One, patch: Patch) -> Result {
     let target = JobRef { id: one.id, version: one.version };
     tell(&one.target.client().await?.update(target, patch).await?, one.target.json)
 }

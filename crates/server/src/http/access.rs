@@ -5,7 +5,7 @@
 //! asked of the engine. A job that does not exist and a job of another queue are answered alike.
 
 use super::app::App;
-use super::problem::{Problem, Refusal};
+use super::problem::{Problem, refuse};
 use crate::access::{Caller, Scope};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::HeaderMap;
@@ -34,9 +34,7 @@ pub(super) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Calle
     }
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
-        return Err(
-            Refusal::Unauthorized.because("expected one header `authorization: Bearer TOKEN`, got none or several")
-        );
+        return Err(refuse("unauthorized", "expected one header `authorization: Bearer TOKEN`, got none or several"));
     };
     let shown = value.to_str().ok().and_then(|value| value.split_once(' '));
     let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
@@ -47,7 +45,7 @@ pub(super) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Calle
 }
 
 fn unknown() -> Problem {
-    Refusal::Unauthorized.because("expected a bearer token that this server knows and that is not over, got another")
+    refuse("unauthorized", "expected a bearer token that this server knows and that is not over, got another")
 }
 
 /// Checks the caller's token again after a wait.
@@ -76,13 +74,13 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
 fn forbidden(caller: &Caller, scope: Scope, what: &str) -> Problem {
     let (word, rights) = (scope.word(), caller.rights());
-    Refusal::Forbidden.because(format!("expected a token with the right `{word}` for {what}, got one with: {rights}"))
+    refuse("forbidden", format!("expected a token with the right `{word}` for {what}, got one with: {rights}"))
 }
 
 /// Whether this may be done with this name.
 ///
 /// # Errors
-/// [`Refusal::Forbidden`].
+/// `forbidden`.
 pub(super) fn check(caller: &Caller, scope: Scope, name: &str) -> Result<(), Problem> {
     if caller.may(scope, name) { Ok(()) } else { Err(forbidden(caller, scope, &format!("{name:?}"))) }
 }
@@ -90,7 +88,7 @@ pub(super) fn check(caller: &Caller, scope: Scope, name: &str) -> Result<(), Pro
 /// Whether this may be done with all names.
 ///
 /// # Errors
-/// [`Refusal::Forbidden`].
+/// `forbidden`.
 pub(super) fn check_all(caller: &Caller, scope: Scope) -> Result<(), Problem> {
     if caller.may_all(scope) {
         Ok(())
@@ -125,7 +123,7 @@ pub(super) async fn check_job(app: &App, caller: &Caller, scope: Scope, id: JobI
 /// Whether this may be done with all jobs that are looked for so: those of a queue, for a token that is not for all.
 ///
 /// # Errors
-/// [`Refusal::Forbidden`].
+/// `forbidden`.
 pub(super) fn check_query(caller: &Caller, scope: Scope, query: &Query) -> Result<(), Problem> {
     match &query.queue {
         Some(queue) => check(caller, scope, queue),
@@ -136,7 +134,7 @@ pub(super) fn check_query(caller: &Caller, scope: Scope, query: &Query) -> Resul
 /// Whether a job may be delivered to its own target, and go on to the queues that it names.
 ///
 /// # Errors
-/// [`Refusal::Forbidden`]; [`Error::Invalid`] where nobody may have it delivered there.
+/// `forbidden`; [`Error::Invalid`] where nobody may have it delivered there.
 pub(super) fn check_ends_of(app: &App, caller: &Caller, scope: Scope, job: &NewJob) -> Result<(), Problem> {
     if let Some(target) = &job.options.target {
         check(caller, Scope::Target, &job.queue)?;
@@ -149,7 +147,7 @@ pub(super) fn check_ends_of(app: &App, caller: &Caller, scope: Scope, job: &NewJ
 /// Whether jobs may go on to the queues that a target and a rule name.
 ///
 /// # Errors
-/// [`Refusal::Forbidden`].
+/// `forbidden`.
 pub(super) fn check_ends(
     caller: &Caller,
     scope: Scope,

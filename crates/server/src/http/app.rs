@@ -3,11 +3,14 @@
 use super::budget::Budget;
 use super::edge::Edge;
 use super::limits::EVENT_STREAMS_MAX;
-use crate::access::Caller;
+use super::problem::Problem;
+use super::segment::Segment;
+use super::{access, etag};
+use crate::access::{Caller, Scope};
 use crate::deliver::{Observed, Policy};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use duetime_core::Engine;
+use duetime_core::{Engine, JobRef};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -45,6 +48,20 @@ impl FromRequestParts<App> for Call {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
         Ok(Self(app.clone(), Caller::from_request_parts(parts, app).await?))
+    }
+}
+
+/// The job of the path, in the version that `If-Match` names, for a caller who may change it.
+pub(super) struct Changing(pub(super) App, pub(super) Caller, pub(super) JobRef);
+
+impl FromRequestParts<App> for Changing {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Ok(caller) = Caller::from_request_parts(parts, app).await;
+        let Segment(id) = Segment::from_request_parts(parts, app).await?;
+        access::check_job(app, &caller, Scope::Change, id).await?;
+        Ok(Self(app.clone(), caller, etag::target(id, &parts.headers)?))
     }
 }
 

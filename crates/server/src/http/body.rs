@@ -7,13 +7,13 @@ use super::limits::{
     BATCH_BODY_BYTES_MAX, BODY_BYTES_MAX, BODY_PROGRESS_BYTES, BODY_STALL_SECONDS_MAX, BODY_TIME_MAX, DISCARD_TIME_MAX,
 };
 use super::pace::Pace;
-use super::problem::{Problem, Refusal};
+use super::problem::{Problem, refuse};
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use bytes::Bytes;
-use duetime_core::api::{Object, read};
+use duetime_core::api::{Nothing, Object, read};
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -93,9 +93,21 @@ impl<const BYTES_MAX: usize> FromRequest<App> for Body<BYTES_MAX> {
         };
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            Refusal::MalformedJson.because(format!("in the body: expected UTF-8, got something else at byte {at}"))
+            refuse("malformed_json", format!("in the body: expected UTF-8, got something else at byte {at}"))
         })?;
         Ok(Self { text, _share: share })
+    }
+}
+
+/// The body of a request that says nothing besides its path.
+pub(super) struct Empty;
+
+impl FromRequest<App> for Empty {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let Nothing {} = One::from_request(request, app).await?.object()?;
+        Ok(Self)
     }
 }
 
@@ -124,7 +136,8 @@ impl<'a> Incoming<'a> {
                 continue;
             };
             let Some(frame) = frame else { return Ok(None) };
-            let frame = frame.map_err(|error| Refusal::Body.because(format!("the body cannot be read: {error}")))?;
+            let frame =
+                frame.map_err(|error| refuse("body_unreadable", format!("the body cannot be read: {error}")))?;
             if let Ok(data) = frame.into_data() {
                 self.pace.came(data.len());
                 return Ok(Some(data));
@@ -136,15 +149,18 @@ impl<'a> Incoming<'a> {
         let now = Instant::now();
         if now >= self.deadline {
             let seconds = BODY_TIME_MAX.as_secs();
-            return Err(Refusal::Timeout.because(format!("expected the whole body within {seconds} s")));
+            return Err(refuse("timeout", format!("expected the whole body within {seconds} s")));
         }
         if now >= self.second_ends {
             self.second_ends = now + SECOND;
             if self.pace.second_over(self.share.bytes(), self.budget.is_short()) {
                 let (least, seconds) = (BODY_PROGRESS_BYTES >> 10, BODY_STALL_SECONDS_MAX);
-                return Err(Refusal::Timeout.because(format!(
-                    "expected the body to come in faster: {least} KiB in {seconds} s at least, and more while others wait"
-                )));
+                return Err(refuse(
+                    "timeout",
+                    format!(
+                        "expected the body to come in faster: {least} KiB in {seconds} s at least, and more while others wait"
+                    ),
+                ));
             }
         }
         Ok(())
@@ -160,13 +176,13 @@ impl<'a> Incoming<'a> {
         // The time for which it waited is not the sender's.
         self.second_ends = Instant::now() + SECOND;
         grown.map_err(|Exhausted| {
-            Refusal::TooManyBodies.because("expected room for this body, but others take all there is: try again")
+            refuse("too_many_bodies", "expected room for this body, but others take all there is: try again")
         })
     }
 }
 
 fn no_gzip(error: &std::io::Error) -> Problem {
-    Refusal::Body.because(format!("expected a whole body in gzip, as its content-encoding says: {error}"))
+    refuse("body_unreadable", format!("expected a whole body in gzip, as its content-encoding says: {error}"))
 }
 
 /// Whether the body is in gzip.
@@ -176,14 +192,14 @@ fn check_media_type(headers: &HeaderMap) -> Result<bool, Problem> {
     let encoding = text(CONTENT_ENCODING).filter(|encoding| !encoding.eq_ignore_ascii_case("identity"));
     let is_gzip = encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("gzip"));
     if let Some(encoding) = encoding.filter(|_| !is_gzip || encodings.nth(1).is_some()) {
-        return Err(Refusal::MediaType.because(format!("expected the content-encoding gzip or none, got {encoding}")));
+        return Err(refuse("media_type", format!("expected the content-encoding gzip or none, got {encoding}")));
     }
     let Some(media_type) = text(CONTENT_TYPE) else { return Ok(is_gzip) };
     let essence = media_type.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case("application/json") {
         return Ok(is_gzip);
     }
-    Err(Refusal::MediaType.because(format!("expected the content-type application/json, got {media_type}")))
+    Err(refuse("media_type", format!("expected the content-type application/json, got {media_type}")))
 }
 
 /// Refuses a body, once its sender had time to finish: one that still writes would lose the answer with the connection.
@@ -199,7 +215,7 @@ async fn too_large(
         while let Ok(Some(Ok(_))) = timeout_at(deadline, body.frame()).await {}
     }
     let got = announced.map_or_else(|| "more".to_owned(), |bytes| bytes.to_string());
-    Refusal::BodyTooLarge.because(format!("expected a body of at most {bytes_max} bytes, got {got}"))
+    refuse("body_too_large", format!("expected a body of at most {bytes_max} bytes, got {got}"))
 }
 
 #[cfg(test)]

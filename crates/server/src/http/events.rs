@@ -6,7 +6,7 @@
 
 use super::app::{App, Call};
 use super::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, HEARTBEAT_EVERY};
-use super::problem::Refusal;
+use super::problem::refuse;
 use super::reply::Answered;
 use crate::access::{Caller, STREAMS_MAX, Scope};
 use axum::body::{Body, Bytes};
@@ -45,13 +45,13 @@ pub(super) async fn events(Call(app, caller): Call, RawQuery(query): RawQuery) -
     let EventQuery(filter) = query.unwrap_or_default().parse()?;
     let Ok(slot) = app.event_streams.clone().try_acquire_owned() else {
         let detail = format!("expected at most {EVENT_STREAMS_MAX} streams of events at once, got one more");
-        return Err(Refusal::TooManyStreams.because(detail));
+        return Err(refuse("too_many_streams", detail));
     };
     let of_token = match &caller {
         Caller::Token(known) => Some(known.stream().ok_or_else(|| {
             let detail =
                 format!("expected at most {STREAMS_MAX} streams of events at once with one token, got one more");
-            Refusal::TooManyStreams.because(detail)
+            refuse("too_many_streams", detail)
         })?),
         Caller::Anyone | Caller::Nobody => None,
     };

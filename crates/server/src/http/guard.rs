@@ -6,7 +6,7 @@
 use super::access;
 use super::app::App;
 use super::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
-use super::problem::{Problem, Refusal};
+use super::problem::{Problem, refuse};
 use super::request_id::REQUEST_ID;
 use crate::access::Caller;
 use axum::http::header::{HOST, HeaderValue, ORIGIN};
@@ -46,22 +46,22 @@ pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
     let bytes = headers.iter().fold(path_bytes, |sum, (name, value)| sum + name.as_str().len() + value.len());
     if bytes > HEAD_BYTES_MAX || headers.len() > HEADERS_MAX {
         let expected = format!("expected a head of at most {HEAD_BYTES_MAX} bytes and {HEADERS_MAX} fields");
-        return Err(Refusal::HeadTooLarge.because(format!("{expected}, got {bytes} and {}", headers.len())));
+        return Err(refuse("head_too_large", format!("{expected}, got {bytes} and {}", headers.len())));
     }
     if headers.get_all(HOST).iter().count() > 1 {
-        return Err(Refusal::Host.because("expected one host, got several".to_owned()));
+        return Err(refuse("foreign_host", "expected one host, got several".to_owned()));
     }
     let host = headers.get(HOST).map(|value| value.to_str().unwrap_or_default());
     let host = host.or(uri.authority().map(Authority::as_str));
     if let Some(host) = host.filter(|host| !app.edge.hosts.has(host)) {
         let detail = format!("expected the host localhost, an address, or a name of --allow-host, got {host:?}");
-        return Err(Refusal::Host.because(detail));
+        return Err(refuse("foreign_host", detail));
     }
     check_origin(headers, host)?;
     let caller = access::caller(app, uri.path(), headers)?;
     if let Some(query) = uri.query().filter(|query| !query.is_empty() && refuses_query(request.method(), uri.path())) {
         let detail = format!("expected no query parameters at {}, got {query:?}", uri.path());
-        return Err(Refusal::Invalid.because(detail));
+        return Err(refuse("invalid", detail));
     }
     Ok(caller)
 }
@@ -73,7 +73,7 @@ fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), Problem> 
     if of_ours {
         return Ok(());
     }
-    Err(Refusal::Origin.because(format!("expected no origin, or this server's own, got {origin:?}")))
+    Err(refuse("foreign_origin", format!("expected no origin, or this server's own, got {origin:?}")))
 }
 
 /// Runs what handles a request, in a span that has its id and those of its trace; a panic in it is answered and logged,
@@ -100,7 +100,7 @@ async fn answer(method: Method, path: String, handle: impl Future<Output = Respo
     let started = Instant::now();
     let response = AssertUnwindSafe(handle).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!(%method, path, "a handler panicked");
-        Refusal::Internal.because("the server failed to handle this request; its log says more").into_response()
+        refuse("internal", "the server failed to handle this request; its log says more").into_response()
     });
     let status = response.status().as_u16();
     tracing::debug!(%method, path, status, elapsed_us = started.elapsed().as_micros(), "request");

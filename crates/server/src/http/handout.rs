@@ -11,7 +11,6 @@ use super::reply::{self, Answered};
 use super::segment::{Name, Segment};
 use super::{repeat, shown};
 use crate::access::{Caller, Scope};
-use duetime_core::api::schema::QueueName;
 use duetime_core::api::{self, Handout, Reserve, Take, Taken};
 use duetime_core::engine::{self, From as Source, ReserveRequest, TakeRequest, Unclaimed};
 use duetime_core::{Error, JobId};
@@ -22,9 +21,6 @@ use duetime_core::{Error, JobId};
 /// then completes, fails, releases or extends each lease.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/reserve", operation_id = "reserve", tag = "work",
-    params(
-        ("queue" = QueueName, Path, description = "The queue."),
-    ),
     request_body = Option<Reserve>,
     responses(
         (status = 200, description = "Leases; none where nothing came due.", body = Handout<'_>),
@@ -82,9 +78,6 @@ async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> An
 /// answer has them.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/take", operation_id = "take", tag = "work",
-    params(
-        ("queue" = QueueName, Path, description = "The queue."),
-    ),
     request_body = Option<Take>,
     responses(
         (status = 200, description = "The jobs.", body = Taken<'_>),

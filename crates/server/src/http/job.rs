@@ -1,18 +1,18 @@
 //! One job: read, change, remove, cancel, retry, run.
 
 use super::access;
-use super::app::Call;
-use super::body::{Batch, One};
+use super::app::{Call, Changing};
+use super::body::{Batch, Empty};
 use super::limits::JOB_ANSWER_BYTES;
 use super::problem::Problem;
 use super::reply::{self, Answered};
 use super::segment::Segment;
 use super::sending::Room;
-use super::{etag, shown};
+use super::shown;
 use crate::access::Scope;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
-use duetime_core::api::schema::{ETag, IfMatch};
+use duetime_core::api::schema::ETag;
 use duetime_core::api::{Cancelled, JobBody, Nothing, Patch};
 use duetime_core::{Error, JobId, engine};
 
@@ -22,7 +22,6 @@ use duetime_core::{Error, JobId, engine};
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", operation_id = "get_job", tag = "jobs",
     params(
-        ("id" = JobId, Path, description = "The job."),
         ("if-none-match" = Option<String>, Header, description = "The ETag of what the caller has: then it is 304 where that has not changed."),
     ),
     responses(
@@ -45,27 +44,16 @@ pub(super) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>, he
 /// tags, target and messages.
 #[utoipa::path(
     patch, path = "/v1/jobs/{id}", operation_id = "change_job", tag = "jobs",
-    params(
-        ("id" = JobId, Path, description = "The job."),
-        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
-    ),
     request_body = Option<Patch<'_>>,
     responses(
         (status = 200, description = "The job as it is now.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
     ),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
 )]
-pub(super) async fn patch(
-    Call(app, caller): Call,
-    Segment(id): Segment<JobId>,
-    headers: HeaderMap,
-    body: Batch,
-) -> Answered {
-    access::check_job(&app, &caller, Scope::Change, id).await?;
-    let target = etag::target(id, &headers)?;
+pub(super) async fn patch(Changing(app, caller, job): Changing, body: Batch) -> Answered {
     let patch = engine::Patch::try_from(body.object::<Patch<'_>>()?)?;
     drop(body);
-    let job = app.engine.update(target, patch).await.map_err(conditional)?;
+    let job = app.engine.update(job, patch).await.map_err(conditional)?;
     Ok(shown::changed(&app, &caller, job))
 }
 
@@ -74,19 +62,13 @@ pub(super) async fn patch(
 /// It must not run.
 #[utoipa::path(
     delete, path = "/v1/jobs/{id}", operation_id = "delete_job", tag = "jobs",
-    params(
-        ("id" = JobId, Path, description = "The job."),
-        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
-    ),
     responses(
         (status = 204, description = "It is gone."),
     ),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running"]))),
 )]
-pub(super) async fn delete(Call(app, caller): Call, Segment(id): Segment<JobId>, headers: HeaderMap) -> Answered {
-    access::check_job(&app, &caller, Scope::Change, id).await?;
-    let target = etag::target(id, &headers)?;
-    reply::only(app.engine.delete(vec![target]).await).map_err(conditional)?;
+pub(super) async fn delete(Changing(app, _, job): Changing) -> Answered {
+    reply::only(app.engine.delete(vec![job]).await).map_err(conditional)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -95,26 +77,14 @@ pub(super) async fn delete(Call(app, caller): Call, Segment(id): Segment<JobId>,
 /// One that runs is asked to stop, which its worker hears when it extends the lease.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/cancel", operation_id = "cancel_job", tag = "jobs",
-    params(
-        ("id" = JobId, Path, description = "The job."),
-        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
-    ),
     request_body = Option<Nothing>,
     responses(
         (status = 200, description = "What came of it.", body = Cancelled),
     ),
     extensions(("x-codes" = json!(["not_found", "version_mismatch"]))),
 )]
-pub(super) async fn cancel(
-    Call(app, caller): Call,
-    Segment(id): Segment<JobId>,
-    headers: HeaderMap,
-    body: One,
-) -> Answered {
-    body.object::<Nothing>()?;
-    access::check_job(&app, &caller, Scope::Change, id).await?;
-    let target = etag::target(id, &headers)?;
-    let outcome = reply::only(app.engine.cancel(vec![target]).await).map_err(conditional)?;
+pub(super) async fn cancel(Changing(app, _, job): Changing, _: Empty) -> Answered {
+    let outcome = reply::only(app.engine.cancel(vec![job]).await).map_err(conditional)?;
     Ok(reply::ok(&Cancelled { outcome }))
 }
 
@@ -123,26 +93,14 @@ pub(super) async fn cancel(
 /// With attempt 0, now. A token without the right `read` is answered without what is in the job.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/retry", operation_id = "retry_job", tag = "jobs",
-    params(
-        ("id" = JobId, Path, description = "The job."),
-        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
-    ),
     request_body = Option<Nothing>,
     responses(
         (status = 200, description = "The job as it is now.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
     ),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_live", "key_conflict"]))),
 )]
-pub(super) async fn retry(
-    Call(app, caller): Call,
-    Segment(id): Segment<JobId>,
-    headers: HeaderMap,
-    body: One,
-) -> Answered {
-    body.object::<Nothing>()?;
-    access::check_job(&app, &caller, Scope::Change, id).await?;
-    let target = etag::target(id, &headers)?;
-    let job = reply::only(app.engine.retry(vec![target]).await).map_err(|error| shown::refused(&caller, error))?;
+pub(super) async fn retry(Changing(app, caller, job): Changing, _: Empty) -> Answered {
+    let job = reply::only(app.engine.retry(vec![job]).await).map_err(|error| shown::refused(&caller, error))?;
     Ok(shown::changed(&app, &caller, job))
 }
 
@@ -151,26 +109,14 @@ pub(super) async fn retry(
 /// A token without the right `read` is answered without what is in the job.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/run", operation_id = "run_job", tag = "jobs",
-    params(
-        ("id" = JobId, Path, description = "The job."),
-        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
-    ),
     request_body = Option<Nothing>,
     responses(
         (status = 200, description = "The job as it is now.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
     ),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
 )]
-pub(super) async fn run(
-    Call(app, caller): Call,
-    Segment(id): Segment<JobId>,
-    headers: HeaderMap,
-    body: One,
-) -> Answered {
-    body.object::<Nothing>()?;
-    access::check_job(&app, &caller, Scope::Change, id).await?;
-    let target = etag::target(id, &headers)?;
-    let job = app.engine.run(target).await.map_err(conditional)?;
+pub(super) async fn run(Changing(app, caller, job): Changing, _: Empty) -> Answered {
+    let job = app.engine.run(job).await.map_err(conditional)?;
     Ok(shown::changed(&app, &caller, job))
 }
 

@@ -16,9 +16,6 @@ use duetime_core::{Error, Receipt};
 /// Complete a job.
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/complete", operation_id = "complete", tag = "work",
-    params(
-        ("receipt" = Receipt, Path, description = "The lease."),
-    ),
     request_body = Option<Complete<'_>>,
     responses(
         (status = 200, description = "What became of the job.", body = Settlement),
@@ -35,9 +32,6 @@ pub(super) async fn complete(Call(app, caller): Call, Segment(receipt): Segment<
 /// The job is tried again by its retry rule, unless this is final or its attempts are used up.
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/fail", operation_id = "fail", tag = "work",
-    params(
-        ("receipt" = Receipt, Path, description = "The lease."),
-    ),
     request_body = Option<Fail>,
     responses(
         (status = 200, description = "What became of the job.", body = Settlement),
@@ -54,9 +48,6 @@ pub(super) async fn fail(Call(app, caller): Call, Segment(receipt): Segment<Rece
 /// The attempt does not count.
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/release", operation_id = "release", tag = "work",
-    params(
-        ("receipt" = Receipt, Path, description = "The lease."),
-    ),
     request_body = Option<Release>,
     responses(
         (status = 200, description = "What became of the job.", body = Settlement),
@@ -77,9 +68,6 @@ async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, outcome: Outco
 /// Extend a lease.
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/extend", operation_id = "extend", tag = "work",
-    params(
-        ("receipt" = Receipt, Path, description = "The lease."),
-    ),
     request_body = Option<Extend>,
     responses(
         (status = 200, description = "It goes on.", body = Extension),
@@ -118,9 +106,6 @@ pub(super) async fn extend_many(Call(app, caller): Call, body: Batch) -> Answere
 /// The lease is extended by that.
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/progress", operation_id = "progress", tag = "work",
-    params(
-        ("receipt" = Receipt, Path, description = "The lease."),
-    ),
     request_body = Progress,
     responses(
         (status = 200, description = "It goes on.", body = Extension),

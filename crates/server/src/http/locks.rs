@@ -12,7 +12,7 @@ use axum::extract::RawQuery;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use duetime_core::Error;
-use duetime_core::api::schema::{Cursor, LockName, Owner};
+use duetime_core::api::schema::{Cursor, Owner};
 use duetime_core::api::{self, LockAsked, LockBody, LockQuery};
 use duetime_core::engine::LockList;
 use duetime_core::limits::PAGE_LOCKS_DEFAULT;
@@ -70,9 +70,6 @@ async fn list_own(app: &App, names: Vec<&Names>, cursor: Option<&str>, limit: us
 /// Held or not: a lock need not be made.
 #[utoipa::path(
     get, path = "/v1/locks/{name}", operation_id = "get_lock", tag = "locks",
-    params(
-        ("name" = LockName, Path, description = "The lock."),
-    ),
     responses(
         (status = 200, description = "Who holds it.", body = LockBody),
     ),
@@ -89,9 +86,6 @@ pub(super) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
 /// it is renewed.
 #[utoipa::path(
     put, path = "/v1/locks/{name}", operation_id = "acquire_lock", tag = "locks",
-    params(
-        ("name" = LockName, Path, description = "The lock."),
-    ),
     request_body = api::Lock,
     responses(
         (status = 200, description = "It is held now.", body = Grant),
@@ -125,7 +119,6 @@ pub(super) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Na
 #[utoipa::path(
     delete, path = "/v1/locks/{name}", operation_id = "release_lock", tag = "locks",
     params(
-        ("name" = LockName, Path, description = "The lock."),
         ("owner" = Owner, Query, description = "Who holds it."),
         ("fence" = u64, Query, description = "Under which fence."),
     ),

@@ -68,73 +68,10 @@ impl Problem {
     }
 }
 
-/// What the edge itself refuses.
-pub(super) enum Refusal {
-    /// The path names nothing.
-    NoRoute,
-    /// The path knows no such method.
-    Method,
-    /// The body is no JSON.
-    MalformedJson,
-    /// The body is JSON of another form.
-    Invalid,
-    /// The body has another media type or is encoded.
-    MediaType,
-    /// The body is too large.
-    BodyTooLarge,
-    /// The head is too large.
-    HeadTooLarge,
-    /// The body did not come in time.
-    Timeout,
-    /// The body ended early, or is not framed as HTTP asks.
-    Body,
-    /// A page of another origin asks.
-    Origin,
-    /// The request is for another host.
-    Host,
-    /// No token that counts is shown.
-    Unauthorized,
-    /// The token has no right to this.
-    Forbidden,
-    /// Too much is asked with this token.
-    TooMany,
-    /// Bodies hold as much as they may.
-    TooManyBodies,
-    /// As many streams of events are open as may be.
-    TooManyStreams,
-    /// A fault of the server.
-    Internal,
-}
-
-impl Refusal {
-    fn code(&self) -> &'static str {
-        match self {
-            Self::NoRoute => "no_route",
-            Self::Method => "method_not_allowed",
-            Self::MalformedJson => "malformed_json",
-            Self::Invalid => "invalid",
-            Self::MediaType => "media_type",
-            Self::BodyTooLarge => "body_too_large",
-            Self::HeadTooLarge => "head_too_large",
-            Self::Timeout => "timeout",
-            Self::Body => "body_unreadable",
-            Self::Origin => "foreign_origin",
-            Self::Host => "foreign_host",
-            Self::Unauthorized => "unauthorized",
-            Self::Forbidden => "forbidden",
-            Self::TooMany => "too_many_requests",
-            Self::TooManyBodies => "too_many_bodies",
-            Self::TooManyStreams => "too_many_streams",
-            Self::Internal => "internal",
-        }
-    }
-
-    /// The problem, in these words.
-    pub(super) fn because(&self, detail: impl Into<String>) -> Problem {
-        let code = self.code();
-        let (status, title) = rendering(code);
-        Problem(Box::new(api::Problem::new(code, status.as_u16(), title, detail)))
-    }
+/// What the edge itself refuses, under one of [`CODES`].
+pub(super) fn refuse(code: &str, detail: impl Into<String>) -> Problem {
+    let (status, title) = rendering(code);
+    Problem(Box::new(api::Problem::new(code, status.as_u16(), title, detail)))
 }
 
 impl From<Error> for Problem {
@@ -166,13 +103,13 @@ fn withheld(error: &Error, without: fn(String) -> Error) -> Error {
 
 fn internal(error: &Error) -> Problem {
     tracing::error!(code = error.code(), "{error}");
-    Refusal::Internal.because("the server failed to handle this request; its log says more")
+    refuse("internal", "the server failed to handle this request; its log says more")
 }
 
 impl From<Unread> for Problem {
     fn from(unread: Unread) -> Self {
         match unread {
-            Unread::Malformed(why) => Refusal::MalformedJson.because(format!("in the body: {why}")),
+            Unread::Malformed(why) => refuse("malformed_json", format!("in the body: {why}")),
             Unread::Invalid(error) => error.into(),
         }
     }
@@ -196,7 +133,7 @@ impl Problem {
     pub(super) fn too_many(wait_ms: u64) -> Self {
         let wait = Span(wait_ms);
         let mut problem =
-            Refusal::TooMany.because(format!("expected fewer requests with this token: try again in {wait}"));
+            refuse("too_many_requests", format!("expected fewer requests with this token: try again in {wait}"));
         problem.0.retry_after = Some(wait);
         problem
     }

@@ -11,7 +11,7 @@ use super::trace;
 use crate::access::{Caller, Scope};
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
-use duetime_core::api::schema::{PushAnswers, Pushes, PushesAnywhere, QueueName};
+use duetime_core::api::schema::{PushAnswers, Pushes, PushesAnywhere};
 use duetime_core::api::{self, Answer, Push, Pushed};
 use duetime_core::engine::{self, PushOutcome};
 use duetime_core::{Error, NewJob, name};
@@ -23,9 +23,6 @@ use std::sync::Arc;
 /// recorded. Jobs that name no trace belong to that of the request. A job with a target also needs the right `target`.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/jobs", operation_id = "push", tag = "jobs",
-    params(
-        ("queue" = QueueName, Path, description = "The queue."),
-    ),
     request_body = Pushes,
     responses(
         (status = 201, description = "The job was made.", body = api::Pushed, headers(("location" = String, description = "The path of the job."))),

@@ -3,7 +3,7 @@
 use super::access;
 use super::app::Call;
 use super::audit::Jobs;
-use super::body::One;
+use super::body::{Empty, One};
 use super::etag;
 use super::page::{self, Page};
 use super::reply::{self, Answered};
@@ -12,7 +12,7 @@ use super::shown;
 use crate::access::Scope;
 use axum::extract::RawQuery;
 use axum::http::HeaderMap;
-use duetime_core::api::schema::{Cursor, ETag, IfMatch, QueueName, Star};
+use duetime_core::api::schema::{Cursor, ETag, Star};
 use duetime_core::api::{Counts, Nothing, PauseBody, Purged, Queue, QueueChanges, Queues};
 use duetime_core::engine::{Configured, Query, QueueStatus};
 use duetime_core::limits::STEP_QUEUES_MAX;
@@ -64,7 +64,6 @@ pub(super) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> 
 #[utoipa::path(
     get, path = "/v1/queues/{queue}", operation_id = "get_queue", tag = "queues",
     params(
-        ("queue" = QueueName, Path, description = "The queue."),
         ("if-none-match" = Option<String>, Header, description = "The ETag of what the caller has: then it is 304 where that has not changed."),
     ),
     responses(
@@ -85,8 +84,6 @@ pub(super) async fn get(Call(app, caller): Call, Segment(Name(queue)): Segment<N
 #[utoipa::path(
     put, path = "/v1/queues/{queue}", operation_id = "set_queue", tag = "queues",
     params(
-        ("queue" = QueueName, Path, description = "The queue."),
-        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
         ("if-none-match" = Option<Star>, Header, description = "Only where there is none yet; else 412."),
     ),
     request_body = Option<QueueChanges>,
@@ -119,9 +116,6 @@ pub(super) async fn put(
 /// Nothing more is handed out, for good or for a while. What runs goes on.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/pause", operation_id = "pause_queue", tag = "queues",
-    params(
-        ("queue" = QueueName, Path, description = "The queue."),
-    ),
     request_body = Option<PauseBody>,
     responses(
         (status = 200, description = "The settings as they are now.", body = Configured),
@@ -137,17 +131,13 @@ pub(super) async fn pause(Call(app, caller): Call, Segment(Name(queue)): Segment
 /// Resume a queue.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/resume", operation_id = "resume_queue", tag = "queues",
-    params(
-        ("queue" = QueueName, Path, description = "The queue."),
-    ),
     request_body = Option<Nothing>,
     responses(
         (status = 200, description = "The settings as they are now.", body = Configured),
     ),
 )]
-pub(super) async fn resume(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
+pub(super) async fn resume(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, _: Empty) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;
-    body.object::<Nothing>()?;
     let settings = app.engine.resume(&queue).await?;
     Ok(reply::ok(&Configured::new(queue, settings)))
 }
@@ -157,17 +147,13 @@ pub(super) async fn resume(Call(app, caller): Call, Segment(Name(queue)): Segmen
 /// They are kept as cancelled, with the message `purged`.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/purge", operation_id = "purge_queue", tag = "queues",
-    params(
-        ("queue" = QueueName, Path, description = "The queue."),
-    ),
     request_body = Option<Nothing>,
     responses(
         (status = 200, description = "How many there were.", body = Purged),
     ),
 )]
-pub(super) async fn purge(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
+pub(super) async fn purge(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, _: Empty) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;
-    body.object::<Nothing>()?;
     let purged = app.engine.purge(&queue).await?;
     let mut response = reply::ok(&Purged { purged });
     let selection = Query { queue: Some(queue), ..Query::default() };

@@ -4,7 +4,7 @@
 use super::app::App;
 use super::limits::GZIP_BYTES_MIN;
 use super::openapi::{self, Documented, Needs};
-use super::problem::{Problem, Refusal};
+use super::problem::{Problem, refuse};
 use super::{access, audit, bulk, events, find, handout, health, job, leases, locks, metrics, push, queues, schedules};
 use crate::access::Scope;
 use axum::Router;
@@ -134,10 +134,10 @@ fn administering() -> OpenApiRouter<App> {
 }
 
 async fn no_route(method: Method, uri: Uri) -> Problem {
-    Refusal::NoRoute.because(format!("expected a path of the API, got {method} {}", uri.path()))
+    refuse("no_route", format!("expected a path of the API, got {method} {}", uri.path()))
 }
 
 async fn no_method(method: Method, uri: Uri) -> Problem {
     let path = uri.path();
-    Refusal::Method.because(format!("expected a method that {path} has (see the header allow), got {method}"))
+    refuse("method_not_allowed", format!("expected a method that {path} has (see the header allow), got {method}"))
 }

@@ -7,7 +7,7 @@ use super::app::{App, Call};
 use super::body::One;
 use super::etag;
 use super::page::{self, Page};
-use super::problem::Refusal;
+use super::problem::refuse;
 use super::reply::{self, Answered};
 use super::segment::{Name, Segment};
 use super::shown;
@@ -16,7 +16,7 @@ use axum::extract::RawQuery;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use duetime_core::Error;
-use duetime_core::api::schema::{Cursor, ETag, IfMatch, ScheduleName, Star};
+use duetime_core::api::schema::{Cursor, ETag, Star};
 use duetime_core::api::{ScheduleBody, Schedules, dry_run};
 use duetime_core::engine::Expected;
 use duetime_core::schedule::ScheduleStatus;
@@ -51,7 +51,6 @@ pub(super) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> 
 #[utoipa::path(
     get, path = "/v1/schedules/{name}", operation_id = "get_schedule", tag = "schedules",
     params(
-        ("name" = ScheduleName, Path, description = "The schedule."),
         ("if-none-match" = Option<String>, Header, description = "The ETag of what the caller has: then it is 304 where that has not changed."),
     ),
     responses(
@@ -75,9 +74,7 @@ pub(super) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
 #[utoipa::path(
     put, path = "/v1/schedules/{name}", operation_id = "set_schedule", tag = "schedules",
     params(
-        ("name" = ScheduleName, Path, description = "The schedule."),
         ("dry_run" = Option<bool>, Query, description = "With `true` nothing is changed: the answer is what it would be."),
-        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
         ("if-none-match" = Option<Star>, Header, description = "Only where there is none yet; else 412."),
     ),
     request_body = ScheduleBody<'_>,
@@ -109,7 +106,7 @@ pub(super) async fn put(
             Present::Own(version) => expected.check("schedule", &name, version).map(|()| Expected::Version(version))?,
             Present::Foreign => {
                 let detail = "expected a name that no schedule of another queue has, got one";
-                return Err(Refusal::Forbidden.because(detail));
+                return Err(refuse("forbidden", detail));
             }
         };
         let status = if is_dry {
@@ -130,10 +127,6 @@ pub(super) async fn put(
 /// A tick that was begun may still be pushed, and what was pushed stays.
 #[utoipa::path(
     delete, path = "/v1/schedules/{name}", operation_id = "delete_schedule", tag = "schedules",
-    params(
-        ("name" = ScheduleName, Path, description = "The schedule."),
-        ("if-match" = Option<IfMatch>, Header, description = "Only in this version, as an ETag said; else 412."),
-    ),
     responses(
         (status = 204, description = "It is gone."),
     ),

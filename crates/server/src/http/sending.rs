@@ -7,7 +7,7 @@
 use super::app::App;
 use super::budget::{Budget, Share};
 use super::pace::Pace;
-use super::problem::{Problem, Refusal};
+use super::problem::{Problem, refuse};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
 use http_body::{Frame, SizeHint};
@@ -53,7 +53,7 @@ impl Room {
 }
 
 fn full() -> Problem {
-    Refusal::TooManyBodies.because("expected room for this answer, but others take all there is: try again")
+    refuse("too_many_bodies", "expected room for this answer, but others take all there is: try again")
 }
 
 /// The share of an answer, beside it.

@@ -1,6 +1,6 @@
 //! TLS 1.2 and 1.3, with a certificate that is read again when it changes, as it does every few weeks.
 
-use crate::watched::Watched;
+use crate::watched::reread;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -58,17 +58,9 @@ impl Tls {
     /// Reads the files whenever they have changed, for ever. Where they are wrong (one of the two may be new and the other
     /// not), the former ones go on to serve.
     pub(super) async fn watch(&self) {
-        let mut watched = Watched::new([self.cert.clone(), self.key.clone()]);
-        loop {
-            watched.changed().await;
-            match read(&self.cert, &self.key) {
-                Ok(acceptor) => {
-                    tracing::info!(file = %self.cert.display(), "the certificate was read again");
-                    *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = acceptor;
-                }
-                Err(error) => tracing::error!(%error, "the former certificate goes on to serve"),
-            }
-        }
+        let take = |acceptor| *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = acceptor;
+        let files = [self.cert.clone(), self.key.clone()];
+        reread(files, "certificates", || read(&self.cert, &self.key), take).await;
     }
 }
 

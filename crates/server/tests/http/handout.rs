@@ -109,7 +109,7 @@ fn several_queues_are_taken_from_in_strict_order() {
     let body = json!({"queues": ["b", "a"], "limit": 3, "request_id": "r"});
     let taken = server.post("/v1/take", &body).ok();
     assert_eq!(payloads(&taken["jobs"]), [2, 3, 0]);
-    assert_eq!(server.post("/v1/take", &body).ok(), taken, "a repeat gets the same");
+    assert_eq!(server.post("/v1/take", &body).ok()["jobs"], taken["jobs"], "a repeat gets the same");
     assert_eq!(payloads(&server.post("/v1/take", &json!({"jobs": [{"id": pushed[1]["id"]}]})).ok()["jobs"]), [1]);
     server.post("/v1/take", &json!({})).problem(400, "invalid");
     server.post("/v1/queues/a/take", &json!({"queues": ["b"]})).problem(400, "invalid");

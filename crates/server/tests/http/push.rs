@@ -140,7 +140,10 @@ fn jobs_of_several_queues_are_pushed_in_one_request() {
     let one = server.post("/v1/jobs", &json!({"payload": 1, "queue": "mail"})).expect(201);
     assert_eq!((&one["queue"], &one["outcome"]), (&json!("mail"), &json!("created")));
     let answers = server
-        .post("/v1/jobs", &json!([{"payload": 2, "queue": "mail"}, {"payload": 3}, {"payload": 4, "queue": "-"}, {"queue": 5}]))
+        .post(
+            "/v1/jobs",
+            &json!([{"payload": 2, "queue": "mail"}, {"payload": 3}, {"payload": 4, "queue": "-"}, {"queue": 5}]),
+        )
         .ok();
     assert_eq!((&answers[0]["queue"], &answers[1]["queue"]), (&json!("mail"), &json!("default")));
     check_problem(&answers[2], 400, "invalid");

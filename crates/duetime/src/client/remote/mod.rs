@@ -15,8 +15,8 @@ use crate::request_id;
 use api::path_segment;
 use duetime_core::api;
 use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Handout, Health, Imported, JobRef,
-    Listed, Options, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
+    BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Handout, Health, Imported, JobRef, Listed, Options,
+    Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
 };
 use duetime_core::limits::PAGE_NAMES_MAX;
 use duetime_core::ports::Lease;

@@ -3,7 +3,7 @@
 use super::drain::Drain;
 use super::feed::{Feed, Plan};
 use super::lateness;
-use super::options::{Shape, Traffic, Where};
+use super::options::Load;
 use super::report::Report;
 use super::subject::Subject;
 use crate::cli::exit::{Failure, Result};
@@ -32,16 +32,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 10)]
     seconds: usize,
     #[command(flatten)]
-    shape: Shape,
-    #[command(flatten)]
-    traffic: Traffic,
-    #[command(flatten)]
-    place: Where,
+    load: Load,
 }
 
 pub(super) async fn run(args: Args) -> Result {
-    let subject = Subject::open(&args.place).await?;
-    let Args { jobs, workers, seconds, shape, traffic, place } = args;
+    let Args { jobs, workers, seconds, load: Load { shape, traffic, place } } = args;
+    let subject = Subject::open(&place).await?;
     // Long enough to push them all, at 20,000 a second at the least.
     let other_start = now() + SECOND_MS + jobs as u64 / 20;
     let instant = other_start + LEAD_MS;
@@ -78,7 +74,6 @@ pub(super) async fn run(args: Args) -> Result {
         .rate("handed out", jobs, handed_out)
         .rate("completed", jobs, completed.saturating_duration_since(due))
         .timing("lateness of the other queue", &other)
-        .memory_of(&subject)
-        .show(place.json)?;
-    subject.close().await
+        .finish(subject, place.json)
+        .await
 }

@@ -2,7 +2,7 @@
 
 use super::drain::Drain;
 use super::feed::{Feed, Plan};
-use super::options::{Shape, Traffic, Where};
+use super::options::Load;
 use super::report::Report;
 use super::subject::Subject;
 use crate::cli::exit::Result;
@@ -19,16 +19,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value = "2", help_heading = "The traffic")]
     workers: std::num::NonZero<u16>,
     #[command(flatten)]
-    shape: Shape,
-    #[command(flatten)]
-    traffic: Traffic,
-    #[command(flatten)]
-    place: Where,
+    load: Load,
 }
 
 pub(super) async fn run(args: Args) -> Result {
-    let subject = Subject::open(&args.place).await?;
-    let Args { jobs, workers, shape, traffic, place } = args;
+    let Args { jobs, workers, load: Load { shape, traffic, place } } = args;
+    let subject = Subject::open(&place).await?;
     let feed = Feed::new(&subject, "bench", shape, traffic);
     let drain = Drain::new(&subject.client, "bench", traffic.batch, workers.get());
     let (pushing, working) = (Progress::new("push", jobs), Progress::new("cycle", jobs));
@@ -40,19 +36,13 @@ pub(super) async fn run(args: Args) -> Result {
     working.done();
     let (fed, drained) = (fed?, drained?);
     let setting = format!(
-        "{jobs} jobs of {} bytes, {} tags{}; batches of {}, {} pushers, {workers} workers; {} wait",
-        shape.payload,
-        shape.tags,
-        if shape.key { ", a key" } else { "" },
-        traffic.batch,
-        traffic.tasks,
-        place.waiting,
+        "{jobs} jobs of {shape}; batches of {}, {} pushers, {workers} workers; {} wait",
+        traffic.batch, traffic.tasks, place.waiting
     );
     Report::new("cycle", &subject.name, setting)
         .rate("pushed, run, completed", jobs, elapsed)
         .timing("each push", &fed.calls)
         .timing("due to handed out", &drained.lateness)
-        .memory_of(&subject)
-        .show(place.json)?;
-    subject.close().await
+        .finish(subject, place.json)
+        .await
 }

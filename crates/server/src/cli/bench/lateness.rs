@@ -2,7 +2,7 @@
 
 use super::feed::{Feed, Plan};
 use super::histogram::Histogram;
-use super::options::{Shape, Traffic, Where};
+use super::options::Load;
 use super::report::Report;
 use super::subject::Subject;
 use crate::cli::exit::{Failure, Result};
@@ -31,16 +31,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     rate: u64,
     #[command(flatten)]
-    shape: Shape,
-    #[command(flatten)]
-    traffic: Traffic,
-    #[command(flatten)]
-    place: Where,
+    load: Load,
 }
 
 pub(super) async fn run(args: Args) -> Result {
-    let subject = Subject::open(&args.place).await?;
-    let Args { jobs, rate, shape, traffic, place } = args;
+    let Args { jobs, rate, load: Load { shape, traffic, place } } = args;
+    let subject = Subject::open(&place).await?;
     let start = now() + SECOND_MS + jobs as u64 * SECOND_MS / PUSH_PER_SECOND;
     let plan = Plan::rate(jobs, start, rate);
     let progress = Progress::new("push", jobs);
@@ -57,9 +53,8 @@ pub(super) async fn run(args: Args) -> Result {
     );
     Report::new("lateness", &subject.name, setting)
         .timing("handler's start less due time", &lateness)
-        .memory_of(&subject)
-        .show(place.json)?;
-    subject.close().await
+        .finish(subject, place.json)
+        .await
 }
 
 /// Runs this many jobs of a queue, and tells how late each was.

@@ -2,10 +2,11 @@
 
 use duetime_core::limits::BATCH_JOBS_MAX;
 use duetime_store::sqlite::Durability;
+use std::fmt;
 use std::path::PathBuf;
 
 /// What is measured.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Where {
     /// Measure this server
     #[arg(long, value_name = "URL", help_heading = "What is measured")]
@@ -27,6 +28,17 @@ pub(super) struct Where {
     pub(super) json: bool,
 }
 
+/// Options of every load.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Load {
+    #[command(flatten)]
+    pub(super) shape: Shape,
+    #[command(flatten)]
+    pub(super) traffic: Traffic,
+    #[command(flatten)]
+    pub(super) place: Where,
+}
+
 /// What the jobs are.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct Shape {
@@ -45,6 +57,13 @@ impl Shape {
     /// Whether all jobs may be the same.
     pub(super) fn is_uniform(&self) -> bool {
         self.tags == 0 && !self.key
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = if self.key { ", a key" } else { "" };
+        write!(f, "{} bytes, {} tags{key}", self.payload, self.tags)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `duetime bench push`: how many jobs a second are taken in.
 
 use super::feed::{Feed, Plan};
-use super::options::{Shape, Traffic, Where};
+use super::options::Load;
 use super::report::Report;
 use super::subject::Subject;
 use crate::cli::exit::Result;
@@ -18,33 +18,23 @@ pub(super) struct Args {
     #[arg(long, value_name = "SPAN", default_value = "30d")]
     within: Span,
     #[command(flatten)]
-    shape: Shape,
-    #[command(flatten)]
-    traffic: Traffic,
-    #[command(flatten)]
-    place: Where,
+    load: Load,
 }
 
 pub(super) async fn run(args: Args) -> Result {
-    let subject = Subject::open(&args.place).await?;
-    let progress = Progress::new("push", args.jobs);
-    let feed = Feed::new(&subject, "bench", args.shape, args.traffic);
-    let fed = feed.push(&Plan::spread(args.jobs, args.within.0 / 10, args.within.0), &progress).await?;
+    let Args { jobs, within, load: Load { shape, traffic, place } } = args;
+    let subject = Subject::open(&place).await?;
+    let progress = Progress::new("push", jobs);
+    let feed = Feed::new(&subject, "bench", shape, traffic);
+    let fed = feed.push(&Plan::spread(jobs, within.0 / 10, within.0), &progress).await?;
     progress.done();
-    let Args { jobs, within, shape, traffic, place } = args;
     let setting = format!(
-        "{jobs} jobs of {} bytes, {} tags{}, due within {within}; batches of {}, {} at a time; {} wait",
-        shape.payload,
-        shape.tags,
-        if shape.key { ", a key" } else { "" },
-        traffic.batch,
-        traffic.tasks,
-        place.waiting,
+        "{jobs} jobs of {shape}, due within {within}; batches of {}, {} at a time; {} wait",
+        traffic.batch, traffic.tasks, place.waiting
     );
     Report::new("push", &subject.name, setting)
         .rate("pushed", jobs, fed.elapsed)
         .timing("each push", &fed.calls)
-        .memory_of(&subject)
-        .show(place.json)?;
-    subject.close().await
+        .finish(subject, place.json)
+        .await
 }

@@ -61,8 +61,10 @@ impl Report {
         self
     }
 
-    pub(super) fn memory_of(self, subject: &Subject) -> Self {
-        self.memory(subject.memory_bytes())
+    /// Shows it with the memory of what was measured, and closes that.
+    pub(super) async fn finish(self, subject: Subject, json: bool) -> Result {
+        self.memory(subject.memory_bytes()).show(json)?;
+        subject.close().await
     }
 
     pub(super) fn memory(mut self, bytes: Option<u64>) -> Self {

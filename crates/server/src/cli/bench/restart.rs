@@ -80,15 +80,8 @@ pub(super) async fn run(args: Args) -> Result {
 }
 
 async fn fill(args: &Args, path: PathBuf) -> Result {
-    let place = Where {
-        server: None,
-        store: Some(path),
-        // Nothing is measured here.
-        durability: Durability::None,
-        waiting: 0,
-        server_pid: None,
-        json: false,
-    };
+    // Nothing is measured here.
+    let place = Where { store: Some(path), durability: Durability::None, ..Where::default() };
     let subject = Subject::open(&place).await?;
     let progress = Progress::new("push", args.jobs);
     let plan = Plan::spread(args.jobs, args.within.0 / 10, args.within.0);

@@ -12,7 +12,6 @@ use crate::cli::time::{late, now};
 use duetime_core::api;
 use duetime_core::limits::SECOND_MS;
 use duetime_core::target::{Endpoint, Target};
-use duetime_store::sqlite::Durability;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -77,14 +76,7 @@ pub(super) async fn run(args: Args) -> Result {
         (None, None) => return Err(Failure::error("no server was started")),
     };
     let server_pid = child.as_ref().and_then(tokio::process::Child::id);
-    let place = Where {
-        server: Some(address),
-        store: None,
-        durability: Durability::Commit,
-        waiting: 0,
-        server_pid,
-        json: args.json,
-    };
+    let place = Where { server: Some(address), server_pid, ..Where::default() };
     let subject = Subject::open(&place).await?;
     let queue = format!("bench-webhooks-{}", std::process::id());
     let target = Target::Url(Endpoint {
@@ -121,9 +113,8 @@ pub(super) async fn run(args: Args) -> Result {
     Report::new("webhooks", &subject.name, setting)
         .rate("delivered", args.jobs, elapsed.max(Duration::from_micros(1)))
         .timing("due to received", &seen.lateness)
-        .memory_of(&subject)
-        .show(args.json)?;
-    subject.close().await
+        .finish(subject, args.json)
+        .await
 }
 
 /// What the endpoint has seen.

@@ -5,7 +5,7 @@ use crate::cli::exit::Result;
 use crate::cli::output::{self, is_colourful};
 use crate::cli::time::{late, short};
 use duetime::Context;
-use serde::Serialize;
+use serde_json::json;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,24 +23,6 @@ struct Counted {
     succeeded: usize,
     failed: usize,
     early: usize,
-}
-
-#[derive(Serialize)]
-struct Line<'a> {
-    kind: &'a str,
-    attempt: u32,
-    succeeded: bool,
-    late_us: u128,
-}
-
-#[derive(Serialize)]
-struct Summary {
-    succeeded: usize,
-    failed_attempts: usize,
-    cancelled: usize,
-    early: usize,
-    late_us_median: u128,
-    late_us_max: u128,
 }
 
 impl Show {
@@ -70,7 +52,10 @@ impl Show {
         }
         let (kind, attempt) = (&**context.kind(), context.attempt());
         if self.json {
-            return output::json(&Line { kind, attempt, succeeded, late_us: late.as_micros() });
+            let late_us = late.as_micros();
+            return output::json(
+                &json!({ "kind": kind, "attempt": attempt, "succeeded": succeeded, "late_us": late_us }),
+            );
         }
         let what = match (succeeded, attempt) {
             (true, 1) => self.painted("32", "done"),
@@ -87,15 +72,10 @@ impl Show {
         let max = lateness.last().copied().unwrap_or_default();
         let cancelled = JOBS.iter().filter(|job| job.kind == CANCELLED).count();
         if self.json {
-            let (late_us_median, late_us_max) = (median.as_micros(), max.as_micros());
-            return output::json(&Summary {
-                succeeded,
-                failed_attempts: failed,
-                cancelled,
-                early,
-                late_us_median,
-                late_us_max,
-            });
+            return output::json(&json!({
+                "succeeded": succeeded, "failed_attempts": failed, "cancelled": cancelled, "early": early,
+                "late_us_median": median.as_micros(), "late_us_max": max.as_micros(),
+            }));
         }
         self.say(&format!(
             "\nAll {succeeded} ran, {} early; {failed} failed at first and was retried, {cancelled} was cancelled. \

@@ -1,18 +1,17 @@
 //! `duetime lock`: a command that runs on one of many machines at a time.
 
 mod run;
-mod signals;
 
 use super::exit::{Failure, LOCK_HELD, Result};
 use super::program::Program;
-use super::target::Target;
+use super::target::{Server, Target};
+use crate::signals::Signals;
 use duetime::{Error, lock::Guard};
 use duetime_core::api::Span;
 use duetime_core::{Error as CoreError, name};
-use signals::Signals;
+use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,18 +42,8 @@ pub(crate) struct Args {
     /// How long to wait for it, first come, first served; then exit with 69
     #[arg(long, value_name = "SPAN", default_value = "0s")]
     wait: Span,
-    /// Ask this server, or this Redis (redis://…) [env: DUETIME_SERVER] [default: http://127.0.0.1:7300]
-    #[arg(long, value_name = "URL", display_order = 900)]
-    server: Option<String>,
-    /// The ledger beside that Redis (mysql://… or postgres://…) [env: DUETIME_LEDGER]
-    #[arg(long, value_name = "URL", display_order = 901)]
-    ledger: Option<String>,
-    /// The token for that server stands in this file [env: DUETIME_TOKEN_FILE, or the token itself in DUETIME_TOKEN]
-    #[arg(long, value_name = "FILE", display_order = 902)]
-    token_file: Option<PathBuf>,
-    /// One more root certificate, as PEM, for a server at https://… [env: DUETIME_CA]
-    #[arg(long, value_name = "FILE", display_order = 903)]
-    ca: Option<PathBuf>,
+    #[command(flatten)]
+    server: Server,
     /// The command and its arguments, run without a shell
     #[arg(last = true, required = true, value_name = "CMD ARGS")]
     command: Vec<OsString>,
@@ -64,10 +53,8 @@ pub(crate) async fn run(args: Args) -> Result {
     name::check_lock(&args.name)?;
     // Before the lock is: a command that is not there keeps nobody waiting.
     let program = Program::find(&args.command)?;
-    let mut signals = Signals::listen()?;
-    let (token_file, ca) = (args.token_file.clone(), args.ca.clone());
-    let (server, ledger) = (args.server.clone(), args.ledger.clone());
-    let target = Target { server, ledger, token_file, ca, store: None, json: false };
+    let mut signals = Signals::listen(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])?;
+    let target = Target { server: args.server, store: None, json: false };
     let client = target.open().await?;
     let lock = client.lock(args.name.clone()).ttl(Duration::from_millis(args.ttl.0));
     let guard = tokio::select! {

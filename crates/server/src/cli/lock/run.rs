@@ -1,10 +1,10 @@
 //! The command's run, from its start to the release of the lock.
 
-use super::signals::Signals;
 use crate::cli::exit::{ERROR, Failure, LOCK_LOST, Result};
 use crate::cli::group::Group;
 use crate::cli::output::note;
 use crate::cli::program::Program;
+use crate::signals::Signals;
 use duetime::Error;
 use duetime::lock::Guard;
 use duetime_core::Error as CoreError;

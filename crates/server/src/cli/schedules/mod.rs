@@ -4,7 +4,7 @@ mod set;
 mod show;
 
 use super::exit::Result;
-use super::output::{self, note};
+use super::output;
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::ScheduleStatus;
@@ -63,15 +63,8 @@ async fn list(target: &Target) -> Result {
     if target.json {
         return output::json(&Schedules { schedules, next_cursor: None });
     }
-    if schedules.is_empty() {
-        note!("no schedules yet: `duetime schedules set` makes one");
-        return Ok(());
-    }
-    let mut table = output::table(&["NAME", "WHEN", "QUEUE", "KIND", "NEXT", "LAST"]);
-    schedules.iter().for_each(|schedule| {
-        table.add_row(row(schedule));
-    });
-    output::print(&table)
+    let header = ["NAME", "WHEN", "QUEUE", "KIND", "NEXT", "LAST"];
+    output::rows(&header, schedules.iter().map(row), "no schedules yet: `duetime schedules set` makes one")
 }
 
 fn row(status: &ScheduleStatus) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use super::show;
 use crate::cli::exit::Result;
-use crate::cli::job_args::JobArgs;
+use crate::cli::job_args::{JobArgs, words};
 use crate::cli::output;
 use crate::cli::target::Target;
 use duetime_core::api::{Instant, Span};
@@ -36,11 +36,11 @@ pub(super) struct Set {
     #[arg(long, value_name = "INSTANT")]
     end: Option<Instant>,
     /// What becomes of runs that are more than 60 s late, since no server was up: none, or one for all of them
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "once")]
-    missed: MissedArg,
+    #[arg(long, value_name = "WHAT", default_value = "once", value_parser = words::<Missed>(["skip", "once"]))]
+    missed: Missed,
     /// Whether a run is left out while the job before it is live
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "allow")]
-    overlap: OverlapArg,
+    #[arg(long, value_name = "WHAT", default_value = "allow", value_parser = words::<Overlap>(["allow", "skip"]))]
+    overlap: Overlap,
     /// Show the next runs, and save nothing
     #[arg(long)]
     dry_run: bool,
@@ -48,18 +48,6 @@ pub(super) struct Set {
     job: JobArgs,
     #[command(flatten)]
     target: Target,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum MissedArg {
-    Skip,
-    Once,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum OverlapArg {
-    Allow,
-    Skip,
 }
 
 impl Set {
@@ -85,18 +73,10 @@ impl Set {
             (_, Some(every)) => Timing::Every(every.0),
             (cron, None) => Timing::parse(cron.as_deref().unwrap_or_default(), self.time_zone.as_deref())?,
         };
-        let missed = match self.missed {
-            MissedArg::Skip => Missed::Skip,
-            MissedArg::Once => Missed::Once,
-        };
-        let overlap = match self.overlap {
-            OverlapArg::Allow => Overlap::Allow,
-            OverlapArg::Skip => Overlap::Skip,
-        };
         let (start, end) = (self.start.map(|start| start.0), self.end.map(|end| end.0));
         // Each tick is a beginning of its own.
         let mut job = self.job.job(&self.payload)?;
         job.options.trace = None;
-        Ok(Schedule { missed, overlap, start, end, ..Schedule::new(timing, job) })
+        Ok(Schedule { missed: self.missed, overlap: self.overlap, start, end, ..Schedule::new(timing, job) })
     }
 }

@@ -16,7 +16,7 @@ use duetime::{Client, Context, Handled, Summary, Worker};
 use duetime_core::api::Span;
 use duetime_core::name;
 use handler::Handler;
-use serde::Serialize;
+use serde_json::json;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::num::NonZero;
@@ -176,16 +176,9 @@ async fn open(args: &Args, stop: &Stop) -> Result<Client> {
 }
 
 fn tell(summary: Summary, args: &Args) -> Result {
-    #[derive(Serialize)]
-    struct Line {
-        succeeded: u64,
-        failed: u64,
-        released: u64,
-        lost: u64,
-    }
     let Summary { succeeded, failed, released, lost } = summary;
     if args.target.json {
-        output::json(&Line { succeeded, failed, released, lost })?;
+        output::json(&json!({ "succeeded": succeeded, "failed": failed, "released": released, "lost": lost }))?;
     } else if lost > 0 || std::io::stderr().is_terminal() {
         // No output to a pipe or a file if all went well: cron mails any output.
         note!(

@@ -1,9 +1,9 @@
 //! When a worker stops: on a signal, after a time, or because its command cannot be run.
 
 use crate::cli::exit::{Failure, Result};
+use crate::signals::Signals;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// Shared by the worker and its handlers.
@@ -20,12 +20,12 @@ impl Stop {
     /// Stops on the first SIGTERM or SIGINT, and ends commands on the second.
     pub(super) fn on_signals() -> Result<Self> {
         let stop = Self { asked: CancellationToken::new(), forced: CancellationToken::new(), fault: Arc::default() };
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let mut signals = Signals::to_stop()?;
         let told = stop.clone();
         tokio::spawn(async move {
-            either(&mut terminate, &mut interrupt).await;
+            signals.next().await;
             told.asked.cancel();
-            either(&mut terminate, &mut interrupt).await;
+            signals.next().await;
             told.forced.cancel();
         });
         Ok(stop)
@@ -53,12 +53,5 @@ impl Stop {
     /// Why no job can be run.
     pub(super) fn fault(&self) -> Option<Failure> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
     }
 }

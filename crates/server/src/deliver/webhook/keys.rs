@@ -7,7 +7,7 @@
 //! A key is never shown: not in a log, an error or an answer.
 
 use crate::access::Names;
-use crate::watched::Watched;
+use crate::watched::reread;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
@@ -80,17 +80,8 @@ impl Keys {
     /// Reads the file whenever it has changed, for ever. Where it is wrong, the former keys go on to sign.
     pub(super) async fn watch(&self) {
         let Some(file) = &self.file else { return std::future::pending().await };
-        let mut watched = Watched::new([file.clone()]);
-        loop {
-            watched.changed().await;
-            match read(file) {
-                Ok(known) => {
-                    tracing::info!(file = %file.display(), names = known.len(), "the webhook keys were read again");
-                    *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
-                }
-                Err(error) => tracing::error!(%error, "the former keys go on to sign"),
-            }
-        }
+        let take = |known| *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+        reread([file.clone()], "webhook keys", || read(file), take).await;
     }
 }
 

@@ -37,6 +37,15 @@ pub(super) const REQUEST_ID: &str = "request-id";
 /// The header of a response that says when to try again.
 pub(super) const RETRY_AFTER: &str = "retry-after";
 
+/// Variable segments of paths, each with the schema of what stands there, and with what that is.
+const SEGMENTS: [(&str, &str, &str); 5] = [
+    ("/queues/{queue}", "QueueName", "The queue."),
+    ("/jobs/{id}", "JobId", "The job."),
+    ("/leases/{receipt}", "Receipt", "The lease."),
+    ("/locks/{name}", "LockName", "The lock."),
+    ("/schedules/{name}", "ScheduleName", "The schedule."),
+];
+
 /// Responses by their names.
 type Problems = BTreeMap<String, RefOr<Response>>;
 
@@ -59,8 +68,9 @@ impl Documented for OpenApiRouter<App> {
     fn needing(mut self, needs: Needs) -> Self {
         let document = self.get_openapi_mut();
         let problems = &mut document.components.get_or_insert_default().responses;
-        for item in document.paths.paths.values_mut() {
+        for (path, item) in &mut document.paths.paths {
             for (is_read, operation) in operations(item) {
+                operation.parameters.get_or_insert_default().splice(..0, of_path(path));
                 complete(operation, needs, is_read, problems);
             }
         }
@@ -100,6 +110,12 @@ fn complete(operation: &mut Operation, needs: Needs, is_read: bool, problems: &m
     }
     let own = operation.extensions.as_mut().and_then(|extensions| extensions.remove(OWN_CODES));
     let own: Vec<String> = own.map_or_else(Vec::new, |own| serde_json::from_value(own).expect("a list of codes"));
+    let parameters = operation.parameters.get_or_insert_default();
+    if own.iter().any(|code| code == "version_mismatch") {
+        let description = "Only in this version, as an ETag said; else 412.";
+        parameters.push(parameter("if-match", ParameterIn::Header, "IfMatch", description));
+    }
+    parameters.push(RefOr::Ref(Ref::new(format!("#/components/parameters/{TRACE}"))));
     codes.extend(own);
     operation.extensions = operation.extensions.take().filter(|extensions| !extensions.is_empty());
 
@@ -116,8 +132,20 @@ fn complete(operation: &mut Operation, needs: Needs, is_read: bool, problems: &m
         // What is not ready is no problem document: its status is said by the operation itself.
         operation.responses.responses.entry(status.to_string()).or_insert(reference);
     }
-    let trace = RefOr::Ref(Ref::new(format!("#/components/parameters/{TRACE}")));
-    operation.parameters.get_or_insert_default().push(trace);
+}
+
+/// What the variable segment of a path names.
+fn of_path(path: &str) -> Option<RefOr<Parameter>> {
+    let is_here = |(segment, ..): &&(&str, &str, &str)| path.contains(segment);
+    let (segment, schema, description) = SEGMENTS.iter().find(is_here)?;
+    let name = segment.split(['{', '}']).nth(1)?;
+    Some(parameter(name, ParameterIn::Path, schema, description))
+}
+
+fn parameter(name: &str, place: ParameterIn, schema: &str, description: &str) -> RefOr<Parameter> {
+    let required = if place == ParameterIn::Path { Required::True } else { Required::False };
+    let parameter = ParameterBuilder::new().name(name).parameter_in(place).required(required);
+    RefOr::T(parameter.schema(Some(Ref::from_schema_name(schema))).description(Some(description)).build())
 }
 
 /// The parameter that every operation has.

@@ -195,7 +195,7 @@ fn examples_are_what_they_say() {
         assert_eq!(result, Ok(()), "{name}");
         read += 1;
     }
-    assert_eq!(read, 31);
+    assert_eq!(read, 32);
 }
 
 /// But for payloads and results, which are whatever the application wants.
