@@ -1,10 +1,11 @@
 //! Bodies and query strings of the HTTP API, fuzzed from a corpus.
 
 use duetime_core::api::{
-    EventQuery, Fail, Find, Instant, JobBody, Lock, Object, Patch, Progress, Push, QueueChanges, Reserve, ScheduleBody,
+    EventQuery, Find, Instant, JobBody, Lock, Object, Patch, Progress, Push, QueueChanges, Reserve, ScheduleBody,
     Settle, Take, read,
 };
 use duetime_core::engine::Query;
+use duetime_core::rules::Failure;
 use duetime_core::testing::fuzz;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ fn bodies_about_jobs() {
     fuzz("reserve", |text| print::<Reserve>(text));
     fuzz("take", |text| print::<Take>(text));
     fuzz("settle", |text| print::<Settle<'_>>(text));
-    fuzz("fail", |text| print::<Fail>(text));
+    fuzz("fail", |text| print::<Failure>(text));
     fuzz("progress", |text| print::<Progress>(text));
     fuzz("selection", |text| print::<Query>(text));
     fuzz("job", |text| print::<JobBody<'_>>(text));

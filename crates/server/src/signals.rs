@@ -24,7 +24,8 @@ impl Signals {
     /// The next one. May be dropped and called again.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
-            let came = self.0.iter_mut().find_map(|(which, stream)| stream.poll_recv(context).is_ready().then_some(*which));
+            let came =
+                self.0.iter_mut().find_map(|(which, stream)| stream.poll_recv(context).is_ready().then_some(*which));
             came.map_or(Poll::Pending, Poll::Ready)
         })
         .await

@@ -55,5 +55,5 @@ pub use queue::{PauseBody, Purged, Queue, QueueChanges, Queues};
 pub use read::{Unread, read, read_bytes, unread};
 pub use schedule::{ScheduleBody, Schedules, dry_run};
 pub use select::{Find, path_segment};
-pub use settle::{Cancelled, Complete, Extend, ExtendOne, Fail, Nothing, Progress, Release, Settle};
+pub use settle::{Cancelled, Complete, Extend, ExtendOne, Nothing, Progress, Release, Settle};
 pub use span::Span;

@@ -2,7 +2,7 @@
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 #[cfg(feature = "openapi")]
-use super::schema::{Message, Note};
+use super::schema::Note;
 use super::{Object, Span};
 use crate::engine::{CancelOutcome, Outcome};
 use crate::job::check_lease;
@@ -25,23 +25,6 @@ pub struct Complete<'a> {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub result_base64: Option<Base64<'a>>,
-}
-
-/// The attempt failed.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Fail {
-    /// Why.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Message>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<Arc<str>>,
-    /// Whether to give up at once.
-    #[serde(default, rename = "final", skip_serializing_if = "std::ops::Not::not")]
-    pub is_final: bool,
-    /// How long to wait, at most 10 years, in place of what the rule says.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry_after: Option<Span>,
 }
 
 /// The job is given back; the attempt does not count.
@@ -72,16 +55,6 @@ impl TryFrom<Complete<'_>> for Outcome {
     }
 }
 
-impl From<Fail> for Outcome {
-    fn from(body: Fail) -> Self {
-        Self::Fail(Failure {
-            message: body.message.unwrap_or_else(|| Arc::from("")),
-            is_final: body.is_final,
-            retry_after_ms: body.retry_after.map(|span| span.0),
-        })
-    }
-}
-
 impl From<Release> for Outcome {
     fn from(body: Release) -> Self {
         Self::Release { delay_ms: body.delay.map_or(0, |span| span.0) }
@@ -100,9 +73,9 @@ pub struct Settle<'a> {
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub complete: Option<Object<Complete<'a>>>,
     /// It failed.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Fail>))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Failure>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fail: Option<Object<Fail>>,
+    pub fail: Option<Object<Failure>>,
     /// It is given back.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Release>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,7 +88,7 @@ impl TryFrom<Settle<'_>> for (Receipt, Outcome) {
     fn try_from(body: Settle<'_>) -> Result<Self, Error> {
         let outcome = match (body.complete, body.fail, body.release) {
             (Some(Object(complete)), None, None) => complete.try_into()?,
-            (None, Some(Object(fail)), None) => fail.into(),
+            (None, Some(Object(failure)), None) => Outcome::Fail(failure),
             (None, None, Some(Object(release))) => release.into(),
             (None, None, None) => return Err(one_outcome("none of them")),
             _ => return Err(one_outcome("several")),
@@ -137,13 +110,7 @@ impl<'a> Settle<'a> {
                 let (result, result_base64) = result.as_deref().map_or((None, None), show_bytes);
                 body.complete = Some(Object(Complete { result, result_base64 }));
             }
-            Outcome::Fail(failure) => {
-                body.fail = Some(Object(Fail {
-                    message: Some(failure.message.clone()),
-                    is_final: failure.is_final,
-                    retry_after: failure.retry_after_ms.map(Span),
-                }));
-            }
+            Outcome::Fail(failure) => body.fail = Some(Object(failure.clone())),
             Outcome::Release { delay_ms } => body.release = Some(Object(Release { delay: Some(Span(*delay_ms)) })),
         }
         body

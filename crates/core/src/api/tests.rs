@@ -247,12 +247,12 @@ fn a_reserve_says_once_from_where() {
 #[test]
 fn a_take_names_a_window_or_jobs() {
     let text = r#"{"due_from":"2026-11-20T10:00:00.250Z","due_to":"2026-11-20T10:00:00.250Z"}"#;
-    let take = read::<Take>(text).into_request(Arc::from("q")).unwrap();
+    let take = read::<Take>(text).into_request(Some(Arc::from("q"))).unwrap();
     assert_eq!((take.limit, take.due_from, take.due_to), (10, Some(NOW), Some(NOW)));
-    let back = read::<Take>(&print(&Take::from(&take))).into_request(Arc::from("q")).unwrap();
+    let back = read::<Take>(&print(&Take::from(&take))).into_request(None).unwrap();
     assert_eq!(format!("{back:?}"), format!("{take:?}"));
     let both = read::<Take>(r#"{"due_to":"2026-11-20T10:00:00Z","jobs":[]}"#);
-    assert!(both.into_request(Arc::from("q")).is_err());
+    assert!(both.into_request(Some(Arc::from("q"))).is_err());
     refused::<Take>(r#"{"wait":"1s"}"#, "unknown field `wait`");
 }
 
@@ -291,7 +291,7 @@ fn outcomes_read_as_documented() {
         let (receipt, outcome): (Receipt, Outcome) = read::<Settle<'_>>(text).try_into().unwrap();
         assert_eq!(print(&Settle::new(receipt, &outcome)), text);
     }
-    let failure = Outcome::from(read::<Fail>("{}"));
+    let failure = Outcome::Fail(read::<Failure>("{}"));
     assert!(matches!(failure, Outcome::Fail(failure) if failure == Failure::default()));
     for text in [r#"{"receipt":"7.9"}"#, r#"{"receipt":"7.9","complete":{},"fail":{}}"#] {
         assert!(<(Receipt, Outcome)>::try_from(read::<Settle<'_>>(text)).is_err());
@@ -299,7 +299,7 @@ fn outcomes_read_as_documented() {
     refused::<Settle<'_>>(r#"{"receipt":"7","complete":{}}"#, "<id>.<epoch>");
     refused::<Settle<'_>>(r#"{"receipt":"7.9","complete":[]}"#, "expected an object");
     refused::<Settle<'_>>(r#"{"receipt":"7.9","done":{}}"#, "unknown field `done`");
-    refused::<Fail>(r#"{"error":"no"}"#, "unknown field `error`");
+    refused::<Failure>(r#"{"error":"no"}"#, "unknown field `error`");
     refused::<Extend>(r#"{"lease":60}"#, "expected a duration");
     refused::<Nothing>(r#"{"x":1}"#, "unknown field `x`");
 }

@@ -1,22 +1,30 @@
 //! When to try again, when to give up, and what becomes of what was given up.
 
 use super::{Again, Decision, Finish};
-use crate::api::Span;
+use crate::api::{Span, or_default, span};
 use crate::clock::Millis;
 use crate::id::JobId;
 use crate::job::{AttemptError, Job, Stage};
 use crate::limits::{DELAY_MS_MAX, MOVES_MAX};
 use crate::retry::{Backoff, DEFAULT_STEPS_MS, Exponential, Fixed, Retry, WhenExhausted};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What a worker says of an attempt that failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The attempt failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Fail))]
+#[serde(default, deny_unknown_fields)]
 pub struct Failure {
     /// Why.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Message>))]
+    #[serde(deserialize_with = "or_default")]
     pub message: Arc<str>,
     /// Whether to give up at once.
+    #[serde(rename = "final", skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
-    /// How long to wait, in milliseconds, in place of what the rule says.
+    /// How long to wait, at most 10 years, in place of what the rule says. In Rust in milliseconds.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Span>))]
+    #[serde(rename = "retry_after", with = "span", skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
 

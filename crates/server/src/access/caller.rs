@@ -3,7 +3,9 @@
 use super::grant::{Grant, Scope};
 use super::names::Names;
 use super::tokens::Known;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+static EVERYTHING: LazyLock<[Grant; 1]> = LazyLock::new(|| ["admin".parse().expect("it is a right")]);
 
 /// Who makes a request.
 #[derive(Clone, Debug)]
@@ -37,51 +39,41 @@ impl Caller {
 
     /// Its rights, as they are written.
     pub(crate) fn rights(&self) -> String {
-        match self {
-            Self::Anyone => Scope::Admin.word().to_owned(),
-            Self::Nobody => "none".to_owned(),
-            Self::Token(known) => known.token.allow.iter().map(Grant::to_string).collect::<Vec<_>>().join(", "),
-        }
+        let rights: Vec<_> = self.grants().iter().map(Grant::to_string).collect();
+        if rights.is_empty() { "none".to_owned() } else { rights.join(", ") }
     }
 
     /// Whether they may do this with some name.
     pub(crate) fn has(&self, scope: Scope) -> bool {
-        self.any(|grant| grant.is_for(scope))
+        self.grants().iter().any(|grant| grant.is_for(scope))
     }
 
     /// Whether they may do this with this name.
     pub(crate) fn may(&self, scope: Scope, name: &str) -> bool {
-        self.any(|grant| grant.allows(scope, name))
+        self.grants().iter().any(|grant| grant.allows(scope, name))
     }
 
     /// Whether they may do this with every name.
     pub(crate) fn may_all(&self, scope: Scope) -> bool {
-        self.any(|grant| grant.allows_all(scope))
+        self.grants().iter().any(|grant| grant.allows_all(scope))
     }
 
     /// The names with which they may do this; `None`: with every name.
     pub(crate) fn names(&self, scope: Scope) -> Option<Vec<&Names>> {
-        match self {
-            _ if self.may_all(scope) => None,
-            Self::Token(known) => Some(known.token.allow.iter().filter_map(|grant| grant.names_for(scope)).collect()),
-            Self::Anyone | Self::Nobody => Some(Vec::new()),
-        }
+        let names = self.grants().iter().filter_map(|grant| grant.names_for(scope));
+        (!self.may_all(scope)).then(|| names.collect())
     }
 
     /// The least name from this one on with which they may do this, or a beginning of it; `None` where there is none.
     pub(crate) fn first_from<'a>(&'a self, scope: Scope, from: &'a str) -> Option<&'a str> {
-        match self {
-            Self::Anyone => Some(from),
-            Self::Nobody => None,
-            Self::Token(known) => known.token.allow.iter().filter_map(|grant| grant.first_from(scope, from)).min(),
-        }
+        self.grants().iter().filter_map(|grant| grant.first_from(scope, from)).min()
     }
 
-    fn any(&self, is_right: impl Fn(&Grant) -> bool) -> bool {
+    fn grants(&self) -> &[Grant] {
         match self {
-            Self::Anyone => true,
-            Self::Nobody => false,
-            Self::Token(known) => known.token.allow.iter().any(is_right),
+            Self::Anyone => &*EVERYTHING,
+            Self::Nobody => &[],
+            Self::Token(known) => &known.token.allow,
         }
     }
 }

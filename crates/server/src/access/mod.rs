@@ -15,6 +15,6 @@ pub(crate) use caller::Caller;
 pub(crate) use file::{Error, TokenFile};
 pub(crate) use grant::{Grant, Scope};
 pub(crate) use names::Names;
-pub(crate) use secret::Secret;
+pub(crate) use secret::{Secret, hex};
 pub(crate) use token::Token;
 pub(crate) use tokens::{STREAMS_MAX, Tokens};

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use ring::rand::{SecureRandom, SystemRandom};
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// What every token begins with, so that one is known for what it is wherever it turns up.
 const PREFIX: &str = "duetime_";
@@ -50,6 +50,14 @@ pub(crate) fn hash(shown: &str) -> Hash {
     let mut hash = Hash::default();
     hash.copy_from_slice(digest(&SHA256, shown.as_bytes()).as_ref());
     hash
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut digits, byte| {
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A token as it stands in the file.
 
 use super::grant::Grant;
-use super::secret::Hash;
+use super::secret::{Hash, hex};
 use crate::rate::{parse_rate, show_rate};
 use duetime_core::api::Instant;
 use duetime_core::name::check_lock;
@@ -47,8 +47,7 @@ impl Token {
 }
 
 fn show_hash<S: Serializer>(hash: &Hash, serializer: S) -> Result<S::Ok, S::Error> {
-    let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    serializer.serialize_str(&digits)
+    serializer.serialize_str(&hex(hash))
 }
 
 fn read_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Hash, D::Error> {

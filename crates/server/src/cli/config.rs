@@ -2,9 +2,8 @@
 
 use super::exit::{CONFIG, Failure, Result};
 use super::output::{self, note};
-use crate::config::{Mistake, Origin, Settings, example};
+use crate::config::{Mistake, Settings, example};
 use crate::serve;
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -41,14 +40,6 @@ struct Used {
     serve: serve::Args,
 }
 
-#[derive(Serialize)]
-struct Wrong {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
-    from: Option<Value>,
-    message: String,
-}
-
 /// Runs it.
 pub(crate) fn run(args: Args, settings: &Settings) -> Result {
     match args.action {
@@ -63,46 +54,23 @@ pub(crate) fn run(args: Args, settings: &Settings) -> Result {
 }
 
 /// All that would keep a server from starting, as far as its options go.
-pub(crate) fn wrong(settings: &Settings, args: &serve::Args) -> Vec<Mistaken> {
-    let told = settings.mistakes.iter().cloned().map(Mistaken::Told);
+pub(crate) fn wrong(settings: &Settings, args: &serve::Args) -> Vec<Mistake> {
     // Where something could not be read, its default stands for it, and says nothing.
-    let refused = serve::refusals(args).into_iter().map(|error| Mistaken::Refused(error.to_string()));
-    told.chain(refused).collect()
-}
-
-/// Something that is wrong: with one value, or with how they go together.
-pub(crate) enum Mistaken {
-    Told(Mistake),
-    Refused(String),
-}
-
-impl Mistaken {
-    pub(crate) fn text(&self) -> &str {
-        match self {
-            Self::Told(mistake) => &mistake.text,
-            Self::Refused(text) => text,
-        }
-    }
-
-    fn document(self) -> Wrong {
-        match self {
-            Self::Told(Mistake { key, from, text }) => Wrong { key, from: Some(origin(&from)), message: text },
-            Self::Refused(message) => Wrong { key: None, from: None, message },
-        }
-    }
+    let refused = serve::refusals(args).into_iter();
+    let refused = refused.map(|error| Mistake { key: None, from: None, text: error.to_string() });
+    settings.mistakes.iter().cloned().chain(refused).collect()
 }
 
 fn check(used: &Used, settings: &Settings) -> Result {
     let wrong = wrong(settings, &used.serve);
     let is_right = wrong.is_empty();
     if used.json {
-        let mistakes: Vec<_> = wrong.into_iter().map(Mistaken::document).collect();
         output::json(
-            &json!({ "file": settings.file, "ok": is_right, "mistakes": mistakes, "put_aside": settings.aside }),
+            &json!({ "file": settings.file, "ok": is_right, "mistakes": wrong, "put_aside": settings.aside }),
         )?;
     } else {
         settings.aside.iter().for_each(|what| note!("note: {what}"));
-        wrong.iter().for_each(|mistake| note!("duetime: {}", mistake.text()));
+        wrong.iter().for_each(|mistake| note!("duetime: {}", mistake.text));
         if is_right {
             let file = settings.file.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
             output::say(format_args!("the configuration is right ({file})"))?;
@@ -114,9 +82,8 @@ fn check(used: &Used, settings: &Settings) -> Result {
 fn show(used: &Used, settings: &Settings) -> Result {
     if used.json {
         let all: Vec<_> = settings.all.iter().map(document).collect();
-        let wrong: Vec<_> = settings.mistakes.iter().cloned().map(|wrong| Mistaken::Told(wrong).document()).collect();
         return output::json(
-            &json!({ "file": settings.file, "settings": all, "mistakes": wrong, "put_aside": settings.aside }),
+            &json!({ "file": settings.file, "settings": all, "mistakes": settings.mistakes, "put_aside": settings.aside }),
         );
     }
     let mut table = output::table(&["KEY", "VALUE", "FROM"]);
@@ -139,15 +106,6 @@ fn document(setting: &crate::config::Setting) -> Value {
     };
     json!({
         "key": setting.key, "flag": setting.flag, "variable": setting.variable,
-        "value": value, "from": origin(&setting.from),
+        "value": value, "from": setting.from,
     })
-}
-
-fn origin(from: &Origin) -> Value {
-    match from {
-        Origin::Default => json!({ "kind": "default" }),
-        Origin::File { path, line } => json!({ "kind": "file", "file": &**path, "line": line }),
-        Origin::Variable(name) => json!({ "kind": "variable", "name": name }),
-        Origin::Flag(flag) => json!({ "kind": "flag", "name": flag }),
-    }
 }

@@ -1,4 +1,4 @@
-//! `duetime complete`, `fail`, `release` and `extend`: one lease, by its receipt.
+//! `duetime complete`, `fail`, `release`, `extend` and `progress`: one lease, by its receipt.
 
 use super::exit::{DATA, ERROR, Failure, Result};
 use super::output::{self, note};
@@ -68,6 +68,25 @@ pub(crate) struct Extend {
     target: Target,
 }
 
+/// Say how far a running job has come.
+///
+/// It is shown with the job until its next attempt begins, and extends the lease. A command that `duetime work` runs finds
+/// the receipt in DUETIME_RECEIPT, and the server in DUETIME_SERVER. Of a job of a store file nobody else can say it: the
+/// worker holds the file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime progress \"$DUETIME_RECEIPT\" 40 'frames are rendered'")]
+pub(crate) struct Progress {
+    #[command(flatten)]
+    lease: One,
+    /// How much is done
+    #[arg(value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    percent: u8,
+    /// What it is at, up to 1 KiB
+    #[arg(value_name = "NOTE")]
+    note: Option<Arc<str>>,
+}
+
 #[derive(Debug, clap::Args)]
 struct One {
     /// What proves the lease, as `duetime reserve` answered it, or from DUETIME_RECEIPT of a worker
@@ -100,6 +119,16 @@ async fn settle(One { receipt, target }: &One, outcome: Outcome) -> Result {
     let answer = client.settle(vec![(*receipt, outcome)]).await?.pop();
     let settled = answer.ok_or_else(|| Failure::error("the settle was not answered"))??;
     output::tell(target.json, &settled, format_args!("{} is {}", receipt.id, settled.state.word()))
+}
+
+/// Runs `progress`.
+pub(crate) async fn progress(Progress { lease: One { receipt, target }, percent, note }: Progress) -> Result {
+    let extension = target.client().await?.progress(receipt, percent, note).await?;
+    match (target.json, extension.cancel_asked) {
+        (true, _) => output::json(&extension),
+        (false, true) => output::say("the job was cancelled: its worker is to stop"),
+        (false, false) => Ok(()),
+    }
 }
 
 /// Runs `extend`.

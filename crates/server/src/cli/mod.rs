@@ -42,7 +42,6 @@ mod take;
 mod target;
 mod time;
 mod token;
-mod under_way;
 mod update;
 mod work;
 
@@ -93,7 +92,7 @@ enum Command {
     Peek(peek::Args),
     Take(take::Args),
     Work(work::Args),
-    Progress(under_way::Args),
+    Progress(lease::Progress),
     Lock(lock::Args),
     Demo(demo::Args),
     Bench(bench::Args),
@@ -187,7 +186,7 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Peek(args) => peek::run(args).await,
         Command::Take(args) => take::run(args).await,
         Command::Work(args) => work::run(args).await,
-        Command::Progress(args) => under_way::run(args).await,
+        Command::Progress(args) => lease::progress(args).await,
         Command::Lock(args) => lock::run(args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Bench(args) => bench::run(args).await,

@@ -12,22 +12,20 @@ pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
     pub(crate) fn new(what: &'static str, jobs: usize) -> Self {
-        let bar = ProgressBar::new(jobs as u64).with_message(what);
-        let style = ProgressStyle::with_template("{msg:<16} {wide_bar} {human_pos}/{human_len} {per_sec:>12} {eta:>4}");
-        if let Ok(style) = style {
-            bar.set_style(style);
-        }
-        bar.tick();
-        bar.enable_steady_tick(TICK);
-        Self(bar)
+        let template = "{msg:<16} {wide_bar} {human_pos}/{human_len} {per_sec:>12} {eta:>4}";
+        Self::show(what, ProgressBar::new(jobs as u64), template)
     }
 
     /// Of something whose end is not known.
     pub(crate) fn counting(what: &'static str) -> Self {
-        let bar = ProgressBar::no_length().with_message(what);
-        if let Ok(style) = ProgressStyle::with_template("{msg:<16} {human_pos} {per_sec:>12}") {
+        Self::show(what, ProgressBar::no_length(), "{msg:<16} {human_pos} {per_sec:>12}")
+    }
+
+    fn show(what: &'static str, bar: ProgressBar, template: &str) -> Self {
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
+        let bar = bar.with_message(what);
         bar.tick();
         bar.enable_steady_tick(TICK);
         Self(bar)

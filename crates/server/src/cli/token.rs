@@ -7,7 +7,7 @@ use crate::access::{Grant, Secret, Token, TokenFile};
 use crate::rate::{parse_rate, show_rate};
 use duetime_core::api::{Instant, Span};
 use duetime_core::ports::Rate;
-use serde::Serialize;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Make, list and revoke the tokens of a server.
@@ -84,24 +84,9 @@ struct Revoke {
     file: Where,
 }
 
-/// A token as it is shown: once with its secret.
-#[derive(Serialize)]
-struct Shown<'a> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<&'a str>,
-    allow: &'a [Grant],
-    rate: Option<String>,
-    created: Option<Instant>,
-    expires: Option<Instant>,
-}
-
-impl<'a> Shown<'a> {
-    fn new(token: &'a Token, secret: Option<&'a Secret>) -> Self {
-        let Token { name, allow, rate, created, expires, .. } = token;
-        let (rate, secret) = (rate.as_ref().map(show_rate), secret.map(Secret::reveal));
-        Self { name, token: secret, allow, rate, created: *created, expires: *expires }
-    }
+/// A token as it is shown.
+fn shown(Token { name, allow, rate, created, expires, .. }: &Token) -> Value {
+    json!({ "name": name, "allow": allow, "rate": rate.as_ref().map(show_rate), "created": created, "expires": expires })
 }
 
 pub(crate) fn run(args: Args) -> Result {
@@ -125,7 +110,9 @@ fn create(Create { name, allow, rate, expires, file }: Create) -> Result {
         Ok(())
     })?;
     if file.json {
-        return output::json(&Shown::new(&token, Some(&secret)));
+        let mut shown = shown(&token);
+        shown["token"] = secret.reveal().into();
+        return output::json(&shown);
     }
     // Alone on standard output, so that a script can take it.
     output::say(secret.reveal())?;
@@ -137,7 +124,7 @@ fn create(Create { name, allow, rate, expires, file }: Create) -> Result {
 fn list(place: &Where) -> Result {
     let TokenFile { tokens } = TokenFile::read(&place.tokens)?;
     if place.json {
-        return output::json(&tokens.iter().map(|token| Shown::new(token, None)).collect::<Vec<_>>());
+        return output::json(&tokens.iter().map(shown).collect::<Vec<_>>());
     }
     let row = |token: &Token| {
         let rights: Vec<_> = token.allow.iter().map(Grant::to_string).collect();
@@ -162,7 +149,7 @@ fn revoke(Revoke { name, file }: &Revoke) -> Result {
         Ok(())
     })?;
     if file.json {
-        return output::json(&serde_json::json!({ "revoked": name }));
+        return output::json(&json!({ "revoked": name }));
     }
     output::say(format_args!("{name} is revoked: servers refuse it within two seconds"))
 }

@@ -91,7 +91,7 @@ impl Judge<'_> {
     }
 
     fn mistake(&mut self, arg: &Arg, text: String) {
-        let from = self.given[arg.get_id()].from.clone();
+        let from = Some(self.given[arg.get_id()].from.clone());
         self.mistakes.push(Mistake { key: Some(key(arg)), from, text });
     }
 }

@@ -14,7 +14,9 @@ mod tests;
 mod value;
 
 pub(crate) use example::example;
-pub(crate) use settings::{Mistake, Origin, Setting, Settings};
+#[cfg(test)]
+pub(crate) use settings::Origin;
+pub(crate) use settings::{Mistake, Setting, Settings};
 
 use clap::builder::{OsStr, Resettable};
 use clap::{Arg, ArgMatches, Command};

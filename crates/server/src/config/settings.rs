@@ -6,6 +6,7 @@ use super::value::{check as check_value, from_file, is_secret, is_switch, mask, 
 use super::{FILE, Surroundings, check};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Id};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -13,21 +14,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Where a value comes from, in rising precedence.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Origin {
     /// Nobody said anything.
     Default,
     /// A file, and the line in it, from 1.
     File {
         /// As it was named.
+        #[serde(rename = "file")]
         path: Arc<PathBuf>,
         /// The line.
         line: usize,
     },
     /// This variable of the environment.
-    Variable(String),
+    Variable { name: String },
     /// This flag, with its dashes.
-    Flag(String),
+    Flag { name: String },
 }
 
 impl Origin {
@@ -36,8 +39,8 @@ impl Origin {
         match self {
             Self::Default => 0,
             Self::File { .. } => 1,
-            Self::Variable(_) => 2,
-            Self::Flag(_) => 3,
+            Self::Variable { .. } => 2,
+            Self::Flag { .. } => 3,
         }
     }
 }
@@ -47,8 +50,8 @@ impl fmt::Display for Origin {
         match self {
             Self::Default => f.write_str("default"),
             Self::File { path, line } => write!(f, "{}, line {line}", path.display()),
-            Self::Variable(name) => write!(f, "the variable {name}"),
-            Self::Flag(flag) => write!(f, "the flag {flag}"),
+            Self::Variable { name } => write!(f, "the variable {name}"),
+            Self::Flag { name } => write!(f, "the flag {name}"),
         }
     }
 }
@@ -69,19 +72,22 @@ impl Given {
     /// The option with its origin.
     pub(super) fn named(&self, arg: &Arg) -> String {
         match &self.from {
-            from @ (Origin::Flag(_) | Origin::Variable(_)) => from.to_string(),
+            from @ (Origin::Flag { .. } | Origin::Variable { .. }) => from.to_string(),
             from => format!("`{}` ({from})", key(arg)),
         }
     }
 }
 
 /// What is wrong, and where.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Mistake {
     /// The key that it is about, where it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
-    pub(crate) from: Origin,
+    /// `None` where it is about how values go together.
+    pub(crate) from: Option<Origin>,
     /// What was expected and what came, with the place.
+    #[serde(rename = "message")]
     pub(crate) text: String,
 }
 
@@ -119,7 +125,7 @@ impl Settings {
         for arg in options(serve) {
             let id = arg.get_id();
             if line.value_source(id.as_str()) == Some(ValueSource::CommandLine) {
-                let flag = Origin::Flag(flag(arg));
+                let flag = Origin::Flag { name: flag(arg) };
                 settings.give(arg, values(arg, line), flag);
             }
         }
@@ -143,12 +149,12 @@ impl Settings {
         let at = |line| Origin::File { path: path.clone(), line };
         let text = match file::read(&path) {
             Ok(text) => text,
-            Err(text) => return self.mistakes.push(Mistake { key: None, from: at(1), text }),
+            Err(text) => return self.mistakes.push(Mistake { key: None, from: Some(at(1)), text }),
         };
         let (entries, wrong) = file::entries(&text);
         for (line, message) in wrong {
             let text = format!("{}: this is not TOML: {message}; are all texts in quotes?", at(line));
-            self.mistakes.push(Mistake { key: None, from: at(line), text });
+            self.mistakes.push(Mistake { key: None, from: Some(at(line)), text });
         }
         for entry in entries {
             let from = at(entry.line);
@@ -164,18 +170,18 @@ impl Settings {
             let meant = nearest(serve, &path.join("_")).map(|key| format!("did you mean `{key}`?"));
             let meant = meant.unwrap_or_else(|| "`duetime config example` shows all keys".to_owned());
             let text = format!("unknown key `{name}` in {from}: {meant}");
-            return self.mistakes.push(Mistake { key, from, text });
+            return self.mistakes.push(Mistake { key, from: Some(from), text });
         };
         if let Some(before) = self.given.get(arg.get_id()) {
             let text = format!("`{name}` in {from}: it is given twice, also in {}", before.from);
-            return self.mistakes.push(Mistake { key, from, text });
+            return self.mistakes.push(Mistake { key, from: Some(from), text });
         }
         match from_file(arg, &entry.value) {
             Ok(values) if values.is_empty() => {}
             Ok(values) => self.give(arg, values, from),
             Err(why) => {
                 let text = format!("`{name}` in {from}: {why}");
-                self.mistakes.push(Mistake { key, from, text });
+                self.mistakes.push(Mistake { key, from: Some(from), text });
             }
         }
     }
@@ -183,7 +189,7 @@ impl Settings {
     fn read_environment(&mut self, serve: &Command, around: &Surroundings<'_>) {
         for arg in options(serve) {
             let Some((name, value)) = arg.get_env().and_then(|name| Some((name, around.set(name)?))) else { continue };
-            let from = Origin::Variable(name.to_string_lossy().into_owned());
+            let from = Origin::Variable { name: name.to_string_lossy().into_owned() };
             // Several values stand with a comma between, as behind the flag.
             let checked = match arg.get_value_delimiter().and_then(|comma| Some(value.to_str()?.split(comma))) {
                 Some(mut parts) => parts.try_for_each(|part| check_value(arg, part.as_ref())),
@@ -193,7 +199,7 @@ impl Settings {
                 Ok(()) => self.give(arg, vec![value], from),
                 Err(why) => {
                     let text = format!("{from}: {why}");
-                    self.mistakes.push(Mistake { key: Some(key(arg)), from, text });
+                    self.mistakes.push(Mistake { key: Some(key(arg)), from: Some(from), text });
                 }
             }
         }
@@ -202,7 +208,7 @@ impl Settings {
     /// What the file and the environment give, as flags.
     pub(super) fn flags(&self, serve: &Command) -> Vec<OsString> {
         let flags = options(serve).flat_map(|arg| {
-            let given = self.given.get(arg.get_id()).filter(|given| !matches!(given.from, Origin::Flag(_)));
+            let given = self.given.get(arg.get_id()).filter(|given| !matches!(given.from, Origin::Flag { .. }));
             let on = given.filter(|given| given.is_on()).into_iter();
             on.flat_map(|given| &given.values).map(|value| with_value(arg, value))
         });
@@ -229,7 +235,7 @@ impl Settings {
 
     /// Whether something is wrong in a file.
     pub(crate) fn is_file_wrong(&self) -> bool {
-        self.mistakes.iter().any(|mistake| matches!(mistake.from, Origin::File { .. }))
+        self.mistakes.iter().any(|mistake| matches!(mistake.from, Some(Origin::File { .. })))
     }
 }
 

@@ -110,10 +110,10 @@ fn of_every_option_the_flag_counts_before_the_variable_before_the_file() {
         assert!(value == shown(&in_file) && matches!(from, Origin::File { line: 2, .. }), "{name}: {value} {from:?}");
         let case = case.set(variable, &in_variable);
         let (value, from) = used(&case.settings(&[]), &name);
-        assert_eq!((value, from), (shown(&in_variable), Origin::Variable(variable.to_owned())));
+        assert_eq!((value, from), (shown(&in_variable), Origin::Variable { name: variable.to_owned() }));
         let given = if is_switch(arg) { format!("--{flag}") } else { format!("--{flag}={by_flag}") };
         let (value, from) = used(&case.settings(&[&given]), &name);
-        assert_eq!((value, from), (shown(&by_flag), Origin::Flag(format!("--{flag}"))));
+        assert_eq!((value, from), (shown(&by_flag), Origin::Flag { name: format!("--{flag}") }));
         count += 1;
     }
     assert!(count > 15, "{count}");

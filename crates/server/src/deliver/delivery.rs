@@ -74,15 +74,15 @@ impl Delivery {
     /// jobs' own.
     pub(super) async fn run(&self, executor: &Executor, job: &Job) -> Delivered {
         let Some(target) = &job.options().target else { return self.send(executor, job).await };
-        match Self::new(&job.queue, target, &executor.policy) {
+        match Self::new(&job.queue, target, &executor.setup.policy) {
             Ok(own) => Delivered { sign: Sign::None, ..own.send(executor, job).await },
             Err(error) => Delivered::refused(format!("refused: {error}"), Sign::None),
         }
     }
 
-    async fn send(&self, Executor { engine, sender, .. }: &Executor, job: &Job) -> Delivered {
+    async fn send(&self, Executor { engine, setup }: &Executor, job: &Job) -> Delivered {
         match self {
-            Self::Webhook(route) => sender.send(route, job, engine.now()).await,
+            Self::Webhook(route) => setup.sender.send(route, job, engine.now()).await,
             Self::RedisList(list) => list.append(&job.payload).await,
             Self::HandOn(queue) => forward::hand_on(engine, job, queue).await,
         }

@@ -75,9 +75,7 @@ pub(crate) enum Error {
 /// Makes deliveries.
 struct Executor {
     engine: Engine,
-    sender: Sender,
-    policy: Policy,
-    observed: Arc<Observed>,
+    setup: Setup,
 }
 
 /// How deliveries are set up, before there is an engine.
@@ -110,10 +108,9 @@ impl Setup {
 
     /// Delivers until it is stopped, and then what is under way, within a limit.
     pub(crate) async fn run(self, engine: Engine, stop: CancellationToken) {
-        let Self { sender, policy, observed } = self;
         let mut deliveries = Deliveries {
             client: Client::of_engine(engine.clone()),
-            executor: Arc::new(Executor { engine, sender, policy, observed }),
+            executor: Arc::new(Executor { engine, setup: self }),
             by_queue: HashMap::new(),
             refused: HashSet::new(),
             tasks: TaskTracker::new(),
@@ -180,7 +177,7 @@ impl Deliveries {
     }
 
     fn start(&mut self, queue: Arc<str>, target: &Target, max_running: Option<u32>) {
-        match Delivery::new(&queue, target, &self.executor.policy) {
+        match Delivery::new(&queue, target, &self.executor.setup.policy) {
             Ok(delivery) => {
                 tracing::info!(%queue, "the queue's jobs are delivered to its target");
                 let stop = self.stop.child_token();
@@ -216,7 +213,7 @@ impl Deliveries {
             async move {
                 let began = Instant::now();
                 let delivered = delivery.run(&executor, context.job()).await;
-                executor.observed.delivered(context.job(), &delivered, began.elapsed());
+                executor.setup.observed.delivered(context.job(), &delivered, began.elapsed());
                 pace.ended(delivered.sign, began);
                 delivered.into_handled(&context)
             }

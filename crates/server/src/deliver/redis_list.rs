@@ -12,7 +12,7 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError,
     ServerErrorKind,
 };
-use serde::Serialize;
+use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -54,13 +54,6 @@ struct Place {
     host: String,
     port: u16,
     db: i64,
-}
-
-/// What is kept with a job that was appended.
-#[derive(Serialize)]
-struct Appended {
-    /// Of the list, just then.
-    length: u64,
 }
 
 impl Servers {
@@ -113,7 +106,7 @@ impl List {
             Err(why) => return Delivered::failed(format!("not connected: {why}"), Sign::Away),
         };
         match timeout(ANSWER_MAX, command.query_async::<u64>(&mut connection)).await {
-            Ok(Ok(length)) => Delivered::taken(&Appended { length }),
+            Ok(Ok(length)) => Delivered::taken(&json!({ "length": length })),
             Ok(Err(error)) => {
                 if error.is_unrecoverable_error() || error.is_io_error() {
                     self.server.give_up(number);

@@ -9,49 +9,45 @@ use serde_json::value::RawValue;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// What an array asks for.
-pub(super) struct Batch<T> {
-    /// What could be read, in order.
-    pub(super) asked: Vec<T>,
-    /// What could not, by its place in the array.
-    refused: Vec<(usize, Problem)>,
-}
+/// What an array asks for, in order; or why an element cannot be read, or is refused.
+pub(super) struct Batch<T>(Vec<Result<T, Problem>>);
 
 impl<T> Batch<T> {
+    /// What could be read.
+    pub(super) fn asked(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().flatten()
+    }
+
     /// Refuses what this judges so: one judgement for each that was asked, in order.
     pub(super) fn refuse(&mut self, judgements: Vec<Result<(), Problem>>) {
-        let mut refused = std::mem::take(&mut self.refused).into_iter().peekable();
-        let mut asked = std::mem::take(&mut self.asked).into_iter().zip(judgements);
-        for place in 0.. {
-            if let Some(one) = refused.next_if(|(at, _)| *at == place) {
-                self.refused.push(one);
-                continue;
-            }
-            match asked.next() {
-                Some((one, Ok(()))) => self.asked.push(one),
-                Some((_, Err(problem))) => self.refused.push((place, problem)),
-                None => break,
+        let asked = self.0.iter_mut().filter(|one| one.is_ok());
+        for (one, judgement) in asked.zip(judgements) {
+            if let Err(problem) = judgement {
+                *one = Err(problem);
             }
         }
     }
 
     /// What could be read, and what puts the answers to it back among the refusals.
     pub(super) fn split(self) -> (Vec<T>, Merge) {
-        (self.asked, Merge(self.refused))
+        let mut asked = Vec::with_capacity(self.0.len());
+        let refused = self.0.into_iter().map(|one| one.map(|one| asked.push(one)).err()).collect();
+        (asked, Merge(refused))
     }
 }
 
-/// The refusals of a batch.
-pub(super) struct Merge(Vec<(usize, Problem)>);
+/// The refusals of a batch, by their places.
+pub(super) struct Merge(Vec<Option<Problem>>);
 
 impl Merge {
     /// One answer for each element of the array, in order.
     pub(super) fn answers<T>(self, answers: impl IntoIterator<Item = Answer<T>>) -> Vec<Answer<T>> {
-        let mut answers: Vec<_> = answers.into_iter().collect();
-        for (place, problem) in self.0 {
-            answers.insert(place, Answer::Problem(Box::new(problem.into())));
-        }
-        answers
+        let mut answers = answers.into_iter();
+        let answer = |refused: Option<Problem>| match refused {
+            Some(problem) => Answer::Problem(Box::new(problem.into())),
+            None => answers.next().expect("an answer for each that was asked"),
+        };
+        self.0.into_iter().map(answer).collect()
     }
 }
 
@@ -101,18 +97,14 @@ where
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Batch<U>, A::Error> {
-        let mut batch = Batch { asked: Vec::new(), refused: Vec::new() };
+        let mut batch = Vec::new();
         while let Some(element) = elements.next_element()? {
-            let place = batch.asked.len() + batch.refused.len();
-            if place == BATCH_JOBS_MAX {
+            if batch.len() == BATCH_JOBS_MAX {
                 return Err(de::Error::custom(format_args!("expected at most {BATCH_JOBS_MAX} elements, got more")));
             }
-            match (self.make)(element) {
-                Ok(made) => batch.asked.push(made),
-                Err(problem) => batch.refused.push((place, problem)),
-            }
+            batch.push((self.make)(element));
         }
-        Ok(batch)
+        Ok(Batch(batch))
     }
 }
 

@@ -17,6 +17,7 @@ use duetime_core::api::{EventQuery, Instant, LOST, STOPPING, SUBSCRIBED};
 use duetime_core::engine::events::{Event, Subscription};
 use futures_util::stream;
 use serde::Serialize;
+use serde_json::json;
 use std::convert::Infallible;
 use std::fmt::Write;
 use tokio::sync::OwnedSemaphorePermit;
@@ -57,7 +58,7 @@ pub(super) async fn events(Call(app, caller): Call, RawQuery(query): RawQuery) -
     };
     let listener = app.engine.subscribe(filter).await?;
     let mut opening = format!("retry: {RETRY_MS}\n");
-    append(&mut opening, SUBSCRIBED, &Subscribed { at: Instant(app.engine.now()) });
+    append(&mut opening, SUBSCRIBED, &json!({ "at": Instant(app.engine.now()) }));
     let told = Stream { app, listener, caller, opening: Some(opening), _room: (slot, of_token) };
     let told = stream::unfold(Some(told), |told| async {
         let mut told = told?;
@@ -67,16 +68,6 @@ pub(super) async fn events(Call(app, caller): Call, RawQuery(query): RawQuery) -
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store"), BUFFERING];
     Ok((headers, Body::from_stream(told)).into_response())
 }
-
-/// The data of the first event.
-#[derive(Serialize)]
-struct Subscribed {
-    at: Instant,
-}
-
-/// The data of an event that says it all.
-#[derive(Serialize)]
-struct Nothing {}
 
 struct Stream {
     app: App,
@@ -123,11 +114,11 @@ impl Stream {
                     }
                 }
                 Some(Event::Missed) => {
-                    append(&mut text, LOST, &Nothing {});
+                    append(&mut text, LOST, &json!({}));
                     return (text, false);
                 }
                 None => {
-                    append(&mut text, STOPPING, &Nothing {});
+                    append(&mut text, STOPPING, &json!({}));
                     return (text, false);
                 }
             }
@@ -141,7 +132,7 @@ impl Stream {
 /// The last event of a stream that ends in good order.
 fn stopping() -> String {
     let mut text = String::new();
-    append(&mut text, STOPPING, &Nothing {});
+    append(&mut text, STOPPING, &json!({}));
     text
 }
 

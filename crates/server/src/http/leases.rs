@@ -9,8 +9,9 @@ use super::reply::{self, Answered};
 use super::segment::Segment;
 use crate::access::{Caller, Scope};
 use duetime_core::api::schema::{ExtendAnswers, Extensions, SettleAnswers, Settles};
-use duetime_core::api::{Answer, Complete, Extend, ExtendOne, Fail, Progress, Release, Settle};
+use duetime_core::api::{Answer, Complete, Extend, ExtendOne, Progress, Release, Settle};
 use duetime_core::engine::{Answers, Extension, Outcome, Settlement};
+use duetime_core::rules::Failure;
 use duetime_core::{Error, Receipt};
 
 /// Complete a job.
@@ -32,14 +33,14 @@ pub(super) async fn complete(Call(app, caller): Call, Segment(receipt): Segment<
 /// The job is tried again by its retry rule, unless this is final or its attempts are used up.
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/fail", operation_id = "fail", tag = "work",
-    request_body = Option<Fail>,
+    request_body = Option<Failure>,
     responses(
         (status = 200, description = "What became of the job.", body = Settlement),
     ),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
 pub(super) async fn fail(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
-    let outcome = Outcome::from(body.object::<Fail>()?);
+    let outcome = Outcome::Fail(body.object()?);
     settle_one(&app, &caller, receipt, outcome).await
 }
 
@@ -149,7 +150,7 @@ async fn check(app: &App, caller: &Caller, receipt: Receipt) -> Result<(), Error
 
 /// The same for each lease of a batch.
 async fn check_each<T>(app: &App, caller: &Caller, batch: &mut batch::Batch<(Receipt, T)>) -> Result<(), Problem> {
-    let receipts: Vec<_> = batch.asked.iter().map(|(receipt, _)| *receipt).collect();
+    let receipts: Vec<_> = batch.asked().map(|(receipt, _)| *receipt).collect();
     let ids: Vec<_> = receipts.iter().map(|receipt| receipt.id).collect();
     let allowed = access::allowed(app, caller, Scope::Work, &ids).await?;
     let judge = |(receipt, is_allowed): (Receipt, bool)| {

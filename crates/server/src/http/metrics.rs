@@ -78,12 +78,9 @@ impl Figures {
             ("duetime_attempts_released", "Attempts that were given back", |queue| &queue.released),
         ];
         for (name, help, counter) in counters {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (queue, metrics) in &self.counted {
-                let labels = [("queue", &**queue)];
-                let count = counter(metrics).load(Ordering::Relaxed);
-                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
-            }
+            let count = |metrics| ConstCounter::new(counter(metrics).load(Ordering::Relaxed));
+            let counts = self.counted.iter().map(|(queue, metrics)| (&**queue, count(metrics)));
+            each(encoder, name, help, MetricType::Counter, counts)?;
         }
         Ok(())
     }
@@ -92,25 +89,22 @@ impl Figures {
     fn totals(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Total = (&'static str, &'static str, fn(&Totals) -> u64);
         let totals: [Total; 4] = [
-            ("duetime_queue_pushed", "Jobs ever pushed to the queue, by all servers and over restarts", |totals| {
-                totals.pushed
+            ("duetime_queue_pushed", "Jobs ever pushed to the queue, by all servers and over restarts", |all| {
+                all.pushed
             }),
-            ("duetime_queue_succeeded", "Jobs that ever succeeded, by all servers and over restarts", |totals| {
-                totals.succeeded
+            ("duetime_queue_succeeded", "Jobs that ever succeeded, by all servers and over restarts", |all| {
+                all.succeeded
             }),
-            ("duetime_queue_failed", "Jobs that ever failed for good, by all servers and over restarts", |totals| {
-                totals.failed
+            ("duetime_queue_failed", "Jobs that ever failed for good, by all servers and over restarts", |all| {
+                all.failed
             }),
-            ("duetime_queue_cancelled", "Jobs that were ever cancelled, by all servers and over restarts", |totals| {
-                totals.cancelled
+            ("duetime_queue_cancelled", "Jobs that were ever cancelled, by all servers and over restarts", |all| {
+                all.cancelled
             }),
         ];
         for (name, help, total) in totals {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (queue, held) in &self.held {
-                let labels = [("queue", &**queue)];
-                ConstCounter::new(total(&held.tally.totals)).encode(family.encode_family(&labels)?)?;
-            }
+            let totals = self.held.iter().map(|(queue, held)| (&**queue, ConstCounter::new(total(&held.tally.totals))));
+            each(encoder, name, help, MetricType::Counter, totals)?;
         }
         Ok(())
     }
@@ -128,11 +122,8 @@ impl Figures {
             ("duetime_queue_paused", "Whether the queue is paused", |held, _| held.paused as f64),
         ];
         for (name, help, gauge) in gauges {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (queue, held) in &self.held {
-                let labels = [("queue", &**queue)];
-                ConstGauge::new(gauge(held, self.now)).encode(family.encode_family(&labels)?)?;
-            }
+            let gauges = self.held.iter().map(|(queue, held)| (&**queue, ConstGauge::new(gauge(held, self.now))));
+            each(encoder, name, help, MetricType::Gauge, gauges)?;
         }
         let health = &self.health;
         let single = [
@@ -185,6 +176,18 @@ impl Figures {
         let help = "Deliveries to targets, by what came of them";
         family(encoder, "duetime_delivery_seconds", help, "outcome", self.deliveries.by_outcome().into_iter())
     }
+}
+
+/// A metric for each queue.
+fn each<'a, M: EncodeMetric>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    kind: MetricType,
+    mut metrics: impl Iterator<Item = (&'a str, M)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+    metrics.try_for_each(|(queue, metric)| metric.encode(family.encode_family(&[("queue", queue)])?))
 }
 
 /// Histograms that a label tells apart.

@@ -4,13 +4,12 @@
 //! of that with the caller and with all that the request asks for. Another token, or another request under the same id, is
 //! a new request. Every server makes the same hash.
 
-use crate::access::Caller;
+use crate::access::{Caller, hex};
 use duetime_core::api::{Reserve, Take};
 use duetime_core::engine::{ReserveRequest, TakeRequest};
 use duetime_core::limits::REQUEST_ID_BYTES_MAX;
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
-use std::fmt::Write;
 use std::sync::Arc;
 
 /// The name of a reserve. How long it waits may differ between the first and a repeat.
@@ -30,11 +29,7 @@ fn name(caller: &Caller, id: &Arc<str>, verb: &str, asked: &impl Serialize) -> O
         return Some(id.clone());
     }
     let text = serde_json::to_vec(&(caller.identity(), id, verb, asked)).expect("a request has only string keys");
-    let digits = digest(&SHA256, &text).as_ref().iter().fold(String::new(), |mut digits, byte| {
-        write!(digits, "{byte:02x}").expect("text takes all");
-        digits
-    });
-    Some(Arc::from(digits))
+    Some(Arc::from(hex(digest(&SHA256, &text).as_ref())))
 }
 
 #[cfg(test)]

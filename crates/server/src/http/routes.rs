@@ -3,7 +3,7 @@
 
 use super::app::App;
 use super::limits::GZIP_BYTES_MIN;
-use super::openapi::{self, Documented, Needs};
+use super::openapi::{self, Needs, needing};
 use super::problem::{Problem, refuse};
 use super::{access, audit, bulk, events, find, handout, health, job, leases, locks, metrics, push, queues, schedules};
 use crate::access::Scope;
@@ -33,7 +33,7 @@ pub(super) fn routes(app: App) -> Router {
 /// Every route, and what is said of it; without an app only for that.
 pub(super) fn documented(app: Option<&App>) -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(openapi::frame())
-        .merge(open().needing(Needs::Nothing))
+        .merge(needing(open(), Needs::Nothing))
         .merge(of(Scope::Push, pushing()))
         .merge(of(Scope::Work, working()))
         .merge(of(Scope::Lock, locking()))
@@ -45,7 +45,7 @@ pub(super) fn documented(app: Option<&App>) -> OpenApiRouter<App> {
 
 /// For those who have this right.
 fn of(scope: Scope, routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
-    routes.needing(Needs::Token(scope)).route_layer(from_fn_with_state(scope, access::require))
+    needing(routes, Needs::Token(scope)).route_layer(from_fn_with_state(scope, access::require))
 }
 
 /// Calls of these are written down, also those that are refused.

@@ -104,11 +104,6 @@ impl Args {
         }
     }
 
-    /// Who may reach it, and how.
-    pub(crate) fn http(&self) -> &crate::http::Args {
-        &self.http
-    }
-
     /// Where a server that listens there is reached from this machine.
     pub(crate) fn reached_at(&self) -> SocketAddr {
         let ip = match self.listen.ip() {

@@ -20,10 +20,8 @@ impl FromStr for Size {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let bytes = bytes(text).and_then(|bytes| usize::try_from(bytes).ok());
-        bytes
-            .filter(|bytes| (1..=PAYLOAD_BYTES_MAX).contains(bytes))
-            .map(Self)
-            .ok_or_else(|| format!("expected a size such as 512KiB or 1MiB, from 1B to 64MiB, got {text:?}"))
+        let fit = bytes.filter(|bytes| (1..=PAYLOAD_BYTES_MAX).contains(bytes)).map(Self);
+        fit.ok_or_else(|| format!("expected a size such as 512KiB or 1MiB, from 1B to 64MiB, got {text:?}"))
     }
 }
 
@@ -31,10 +29,8 @@ impl FromStr for MemorySize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        bytes(text)
-            .filter(|&bytes| bytes >= MEMORY_BYTES_MIN)
-            .map(Self)
-            .ok_or_else(|| format!("expected a size such as 512MiB or 2GiB, from 1KiB on, got {text:?}"))
+        let fit = bytes(text).filter(|&bytes| bytes >= MEMORY_BYTES_MIN).map(Self);
+        fit.ok_or_else(|| format!("expected a size such as 512MiB or 2GiB, from 1KiB on, got {text:?}"))
     }
 }
 

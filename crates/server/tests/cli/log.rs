@@ -60,7 +60,7 @@ fn a_line_of_json_is_flat_and_names_its_instance() {
         }
         assert_eq!(line["instance"], "shop-1");
         assert!(line.as_object().unwrap().values().all(|value| !value.is_object()), "{line}");
-        if line["message"] == "request" && line["path"] == "/v1/queues/default/jobs" {
+        if line["message"] == "request" && line["path"] == "/v1/jobs" {
             assert_eq!(
                 (&line["method"], &line["status"], &line["level"]),
                 (&"POST".into(), &200.into(), &"DEBUG".into())

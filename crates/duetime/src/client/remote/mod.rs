@@ -23,6 +23,7 @@ use duetime_core::ports::Lease;
 use duetime_core::{Job, JobId, Millis, NewJob, OnConflict, Receipt, name};
 pub(super) use events::Stream;
 use hyper::Method;
+use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -216,12 +217,21 @@ impl Remote {
     }
 
     pub(super) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
+        self.pages("/v1/queues", |page: api::Queues| (page.queues, page.next_cursor)).await
+    }
+
+    /// What is on all pages of a list.
+    async fn pages<P: DeserializeOwned, T>(
+        &self,
+        path: &str,
+        parts: fn(P) -> (Vec<T>, Option<String>),
+    ) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
         let mut page = api::LockQuery { limit: Some(PAGE_NAMES_MAX), ..api::LockQuery::default() };
         loop {
-            let queues: api::Queues = self.transport.send(Call::get(format!("/v1/queues?{page}"))).await?.read()?;
-            all.extend(queues.queues);
-            page.cursor = queues.next_cursor;
+            let (some, next) = parts(self.transport.send(Call::get(format!("{path}?{page}"))).await?.read()?);
+            all.extend(some);
+            page.cursor = next;
             if page.cursor.is_none() {
                 return Ok(all);
             }

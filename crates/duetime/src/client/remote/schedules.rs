@@ -4,24 +4,13 @@ use super::Remote;
 use super::transport::Call;
 use crate::error::Error;
 use duetime_core::api::{self, path_segment};
-use duetime_core::limits::PAGE_NAMES_MAX;
 use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Schedule, name};
 use hyper::Method;
 
 impl Remote {
     pub(in crate::client) async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
-        let mut all = Vec::new();
-        let mut page = api::LockQuery { limit: Some(PAGE_NAMES_MAX), ..api::LockQuery::default() };
-        loop {
-            let reply = self.transport.send(Call::get(format!("/v1/schedules?{page}"))).await?;
-            let schedules: api::Schedules = reply.read()?;
-            all.extend(schedules.schedules);
-            page.cursor = schedules.next_cursor;
-            if page.cursor.is_none() {
-                return Ok(all);
-            }
-        }
+        self.pages("/v1/schedules", |page: api::Schedules| (page.schedules, page.next_cursor)).await
     }
 
     pub(in crate::client) async fn schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {

@@ -51,7 +51,7 @@ pub(crate) async fn run(args: Args, settings: &Settings) -> Result {
     findings.extend(store.findings);
     findings.extend(server.findings);
     findings.extend(store.clocks.findings());
-    findings.push(limits::look(args.serve.http().connections_max()));
+    findings.push(limits::look(args.serve.http.connections_max));
     findings.extend(store.folder.and_then(|(folder, bytes)| disk::look(&folder, bytes)));
     findings.push(zones::look());
     tell(&findings, args.json)
@@ -61,7 +61,7 @@ fn configuration(settings: &Settings, args: &serve::Args) -> Vec<Finding> {
     const CHECK: &str = "configuration";
     let advice = "correct it; `duetime config example` shows all keys with their defaults";
     let mut findings: Vec<_> =
-        wrong(settings, args).iter().map(|wrong| Finding::problem(CHECK, wrong.text(), advice)).collect();
+        wrong(settings, args).iter().map(|wrong| Finding::problem(CHECK, &*wrong.text, advice)).collect();
     for what in &settings.aside {
         findings.push(Finding::warning(CHECK, what, "take one of the two away, so that nobody has to guess"));
     }

@@ -38,7 +38,7 @@ pub(super) async fn look(named: Option<&str>, ca: Option<PathBuf>, args: &serve:
 
 /// Where a server with this configuration is reached from here.
 fn usual(args: &serve::Args) -> Option<String> {
-    let scheme = if args.http().is_encrypted() { "https" } else { "http" };
+    let scheme = if args.http.tls_cert.is_some() { "https" } else { "http" };
     let address = args.reached_at();
     (address.port() != 0).then(|| format!("{scheme}://{address}"))
 }

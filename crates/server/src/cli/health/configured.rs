@@ -39,7 +39,7 @@ pub(super) async fn health() -> Result<Health> {
     let address = args.reached_at();
     let asked = async {
         let stream = TcpStream::connect(address).await?;
-        match args.http().tls_cert() {
+        match &args.http.tls_cert {
             None => ask(stream).await,
             Some(cert) => ask(encrypt(stream, cert).await?).await,
         }

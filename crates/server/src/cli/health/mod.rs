@@ -85,31 +85,14 @@ fn sample(line: &str) -> Option<Value> {
     let (name, labels) = head.split_once('{').map_or((head, ""), |(name, rest)| (name, rest.trim_end_matches('}')));
     let mut all = Map::new();
     let mut rest = labels;
-    while let Some((label, after)) = rest.split_once("=\"") {
-        let (value, after) = quoted(after);
-        all.insert(label.to_owned(), Value::String(value));
-        rest = after.strip_prefix(',').unwrap_or(after);
+    while let Some((label, after)) = rest.split_once('=') {
+        // What is escaped is escaped as in JSON.
+        let mut texts = serde_json::Deserializer::from_str(after).into_iter::<String>();
+        all.insert(label.to_owned(), Value::String(texts.next()?.ok()?));
+        rest = after[texts.byte_offset()..].trim_start_matches(',');
     }
     let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
     Some(json!({ "name": name, "labels": all, "value": number.map_or_else(|| json!(value), |number| json!(number)) }))
-}
-
-/// The text up to the quotation mark that ends it, and what follows.
-fn quoted(text: &str) -> (String, &str) {
-    let mut value = String::new();
-    let mut letters = text.char_indices();
-    while let Some((place, letter)) = letters.next() {
-        match letter {
-            '"' => return (value, &text[place + 1..]),
-            '\\' => match letters.next() {
-                Some((_, 'n')) => value.push('\n'),
-                Some((_, other)) => value.push(other),
-                None => {}
-            },
-            other => value.push(other),
-        }
-    }
-    (value, "")
 }
 
 #[cfg(test)]

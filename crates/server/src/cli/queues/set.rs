@@ -53,7 +53,7 @@ pub(super) struct Set {
     #[arg(long, value_name = "SPAN|default", value_parser = or_default::<Span>)]
     keep_failed: Option<Setting<Span>>,
     /// Where jobs are delivered, instead of being reserved by workers: a URL, or JSON as over HTTP
-    #[arg(long, value_name = "TARGET|default", value_parser = parse_target)]
+    #[arg(long, value_name = "TARGET|default", value_parser = or_default::<Target>)]
     target: Option<Setting<Target>>,
     #[command(flatten)]
     server: Server,
@@ -72,13 +72,6 @@ fn or_default<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> std::
 
 fn parse_rate(text: &str) -> std::result::Result<Setting<Rate>, String> {
     if text == RESET { Ok(Err(Default)) } else { rate::parse_rate(text).map(Ok) }
-}
-
-fn parse_target(text: &str) -> std::result::Result<Setting<Target>, String> {
-    if text == RESET {
-        return Ok(Err(Default));
-    }
-    text.parse().map(Ok)
 }
 
 fn set<T>(setting: &mut Option<T>, new: Option<Setting<T>>) {
@@ -143,9 +136,9 @@ mod tests {
 
     #[test]
     fn targets_read() {
-        let target = parse_target("https://a.example/x").unwrap().unwrap();
+        let target = or_default::<Target>("https://a.example/x").unwrap().unwrap();
         assert!(matches!(target, Target::Url(endpoint) if &*endpoint.url == "https://a.example/x"));
-        assert_eq!(parse_target(r#"{"queue":"b"}"#).unwrap().ok(), Some(Target::Queue("b".into())));
-        assert!(parse_target(r#"{"link":"b"}"#).unwrap_err().contains("unknown field"));
+        assert_eq!(or_default::<Target>(r#"{"queue":"b"}"#).unwrap().ok(), Some(Target::Queue("b".into())));
+        assert!(or_default::<Target>(r#"{"link":"b"}"#).unwrap_err().contains("unknown field"));
     }
 }

@@ -10,7 +10,7 @@ mod schemas;
 mod tests;
 
 pub(super) use docs::{__path_docs, __path_style, docs, style};
-pub(super) use operation::{Documented, Needs};
+pub(super) use operation::{Needs, needing};
 
 use super::reply;
 use super::routes;

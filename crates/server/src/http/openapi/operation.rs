@@ -58,28 +58,21 @@ pub(in super::super) enum Needs {
     Token(Scope),
 }
 
-/// Routes of which everything is said.
-pub(in super::super) trait Documented {
-    /// Says of each operation what follows from what its callers need.
-    fn needing(self, needs: Needs) -> Self;
-}
-
-impl Documented for OpenApiRouter<App> {
-    fn needing(mut self, needs: Needs) -> Self {
-        let document = self.get_openapi_mut();
-        let problems = &mut document.components.get_or_insert_default().responses;
-        for (path, item) in &mut document.paths.paths {
-            for (is_read, operation) in operations(item) {
-                operation.parameters.get_or_insert_default().splice(..0, of_path(path));
-                complete(operation, needs, is_read, problems);
-            }
+/// Says of each operation what follows from its path, and from what its callers need.
+pub(in super::super) fn needing(mut routes: OpenApiRouter<App>, needs: Needs) -> OpenApiRouter<App> {
+    let document = routes.get_openapi_mut();
+    let problems = &mut document.components.get_or_insert_default().responses;
+    for (path, item) in &mut document.paths.paths {
+        for (is_read, operation) in operations(item) {
+            operation.parameters.get_or_insert_default().splice(..0, of_path(path));
+            complete(operation, needs, is_read, problems);
         }
-        self
     }
+    routes
 }
 
 /// The operations of a path, and whether each only reads.
-fn operations(item: &mut PathItem) -> impl Iterator<Item = (bool, &mut Operation)> {
+pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = (bool, &mut Operation)> {
     let PathItem { get, put, post, delete, patch, .. } = item;
     let changes = [put, post, delete, patch].into_iter().flatten().map(|operation| (false, operation));
     get.iter_mut().map(|operation| (true, operation)).chain(changes)

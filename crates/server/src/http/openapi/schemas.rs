@@ -1,7 +1,7 @@
 //! What the schemas of bodies have in common: bounds of numbers, optional fields of answers, and examples.
 
 use super::super::problem::CODES;
-use super::operation::without_null;
+use super::operation::{operations, without_null};
 use serde_json::{Map, Value, json};
 use utoipa::Number;
 use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, Object, Schema, SchemaFormat, SchemaType, Type};
@@ -32,9 +32,7 @@ pub(super) fn finish(document: &mut OpenApi) {
         visit(schema);
     }
     for item in document.paths.paths.values_mut() {
-        for operation in
-            [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch].into_iter().flatten()
-        {
+        for (_, operation) in operations(item) {
             let parameters = operation.parameters.iter_mut().flatten().filter_map(|parameter| match parameter {
                 RefOr::T(parameter) => parameter.schema.as_mut(),
                 RefOr::Ref(_) => None,

@@ -162,7 +162,7 @@ fn examples_are_what_they_say() {
         let result = match &**name {
             "Reserve" => reads::<api::Reserve>(example),
             "Take" => reads::<api::Take>(example),
-            "Fail" => reads::<api::Fail>(example),
+            "Fail" => reads::<duetime_core::rules::Failure>(example),
             "Release" => reads::<api::Release>(example),
             "Extend" => reads::<api::Extend>(example),
             "Progress" => reads::<api::Progress>(example),
