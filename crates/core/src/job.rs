@@ -149,6 +149,8 @@ pub struct Job {
     pub key: Option<Arc<str>>,
     /// Until when it holds the key.
     pub key_until: KeyUntil,
+    /// The push that made it: no other job of its queue has the same, as long as its record is kept.
+    pub origin: Option<Arc<str>>,
     /// Its labels.
     pub tags: Arc<[Arc<str>]>,
     /// What few jobs have: read it by [`Job::options`].
@@ -279,6 +281,9 @@ pub struct NewJob {
     pub on_conflict: OnConflict,
     /// Until when it holds the key.
     pub key_until: KeyUntil,
+    /// Identifies this push, 1 to 255 bytes: a push to the same queue with an origin that is known makes no job, and answers the
+    /// first one, whatever became of it, as long as its record is kept. So a push may be repeated.
+    pub origin: Option<Arc<str>>,
     /// Its labels.
     pub tags: Vec<Arc<str>>,
     /// Its own lease, 1 s to 12 h in milliseconds; by default that of the reserve, of its queue, or 60 s.
@@ -301,6 +306,7 @@ impl NewJob {
             key: None,
             on_conflict: OnConflict::Keep,
             key_until: KeyUntil::Finished,
+            origin: None,
             tags: Vec::new(),
             lease_ms: None,
             expires_ms: None,
@@ -318,6 +324,10 @@ impl NewJob {
         if let Some(key) = &self.key {
             name::check_key(key)?;
             name::check_free("key", key)?;
+        }
+        if let Some(origin) = &self.origin {
+            name::check_origin(origin)?;
+            name::check_free("origin", origin)?;
         }
         name::check_tags(&self.tags)?;
         check_payload(&self.payload, payload_bytes_max)?;
@@ -344,6 +354,7 @@ impl NewJob {
             expires_ms: self.expires_ms,
             key: self.key.clone(),
             key_until: self.key_until,
+            origin: self.origin.clone(),
             tags: if self.tags.is_empty() { Arc::default() } else { Arc::from(self.tags.as_slice()) },
             options: self.options.clone().shared(),
             message: None,

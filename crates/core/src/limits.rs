@@ -19,6 +19,8 @@ pub const QUEUE_BYTES_MAX: usize = 200;
 pub const KIND_BYTES_MAX: usize = 128;
 /// Longest key.
 pub const KEY_BYTES_MAX: usize = 255;
+/// The maximum length of an origin, in bytes.
+pub const ORIGIN_BYTES_MAX: usize = 255;
 /// Most tags of one job.
 pub const TAGS_MAX: usize = 16;
 /// Longest tag.

@@ -2,7 +2,8 @@
 
 use crate::error::Error;
 use crate::limits::{
-    KEY_BYTES_MAX, KIND_BYTES_MAX, LOCK_NAME_BYTES_MAX, LOCK_OWNER_BYTES_MAX, QUEUE_BYTES_MAX, TAG_BYTES_MAX, TAGS_MAX,
+    KEY_BYTES_MAX, KIND_BYTES_MAX, LOCK_NAME_BYTES_MAX, LOCK_OWNER_BYTES_MAX, ORIGIN_BYTES_MAX, QUEUE_BYTES_MAX,
+    TAG_BYTES_MAX, TAGS_MAX,
 };
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use std::sync::Arc;
 pub const QUEUE_DEFAULT: &str = "default";
 /// The kind where none is named.
 pub const KIND_DEFAULT: &str = "default";
-/// The engine's own keys, locks and owners begin with this: no caller may hold or release one.
+/// The engine's own keys, origins, locks and owners begin with this: no caller may hold or release one.
 pub const OF_ENGINE: &str = "duetime:";
 
 /// A queue's name: 1 to 200 of `A-Za-z0-9-+/;.$_()`, not starting with `-`.
@@ -43,6 +44,14 @@ pub fn check_kind(kind: &str) -> Result<(), Error> {
 /// [`Error::Invalid`].
 pub fn check_key(key: &str) -> Result<(), Error> {
     length("key", key, KEY_BYTES_MAX)
+}
+
+/// An origin: 1 to 255 bytes.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_origin(origin: &str) -> Result<(), Error> {
+    length("origin", origin, ORIGIN_BYTES_MAX)
 }
 
 /// A tag: 1 to 255 bytes.

@@ -73,6 +73,12 @@ impl Push {
         self.set(|job| job.key_until = key_until)
     }
 
+    /// Identifies the push, so that it may be repeated: where a job of the queue has this origin, however it ended, the push
+    /// answers that job and makes no other, as long as the job's record is kept. 1 to 255 bytes.
+    pub fn origin(self, origin: impl Into<Arc<str>>) -> Self {
+        self.set(|job| job.origin = Some(origin.into()))
+    }
+
     /// Adds a label: 1 to 255 bytes, at most 16 of them.
     pub fn tag(self, tag: impl Into<Arc<str>>) -> Self {
         self.set(|job| job.tags.push(tag.into()))

@@ -31,9 +31,9 @@ export class Client {
     this.token = token
   }
 
-  /** Once this resolves the job is recorded. With a key a repeat finds the job that the first try made. */
+  /** Once this resolves the job is recorded. Its origin identifies the push: a repeat finds the job that the first try made. */
   push(queue, job) {
-    return this.call('POST', `/v1/queues/${encodeURIComponent(queue)}/jobs`, job, { repeats: 'key' in job })
+    return this.call('POST', `/v1/queues/${encodeURIComponent(queue)}/jobs`, { origin: randomUUID(), ...job })
   }
 
   async cancel(id) {
@@ -60,15 +60,13 @@ export class Client {
     return this.call('DELETE', `/v1/locks/${encodeURIComponent(name)}?${new URLSearchParams({ owner, fence })}`)
   }
 
-  /** Calls the API; what may be repeated is, for some seconds, where the server cannot be asked just now. */
-  async call(method, path, body, { repeats = true } = {}) {
+  /** Calls the API, and repeats the call for some seconds while the server is unavailable: every call may be repeated. */
+  async call(method, path, body) {
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.#once(method, path, body)
       } catch (problem) {
-        // A connection that was refused carried nothing.
-        const maySend = repeats || problem.wasRefused
-        if (!(problem instanceof Problem) || attempt === TRIES || !problem.passes || !maySend) throw problem
+        if (!(problem instanceof Problem) || attempt === TRIES || !problem.passes) throw problem
         await sleep(Math.min(100 * 2 ** attempt, 5_000) * (0.5 + Math.random() / 2))
       }
     }
@@ -85,9 +83,7 @@ export class Client {
       status = response.status
       text = await response.text()
     } catch (error) {
-      const problem = new Problem(0, 'unreachable', `${this.server}: ${error.cause?.code ?? error.message}`)
-      problem.wasRefused = error.cause?.code === 'ECONNREFUSED'
-      throw problem
+      throw new Problem(0, 'unreachable', `${this.server}: ${error.cause?.code ?? error.message}`)
     }
     let document = null
     try {

@@ -38,10 +38,10 @@ final class Duetime
         $this->token = $token ?? (getenv('DUETIME_TOKEN') ?: '');
     }
 
-    /** Once this returns the job is recorded. With a key a repeat finds the job that the first try made. */
+    /** Once this returns the job is recorded. Its origin identifies the push: a repeat finds the job that the first try made. */
     public function push(string $queue, array $job): array
     {
-        return $this->call('POST', '/v1/queues/' . rawurlencode($queue) . '/jobs', $job, isset($job['key']));
+        return $this->call('POST', '/v1/queues/' . rawurlencode($queue) . '/jobs', $job + ['origin' => bin2hex(random_bytes(16))]);
     }
 
     public function cancel(string $id): string
@@ -150,16 +150,14 @@ final class Duetime
         }
     }
 
-    /** Calls the API; what may be repeated is, for some seconds, where the server cannot be asked just now. */
-    public function call(string $method, string $path, array $body = [], bool $repeats = true): array
+    /** Calls the API, and repeats the call for some seconds while the server is unavailable: every call may be repeated. */
+    public function call(string $method, string $path, array $body = []): array
     {
         for ($attempt = 1;; $attempt++) {
             try {
                 return $this->once($method, $path, $body);
             } catch (Problem $problem) {
-                // A connection that was refused carried nothing.
-                $maySend = $repeats || str_contains($problem->getMessage(), 'Connection refused');
-                if ($attempt === self::TRIES || !$problem->passes() || !$maySend) {
+                if ($attempt === self::TRIES || !$problem->passes()) {
                     throw $problem;
                 }
                 usleep((int) (min(100_000 * 2 ** $attempt, 5_000_000) * random_int(50, 100) / 100));

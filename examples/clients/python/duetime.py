@@ -38,8 +38,8 @@ class Client:
         self.token = token or os.environ.get("DUETIME_TOKEN")
 
     def push(self, queue, job):
-        """Once this returns the job is recorded. With a key a repeat finds the job that the first try made."""
-        return self.call("POST", f"/v1/queues/{quote(queue, '')}/jobs", job, repeats="key" in job)
+        """Once this returns the job is recorded. Its origin identifies the push: a repeat finds the job that the first try made."""
+        return self.call("POST", f"/v1/queues/{quote(queue, '')}/jobs", {"origin": secrets.token_hex(16), **job})
 
     def cancel(self, id):
         return self.call("POST", f"/v1/jobs/{id}/cancel")["outcome"]
@@ -60,15 +60,14 @@ class Client:
     def unlock(self, name, owner, fence):
         self.call("DELETE", f"/v1/locks/{quote(name, '')}?{urlencode({'owner': owner, 'fence': fence})}")
 
-    def call(self, method, path, body=None, repeats=True):
-        """Calls the API; what may be repeated is, for some seconds, where the server cannot be asked just now."""
+    def call(self, method, path, body=None):
+        """Calls the API, and repeats the call for some seconds while the server is unavailable: every call may be repeated."""
         for attempt in range(1, TRIES + 1):
             try:
                 return self._once(method, path, body)
             except Problem as problem:
                 passes = problem.status in LATER or problem.code == "unreachable"
-                # A connection that was refused carried nothing.
-                if attempt == TRIES or not passes or not (repeats or problem.status is None):
+                if attempt == TRIES or not passes:
                     raise
                 time.sleep(min(0.1 * 2**attempt, 5) * random.uniform(0.5, 1))
 
@@ -92,8 +91,7 @@ class Client:
                 document, code, detail = None, f"http_{error.code}", text[:200]
             raise Problem(error.code, code, detail, document) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
-            refused = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
-            raise Problem(None if refused else 0, "unreachable", f"{self.server}: {error}") from None
+            raise Problem(0, "unreachable", f"{self.server}: {error}") from None
 
 
 class Lease:

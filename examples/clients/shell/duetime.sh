@@ -7,17 +7,17 @@
 
 DUETIME_TRIES=${DUETIME_TRIES:-6}
 
-# duetime_call METHOD PATH [BODY [once]]: calls the API. What may be repeated is, for some seconds, where the server cannot be
-# asked just now; with `once` only where nothing was sent.
+# duetime_call METHOD PATH [BODY]: calls the API, and repeats the call for some seconds while the server is unavailable: every
+# call may be repeated.
 duetime_call() {
   local try=1 status answer
   while :; do
     status=0
     answer=$(duetime_once "$@") || status=$?
-    # 22: refused, and would be again. 69: nothing was sent. 75: the server cannot be asked just now.
-    if ((status == 0 || status == 22 || try == DUETIME_TRIES)) || [[ $status == 75 && ${4:-} == once ]]; then
+    # 22: refused, and would be again. 75: the server is unavailable.
+    if ((status == 0 || status == 22 || try == DUETIME_TRIES)); then
       printf '%s\n' "$answer"
-      return $((status == 69 ? 75 : status))
+      return $status
     fi
     sleep "$(printf '%d.%d' $((2 ** try / 10)) $((2 ** try % 10)))"
     try=$((try + 1))
@@ -36,8 +36,7 @@ duetime_once() {
   status=${reply##*$'\n'}
   if ((code != 0)); then
     jq -cn --arg detail "${server%/}: curl ended with $code" '{status: 0, code: "unreachable", detail: $detail}'
-    # 6 and 7: no such host, no connection.
-    return $((code == 6 || code == 7 ? 69 : 75))
+    return 75
   fi
   reply=${reply%$'\n'*}
   if ((status < 400)); then
@@ -51,9 +50,16 @@ duetime_once() {
   return 22
 }
 
-# duetime_push QUEUE JOB: once this returns the job is recorded. With a key a repeat finds the job that the first try made.
+# duetime_push QUEUE JOB: once this returns the job is recorded. Its origin identifies the push: a repeat finds the job that the
+# first try made.
 duetime_push() {
-  duetime_call POST "/v1/queues/$1/jobs" "$2" "$(jq -r 'if has("key") then "" else "once" end' <<<"$2")"
+  local job
+  job=$(jq -c --arg origin "$(duetime_id)" '{$origin} + .' <<<"$2")
+  duetime_call POST "/v1/queues/$1/jobs" "$job"
+}
+
+duetime_id() {
+  od -An -N16 -tx1 /dev/urandom | tr -d ' \n'
 }
 
 duetime_cancel() {
@@ -63,7 +69,7 @@ duetime_cancel() {
 # duetime_reserve QUEUE LEASE WAIT: leases a due job, waiting for one; a repeat gets what the first try got.
 duetime_reserve() {
   local request
-  request=$(jq -cn --arg lease "$2" --arg wait "$3" --arg id "$$-$RANDOM-$(date +%s%N)" '{$lease, $wait, request_id: $id}')
+  request=$(jq -cn --arg lease "$2" --arg wait "$3" --arg id "$(duetime_id)" '{$lease, $wait, request_id: $id}')
   duetime_call POST "/v1/queues/$1/reserve" "$request"
 }
 

@@ -60,6 +60,10 @@ with_options! {
         /// Until when it holds the key.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub key_until: Option<KeyUntil>,
+        /// The push that made it: a repeat of the push answers this job.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub origin: Option<Arc<str>>,
         /// Its labels.
         #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>))]
         #[serde(default)]
@@ -132,6 +136,7 @@ impl<'a> JobBody<'a> {
             expires: job.expires_ms.map(Span),
             key: job.key.clone(),
             key_until: job.key.as_ref().map(|_| job.key_until),
+            origin: job.origin.clone(),
             tags: Cow::Borrowed(&job.tags),
             moves: job.options().moves,
             retry: None,
@@ -180,6 +185,7 @@ impl TryFrom<JobBody<'_>> for Job {
             expires_ms: body.expires.map(|span| span.0),
             key: body.key,
             key_until: body.key_until.unwrap_or_default(),
+            origin: body.origin,
             tags: Arc::from(body.tags.into_owned()),
             options: options.shared(),
             message: body.message,

@@ -129,6 +129,7 @@ impl TryFrom<LeaseBody<'_>> for Lease {
             expires_ms: None,
             key: body.key,
             key_until: KeyUntil::default(),
+            origin: None,
             tags: Arc::from(body.tags.into_owned()),
             options: JobOptions { target: body.target, trace: body.trace, ..JobOptions::default() }.shared(),
             message: None,

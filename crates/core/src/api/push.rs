@@ -62,6 +62,11 @@ with_options! {
         /// Until when it holds the key; by default `finished`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub key_until: Option<KeyUntil>,
+        /// Identifies the push: a job with this origin that is already in the queue is answered, whatever became of it, and no
+        /// other is made.
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
+        #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
+        pub origin: Option<Arc<str>>,
         /// Its labels, each once.
         #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>, max_items = 16))]
         #[serde(default, deserialize_with = "text::all", skip_serializing_if = "Vec::is_empty")]
@@ -83,7 +88,7 @@ impl Push<'_> {
     pub fn into_job(self, queue: &Arc<str>) -> Result<NewJob, Error> {
         let options = self.options();
         let Push { queue: own, kind, payload, payload_base64, delay, delay_ms, due_at, due_at_ms, .. } = self;
-        let Push { priority, key, on_conflict, key_until, tags, lease, expires, .. } = self;
+        let Push { priority, key, on_conflict, key_until, origin, tags, lease, expires, .. } = self;
         let payload = bytes_of("payload", payload, payload_base64)?
             .ok_or_else(|| Error::invalid("payload", "`payload` or `payload_base64`", "neither"))?;
         Ok(NewJob {
@@ -95,6 +100,7 @@ impl Push<'_> {
             key,
             on_conflict: on_conflict.unwrap_or_default(),
             key_until: key_until.unwrap_or_default(),
+            origin,
             tags,
             lease_ms: lease.map(|span| span.0),
             expires_ms: expires.map(|span| span.0),
@@ -138,6 +144,7 @@ impl Push<'_> {
         }
         job.on_conflict = self.on_conflict.unwrap_or_default();
         job.key_until = self.key_until.unwrap_or_default();
+        job.origin.clone_from(&self.origin);
         job.lease_ms = self.lease.map(|span| span.0);
         job.expires_ms = self.expires.map(|span| span.0);
         job.options = self.options();
@@ -149,14 +156,15 @@ impl Push<'_> {
         let on_conflict = (job.on_conflict != OnConflict::default()).then_some(job.on_conflict);
         let key_until = (job.key_until != KeyUntil::default()).then_some(job.key_until);
         let (lease, expires) = (job.lease_ms.map(Span), job.expires_ms.map(Span));
-        Push { on_conflict, key_until, lease, expires, ..Push::default() }.with_options(&job.options)
+        let origin = job.origin.clone();
+        Push { on_conflict, key_until, origin, lease, expires, ..Push::default() }.with_options(&job.options)
     }
 }
 
 impl<'a> From<&'a NewJob> for Push<'a> {
     fn from(job: &'a NewJob) -> Self {
-        let NewJob { queue, kind, payload, due, priority, key, on_conflict, key_until, tags, .. } = job;
-        let NewJob { lease_ms, expires_ms, options, .. } = job;
+        let NewJob { queue, kind, payload, due, priority, key, on_conflict, key_until, origin, .. } = job;
+        let NewJob { tags, lease_ms, expires_ms, options, .. } = job;
         let (payload, payload_base64) = show_bytes(payload);
         let (delay_ms, due_at_ms) = show_due(*due);
         let push = Self {
@@ -170,6 +178,7 @@ impl<'a> From<&'a NewJob> for Push<'a> {
             key: key.clone(),
             on_conflict: key.as_ref().map(|_| *on_conflict),
             key_until: key.as_ref().map(|_| *key_until),
+            origin: origin.clone(),
             tags: tags.clone(),
             lease: lease_ms.map(Span),
             expires: expires_ms.map(Span),
@@ -220,7 +229,7 @@ pub(super) fn show_due(due: Due) -> (Option<u64>, Option<Millis>) {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Pushed {
-    /// The job: the new one, or the one that holds the key.
+    /// The job: the new one, the one that holds the key, or the one with this origin.
     pub id: JobId,
     /// Its queue.
     #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]

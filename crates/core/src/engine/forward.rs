@@ -1,17 +1,17 @@
 //! Copies of jobs in other queues, for queues that have another one as their target.
 //!
-//! A copy holds a key that names the job, so that what is handed on twice, since the process died before the job was
-//! completed, is one job while the first copy waits or runs. The key is one of the engine's own: no caller can hold it
-//! beforehand, so no copy is taken for one that is there.
+//! The origin of a copy names the job and its `first_due_at`, so a job that is handed on twice, since the process died before
+//! the job was completed, has one copy; and a job that is retried by hand has another. No caller may choose such an
+//! origin.
 
 use super::{Engine, Pushed};
 use crate::error::Error;
-use crate::job::{Job, NewJob, OnConflict};
+use crate::job::{Job, NewJob};
 use crate::limits::MOVES_MAX;
 use crate::name::OF_ENGINE;
 use std::sync::Arc;
 
-/// What keys of copies go on with.
+/// How origins of copies go on.
 const FORWARD: &str = "forward-";
 
 impl Engine {
@@ -29,14 +29,13 @@ impl Engine {
             queue: queue.clone(),
             kind: job.kind.clone(),
             priority: job.priority,
-            on_conflict: OnConflict::Keep,
             tags: job.tags.to_vec(),
             options: job.options().moved(),
             ..NewJob::new(job.payload.clone())
         };
-        let key = Arc::from(format!("{OF_ENGINE}{FORWARD}{}", job.id));
+        let origin = Arc::from(format!("{OF_ENGINE}{FORWARD}{}-{}", job.id, job.first_due_at));
         let engine = self.clone();
-        let mut answers = self.carry(async move { engine.push_batch(vec![copy], Some(key)).await }).await?;
+        let mut answers = self.carry(async move { engine.push_batch(vec![copy], Some(origin)).await }).await?;
         answers.pop().expect("an answer for each job")
     }
 }

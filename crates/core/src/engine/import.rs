@@ -5,7 +5,7 @@
 //! lie beyond those that came.
 
 use super::events::Observed;
-use super::push::{KEY_TRIES, conflict, is_same};
+use super::push::{TRIES, conflict, is_same};
 use super::{Answers, Engine, Imported};
 use crate::clock::Millis;
 use crate::error::Error;
@@ -65,6 +65,8 @@ impl Engine {
                     to_hold.extend(job.is_pending().then_some(job));
                     Ok(Imported { id, is_new: true })
                 }
+                // What it was pushed for is here already.
+                Ok((Recorded::Known(first), _)) => Ok(Imported { id: first, is_new: false }),
                 Ok((_, job)) => {
                     let id = job.id;
                     known.push((answers.len(), job));
@@ -99,7 +101,7 @@ impl Engine {
 
     /// Records a job whose key was held by another a moment ago.
     async fn import_held(&self, job: &Job, mut holder: JobId) -> Result<Recorded, Error> {
-        for _ in 0..KEY_TRIES {
+        for _ in 0..TRIES {
             if self.key_holder(holder).await?.is_some() {
                 break;
             }
@@ -144,6 +146,7 @@ pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
     name::check_queue(&job.queue)?;
     name::check_kind(&job.kind)?;
     job.key.as_ref().map_or(Ok(()), |key| name::check_key(key))?;
+    job.origin.as_ref().map_or(Ok(()), |origin| name::check_origin(origin))?;
     name::check_tags(&job.tags)?;
     check_payload(&job.payload, PAYLOAD_BYTES_MAX)?;
     job.options().check(&job.queue)?;

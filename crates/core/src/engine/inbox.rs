@@ -72,11 +72,12 @@ impl Engine {
         let (admitted, outcome) = self.admit(verdicts).await;
 
         let mut created = Vec::new();
-        let mut held = Vec::new();
+        let (mut held, mut repeats) = (Vec::new(), Vec::new());
         for one in candidates {
             match admitted.get(&one.number) {
                 Some(Admitted::Done) => created.push(one.job),
                 Some(Admitted::KeyHeld(holder)) => held.push((one, *holder)),
+                Some(Admitted::Known(_)) => repeats.push((one.number, Verdict::Remove)),
                 _ => {}
             }
         }
@@ -87,7 +88,8 @@ impl Engine {
         let mut has_moved = admitted.values().any(|admitted| *admitted == Admitted::Done);
         self.observe_jobs(created.iter(), |_| Observed::Pushed);
         let put = self.put_admitted(created, reading, &stamp).await;
-        let (resolved, unresolved) = self.resolve(held).await;
+        let (mut resolved, unresolved) = self.resolve(held).await;
+        resolved.extend(repeats);
         let (admitted, last) = self.admit(resolved).await;
         has_moved |= admitted.values().any(|admitted| *admitted == Admitted::Done);
         outcome.and(put).and(unresolved).and(last)?;

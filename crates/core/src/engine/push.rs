@@ -8,13 +8,14 @@ use crate::id::JobId;
 use crate::job::{Due, Job, KeyUntil, NewJob, OnConflict};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
 use crate::ports::{Change, Edit, Edited, Note, OVERFLOW, Outcomes, Recorded, Update};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How often a push is tried again because the holder of its key has just let go of it.
-pub(super) const KEY_TRIES: usize = 5;
+/// How often a push is tried again because the holder of its key, or the job with its origin, has just gone.
+pub(super) const TRIES: usize = 5;
 
 impl Engine {
-    /// Pushes jobs; what is answered `Ok` is recorded. Not atomic as a whole.
+    /// Pushes jobs; what is answered `Ok` is recorded. Not atomic as a whole. May be repeated where each job has an origin.
     ///
     /// # Errors
     /// Where the batch as a whole breaks a limit: then nothing is pushed. Where the ledger cannot be written: then nothing
@@ -26,11 +27,11 @@ impl Engine {
         self.carry(async move { engine.push_batch(jobs, None).await }).await
     }
 
-    /// Pushes jobs; copies of others have a key of the engine's.
+    /// Pushes jobs; copies of others have an origin that the engine chooses.
     pub(super) async fn push_batch(
         &self,
         new: Vec<NewJob>,
-        copy_key: Option<Arc<str>>,
+        origin: Option<Arc<str>>,
     ) -> Result<Answers<Pushed>, Error> {
         let (now, reading) = (self.now(), self.broker.reading());
         let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
@@ -38,8 +39,8 @@ impl Engine {
         let unknown_ms = self.now_at_most().saturating_sub(now);
         let accept = |(new, id): (&NewJob, JobId)| {
             let mut job = self.accept(new, id, now)?;
-            if copy_key.is_some() {
-                job.key.clone_from(&copy_key);
+            if origin.is_some() {
+                job.origin.clone_from(&origin);
             }
             if matches!(new.due, Due::After(1..)) {
                 job.due_at += unknown_ms;
@@ -70,7 +71,7 @@ impl Engine {
                         }
                         (Ok(Pushed { job, outcome: PushOutcome::Created }), None)
                     }
-                    (Recorded::KeyHeld(holder), _) => (Ok(Pushed { job, outcome: PushOutcome::Kept }), Some(holder)),
+                    (refused, _) => (Ok(Pushed { job, outcome: PushOutcome::Kept }), Some(refused)),
                 },
             });
         }
@@ -81,10 +82,18 @@ impl Engine {
             self.overflow.ask();
         }
         self.hold(to_hold, reading).await?;
+        let firsts = answers.iter().filter_map(|(_, refused)| match refused {
+            Some(Recorded::Known(first)) => Some(*first),
+            _ => None,
+        });
+        let firsts = self.firsts(firsts.collect()).await?;
         let mut resolved = Vec::with_capacity(answers.len());
-        for ((answer, holder), new) in answers.into_iter().zip(&new) {
-            resolved.push(match (answer, holder) {
-                (Ok(pushed), Some(holder)) => self.push_held(pushed.job, holder, new.on_conflict).await,
+        for ((answer, refused), new) in answers.into_iter().zip(&new) {
+            resolved.push(match (answer, refused) {
+                (Ok(_), Some(Recorded::Known(first))) if firsts.contains_key(&first) => {
+                    Ok(Pushed { job: firsts[&first].clone(), outcome: PushOutcome::Repeated })
+                }
+                (Ok(pushed), Some(refused)) => self.push_refused(pushed.job, refused, new.on_conflict).await,
                 (answer, _) => answer,
             });
         }
@@ -149,37 +158,68 @@ impl Engine {
         }
     }
 
-    /// Pushes a job whose key was held by another a moment ago.
-    pub(super) async fn push_held(
+    /// The jobs that pushes made before, by their ids.
+    async fn firsts(&self, ids: Vec<JobId>) -> Result<HashMap<JobId, Job>, Error> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let live = self.broker.get(&ids).await?.into_iter().flatten();
+        let mut firsts: HashMap<JobId, Job> = live.map(|job| (job.id, job)).collect();
+        let others: Vec<JobId> = ids.into_iter().filter(|id| !firsts.contains_key(id)).collect();
+        let others: Vec<Job> = self.ledger.get(&others).await?.into_iter().flatten().collect();
+        // Whoever recorded it may have died before it was put.
+        self.stray(others.iter().filter(|job| job.is_pending() && self.is_to_hold(job)).map(|job| job.id));
+        self.find_strays().await?;
+        firsts.extend(others.into_iter().map(|job| (job.id, job)));
+        Ok(firsts)
+    }
+
+    /// Pushes a job that was not recorded a moment ago, since its origin was known or its key was held.
+    pub(super) async fn push_refused(
         &self,
         job: Job,
-        mut holder: JobId,
+        mut refused: Recorded,
         on_conflict: OnConflict,
     ) -> Result<Pushed, Error> {
-        for _ in 0..KEY_TRIES {
-            if let Some(held) = self.key_holder(holder).await? {
-                match on_conflict {
-                    OnConflict::Keep => return Ok(Pushed { job: held, outcome: PushOutcome::Kept }),
-                    OnConflict::Reject => return Err(conflict(&job, holder)),
-                    OnConflict::Replace => {
-                        if let Some(replaced) = self.replace(&job, &held).await? {
-                            return Ok(Pushed { job: replaced, outcome: PushOutcome::Replaced });
-                        }
+        for _ in 0..TRIES {
+            match refused {
+                Recorded::Known(first) => {
+                    if let Some(first) = self.firsts(vec![first]).await?.remove(&first) {
+                        return Ok(Pushed { job: first, outcome: PushOutcome::Repeated });
                     }
                 }
+                Recorded::KeyHeld(holder) => {
+                    if let Some(pushed) = self.push_held(&job, holder, on_conflict).await? {
+                        return Ok(pushed);
+                    }
+                }
+                Recorded::Created | Recorded::Repeat => {}
             }
             let reading = self.broker.reading();
-            let recorded = self.ledger.record(vec![job.clone()], self.frontier.get()).await?;
-            match recorded.first() {
-                Some(Recorded::KeyHeld(next)) => holder = *next,
-                _ => {
-                    self.observe_jobs(std::iter::once(&job), |_| Observed::Pushed);
-                    self.hold(vec![job.clone()], reading).await?;
-                    return Ok(Pushed { job, outcome: PushOutcome::Created });
-                }
+            refused = self.ledger.record(vec![job.clone()], self.frontier.get()).await?[0];
+            if matches!(refused, Recorded::Created | Recorded::Repeat) {
+                self.observe_jobs(std::iter::once(&job), |_| Observed::Pushed);
+                self.hold(vec![job.clone()], reading).await?;
+                return Ok(Pushed { job, outcome: PushOutcome::Created });
             }
         }
-        Err(conflict(&job, holder))
+        Err(match refused {
+            Recorded::KeyHeld(holder) => conflict(&job, holder),
+            _ => Error::Unavailable("the job with this origin was just removed: push again".to_owned()),
+        })
+    }
+
+    /// What becomes of a push whose key is held; `None` where it is free by now.
+    async fn push_held(&self, job: &Job, holder: JobId, on_conflict: OnConflict) -> Result<Option<Pushed>, Error> {
+        let Some(held) = self.key_holder(holder).await? else { return Ok(None) };
+        match on_conflict {
+            OnConflict::Keep => Ok(Some(Pushed { job: held, outcome: PushOutcome::Kept })),
+            OnConflict::Reject => Err(conflict(job, holder)),
+            OnConflict::Replace => {
+                let replaced = self.replace(job, &held).await?;
+                Ok(replaced.map(|job| Pushed { job, outcome: PushOutcome::Replaced }))
+            }
+        }
     }
 
     /// The job, where it still holds its key. Where it has let go of it, but that is not recorded yet, it is now.

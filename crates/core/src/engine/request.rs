@@ -18,9 +18,9 @@ use std::sync::Arc;
 /// What a push did for one job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pushed {
-    /// The job: the new one, or the one that holds the key.
+    /// The job: the new one, the one that holds the key, or the one with this origin.
     pub job: Job,
-    /// Which of the two.
+    /// Which of them.
     pub outcome: PushOutcome,
 }
 
@@ -44,6 +44,8 @@ pub enum PushOutcome {
     Kept,
     /// The key was held; the holder has the new values.
     Replaced,
+    /// The origin was known: the push is a repeat. The job that the first push made is as it was.
+    Repeated,
 }
 
 /// A question for a lock.

@@ -28,6 +28,8 @@ pub(super) struct Live {
     pub(super) priority: u32,
     pub(super) attempt: u32,
     pub(super) place: Place,
+    /// Boxed once more: few jobs have one, and this pointer is half as large.
+    origin: Option<Box<Arc<str>>>,
     extra: Option<Box<Extra>>,
 }
 
@@ -122,6 +124,7 @@ impl Live {
             priority: job.priority,
             attempt: job.attempt,
             place,
+            origin: job.origin.map(Box::new),
             extra: (!is_plain).then(|| Box::new(extra)),
         }
     }
@@ -156,6 +159,7 @@ impl Live {
             expires_ms: extra.expires_ms,
             key: extra.key,
             key_until: extra.key_until,
+            origin: self.origin.as_deref().cloned(),
             tags: extra.tags,
             options: extra.options,
             message: extra.message,
@@ -187,7 +191,8 @@ impl Live {
     /// About how many bytes of memory it takes, with its places in the indexes.
     pub(super) fn bytes(&self) -> u64 {
         let extra = self.extra.as_ref().map_or(0, |extra| extra.bytes());
-        (LIVE_BYTES + self.payload.len() + extra) as u64
+        let origin = self.origin.as_ref().map_or(0, |origin| TEXT_BYTES + origin.len());
+        (LIVE_BYTES + self.payload.len() + origin + extra) as u64
     }
 
     /// Its lease, where it has the one that the receipt proves.
@@ -297,6 +302,7 @@ mod tests {
                 .unwrap();
         rich.crashes = 2;
         rich.message = Some("m".into());
+        rich.origin = Some("o".into());
         let with = |options: JobOptions| Job { options: options.shared(), ..plain.clone() };
         let traced = with(JobOptions { trace: Some("t".into()), ..JobOptions::default() });
         let told = Progress { percent: 1, note: None, at: 9 };
@@ -316,6 +322,7 @@ mod tests {
         for larger in [
             Job { payload: vec![0; 1_000].into(), ..plain.clone() },
             Job { key: Some(long.clone()), ..plain.clone() },
+            Job { origin: Some(long.clone()), ..plain.clone() },
             Job { tags: vec![long.clone()].into(), ..plain.clone() },
             Job { message: Some(long.clone()), ..plain.clone() },
             Job { options: JobOptions { trace: Some(long), ..JobOptions::default() }.shared(), ..plain.clone() },
@@ -327,6 +334,6 @@ mod tests {
 
     #[test]
     fn a_live_job_is_small() {
-        assert_eq!(size_of::<Live>(), 80);
+        assert_eq!(size_of::<Live>(), 88);
     }
 }

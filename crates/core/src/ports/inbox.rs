@@ -51,6 +51,8 @@ pub enum Admitted {
     Gone,
     /// The job's key is held by this one: nothing was done.
     KeyHeld(JobId),
+    /// The job's origin is that of this one: nothing was done.
+    Known(JobId),
     /// Another job has this id, such as one that was imported: nothing was done. Had it been recorded for this row, the row
     /// would be gone.
     IdTaken,
@@ -61,6 +63,7 @@ impl From<Recorded> for Admitted {
         match recorded {
             Recorded::Created => Self::Done,
             Recorded::Repeat => Self::IdTaken,
+            Recorded::Known(first) => Self::Known(first),
             Recorded::KeyHeld(holder) => Self::KeyHeld(holder),
         }
     }

@@ -56,7 +56,7 @@ pub fn bucket(due_at: Millis, frontier: Millis) -> i64 {
 /// - Of one job the higher version wins: a note, lease or edit below the stored version changes nothing.
 /// - An edit, a removal, or the end of a later lease changes a row that has ended ([`Note::replaces`]). Any other note about
 ///   it comes from a broker that fell back to its state before the end, and is ignored.
-/// - At most one row of a queue holds a key ([`Job::live_key`]).
+/// - At most one row of a queue holds a key ([`Job::live_key`]), and at most one has an origin.
 /// - A verb that fails has changed nothing; but one of a store that is reached over a network may have changed what it was
 ///   to change, or a part of it, where no answer came in time. It may be repeated.
 #[async_trait]
@@ -152,6 +152,8 @@ pub enum Recorded {
     Created,
     /// The id was recorded before: the push was sent twice.
     Repeat,
+    /// Its origin is that of this job of its queue; nothing was recorded.
+    Known(JobId),
     /// Its key is held by this job; nothing was recorded.
     KeyHeld(JobId),
 }

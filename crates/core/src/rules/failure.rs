@@ -170,6 +170,7 @@ fn successor(job: &Job, queue: &Arc<str>, id: JobId, now: Millis) -> Job {
         expires_ms: None,
         key: None,
         key_until: job.key_until,
+        origin: None,
         tags: job.tags.clone(),
         options: job.options().moved().shared(),
         message: Some(Arc::from(format!("moved from the queue {}, where it was the job {}", job.queue, job.id))),

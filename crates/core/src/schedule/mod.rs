@@ -102,6 +102,9 @@ impl Schedule {
         if let Some(due) = due {
             return Err(Error::invalid("due_at", "left out: each job is due at its tick", due));
         }
+        if self.job.origin.is_some() {
+            return Err(Error::invalid("origin", "left out: each tick makes a new job", "one"));
+        }
         self.job(name, JobId::MIN, now, now, payload_bytes_max.min(SCHEDULE_PAYLOAD_BYTES_MAX))?;
         for (what, at) in [("start", self.start), ("end", self.end)] {
             // The same bounds as those of a job.

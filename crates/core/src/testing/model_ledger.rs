@@ -95,6 +95,12 @@ impl Rows {
         jobs.find(holds).map(|job| job.id)
     }
 
+    fn first(&self, repeat: &Job) -> Option<JobId> {
+        let origin = repeat.origin.as_ref()?;
+        let mut jobs = self.jobs.values().map(|(_, job)| job);
+        jobs.find(|job| job.queue == repeat.queue && job.origin.as_ref() == Some(origin)).map(|job| job.id)
+    }
+
     /// What waits in the overflow of any queue.
     fn overflow(&self) -> impl Iterator<Item = &Job> {
         self.jobs.values().filter(|(filed, job)| *filed == OVERFLOW_BUCKET && waits(job)).map(|(_, job)| job)
@@ -103,6 +109,9 @@ impl Rows {
     fn record(&mut self, job: Job, frontier: Millis) -> Recorded {
         if self.jobs.contains_key(&job.id) {
             return Recorded::Repeat;
+        }
+        if let Some(first) = self.first(&job) {
+            return Recorded::Known(first);
         }
         if let Some(holder) = self.key_holder(&job) {
             return Recorded::KeyHeld(holder);

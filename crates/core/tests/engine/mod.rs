@@ -13,6 +13,7 @@ mod keys;
 mod limits;
 mod locks;
 mod many_queues;
+mod origins;
 mod overflow;
 mod restarts;
 mod retention;

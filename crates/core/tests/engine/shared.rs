@@ -181,6 +181,22 @@ async fn what_was_recorded_and_not_put_is_put_by_the_audit() {
     }
 }
 
+/// The repeat is acknowledged, so the job must be where it is handed out.
+#[tokio::test(start_paused = true)]
+async fn a_push_that_is_repeated_is_put_once_whenever_its_first_server_died() {
+    for (verb, when) in [("record", When::Before), ("record", When::After), ("put", When::Before), ("put", When::After)]
+    {
+        let (world, leader, other) = World::with_two().await;
+        let job = || NewJob { origin: Some("o".into()), ..job() };
+        other.life.die_at(verb, when);
+        other.push_unheard(job()).await;
+        let pushed = leader.push(job()).await;
+        seconds(2).await;
+        assert_eq!(leader.lease().await.id, pushed.id, "{verb}");
+        assert_eq!((world.broker.new_puts(), world.ledger.jobs().len()), (1, 1));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_push_whose_answer_is_lost_is_put_once() {
     let (world, leader, other) = World::with_two().await;

@@ -12,7 +12,8 @@ impl Client {
     /// Pushes a typed job: due now unless the builder says otherwise; awaiting it sends it. Once answered it is
     /// recorded.
     ///
-    /// A push over a lost connection is sent again only where it carries a key: without one it could make two jobs.
+    /// A push whose connection to a server is lost is sent again, and makes one job: the client names each push (header
+    /// `Idempotency-Key`). To repeat it later, or from another process, give it an [origin](Push::origin).
     #[expect(clippy::needless_pass_by_value, reason = "a push reads like a call of the handler")]
     pub fn push<K: Kind>(&self, job: K) -> Push {
         Push::new(self.clone(), new_job(&job))

@@ -28,6 +28,13 @@ impl<T> Batch<T> {
         }
     }
 
+    /// What could be read, each with its place in the array.
+    pub(super) fn placed(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
+        let refused = &self.refused;
+        let places = (0..).filter(|place| refused.binary_search_by_key(place, |(at, _)| *at).is_err());
+        places.zip(&mut self.asked)
+    }
+
     /// What could be read, and what puts the answers to it back among the refusals.
     pub(super) fn split(self) -> (Vec<T>, Merge) {
         let mut asked = Vec::with_capacity(self.0.len());

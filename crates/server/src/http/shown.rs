@@ -65,6 +65,7 @@ pub(super) fn changed(app: &App, caller: &Caller, mut changed: Job) -> Response 
         payload_base64: None,
         key: None,
         key_until: None,
+        origin: None,
         tags: Cow::Borrowed(&[]),
         target: None,
         trace: None,

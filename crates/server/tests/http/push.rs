@@ -29,6 +29,46 @@ fn the_documented_push_is_answered_as_documented() {
 }
 
 #[test]
+fn a_push_with_an_idempotency_key_may_be_repeated() {
+    let server = Server::start();
+    let push = |key: &str, body: &serde_json::Value| {
+        server.send("POST", "/v1/queues/q/jobs", &[("idempotency-key", key)], &body.to_string())
+    };
+    let first = push("a b", &json!({"payload": 1})).expect(201);
+    let repeat = push("a b", &json!({"payload": 1}));
+    let answer = repeat.expect(200);
+    assert_eq!((&answer["id"], &answer["outcome"]), (&first["id"], &json!("repeated")));
+    assert_eq!(repeat.header("location"), Some(&*format!("/v1/jobs/{}", first["id"].as_str().unwrap())));
+    assert_eq!(server.job(first["id"].as_str().unwrap())["origin"], "a b");
+    let own = push("a b", &json!({"payload": 1, "origin": "mine"})).expect(201);
+    assert_eq!(server.job(own["id"].as_str().unwrap())["origin"], "mine");
+
+    let batch = json!([{"payload": 1}, {"wrong": 1}, {"payload": 3}, {"payload": 4, "origin": "fourth"}]);
+    let made = push("b", &batch).ok();
+    assert_eq!((&made[0]["outcome"], &made[1]["code"]), (&json!("created"), &json!("invalid")));
+    for (n, origin) in [(0, "b-0"), (2, "b-2"), (3, "fourth")] {
+        assert_eq!(server.job(made[n]["id"].as_str().unwrap())["origin"], origin);
+    }
+    // What was refused may be right the next time, and moves nothing.
+    let mended = json!([{"payload": 1}, {"payload": 2}, {"payload": 3}, {"payload": 4, "origin": "fourth"}]);
+    let again = push("b", &mended).ok();
+    let outcomes: Vec<_> = again.as_array().unwrap().iter().map(|answer| answer["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["repeated", "created", "repeated", "repeated"]);
+    assert_eq!((&again[0]["id"], &again[2]["id"]), (&made[0]["id"], &made[2]["id"]));
+
+    let long = "k".repeat(251);
+    for wrong in ["", long.as_str(), "gr\u{fc}n", "duetime:mine"] {
+        let refused = push(wrong, &json!({"payload": 1})).problem(400, "invalid");
+        assert!(refused["detail"].as_str().unwrap().starts_with("expected `"), "{refused}");
+    }
+    let two = [("idempotency-key", "a"), ("idempotency-key", "b")];
+    server.send("POST", "/v1/queues/q/jobs", &two, r#"{"payload": 1}"#).problem(400, "invalid");
+    server
+        .put("/v1/schedules/s", &json!({"every": "1h", "job": {"payload": 1, "origin": "o"}}))
+        .problem(400, "invalid");
+}
+
+#[test]
 fn payloads_come_back_byte_for_byte() {
     let server = Server::start();
     for payload in

@@ -51,24 +51,25 @@ async fn a_job_is_handed_on_to_another_queue() {
     let copy = &copies[0];
     assert_eq!((json!(copy.id), copy.stage, copy.attempt), (handed_on["job"].clone(), Stage::Pending, 0));
     assert_eq!((&*copy.kind, &*copy.payload, copy.priority, &*copy.tags[0]), ("order.paid", &b"{}"[..], 7, "t"));
-    assert_eq!(copy.key.as_deref(), Some(&*format!("duetime:forward-{id}")));
-    // Handed on again while the copy is there, it is the same job.
+    let due_at = server.client.get(id).await.unwrap().first_due_at;
+    assert_eq!(copy.origin.as_deref(), Some(&*format!("duetime:forward-{id}-{due_at}")));
+    // Who retries it by hand wants another copy.
     server.client.retry(id).await.unwrap();
-    assert_eq!(result(&server.completed(id).await), handed_on);
-    assert_eq!(server.jobs("out").await.len(), 1);
+    assert_ne!(result(&server.completed(id).await), handed_on);
+    assert_eq!(server.jobs("out").await.len(), 2);
 }
 
-/// Ids are no secret, so keys of copies can be guessed: nobody may hold one beforehand.
+/// Ids are no secret, so origins of copies can be guessed: nobody may push one beforehand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_key_keeps_a_copy_away() {
+async fn no_origin_keeps_a_copy_away() {
     let server = Server::with(&[]).await;
     server.set("in", json!({"target": {"queue": "out"}})).await;
     let before = server.push("other", "{}").await.get();
     let last = server.push("other", "{}").await.get();
     // The refusal below uses one up.
     let next = last + 2 * (last - before);
-    let hold = async |key: String| {
-        server.client.push_raw("x", *b"{}").queue("out").key(key).delay(Duration::from_secs(60)).await
+    let hold = async |origin: String| {
+        server.client.push_raw("x", *b"{}").queue("out").origin(origin).delay(Duration::from_secs(60)).await
     };
     let said = hold(format!("duetime:forward-{next}")).await.unwrap_err().to_string();
     assert!(said.contains("does not begin with duetime:"), "{said}");

@@ -2,6 +2,7 @@
 
 use super::jobs::{bytes, groups_of};
 use super::memory::push_limits;
+use super::put::Entered;
 use super::{Parts, Redis, scripts};
 use async_trait::async_trait;
 use duetime_core::limits::STEP_QUEUES_MAX;
@@ -76,7 +77,12 @@ impl Broker for Redis {
 
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
         assert!(jobs.iter().all(Job::is_pending), "expected jobs that have not ended");
-        Ok(self.put_jobs(jobs, reading, room).await?.into_iter().map(|(put, _)| put).collect())
+        let put = |entered: Entered| match entered {
+            Entered::Put(put) => put,
+            // Only a ledger knows origins.
+            Entered::New | Entered::Known(_) => Put::Held,
+        };
+        Ok(self.put_jobs(jobs, reading, room).await?.into_iter().map(put).collect())
     }
 
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error> {

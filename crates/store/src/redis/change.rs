@@ -120,7 +120,7 @@ impl Parts {
         text.number(queue as u64 + 1);
         text.number(old.version);
         text.push(&write.now.full_meta());
-        text.push(&if is_new_body { write.now.body() } else { Vec::new() });
+        text.push(&if is_new_body { write.now.body(self.options.is_ledger()) } else { Vec::new() });
         text.push(fate(&write.now).as_bytes());
         text.number(new.due_at);
         text.number(new.start_by().unwrap_or(0));

@@ -17,6 +17,7 @@ const HOLDS_KEY: u16 = 2;
 const HAS_PROGRESS: u16 = 4;
 const REWRITTEN: u16 = 8;
 const REMOVED: u16 = 16;
+/// Has tags, or an origin: it is found by these.
 const TAGGED: u16 = 32;
 const HAS_RESULT: u16 = 64;
 const EXPIRES: u16 = 128;
@@ -25,6 +26,7 @@ const TAKEN: u16 = 256;
 const UNTIL_STARTED: u16 = 512;
 
 /// Of bodies only.
+const HAS_ORIGIN: u16 = 1;
 const HAS_LEASE: u16 = 1_024;
 const HAS_PRIORITY: u16 = 2_048;
 const HAS_KEY: u16 = 4_096;
@@ -73,7 +75,7 @@ impl Record {
 
     /// As one value: id, length of the body, body, meta.
     pub(super) fn packed(&self) -> Vec<u8> {
-        let body = self.body();
+        let body = self.body(true);
         let length = u32::try_from(body.len()).expect("payloads are limited to 64 MiB");
         [&self.job.id.get().to_be_bytes()[..], &length.to_be_bytes(), &body, &self.full_meta()].concat()
     }
@@ -94,17 +96,21 @@ impl Record {
             | flag(job.progress.is_some(), HAS_PROGRESS)
             | flag(self.rewritten, REWRITTEN)
             | flag(self.removed, REMOVED)
-            | flag(!job.tags.is_empty(), TAGGED)
+            | flag(!job.tags.is_empty() || job.origin.is_some(), TAGGED)
             | flag(job.result.is_some(), HAS_RESULT)
             | flag(job.expires_ms.is_some(), EXPIRES)
             | flag(job.key_until == KeyUntil::Started, UNTIL_STARTED)
     }
 
     /// What seldom changes: what has its usual value takes no room.
-    pub(super) fn body(&self) -> Vec<u8> {
+    /// Beside a ledger, which keeps origins apart, an origin is not found by.
+    pub(super) fn body(&self, is_ledger: bool) -> Vec<u8> {
         let job = &self.job;
         let flag = |set: bool, flag: u16| if set { flag } else { 0 };
-        let flags = (self.flags() & (HOLDS_KEY | TAGGED | EXPIRES | UNTIL_STARTED))
+        let is_tagged = !job.tags.is_empty() || (is_ledger && job.origin.is_some());
+        let flags = (self.flags() & (HOLDS_KEY | EXPIRES | UNTIL_STARTED))
+            | flag(is_tagged, TAGGED)
+            | flag(job.origin.is_some(), HAS_ORIGIN)
             | flag(job.lease_ms.is_some(), HAS_LEASE)
             | flag(job.priority != PRIORITY_DEFAULT, HAS_PRIORITY)
             | flag(job.key.is_some(), HAS_KEY)
@@ -124,6 +130,7 @@ impl Record {
             body.u32(job.priority);
         }
         job.key.iter().for_each(|key| body.short(key));
+        job.origin.iter().for_each(|origin| body.short(origin));
         if flags & TAGGED != 0 {
             body.u8(job.tags.len() as u8);
             job.tags.iter().for_each(|tag| body.short(tag));
@@ -205,6 +212,7 @@ impl Decoder {
         let lease_ms = if says(HAS_LEASE) { Some(u64::from(body.u32()?)) } else { None };
         let priority = if says(HAS_PRIORITY) { body.u32()? } else { PRIORITY_DEFAULT };
         let key = if says(HAS_KEY) { Some(Arc::from(body.short()?)) } else { None };
+        let origin = if says(HAS_ORIGIN) { Some(Arc::from(body.short()?)) } else { None };
         let count = if says(TAGGED) { body.u8()? } else { 0 };
         let tags: Option<Vec<Arc<str>>> = (0..count).map(|_| body.short().map(Arc::from)).collect();
         let kind = body.short()?;
@@ -228,6 +236,7 @@ impl Decoder {
             expires_ms,
             key,
             key_until: if says(UNTIL_STARTED) { KeyUntil::Started } else { KeyUntil::Finished },
+            origin,
             tags: if tags.is_empty() { Arc::default() } else { Arc::from(tags) },
             options,
             message: None,

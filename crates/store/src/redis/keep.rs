@@ -26,8 +26,10 @@ impl Parts {
                 };
                 let mut reply = self.run(partition, &scripts::KEEP, &[], arguments).await?.list()?;
                 for &position in now {
-                    if reply.number()? != 0 {
-                        answers[position] = Recorded::Created;
+                    match reply.number_or_id()? {
+                        Ok(0) => {}
+                        Ok(_) => answers[position] = Recorded::Created,
+                        Err(first) => answers[position] = Recorded::Known(first),
                     }
                 }
                 left = later;
@@ -41,7 +43,7 @@ fn push(text: &mut super::Text, record: &Record) {
     let job = &record.job;
     text.push(&bytes(job.id));
     text.number(job.finished_at.unwrap_or(job.updated_at));
-    text.push(&record.body());
+    text.push(&record.body(true));
     text.push(&record.full_meta());
     match &job.result {
         Some(result) => text.push(&[b"=", &**result].concat()),

@@ -1,5 +1,6 @@
 //! Redis as its own ledger: recording a job puts it where it is handed out, and what has ended stays for a while.
 
+use super::put::Entered;
 use super::{Parts, Redis, call, scripts};
 use async_trait::async_trait;
 use duetime_core::ports::{
@@ -19,10 +20,11 @@ impl Ledger for Redis {
     async fn record(&self, jobs: Vec<Job>, _frontier: Millis) -> Result<Vec<Recorded>, Error> {
         self.usage.check(self.options.memory_max)?;
         let reading = self.reading();
-        let recorded = |(put, is_new): (Put, bool)| match put {
-            Put::KeyHeld(holder) => Recorded::KeyHeld(holder),
-            _ if is_new => Recorded::Created,
-            _ => Recorded::Repeat,
+        let recorded = |entered: Entered| match entered {
+            Entered::New => Recorded::Created,
+            Entered::Known(first) => Recorded::Known(first),
+            Entered::Put(Put::KeyHeld(holder)) => Recorded::KeyHeld(holder),
+            Entered::Put(_) => Recorded::Repeat,
         };
         if jobs.iter().all(Job::is_pending) {
             return Ok(self.put_jobs(jobs, reading, Room::Any).await?.into_iter().map(recorded).collect());

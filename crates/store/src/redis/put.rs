@@ -2,13 +2,25 @@
 
 use super::codec::Record;
 use super::jobs::{bytes, groups, place};
+use super::reply::id;
 use super::usage::{Free, JOB_BYTES};
 use super::{Parts, scripts};
 use duetime_core::ports::{Put, Reading, Room};
-use duetime_core::{Error, Job};
+use duetime_core::{Error, Job, JobId};
 
 /// Bytes of jobs in one call: larger ones would hold others up.
 const CALL_BYTES_MAX: usize = 4 << 20;
+
+/// What came of a job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Entered {
+    /// It is new.
+    New,
+    /// It is not.
+    Put(Put),
+    /// Its origin is that of this job.
+    Known(JobId),
+}
 
 /// A job, packed.
 struct Packed {
@@ -17,14 +29,9 @@ struct Packed {
 }
 
 impl Parts {
-    /// Holds jobs, or where it is its own ledger records them; `true` for one that is new.
-    pub(super) async fn put_jobs(
-        &self,
-        jobs: Vec<Job>,
-        reading: Reading,
-        room: Room,
-    ) -> Result<Vec<(Put, bool)>, Error> {
-        let mut answers = vec![(Put::Held, false); jobs.len()];
+    /// Holds jobs, or where it is its own ledger records them.
+    pub(super) async fn put_jobs(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Entered>, Error> {
+        let mut answers = vec![Entered::New; jobs.len()];
         let now = self.clock.now();
         let restored = |job: Job| {
             let mut record = Record::new(job);
@@ -42,14 +49,14 @@ impl Parts {
                         break;
                     }
                     let record = &records[position];
-                    let job = Packed { body: record.body(), meta: record.meta() };
+                    let job = Packed { body: record.body(self.options.is_ledger()), meta: record.meta() };
                     size += job.body.len() + job.meta.len();
                     packed.push(job);
                 }
                 let (now, later) = positions.split_at(packed.len());
                 let free = self.usage.free(room);
                 self.put_some(partition, &records, now, &packed, (reading, free), &mut answers).await?;
-                let new = now.iter().filter(|&&position| answers[position].1).count();
+                let new = now.iter().filter(|&&position| answers[position] == Entered::New).count();
                 self.usage.add(new as u64 * (JOB_BYTES + (size / packed.len()) as u64));
                 positions = later;
             }
@@ -64,7 +71,7 @@ impl Parts {
         positions: &[usize],
         packed: &[Packed],
         (reading, free): (Reading, Option<Free>),
-        answers: &mut [(Put, bool)],
+        answers: &mut [Entered],
     ) -> Result<(), Error> {
         self.uses(partition);
         let mut queues: Vec<&str> = Vec::new();
@@ -110,13 +117,16 @@ impl Parts {
         };
         let mut reply = self.run(partition, &scripts::PUT, &queues, arguments).await?.list()?;
         for &position in positions {
-            answers[position] = match reply.number_or_id()? {
-                Ok(0) => (Put::Held, false),
-                Ok(1) => (Put::Buried, false),
-                Ok(2) => (Put::Stale, false),
-                Ok(4) => (Put::Full, false),
-                Ok(_) => (Put::Held, true),
-                Err(holder) => (Put::KeyHeld(holder), false),
+            answers[position] = match reply.number_or_bytes()? {
+                Ok(0) => Entered::Put(Put::Held),
+                Ok(1) => Entered::Put(Put::Buried),
+                Ok(2) => Entered::Put(Put::Stale),
+                Ok(4) => Entered::Put(Put::Full),
+                Ok(_) => Entered::New,
+                Err(named) => match named.strip_prefix(b"=") {
+                    Some(first) => Entered::Known(id(first)?),
+                    None => Entered::Put(Put::KeyHeld(id(&named)?)),
+                },
             };
         }
         Ok(())

@@ -73,13 +73,21 @@ impl Reply {
         }
     }
 
-    /// A number, or an id of a job.
-    pub(super) fn number_or_id(&mut self) -> Result<Result<i64, JobId>, Error> {
+    /// A number, or bytes.
+    pub(super) fn number_or_bytes(&mut self) -> Result<Result<i64, Vec<u8>>, Error> {
         match self.value()? {
             Value::Int(number) => Ok(Ok(number)),
-            Value::BulkString(bytes) => id(&bytes).map(Err),
-            other => Err(unexpected("a number or an id", &other)),
+            Value::BulkString(bytes) => Ok(Err(bytes)),
+            other => Err(unexpected("a number or bytes", &other)),
         }
+    }
+
+    /// A number, or an id of a job.
+    pub(super) fn number_or_id(&mut self) -> Result<Result<i64, JobId>, Error> {
+        Ok(match self.number_or_bytes()? {
+            Ok(number) => Ok(number),
+            Err(bytes) => Err(id(&bytes)?),
+        })
     }
 
     /// A number, or a list.

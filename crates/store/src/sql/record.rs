@@ -3,14 +3,15 @@
 use super::fault::Fault;
 use super::keys::Keys;
 use super::row::Inserted;
-use super::session::Session;
+use super::session::{Key, Session};
 use super::tally::Tallies;
 use duetime_core::JobId;
 use duetime_core::ports::Recorded;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Records jobs, each for itself, in their order. Where another transaction recorded one of them or took one of their
-/// keys meanwhile, that is a race: with care, the ids are looked for, too.
+/// keys meanwhile, or an origin is known, that is a race: with care, ids and origins are looked for, too. A push that is repeated
+/// is rare enough.
 pub(super) async fn record(
     session: &mut Session,
     jobs: &[Inserted<'_>],
@@ -28,15 +29,24 @@ pub(super) async fn record(
     let mut known: HashSet<JobId> = HashSet::with_capacity(jobs.len());
     known.extend(session.known(&doubtful).await?);
 
+    let mut origins = HashMap::new();
+    if is_careful {
+        let known: Vec<Key> = jobs.iter().filter_map(origin).collect();
+        origins.extend(session.origins(&known).await?);
+    }
+
     let mut rows = Vec::with_capacity(jobs.len());
     let mut recorded = Vec::with_capacity(jobs.len());
     for row in jobs {
         recorded.push(if known.contains(&row.job.id) {
             Recorded::Repeat
+        } else if let Some(first) = origin(row).and_then(|origin| origins.get(&origin)) {
+            Recorded::Known(*first)
         } else if let Some(holder) = holder(&keys, row) {
             Recorded::KeyHeld(holder)
         } else {
             known.insert(row.job.id);
+            origins.extend(origin(row).map(|origin| (origin, row.job.id)));
             if let Some(key) = row.live_key {
                 keys.take(&row.job.queue, key, row.job.id);
             }
@@ -47,6 +57,10 @@ pub(super) async fn record(
     }
     insert(session, &rows).await?;
     Ok(recorded)
+}
+
+fn origin(row: &Inserted<'_>) -> Option<Key> {
+    row.job.origin.as_ref().map(|origin| (row.job.queue.clone(), origin.clone()))
 }
 
 /// Inserts rows that nothing is known to stand against.

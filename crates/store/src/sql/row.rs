@@ -117,6 +117,7 @@ pub(super) fn insert<'a>(
         queue,
         kind,
         key,
+        origin,
         options,
         tags,
         errors,
@@ -139,6 +140,7 @@ pub(super) fn insert<'a>(
     values.extend([message.as_ref().into(), result.as_deref().into(), (&**payload).into()]);
     values.push(optional(progress.as_ref())?);
     values.extend(filing(row, *has_urgency));
+    values.push(origin.as_ref().into());
     Ok(())
 }
 
@@ -148,9 +150,10 @@ pub(super) fn insert_plain<'a>(
     row: &Inserted<'a>,
     Statements { has_urgency, .. }: &Statements,
 ) {
-    let Job { id, due_at, priority, version, queue, kind, payload, .. } = row.job;
+    let Job { id, due_at, priority, version, queue, kind, payload, origin, .. } = row.job;
     values.extend([id.get().into(), (*due_at).into(), (*priority).into(), (*version).into()]);
     values.extend([queue.into(), kind.into(), (&**payload).into(), row.bucket.into()]);
+    values.push(origin.as_ref().into());
     values.extend(has_urgency.then(|| own_urgency(row)));
 }
 
@@ -224,6 +227,7 @@ pub(super) fn job(row: &Row) -> Result<Job, Fault> {
         queue: row.text(18)?,
         kind: row.text(19)?,
         key: row.optional_text(20)?,
+        origin: row.optional_text(28)?,
         options: parsed(row, 21)?.map(Arc::new),
         tags: parsed(row, 22)?.unwrap_or_default(),
         errors: parsed(row, 23)?.unwrap_or_default(),

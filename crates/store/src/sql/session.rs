@@ -12,7 +12,7 @@ use duetime_core::{Job, JobId, Millis, Stage};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// A queue, and a key in it.
+/// A queue, and a key or an origin in it.
 pub(super) type Key = (Arc<str>, Arc<str>);
 
 /// A connection, borrowed, and what it is sent.
@@ -107,7 +107,7 @@ impl Session {
         self.ask_for(&self.sql.known, self::ids(ids), row::id).await
     }
 
-    /// Inserts whole rows without their tags; answers how many were not there, by id or live key. Where not all were, the
+    /// Inserts whole rows without their tags; answers how many were not there, by id, origin or live key. Where not all were, the
     /// transaction is not committed.
     pub(super) async fn insert(&mut self, rows: &[Inserted<'_>]) -> Result<usize, Fault> {
         // In one order, so that transactions that take the same keys meet in the same order.
@@ -141,12 +141,21 @@ impl Session {
 
     /// Who holds these keys.
     pub(super) async fn holders(&mut self, keys: &[Key]) -> Result<Vec<(Key, JobId)>, Fault> {
+        self.named(&self.sql.holders, keys).await
+    }
+
+    /// Which jobs have these origins.
+    pub(super) async fn origins(&mut self, origins: &[Key]) -> Result<Vec<(Key, JobId)>, Fault> {
+        self.named(&self.sql.origins, origins).await
+    }
+
+    async fn named(&mut self, statement: &'static Bulk, keys: &[Key]) -> Result<Vec<(Key, JobId)>, Fault> {
         let keys = Rows::of(keys.iter().map(|(queue, key)| [queue.into(), key.into()]));
-        let holder = |row: &Row| {
+        let named = |row: &Row| {
             let id = row.number(2)?;
             Ok(((row.text(0)?, row.text(1)?), JobId::new(id).ok_or_else(|| Fault::damaged("id", id))?))
         };
-        self.ask_for(&self.sql.holders, keys, holder).await
+        self.ask_for(statement, keys, named).await
     }
 
     /// Writes all but payload and tags of rows that are locked.

@@ -8,7 +8,7 @@ macro_rules! columns {
         "j.id, j.due_at, j.first_due_at, j.priority, j.attempt, j.crashes, j.version, j.epoch, j.created_at, \
          j.updated_at, j.started_at, j.finished_at, j.lease_until, j.lease_ms, j.expires_ms, j.state, j.key_until, \
          j.cancel_asked, j.queue, j.kind, j.job_key, j.options, j.tags, j.errors, j.message, j.result, j.payload, \
-         j.progress"
+         j.progress, j.origin"
     };
 }
 pub(super) use columns;
@@ -82,6 +82,8 @@ pub(super) struct Statements {
     pub(super) jobs_locked: Bulk,
     /// queue, key.
     pub(super) holders: Bulk,
+    /// queue, origin.
+    pub(super) origins: Bulk,
 
     /// Where it is asked first which rows have which version: ids.
     pub(super) versions: Option<Bulk>,
@@ -174,6 +176,7 @@ impl Statements {
             ("heads", &self.heads, ""),
             ("jobs", &self.jobs, ""),
             ("holders", &self.holders, "duetime_jobs_live_key"),
+            ("origins", &self.origins, "duetime_jobs_origin"),
             ("rewrite", &self.rewrite, ""),
             ("file_near", &self.file_near, ""),
             ("file_by_due", &self.file_by_due, ""),

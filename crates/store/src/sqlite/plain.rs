@@ -13,22 +13,23 @@ use std::sync::LazyLock;
 const ROWS: usize = 32;
 /// Parameters that all rows share: queue, kind, created_at.
 const SHARED: usize = 3;
-/// Parameters of each row: id, bucket, due_at, priority, version, lease_ms, expires_ms, payload.
-const OWN: usize = 8;
+/// Parameters of each row: id, bucket, due_at, priority, version, lease_ms, expires_ms, payload, origin.
+const OWN: usize = 9;
 
 static INSERT: LazyLock<String> = LazyLock::new(|| {
     let mut sql = String::from(
         "INSERT OR IGNORE INTO duetime_jobs (id, queue, kind, bucket, due_at, first_due_at, priority, version, \
-         created_at, updated_at, lease_ms, expires_ms, payload) VALUES ",
+         created_at, updated_at, lease_ms, expires_ms, payload, origin) VALUES ",
     );
     for row in 0..ROWS {
         let own = |n: usize| SHARED + row * OWN + n;
         let comma = if row == 0 { "" } else { ", " };
-        let [id, bucket, due_at, priority, version, lease_ms, expires_ms, payload] = [1, 2, 3, 4, 5, 6, 7, 8].map(own);
+        let [id, bucket, due_at, priority, version, lease_ms, expires_ms, payload, origin] =
+            [1, 2, 3, 4, 5, 6, 7, 8, 9].map(own);
         write!(
             sql,
             "{comma}(?{id}, ?1, ?2, ?{bucket}, ?{due_at}, ?{due_at}, ?{priority}, ?{version}, ?3, ?3, ?{lease_ms}, \
-             ?{expires_ms}, ?{payload})"
+             ?{expires_ms}, ?{payload}, ?{origin})"
         )
         .expect("text takes all");
     }
@@ -38,7 +39,7 @@ static INSERT: LazyLock<String> = LazyLock::new(|| {
 /// Inserts as many of the first jobs as go together; answers how many.
 ///
 /// # Errors
-/// [`Fault::Careful`] where one of their ids is there already.
+/// [`Fault::Careful`] where one of their ids or origins is there already.
 pub(super) fn insert(transaction: &mut Transaction<'_>, jobs: &[Job], frontier: Millis) -> Result<usize, Fault> {
     let Some(first) = jobs.first() else { return Ok(0) };
     let count = jobs.iter().take_while(|job| is_plain(job) && is_like(job, first)).count();
@@ -61,6 +62,7 @@ pub(super) fn insert(transaction: &mut Transaction<'_>, jobs: &[Job], frontier: 
             statement.raw_bind_parameter(own + 6, job.lease_ms)?;
             statement.raw_bind_parameter(own + 7, job.expires_ms)?;
             statement.raw_bind_parameter(own + 8, &*job.payload)?;
+            statement.raw_bind_parameter(own + 9, job.origin.as_deref())?;
         }
         if statement.raw_execute()? != ROWS {
             return Err(Fault::Careful);
@@ -88,6 +90,7 @@ fn is_plain(job: &Job) -> bool {
         expires_ms: _,
         key,
         key_until,
+        origin: _,
         tags,
         options,
         message,

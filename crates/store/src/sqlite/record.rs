@@ -52,6 +52,10 @@ fn refused(connection: &Connection, job: &Job, live_key: Option<&Arc<str>>) -> R
     if known {
         return Ok(Recorded::Repeat);
     }
+    let first = job.origin.as_ref().map(|origin| by_origin(connection, &job.queue, origin)).transpose()?.flatten();
+    if let Some(first) = first {
+        return Ok(Recorded::Known(first));
+    }
     let holder = live_key.map(|key| holder(connection, &job.queue, key)).transpose()?.flatten();
     holder.map(Recorded::KeyHeld).ok_or_else(|| Fault::damaged("an index of duetime_jobs", "what no row has"))
 }
@@ -60,6 +64,11 @@ fn refused(connection: &Connection, job: &Job, live_key: Option<&Arc<str>>) -> R
 pub(super) fn holder(connection: &Connection, queue: &str, key: &str) -> Result<Option<JobId>, Fault> {
     let mut statement = connection.prepare_cached("SELECT id FROM duetime_jobs WHERE queue = ?1 AND live_key = ?2")?;
     statement.query_row([queue, key], |row| Ok(row::id(row))).optional()?.transpose()
+}
+
+fn by_origin(connection: &Connection, queue: &str, origin: &str) -> Result<Option<JobId>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT id FROM duetime_jobs WHERE queue = ?1 AND origin = ?2")?;
+    statement.query_row([queue, origin], |row| Ok(row::id(row))).optional()?.transpose()
 }
 
 /// Files a job under its tags.

@@ -13,17 +13,18 @@ macro_rules! columns {
     () => {
         "j.id, j.queue, j.kind, j.state, j.due_at, j.first_due_at, j.priority, j.attempt, j.crashes, j.version, \
          j.epoch, j.created_at, j.updated_at, j.started_at, j.finished_at, j.lease_until, j.lease_ms, j.expires_ms, \
-         j.cancel_asked, j.key_until, j.job_key, j.options, j.tags, j.message, j.errors, j.result, j.payload, j.progress"
+         j.cancel_asked, j.key_until, j.job_key, j.options, j.tags, j.message, j.errors, j.result, j.payload, j.progress, \
+         j.origin"
     };
 }
 pub(super) use columns;
 
-/// Inserts a whole row; does nothing where the id or the live key is there.
+/// Inserts a whole row; does nothing where the id, the origin or the live key is there.
 pub(super) const INSERT: &str = "INSERT OR IGNORE INTO duetime_jobs (id, queue, kind, state, due_at, first_due_at, \
      priority, attempt, crashes, version, epoch, created_at, updated_at, started_at, finished_at, lease_until, \
      lease_ms, expires_ms, cancel_asked, key_until, job_key, options, tags, message, errors, result, payload, bucket, \
-     live_key, progress) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-     ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)";
+     live_key, progress, origin) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+     ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)";
 
 /// Binds a job to [`INSERT`].
 pub(super) fn bind(
@@ -62,6 +63,7 @@ pub(super) fn bind(
     statement.raw_bind_parameter(28, bucket)?;
     statement.raw_bind_parameter(29, live_key.map(|key| &**key))?;
     statement.raw_bind_parameter(30, progress(job)?)?;
+    statement.raw_bind_parameter(31, job.origin.as_deref())?;
     Ok(())
 }
 
@@ -123,6 +125,7 @@ impl Reader {
                 other => return Err(Fault::damaged("key_until", other)),
             },
             key: text(row, 20)?.map(Arc::from),
+            origin: text(row, 28)?.map(Arc::from),
             tags: parsed(text(row, 22)?)?.unwrap_or_else(|| self.no_tags.clone()),
             options: parsed(text(row, 21)?)?.map(Arc::new),
             message: text(row, 23)?.map(Arc::from),

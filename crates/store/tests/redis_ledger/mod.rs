@@ -114,6 +114,35 @@ async fn keys_are_judged() {
     assert_eq!(bench.one().await.id, id(1));
 }
 
+#[tokio::test]
+async fn an_origin_is_known_as_long_as_the_record_of_its_job() {
+    let bench = Bench::with("origins", Options { ended_max: 1, ..Options::default() }).await;
+    let from_push = |n, origin: &str| Job { origin: Some(origin.into()), ..job(n) };
+    let tagged = Job { tags: ["t".into()].into(), key: Some("k".into()), ..from_push(1, "o") };
+    let recorded = bench.record(&[tagged.clone(), from_push(2, "o"), from_push(3, "\0o")]).await;
+    assert_eq!(recorded, [Recorded::Created, Recorded::Known(id(1)), Recorded::Created]);
+    assert_eq!(bench.record(&[tagged.clone()]).await, [Recorded::Repeat]);
+    assert_eq!(bench.row(1).await, Some(tagged));
+    let elsewhere = Job { queue: "other".into(), ..from_push(4, "o") };
+    assert_eq!(bench.record(&[elsewhere]).await, [Recorded::Created]);
+    assert_eq!(bench.complete_one().await.origin.as_deref(), Some("o"));
+    assert_eq!(bench.record(&[from_push(5, "o")]).await, [Recorded::Known(id(1))]);
+
+    // What is kept of ended jobs has its bounds, and makes room.
+    bench.clock.advance(DAY_MS);
+    assert_eq!(bench.complete_one().await.id, id(3));
+    assert_eq!(bench.row(1).await, None);
+    assert_eq!(
+        bench.record(&[from_push(5, "o"), from_push(6, "\0o")]).await,
+        [Recorded::Created, Recorded::Known(id(3))]
+    );
+    let edited = bench.redis.edit_in_ledger(id(5), Change::Delete).await;
+    assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
+    assert_eq!(bench.record(&[from_push(7, "o")]).await, [Recorded::Created]);
+    let ended = |n| Job { stage: Stage::Succeeded, finished_at: Some(T0), ..from_push(n, "o") };
+    assert_eq!(bench.record(&[ended(8)]).await, [Recorded::Known(id(7))], "an import");
+}
+
 trait EditInLedger {
     async fn edit_in_ledger(&self, id: JobId, change: Change) -> Edited;
 }

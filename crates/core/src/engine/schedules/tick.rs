@@ -170,8 +170,8 @@ impl Engine {
                     _ => {}
                 }
             }
-            Recorded::KeyHeld(holder) => {
-                return match self.push_held(job, holder, on_conflict).await {
+            refused => {
+                return match self.push_refused(job, refused, on_conflict).await {
                     Ok(pushed) => Ok(Pushed::As(pushed.outcome.into(), Some(pushed.job.id))),
                     Err(Error::KeyConflict { holder, .. } | Error::Running(holder)) => {
                         Ok(Pushed::As(TickOutcome::Conflict, Some(holder)))
@@ -245,7 +245,7 @@ impl From<PushOutcome> for TickOutcome {
     fn from(outcome: PushOutcome) -> Self {
         match outcome {
             PushOutcome::Created => Self::Pushed,
-            PushOutcome::Kept => Self::Kept,
+            PushOutcome::Kept | PushOutcome::Repeated => Self::Kept,
             PushOutcome::Replaced => Self::Replaced,
         }
     }

@@ -4,7 +4,7 @@ use super::Subject;
 use super::fixture::*;
 use crate::api::Span;
 use crate::id::sequence_at;
-use crate::job::{AttemptError, KeyUntil, Stage};
+use crate::job::{AttemptError, Job, KeyUntil, Stage};
 use crate::limits::DAY_MS;
 use crate::options::JobOptions;
 use crate::ports::{Queues, Recorded, Retention};
@@ -135,6 +135,63 @@ pub async fn a_key_is_held_within_a_batch(subject: Subject) {
     assert_eq!(recorded, [Recorded::Created, held, Recorded::Created, held]);
 }
 
+fn from_push(n: u64, origin: &str) -> Job {
+    job_with(n, |job| job.origin = Some(text(origin)))
+}
+
+/// A push that is repeated under another id is told which job it made, however that ended, as long as its record is kept.
+pub async fn an_origin_names_the_job_of_the_first_push(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let first = job_with(1, |job| (job.origin, job.key) = (Some(text("o\0")), Some(text("k"))));
+    record(ledger, std::slice::from_ref(&first)).await;
+    assert_eq!(row(ledger, first.id).await.as_ref(), Some(&first));
+    let elsewhere = job_with(4, |job| (job.origin, job.queue) = (Some(text("o\0")), text("elsewhere")));
+    let repeat = job_with(2, |job| (job.origin, job.key) = (Some(text("o\0")), Some(text("k"))));
+    let recorded = ledger.record(vec![repeat, from_push(3, "o"), elsewhere], FRONTIER).await.unwrap();
+    assert_eq!(recorded, [Recorded::Known(id(1)), Recorded::Created, Recorded::Created]);
+    assert_eq!(row(ledger, id(2)).await, None);
+    assert_eq!(ledger.record(vec![first.clone()], FRONTIER).await.unwrap(), [Recorded::Repeat]);
+    let ended = job_with(1, |job| {
+        *job = first.clone();
+        (job.stage, job.version, job.finished_at) = (Stage::Succeeded, first.version + 2, Some(NOW - 2 * DAY_MS));
+    });
+    note(ledger, &[ended.clone()]).await;
+    assert_eq!(ledger.record(vec![from_push(5, "o\0")], FRONTIER).await.unwrap(), [Recorded::Known(id(1))]);
+    assert_eq!(row(ledger, first.id).await, Some(ended));
+    assert_eq!(ledger.prune(Retention::default(), NOW, 10).await.unwrap(), 1);
+    assert_eq!(ledger.record(vec![from_push(5, "o\0")], FRONTIER).await.unwrap(), [Recorded::Created]);
+}
+
+/// Also among many jobs that say nothing else, and within a batch.
+pub async fn a_batch_with_origins_may_be_repeated(subject: Subject) {
+    let batch = |from: u64| (0..100).map(|n| from_push(from + n, &format!("batch-{n}"))).collect::<Vec<_>>();
+    record(&*subject.ledger, &batch(1)).await;
+    let recorded = subject.ledger.record(batch(1_001), FRONTIER).await.unwrap();
+    assert_eq!(recorded, (1..=100).map(|n| Recorded::Known(id(n))).collect::<Vec<_>>());
+    let recorded = subject.ledger.record(vec![from_push(2_001, "twice"), from_push(2_002, "twice")], FRONTIER).await;
+    assert_eq!(recorded.unwrap(), [Recorded::Created, Recorded::Known(id(2_001))]);
+}
+
+/// However many push at the same time.
+pub async fn concurrent_pushes_of_one_origin_make_one_job(subject: Subject) {
+    let pushes: Vec<_> = (1..=50)
+        .map(|n| {
+            let ledger = subject.ledger.clone();
+            tokio::spawn(async move { ledger.record(vec![from_push(n, "o")], FRONTIER).await.unwrap()[0] })
+        })
+        .collect();
+    let (mut created, mut known) = (Vec::new(), Vec::new());
+    for (n, push) in (1..).zip(pushes) {
+        match push.await.unwrap() {
+            Recorded::Created => created.push(id(n)),
+            Recorded::Known(first) => known.push(first),
+            other => panic!("expected a first push and repeats, got {other:?}"),
+        }
+    }
+    assert_eq!(created.len(), 1);
+    assert_eq!(known, vec![created[0]; 49]);
+}
+
 /// Keys belong to their queue.
 pub async fn keys_of_other_queues_are_free(subject: Subject) {
     let other = job_with(2, |job| {
@@ -251,7 +308,7 @@ pub async fn concurrent_keys_have_one_winner(subject: Subject) {
         match push.await.unwrap() {
             Recorded::Created => created.push(id(n)),
             Recorded::KeyHeld(holder) => holders.push(holder),
-            Recorded::Repeat => panic!("no id was there before"),
+            Recorded::Repeat | Recorded::Known(_) => panic!("no id or origin was there before"),
         }
     }
     assert_eq!(created.len(), 1);

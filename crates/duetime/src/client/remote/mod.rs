@@ -16,11 +16,11 @@ use api::path_segment;
 use duetime_core::api;
 use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Handout, Health, Imported, JobRef, Listed, Options,
-    Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
+    Outcome, Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
 };
 use duetime_core::limits::PAGE_NAMES_MAX;
 use duetime_core::ports::Lease;
-use duetime_core::{Job, JobId, Millis, NewJob, OnConflict, Receipt, name};
+use duetime_core::{Job, JobId, Millis, NewJob, Receipt, name};
 pub(super) use events::Stream;
 use hyper::Method;
 use serde::de::DeserializeOwned;
@@ -113,9 +113,17 @@ impl Remote {
             return Ok(Vec::new());
         }
         let bodies: Vec<_> = jobs.iter().map(api::Push::from).collect();
-        let is_safe = |job: &NewJob| job.key.is_some() && job.on_conflict != OnConflict::Reject;
-        let call = Call::post("/v1/jobs").json(&bodies)?.repeats(jobs.iter().all(is_safe));
-        each(self.transport.send(call).await?.read()?, jobs.len())
+        let call = Call::post("/v1/jobs").json(&bodies)?.idempotency_key(request_id::next());
+        let mut answers: Answers<Pushed> = each(self.transport.send(call).await?.read()?, jobs.len())?;
+        for (answer, job) in answers.iter_mut().zip(&jobs) {
+            if let (Ok(pushed), None) = (answer, &job.origin)
+                && pushed.outcome == PushOutcome::Repeated
+            {
+                // The reply to the first attempt of this call was lost.
+                pushed.outcome = PushOutcome::Created;
+            }
+        }
+        Ok(answers)
     }
 
     pub(super) async fn reserve(&self, mut request: ReserveRequest) -> Result<Handout, Error> {

@@ -35,6 +35,7 @@ pub(super) struct Call {
     path: String,
     body: Bytes,
     version: Option<u64>,
+    idempotency_key: Option<Arc<str>>,
     wait: Duration,
     repeats: bool,
 }
@@ -42,7 +43,8 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
         let repeats = method == Method::GET;
-        Self { method, path: path.into(), body: Bytes::new(), version: None, wait: Duration::ZERO, repeats }
+        let (path, body, wait) = (path.into(), Bytes::new(), Duration::ZERO);
+        Self { method, path, body, version: None, idempotency_key: None, wait, repeats }
     }
 
     pub(super) fn get(path: impl Into<String>) -> Self {
@@ -66,6 +68,11 @@ impl Call {
         self
     }
 
+    /// A push that is carried out once, however often it is sent with this key.
+    pub(super) fn idempotency_key(self, key: Arc<str>) -> Self {
+        Self { idempotency_key: Some(key), repeats: true, ..self }
+    }
+
     /// The server may take this much longer.
     pub(super) fn wait_ms(mut self, wait_ms: u64) -> Self {
         self.wait = Duration::from_millis(wait_ms);
@@ -85,6 +92,9 @@ impl Call {
         }
         if let Some(version) = self.version {
             request = request.header(IF_MATCH, format!("\"{version}\""));
+        }
+        if let Some(key) = &self.idempotency_key {
+            request = request.header("idempotency-key", &**key);
         }
         if let Some(token) = token {
             request = request.header(AUTHORIZATION, token.header());

@@ -13,6 +13,7 @@ use duetime_core::NewJob;
 use duetime_core::engine::PushOutcome;
 use file::Source;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Push a job, or a file of jobs.
 ///
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     /// name none
     #[arg(long, value_name = "FILE|-", conflicts_with_all = [
         "payload", "kind", "delay", "at", "key", "on_conflict", "key_until", "tag", "priority", "lease", "max_attempts",
-        "retry", "when_exhausted", "expires", "delivery",
+        "retry", "when_exhausted", "expires", "delivery", "origin",
     ])]
     file: Option<PathBuf>,
     /// Leave out so many lines of the file, which were pushed before
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     /// Put refused lines into this file, which must not be there yet
     #[arg(long, value_name = "FILE", requires = "file", conflicts_with = "payload")]
     rejects: Option<PathBuf>,
+    /// Identifies this push: where the queue has a job with this origin, no other is made, however often it is pushed
+    #[arg(long, value_name = "ORIGIN")]
+    origin: Option<Arc<str>>,
     #[command(flatten)]
     when: When,
     #[command(flatten)]
@@ -67,7 +71,7 @@ pub(crate) async fn run(args: Args) -> Result {
 
 fn job(args: &Args) -> Result<NewJob> {
     let job = args.job.job(args.payload.as_deref().unwrap_or_default())?;
-    Ok(NewJob { due: args.when.due().unwrap_or_default(), ..job })
+    Ok(NewJob { due: args.when.due().unwrap_or_default(), origin: args.origin.clone(), ..job })
 }
 
 fn tell(pushed: &duetime::Pushed) -> Result {
@@ -75,6 +79,7 @@ fn tell(pushed: &duetime::Pushed) -> Result {
         PushOutcome::Created => "pushed",
         PushOutcome::Kept => "kept (the key is held)",
         PushOutcome::Replaced => "replaced",
+        PushOutcome::Repeated => "was pushed before",
     };
     let due = relative(pushed.due_at, now());
     output::say(format_args!("{} {what}: queue {}, due {due}", pushed.id, pushed.queue))

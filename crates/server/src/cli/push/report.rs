@@ -19,6 +19,7 @@ pub(super) struct Report {
     kept: u64,
     /// Jobs whose key was held: the holder was given their values.
     replaced: u64,
+    repeated: u64,
     /// Lines that were refused.
     refused: u64,
     /// Where refused lines go.
@@ -50,6 +51,7 @@ impl Report {
             PushOutcome::Created => &mut self.pushed,
             PushOutcome::Kept => &mut self.kept,
             PushOutcome::Replaced => &mut self.replaced,
+            PushOutcome::Repeated => &mut self.repeated,
         } += 1;
     }
 
@@ -96,7 +98,7 @@ impl Report {
     }
 
     fn taken_in_all(&self) -> u64 {
-        self.pushed + self.kept + self.replaced
+        self.pushed + self.kept + self.replaced + self.repeated
     }
 
     fn flush(&mut self) -> Result {
@@ -107,9 +109,10 @@ impl Report {
         if json {
             return output::json(self);
         }
-        let Self { pushed, kept, replaced, refused, .. } = self;
+        let Self { pushed, kept, replaced, repeated, refused, .. } = self;
         output::say(format_args!(
-            "{pushed} jobs pushed, {kept} kept and {replaced} replaced since their key was held, {refused} lines refused"
+            "{pushed} jobs pushed, {kept} kept and {replaced} replaced since their key was held, {repeated} pushed before, \
+             {refused} lines refused"
         ))
     }
 }

@@ -1,5 +1,6 @@
 -- Records jobs that have ended already. ARGV[5]: how many finished jobs are kept; [6]: how many dead ones; then for each its
--- id, when it ended, body, meta, result ('' none). Answers for each 1, or 0 where the id is there.
+-- id, when it ended, body, meta, result ('' none). Answers for each 1, 0 where the id is there, or the
+-- job with its origin.
 needs_room()
 local kept, kept_dead = tonumber(ARGV[5]), tonumber(ARGV[6])
 local answers, ids, seen, ended, dead = {}, {}, {}, 0, 0
@@ -10,8 +11,11 @@ for n, id in ipairs(ids) do
   local i = 2 + n * 5
   local at, body, meta, result = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local h = head(body, meta)
+  local first = has(h.flags, TAGGED) and known_origin(body)
   if bodies[n] or seen[id] or is_buried(id, h.version) then
     answers[n] = 0
+  elseif first then
+    answers[n] = first
   else
     seen[id] = true
     redis.call('HSET', BODY, id, body)

@@ -28,12 +28,13 @@ local function needs_room() redis.call('ZADD', RUNNING, 'XX', 0, '') end
 -- come, and the length of that.
 local HEAD, HEAD_FLAGS, HEAD_NEXT = '>I6I6I6I6I6I6I6I4I4I2B', 51, 54
 -- The beginning of a body: when it was created, first due_at, flags, queue; then, where the flags say so, the first version
--- (else 1), the job's own lease_ms, its priority, its key, its tags.
+-- (else 1), the job's own lease_ms, its priority, its key, its origin, its tags.
 local BODY_HEAD, BODY_FLAGS = '>I6I6I2Bc0', 13
 local CANCEL_ASKED, HOLDS_KEY, HAS_PROGRESS, REWRITTEN, REMOVED, TAGGED, HAS_RESULT, EXPIRES, TAKEN, UNTIL_STARTED =
   1, 2, 4, 8, 16, 32, 64, 128, 256, 512
--- Of bodies only.
-local HAS_LEASE, HAS_PRIORITY, HAS_KEY, HAS_VERSION, META_FLAGS = 1024, 2048, 4096, 8192, 1023
+-- Of bodies only, and which flags of a body a meta has, too.
+local HAS_ORIGIN, HAS_LEASE, HAS_PRIORITY, HAS_KEY, HAS_VERSION = 1, 1024, 2048, 4096, 8192
+local META_FLAGS = HOLDS_KEY + TAGGED + EXPIRES + UNTIL_STARTED
 local PENDING, SUCCEEDED, FAILED, CANCELLED = 1, 10, 20, 30
 local DEFAULT_PRIORITY = 1024
 -- Among the counters, whose other fields have a queue's name before the colon.
@@ -63,15 +64,16 @@ local function fetch(key, ids)
   return redis.call('HMGET', key, unpack(ids))
 end
 
--- The rest of a body's beginning: own lease_ms (0: none), priority, key, where the tags begin, and the first version.
+-- The rest of a body's beginning: own lease_ms (0: none), priority, key, where the tags begin, the first version, and origin.
 local function body_rest(body)
   local _, _, flags, _, at = struct.unpack(BODY_HEAD, body)
-  local lease_ms, priority, key, version = 0, DEFAULT_PRIORITY, '', 1
+  local lease_ms, priority, key, version, origin = 0, DEFAULT_PRIORITY, '', 1, ''
   if has(flags, HAS_VERSION) then version, at = struct.unpack('>I6', body, at) end
   if has(flags, HAS_LEASE) then lease_ms, at = struct.unpack('>I4', body, at) end
   if has(flags, HAS_PRIORITY) then priority, at = struct.unpack('>I4', body, at) end
   if has(flags, HAS_KEY) then key, at = struct.unpack('Bc0', body, at) end
-  return lease_ms, priority, key, at, version
+  if has(flags, HAS_ORIGIN) then origin, at = struct.unpack('Bc0', body, at) end
+  return lease_ms, priority, key, at, version, origin
 end
 
 local function priority_of(body)
@@ -159,12 +161,31 @@ end
 
 local function tag_member(tag, id) return string.char(#tag) .. tag .. id end
 
+-- What an origin is found by, among the tags: no tag is empty. Only where this is its own ledger, which keeps origins apart.
+local function origin_prefix(body)
+  local _, _, _, _, _, origin = body_rest(body)
+  if not OWN or origin == '' then return nil end
+  local _, _, _, queue = struct.unpack(BODY_HEAD, body)
+  return '\0' .. queue .. '\0' .. string.char(#origin) .. origin
+end
+
+-- The job of this queue with this origin.
+local function known_origin(body)
+  local prefix = origin_prefix(body)
+  local member = prefix and redis.call('ZRANGEBYLEX', TAGS, '[' .. prefix, '+', 'LIMIT', 0, 1)[1]
+  return member and string.sub(member, 1, #prefix) == prefix and string.sub(member, #prefix + 1)
+end
+
 local function tag(id, body)
   for _, name in ipairs(tags_of(body)) do redis.call('ZADD', TAGS, 0, tag_member(name, id)) end
+  local prefix = origin_prefix(body)
+  if prefix then redis.call('ZADD', TAGS, 0, prefix .. id) end
 end
 
 local function untag(id, body)
   for _, name in ipairs(tags_of(body)) do redis.call('ZREM', TAGS, tag_member(name, id)) end
+  local prefix = origin_prefix(body)
+  if prefix then redis.call('ZREM', TAGS, prefix .. id) end
 end
 
 -- Removes all that is kept of jobs that are in no queue: their tags and results, as their metas say.

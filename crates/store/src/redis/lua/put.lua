@@ -66,8 +66,12 @@ local function put(i)
     return 1
   end
   if not old and lease_until == 0 and is_full(n, due_at) then return 4 end
-  local is_plain = meta == '' and not old and struct.unpack('>I2', body, BODY_FLAGS) == 0
+  local is_plain = meta == '' and not old and without(struct.unpack('>I2', body, BODY_FLAGS), HAS_ORIGIN) == 0
   local fresh = is_plain and PLAIN or head(body, meta ~= '' and meta)
+  if has(fresh.flags, TAGGED) then
+    local first = known_origin(body)
+    if first and first ~= id then return '=' .. first end
+  end
   if has(fresh.flags, HOLDS_KEY) then
     local field = fresh.queue .. '\0' .. fresh.key
     local holder = redis.call('HGET', HOLDERS, field)

@@ -92,7 +92,7 @@ end
 
 -- One that has never been touched and says nothing in particular.
 local function lease_plain(n, id, body)
-  if struct.unpack('>I2', body, BODY_FLAGS) ~= 0 then return false end
+  if without(struct.unpack('>I2', body, BODY_FLAGS), HAS_ORIGIN) ~= 0 then return false end
   local new = template(n)
   gone[#gone + 1] = id
   running[meta_count + 1], running[meta_count + 2] = new.lease_until, id

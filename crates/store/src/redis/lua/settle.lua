@@ -26,10 +26,11 @@ local function finish(id, epoch, queue, new_meta)
   if not OWN then table.insert(noted, id) end
 end
 
--- One that says nothing in particular: flags 0, pending and leased under this epoch.
-local PLAIN = struct.pack('>I2B', 0, PENDING)
+-- One that says nothing in particular: no flags but that it is tagged, pending and leased under this epoch.
+local PLAIN, PLAIN_TAGGED = struct.pack('>I2B', 0, PENDING), struct.pack('>I2B', TAGGED, PENDING)
 local function finish_plain(id, epoch, meta)
-  if string.sub(meta, 7, 12) ~= epoch or string.sub(meta, HEAD_FLAGS, HEAD_FLAGS + 2) ~= PLAIN then return false end
+  local state = string.sub(meta, HEAD_FLAGS, HEAD_FLAGS + 2)
+  if string.sub(meta, 7, 12) ~= epoch or (state ~= PLAIN and state ~= PLAIN_TAGGED) then return false end
   if string.sub(meta, 13, 18) == ZERO6 then return false end
   local queue = struct.unpack('Bc0', meta, HEAD_NEXT)
   finish(id, epoch, queue, six(after(struct.unpack('>I6', meta))) .. epoch .. ZERO6 .. string.sub(meta, 19, 24) .. NOW6 .. NOW6 .. string.sub(meta, 37, 52)

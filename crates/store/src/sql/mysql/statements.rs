@@ -43,14 +43,14 @@ pub(super) const STATEMENTS: Statements = Statements {
         text: "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, version, epoch, \
      created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, key_until, \
      cancel_asked, queue, kind, job_key, options, tags, errors, message, result, payload, progress, \
-     bucket, urgency, live_key) VALUES {}",
-        row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+     bucket, urgency, live_key, origin) VALUES {}",
+        row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         between: ", ",
     },
     insert_plain: Bulk {
         text: "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, version, created_at, updated_at, queue, kind, \
-         payload, bucket, urgency, attempt, crashes, epoch, state, key_until, cancel_asked) VALUES {}",
-        row: "(?, ?, due_at, ?, ?, version, version, ?, ?, ?, ?, ?, 0, 0, 0, 1, 0, 0)",
+         payload, bucket, origin, urgency, attempt, crashes, epoch, state, key_until, cancel_asked) VALUES {}",
+        row: "(?, ?, due_at, ?, ?, version, version, ?, ?, ?, ?, ?, ?, 0, 0, 0, 1, 0, 0)",
         between: ", ",
     },
     end: Bulk {
@@ -93,6 +93,12 @@ pub(super) const STATEMENTS: Statements = Statements {
         text: "SELECT j.queue, j.live_key, j.id FROM ({}) u STRAIGHT_JOIN duetime_jobs j ON j.queue = u.queue \
      AND j.live_key = u.live_key",
         row: "SELECT CAST(? AS BINARY) AS queue, CAST(? AS BINARY) AS live_key",
+        between: UNION,
+    },
+    origins: Bulk {
+        text: "SELECT j.queue, j.origin, j.id FROM ({}) u STRAIGHT_JOIN duetime_jobs j ON j.queue = u.queue \
+     AND j.origin = u.origin",
+        row: "SELECT CAST(? AS BINARY) AS queue, CAST(? AS BINARY) AS origin",
         between: UNION,
     },
     versions: Some(Bulk::list(

@@ -34,19 +34,20 @@ pub(super) const STATEMENTS: Statements = Statements {
         "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, \
      version, epoch, created_at, updated_at, started_at, finished_at, lease_until, lease_ms, expires_ms, state, \
      key_until, cancel_asked, queue, kind, job_key, options, tags, errors, message, result, payload, progress, bucket, \
-     live_key) \
+     live_key, origin) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
      $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \
      $14::bigint[], $15::bigint[], $16::smallint[], $17::smallint[], $18::boolean[], $19::text[], $20::bytea[], \
      $21::bytea[], $22::text[], $23::text[], $24::text[], $25::bytea[], $26::bytea[], $27::bytea[], $28::text[], \
-     $29::bigint[], $30::bytea[]) ON CONFLICT DO NOTHING",
+     $29::bigint[], $30::bytea[], $31::bytea[]) ON CONFLICT DO NOTHING",
     ),
     insert_plain: bulk(
         "INSERT INTO duetime_jobs (id, due_at, first_due_at, priority, attempt, crashes, \
-     version, epoch, created_at, updated_at, state, key_until, cancel_asked, queue, kind, payload, bucket) \
-     SELECT id, due_at, due_at, priority, 0, 0, version, 0, version, version, 1, 0, false, queue, kind, payload, bucket \
+     version, epoch, created_at, updated_at, state, key_until, cancel_asked, queue, kind, payload, bucket, origin) \
+     SELECT id, due_at, due_at, priority, 0, 0, version, 0, version, version, 1, 0, false, queue, kind, payload, bucket, \
+     origin \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[], \
-     $8::bigint[]) AS u (id, due_at, priority, version, queue, kind, payload, bucket) ON CONFLICT DO NOTHING",
+     $8::bigint[], $9::bytea[]) AS u (id, due_at, priority, version, queue, kind, payload, bucket, origin) ON CONFLICT DO NOTHING",
     ),
     end: bulk(
         "UPDATE duetime_jobs j SET due_at = u.due_at, first_due_at = u.first_due_at, \
@@ -84,6 +85,10 @@ pub(super) const STATEMENTS: Statements = Statements {
     holders: bulk(
         "SELECT j.queue, j.live_key, j.id FROM unnest($1::text[], $2::bytea[]) AS u (queue, key) \
      JOIN duetime_jobs j ON j.queue = u.queue AND j.live_key = u.key",
+    ),
+    origins: bulk(
+        "SELECT j.queue, j.origin, j.id FROM unnest($1::text[], $2::bytea[]) AS u (queue, origin) \
+     JOIN duetime_jobs j ON j.queue = u.queue AND j.origin = u.origin",
     ),
     versions: None,
     file_near: bulk(

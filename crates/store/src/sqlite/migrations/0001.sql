@@ -24,6 +24,7 @@ CREATE TABLE duetime_jobs (
     key_until    INTEGER NOT NULL DEFAULT 0,  -- 0 finished, 1 started
     job_key      TEXT,
     live_key     TEXT,                        -- equals job_key while the key is held
+    origin       TEXT,                        -- the push that made it
     options      TEXT,                        -- JSON: what few jobs have, such as a retry rule or a target
     tags         TEXT,                        -- JSON; duetime_tags is its index
     message      TEXT,
@@ -41,6 +42,7 @@ CREATE INDEX duetime_jobs_queue ON duetime_jobs (queue, state);
 CREATE INDEX duetime_jobs_finished ON duetime_jobs (state, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX duetime_jobs_key ON duetime_jobs (queue, job_key) WHERE job_key IS NOT NULL;
 CREATE UNIQUE INDEX duetime_jobs_live_key ON duetime_jobs (queue, live_key) WHERE live_key IS NOT NULL;
+CREATE UNIQUE INDEX duetime_jobs_origin ON duetime_jobs (queue, origin) WHERE origin IS NOT NULL;
 
 CREATE TABLE duetime_tags (
     tag    TEXT    NOT NULL,
@@ -87,7 +89,7 @@ SELECT id, queue, kind,
         END
     END AS state,
     strftime('%Y-%m-%d %H:%M:%f', due_at / 1000.0, 'unixepoch') AS due_at,
-    priority, attempt, crashes, job_key AS "key", tags, message,
+    priority, attempt, crashes, job_key AS "key", origin, tags, message,
     CAST(payload AS TEXT) AS payload, CAST(result AS TEXT) AS result,
     strftime('%Y-%m-%d %H:%M:%f', lease_until / 1000.0, 'unixepoch') AS lease_until,
     strftime('%Y-%m-%d %H:%M:%f', created_at / 1000.0, 'unixepoch') AS created_at,

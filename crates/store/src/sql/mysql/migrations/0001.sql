@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS duetime_jobs (
     kind         VARBINARY(128) NOT NULL,
     job_key      VARBINARY(255),
     live_key     VARBINARY(255),                -- equals job_key while the key is held
+    origin       VARBINARY(255),                -- the push that made it
     options      MEDIUMTEXT,                    -- JSON: what few jobs have, such as a retry rule or a target
     tags         MEDIUMTEXT,                    -- JSON, of which duetime_tags is the index
     errors       MEDIUMTEXT,                    -- JSON
@@ -36,7 +37,8 @@ CREATE TABLE IF NOT EXISTS duetime_jobs (
     KEY duetime_jobs_queue (queue, state),
     KEY duetime_jobs_finished (state, finished_at),
     KEY duetime_jobs_key (queue, job_key),
-    UNIQUE KEY duetime_jobs_live_key (queue, live_key)
+    UNIQUE KEY duetime_jobs_live_key (queue, live_key),
+    UNIQUE KEY duetime_jobs_origin (queue, origin)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin ROW_FORMAT = DYNAMIC;
 
 CREATE TABLE IF NOT EXISTS duetime_tags (
@@ -108,7 +110,8 @@ SELECT id, CONVERT(queue USING utf8mb4) AS queue, CONVERT(kind USING utf8mb4) AS
         END
     END AS state,
     TIMESTAMPADD(MICROSECOND, due_at * 1000, '1970-01-01') AS due_at,
-    priority, attempt, crashes, CONVERT(job_key USING utf8mb4) AS job_key, tags,
+    priority, attempt, crashes, CONVERT(job_key USING utf8mb4) AS job_key,
+    CONVERT(origin USING utf8mb4) AS origin, tags,
     CONVERT(message USING utf8mb4) AS message, CONVERT(payload USING utf8mb4) AS payload,
     CONVERT(result USING utf8mb4) AS result,
     TIMESTAMPADD(MICROSECOND, lease_until * 1000, '1970-01-01') AS lease_until,

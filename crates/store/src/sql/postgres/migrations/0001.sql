@@ -24,6 +24,7 @@ CREATE TABLE duetime_jobs (
     kind         bytea    NOT NULL,
     job_key      bytea,
     live_key     bytea,                         -- equals job_key while the key is held
+    origin       bytea,                         -- the push that made it
     options      text,                          -- JSON: what few jobs have, such as a retry rule or a target
     tags         text,                          -- JSON; duetime_tags is its index
     errors       text,                          -- JSON
@@ -40,6 +41,7 @@ CREATE INDEX duetime_jobs_queue ON duetime_jobs (queue, state, id);
 CREATE INDEX duetime_jobs_finished ON duetime_jobs (state, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX duetime_jobs_key ON duetime_jobs (queue, job_key, id) WHERE job_key IS NOT NULL;
 CREATE UNIQUE INDEX duetime_jobs_live_key ON duetime_jobs (queue, live_key) WHERE live_key IS NOT NULL;
+CREATE UNIQUE INDEX duetime_jobs_origin ON duetime_jobs (queue, origin) WHERE origin IS NOT NULL;
 
 CREATE TABLE duetime_tags (
     tag    bytea  NOT NULL,
@@ -121,8 +123,8 @@ SELECT id, queue, duetime_text(kind) AS kind,
         END
     END AS state,
     to_timestamp(due_at / 1000.0) AS due_at,
-    priority, attempt, crashes, duetime_text(job_key) AS key, tags, duetime_text(message) AS message,
-    duetime_text(payload) AS payload, duetime_text(result) AS result,
+    priority, attempt, crashes, duetime_text(job_key) AS key, duetime_text(origin) AS origin, tags,
+    duetime_text(message) AS message, duetime_text(payload) AS payload, duetime_text(result) AS result,
     to_timestamp(lease_until / 1000.0) AS lease_until, to_timestamp(created_at / 1000.0) AS created_at,
     to_timestamp(updated_at / 1000.0) AS updated_at, to_timestamp(started_at / 1000.0) AS started_at,
     to_timestamp(finished_at / 1000.0) AS finished_at
