@@ -52,6 +52,7 @@ use crate::log;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use duetime_core::engine::BulkAction;
 use std::ffi::OsString;
+use std::pin::Pin;
 use std::process::ExitCode;
 
 /// A delayed job queue: say what is to run and when, and it runs then.
@@ -143,11 +144,13 @@ pub(crate) fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return exit::Failure::error(format!("no threads to run on: {error}")).report(),
     };
-    let result = runtime.block_on(async {
+    // Behind a pointer it is compiled once, and not for each kind of runtime.
+    let work: Pin<Box<dyn Future<Output = exit::Result>>> = Box::pin(async {
         let result = run(command, settings).await;
         let closed = target::close().await;
         result.and(closed)
     });
+    let result = runtime.block_on(work);
     // A thread that waits for the terminal must not hold up the end.
     runtime.shutdown_background();
     log::flush();

@@ -21,7 +21,7 @@ fn every_line_becomes_a_job() {
     fs::write(place.path("jobs.jsonl"), lines).unwrap();
     let ran = place.run(&["push", "--file", "jobs.jsonl", "--json"]);
     assert_eq!((ran.code, &*ran.err), (0, ""), "no bar in a pipe");
-    assert_eq!(ran.out.trim(), r#"{"pushed":2500,"kept":0,"replaced":0,"refused":0}"#);
+    assert_eq!(ran.out.trim(), r#"{"pushed":2500,"kept":0,"replaced":0,"repeated":0,"refused":0}"#);
     assert_eq!((count(&place, "q0"), count(&place, "q1")), (1_250, 1_250));
 }
 
@@ -47,7 +47,7 @@ fn refused_lines_are_told_and_kept() {
     let ran = push(&place, &["--rejects", "refused.jsonl"], lines);
     assert_eq!(ran.code, 65, "{ran:?}");
     assert!(
-        ran.out.contains("2 jobs pushed, 1 kept and 0 replaced since their key was held, 4 lines refused"),
+        ran.out.contains("2 jobs pushed, 1 kept and 0 replaced since their key was held, 0 pushed before, 4 lines refused"),
         "{ran:?}"
     );
     let told: Vec<&str> = ran.err.lines().collect();

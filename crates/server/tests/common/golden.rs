@@ -95,7 +95,8 @@ impl Golden {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
-            if let Some((word, shown)) = self.instant(rest).or_else(|| self.number(rest)).or_else(|| address(rest)) {
+            let known = self.instant(rest).or_else(|| origin(rest)).or_else(|| self.number(rest));
+            if let Some((word, shown)) = known.or_else(|| address(rest)) {
                 out += &shown;
                 rest = &rest[word..];
             } else {
@@ -140,6 +141,14 @@ impl Golden {
         let number = *self.numbers.entry(text[..length].to_owned()).or_insert(next);
         Some((length, format!("#{number}")))
     }
+}
+
+/// An origin that a client has chosen at the beginning: 32 random digits, the number of its request, and a place in that.
+fn origin(text: &str) -> Option<(usize, String)> {
+    let is_random = |random: &str| random.len() == 32 && random.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let length = text.find(|c: char| !(c.is_ascii_hexdigit() || c == '-')).unwrap_or(text.len());
+    let (random, numbers) = text[..length].split_once('-')?;
+    (is_random(random) && numbers.contains('-')).then(|| (length, "<origin>".to_owned()))
 }
 
 /// An address of this machine at the beginning.

@@ -10,8 +10,8 @@ use duetime_core::ports::Recorded;
 use std::collections::{HashMap, HashSet};
 
 /// Records jobs, each for itself, in their order. Where another transaction recorded one of them or took one of their
-/// keys meanwhile, or an origin is known, that is a race: with care, ids and origins are looked for, too. A push that is repeated
-/// is rare enough.
+/// keys meanwhile, or an origin is known, that is a race: with care, all ids and origins are looked for. Repeated pushes are
+/// rare enough for that.
 pub(super) async fn record(
     session: &mut Session,
     jobs: &[Inserted<'_>],
@@ -24,16 +24,11 @@ pub(super) async fn record(
     let key = |row: &Inserted<'_>| row.live_key.map(|key| (row.job.queue.clone(), key.clone()));
     let mut keys = Keys::read(session, jobs.iter().filter_map(key).collect()).await?;
     let holder = |keys: &Keys, row: &Inserted<'_>| row.live_key.and_then(|key| keys.holder(&row.job.queue, key));
-    let doubtful = jobs.iter().filter(|row| is_careful || holder(&keys, row).is_some());
-    let doubtful: Vec<JobId> = doubtful.map(|row| row.job.id).collect();
+    let doubtful: Vec<_> = jobs.iter().filter(|row| is_careful || holder(&keys, row).is_some()).collect();
     let mut known: HashSet<JobId> = HashSet::with_capacity(jobs.len());
-    known.extend(session.known(&doubtful).await?);
-
-    let mut origins = HashMap::new();
-    if is_careful {
-        let known: Vec<Key> = jobs.iter().filter_map(origin).collect();
-        origins.extend(session.origins(&known).await?);
-    }
+    known.extend(session.known(&doubtful.iter().map(|row| row.job.id).collect::<Vec<_>>()).await?);
+    let doubtful: Vec<Key> = doubtful.into_iter().filter_map(origin).collect();
+    let mut origins: HashMap<Key, JobId> = session.origins(&doubtful).await?.into_iter().collect();
 
     let mut rows = Vec::with_capacity(jobs.len());
     let mut recorded = Vec::with_capacity(jobs.len());

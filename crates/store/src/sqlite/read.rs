@@ -21,7 +21,7 @@ pub(super) const PENDING_BEHIND: &str = concat!(
 );
 
 /// Where the bucket stands in the latter two.
-const BUCKET_COLUMN: usize = 28;
+const BUCKET_COLUMN: usize = 29;
 
 /// One row.
 pub(super) fn one(connection: &Connection, id: JobId) -> Result<Option<Job>, Fault> {

@@ -128,17 +128,27 @@ impl Actor {
     pub(super) async fn push_for_ever(mut self) {
         loop {
             let count = if self.random.percent(70) { 1 } else { self.random.within(2..20) };
-            let jobs: Vec<NewJob> = (0..count).map(|_| self.new_job()).collect();
-            // Where the clock is stepped meanwhile, nobody can say what is early.
-            let due = |job: &NewJob| if self.pace.is_alone { Due::Now } else { job.due };
-            let (dues, at): (Vec<Due>, At) = (jobs.iter().map(due).collect(), self.at());
-            let answers = self.engine.push(jobs).await.unwrap_or_default();
-            for (due, pushed) in dues.into_iter().zip(answers) {
-                if let Ok(Pushed { job, outcome: PushOutcome::Created }) = pushed {
-                    self.history().pushed(job, due, at);
-                }
+            let mut jobs: Vec<NewJob> = (0..count).map(|_| self.new_job()).collect();
+            // Repeated as if it had not been answered.
+            let pushes = if self.random.percent(30) { self.random.within(2..4) } else { 1 };
+            if pushes > 1 {
+                let push = self.random.any();
+                (0..).zip(&mut jobs).for_each(|(n, job)| job.origin = Some(Arc::from(format!("{push}-{n}"))));
             }
-            self.pause(3 * SECOND_MS).await;
+            for _ in 0..pushes {
+                let at = self.at();
+                let answers = self.engine.push(jobs.clone()).await.unwrap_or_default();
+                for (new, pushed) in jobs.iter().zip(answers) {
+                    // Where the clock is stepped meanwhile, nobody can say what is early.
+                    let due = if self.pace.is_alone { Due::Now } else { new.due };
+                    match pushed {
+                        Ok(Pushed { job, outcome: PushOutcome::Created }) => self.history().pushed(job, due, at),
+                        Ok(Pushed { job, outcome: PushOutcome::Repeated }) => self.history().pushed(job, Due::Now, at),
+                        _ => {}
+                    }
+                }
+                self.pause(3 * SECOND_MS).await;
+            }
         }
     }
 

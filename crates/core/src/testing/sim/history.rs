@@ -46,6 +46,8 @@ struct End {
 #[derive(Debug, Default)]
 pub(super) struct History {
     jobs: BTreeMap<JobId, Known>,
+    /// Which job each push of a queue has made, by its origin.
+    origins: BTreeMap<(Arc<str>, Arc<str>), JobId>,
     /// Jobs that were handed out, some of them before their push was answered.
     started: BTreeSet<JobId>,
     pub(super) given: Given,
@@ -66,8 +68,16 @@ impl History {
         self.jobs.keys().copied().collect()
     }
 
-    /// It was asked for at this time.
+    /// It was asked for at this time, or before by a push with the same origin.
     pub(super) fn pushed(&mut self, job: Job, due: Due, at: At) {
+        if let Some(origin) = &job.origin {
+            let first = self.origins.entry((job.queue.clone(), origin.clone())).or_insert(job.id);
+            let (other, is_gone) = (*first, self.jobs.get(first).is_some_and(|known| known.may_be_gone));
+            *first = job.id;
+            if other != job.id && !is_gone {
+                self.blame(job.id, "was pushed", vec![format!("though the push had made {other}")], at);
+            }
+        }
         if let Due::After(delay_ms @ 1..) = due
             && job.due_at < at.wall + delay_ms
         {
