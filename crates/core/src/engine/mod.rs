@@ -66,6 +66,7 @@ use crate::error::Error;
 use crate::turns::Turns;
 use parts::Parts;
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -88,6 +89,9 @@ tokio::task_local! {
 pub fn run_to_completion<F: Future>(work: F) -> impl Future<Output = F::Output> {
     COMPLETES.scope((), work)
 }
+
+/// Work for a task, behind a pointer: what the runtime needs for a task is then compiled once, and not for each kind of work.
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A running engine: a cheap handle, to be cloned.
 #[derive(Clone)]
@@ -242,7 +246,7 @@ impl Engine {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let work = work(self.clone());
+        let work: Boxed<()> = Box::pin(work(self.clone()));
         let (engine, stopping) = (self.clone(), self.stopping.clone());
         let task = self.tasks.spawn(async move { stopping.run_until_cancelled(work).await });
         self.tasks.spawn(async move {
@@ -258,8 +262,9 @@ impl Engine {
     /// Carries work through even where the caller goes away. Within what is [run to completion](run_to_completion) anyway, it
     /// needs no task.
     async fn carry<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        let work: Boxed<T> = Box::pin(work);
         if COMPLETES.try_with(|()| ()).is_ok() {
-            return self.tasks.track_future(Box::pin(work)).await;
+            return self.tasks.track_future(work).await;
         }
         match self.tasks.spawn(work).await {
             Ok(answer) => answer,

@@ -30,9 +30,7 @@ impl<T> Batch<T> {
 
     /// What could be read, each with its place in the array.
     pub(super) fn placed(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
-        let refused = &self.refused;
-        let places = (0..).filter(|place| refused.binary_search_by_key(place, |(at, _)| *at).is_err());
-        places.zip(&mut self.asked)
+        self.0.iter_mut().enumerate().filter_map(|(place, one)| Some((place, one.as_mut().ok()?)))
     }
 
     /// What could be read, and what puts the answers to it back among the refusals.
