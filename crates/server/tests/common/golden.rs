@@ -148,7 +148,9 @@ fn origin(text: &str) -> Option<(usize, String)> {
     let is_random = |random: &str| random.len() == 32 && random.bytes().all(|digit| digit.is_ascii_hexdigit());
     let length = text.find(|c: char| !(c.is_ascii_hexdigit() || c == '-')).unwrap_or(text.len());
     let (random, numbers) = text[..length].split_once('-')?;
-    (is_random(random) && numbers.contains('-')).then(|| (length, "<origin>".to_owned()))
+    let (request, place) = numbers.split_once('-')?;
+    let is_number = |digits: &str| digits.parse::<u32>().is_ok();
+    (is_random(random) && is_number(request) && is_number(place)).then(|| (length, "<origin>".to_owned()))
 }
 
 /// An address of this machine at the beginning.
