@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Due, Job, check_payload};
 use crate::limits::BATCH_JOBS_MAX;
-use crate::ports::{Change, Edit, Edited, Reading, Update};
+use crate::ports::{Change, Detail, Edit, Edited, Reading, Update};
 use std::sync::Arc;
 
 impl Engine {
@@ -193,7 +193,7 @@ impl Engine {
         if ids.is_empty() || !self.topology.shares_ledger() {
             return Ok(());
         }
-        let held = self.broker.get(ids).await?.into_iter().flatten().filter(Job::is_pending);
+        let held = self.broker.get(ids, Detail::Head).await?.into_iter().flatten().filter(Job::is_pending);
         let held: Vec<(JobId, u64)> = held.map(|job| (job.id, job.version + 1)).collect();
         if held.is_empty() { Ok(()) } else { self.broker.forget(&held, Millis::MAX).await.map(drop) }
     }

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::Job;
 use crate::limits::{PAGE_JOBS_MAX, STEP_JOBS_MAX};
-use crate::ports::{Find, Found, Note, Outcomes, Queues, Selector, Window};
+use crate::ports::{Detail, Find, Found, Note, Outcomes, Queues, Selector, Window};
 use crate::rules;
 use crate::schedule::ScheduleStatus;
 use std::collections::HashSet;
@@ -135,7 +135,7 @@ impl Export {
     async fn overlay(&self, jobs: &mut Vec<Job>) -> Result<(), Error> {
         jobs.retain(|job| !self.removed.contains(&job.id));
         let ids: Vec<JobId> = jobs.iter().filter(|job| job.is_pending()).map(|job| job.id).collect();
-        let mut live = self.stores.broker.get(&ids).await?.into_iter();
+        let mut live = self.stores.broker.get(&ids, Detail::Whole).await?.into_iter();
         for job in jobs.iter_mut().filter(|job| job.is_pending()) {
             if let Some(known) = live.next().flatten() {
                 *job = known;

@@ -10,7 +10,7 @@ use crate::id::JobId;
 use crate::job::{Job, State};
 use crate::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX};
 use crate::name;
-use crate::ports::{Find, Listing, Selector, Window};
+use crate::ports::{Detail, Find, Listing, Selector, Window};
 use std::str::FromStr;
 
 /// Pages of the ledger that one page of an answer reads at most; it may be short, and say where to go on.
@@ -36,7 +36,7 @@ impl Engine {
     /// # Errors
     /// [`Error::NotFound`].
     pub async fn job(&self, id: JobId) -> Result<Job, Error> {
-        if let Some(job) = self.broker.get(&[id]).await?.pop().flatten() {
+        if let Some(job) = self.broker.get(&[id], Detail::Whole).await?.pop().flatten() {
             return Ok(job);
         }
         self.ledger.get(&[id]).await?.pop().flatten().ok_or(Error::NotFound(id))
@@ -50,7 +50,7 @@ impl Engine {
     /// Where a store cannot be asked.
     pub async fn are_in(&self, ids: &[JobId], accepts: impl Fn(&str) -> bool + Send) -> Result<Vec<bool>, Error> {
         let is_in = |job: &Option<Job>| job.as_ref().is_some_and(|job| accepts(&job.queue));
-        let mut found: Vec<bool> = self.broker.get(ids).await?.iter().map(is_in).collect();
+        let mut found: Vec<bool> = self.broker.get(ids, Detail::Head).await?.iter().map(is_in).collect();
         let rest: Vec<usize> = (0..ids.len()).filter(|&i| !found[i]).collect();
         if !rest.is_empty() {
             let asked: Vec<JobId> = rest.iter().map(|&i| ids[i]).collect();
@@ -168,7 +168,7 @@ impl Engine {
             };
             let page = self.ledger.find(find).await?;
             let ids: Vec<JobId> = page.jobs.iter().filter(|job| job.is_pending()).map(|job| job.id).collect();
-            let mut live = self.broker.get(&ids).await?.into_iter();
+            let mut live = self.broker.get(&ids, Detail::Whole).await?.into_iter();
             let now = self.now();
             for row in page.jobs {
                 let known = if row.is_pending() { live.next().flatten() } else { None };

@@ -17,8 +17,8 @@ use crate::job::{Job, State};
 use crate::limits::STEP_JOBS_MAX;
 use crate::name::OF_ENGINE;
 use crate::ports::{
-    ADOPTED, Acquire, Acquired, BROKER, BUCKET_MS, Broker, COMPARED, Counts, Cursor, LOADED, Listing, PutIf, Queues,
-    Registry, Window,
+    ADOPTED, Acquire, Acquired, BROKER, BUCKET_MS, Broker, COMPARED, Counts, Cursor, Detail, LOADED, Listing, PutIf,
+    Queues, Registry, Window,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -286,7 +286,7 @@ impl Engine {
             let left = outdated.iter().map(|&(id, _)| id).filter(|id| !gone.contains(id));
             let left: Vec<JobId> = left.collect();
             self.stray(gone.into_iter());
-            jobs = self.broker.get(&left).await?.into_iter().flatten().filter(Job::is_pending).collect();
+            jobs = self.broker.get(&left, Detail::Head).await?.into_iter().flatten().filter(Job::is_pending).collect();
         }
         Ok(())
     }

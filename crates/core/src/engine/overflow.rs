@@ -15,7 +15,7 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, JobRef};
 use crate::job::Job;
-use crate::ports::{ADOPTED, OverflowDue, Queues, Reserve, Reserved, Room, SOON_MS, Source, Window};
+use crate::ports::{ADOPTED, Detail, OverflowDue, Queues, Reserve, Reserved, Room, SOON_MS, Source, Window};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -333,7 +333,7 @@ impl Engine {
             }
             Source::Jobs(named) => {
                 let ids: Vec<JobId> = named.iter().map(|&JobRef { id, .. }| id).collect();
-                let held = self.broker.get(&ids).await?;
+                let held = self.broker.get(&ids, Detail::Head).await?;
                 let unknown = ids.iter().zip(held).filter(|(_, job)| job.is_none()).map(|(id, _)| *id);
                 let unknown: Vec<JobId> = unknown.collect();
                 jobs.extend(self.ledger.get(&unknown).await?.into_iter().flatten());

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Due, Job, KeyUntil, NewJob, OnConflict};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
-use crate::ports::{Change, Edit, Edited, Note, OVERFLOW, Outcomes, Recorded, Update};
+use crate::ports::{Change, Detail, Edit, Edited, Note, OVERFLOW, Outcomes, Recorded, Update};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -225,7 +225,7 @@ impl Engine {
     /// The job, where it still holds its key. Where it has let go of it, but that is not recorded yet, it is now.
     pub(super) async fn key_holder(&self, id: JobId) -> Result<Option<Job>, Error> {
         let notes = self.broker.outcomes(Outcomes::Of(id)).await?;
-        let live = self.broker.get(&[id]).await?.pop().flatten();
+        let live = self.broker.get(&[id], Detail::Whole).await?.pop().flatten();
         match live {
             Some(job) if job.live_key().is_some() => return Ok(Some(job)),
             Some(job) if notes.is_empty() => self.try_record(vec![Note::Changed(job)]).await?,

@@ -8,10 +8,10 @@ use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, Stage, State, check_lease};
 use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
-use crate::ports::{Change, Edit, Edited, Expired, Extend, Extended, LeaseNote, Settle};
+use crate::ports::{Change, Detail, Edit, Edited, Expired, Extend, Extended, LeaseNote, Settle};
 use crate::progress::Progress;
 use crate::retry::{Retry, WhenExhausted};
-use crate::rules::{self, Again, Decision, Failure, Finish};
+use crate::rules::{self, Again, Decision, Finish};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,8 +43,8 @@ impl Engine {
     async fn settle_batch(&self, outcomes: Vec<(Receipt, Outcome)>) -> Result<Answers<Settlement>, Error> {
         let to_read = outcomes.iter().filter(|(_, outcome)| !matches!(outcome, Outcome::Complete { .. }));
         let ids: Vec<JobId> = to_read.map(|(receipt, _)| receipt.id).collect();
-        let jobs = if ids.is_empty() { Vec::new() } else { self.broker.get(&ids).await? };
-        let jobs: HashMap<JobId, Job> = jobs.into_iter().flatten().map(|job| (job.id, job)).collect();
+        let jobs = if ids.is_empty() { Vec::new() } else { self.broker.get(&ids, Detail::Head).await? };
+        let mut jobs: HashMap<Receipt, Job> = jobs.into_iter().flatten().map(|job| (job.receipt(), job)).collect();
 
         let mut settles = Vec::with_capacity(outcomes.len());
         let mut answers = Vec::with_capacity(outcomes.len());
@@ -56,11 +56,11 @@ impl Engine {
                 Outcome::Release { .. } => |_| Observed::Released,
             };
             let decided = match check_outcome(&outcome) {
-                Ok(()) => self.decide(receipt, outcome, &jobs).await,
+                Ok(()) => self.decide(receipt, outcome, &mut jobs).await,
                 Err(error) => Err(error),
             };
-            answers.push(decided.map(|decision| {
-                settles.push(Settle::new(receipt, decision));
+            answers.push(decided.map(|settle| {
+                settles.push(settle);
                 events.push(event);
                 receipt
             }));
@@ -96,34 +96,55 @@ impl Engine {
         }
     }
 
-    async fn decide(&self, receipt: Receipt, outcome: Outcome, jobs: &HashMap<JobId, Job>) -> Result<Decision, Error> {
+    async fn decide(
+        &self,
+        receipt: Receipt,
+        outcome: Outcome,
+        jobs: &mut HashMap<Receipt, Job>,
+    ) -> Result<Settle, Error> {
         if let Outcome::Complete { result } = outcome {
-            return Ok(Decision::Finish(Finish { result, ..Finish::new(Stage::Succeeded) }));
+            return Ok(Settle::new(receipt, Decision::Finish(Finish { result, ..Finish::new(Stage::Succeeded) })));
         }
-        let held = |job: &&Job| job.receipt() == receipt;
-        let Some(job) = jobs.get(&receipt.id).filter(held) else {
-            // A repeat of a final failure must still find what the first one decided.
-            return match outcome {
-                Outcome::Fail(_) => Ok(Decision::Finish(Finish::new(Stage::Failed))),
-                _ => Err(Error::LeaseLost(receipt)),
-            };
-        };
-        match outcome {
-            Outcome::Fail(failure) => self.decide_failure(job, &failure).await,
-            Outcome::Release { delay_ms } => {
-                let now = self.now();
-                Ok(self.wait_in_full(rules::after_release(job, delay_ms, now), now))
+        let job = jobs.remove(&receipt);
+        let decision = match (&outcome, &job) {
+            (Outcome::Fail(failure), Some(job)) => {
+                self.give_up(job, |retry, now, copy_id| rules::after_failure(job, retry, failure, now, copy_id)).await?
             }
-            Outcome::Complete { .. } => unreachable!("it was decided above"),
+            (Outcome::Release { delay_ms }, Some(job)) => {
+                let now = self.now();
+                Some(self.wait_in_full(rules::after_release(job, *delay_ms, now), now))
+            }
+            (Outcome::Complete { .. } | Outcome::Fail(_) | Outcome::Release { .. }, _) => None,
+        };
+        match decision {
+            Some(decision) => {
+                job.iter().for_each(|job| log_end(job, &decision));
+                Ok(Settle { read: job.map(Box::new), ..Settle::new(receipt, decision) })
+            }
+            // A repeat of a final failure must still find what the first one decided.
+            None if matches!(outcome, Outcome::Fail(_)) => {
+                Ok(Settle::new(receipt, Decision::Finish(Finish::new(Stage::Failed))))
+            }
+            None => Err(Error::LeaseLost(receipt)),
         }
     }
 
-    async fn decide_failure(&self, job: &Job, failure: &Failure) -> Result<Decision, Error> {
+    /// What a rule decides about the head of a job whose attempt has failed; `None` where the lease is over meanwhile.
+    async fn give_up(
+        &self,
+        job: &Job,
+        rule: impl FnOnce(&Retry, Millis, Option<JobId>) -> Decision + Send,
+    ) -> Result<Option<Decision>, Error> {
         let retry = self.retry_rule(job);
         let (now, copy_id) = (self.now(), self.copy_id(&retry).await?);
-        let decision = self.wait_in_full(rules::after_failure(job, &retry, failure, now, copy_id), now);
-        log_end(job, &decision);
-        Ok(decision)
+        let mut decision = self.wait_in_full(rule(&retry, now, copy_id), now);
+        if let Decision::Finish(Finish { successor: Some(copy), .. }) = &mut decision {
+            // Only a copy needs what its original holds. Nobody changes that while the job is leased.
+            let whole = self.broker.get(&[job.id], Detail::Whole).await?.pop().flatten();
+            let Some(whole) = whole.filter(|whole| whole.receipt() == job.receipt()) else { return Ok(None) };
+            copy.payload = whole.payload;
+        }
+        Ok(Some(decision))
     }
 
     /// A wait begins at the latest that the broker's clock can read, so that it is never cut short. Without a wait the job
@@ -244,10 +265,8 @@ impl Engine {
         self.status.set(FULL, expired.is_full.then(|| Error::Full("the broker has no room for new jobs".into())));
         let mut settles = Vec::with_capacity(expired.crashed.len());
         for job in &expired.crashed {
-            let retry = self.retry_rule(job);
-            let (now, copy_id) = (self.now(), self.copy_id(&retry).await?);
-            let decision = self.wait_in_full(rules::after_crash(job, &retry, now, copy_id), now);
-            settles.push(Settle { receipt: job.receipt(), version: Some(job.version), decision });
+            let decided = self.give_up(job, |retry, now, copy_id| rules::after_crash(job, retry, now, copy_id)).await?;
+            settles.extend(decided.map(|decision| Settle::while_unchanged(job.clone(), decision)));
         }
         if !expired.untaken.is_empty() {
             // The ledger is asked, and a slow one must not hold up the other jobs.
@@ -259,13 +278,13 @@ impl Engine {
         let mut notes = Vec::new();
         if !settles.is_empty() {
             let settled = self.broker.settle(settles.clone()).await?;
-            for ((job, settle), run) in expired.crashed.iter().zip(&settles).zip(&settled.runs) {
-                if run.is_some() {
+            for (settle, run) in settles.iter().zip(&settled.runs) {
+                if let (Some(job), Some(_)) = (&settle.read, run) {
                     tracing::warn!(id = %job.id, queue = %job.queue, attempt = job.attempt, "a lease ended unsettled");
                     log_end(job, &settle.decision);
                 }
             }
-            self.observe_settled(&expired.crashed.iter().map(|job| job.id), &settled, |_, _| Observed::Crashed);
+            self.observe_settled(&settles.iter().map(|settle| settle.receipt.id), &settled, |_, _| Observed::Crashed);
             notes.extend(settled.notes);
         }
         if !edits.is_empty() {

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::id::{JobId, Numbers, Receipt};
 use crate::job::{Job, Stage};
 use crate::limits::SECOND_MS;
-use crate::ports::{Lease, Note, Reserve, Reserved, Settle, Window};
+use crate::ports::{Detail, Lease, Note, Reserve, Reserved, Settle, Window};
 use crate::rules::{self, Decision, Finish, TAKEN};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl Engine {
         }
         let ids: Vec<JobId> = receipts.iter().map(|receipt| receipt.id).collect();
         // The broker first: what it has let go of by then stands in the row.
-        let held = self.broker.get(&ids).await?;
+        let held = self.broker.get(&ids, Detail::Head).await?;
         let rows = self.ledger.get(&ids).await?;
         let (mut taken, mut to_finish) = (Vec::new(), Vec::new());
         for ((&receipt, held), row) in receipts.iter().zip(held).zip(rows) {
@@ -206,13 +206,13 @@ impl Engine {
             Ok(rows) => rows,
             Err(error) => return tracing::warn!(%error, "whether jobs were taken is not known: they stay leased"),
         };
-        let decide = |(job, row): (&Job, Option<Job>)| {
+        let decide = |(job, row): (Job, Option<Job>)| {
             let is_taken = row.is_some_and(|row| is_taken(&row, job.receipt()));
-            let release = || rules::after_release(job, 0, self.now());
-            let decision = if is_taken { Decision::Finish(Finish::taken()) } else { release() };
-            Settle { receipt: job.receipt(), version: Some(job.version), decision }
+            let taken = Decision::Finish(Finish::taken());
+            let decision = if is_taken { taken } else { rules::after_release(&job, 0, self.now()) };
+            Settle::while_unchanged(job, decision)
         };
-        match self.broker.settle(jobs.iter().zip(rows).map(decide).collect()).await {
+        match self.broker.settle(jobs.into_iter().zip(rows).map(decide).collect()).await {
             Ok(settled) => {
                 let noted = settled.notes.iter().map(Note::job);
                 self.observe_jobs(noted.filter(|job| !job.is_pending()), |_| Observed::Taken);

@@ -27,8 +27,8 @@ use crate::id::JobId;
 use crate::job::Job;
 use crate::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use crate::ports::{
-    Beginning, Broker, BrokerClock, Counts, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing, Note,
-    Outbox, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled,
+    Beginning, Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing,
+    Note, Outbox, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled,
 };
 pub use locks::Locks;
 
@@ -181,7 +181,7 @@ impl Broker for Memory {
         Ok((edited, notes))
     }
 
-    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
+    async fn get(&self, ids: &[JobId], _detail: Detail) -> Result<Vec<Option<Job>>, Error> {
         Ok(self.each(ids.to_vec(), |held, id, _| held.get(id)))
     }
 

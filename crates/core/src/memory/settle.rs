@@ -45,7 +45,7 @@ impl Held {
     }
 
     pub(super) fn settle(&mut self, settle: Settle, now: Now, settled: &mut Settled) {
-        let Settle { receipt, version, decision } = settle;
+        let Settle { receipt, version, read: _, decision } = settle;
         let leased = self.live.get(receipt.id).filter(|live| live.run_of(receipt).is_some());
         let Some(live) = leased else {
             let state = self.settled_before(receipt, &decision, now);

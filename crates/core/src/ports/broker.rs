@@ -72,14 +72,15 @@ pub trait Broker: BrokerClock + Outbox {
     /// Ends leases. Repeated with the receipt that finished a job it answers the same again, as far as it remembers.
     async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error>;
 
-    /// At most `limit` running jobs whose lease is over, and waiting ones that were not started in time.
+    /// At most `limit` running jobs whose lease is over, and waiting ones that were not started in time, each a
+    /// [head](Detail::Head).
     async fn expired(&self, limit: usize) -> Result<Expired, Error>;
 
     /// Changes jobs from outside.
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error>;
 
     /// What it knows of these jobs: live ones, and those whose outcome is still in the outbox.
-    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error>;
+    async fn get(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Job>>, Error>;
 
     /// Live jobs of one queue in due order (`due_at`, then id).
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error>;
@@ -114,6 +115,15 @@ pub enum Put {
     KeyHeld(JobId),
     /// Its queue has no room: it waits in the ledger.
     Full,
+}
+
+/// How much of a job is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// All of it.
+    Whole,
+    /// What decides about it: payload and result may be left out, and are empty then.
+    Head,
 }
 
 /// Where a reserve looks.
@@ -218,6 +228,9 @@ pub struct Settle {
     /// End it only where the job has this version. A decision that its holder did not make, such as that the lease is over,
     /// carries the version it was made from, and loses against whatever has changed since.
     pub version: Option<u64>,
+    /// The [head](Detail::Head) of the job that the decision was made from, where it was read: if it has not changed since,
+    /// a remote broker need not read it again.
+    pub read: Option<Box<Job>>,
     /// What becomes of the job.
     pub decision: Decision,
 }
@@ -225,7 +238,12 @@ pub struct Settle {
 impl Settle {
     /// By the holder of the lease, whatever has changed meanwhile.
     pub fn new(receipt: Receipt, decision: Decision) -> Self {
-        Self { receipt, version: None, decision }
+        Self { receipt, version: None, read: None, decision }
+    }
+
+    /// From a reading, while the job is still as it was read.
+    pub fn while_unchanged(read: Job, decision: Decision) -> Self {
+        Self { receipt: read.receipt(), version: Some(read.version), read: Some(Box::new(read)), decision }
     }
 }
 

@@ -161,13 +161,13 @@ pub enum Recorded {
 /// A change of a job that the ledger does not know yet.
 #[derive(Clone, Debug)]
 pub enum Note {
-    /// The job's full new state.
+    /// The job's new state. Its payload has not changed, and may be left out.
     Changed(Job),
     /// The same, with payload and tags changed too.
     Rewritten(Job),
-    /// The job's full final state, and a copy of it in another queue that starts with it.
+    /// The job's final state as for `Changed`, and a whole copy of it in another queue that starts with it.
     Moved(Job, Box<Job>),
-    /// The job is gone, with its record. The job as it was, in its last version.
+    /// The job is gone, with its record. The job as it was, in its last version; its payload may be left out.
     Removed(Job),
 }
 

@@ -26,7 +26,8 @@ mod room;
 mod window;
 
 pub use broker::{
-    Broker, Counts, Expired, Extend, Extended, Lease, Listing, Put, Reserve, Reserved, Run, Settle, Settled, Source,
+    Broker, Counts, Detail, Expired, Extend, Extended, Lease, Listing, Put, Reserve, Reserved, Run, Settle, Settled,
+    Source,
 };
 pub use broker_clock::{BrokerClock, Reading};
 pub use edit::{Change, Edit, Edited, Update};

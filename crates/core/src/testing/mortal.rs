@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::Job;
 use crate::ports::{
-    Admitted, Broker, BrokerClock, Counts, Cursor, Edit, Edited, Expired, Extend, Extended, Find, Found, Host,
+    Admitted, Broker, BrokerClock, Counts, Cursor, Detail, Edit, Edited, Expired, Extend, Extended, Find, Found, Host,
     InboxRow, LeaseNote, Ledger, Limits, Listing, Note, Outbox, Outcomes, OverflowDue, Page, Put, Queues, Reading,
     Recorded, Reserve, Reserved, Retention, Room, Settle, Settled, Tally, Verdict, Window,
 };
@@ -107,8 +107,8 @@ impl Broker for MortalBroker {
         self.life.around("edit", self.broker.edit(edits)).await
     }
 
-    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
-        self.life.around("get", self.broker.get(ids)).await
+    async fn get(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Job>>, Error> {
+        self.life.around("get", self.broker.get(ids, detail)).await
     }
 
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error> {

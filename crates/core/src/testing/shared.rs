@@ -7,8 +7,8 @@ use crate::id::{JobId, floor};
 use crate::job::Job;
 use crate::memory::{self, Memory};
 use crate::ports::{
-    Beginning, Broker, BrokerClock, Counts, Edit, Edited, Expired, Extend, Extended, Host, Lease, Limits, Listing,
-    Note, Outbox, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled,
+    Beginning, Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Lease, Limits,
+    Listing, Note, Outbox, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled,
 };
 use crate::testing::TokioClock;
 use crate::testing::shared_locks::locks_from;
@@ -267,6 +267,11 @@ impl Shared {
     }
 }
 
+/// Leaves out what a remote broker leaves out of a [head](Detail::Head).
+fn behead(job: &mut Job) {
+    (job.payload, job.result) = (Arc::default(), None);
+}
+
 /// What a verb answers that needs a memory which has begun.
 async fn begun<T>(answer: Option<impl Future<Output = Result<T, Error>>>) -> Result<T, Error> {
     match answer {
@@ -329,7 +334,7 @@ impl Broker for Shared {
             if reading.memory < self.parts().number {
                 return Ok(vec![Put::Stale; ids.len()]);
             }
-            let before = memory.get(&ids).await?;
+            let before = memory.get(&ids, Detail::Head).await?;
             let puts = memory.put(jobs, reading, room).await?;
             let new = before.iter().zip(&puts).filter(|(before, put)| before.is_none() && **put == Put::Held);
             self.parts().new_puts += new.count() as u64;
@@ -362,19 +367,29 @@ impl Broker for Shared {
     }
 
     async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error> {
-        self.call_begun(|memory| async move { memory.settle(settles).await }).await
+        let mut settled = self.call_begun(|memory| async move { memory.settle(settles).await }).await?;
+        let unchanged = settled.notes.iter_mut().filter(|note| !matches!(note, Note::Rewritten(_)));
+        unchanged.for_each(|note| note.job_mut().payload = Arc::default());
+        Ok(settled)
     }
 
     async fn expired(&self, limit: usize) -> Result<Expired, Error> {
-        self.call_begun(|memory| async move { memory.expired(limit).await }).await
+        let mut expired = self.call_begun(|memory| async move { memory.expired(limit).await }).await?;
+        let Expired { crashed, untaken, unstarted, .. } = &mut expired;
+        [crashed, untaken, unstarted].into_iter().flatten().for_each(behead);
+        Ok(expired)
     }
 
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
         self.call_begun(|memory| async move { memory.edit(edits).await }).await
     }
 
-    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
-        self.call(|memory| async move { memory.get(ids).await }).await
+    async fn get(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Job>>, Error> {
+        let mut jobs = self.call(|memory| async move { memory.get(ids, detail).await }).await?;
+        if detail == Detail::Head {
+            jobs.iter_mut().flatten().for_each(behead);
+        }
+        Ok(jobs)
     }
 
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error> {

@@ -2,7 +2,7 @@
 
 use super::fixture::{Bench, job, pass, request};
 use duetime_core::engine::{CancelOutcome, From, JobRef, Options, Patch, Query, ReserveRequest, TakeRequest};
-use duetime_core::ports::{Broker, Queues};
+use duetime_core::ports::{Broker, Detail, Queues};
 use duetime_core::testing::{ModelLedger, Random, TokioClock};
 use duetime_core::{Due, Error, Job, JobId, NewJob, State};
 use std::collections::BTreeMap;
@@ -202,7 +202,7 @@ async fn a_reserve_that_found_nothing_is_not_sent_away_for_longer_than_jobs_wait
 async fn last_of_many(bench: &Bench) -> Job {
     let jobs = bench.push_to("default", 1_000).await;
     let last = jobs.last().unwrap().clone();
-    assert_eq!(bench.broker.get(&[last.id]).await.unwrap(), [None]);
+    assert_eq!(bench.broker.get(&[last.id], Detail::Whole).await.unwrap(), [None]);
     last
 }
 
@@ -290,7 +290,7 @@ async fn a_key_is_held_by_a_job_that_waits_in_the_ledger() {
     bench.push_to("default", 1_000).await;
     let keyed = NewJob { key: Some("k".into()), ..job() };
     let first = bench.push(keyed.clone()).await;
-    assert_eq!(bench.broker.get(&[first.id]).await.unwrap(), [None]);
+    assert_eq!(bench.broker.get(&[first.id], Detail::Whole).await.unwrap(), [None]);
     assert_eq!(bench.push(keyed.clone()).await.id, first.id);
     assert_eq!(bench.run_all("default").await.len(), 1_001);
     assert_ne!(bench.push(keyed).await.id, first.id);
@@ -303,5 +303,5 @@ async fn a_queue_that_has_drained_is_put_at_once_again() {
     assert_eq!(bench.run_all("default").await.len(), 1_000);
     pass(Duration::from_secs(1)).await;
     let fresh = bench.push(job()).await;
-    assert!(bench.broker.get(&[fresh.id]).await.unwrap()[0].is_some());
+    assert!(bench.broker.get(&[fresh.id], Detail::Whole).await.unwrap()[0].is_some());
 }

@@ -3,7 +3,7 @@
 use super::fixture::{Bench, job, pass};
 use duetime_core::engine::{Options, Outcome, Stores, Topology};
 use duetime_core::limits::{HOUR_MS, MINUTE_MS, SECOND_MS};
-use duetime_core::ports::{Broker, PutIf, Queues, Registry};
+use duetime_core::ports::{Broker, Detail, PutIf, Queues, Registry};
 use duetime_core::schedule::{LastTick, TickOutcome, tag};
 use duetime_core::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry, When};
 use duetime_core::testing::{ModelLedger, Random, Shared, TokioClock};
@@ -289,7 +289,8 @@ async fn another_carries_through_what_one_began() {
             assert_eq!(ticks(&world.ledger, "s"), [at], "{verb} {when:?}");
             // The audit puts what nobody did.
             seconds(40).await;
-            let held = world.broker.memory().get(&[pushed(&world.ledger, "s")[&at][0].id]).await.unwrap();
+            let held =
+                world.broker.memory().get(&[pushed(&world.ledger, "s")[&at][0].id], Detail::Whole).await.unwrap();
             assert!(held[0].is_some(), "{verb} {when:?}");
             drop(second);
         }

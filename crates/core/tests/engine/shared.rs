@@ -8,7 +8,9 @@ mod takes;
 
 use super::fixture::{job, moves_to, pass, request};
 use duetime_core::engine::{CancelOutcome, From, Options, Outcome, Patch, ReserveRequest, Stores, Topology};
-use duetime_core::ports::{ADOPTED, BROKER, Broker, BrokerClock, COMPARED, LOADED, Outbox, Put, Registry, Room};
+use duetime_core::ports::{
+    ADOPTED, BROKER, Broker, BrokerClock, COMPARED, Detail, LOADED, Outbox, Put, Registry, Room,
+};
 use duetime_core::rules::Failure;
 use duetime_core::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry, When};
 use duetime_core::testing::shared::Presence;
@@ -74,7 +76,7 @@ impl World {
     }
 
     async fn held(&self, id: JobId) -> Option<Job> {
-        self.broker.memory().get(&[id]).await.unwrap().pop().unwrap()
+        self.broker.memory().get(&[id], Detail::Whole).await.unwrap().pop().unwrap()
     }
 
     /// Whether the registry says so of the memory that is there now.

@@ -7,7 +7,7 @@ mod ledger;
 use crate::memory::random::Op;
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Beginning, Broker, Edit, Host, Limits, Note, Outcomes, Queues, Reading, Reserve, Source, Window,
+    Beginning, Broker, Detail, Edit, Host, Limits, Note, Outcomes, Queues, Reading, Reserve, Source, Window,
 };
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{edit, listing, reserve};
@@ -252,7 +252,7 @@ impl World {
         }
         for (&id, truth) in &self.truths {
             let known = truth.held || (truth.noted.is_some() && !truth.removed);
-            assert_eq!(self.broker.get(&[id]).await.unwrap()[0].as_ref(), known.then_some(&truth.job));
+            assert_eq!(self.broker.get(&[id], Detail::Whole).await.unwrap()[0].as_ref(), known.then_some(&truth.job));
         }
         assert_eq!(self.broker.backlog(), self.truths.values().filter(|t| t.noted.is_some()).count());
     }

@@ -7,7 +7,7 @@ use super::{Parts, Redis, scripts};
 use async_trait::async_trait;
 use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::{
-    Broker, BrokerClock, Counts, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing, Note, Outbox,
+    Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing, Note, Outbox,
     Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally, Totals, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis, State};
@@ -105,8 +105,8 @@ impl Broker for Redis {
         if self.options.is_ledger() { self.edit_jobs(&edits, false).await } else { self.edit_held(&edits).await }
     }
 
-    async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
-        let records = self.records(ids).await?.into_iter();
+    async fn get(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Job>>, Error> {
+        let records = self.records(ids, detail).await?.into_iter();
         let is_known =
             |record: &super::codec::Record| !record.removed && (!self.options.is_ledger() || record.is_live());
         Ok(records.map(|record| record.filter(is_known).map(|record| record.job)).collect())
@@ -208,7 +208,7 @@ impl Parts {
 
     async fn at(&self, places: &[Place]) -> Result<Vec<Job>, Error> {
         let ids: Vec<JobId> = places.iter().map(|&(_, id)| id).collect();
-        let records = self.records(&ids).await?.into_iter().flatten();
+        let records = self.records(&ids, Detail::Whole).await?.into_iter().flatten();
         Ok(records.filter(|record| record.is_live()).map(|record| record.job).collect())
     }
 

@@ -4,6 +4,7 @@
 use super::codec::Record;
 use super::jobs::{bytes, groups, place};
 use super::{Parts, Text, scripts};
+use duetime_core::ports::Detail;
 use duetime_core::{Error, Job, JobId, Stage};
 use std::collections::HashSet;
 
@@ -42,10 +43,12 @@ struct Write {
 }
 
 impl Parts {
-    /// Decides about each of these jobs, one after the other where one is named twice, and answers what came of it.
+    /// Decides about each of these jobs, one after the other where one is named twice, and answers what came of it. Where
+    /// the head of a job was read before, it is decided from that, and the job is read only if it has changed since.
     pub(super) async fn change<T>(
         &self,
         ids: &[JobId],
+        mut heads: Vec<Option<Record>>,
         decide: impl Fn(usize, Option<&Record>) -> Step<T>,
     ) -> Result<Vec<Came<T>>, Error> {
         let mut came: Vec<Option<Came<T>>> = ids.iter().map(|_| None).collect();
@@ -56,9 +59,11 @@ impl Parts {
             }
             let mut named = HashSet::new();
             let (round, mut later): (Vec<usize>, Vec<usize>) = left.iter().partition(|&&i| named.insert(ids[i]));
-            let read = self.records(&round.iter().map(|&i| ids[i]).collect::<Vec<_>>()).await?;
+            let unread = round.iter().filter(|&&i| heads[i].is_none()).map(|&i| ids[i]);
+            let mut read = self.records(&unread.collect::<Vec<_>>(), Detail::Whole).await?.into_iter();
             let (mut writes, mut answers) = (Vec::new(), Vec::new());
-            for (i, record) in round.into_iter().zip(read) {
+            for i in round {
+                let record = heads[i].take().or_else(|| read.next().flatten());
                 match (decide(i, record.as_ref()), record) {
                     (Step::Write(now, copy, answer), Some(was)) => {
                         writes.push(Write { was, now: *now, copy });

@@ -51,7 +51,7 @@ impl Parts {
             }
         };
         let (mut edited, mut notes) = (Vec::with_capacity(edits.len()), Vec::new());
-        for came in self.change(&ids, decide).await? {
+        for came in self.change(&ids, vec![None; ids.len()], decide).await? {
             edited.push(match came {
                 Came::Of((made, noted)) => {
                     notes.extend(noted);

@@ -7,7 +7,7 @@ use super::Parts;
 use super::broker::Place;
 use super::jobs::bytes;
 use duetime_core::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX, TAG_BYTES_MAX};
-use duetime_core::ports::{Find, Found, Selector, Window, after};
+use duetime_core::ports::{Detail, Find, Found, Selector, Window, after};
 use duetime_core::{Error, Job, JobId, State};
 use std::fmt;
 use std::str::FromStr;
@@ -90,7 +90,7 @@ impl Parts {
             let (mut looked_at, mut bytes) = (0, 0);
             for chunk in places.chunks(CHUNK) {
                 let ids: Vec<JobId> = chunk.iter().map(|&(_, id)| id).collect();
-                let found = self.records(&ids).await?.into_iter().flatten().map(|record| record.job);
+                let found = self.records(&ids, Detail::Whole).await?.into_iter().flatten().map(|record| record.job);
                 for job in found.filter(|job| fits(find, job)) {
                     bytes += job.held_bytes();
                     jobs.push(job);

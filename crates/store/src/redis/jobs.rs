@@ -3,6 +3,7 @@
 use super::codec::Record;
 use super::{Parts, scripts};
 use duetime_core::limits::STEP_JOBS_MAX;
+use duetime_core::ports::Detail;
 use duetime_core::{Error, JobId};
 use std::collections::BTreeMap;
 
@@ -36,13 +37,16 @@ pub(super) fn bytes(id: JobId) -> [u8; 8] {
 
 impl Parts {
     /// What is kept of these jobs, live or not.
-    pub(super) async fn records(&self, ids: &[JobId]) -> Result<Vec<Option<Record>>, Error> {
+    pub(super) async fn records(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Record>>, Error> {
         let mut found = Vec::new();
         found.resize_with(ids.len(), || None);
         for (partition, positions) in groups(ids.iter().map(|&id| place(self, id))) {
             let mut left = positions.as_slice();
             while !left.is_empty() {
-                let arguments = |text: &mut super::Text| left.iter().for_each(|&i| text.push(&bytes(ids[i])));
+                let arguments = |text: &mut super::Text| {
+                    text.flag(detail == Detail::Whole);
+                    left.iter().for_each(|&i| text.push(&bytes(ids[i])));
+                };
                 let mut reply = self.run(partition, &scripts::GET, &[], arguments).await?;
                 let records = reply.list()?.records()?;
                 let (read, rest) = left.split_at(records.len());

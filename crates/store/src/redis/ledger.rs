@@ -4,7 +4,8 @@ use super::put::Entered;
 use super::{Parts, Redis, call, scripts};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    BrokerClock, Cursor, Edit, Edited, Find, Found, Ledger, Note, Page, Put, Queues, Recorded, Retention, Room, Tally,
+    BrokerClock, Cursor, Detail, Edit, Edited, Find, Found, Ledger, Note, Page, Put, Queues, Recorded, Retention, Room,
+    Tally,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use redis::Value;
@@ -55,7 +56,7 @@ impl Ledger for Redis {
     }
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
-        Ok(self.records(ids).await?.into_iter().map(|record| record.map(|record| record.job)).collect())
+        Ok(self.records(ids, Detail::Whole).await?.into_iter().map(|record| record.map(|record| record.job)).collect())
     }
 
     async fn find(&self, find: Find) -> Result<Found, Error> {

@@ -4,7 +4,7 @@ use super::codec::{Decoder, Record};
 use super::jobs::{bytes, groups, place};
 use super::settle::note;
 use super::{Parts, Reply, scripts};
-use duetime_core::ports::{Note, Outcomes};
+use duetime_core::ports::{Detail, Note, Outcomes};
 use duetime_core::{Error, JobId, Millis};
 
 impl Parts {
@@ -79,7 +79,7 @@ impl Parts {
         names_queues: bool,
     ) -> Result<Vec<JobId>, Error> {
         let queues = if names_queues {
-            let records = self.records(&noted.iter().map(|&(id, _)| id).collect::<Vec<_>>()).await?;
+            let records = self.records(&noted.iter().map(|&(id, _)| id).collect::<Vec<_>>(), Detail::Head).await?;
             records.into_iter().map(|record| record.map(|record| record.job.queue)).collect()
         } else {
             vec![None; noted.len()]

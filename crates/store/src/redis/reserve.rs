@@ -5,7 +5,7 @@ use super::jobs::{bytes, place};
 use super::memory::HOST_REST;
 use super::{Parts, Redis, fault, scripts};
 use duetime_core::limits::LEASE_MS_DEFAULT;
-use duetime_core::ports::{Edited, Lease, Note, Reserve, Reserved, Settle, Source};
+use duetime_core::ports::{Detail, Edited, Lease, Note, Reserve, Reserved, Settle, Source};
 use duetime_core::rules;
 use duetime_core::{Error, JobId, JobRef, Receipt};
 use std::collections::HashSet;
@@ -172,7 +172,7 @@ impl Parts {
             }
         }
         for &JobRef { id, version } in named {
-            let record = self.records(&[id]).await?.pop().flatten();
+            let record = self.records(&[id], Detail::Head).await?.pop().flatten();
             let Some(record) = record else {
                 reserved.refused.push((id, Edited::Unknown));
                 continue;

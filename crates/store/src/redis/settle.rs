@@ -33,7 +33,7 @@ impl Parts {
         let (mut plain, mut others) = (Vec::new(), Vec::new());
         for (position, settle) in settles.into_iter().enumerate() {
             match settle {
-                Settle { receipt, version: None, decision: Decision::Finish(finish) } if is_plain(&finish) => {
+                Settle { receipt, version: None, decision: Decision::Finish(finish), .. } if is_plain(&finish) => {
                     plain.push((position, receipt, finish.result));
                 }
                 settle => others.push((position, settle)),
@@ -77,7 +77,7 @@ impl Parts {
         let ids: Vec<JobId> = others.iter().map(|(_, settle)| settle.receipt.id).collect();
         let now = self.clock.now();
         let decide = |i: usize, record: Option<&Record>| {
-            let Settle { receipt, version, decision } = &others[i].1;
+            let Settle { receipt, version, decision, .. } = &others[i].1;
             let Some(record) = record else { return Step::Answer(End::Forgotten) };
             if record.job.receipt() != *receipt || record.job.is_pending() && record.job.lease_until.is_none() {
                 return Step::Answer(End::Lost);
@@ -102,7 +102,8 @@ impl Parts {
             };
             Step::Write(Box::new(changed), copy, End::Now(state, run, noted.map(Box::new)))
         };
-        let came = self.change(&ids, decide).await?;
+        let heads = others.iter().map(|(_, settle)| settle.read.as_deref().cloned().map(Record::new)).collect();
+        let came = self.change(&ids, heads, decide).await?;
         for ((position, Settle { receipt, decision, .. }), came) in others.iter().zip(came) {
             // Whoever holds a lease holds its key already, or has none.
             let Came::Of(end) = came else { continue };

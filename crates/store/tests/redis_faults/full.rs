@@ -3,7 +3,7 @@
 use crate::redis_faults::memory::{fill, make_room};
 use duetime_core::name::OF_ENGINE;
 use duetime_core::ports::{
-    Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Edited, Extend, Extended, Grant, Ledger, Limits,
+    Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Detail, Edited, Extend, Extended, Grant, Ledger, Limits,
     Listing, Locks, Outbox, Outcomes, PutIf, Queues, Recorded, Registry, Retention, Room, Settle, Update,
 };
 use duetime_core::testing::ManualClock;
@@ -138,7 +138,7 @@ impl World {
             }
             "forget" => drop(redis.forget(&[(id(99), 1), (id(1), self.leased[0].version)], u64::MAX).await?),
             "frontier" => redis.set_frontier(FAR).await?,
-            "get" => assert!(Broker::get(redis, &[id(1)]).await?[0].is_some()),
+            "get" => assert!(Broker::get(redis, &[id(1)], Detail::Whole).await?[0].is_some()),
             "keep" => {
                 let ended = Job { stage: Stage::Succeeded, finished_at: Some(T0), ..due(50, T0) };
                 assert_eq!(redis.record(vec![ended], u64::MAX).await?, [Recorded::Created]);

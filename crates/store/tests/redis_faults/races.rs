@@ -2,8 +2,8 @@
 
 use crate::redis_faults::subject::until;
 use duetime_core::ports::{
-    Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Edit, Edited, Host, Ledger, Locks, Outbox, Outcomes,
-    Put, Reserve, Room, Settle,
+    Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Detail, Edit, Edited, Host, Ledger, Locks, Outbox,
+    Outcomes, Put, Reserve, Room, Settle,
 };
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::fixtures::{Given, QUEUE, job, reserve};
@@ -167,7 +167,7 @@ async fn a_take_that_is_carried_out_late_takes_nothing() {
     };
     let before = calls();
     until("the take to be carried out", || calls() > before).await;
-    let left = Broker::get(&redis, &[job(2).id]).await.unwrap();
+    let left = Broker::get(&redis, &[job(2).id], Detail::Whole).await.unwrap();
     assert!(left[0].as_ref().is_some_and(Job::is_pending), "{left:?}");
 }
 

@@ -26,6 +26,13 @@ async fn connect(server: &RedisServer, namespace: &str, queues: u64) -> Redis {
     redis
 }
 
+/// How many of one kind.
+pub(super) fn calls(server: &RedisServer, command: &str) -> u64 {
+    let info = server.command(&["INFO", "commandstats"]);
+    let line = info.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
+}
+
 /// How many commands this takes.
 async fn cost<T>(server: &RedisServer, asked: impl Future<Output = T>) -> (u64, T) {
     let before = commands(server);

@@ -1,5 +1,6 @@
 //! Redis as its own ledger.
 
+mod hops;
 mod many_queues;
 mod totals;
 

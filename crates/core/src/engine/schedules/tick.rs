@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, OnConflict, State};
 use crate::limits::{STEP_JOBS_MAX, TICK_AHEAD_MS_MAX};
-use crate::ports::{Find, Note, Outcomes, PutIf, Recorded, Selector, Window};
+use crate::ports::{Detail, Find, Note, Outcomes, PutIf, Recorded, Selector, Window};
 use crate::schedule::{LastTick, Overlap, Schedule, TickOutcome, tag};
 use std::sync::Arc;
 use std::time::Duration;
@@ -223,7 +223,7 @@ impl Engine {
     }
 
     async fn is_live(&self, id: JobId) -> Result<bool, Error> {
-        if let Some(job) = self.broker.get(&[id]).await?.pop().flatten() {
+        if let Some(job) = self.broker.get(&[id], Detail::Head).await?.pop().flatten() {
             return Ok(job.is_pending());
         }
         let notes = self.broker.outcomes(Outcomes::Of(id)).await?;

@@ -29,8 +29,8 @@ use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, State};
 use crate::ports::{
-    Beginning, Broker, Change, Edited, EventBus, Extend, Extended, Host, Lease, Limits, Note, Outcomes, Put, Reserve,
-    Reserved, Room, Settle, Settled,
+    Beginning, Broker, Change, Detail, Edited, EventBus, Extend, Extended, Host, Lease, Limits, Note, Outcomes, Put,
+    Reserve, Reserved, Room, Settle, Settled,
 };
 use crate::progress::Progress;
 use crate::rules::Decision;
@@ -178,7 +178,7 @@ impl Subject {
     }
 
     async fn get(&self, id: JobId) -> Option<Job> {
-        let mut jobs = self.broker.get(&[id]).await.expect("get");
+        let mut jobs = self.broker.get(&[id], Detail::Whole).await.expect("get");
         assert_eq!(jobs.len(), 1);
         jobs.remove(0)
     }
@@ -304,6 +304,7 @@ macro_rules! broker_suite {
                 the_end_of_a_dropped_job_is_answered_again
                 what_is_to_be_taken_is_let_alone a_decision_from_a_reading_loses_against_an_extension
                 a_decision_from_a_reading_loses_against_a_cancellation a_cancelled_run_leaves_no_copy
+                a_settle_from_a_head_keeps_what_the_job_holds a_settle_from_an_old_head_counts
                 a_settle_says_which_run_it_ended
             }
             views {

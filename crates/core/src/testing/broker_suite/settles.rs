@@ -4,7 +4,7 @@ use super::Subject;
 use crate::id::Receipt;
 use crate::job::{AttemptError, Job, Stage, State};
 use crate::limits::LEASE_MS_DEFAULT;
-use crate::ports::{Change, Edited, Extended, Note, Reserve, Run, Settle, Settled};
+use crate::ports::{Change, Detail, Edited, Extended, Lease, Note, Reserve, Run, Settle, Settled, Update};
 use crate::rules::{Again, Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, finish, id, job, reserve, reserve_from, success};
 
@@ -159,7 +159,9 @@ pub async fn what_is_to_be_taken_is_let_alone(s: Subject) {
     assert_eq!(s.get(id(1)).await.as_ref(), Some(job));
     s.pass(5_000);
     let expired = s.broker.expired(10).await.unwrap();
-    assert_eq!((expired.crashed, expired.untaken), (vec![], vec![first.job.clone(), second.job.clone()]));
+    let receipts = |jobs: &[Job]| jobs.iter().map(Job::receipt).collect::<Vec<_>>();
+    assert_eq!(receipts(&expired.crashed), []);
+    assert_eq!(receipts(&expired.untaken), [first.job.receipt(), second.job.receipt()]);
     assert_eq!(s.settle(job.receipt(), Decision::Finish(Finish::taken())).await, Some(State::Succeeded));
     let ended = s.get(id(1)).await.unwrap();
     assert_eq!((ended.stage, ended.message.as_deref()), (Stage::Succeeded, Some("taken")));
@@ -216,6 +218,41 @@ pub async fn a_cancelled_run_leaves_no_copy(s: Subject) {
         let [Note::Changed(ended)] = &settled.notes[..] else { panic!("{:?}", settled.notes) };
         assert_eq!((ended.stage, ended.crashes), (Stage::Cancelled, 3));
     }
+}
+
+/// Also what the ledger does not know yet.
+pub async fn a_settle_from_a_head_keeps_what_the_job_holds(s: Subject) {
+    s.hold(&[job(1), job(2)]).await;
+    let update = Update { payload: Some((*b"another").into()), ..Update::default() };
+    assert!(matches!(s.edit(id(2), Change::Update(update)).await, Edited::Changed(_)));
+    let mut leased = s.leases(reserve(QUEUE, 2)).await;
+    leased.sort_by_key(|lease| lease.job.id);
+    let heads = s.broker.get(&[1, 2].map(id), Detail::Head).await.unwrap().into_iter().flatten();
+    let settle =
+        |head: Job| Settle { read: Some(Box::new(head.clone())), ..Settle::new(head.receipt(), again(&head, T0)) };
+    let settled = s.broker.settle(heads.map(settle).collect()).await.unwrap();
+    assert_eq!(settled.states, [Some(State::Ready); 2]);
+    let note = settled.notes.iter().find(|note| note.job().id == id(2));
+    assert!(matches!(note, Some(Note::Rewritten(job)) if *job.payload == *b"another"), "{note:?}");
+    for (n, payload) in [(1, &b"payload"[..]), (2, &b"another"[..])] {
+        assert_eq!(*s.get(id(n)).await.unwrap().payload, *payload);
+    }
+}
+
+/// The holder of a lease decides, whatever has changed since the job was read.
+pub async fn a_settle_from_an_old_head_counts(s: Subject) {
+    s.hold(&[job(1), job(2)]).await;
+    let leased = s.leases(reserve(QUEUE, 2)).await;
+    let settles = leased.iter().map(|Lease { job, .. }| Settle {
+        read: Some(Box::new(job.clone())),
+        ..Settle::new(job.receipt(), again(job, T0))
+    });
+    let settles: Vec<Settle> = settles.collect();
+    assert!(matches!(s.extend(leased[0].job.receipt(), None).await, Extended::Until { .. }));
+    assert!(matches!(s.edit(leased[1].job.id, cancel()).await, Edited::CancelAsked(_)));
+    let settled = s.broker.settle(settles.clone()).await.unwrap();
+    assert_eq!(settled.states, [Some(State::Ready), Some(State::Cancelled)]);
+    assert_eq!(s.broker.settle(settles).await.unwrap().states[0], None, "that was settled before");
 }
 
 /// Once, however it ended.

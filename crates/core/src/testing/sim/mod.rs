@@ -14,7 +14,7 @@ use crate::engine::{Engine, Options, Stores};
 use crate::job::Job;
 use crate::limits::{HOUR_MS, MINUTE_MS};
 use crate::memory::Memory;
-use crate::ports::Broker;
+use crate::ports::{Broker, Detail};
 use crate::testing::mortal::{Life, MortalBroker, MortalLedger};
 use crate::testing::tokio_clock::{Past, TokioClock};
 use crate::testing::{ModelLedger, Random};
@@ -112,7 +112,7 @@ impl World {
         };
         let first = actor();
         let leased = self.ledger.jobs().into_iter().filter(|job| job.lease_until.is_some()).map(|job| job.id);
-        let restored = memory.get(&leased.collect::<Vec<_>>()).await.expect("a memory is always there");
+        let restored = memory.get(&leased.collect::<Vec<_>>(), Detail::Whole).await.expect("a memory is always there");
         let restored: Vec<Job> = restored.into_iter().flatten().collect();
         {
             let mut history = self.history.lock().expect("no panic under this lock");

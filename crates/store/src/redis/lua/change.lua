@@ -36,6 +36,8 @@ local function change(i)
   if not body then return 0 end
   local old, new = head(body, old_meta), head(nil, meta)
   if old.version ~= version or has(old.flags, REMOVED) then return 0 end
+  -- It was read without what the ledger does not know yet.
+  if has(old.flags, REWRITTEN) and not has(new.flags, REWRITTEN) then return 0 end
   -- It was decided by what an earlier memory began with.
   if not OWN and new.version < FLOOR then return 0 end
   if has(new.flags, HOLDS_KEY) and not has(old.flags, HOLDS_KEY) then

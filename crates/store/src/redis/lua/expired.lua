@@ -1,4 +1,4 @@
--- What has run out. ARGV[5]: how many at most. Who is told of a lease that is over has half a second to settle it. Answers
+-- What has run out, without payloads. ARGV[5]: how many at most. Who is told of a lease that is over has half a second to settle it. Answers
 -- last whether Redis has no room for new jobs.
 local AGAIN_MS = 500
 local probed = redis.pcall('ZADD', RUNNING, 'XX', 0, '')
@@ -15,7 +15,7 @@ local function jobs(index, ids)
   for i, id in ipairs(ids) do
     if bodies[i] then
       table.insert(found, id)
-      table.insert(found, bodies[i])
+      table.insert(found, without_payload(bodies[i]))
       table.insert(found, metas[i] or '')
       table.insert(found, '')
     else

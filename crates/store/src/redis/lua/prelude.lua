@@ -33,7 +33,8 @@ local BODY_HEAD, BODY_FLAGS = '>I6I6I2Bc0', 13
 local CANCEL_ASKED, HOLDS_KEY, HAS_PROGRESS, REWRITTEN, REMOVED, TAGGED, HAS_RESULT, EXPIRES, TAKEN, UNTIL_STARTED =
   1, 2, 4, 8, 16, 32, 64, 128, 256, 512
 -- Of bodies only, and which flags of a body a meta has, too.
-local HAS_ORIGIN, HAS_LEASE, HAS_PRIORITY, HAS_KEY, HAS_VERSION = 1, 1024, 2048, 4096, 8192
+local HAS_ORIGIN, HAS_LEASE, HAS_PRIORITY, HAS_KEY, HAS_VERSION, FIRST_DUE_DIFFERS, HAS_OPTIONS =
+  1, 1024, 2048, 4096, 8192, 16384, 32768
 local META_FLAGS = HOLDS_KEY + TAGGED + EXPIRES + UNTIL_STARTED
 local PENDING, SUCCEEDED, FAILED, CANCELLED = 1, 10, 20, 30
 local DEFAULT_PRIORITY = 1024
@@ -137,15 +138,30 @@ local function free_key(id, queue, key)
   if redis.call('HGET', HOLDERS, field) == id then redis.call('HDEL', HOLDERS, field) end
 end
 
--- A kind with its length before it, which stands behind the tags.
-local function kind_of(body)
+-- Where the kind begins, with its length before it: behind the tags.
+local function kind_at(body)
   local _, _, _, at = body_rest(body)
   if has(struct.unpack('>I2', body, BODY_FLAGS), TAGGED) then
     local n
     n, at = struct.unpack('B', body, at)
     for _ = 1, n do at = at + 1 + string.byte(body, at) end
   end
+  return at
+end
+
+local function kind_of(body)
+  local at = kind_at(body)
   return string.sub(body, at, at + string.byte(body, at))
+end
+
+-- All of a body that stands before the payload.
+local function without_payload(body)
+  local flags, at = struct.unpack('>I2', body, BODY_FLAGS), kind_at(body)
+  at = at + 1 + string.byte(body, at)
+  if has(flags, FIRST_DUE_DIFFERS) then at = at + 6 end
+  if has(flags, EXPIRES) then at = at + 6 end
+  if has(flags, HAS_OPTIONS) then at = at + 4 + struct.unpack('>I4', body, at) end
+  return string.sub(body, 1, at - 1)
 end
 
 local function tags_of(body)

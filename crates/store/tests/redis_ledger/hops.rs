@@ -1,0 +1,57 @@
+//! What a failed attempt costs: its job is read once, without the payload, and written once.
+
+use super::many_queues::calls;
+use duetime_core::engine::{Engine, From, Options as EngineOptions, Outcome, ReserveRequest};
+use duetime_core::retry::{Retry, WhenExhausted};
+use duetime_core::rules::Failure;
+use duetime_core::{JobOptions, NewJob, State};
+use duetime_store::redis::{Options, Redis};
+use duetime_store::testing::RedisServer;
+
+const PAYLOAD_BYTES: usize = 1 << 20;
+
+/// How many bytes Redis has answered so far.
+fn answered(server: &RedisServer) -> usize {
+    let info = server.command(&["INFO", "stats"]);
+    let line = info.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
+    line.and_then(|bytes| bytes.trim().parse().ok()).expect("Redis says how much it answered")
+}
+
+fn reserve(queue: &str) -> ReserveRequest {
+    let from = From::Queues(vec![queue.into()]);
+    ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 5_000, request_id: None }
+}
+
+#[tokio::test]
+async fn a_failed_attempt_does_not_read_the_payload() {
+    let server = RedisServer::start();
+    let redis = Redis::connect(&server.url(), Options::default()).await.unwrap();
+    let engine = Engine::start(redis.stores(), EngineOptions::default()).await.unwrap();
+    let payload = vec![b'x'; PAYLOAD_BYTES];
+    let moves = Retry { when_exhausted: Some(WhenExhausted::Move("dead".into())), ..Retry::default() };
+    let new = NewJob {
+        queue: "q".into(),
+        options: JobOptions { retry: moves, ..JobOptions::default() },
+        ..NewJob::new(payload.clone())
+    };
+    engine.push(vec![new]).await.unwrap().remove(0).unwrap();
+    let release = Outcome::Release { delay_ms: 0 };
+    let fail = Outcome::Fail(Failure { retry_after_ms: Some(0), ..Failure::default() });
+    for outcome in [release, fail] {
+        let lease = engine.reserve(reserve("q")).await.unwrap().leases.remove(0);
+        let (bytes, scripts) = (answered(&server), calls(&server, "evalsha"));
+        let settled = engine.settle(vec![(lease.job.receipt(), outcome)]).await.remove(0).unwrap();
+        assert_eq!(settled.state, State::Ready);
+        // Background tasks look for leases that are over, and ask for figures.
+        let (bytes, scripts) = (answered(&server) - bytes, calls(&server, "evalsha") - scripts);
+        assert!(bytes < PAYLOAD_BYTES / 10, "{bytes} bytes");
+        assert!((2..=4).contains(&scripts), "{scripts} scripts");
+    }
+    // Only a copy needs it.
+    let lease = engine.reserve(reserve("q")).await.unwrap().leases.remove(0);
+    let fail = Outcome::Fail(Failure { is_final: true, ..Failure::default() });
+    engine.settle(vec![(lease.job.receipt(), fail)]).await.remove(0).unwrap();
+    let copy = engine.reserve(reserve("dead")).await.unwrap().leases.remove(0).job;
+    assert_eq!(*copy.payload, *payload);
+    engine.stop().await.unwrap();
+}
