@@ -19,9 +19,9 @@ const ID_END: u64 = 1 << 53;
 /// Sequences stay below this.
 pub const SEQUENCE_END: u64 = ID_END >> PARTITION_BITS;
 /// 2026-01-01T00:00:00Z, from which sequences count.
-const FIRST_MS: Millis = 1_767_225_600_000;
+pub const FIRST_MS: Millis = 1_767_225_600_000;
 /// Bits of the sequences that the clock gives a second.
-const SECOND_BITS: u32 = 14;
+pub const SECOND_BITS: u32 = 14;
 
 /// A job's id: a positive integer below 2^53. In JSON a decimal string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,7 @@
 //! The model ledger does as the ledger's conformance suite says, so it can stand for a real one.
 
 use duetime_core::testing::ModelLedger;
-use duetime_core::testing::ledger_suite::{SharedSubject, Subject};
+use duetime_core::testing::ledger_suite::{NotingSubject, SharedSubject, Subject};
 use std::sync::Arc;
 
 async fn subject() -> Subject {
@@ -11,13 +11,20 @@ async fn subject() -> Subject {
 
 duetime_core::ledger_suite!(subject);
 
+async fn noting() -> NotingSubject {
+    let store = Arc::new(ModelLedger::default());
+    NotingSubject { ledger: store.clone(), leases: store, keep: Box::new(()) }
+}
+
+duetime_core::noting_ledger_suite!(noting);
+
 mod shared {
     use super::{Arc, ModelLedger, SharedSubject};
 
     async fn subject() -> SharedSubject {
-        let store = ModelLedger::default();
-        let (ledger, registry) = (Arc::new(store.clone()), Arc::new(store.clone()));
-        SharedSubject { ledger, registry, inbox: Box::new(store) }
+        let store = Arc::new(ModelLedger::default());
+        let application = Box::new(ModelLedger::clone(&store));
+        SharedSubject { ledger: store.clone(), inbox: store.clone(), registry: store, application }
     }
 
     duetime_core::shared_ledger_suite!(subject);

@@ -5,7 +5,7 @@
 //! With `rich` each job has a key, two tags and 1 KiB of payload. Uses and leaves behind `FOLDER/throughput.db`.
 
 use duetime_core::id::sequence_at;
-use duetime_core::ports::{LeaseNote, Ledger, Note, Retention};
+use duetime_core::ports::{LeaseNote, Leases, Ledger, Note, Retention};
 use duetime_core::{Job, JobId, NewJob, Stage};
 use duetime_store::sqlite::{Durability, Options, Sqlite};
 use std::path::PathBuf;

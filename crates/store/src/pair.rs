@@ -45,8 +45,7 @@ impl Pair {
 
     /// All that an engine needs.
     pub fn stores(self) -> Stores {
-        let ledger = Arc::new(self.ledger);
-        self.redis.stores().beside(ledger.clone(), ledger)
+        self.redis.stores().beside(Arc::new(self.ledger))
     }
 }
 

@@ -31,8 +31,8 @@ mod shared {
     async fn subject() -> SharedSubject {
         let url = database().await;
         let store = Arc::new(sql::connect(&url, OPTIONS).await.expect("an empty place"));
-        let inbox = Box::new(Application(client(&url).await.into()));
-        SharedSubject { ledger: store.clone(), registry: store, inbox }
+        let application = Box::new(Application(client(&url).await.into()));
+        SharedSubject { ledger: store.clone(), inbox: store.clone(), registry: store, application }
     }
 
     duetime_core::shared_ledger_suite!(subject);

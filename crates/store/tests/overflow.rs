@@ -73,7 +73,7 @@ async fn open(path: &Path, memory_max: u64) -> (Engine, Arc<Memory>) {
 
 async fn held(broker: &Memory) -> u64 {
     let counts = broker.counts(Queues::first()).await.expect("counted");
-    counts.iter().map(|(_, counts)| counts.scheduled + counts.ready + counts.running).sum()
+    counts.iter().map(|(_, counts, _)| counts.scheduled + counts.ready + counts.running).sum()
 }
 
 #[tokio::test]

@@ -65,10 +65,10 @@ impl Engine {
 
     /// What was leased, once what it says of other jobs is on its way to the ledger.
     pub(super) fn handed_out(&self, reserved: Reserved, may_be_repeated: bool) -> Unclaimed {
-        if !self.topology.is_shared() && !reserved.leases.is_empty() {
+        if let Some(leases) = self.leases.as_ref().filter(|_| !reserved.leases.is_empty()) {
             let noted: HashSet<JobId> = reserved.notes.iter().map(|note| note.job().id).collect();
             let jobs = reserved.leases.iter().map(|lease| &lease.job).filter(|job| !noted.contains(&job.id));
-            self.ledger.lease(jobs.map(LeaseNote::of).collect());
+            leases.lease(jobs.map(LeaseNote::of).collect());
         }
         if !reserved.notes.is_empty() {
             // Leases of jobs that were given back a moment ago. Nobody waits for these either.

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Due, Job, NewJob, OnConflict};
 use crate::limits::{DELAY_MS_MAX, PRIORITY_DEFAULT, STEP_JOBS_MAX};
-use crate::ports::{ADOPTED, Admitted, INBOX_TEXT_MAX, InboxRow, Reading, Verdict};
+use crate::ports::{ADOPTED, Admitted, INBOX_TEXT_MAX, Inbox, InboxRow, Reading, Verdict};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,13 +36,13 @@ struct Candidate {
 
 impl Engine {
     /// As the leader moves rows of the inbox to the jobs, for ever.
-    pub(super) async fn empty_inbox(&self) {
+    pub(super) async fn empty_inbox(&self, inbox: &Arc<dyn Inbox>) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             while self.leads() {
                 // What has begun is carried through: a change between two stores is not to be dropped in the middle.
-                let engine = self.clone();
-                match self.carry(async move { engine.admit_page().await }).await {
+                let (engine, inbox) = (self.clone(), inbox.clone());
+                match self.carry(async move { engine.admit_page(inbox.as_ref()).await }).await {
                     Ok(has_moved) => {
                         self.status.mend(INBOX);
                         if !has_moved {
@@ -59,8 +59,8 @@ impl Engine {
     }
 
     /// Moves the first rows; answers whether any was there that could be moved.
-    async fn admit_page(&self) -> Result<bool, Error> {
-        let rows = self.ledger.inbox(STEP_JOBS_MAX).await?;
+    async fn admit_page(&self, inbox: &dyn Inbox) -> Result<bool, Error> {
+        let rows = inbox.waiting(STEP_JOBS_MAX).await?;
         if rows.is_empty() {
             return Ok(false);
         }
@@ -69,7 +69,7 @@ impl Engine {
         // After the rows were read, so that no age is counted too long.
         let (candidates, mut verdicts) = self.judge(rows, self.now_at_most()).await?;
         verdicts.extend(candidates.iter().map(|one| (one.number, Verdict::Record(Box::new(one.job.clone())))));
-        let (admitted, outcome) = self.admit(verdicts).await;
+        let (admitted, outcome) = self.admit(inbox, verdicts).await;
 
         let mut created = Vec::new();
         let (mut held, mut repeats) = (Vec::new(), Vec::new());
@@ -90,7 +90,7 @@ impl Engine {
         let put = self.put_admitted(created, reading, &stamp).await;
         let (mut resolved, unresolved) = self.resolve(held).await;
         resolved.extend(repeats);
-        let (admitted, last) = self.admit(resolved).await;
+        let (admitted, last) = self.admit(inbox, resolved).await;
         has_moved |= admitted.values().any(|admitted| *admitted == Admitted::Done);
         outcome.and(put).and(unresolved).and(last)?;
         Ok(has_moved)
@@ -121,20 +121,24 @@ impl Engine {
 
     /// Has verdicts carried out. Where they fail for what may be the fault of one row, each is tried by itself. Answers
     /// what came of each, and the first error that is no row's own.
-    async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> (HashMap<i64, Admitted>, Result<(), Error>) {
+    async fn admit(
+        &self,
+        inbox: &dyn Inbox,
+        verdicts: Vec<(i64, Verdict)>,
+    ) -> (HashMap<i64, Admitted>, Result<(), Error>) {
         let mut admitted = HashMap::with_capacity(verdicts.len());
         let mut outcome = Ok(());
         if verdicts.is_empty() {
             return (admitted, outcome);
         }
-        match self.ledger.admit(verdicts.clone()).await {
+        match inbox.admit(verdicts.clone()).await {
             Ok(answers) => admitted.extend(verdicts.iter().map(|(number, _)| *number).zip(answers)),
             Err(error) if !is_own(&error) => outcome = Err(error),
             Err(_) => {
                 for (number, verdict) in verdicts {
-                    let answer = match self.ledger.admit(vec![(number, verdict)]).await {
+                    let answer = match inbox.admit(vec![(number, verdict)]).await {
                         Err(error) if is_own(&error) => {
-                            let marked = self.ledger.admit(vec![(number, self.refuse(number, &error))]).await;
+                            let marked = inbox.admit(vec![(number, self.refuse(number, &error))]).await;
                             // Marked, it is done with, but it is no job.
                             marked.map(|_| Admitted::Gone)
                         }

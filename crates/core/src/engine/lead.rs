@@ -88,7 +88,9 @@ impl Engine {
         self.in_background("keep_role", |engine| async move { engine.keep_role().await });
         self.in_background("watch_broker", |engine| async move { engine.watch_broker().await });
         self.in_background("load_for_all", |engine| async move { engine.load_for_all().await });
-        self.in_background("empty_inbox", |engine| async move { engine.empty_inbox().await });
+        if let Some(inbox) = self.inbox.clone() {
+            self.in_background("empty_inbox", |engine| async move { engine.empty_inbox(&inbox).await });
+        }
         for _ in 0..RECORDERS {
             self.in_background("record_waiting", |engine| async move { engine.record_waiting().await });
         }
@@ -206,7 +208,6 @@ impl Engine {
         self.load_settings().await?;
         self.advance().await?;
         self.compare().await?;
-        self.restore_leases().await?;
         let (mut after, mut progress) = (None, Progress::begin());
         while let Some(held) = self.load_page(NEAR, &mut after).await? {
             progress.add(held.len());
@@ -241,8 +242,8 @@ impl Engine {
         let mut queues = Some(Queues::first());
         while let Some(asked) = queues.take() {
             let counted = self.broker.counts(asked.clone()).await?;
-            queues = asked.next(counted.iter().map(|(queue, _)| queue)).filter(|_| self.leads());
-            for (queue, counts) in counted {
+            queues = asked.next(counted.iter().map(|(queue, ..)| queue)).filter(|_| self.leads());
+            for (queue, counts, _) in counted {
                 self.compare_queue(&queue, counts).await?;
             }
         }

@@ -296,11 +296,11 @@ impl Engine {
         Ok(frontier)
     }
 
-    /// Restores the leases that were noted. Must end before anything is served: their holders may settle at once. Beside
-    /// a shared broker none are noted, but may have been before.
+    /// Restores the leases that were noted. Must end before anything is served: their holders may settle at once.
     pub(super) async fn restore_leases(&self) -> Result<(), Error> {
         let reading = self.broker.reading();
-        let leased = self.ledger.leased().await?;
+        let Some(leases) = &self.leases else { return Ok(()) };
+        let leased = leases.leased().await?;
         if !leased.is_empty() {
             tracing::info!(leases = leased.len(), "restored the leases of running jobs");
         }

@@ -114,11 +114,13 @@ impl Engine {
     /// # Errors
     /// Where the ledger or the registry cannot be read.
     pub async fn start(stores: Stores, options: Options) -> Result<Self, Error> {
-        let Stores { topology, broker, ledger, registry, locks, events: bus } = stores;
+        let Stores { topology, broker, ledger, leases, inbox, registry, locks, events: bus } = stores;
         let parts = Parts {
             topology,
             broker,
             ledger,
+            leases,
+            inbox,
             registry,
             locks,
             bus,

@@ -235,7 +235,7 @@ impl Engine {
     async fn load_from_overflow(&self, queue: &Arc<str>, ready_min: u64) -> Result<usize, Error> {
         let mut full = self.overflow.full.lock().await;
         let counts = self.broker.counts(Queues::one(queue)).await?;
-        if counts.first().is_some_and(|(_, counts)| counts.ready >= ready_min) {
+        if counts.first().is_some_and(|(_, counts, _)| counts.ready >= ready_min) {
             return Ok(0);
         }
         let Some(stamp) = self.loading_stamp().await? else { return Ok(0) };
@@ -324,7 +324,7 @@ impl Engine {
             Source::Queues(queues) => {
                 for queue in queues.iter().filter(|queue| self.overflow.edge(queue).is_some()) {
                     let counts = self.broker.counts(Queues::one(queue)).await?;
-                    let ready = counts.first().map_or(0, |(_, counts)| counts.ready);
+                    let ready = counts.first().map_or(0, |(_, counts, _)| counts.ready);
                     if reserve.window.from == 0 && ready >= reserve.limit as u64 {
                         continue;
                     }

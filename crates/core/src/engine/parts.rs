@@ -5,7 +5,7 @@ use super::{
     wait,
 };
 use crate::id::JobId;
-use crate::ports::{Broker, EventBus, Ledger, Locks, Registry};
+use crate::ports::{Broker, EventBus, Inbox, Leases, Ledger, Locks, Registry};
 use crate::turns::Turns;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
@@ -17,6 +17,9 @@ pub struct Parts {
     pub(super) topology: Topology,
     pub(super) broker: Arc<dyn Broker>,
     pub(super) ledger: Arc<dyn Ledger>,
+    /// Where the broker does not remember them itself.
+    pub(super) leases: Option<Arc<dyn Leases>>,
+    pub(super) inbox: Option<Arc<dyn Inbox>>,
     pub(super) registry: Arc<dyn Registry>,
     pub(super) locks: Arc<dyn Locks>,
     /// Where several processes share the broker.

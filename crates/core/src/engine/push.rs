@@ -163,7 +163,7 @@ impl Engine {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
-        let live = self.broker.get(&ids).await?.into_iter().flatten();
+        let live = self.broker.get(&ids, Detail::Whole).await?.into_iter().flatten();
         let mut firsts: HashMap<JobId, Job> = live.map(|job| (job.id, job)).collect();
         let others: Vec<JobId> = ids.into_iter().filter(|id| !firsts.contains_key(id)).collect();
         let others: Vec<Job> = self.ledger.get(&others).await?.into_iter().flatten().collect();

@@ -173,11 +173,14 @@ impl Engine {
         let limit = limit.min(STEP_QUEUES_MAX);
         let asked = Queues::From(Arc::from(from), limit);
         let mut queues: BTreeMap<Arc<str>, QueueStatus> = BTreeMap::new();
-        for (queue, tally) in self.ledger.tallies(asked.clone()).await? {
-            queues.entry(queue).or_default().tally = tally;
+        for (queue, counts, tally) in self.broker.counts(asked.clone()).await? {
+            let status = queues.entry(queue).or_default();
+            (status.counts, status.tally) = (counts, tally.unwrap_or_default());
         }
-        for (queue, counts) in self.broker.counts(asked).await? {
-            queues.entry(queue).or_default().counts = counts;
+        if self.topology.has_ledger() {
+            for (queue, tally) in self.ledger.tallies(asked).await? {
+                queues.entry(queue).or_default().tally = tally;
+            }
         }
         for (queue, settings) in self.settings.from(from, limit) {
             queues.entry(queue).or_default().settings = settings.as_ref().clone();
@@ -198,14 +201,14 @@ impl Engine {
     pub async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
         name::check_queue(queue)?;
         let queue: Arc<str> = Arc::from(queue);
-        let tally = self.ledger.tallies(Queues::one(&queue)).await?.pop();
-        let counts = self.broker.counts(Queues::one(&queue)).await?.pop();
+        let counted = self.broker.counts(Queues::one(&queue)).await?.pop();
+        let (counts, mut tally) = counted.map(|(_, counts, tally)| (counts, tally)).unwrap_or_default();
+        if self.topology.has_ledger() {
+            tally = self.ledger.tallies(Queues::one(&queue)).await?.pop().map(|(_, tally)| tally);
+        }
         let settings = self.settings.of(&queue).as_ref().clone();
-        let (tally, counts) = (tally.map(|(_, tally)| tally), counts.map(|(_, counts)| counts));
         let over = self.overflow_due(&queue).await?;
-        let status =
-            QueueStatus { queue, counts: counts.unwrap_or_default(), tally: tally.unwrap_or_default(), settings };
-        Ok(status.with_far(over))
+        Ok(QueueStatus { queue, counts, tally: tally.unwrap_or_default(), settings }.with_far(over))
     }
 
     /// The same with its settings as they are stored just now, and their version: 0 where none were ever set.

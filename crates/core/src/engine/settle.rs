@@ -108,7 +108,8 @@ impl Engine {
         let job = jobs.remove(&receipt);
         let decision = match (&outcome, &job) {
             (Outcome::Fail(failure), Some(job)) => {
-                self.give_up(job, |retry, now, copy_id| rules::after_failure(job, retry, failure, now, copy_id)).await?
+                self.decide_by_rule(job, |retry, now, copy_id| rules::after_failure(job, retry, failure, now, copy_id))
+                    .await?
             }
             (Outcome::Release { delay_ms }, Some(job)) => {
                 let now = self.now();
@@ -130,7 +131,7 @@ impl Engine {
     }
 
     /// What a rule decides about the head of a job whose attempt has failed; `None` where the lease is over meanwhile.
-    async fn give_up(
+    async fn decide_by_rule(
         &self,
         job: &Job,
         rule: impl FnOnce(&Retry, Millis, Option<JobId>) -> Decision + Send,
@@ -210,8 +211,8 @@ impl Engine {
             Extended::Lost => None,
         });
         let noted: Vec<LeaseNote> = noted.collect();
-        if !noted.is_empty() {
-            self.ledger.lease(noted);
+        if let Some(leases) = self.leases.as_ref().filter(|_| !noted.is_empty()) {
+            leases.lease(noted);
         }
         let answer = |(receipt, extended)| match extended {
             Extended::Until { lease_until, cancel_asked, .. } => Ok(Extension { receipt, lease_until, cancel_asked }),
@@ -265,7 +266,8 @@ impl Engine {
         self.status.set(FULL, expired.is_full.then(|| Error::Full("the broker has no room for new jobs".into())));
         let mut settles = Vec::with_capacity(expired.crashed.len());
         for job in &expired.crashed {
-            let decided = self.give_up(job, |retry, now, copy_id| rules::after_crash(job, retry, now, copy_id)).await?;
+            let decided =
+                self.decide_by_rule(job, |retry, now, copy_id| rules::after_crash(job, retry, now, copy_id)).await?;
             settles.extend(decided.map(|decision| Settle::while_unchanged(job.clone(), decision)));
         }
         if !expired.untaken.is_empty() {

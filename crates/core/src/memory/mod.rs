@@ -28,7 +28,7 @@ use crate::job::Job;
 use crate::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use crate::ports::{
     Beginning, Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing,
-    Note, Outbox, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled,
+    Note, Outbox, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally,
 };
 pub use locks::Locks;
 
@@ -195,7 +195,7 @@ impl Broker for Memory {
         Ok(self.with(|held, now| held.listed(&listing, first, now.wall)))
     }
 
-    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts)>, Error> {
+    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts, Option<Tally>)>, Error> {
         let queues = match queues {
             Queues::Named(queues) => queues,
             Queues::From(from, limit) => self.with(|held, _| held.queue_names(&from, limit.min(STEP_QUEUES_MAX))),
@@ -207,7 +207,7 @@ impl Broker for Memory {
             while let Some(start) = from {
                 from = self.with(|held, _| held.count(&queue, start, &mut count));
             }
-            counts.push((queue, count));
+            counts.push((queue, count, None));
         }
         Ok(counts)
     }

@@ -7,14 +7,9 @@ use super::by_id::ById;
 use crate::clock::Millis;
 use crate::id::JobId;
 use crate::job::Stage;
-use crate::limits::SECOND_MS;
 use crate::ports::Broker;
 use std::collections::VecDeque;
 
-/// How long a tombstone stands.
-const TOMB_MS: u64 = 2 * <dyn Broker>::READ_AGE_MS_MAX;
-/// How long one stands whose edit the ledger has not answered: longer than a slow commit takes, not for ever.
-const UNSEEN_MS: u64 = 60 * SECOND_MS;
 /// Lapsed tombstones that one call drops.
 const DROPPED_MAX: usize = 3;
 
@@ -54,7 +49,7 @@ impl Tombs {
 
     /// The ledger has recorded that the job has ended, or waits for something far.
     pub(super) fn bury(&mut self, id: JobId, version: u64, end: Option<(u64, Stage)>, mono: Millis) {
-        let until = mono + TOMB_MS;
+        let until = mono + <dyn Broker>::TOMB_MS;
         let tomb = match self.get(id, mono) {
             Some(&old) => Tomb { version, end: end.or(old.end), unseen: old.unseen, until: until.max(old.until) },
             None => Tomb { version, end, unseen: 0, until },
@@ -71,7 +66,7 @@ impl Tombs {
 
     /// The job was edited and is not known.
     pub(super) fn edit_unseen(&mut self, id: JobId, mono: Millis) {
-        let until = mono + UNSEEN_MS;
+        let until = mono + <dyn Broker>::UNSEEN_MS;
         let tomb = match self.get(id, mono) {
             Some(&old) => Tomb { unseen: old.unseen.saturating_add(1), until, ..old },
             None => Tomb { version: 0, end: None, unseen: 1, until },
@@ -85,7 +80,7 @@ impl Tombs {
         let is_answer = |old: &Tomb| old.unseen > 0 && (version > old.version || version == 0 || old.version == 0);
         if let Some(&old) = self.get(id, mono).filter(|&old| is_answer(old)) {
             let tomb = Tomb { version: old.version.max(version), unseen: old.unseen - 1, ..old };
-            let until = if tomb.unseen > 0 { tomb.until } else { mono + TOMB_MS };
+            let until = if tomb.unseen > 0 { tomb.until } else { mono + <dyn Broker>::TOMB_MS };
             self.set(id, Tomb { until, ..tomb }, mono);
         }
     }

@@ -3,7 +3,8 @@
 use super::broker_clock::{BrokerClock, Reading};
 use super::edit::{Edit, Edited};
 use super::host::Host;
-use super::ledger::{LeaseNote, Note};
+use super::leases::LeaseNote;
+use super::ledger::{Note, Tally};
 use super::limits::Limits;
 use super::outbox::Outbox;
 use super::queue_leases::QueueLeases;
@@ -14,6 +15,7 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::{JobId, JobRef, Receipt};
 use crate::job::{Job, State};
+use crate::limits::MINUTE_MS;
 use crate::progress::Progress;
 use crate::rules::Decision;
 use async_trait::async_trait;
@@ -85,8 +87,9 @@ pub trait Broker: BrokerClock + Outbox {
     /// Live jobs of one queue in due order (`due_at`, then id).
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error>;
 
-    /// Live jobs by queue: for each queue that is named, or for those that it knows, by name.
-    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts)>, Error>;
+    /// Live jobs by queue: for each queue that is named, or for those that it knows, by name. A broker that is its own
+    /// ledger also answers the tallies, from the same look.
+    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts, Option<Tally>)>, Error>;
 
     /// Limits the handing out of a queue's jobs from now on, over all who reserve from it. `version` is that of the
     /// settings which say so: a call with a lower version than an earlier one changes nothing.
@@ -100,6 +103,10 @@ pub trait Broker: BrokerClock + Outbox {
 impl dyn Broker {
     /// A reading of the ledger older than this is not put: it must be read again.
     pub const READ_AGE_MS_MAX: u64 = 5_000;
+    /// How long a tombstone stands, in milliseconds: longer than anybody may put what they read before.
+    pub const TOMB_MS: u64 = 2 * Self::READ_AGE_MS_MAX;
+    /// The same for one that an edit left which was not answered.
+    pub const UNSEEN_MS: u64 = MINUTE_MS;
 }
 
 /// What came of a put.

@@ -1,8 +1,28 @@
 //! The inbox of a ledger: rows that applications insert in transactions of their own, to become jobs.
 
 use super::ledger::Recorded;
+use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, Payload};
+use async_trait::async_trait;
+
+/// The size at which a page of the inbox is full: 16 MiB.
+pub const INBOX_BYTES_MAX: usize = 16 << 20;
+
+/// The maximum length of a text column of the inbox, in characters. One more is read, to tell that a value is too long.
+pub const INBOX_TEXT_MAX: usize = 1 << 20;
+
+/// Rows that applications insert, on their way to the jobs of the same database.
+#[async_trait]
+pub trait Inbox: Send + Sync {
+    /// The first rows that have not been refused, in the order of their insertion: at most `limit`, and as many as
+    /// [`INBOX_BYTES_MAX`] has room for.
+    async fn waiting(&self, limit: usize) -> Result<Vec<InboxRow>, Error>;
+
+    /// Carries out verdicts on rows, by their numbers, in one transaction. A job that is recorded is filed by when it is
+    /// due, to be loaded, and its row is gone. Where the row was gone before, nothing is recorded.
+    async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error>;
+}
 
 /// A row as an application inserted it; nothing of it is checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

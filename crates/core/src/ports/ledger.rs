@@ -1,7 +1,6 @@
 //! The ledger: every job, durably.
 
 use super::edit::{Edit, Edited};
-use super::inbox::{Admitted, InboxRow, Verdict};
 use super::queues::Queues;
 use super::window::Window;
 use crate::clock::Millis;
@@ -27,12 +26,6 @@ pub const LOADED: &str = "loaded";
 pub const COMPARED: &str = "compared";
 /// The document that holds the last generation that a memory of the broker may have begun with.
 pub const GENERATION: &str = "generation";
-
-/// The size at which a page of the inbox is full: 16 MiB.
-pub const INBOX_BYTES_MAX: usize = 16 << 20;
-
-/// The maximum length of a text column of the inbox, in characters. One more is read, to tell that a value is too long.
-pub const INBOX_TEXT_MAX: usize = 1 << 20;
 
 /// In place of a frontier: the rows are filed in the *overflow* of their queues, since the broker has no room for them.
 pub const OVERFLOW: Millis = Millis::MAX;
@@ -72,10 +65,6 @@ pub trait Ledger: Send + Sync {
     /// Records what became of jobs, where [`Note::replaces`] says so.
     async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error>;
 
-    /// Records leases, soon, without an answer; a loss is harmless but for a repeated hand-out after a crash. Only a ledger
-    /// beside a broker in the memory of one process is told them.
-    fn lease(&self, _leases: Vec<LeaseNote>) {}
-
     /// A page of pending jobs without a lease that are filed as due before `until`, in the order of their filing. None
     /// of the overflow.
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error>;
@@ -109,21 +98,6 @@ pub trait Ledger: Send + Sync {
     async fn overflow_due(&self, _queue: &str, _now: Millis) -> Result<OverflowDue, Error> {
         Ok(OverflowDue::default())
     }
-
-    /// The first rows of the inbox that have not been refused, in the order of their insertion: at most `limit`, and as
-    /// many as [`INBOX_BYTES_MAX`] has room for. Only ledgers beside a broker that several processes share have an inbox.
-    async fn inbox(&self, _limit: usize) -> Result<Vec<InboxRow>, Error> {
-        Ok(Vec::new())
-    }
-
-    /// Carries out verdicts on rows of the inbox, by their numbers, in one transaction. A job that is recorded is filed by
-    /// when it is due, to be loaded, and its row is gone. Where the row was gone before, nothing is recorded.
-    async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
-        Ok(vec![Admitted::Gone; verdicts.len()])
-    }
-
-    /// All jobs that were running, as far as was noted.
-    async fn leased(&self) -> Result<Vec<Job>, Error>;
 
     /// The rows of these jobs.
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error>;
@@ -192,43 +166,6 @@ impl Note {
     pub fn job_mut(&mut self) -> &mut Job {
         match self {
             Self::Changed(job) | Self::Rewritten(job) | Self::Moved(job, _) | Self::Removed(job) => job,
-        }
-    }
-}
-
-/// What is noted of a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseNote {
-    /// The job.
-    pub id: JobId,
-    /// Its version.
-    pub version: u64,
-    /// Its epoch.
-    pub epoch: u64,
-    /// Its attempt.
-    pub attempt: u32,
-    /// When the lease ends, by the wall clock.
-    pub lease_until: Millis,
-    /// When it began.
-    pub started_at: Millis,
-    /// When it was given its end: it began or was extended.
-    pub updated_at: Millis,
-    /// Whether the start frees the job's key.
-    pub frees_key: bool,
-}
-
-impl LeaseNote {
-    /// What is noted of this running job.
-    pub fn of(job: &Job) -> Self {
-        Self {
-            id: job.id,
-            version: job.version,
-            epoch: job.epoch,
-            attempt: job.attempt,
-            lease_until: job.lease_until.unwrap_or(0),
-            started_at: job.started_at.unwrap_or(0),
-            updated_at: job.updated_at,
-            frees_key: job.key.is_some() && job.live_key().is_none(),
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod broker_suite;
 pub mod clock;
 pub mod fixtures;
 pub mod fuzz;
+mod heads;
 pub mod ledger_suite;
 mod life;
 pub mod locks_suite;

@@ -8,8 +8,8 @@ use crate::id::{JobId, Numbers, block_start};
 use crate::job::{Job, Stage, State};
 use crate::ports::{
     ADOPTED, Admitted, BROKER, BUCKET_MS, Change, Cursor, Edit, Edited, Find, Found, INBOX_BYTES_MAX, INBOX_TEXT_MAX,
-    InboxRow, LeaseNote, Ledger, Note, OVERFLOW_BUCKET, OverflowDue, Page, Queues, Recorded, Retention, Selector,
-    Tally, Verdict, Window, bucket,
+    Inbox, InboxRow, LeaseNote, Leases, Ledger, Note, OVERFLOW_BUCKET, OverflowDue, Page, Queues, Recorded, Retention,
+    Selector, Tally, Verdict, Window, bucket,
 };
 use crate::rules;
 use crate::testing::model_totals::ModelTotals;
@@ -253,11 +253,6 @@ impl Ledger for ModelLedger {
         Ok(())
     }
 
-    fn lease(&self, leases: Vec<LeaseNote>) {
-        let mut rows = self.rows();
-        leases.iter().for_each(|note| rows.lease(note));
-    }
-
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
         let rows = self.there()?;
         let end = i64::try_from(until.div_ceil(BUCKET_MS)).expect("buckets are small");
@@ -325,29 +320,6 @@ impl Ledger for ModelLedger {
         Ok(OverflowDue { jobs, oldest_due: rows.overflow().filter(is_due).map(|job| job.due_at).min() })
     }
 
-    async fn inbox(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
-        let (rows, mut bytes) = (self.there()?, 0);
-        let cut = |text: &Option<String>| Some(text.as_ref()?.chars().take(INBOX_TEXT_MAX + 1).collect());
-        let fits = |row: &&InboxRow| {
-            let size = row.payload.len() + row.options.iter().chain(&row.tags).map(String::len).sum::<usize>();
-            bytes += size;
-            bytes - size < INBOX_BYTES_MAX
-        };
-        let read = |row: &InboxRow| InboxRow { options: cut(&row.options), tags: cut(&row.tags), ..row.clone() };
-        let waiting = rows.inbox.values().filter(|(_, refused)| refused.is_none()).map(|(row, _)| row);
-        Ok(waiting.take(limit).take_while(fits).map(read).collect())
-    }
-
-    async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
-        let mut rows = self.there()?;
-        Ok(verdicts.into_iter().map(|(number, verdict)| rows.admit(number, verdict)).collect())
-    }
-
-    async fn leased(&self) -> Result<Vec<Job>, Error> {
-        drop(self.there()?);
-        Ok(self.jobs().into_iter().filter(|job| job.is_pending() && job.lease_until.is_some()).collect())
-    }
-
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
         let rows = self.there()?;
         Ok(ids.iter().map(|id| rows.jobs.get(id).map(|(_, job)| job.clone())).collect())
@@ -410,5 +382,39 @@ impl Ledger for ModelLedger {
     async fn close(&self) -> Result<(), Error> {
         self.is_closed.store(true, Ordering::SeqCst);
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Leases for ModelLedger {
+    fn lease(&self, leases: Vec<LeaseNote>) {
+        let mut rows = self.rows();
+        leases.iter().for_each(|note| rows.lease(note));
+    }
+
+    async fn leased(&self) -> Result<Vec<Job>, Error> {
+        drop(self.there()?);
+        Ok(self.jobs().into_iter().filter(|job| job.is_pending() && job.lease_until.is_some()).collect())
+    }
+}
+
+#[async_trait]
+impl Inbox for ModelLedger {
+    async fn waiting(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
+        let (rows, mut bytes) = (self.there()?, 0);
+        let cut = |text: &Option<String>| Some(text.as_ref()?.chars().take(INBOX_TEXT_MAX + 1).collect());
+        let fits = |row: &&InboxRow| {
+            let size = row.payload.len() + row.options.iter().chain(&row.tags).map(String::len).sum::<usize>();
+            bytes += size;
+            bytes - size < INBOX_BYTES_MAX
+        };
+        let read = |row: &InboxRow| InboxRow { options: cut(&row.options), tags: cut(&row.tags), ..row.clone() };
+        let waiting = rows.inbox.values().filter(|(_, refused)| refused.is_none()).map(|(row, _)| row);
+        Ok(waiting.take(limit).take_while(fits).map(read).collect())
+    }
+
+    async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+        let mut rows = self.there()?;
+        Ok(verdicts.into_iter().map(|(number, verdict)| rows.admit(number, verdict)).collect())
     }
 }

@@ -10,8 +10,8 @@ use crate::id::JobId;
 use crate::job::Job;
 use crate::ports::{
     Admitted, Broker, BrokerClock, Counts, Cursor, Detail, Edit, Edited, Expired, Extend, Extended, Find, Found, Host,
-    InboxRow, LeaseNote, Ledger, Limits, Listing, Note, Outbox, Outcomes, OverflowDue, Page, Put, Queues, Reading,
-    Recorded, Reserve, Reserved, Retention, Room, Settle, Settled, Tally, Verdict, Window,
+    Inbox, InboxRow, LeaseNote, Leases, Ledger, Limits, Listing, Note, Outbox, Outcomes, OverflowDue, Page, Put,
+    Queues, Reading, Recorded, Reserve, Reserved, Retention, Room, Settle, Settled, Tally, Verdict, Window,
 };
 use async_trait::async_trait;
 pub use others::{MortalLocks, MortalRegistry};
@@ -115,7 +115,7 @@ impl Broker for MortalBroker {
         self.life.around("list", self.broker.list(listing)).await
     }
 
-    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts)>, Error> {
+    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts, Option<Tally>)>, Error> {
         self.life.around("counts", self.broker.counts(queues)).await
     }
 
@@ -150,18 +150,6 @@ impl Ledger for MortalLedger {
         self.life.around("note", self.ledger.note(notes, frontier)).await
     }
 
-    fn lease(&self, leases: Vec<LeaseNote>) {
-        let (ledger, life) = (self.ledger.clone(), self.life.clone());
-        tokio::spawn(async move {
-            let noted = async {
-                ledger.lease(leases);
-                Ok(())
-            };
-            // Nobody waits for it, and its loss is harmless.
-            drop(life.around("lease", noted).await);
-        });
-    }
-
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
         // Small pages, so that much happens between them.
         self.life.around("pending", self.ledger.pending(until, after, limit.min(7))).await
@@ -187,18 +175,6 @@ impl Ledger for MortalLedger {
         self.life.around("overflow_due", self.ledger.overflow_due(queue, now)).await
     }
 
-    async fn inbox(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
-        self.life.around("inbox", self.ledger.inbox(limit)).await
-    }
-
-    async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
-        self.life.around("admit", self.ledger.admit(verdicts)).await
-    }
-
-    async fn leased(&self) -> Result<Vec<Job>, Error> {
-        self.life.around("leased", self.ledger.leased()).await
-    }
-
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
         self.life.around("get", self.ledger.get(ids)).await
     }
@@ -221,5 +197,51 @@ impl Ledger for MortalLedger {
 
     async fn close(&self) -> Result<(), Error> {
         Ok(())
+    }
+}
+
+/// Leases that are noted, which outlive the process.
+pub struct MortalLeases {
+    /// Where they are noted.
+    pub leases: Arc<dyn Leases>,
+    /// Who has them noted.
+    pub life: Arc<Life>,
+}
+
+#[async_trait]
+impl Leases for MortalLeases {
+    fn lease(&self, leases: Vec<LeaseNote>) {
+        let (noting, life) = (self.leases.clone(), self.life.clone());
+        tokio::spawn(async move {
+            let noted = async {
+                noting.lease(leases);
+                Ok(())
+            };
+            // Nobody waits for it, and its loss is harmless.
+            drop(life.around("lease", noted).await);
+        });
+    }
+
+    async fn leased(&self) -> Result<Vec<Job>, Error> {
+        self.life.around("leased", self.leases.leased()).await
+    }
+}
+
+/// An inbox, which outlives the process.
+pub struct MortalInbox {
+    /// The inbox.
+    pub inbox: Arc<dyn Inbox>,
+    /// Who empties it.
+    pub life: Arc<Life>,
+}
+
+#[async_trait]
+impl Inbox for MortalInbox {
+    async fn waiting(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
+        self.life.around("inbox", self.inbox.waiting(limit)).await
+    }
+
+    async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+        self.life.around("admit", self.inbox.admit(verdicts)).await
     }
 }

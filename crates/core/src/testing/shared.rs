@@ -8,11 +8,11 @@ use crate::job::Job;
 use crate::memory::{self, Memory};
 use crate::ports::{
     Beginning, Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Lease, Limits,
-    Listing, Note, Outbox, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled,
+    Listing, Note, Outbox, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally,
 };
-use crate::testing::TokioClock;
 use crate::testing::shared_locks::locks_from;
 use crate::testing::skewed::Skewed;
+use crate::testing::{TokioClock, heads};
 use async_trait::async_trait;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -267,11 +267,6 @@ impl Shared {
     }
 }
 
-/// Leaves out what a remote broker leaves out of a [head](Detail::Head).
-fn behead(job: &mut Job) {
-    (job.payload, job.result) = (Arc::default(), None);
-}
-
 /// What a verb answers that needs a memory which has begun.
 async fn begun<T>(answer: Option<impl Future<Output = Result<T, Error>>>) -> Result<T, Error> {
     match answer {
@@ -367,17 +362,11 @@ impl Broker for Shared {
     }
 
     async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error> {
-        let mut settled = self.call_begun(|memory| async move { memory.settle(settles).await }).await?;
-        let unchanged = settled.notes.iter_mut().filter(|note| !matches!(note, Note::Rewritten(_)));
-        unchanged.for_each(|note| note.job_mut().payload = Arc::default());
-        Ok(settled)
+        self.call_begun(|memory| async move { memory.settle(settles).await }).await.map(heads::of_settled)
     }
 
     async fn expired(&self, limit: usize) -> Result<Expired, Error> {
-        let mut expired = self.call_begun(|memory| async move { memory.expired(limit).await }).await?;
-        let Expired { crashed, untaken, unstarted, .. } = &mut expired;
-        [crashed, untaken, unstarted].into_iter().flatten().for_each(behead);
-        Ok(expired)
+        self.call_begun(|memory| async move { memory.expired(limit).await }).await.map(heads::of_expired)
     }
 
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
@@ -385,18 +374,15 @@ impl Broker for Shared {
     }
 
     async fn get(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Job>>, Error> {
-        let mut jobs = self.call(|memory| async move { memory.get(ids, detail).await }).await?;
-        if detail == Detail::Head {
-            jobs.iter_mut().flatten().for_each(behead);
-        }
-        Ok(jobs)
+        let jobs = self.call(|memory| async move { memory.get(ids, detail).await }).await?;
+        Ok(if detail == Detail::Head { heads::of(jobs) } else { jobs })
     }
 
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error> {
         self.call(|memory| async move { memory.list(listing).await }).await
     }
 
-    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts)>, Error> {
+    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts, Option<Tally>)>, Error> {
         self.call(|memory| async move { memory.counts(queues).await }).await
     }
 

@@ -2,7 +2,7 @@
 
 use duetime_core::engine::{Options, Stores, Topology};
 use duetime_core::memory::Locks;
-use duetime_core::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry};
+use duetime_core::testing::mortal::{Life, MortalBroker, MortalLeases, MortalLedger, MortalLocks, MortalRegistry};
 use duetime_core::testing::{ModelLedger, TokioClock};
 use duetime_core::{Engine, Memory};
 use std::sync::Arc;
@@ -15,6 +15,8 @@ async fn engine(life: &Arc<Life>) -> Engine {
         topology: Topology::OneProcess,
         broker: Arc::new(MortalBroker { broker: Arc::new(Memory::new(clock)), life: life.clone() }),
         ledger: Arc::new(MortalLedger { ledger: Arc::new(ledger.clone()), life: life.clone() }),
+        leases: Some(Arc::new(MortalLeases { leases: Arc::new(ledger.clone()), life: life.clone() })),
+        inbox: None,
         registry: Arc::new(MortalRegistry { registry: Arc::new(ledger), life: life.clone() }),
         locks: Arc::new(MortalLocks { locks, life: life.clone() }),
         events: None,

@@ -4,7 +4,7 @@ use super::fixture::pass;
 use async_trait::async_trait;
 use duetime_core::engine::metrics::OTHER_QUEUES;
 use duetime_core::engine::{Configured, Options, QueueSettings, Stores, Topology};
-use duetime_core::ports::{Document, PutIf, Registry};
+use duetime_core::ports::{Document, Inbox, PutIf, Registry};
 use duetime_core::testing::{ModelLedger, Shared, TokioClock};
 use duetime_core::{Engine, Error};
 use std::sync::Arc;
@@ -15,7 +15,8 @@ const QUEUES: usize = 2_000;
 
 fn shared(broker: Arc<Shared>, ledger: Arc<ModelLedger>, registry: Arc<dyn Registry>) -> Stores {
     let (topology, locks) = (Topology::RedisBesideLedger, broker.clone());
-    Stores { topology, broker, ledger, registry, locks, events: None }
+    let inbox = Some(ledger.clone() as Arc<dyn Inbox>);
+    Stores { topology, broker, ledger, leases: None, inbox, registry, locks, events: None }
 }
 
 async fn seconds(count: u64) {

@@ -45,7 +45,7 @@ impl Bench {
     /// How many jobs the broker holds.
     async fn held(&self) -> u64 {
         let counts = self.broker.counts(Queues::first()).await.unwrap();
-        counts.iter().map(|(_, counts)| counts.scheduled + counts.ready + counts.running).sum()
+        counts.iter().map(|(_, counts, _)| counts.scheduled + counts.ready + counts.running).sum()
     }
 
     /// Reserves and completes until nothing is there at once, as a worker from crontab does.

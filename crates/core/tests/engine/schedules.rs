@@ -5,7 +5,7 @@ use duetime_core::engine::{Options, Outcome, Stores, Topology};
 use duetime_core::limits::{HOUR_MS, MINUTE_MS, SECOND_MS};
 use duetime_core::ports::{Broker, Detail, PutIf, Queues, Registry};
 use duetime_core::schedule::{LastTick, TickOutcome, tag};
-use duetime_core::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry, When};
+use duetime_core::testing::mortal::{Life, MortalBroker, MortalInbox, MortalLedger, MortalLocks, MortalRegistry, When};
 use duetime_core::testing::{ModelLedger, Random, Shared, TokioClock};
 use duetime_core::{Clock, Due, Engine, Job, Millis, Missed, NewJob, OnConflict, Overlap, Schedule, Timing};
 use std::collections::BTreeMap;
@@ -263,6 +263,8 @@ impl World {
             topology: Topology::RedisBesideLedger,
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
+            leases: None,
+            inbox: Some(Arc::new(MortalInbox { inbox: ledger.clone(), life: life.clone() })),
             registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),
             locks: Arc::new(MortalLocks { locks: broker, life: life.clone() }),
             events: None,
@@ -355,7 +357,7 @@ async fn five_servers_push_one_job_a_tick_whoever_is_killed() {
     assert!(pushed.len() <= expected.len() + 3, "seed {seed}: ahead of time");
     for minute in 0.. {
         let held = world.broker.memory().counts(Queues::first()).await.unwrap();
-        let ready: u64 = held.iter().map(|(_, counts)| counts.ready).sum();
+        let ready: u64 = held.iter().map(|(_, counts, _)| counts.ready).sum();
         if ready == pushed.len() as u64 {
             break;
         }

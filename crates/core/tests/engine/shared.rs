@@ -12,7 +12,7 @@ use duetime_core::ports::{
     ADOPTED, BROKER, Broker, BrokerClock, COMPARED, Detail, LOADED, Outbox, Put, Registry, Room,
 };
 use duetime_core::rules::Failure;
-use duetime_core::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry, When};
+use duetime_core::testing::mortal::{Life, MortalBroker, MortalInbox, MortalLedger, MortalLocks, MortalRegistry, When};
 use duetime_core::testing::shared::Presence;
 use duetime_core::testing::{ModelLedger, Shared, TokioClock};
 use duetime_core::{Due, Engine, Error, Job, JobId, KeyUntil, NewJob, Receipt, State};
@@ -63,6 +63,8 @@ impl World {
             topology: Topology::RedisBesideLedger,
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
+            leases: None,
+            inbox: Some(Arc::new(MortalInbox { inbox: ledger.clone(), life: life.clone() })),
             registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),
             locks: Arc::new(MortalLocks { locks: broker, life: life.clone() }),
             events: None,
@@ -285,20 +287,6 @@ async fn a_job_whose_lease_was_noted_runs_again_after_a_flush() {
     seconds(2).await;
     let again = leader.lease().await;
     assert!(again.id == pushed.id && again.cancel_asked);
-}
-
-/// By a process that had the ledger for itself.
-#[tokio::test(start_paused = true)]
-async fn a_lease_that_was_noted_before_the_broker_was_shared_is_restored() {
-    let world = World::new();
-    let alone = super::fixture::Bench::over(world.ledger.clone(), world.clock.clone()).await;
-    alone.push(job()).await;
-    let lease = alone.lease().await;
-    assert!(world.row(lease.job.id).lease_until.is_some());
-    let node = world.node().await;
-    seconds(2).await;
-    assert!(node.leases().await.is_empty(), "its worker is alive");
-    assert_eq!(node.complete(lease.job.receipt()).await, Ok(State::Succeeded));
 }
 
 #[tokio::test(start_paused = true)]

@@ -230,7 +230,7 @@ impl World {
     pub(crate) async fn check(&self) {
         let now = self.now();
         let queues = QUEUES.map(Arc::from);
-        for (queue, counts) in self.broker.counts(Queues::Named(queues.to_vec())).await.unwrap() {
+        for (queue, counts, _) in self.broker.counts(Queues::Named(queues.to_vec())).await.unwrap() {
             let held: Vec<_> =
                 self.truths.values().filter(|t| t.held && t.job.queue == queue).map(|t| t.job.clone()).collect();
             let count = |state| held.iter().filter(|job| job.state(now) == state).count() as u64;

@@ -116,9 +116,9 @@ impl Broker for Redis {
         self.list_jobs(&listing).await
     }
 
-    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts)>, Error> {
-        let counted = self.count(queues).await?.into_iter();
-        Ok(counted.map(|(queue, counts, _)| (queue, counts)).collect())
+    async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts, Option<Tally>)>, Error> {
+        let told = |(queue, counts, tally)| (queue, counts, self.options.is_ledger().then_some(tally));
+        Ok(self.count(queues).await?.into_iter().map(told).collect())
     }
 
     async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error> {

@@ -51,10 +51,6 @@ impl Ledger for Redis {
         Ok(Page { jobs: Vec::new(), next: None })
     }
 
-    async fn leased(&self) -> Result<Vec<Job>, Error> {
-        Ok(Vec::new())
-    }
-
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
         Ok(self.records(ids, Detail::Whole).await?.into_iter().map(|record| record.map(|record| record.job)).collect())
     }

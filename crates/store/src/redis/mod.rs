@@ -217,6 +217,8 @@ impl Redis {
             topology: Topology::RedisAlone,
             broker: redis.clone(),
             ledger: redis.clone(),
+            leases: None,
+            inbox: None,
             registry: redis.clone(),
             locks: redis.clone(),
             events: Some(redis),

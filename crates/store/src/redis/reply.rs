@@ -52,25 +52,14 @@ impl Reply {
         if text.is_empty() {
             return Ok(None);
         }
-        text.parse().map(Some).map_err(|_| Error::Damaged(format!("Redis answered {text:?} in place of a number")))
+        text.parse().map(Some).map_err(|_| not_a_number(&text))
     }
 
     /// A score: a number that may come as a decimal fraction.
     pub(super) fn score(&mut self) -> Result<u64, Error> {
-        match self.value()? {
-            Value::Double(score) => Ok(score as u64),
-            other => match number(&other) {
-                Ok(number) => Ok(u64::try_from(number).unwrap_or(0)),
-                Err(error) => match &other {
-                    Value::BulkString(digits) => std::str::from_utf8(digits)
-                        .ok()
-                        .and_then(|digits| digits.parse::<f64>().ok())
-                        .map(|score| score as u64)
-                        .ok_or(error),
-                    _ => Err(error),
-                },
-            },
-        }
+        let text = self.text()?;
+        let score: Result<f64, _> = text.parse();
+        score.map(|score| score as u64).map_err(|_| not_a_number(&text))
     }
 
     /// A number, or bytes.
@@ -127,6 +116,10 @@ pub(super) fn number(value: &Value) -> Result<i64, Error> {
         _ => None,
     };
     parsed.ok_or_else(|| unexpected("a number", value))
+}
+
+fn not_a_number(text: &str) -> Error {
+    Error::Damaged(format!("Redis answered {text:?} in place of a number"))
 }
 
 fn unexpected(expected: &str, got: &Value) -> Error {

@@ -172,7 +172,7 @@ impl Parts {
             }
         }
         for &JobRef { id, version } in named {
-            let record = self.records(&[id], Detail::Head).await?.pop().flatten();
+            let record = self.records(&[id], Detail::Whole).await?.pop().flatten();
             let Some(record) = record else {
                 reserved.refused.push((id, Edited::Unknown));
                 continue;

@@ -1,7 +1,12 @@
 //! The scripts: one for each transition, each made of what all share and of its own part.
 
-use duetime_core::limits::{LOCK_LOST_KEPT_MS, LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX};
+use duetime_core::Stage;
+use duetime_core::id::{FIRST_MS, SECOND_BITS, floor};
+use duetime_core::limits::{
+    LOCK_LOST_KEPT_MS, LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX, MINUTE_MS, PRIORITY_DEFAULT, STEP_JOBS_MAX,
+};
 use duetime_core::name::OF_ENGINE;
+use duetime_core::ports::{Broker, SOON_MS};
 use std::sync::LazyLock;
 
 /// A Lua script.
@@ -45,7 +50,29 @@ macro_rules! scripts {
     };
 }
 
-scripts! { OF_JOBS, include_str!("lua/prelude.lua") =>
+/// How long the answer to a request is remembered: longer than it is asked again.
+const REQUEST_MS: u64 = MINUTE_MS;
+
+/// What scripts of jobs begin with, and the numbers that they share with the rest.
+fn jobs_prelude() -> String {
+    let stages =
+        [Stage::Pending, Stage::Succeeded, Stage::Failed, Stage::Cancelled].map(|stage| stage.code().to_string());
+    let numbers = [
+        ("STEP", STEP_JOBS_MAX as u64),
+        ("DEFAULT_PRIORITY", PRIORITY_DEFAULT.into()),
+        ("GENERATION_SIZE", floor(1)),
+        ("READ_AGE_MS_MAX", <dyn Broker>::READ_AGE_MS_MAX),
+        ("TOMB_MS", <dyn Broker>::TOMB_MS),
+        ("UNSEEN_MS", <dyn Broker>::UNSEEN_MS),
+        ("SOON_MS", SOON_MS),
+        ("REQUEST_MS", REQUEST_MS),
+    ];
+    let numbers = numbers.map(|(name, number)| format!("local {name} = {number}\n")).concat();
+    let stages = format!("local PENDING, SUCCEEDED, FAILED, CANCELLED = {}\n", stages.join(", "));
+    [&numbers, &stages, include_str!("lua/prelude.lua")].concat()
+}
+
+scripts! { OF_JOBS, jobs_prelude().as_str() =>
     BEGIN "begin"
     COUNTS "counts"
     FORGET "forget"
@@ -59,7 +86,7 @@ scripts! { OF_JOBS, include_str!("lua/prelude.lua") =>
     QUEUES "queues"
 }
 
-scripts! { OF_A_MEMORY_THAT_HAS_BEGUN, concat!(include_str!("lua/prelude.lua"), include_str!("lua/begun.lua")) =>
+scripts! { OF_A_MEMORY_THAT_HAS_BEGUN, (jobs_prelude() + include_str!("lua/begun.lua")).as_str() =>
     BURY "bury"
     CHANGE "change"
     EXPIRED "expired"
@@ -69,12 +96,9 @@ scripts! { OF_A_MEMORY_THAT_HAS_BEGUN, concat!(include_str!("lua/prelude.lua"), 
     SETTLE "settle"
 }
 
-/// How long the answer to a request for a lock is remembered: longer than it is asked again.
-const LOCK_REQUEST_MS: u64 = 60_000;
-
 fn locks_prelude() -> String {
     format!(
-        "local REQUEST_MS, TICKET_MS, REFRESH_MS, TICKETS_MAX, LOST_KEPT_MS = {LOCK_REQUEST_MS}, {LOCK_TICKET_MS}, \
+        "local REQUEST_MS, TICKET_MS, REFRESH_MS, TICKETS_MAX, LOST_KEPT_MS = {REQUEST_MS}, {LOCK_TICKET_MS}, \
          {LOCK_REFRESH_MS}, {LOCK_TICKETS_MAX}, {LOCK_LOST_KEPT_MS}\nlocal OF_ENGINE = '{OF_ENGINE}'\n{}",
         include_str!("lua/lock.lua")
     )
@@ -91,8 +115,16 @@ scripts! { OF_LOCKS, locks_prelude().as_str() =>
     LOCK_SWEEP "lock_sweep"
 }
 
-scripts! { OTHERS, "" =>
+fn ids_prelude() -> String {
+    let per_ms = f64::from(1 << SECOND_BITS) / 1_000.0;
+    format!("local FIRST_MS, SEQUENCES_PER_MS, AHEAD_MS = {FIRST_MS}, {per_ms}, {MINUTE_MS}\n")
+}
+
+scripts! { OF_IDS, ids_prelude().as_str() =>
     ALLOT "allot"
+}
+
+scripts! { OTHERS, "" =>
     STAMP "stamp"
     DOCUMENT "document"
 }
@@ -100,7 +132,7 @@ scripts! { OTHERS, "" =>
 /// The names of all scripts, with their hashes.
 #[cfg(feature = "testing")]
 pub fn all() -> Vec<(&'static str, &'static str)> {
-    [OF_JOBS, OF_A_MEMORY_THAT_HAS_BEGUN, OF_LOCKS, OTHERS]
+    [OF_JOBS, OF_A_MEMORY_THAT_HAS_BEGUN, OF_LOCKS, OF_IDS, OTHERS]
         .concat()
         .into_iter()
         .map(|script| (script.name, script.hash.as_str()))

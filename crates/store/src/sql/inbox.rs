@@ -11,12 +11,12 @@ use duetime_core::ports::{Admitted, INBOX_BYTES_MAX, InboxRow, Verdict};
 use std::collections::HashSet;
 
 /// The first rows that have not been refused.
-pub(super) struct Inbox {
+pub(super) struct Waiting {
     pub(super) limit: usize,
 }
 
 #[async_trait]
-impl Verb for Inbox {
+impl Verb for Waiting {
     type Answer = Vec<InboxRow>;
     const WRITES: bool = false;
 

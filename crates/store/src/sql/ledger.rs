@@ -4,15 +4,15 @@ use super::documents::{Allot, Put, ReadAll, ReadOne, Remove};
 use super::edit::EditRows;
 use super::filing::{Loaded, Unloaded};
 use super::find::FindRows;
-use super::inbox::{Admit, Inbox};
+use super::inbox::{Admit, Waiting};
 use super::prune::{Prune, ReadTallies, Tidy};
-use super::read::{CountOverflow, Get, Leased, Overflow, Overflowing, Pending};
+use super::read::{CountOverflow, Get, Overflow, Overflowing, Pending};
 use super::row::check;
 use super::{Store, queue};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Admitted, Cursor, Document, Edit, Edited, Find, Found, InboxRow, Ledger, Note, OverflowDue, Page, PutIf, Queues,
-    Recorded, Registry, Retention, Tally, Verdict, Window,
+    Admitted, Cursor, Document, Edit, Edited, Find, Found, Inbox, InboxRow, Ledger, Note, OverflowDue, Page, PutIf,
+    Queues, Recorded, Registry, Retention, Tally, Verdict, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use std::ops::Range;
@@ -78,23 +78,6 @@ impl Ledger for Store {
         self.call(CountOverflow { queue: queue.to_owned(), now }).await
     }
 
-    async fn inbox(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
-        self.call(Inbox { limit }).await
-    }
-
-    async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
-        for (_, verdict) in &verdicts {
-            if let Verdict::Record(job) = verdict {
-                check(job)?;
-            }
-        }
-        if verdicts.is_empty() { Ok(Vec::new()) } else { self.call(Admit(verdicts)).await }
-    }
-
-    async fn leased(&self) -> Result<Vec<Job>, Error> {
-        self.call(Leased).await
-    }
-
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
         self.call(Get(ids.to_vec())).await
     }
@@ -139,6 +122,22 @@ impl Ledger for Store {
         }
         self.database.close().await;
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Inbox for Store {
+    async fn waiting(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
+        self.call(Waiting { limit }).await
+    }
+
+    async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
+        for (_, verdict) in &verdicts {
+            if let Verdict::Record(job) = verdict {
+                check(job)?;
+            }
+        }
+        if verdicts.is_empty() { Ok(Vec::new()) } else { self.call(Admit(verdicts)).await }
     }
 }
 

@@ -36,25 +36,6 @@ impl Verb for Get {
     }
 }
 
-/// All rows with a lease.
-pub(super) struct Leased;
-
-#[async_trait]
-impl Verb for Leased {
-    type Answer = Vec<Job>;
-    const WRITES: bool = false;
-
-    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Vec<Job>, Fault> {
-        let ids = session.leased().await?;
-        let mut jobs = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(CHUNK) {
-            jobs.extend(session.jobs(ids, false).await?);
-        }
-        jobs.retain(|job| job.lease_until.is_some());
-        Ok(jobs)
-    }
-}
-
 /// A page of pending rows without a lease. It looks at `limit` rows, and reads no more payload than a page may have, so
 /// it may be short.
 pub(super) struct Pending {

@@ -336,13 +336,6 @@ impl Session {
         Ok(self.ask(self.sql.over_due, values, due).await?.pop().unwrap_or_default())
     }
 
-    /// The ids of all rows with a lease.
-    pub(super) async fn leased(&mut self) -> Result<Vec<JobId>, Fault> {
-        let mut ids = self.ask(self.sql.leased, Vec::new(), row::id).await?;
-        ids.sort_unstable();
-        Ok(ids)
-    }
-
     /// The numbers of the first rows of the inbox that have not been refused, each with the bytes of its payload.
     pub(super) async fn inbox_hits(&mut self, limit: usize) -> Result<Vec<(i64, usize)>, Fault> {
         let hit = |row: &Row| Ok((row.whole(0)?, usize::try_from(row.whole(1)?).unwrap_or(0)));

@@ -133,8 +133,6 @@ pub(super) struct Statements {
     pub(super) overflowing: &'static str,
     /// By urgency: from, to, now as bytes. Else queue, now.
     pub(super) over_due: &'static str,
-    /// Nothing.
-    pub(super) leased: &'static str,
 
     /// limit.
     pub(super) inbox_hits: &'static str,
@@ -170,7 +168,6 @@ impl Statements {
     /// key. For the tests of that.
     pub(super) fn questions(&self, rows: usize) -> Vec<(&'static str, String, &'static str)> {
         let over = if self.has_urgency { "duetime_jobs_pending" } else { "duetime_jobs_overflow" };
-        let leased = if self.has_urgency { "duetime_jobs_pending" } else { "duetime_jobs_leased" };
         let bulks = [
             ("known", &self.known, ""),
             ("heads", &self.heads, ""),
@@ -200,7 +197,6 @@ impl Statements {
             ("over", self.over, over),
             ("overflowing", self.overflowing, over),
             ("over_due", self.over_due, over),
-            ("leased", self.leased, leased),
             ("inbox_hits", self.inbox_hits, "duetime_inbox_waiting"),
         ];
         let versions = self.versions.iter().map(|bulk| ("versions", bulk, ""));

@@ -3,8 +3,8 @@
 use super::{Sqlite, documents, edit, end, find, note, overflow, prune, read, record, tally};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Ledger, Note, OverflowDue, Page, PutIf, Queues, Recorded,
-    Registry, Retention, Tally, Window,
+    Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Leases, Ledger, Note, OverflowDue, Page, PutIf, Queues,
+    Recorded, Registry, Retention, Tally, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use std::ops::Range;
@@ -24,10 +24,6 @@ impl Ledger for Sqlite {
     async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error> {
         self.queue.end_leases(&notes);
         self.write(notes.len(), 0, move |transaction| note::note(transaction, &notes, frontier)).await
-    }
-
-    fn lease(&self, leases: Vec<LeaseNote>) {
-        self.queue.lease(leases);
     }
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
@@ -63,10 +59,6 @@ impl Ledger for Sqlite {
         self.read(move |connection| overflow::due(connection, &queue, now)).await
     }
 
-    async fn leased(&self) -> Result<Vec<Job>, Error> {
-        self.read(read::leased).await
-    }
-
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
         let ids = ids.to_vec();
         self.read(move |connection| read::get(connection, &ids)).await
@@ -98,6 +90,17 @@ impl Ledger for Sqlite {
         tokio::task::spawn_blocking(work)
             .await
             .map_err(|error| Error::Unavailable(format!("the store was not closed in order ({error})")))
+    }
+}
+
+#[async_trait]
+impl Leases for Sqlite {
+    fn lease(&self, leases: Vec<LeaseNote>) {
+        self.queue.lease(leases);
+    }
+
+    async fn leased(&self) -> Result<Vec<Job>, Error> {
+        self.read(read::leased).await
     }
 }
 

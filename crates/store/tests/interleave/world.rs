@@ -129,7 +129,7 @@ impl World {
         let mut stores = redis.clone().stores();
         if let Some(ledger) = &self.ledger {
             let ledger = Arc::new(ledger.clone());
-            stores = stores.beside(ledger.clone(), ledger);
+            stores = stores.beside(ledger);
         }
         (Engine::start(stores, EngineOptions::default()).await.expect("started"), redis)
     }

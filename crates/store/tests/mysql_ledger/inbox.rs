@@ -2,8 +2,8 @@
 
 use super::server::{OPTIONS, client, database};
 use async_trait::async_trait;
-use duetime_core::ports::{InboxRow, Ledger};
-use duetime_core::testing::ledger_suite::inbox::Inbox;
+use duetime_core::ports::{Inbox as _, InboxRow};
+use duetime_core::testing::ledger_suite::inbox;
 use duetime_store::sql;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Value};
@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 pub(super) struct Application(pub(super) Mutex<Conn>);
 
 #[async_trait]
-impl Inbox for Application {
+impl inbox::Application for Application {
     async fn insert(&self, row: InboxRow) {
         let all: [(&str, Option<Value>); 9] = [
             ("queue", (row.queue != "default").then(|| row.queue.into())),
@@ -60,7 +60,7 @@ async fn to_insert_is_all_that_an_application_needs() {
         let error = shop.query_drop(forbidden).await.unwrap_err().to_string();
         assert!(error.contains("denied"), "{forbidden}: {error}");
     }
-    let rows = store.inbox(10).await.unwrap();
+    let rows = store.waiting(10).await.unwrap();
     assert_eq!(rows.len(), 1);
     assert_eq!((&*rows[0].payload, &*rows[0].queue, &*rows[0].kind), (b"hello".as_slice(), "default", "default"));
 }
@@ -78,6 +78,6 @@ async fn age_is_by_the_clock_of_the_database() {
          ('now', DEFAULT)"
     );
     client.query_drop(sql).await.unwrap();
-    let ages: Vec<u64> = store.inbox(10).await.unwrap().iter().map(|row| row.age_ms).collect();
+    let ages: Vec<u64> = store.waiting(10).await.unwrap().iter().map(|row| row.age_ms).collect();
     assert!((60_000..90_000).contains(&ages[0]) && ages[1] == 0 && ages[2] < 30_000, "{ages:?}");
 }

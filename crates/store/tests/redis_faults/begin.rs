@@ -25,7 +25,7 @@ impl Node {
         let options = Options { beside: Some("test".into()), clock, ..Options::default() };
         let redis = Arc::new(Redis::connect(url, options).await.unwrap());
         let ledger = Arc::new(ledger.clone());
-        let stores = Redis::clone(&redis).stores().beside(ledger.clone(), ledger);
+        let stores = Redis::clone(&redis).stores().beside(ledger);
         Self { engine: Engine::start(stores, EngineOptions::default()).await.unwrap(), redis }
     }
 

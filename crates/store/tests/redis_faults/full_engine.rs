@@ -15,7 +15,7 @@ async fn beside(server: &RedisServer, ledger: &ModelLedger) -> Engine {
     let options = Options { beside: Some("test".into()), ..Options::default() };
     let redis = Redis::connect(&server.url(), options).await.unwrap();
     let ledger = Arc::new(ledger.clone());
-    let stores = redis.stores().beside(ledger.clone(), ledger);
+    let stores = redis.stores().beside(ledger);
     Engine::start(stores, EngineOptions::default()).await.unwrap()
 }
 

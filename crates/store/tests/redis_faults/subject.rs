@@ -71,7 +71,7 @@ impl Subject {
         let counts = self.redis.counts(Queues::Named(vec![QUEUE.into()])).await.expect("counts");
         let tallies = self.redis.tallies(Queues::first()).await.expect("tallies");
         let succeeded = tallies.iter().find(|(queue, _)| **queue == *QUEUE).map_or(0, |(_, tally)| tally.succeeded);
-        counts.first().map_or((0, 0, succeeded), |(_, c)| (c.scheduled + c.ready, c.running, succeeded))
+        counts.first().map_or((0, 0, succeeded), |(_, c, _)| (c.scheduled + c.ready, c.running, succeeded))
     }
 }
 

@@ -55,3 +55,22 @@ async fn a_failed_attempt_does_not_read_the_payload() {
     assert_eq!(*copy.payload, *payload);
     engine.stop().await.unwrap();
 }
+
+/// Both what is live and what there is come from one look.
+#[tokio::test]
+async fn what_is_in_a_queue_is_asked_once() {
+    let server = RedisServer::start();
+    let redis = Redis::connect(&server.url(), Options::default()).await.unwrap();
+    let engine = Engine::start(redis.stores(), EngineOptions::default()).await.unwrap();
+    engine.push(vec![NewJob { queue: "q".into(), ..NewJob::new(*b"{}") }]).await.unwrap().remove(0).unwrap();
+    let mut costs = Vec::new();
+    // Background tasks ask something now and then, too.
+    for _ in 0..10 {
+        let before = calls(&server, "evalsha");
+        let status = engine.queue("q").await.unwrap();
+        costs.push(calls(&server, "evalsha") - before);
+        assert_eq!((status.counts.ready, status.tally.pending, status.tally.totals.pushed), (1, 1, 1));
+    }
+    assert_eq!(costs.iter().min(), Some(&1), "{costs:?}");
+    engine.stop().await.unwrap();
+}

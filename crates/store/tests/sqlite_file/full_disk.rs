@@ -2,7 +2,7 @@
 
 use super::{folder, open};
 use duetime_core::clock::SystemClock;
-use duetime_core::ports::{LeaseNote, Ledger, Queues, Selector};
+use duetime_core::ports::{LeaseNote, Leases, Ledger, Queues, Selector};
 use duetime_core::testing::fixtures::T0;
 use duetime_core::testing::ledger_suite::fixture::*;
 use duetime_core::{Clock as _, Job};

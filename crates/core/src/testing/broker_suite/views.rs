@@ -5,12 +5,17 @@ use crate::clock::Millis;
 use crate::id::JobId;
 use crate::job::{Job, State};
 use crate::limits::BATCH_JOBS_MAX;
-use crate::ports::{Counts, Detail, Limits, Listing, Queues, Window};
+use crate::ports::{Counts, Detail, Limits, Listing, Queues, Tally, Window};
 use crate::testing::fixtures::{QUEUE, T0, cancel, due, id, job, listing, success};
 use std::sync::Arc;
 
 async fn listed(s: &Subject, listing: Listing) -> Vec<JobId> {
     s.broker.list(listing).await.unwrap().into_iter().map(|job| job.id).collect()
+}
+
+/// What a broker that is its own ledger says besides is that ledger's affair.
+fn live(counted: Vec<(Arc<str>, Counts, Option<Tally>)>) -> Vec<(Arc<str>, Counts)> {
+    counted.into_iter().map(|(queue, counts, _)| (queue, counts)).collect()
 }
 
 async fn counted(s: &Subject, queue: &str) -> Counts {
@@ -159,7 +164,7 @@ pub async fn jobs_are_counted(s: Subject) {
     assert_eq!(s.handed_out(2).await, [2, 3].map(id));
     let counts = Counts { scheduled: 1, ready: 1, running: 2, oldest_due: Some(T0 - 5), paused: false };
     assert_eq!(counted(&s, QUEUE).await, counts);
-    let mut all = s.broker.counts(Queues::first()).await.unwrap();
+    let mut all = live(s.broker.counts(Queues::first()).await.unwrap());
     all.sort_by(|a, b| a.0.cmp(&b.0));
     let other = Counts { ready: 1, oldest_due: Some(T0), ..Counts::default() };
     assert_eq!(all, [(QUEUE.into(), counts), ("other".into(), other)]);
@@ -174,7 +179,7 @@ pub async fn queues_are_counted_in_steps(s: Subject) {
     let counts = Counts { ready: 1, oldest_due: Some(T0), ..Counts::default() };
     let (mut asked, mut seen) = (Some(Queues::From("q2".into(), 3)), Vec::new());
     while let Some(queues) = asked.take() {
-        let counted = s.broker.counts(queues.clone()).await.unwrap();
+        let counted = live(s.broker.counts(queues.clone()).await.unwrap());
         assert!(counted.len() <= 3 && counted.iter().all(|(_, other)| *other == counts), "{counted:?}");
         asked = queues.next(counted.iter().map(|(queue, _)| queue));
         seen.extend(counted.into_iter().map(|(queue, _)| queue));
@@ -182,7 +187,7 @@ pub async fn queues_are_counted_in_steps(s: Subject) {
     assert_eq!(seen, queues[1..]);
     let named = Queues::Named(vec!["q5".into(), "none".into()]);
     let none = ("none".into(), Counts::default());
-    let mut counted = s.broker.counts(named).await.unwrap();
+    let mut counted = live(s.broker.counts(named).await.unwrap());
     counted.sort_by(|a, b| b.0.cmp(&a.0));
     assert_eq!(counted, [("q5".into(), counts), none]);
 }

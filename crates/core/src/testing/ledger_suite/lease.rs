@@ -1,19 +1,19 @@
 //! Leases, as far as they are noted. They come without an answer, so cases wait for what becomes of them.
 
-use super::Subject;
+use super::NotingSubject;
 use super::fixture::*;
 use crate::job::{Job, KeyUntil, Stage};
-use crate::ports::{LeaseNote, Ledger, Recorded};
+use crate::ports::{LeaseNote, Leases, Recorded};
 use std::time::Duration;
 
 /// Long enough for any store to write a lease.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Waits until so many jobs are leased, and answers them by id.
-async fn until_leased(ledger: &dyn Ledger, count: usize) -> Vec<Job> {
+async fn until_leased(leases: &dyn Leases, count: usize) -> Vec<Job> {
     let leased = async {
         loop {
-            let jobs = ledger.leased().await.unwrap();
+            let jobs = leases.leased().await.unwrap();
             if jobs.len() == count {
                 return jobs;
             }
@@ -25,73 +25,73 @@ async fn until_leased(ledger: &dyn Ledger, count: usize) -> Vec<Job> {
 }
 
 /// With all that a restart needs.
-pub async fn a_lease_is_restored(subject: Subject) {
-    let ledger = &*subject.ledger;
+pub async fn a_lease_is_restored(subject: NotingSubject) {
+    let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     let jobs = [tagged(1, &["t"]), job(2), job(3)];
     record(ledger, &jobs).await;
     let running = [leased(&jobs[0]), leased(&jobs[2])];
-    ledger.lease(running.iter().map(LeaseNote::of).collect());
-    assert_eq!(until_leased(ledger, 2).await, running);
+    leases.lease(running.iter().map(LeaseNote::of).collect());
+    assert_eq!(until_leased(leases, 2).await, running);
     assert_eq!(pending(ledger, FRONTIER, 10).await, [2]);
 }
 
 /// Nor does one of a finished or unknown job.
-pub async fn a_lease_never_overwrites_a_higher_version(subject: Subject) {
-    let ledger = &*subject.ledger;
+pub async fn a_lease_never_overwrites_a_higher_version(subject: NotingSubject) {
+    let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     record(ledger, &[job(1), job(2), job(3)]).await;
     let lost = LeaseNote::of(&leased(&job(1)));
     note(ledger, &[again(&job(1), NOW + 5), ended(&job(2), Stage::Failed)]).await;
     let late = LeaseNote { version: job(2).version + 10, ..LeaseNote::of(&leased(&job(2))) };
-    ledger.lease(vec![lost, late, LeaseNote::of(&leased(&job(9)))]);
-    ledger.lease(vec![LeaseNote::of(&leased(&job(3)))]);
-    assert_eq!(until_leased(ledger, 1).await, [leased(&job(3))]);
+    leases.lease(vec![lost, late, LeaseNote::of(&leased(&job(9)))]);
+    leases.lease(vec![LeaseNote::of(&leased(&job(3)))]);
+    assert_eq!(until_leased(leases, 1).await, [leased(&job(3))]);
     let rows = ledger.get(&[id(1), id(2), id(9)]).await.unwrap();
     assert_eq!(rows, [Some(again(&job(1), NOW + 5)), Some(ended(&job(2), Stage::Failed)), None]);
 }
 
 /// Of the attempt that begins nothing has been said.
-pub async fn a_lease_forgets_how_far_the_last_one_came(subject: Subject) {
-    let ledger = &*subject.ledger;
+pub async fn a_lease_forgets_how_far_the_last_one_came(subject: NotingSubject) {
+    let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     record(ledger, &[job(1)]).await;
     let waits = Job { progress: progress(70), ..again(&job(1), NOW + 5) };
     note(ledger, std::slice::from_ref(&waits)).await;
     let running = Job { version: waits.version + 1, progress: None, ..leased(&waits) };
-    ledger.lease(vec![LeaseNote::of(&running)]);
-    assert_eq!(until_leased(ledger, 1).await[0].progress, None);
+    leases.lease(vec![LeaseNote::of(&running)]);
+    assert_eq!(until_leased(leases, 1).await[0].progress, None);
 }
 
 /// And no other key.
-pub async fn a_lease_frees_a_key_held_until_started(subject: Subject) {
-    let ledger = &*subject.ledger;
+pub async fn a_lease_frees_a_key_held_until_started(subject: NotingSubject) {
+    let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     let started = Job { key_until: KeyUntil::Started, ..keyed(1, "started") };
     record(ledger, &[started.clone(), keyed(2, "finished")]).await;
-    ledger.lease([started, keyed(2, "finished")].iter().map(|job| LeaseNote::of(&leased(job))).collect());
-    until_leased(ledger, 2).await;
+    leases.lease([started, keyed(2, "finished")].iter().map(|job| LeaseNote::of(&leased(job))).collect());
+    until_leased(leases, 2).await;
     let recorded = ledger.record(vec![keyed(3, "started"), keyed(4, "finished")], FRONTIER).await.unwrap();
     assert_eq!(recorded, [Recorded::Created, Recorded::KeyHeld(id(2))]);
 }
 
 /// Whether its lease was written before or not.
-pub async fn a_settled_job_is_not_leased(subject: Subject) {
-    let ledger = &*subject.ledger;
+pub async fn a_settled_job_is_not_leased(subject: NotingSubject) {
+    let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     record(ledger, &[job(1), job(2), job(3)]).await;
-    ledger.lease(vec![LeaseNote::of(&leased(&job(1)))]);
-    until_leased(ledger, 1).await;
-    ledger.lease(vec![LeaseNote::of(&leased(&job(2))), LeaseNote::of(&leased(&job(3)))]);
+    leases.lease(vec![LeaseNote::of(&leased(&job(1)))]);
+    until_leased(leases, 1).await;
+    leases.lease(vec![LeaseNote::of(&leased(&job(2))), LeaseNote::of(&leased(&job(3)))]);
     note(ledger, &[ended(&job(1), Stage::Succeeded), again(&job(2), NOW + 5)]).await;
-    assert_eq!(until_leased(ledger, 1).await, [leased(&job(3))]);
+    assert_eq!(until_leased(leases, 1).await, [leased(&job(3))]);
     assert_eq!(row(ledger, id(1)).await, Some(ended(&job(1), Stage::Succeeded)));
     assert_eq!(row(ledger, id(2)).await, Some(again(&job(2), NOW + 5)));
 }
 
 /// An extension moves the end of a lease, in whichever order the two come.
-pub async fn a_later_lease_wins(subject: Subject) {
-    let ledger = &*subject.ledger;
+pub async fn a_later_lease_wins(subject: NotingSubject) {
+    let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     record(ledger, &[job(1)]).await;
     let first = leased(&job(1));
     let extended =
         Job { version: first.version + 1, lease_until: Some(NOW + 120_000), updated_at: NOW + 60_000, ..first.clone() };
-    ledger.lease(vec![LeaseNote::of(&extended)]);
-    ledger.lease(vec![LeaseNote::of(&first)]);
-    assert_eq!(until_leased(ledger, 1).await, [extended]);
+    leases.lease(vec![LeaseNote::of(&extended)]);
+    leases.lease(vec![LeaseNote::of(&first)]);
+    assert_eq!(until_leased(leases, 1).await, [extended]);
 }

@@ -8,7 +8,8 @@
 //! Ledgers beside a broker in the memory of a process also note leases:
 //!
 //! ```ignore
-//! duetime_core::noting_ledger_suite!(subject);
+//! async fn noting() -> NotingSubject { /* an empty store */ }
+//! duetime_core::noting_ledger_suite!(noting);
 //! ```
 //!
 //! Ledgers beside a broker that several processes share have more to do, and cases of their own:
@@ -34,7 +35,7 @@ pub mod record;
 pub mod registry;
 pub mod tally;
 
-use crate::ports::{Ledger, Registry};
+use crate::ports::{Inbox, Leases, Ledger, Registry};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -48,14 +49,26 @@ pub struct Subject {
     pub keep: Box<dyn Any + Send>,
 }
 
+/// An empty store for the cases of ledgers that note leases.
+pub struct NotingSubject {
+    /// Its ledger.
+    pub ledger: Arc<dyn Ledger>,
+    /// Where leases are noted.
+    pub leases: Arc<dyn Leases>,
+    /// What must live as long: a folder, say.
+    pub keep: Box<dyn Any + Send>,
+}
+
 /// An empty store for the cases of shared ledgers.
 pub struct SharedSubject {
     /// Its ledger.
     pub ledger: Arc<dyn Ledger>,
+    /// Its inbox.
+    pub inbox: Arc<dyn Inbox>,
     /// Its registry.
     pub registry: Arc<dyn Registry>,
     /// Where applications insert.
-    pub inbox: Box<dyn inbox::Inbox>,
+    pub application: Box<dyn inbox::Application>,
 }
 
 /// One test for each case, on a store of its own made by this async function.

@@ -147,7 +147,6 @@ pub async fn a_closed_store_says_so(subject: Subject) {
     record(ledger, &[job(1)]).await;
     ledger.close().await.unwrap();
     ledger.close().await.unwrap();
-    ledger.lease(Vec::new());
     assert_eq!(ledger.record(vec![job(2)], FRONTIER).await.unwrap_err().code(), "stopping");
     assert_eq!(ledger.get(&[id(1)]).await.unwrap_err().code(), "stopping");
 }

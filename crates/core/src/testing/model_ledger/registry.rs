@@ -3,7 +3,7 @@
 use super::ModelLedger;
 use crate::error::Error;
 use crate::ports::{Document, InboxRow, PutIf, Registry};
-use crate::testing::ledger_suite::inbox::Inbox;
+use crate::testing::ledger_suite::inbox::Application;
 use async_trait::async_trait;
 
 #[async_trait]
@@ -39,7 +39,7 @@ impl Registry for ModelLedger {
 }
 
 #[async_trait]
-impl Inbox for ModelLedger {
+impl Application for ModelLedger {
     async fn insert(&self, row: InboxRow) {
         self.insert(row);
     }

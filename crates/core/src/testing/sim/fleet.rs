@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::engine::{Engine, Options, Stores, Topology};
 use crate::limits::MINUTE_MS;
 use crate::ports::{BROKER, BrokerClock, COMPARED, Registry};
-use crate::testing::mortal::{Life, MortalBroker, MortalLedger, MortalLocks, MortalRegistry};
+use crate::testing::mortal::{Life, MortalBroker, MortalInbox, MortalLedger, MortalLocks, MortalRegistry};
 use crate::testing::shared::Presence;
 use crate::testing::{ModelLedger, Random, Shared, TokioClock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -187,6 +187,8 @@ impl Fleet {
             topology: Topology::RedisBesideLedger,
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
+            leases: None,
+            inbox: Some(Arc::new(MortalInbox { inbox: ledger.clone(), life: life.clone() })),
             registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),
             locks: Arc::new(MortalLocks { locks: broker, life }),
             events: None,

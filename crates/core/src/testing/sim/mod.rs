@@ -15,7 +15,7 @@ use crate::job::Job;
 use crate::limits::{HOUR_MS, MINUTE_MS};
 use crate::memory::Memory;
 use crate::ports::{Broker, Detail};
-use crate::testing::mortal::{Life, MortalBroker, MortalLedger};
+use crate::testing::mortal::{Life, MortalBroker, MortalLeases, MortalLedger};
 use crate::testing::tokio_clock::{Past, TokioClock};
 use crate::testing::{ModelLedger, Random};
 use actors::{Actor, Pace};
@@ -91,6 +91,7 @@ impl World {
         let stores = Stores {
             broker: Arc::new(MortalBroker { broker: memory.clone(), life: process.clone() }),
             ledger: Arc::new(MortalLedger { ledger: Arc::new(self.ledger.clone()), life: process.clone() }),
+            leases: Some(Arc::new(MortalLeases { leases: Arc::new(self.ledger.clone()), life: process.clone() })),
             ..Stores::one_process(clock.clone(), Arc::new(self.ledger.clone()))
         };
         // In most lives there is room for a few jobs only.

@@ -23,7 +23,7 @@ async fn bounded() -> (World, Node, Node) {
 impl World {
     async fn held_jobs(&self) -> u64 {
         let counts = self.broker.memory().counts(Queues::first()).await.unwrap();
-        counts.iter().map(|(_, counts)| counts.scheduled + counts.ready + counts.running).sum()
+        counts.iter().map(|(_, counts, _)| counts.scheduled + counts.ready + counts.running).sum()
     }
 }
 

@@ -1,17 +1,16 @@
--- A block of sequences. KEYS[1]: where the last one ended; ARGV[1]: how many; [2]: the clock, '' for that of Redis;
+-- A block of sequences, after the numbers that Rust knows, too (scripts.rs). KEYS[1]: where the last one ended; ARGV[1]: how many; [2]: the clock, '' for that of Redis;
 -- [3]: an instant that it begins behind, too.
 local now = tonumber(ARGV[2])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
--- 2^14 for each second since 2026 (core, id.rs).
 local function at(instant)
-  return math.max(1, math.ceil((instant - 1767225600000) * 16.384))
+  return math.max(1, math.ceil((instant - FIRST_MS) * SEQUENCES_PER_MS))
 end
 -- If Redis was emptied, blocks that were allotted just before may reach beyond now.
 local last = redis.call('GET', KEYS[1])
-local start = last and math.max(tonumber(last), at(now)) or at(now + 60000)
+local start = last and math.max(tonumber(last), at(now)) or at(now + AHEAD_MS)
 start = math.max(start, at(tonumber(ARGV[3])))
 redis.call('SET', KEYS[1], string.format('%.0f', start + tonumber(ARGV[1])))
 return string.format('%.0f', start)

@@ -1,7 +1,6 @@
 -- Jobs that were edited and are not known here: no reading of them is put until the ledger has answered. ARGV from [5]: ids.
 -- Returns the jobs that are here by now. They get no tombstone, and the caller edits them.
 runs_when_full()
-local UNSEEN_MS = 60000
 local known = {}
 for i = 5, #ARGV do
   local id, version, epoch, stage, unseen = ARGV[i], 0, 0, 0, 0

@@ -2,7 +2,6 @@
 -- number of its queue, 0 where it was not asked for. Answers the ids of jobs that are here in an older version, which are let go
 -- of where their queue's number is given.
 runs_when_full()
-local TOMB_MS = 10000
 -- Until it was told one, nothing is too far.
 local own_frontier = redis.call('HGET', COUNTERS, FRONTIER)
 local frontier = own_frontier and math.max(tonumber(ARGV[5]), tonumber(own_frontier)) or math.huge

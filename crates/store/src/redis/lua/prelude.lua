@@ -1,4 +1,4 @@
--- What all scripts share. KEYS: those of the partition, always in this order; from KEYS[19] on four for each queue.
+-- What all scripts share, after the numbers that Rust knows, too (scripts.rs). KEYS: those of the partition, always in this order; from KEYS[19] on four for each queue.
 -- ARGV: the stamp, the clock ('' for that of Redis), whether the broker is its own ledger, the channel for wakes.
 local STAMP, BODY, META, RESULT, HOLDERS, TAGS, RUNNING, EXPIRING, ENDED, DEAD, OUTBOX, MOVED, TOMBS, TOMB_TIMES, COUNTERS,
   QUEUES, PAUSED, REQUEST = unpack(KEYS, 1, 18)
@@ -36,8 +36,6 @@ local CANCEL_ASKED, HOLDS_KEY, HAS_PROGRESS, REWRITTEN, REMOVED, TAGGED, HAS_RES
 local HAS_ORIGIN, HAS_LEASE, HAS_PRIORITY, HAS_KEY, HAS_VERSION, FIRST_DUE_DIFFERS, HAS_OPTIONS =
   1, 1024, 2048, 4096, 8192, 16384, 32768
 local META_FLAGS = HOLDS_KEY + TAGGED + EXPIRES + UNTIL_STARTED
-local PENDING, SUCCEEDED, FAILED, CANCELLED = 1, 10, 20, 30
-local DEFAULT_PRIORITY = 1024
 -- Among the counters, whose other fields have a queue's name before the colon.
 local FRONTIER = ':frontier'
 -- An instant as it is packed, and as a score: Lua's own way of writing numbers is slow.
@@ -50,7 +48,7 @@ local without = function(flags, flag) return bit.band(flags, bit.bnot(flag)) end
 -- The next version. The epoch of a lease is the version at its start. Beside a ledger, versions begin at the floor of the generation,
 -- and are even: a ledger assigns odd ones.
 -- Alone there is only the clock.
-local FLOOR = OWN and now or GENERATION * 16777216
+local FLOOR = OWN and now or GENERATION * GENERATION_SIZE
 local after = function(last) return math.max(OWN and last + 1 or last + 2 - last % 2, FLOOR) end
 
 -- Variadic calls in slices: Lua unpacks no more than some thousand values at once.
@@ -265,7 +263,7 @@ end
 local function trim(index, bound, least)
   local excess = redis.call('ZCARD', index) - bound
   if excess <= 0 then return end
-  local most = math.min(excess, least * 2 + 10, 1000)
+  local most = math.min(excess, least * 2 + 10, STEP)
   prune(index, redis.call('ZRANGEBYSCORE', index, '-inf', now - SPARED_MS, 'LIMIT', 0, most))
 end
 

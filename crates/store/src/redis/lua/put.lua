@@ -6,7 +6,7 @@ local read_at, queues = tonumber(ARGV[5]), tonumber(ARGV[7])
 local at = 8 + 2 * queues
 local answers = {}
 -- A client's notion of our clock runs ahead by up to a round trip.
-local is_stale = not OWN and (now - read_at > 5000 or read_at - now > 1000)
+local is_stale = not OWN and (now - read_at > READ_AGE_MS_MAX or read_at - now > 1000)
 local before, first = {}, {}
 for n = 1, queues do before[n] = head_due(n) end
 
@@ -41,7 +41,7 @@ if ARGV[6] ~= '' then
   end
   is_full = function(n, due_at)
     local held, ahead = waiting[n] + new_counts[n], due_at - now
-    local free = ahead <= 0 and now_free or ahead <= 60000 and soon_free or later_free
+    local free = ahead <= 0 and now_free or ahead <= SOON_MS and soon_free or later_free
     return held > 0 and held * tonumber(ARGV[7 + queues + n]) >= math.max(free, least)
   end
 end

@@ -8,7 +8,7 @@ local limit, from, to, takes, lease_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), t
 local finishes = takes and OWN
 local request, default_ms, queues = ARGV[10], tonumber(ARGV[12]), tonumber(ARGV[13])
 local named_at = 14 + 2 * queues
-local STEP, ROUNDS = 1000, 10
+local ROUNDS = 10
 -- Bodies are read so many at a time, and no more of them where they are large.
 local SLICE, BYTES_MAX, WHOLE_BYTES_MAX = 50, 16777216, 1048576
 local bytes = 0
@@ -332,7 +332,7 @@ end
 if request ~= '' and (lease_count > 0 or finishes and queues > 0 and is_to_repeat == 0) then
   -- Taken jobs are remembered whole as far as they are small: their records may go before the request is forgotten.
   local whole = finishes and bytes <= WHOLE_BYTES_MAX and leases
-  local got = { request, now + 60000, whole, receipts, ARGV[8] }
-  redis.call('SET', REQUEST, cmsgpack.pack(got), 'PX', 60000)
+  local got = { request, now + REQUEST_MS, whole, receipts, ARGV[8] }
+  redis.call('SET', REQUEST, cmsgpack.pack(got), 'PX', REQUEST_MS)
 end
 return { micros, leases, noted, next_at and string.format('%.0f', next_at) or '', is_to_repeat, OWN and 0 or redis.call('ZCARD', OUTBOX), {} }

@@ -194,9 +194,6 @@ pub(super) const STATEMENTS: Statements = Statements {
     over_due: "SELECT COUNT(*), CAST(CONV(HEX(MIN(RIGHT(urgency, 8))), 16, 10) AS SIGNED) \
      FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
      WHERE bucket = -1 AND urgency >= ? AND urgency <= ? AND RIGHT(urgency, 8) <= ?",
-    // Leases are those of pending rows. They have no index of their own: there are few.
-    leased: "SELECT id FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
-     WHERE bucket IS NOT NULL AND lease_until IS NOT NULL",
     // By its index alone where there is none. What is beyond every limit is not read whole.
     inbox_hits: "SELECT id, LENGTH(payload) + COALESCE(LENGTH(options), 0) + COALESCE(LENGTH(tags), 0) FROM duetime_inbox FORCE INDEX (duetime_inbox_waiting) \
      WHERE error IS NULL ORDER BY id LIMIT ?",

@@ -182,7 +182,6 @@ pub(super) const STATEMENTS: Statements = Statements {
      ORDER BY queue LIMIT 1",
     over_due: "SELECT count(*), min(due_at) FROM duetime_jobs WHERE state = 1 AND bucket = -1 \
      AND queue = $1 AND due_at <= $2",
-    leased: "SELECT id FROM duetime_jobs WHERE lease_until IS NOT NULL ORDER BY id",
     // Never refused, and by its index alone where there is none. What is beyond every limit is not read whole.
     inbox_hits: "SELECT id, coalesce(octet_length(payload), octet_length(payload_bytes), 0)::bigint \
      + coalesce(octet_length(options), 0) + coalesce(octet_length(tags), 0) + coalesce(octet_length(job_key), 0) \

@@ -1,0 +1,55 @@
+//! Leases that outlive the process: those of a broker in memory are noted beside it.
+
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::Job;
+use async_trait::async_trait;
+
+/// Who runs what, as a ledger beside a broker in the memory of one process remembers it: so that a restart knows.
+#[async_trait]
+pub trait Leases: Send + Sync {
+    /// Records leases, soon, without an answer; a loss is harmless but for a repeated hand-out after a crash. One below the
+    /// stored version of its job changes nothing.
+    fn lease(&self, leases: Vec<LeaseNote>);
+
+    /// All jobs that were running, as far as was noted.
+    async fn leased(&self) -> Result<Vec<Job>, Error>;
+}
+
+/// What is noted of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseNote {
+    /// The job.
+    pub id: JobId,
+    /// Its version.
+    pub version: u64,
+    /// Its epoch.
+    pub epoch: u64,
+    /// Its attempt.
+    pub attempt: u32,
+    /// When the lease ends, by the wall clock.
+    pub lease_until: Millis,
+    /// When it began.
+    pub started_at: Millis,
+    /// When it was given its end: it began or was extended.
+    pub updated_at: Millis,
+    /// Whether the start frees the job's key.
+    pub frees_key: bool,
+}
+
+impl LeaseNote {
+    /// What is noted of this running job.
+    pub fn of(job: &Job) -> Self {
+        Self {
+            id: job.id,
+            version: job.version,
+            epoch: job.epoch,
+            attempt: job.attempt,
+            lease_until: job.lease_until.unwrap_or(0),
+            started_at: job.started_at.unwrap_or(0),
+            updated_at: job.updated_at,
+            frees_key: job.key.is_some() && job.live_key().is_none(),
+        }
+    }
+}

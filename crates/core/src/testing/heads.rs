@@ -1,0 +1,29 @@
+//! Leaves out of jobs what a remote broker does not send, so that nobody relies on it.
+
+use crate::job::Job;
+use crate::ports::{Expired, Note, Settled};
+use std::sync::Arc;
+
+fn behead(job: &mut Job) {
+    (job.payload, job.result) = (Arc::default(), None);
+}
+
+/// [Heads](crate::ports::Detail::Head) of these.
+pub(super) fn of(mut jobs: Vec<Option<Job>>) -> Vec<Option<Job>> {
+    jobs.iter_mut().flatten().for_each(behead);
+    jobs
+}
+
+/// All jobs that ran out are heads.
+pub(super) fn of_expired(mut expired: Expired) -> Expired {
+    let Expired { crashed, untaken, unstarted, .. } = &mut expired;
+    [crashed, untaken, unstarted].into_iter().flatten().for_each(behead);
+    expired
+}
+
+/// Notes have payloads only where these have changed.
+pub(super) fn of_settled(mut settled: Settled) -> Settled {
+    let unchanged = settled.notes.iter_mut().filter(|note| !matches!(note, Note::Rewritten(_)));
+    unchanged.for_each(|note| note.job_mut().payload = Arc::default());
+    settled
+}
