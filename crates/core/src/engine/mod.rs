@@ -1,7 +1,7 @@
 //! The engine: all rules, between the edges above and the stores below.
 //!
 //! A request that has begun runs to completion even if its caller goes away: a job that is recorded but not put would
-//! sleep until the next start. It has a task for that, unless an edge says that the caller's task is [one](run_to_completion). Only a reserve and the wait for a lock are not:
+//! sleep until the next start. It has a task for that, unless an edge says that the caller's task is [one](uninterrupted). Only a reserve and the wait for a lock are not:
 //! dropped while they wait, they have leased or acquired nothing.
 //!
 //! In the background it loads what enters the horizon (`load`), takes back jobs whose lease is over
@@ -86,7 +86,7 @@ tokio::task_local! {
 
 /// Marks what its task polls to its end, whoever waits for it: what it asks of an engine needs no task besides. Nothing within
 /// it may be dropped early.
-pub fn run_to_completion<F: Future>(work: F) -> impl Future<Output = F::Output> {
+pub fn uninterrupted<F: Future>(work: F) -> impl Future<Output = F::Output> {
     COMPLETES.scope((), work)
 }
 
@@ -261,7 +261,7 @@ impl Engine {
         });
     }
 
-    /// Carries work through even where the caller goes away. Within what is [run to completion](run_to_completion) anyway, it
+    /// Carries work through even where the caller goes away. Within what is [run to completion](uninterrupted) anyway, it
     /// needs no task.
     async fn carry<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         let work: Boxed<T> = Box::pin(work);

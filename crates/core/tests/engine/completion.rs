@@ -1,7 +1,7 @@
 //! Work that runs to completion has a task, and only one.
 
 use super::fixture::job;
-use duetime_core::engine::{Options, Stores, run_to_completion};
+use duetime_core::engine::{Options, Stores, uninterrupted};
 use duetime_core::testing::{ModelLedger, TokioClock};
 use duetime_core::{Clock, Engine, Millis};
 use std::collections::HashSet;
@@ -38,7 +38,7 @@ async fn what_runs_to_completion_needs_no_second_task() {
             engine.push(vec![job()]).await.unwrap().remove(0).unwrap();
             assert_eq!(clock.readers.lock().unwrap().contains(&task::id()), completes);
         };
-        let caller = if completes { task::spawn(run_to_completion(caller)) } else { task::spawn(caller) };
+        let caller = if completes { task::spawn(uninterrupted(caller)) } else { task::spawn(caller) };
         caller.await.unwrap();
     }
 }

@@ -10,7 +10,7 @@ use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
     self, BulkAction, BulkCounts, CancelOutcome, Extension, Handout, Health, Imported, JobRef, Listed, LockList,
     LockRequest, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
-    run_to_completion,
+    uninterrupted,
 };
 use duetime_core::ports::{Grant, Holding, Released};
 use duetime_core::schedule::ScheduleStatus;
@@ -71,7 +71,7 @@ impl Embedded {
         F: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        ended(self.runtime().spawn(run_to_completion(call(self.0.engine.clone()))).await)
+        ended(self.runtime().spawn(uninterrupted(call(self.0.engine.clone()))).await)
     }
 
     fn runtime(&self) -> &Handle {

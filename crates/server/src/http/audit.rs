@@ -12,7 +12,7 @@ use axum::http::uri::PathAndQuery;
 use axum::middleware::Next;
 use axum::response::Response;
 use duetime_core::api::{Counts, Instant};
-use duetime_core::engine::{Query, run_to_completion};
+use duetime_core::engine::{Query, uninterrupted};
 use futures_util::FutureExt;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
@@ -101,7 +101,7 @@ pub(super) async fn carry(State(app): State<App>, mut request: Request, next: Ne
         });
         made
     };
-    match app.calls.spawn(run_to_completion(call.in_current_span())).await {
+    match app.calls.spawn(uninterrupted(call.in_current_span())).await {
         Ok(Ok(response)) => response,
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
         // The runtime is going down, and this caller with it.
