@@ -167,9 +167,9 @@ fn now_us() -> u64 {
 async fn poll(mut connection: Connection, number: usize, late: mpsc::UnboundedSender<u64>) -> io::Result<()> {
     let path = format!("/v1/queues/idle-{}/reserve", number % QUEUES);
     loop {
-        let handout = connection.call("POST", &path, &json!({"wait": WAIT})).await?;
+        let reservation = connection.call("POST", &path, &json!({"wait": WAIT})).await?;
         let came = now_us();
-        for lease in handout["leases"].as_array().into_iter().flatten() {
+        for lease in reservation["leases"].as_array().into_iter().flatten() {
             let due_us = lease["payload"]["due_at_ms"].as_u64().unwrap_or(0) * 1_000;
             let receipt = lease["receipt"].as_str().unwrap_or_default();
             connection.call("POST", &format!("/v1/leases/{receipt}/complete"), &json!({})).await?;

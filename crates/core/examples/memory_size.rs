@@ -61,7 +61,7 @@ async fn measure(count: u64) {
         let decisions = leases.iter().map(|lease| Settle::new(lease.job.receipt(), done())).collect();
         drop(leases);
         let settled = settle.time(got, broker.settle(decisions)).await.unwrap();
-        let noted: Vec<_> = settled.notes.iter().map(|note| (note.job().id, note.job().version)).collect();
+        let noted: Vec<_> = settled.entries.iter().map(|entry| (entry.job().id, entry.job().version)).collect();
         drop(settled);
         forget.time(got, broker.forget(&noted, Millis::MAX)).await.unwrap();
         clock.advance(1);

@@ -11,6 +11,7 @@ pub mod error;
 pub mod id;
 pub mod job;
 mod key;
+mod keyed_mutex;
 pub mod limits;
 pub mod memory;
 pub mod name;
@@ -26,7 +27,6 @@ pub mod target;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod trace;
-mod turns;
 pub mod wheel;
 
 pub use clock::{Clock, Millis, SystemClock};

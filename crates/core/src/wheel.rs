@@ -21,7 +21,7 @@ mod tests;
 use std::num::NonZeroU32;
 
 use slab::Slab;
-use slots::{CHUNK_LINKS, Place, Slot, Slots, level_of};
+use slots::{CHUNK_LINKS, Link, Slot, Slots, level_of};
 
 /// Entries that one call of [`Wheel::expire`] cascades at most, give or take a chunk: about a
 /// millisecond's work.
@@ -44,7 +44,7 @@ pub struct Handle {
 struct Entry<T> {
     due: u64,
     value: T,
-    place: Place,
+    place: Link,
     /// That of the handle; `None` when the entry is free.
     stamp: Option<NonZeroU32>,
 }
@@ -114,7 +114,7 @@ impl<T: Copy> Wheel<T> {
         let due = due.max(self.now);
         let stamp = self.stamp;
         self.stamp = stamp.checked_add(1).unwrap_or(NonZeroU32::MIN);
-        let entry = Entry { due, value, place: Place::default(), stamp: Some(stamp) };
+        let entry = Entry { due, value, place: Link::default(), stamp: Some(stamp) };
         let index = self.entries.insert(entry, u32::MAX);
         // What would pass a slot that is being cascaded queues up behind it, or it would overtake those of
         // the same tick that are still in there.
@@ -237,7 +237,7 @@ impl<T: Copy> Wheel<T> {
     /// Hands out up to `left` entries of a slot of level 0, all of which are due.
     fn drain(&mut self, slot: Slot, left: &mut usize, out: &mut impl FnMut(T)) {
         while let Some(head) = self.slots.head(slot) {
-            let mut batch = [(0, Place::default()); CHUNK_LINKS];
+            let mut batch = [(0, Link::default()); CHUNK_LINKS];
             let mut count = 0;
             for link in head.iter().take(*left) {
                 batch[count] = link;

@@ -16,7 +16,7 @@ async fn noting() -> NotingSubject {
     NotingSubject { ledger: store.clone(), leases: store, keep: Box::new(()) }
 }
 
-duetime_core::noting_ledger_suite!(noting);
+duetime_core::lease_ledger_suite!(noting);
 
 mod shared {
     use super::{Arc, ModelLedger, SharedSubject};

@@ -10,10 +10,10 @@
 //! - `key`: whoever pushes the job with the key `phone-7` has bought that phone, since a queue has one living job of a
 //!   key. The job is the time-out of the payment: it comes due in half an hour, and would offer the phone again.
 
-mod crew;
+mod processes;
 
-use crew::{Crew, Result};
 use duetime::{Client, OnConflict, PushOutcome, Window};
+use processes::{Processes, Result};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -49,16 +49,16 @@ async fn main() -> Result<()> {
 /// The shop: starts the processes, hears who has bought what, and looks whether that is so.
 async fn open(url: &str, ways: &[&str]) -> Result<()> {
     for way in ways {
-        let url = crew::own_namespace(url, "flash-sale")?;
+        let url = processes::own_namespace(url, "flash-sale")?;
         let folder = tempfile::tempdir()?;
         let stock = Stock::at(folder.path());
         stock.fill(PHONES)?;
 
         let path = folder.path().to_str().ok_or("a folder whose name is no text")?;
-        let crew = Crew::start(PROCESSES, &[&url, way, path])?;
+        let processes = Processes::start(PROCESSES, &[&url, way, path])?;
         let begin = Instant::now();
         let mut sold = BTreeMap::new();
-        for (_, line) in crew.finish()? {
+        for (_, line) in processes.finish()? {
             let sale: Sale = line.parse()?;
             if let Some(other) = sold.insert(sale.phone, sale) {
                 return Err(format!("phone {} was sold twice, also to buyer {}", other.phone, other.buyer).into());
@@ -111,7 +111,7 @@ async fn check_jobs(url: &str, sold: &BTreeMap<u32, Sale>) -> Result<()> {
 async fn sell(url: &str, way: &str, folder: &Path, number: usize) -> Result<()> {
     let shop = Shop { client: Client::connect(url).await?, stock: Stock::at(folder), sold: AtomicU32::new(0) };
     let (shop, is_lock) = (Arc::new(shop), way == "lock");
-    crew::ready()?;
+    processes::ready()?;
     let share = BUYERS / PROCESSES as u64;
     let next = Arc::new(AtomicU64::new(number as u64 * share));
     let end = (number as u64 + 1) * share;

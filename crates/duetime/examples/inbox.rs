@@ -103,7 +103,7 @@ async fn main() -> Result<()> {
     let ms = |wait: Duration| wait.as_secs_f64() * 1_000.0;
     let (half, most, longest) = (ms(at(50)), ms(at(99)), ms(at(100)));
     println!(
-        "from the commit to the handout: 50 % within {half:.1} ms, 99 % within {most:.1} ms, all within {longest:.1} ms"
+        "from the commit to the reservation: 50 % within {half:.1} ms, 99 % within {most:.1} ms, all within {longest:.1} ms"
     );
     let query = Query { queue: Some(Confirm::QUEUE.into()), ..Query::default() };
     let jobs = client.find(&query, None, 1_000).await?.jobs.len();

@@ -6,10 +6,10 @@
 //! are due, by the workers of all three processes. In the end the record of each job is looked at: each unpaid order
 //! was timed out once, none early, and none that was paid.
 
-mod crew;
+mod processes;
 
-use crew::{Crew, Result};
 use duetime::{Client, Context, Job, Kind, Query, State, Worker};
+use processes::{Processes, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn main() -> Result<()> {
 /// One of the processes: works until it is told to stop; the first one also takes the orders and the payments.
 async fn process(url: &str, number: usize) -> Result<()> {
     let client = Client::connect(url).await?;
-    crew::ready()?;
+    processes::ready()?;
     let (told, stop) = tokio::sync::oneshot::channel();
     // Nothing more is said; that the input ends is the sign.
     std::thread::spawn(move || told.send(std::io::stdin().lines().count()));
@@ -144,14 +144,14 @@ impl Said {
 
 /// Starts the processes, hears what they do, and compares that with the records.
 async fn shop(url: &str) -> Result<()> {
-    let url = crew::own_namespace(url, "order-timeout")?;
-    let crew = Crew::start(PROCESSES, &[&url])?;
+    let url = processes::own_namespace(url, "order-timeout")?;
+    let processes = Processes::start(PROCESSES, &[&url])?;
     let mut said = Said::default();
     while !said.is_all() {
-        let (process, line) = crew.hear()?.ok_or("the processes have ended before all was done")?;
+        let (process, line) = processes.hear()?.ok_or("the processes have ended before all was done")?;
         said.note(process, &line)?;
     }
-    for (process, line) in crew.finish()? {
+    for (process, line) in processes.finish()? {
         said.note(process, &line)?;
     }
     println!("{ORDERS} orders: {} paid in time, {} timed out", said.paid.len(), said.timed_out.len());

@@ -75,8 +75,8 @@ pub use duetime_core as core;
 pub use duetime_core::api::Span;
 pub use duetime_core::engine::events::{Event, Filter, Transition, What};
 pub use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Extension, From as Source, Handout, Health, Imported, JobRef, Listed,
-    LockList, LockRequest, Outcome, Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement,
+    BulkAction, BulkCounts, CancelOutcome, Extension, Health, Imported, JobRef, Listed, LockList, LockRequest, Outcome,
+    Patch, PushOutcome, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, Source,
     TakeRequest,
 };
 pub use duetime_core::ports::{Grant, Holding, Lease, Rate, Released, Window};

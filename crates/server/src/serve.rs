@@ -8,7 +8,7 @@ mod store;
 
 pub(crate) use args::Args;
 
-use crate::http::{self, App, Edge};
+use crate::http::{self, App, ListenerConfig};
 use crate::signals::Signals;
 use crate::{deliver, log};
 use duetime_core::Error as CoreError;
@@ -62,7 +62,7 @@ pub(crate) enum Error {
 pub(crate) fn refusals(args: &Args) -> Vec<Error> {
     let level = filter(args).err();
     let deliver = deliver::Setup::new(&args.deliver).err().map(Error::from);
-    let of_http = Edge::refusals(&args.http, args.listen).into_iter().map(Error::from);
+    let of_http = ListenerConfig::refusals(&args.http, args.listen).into_iter().map(Error::from);
     level.into_iter().chain(of_http).chain(deliver).collect()
 }
 
@@ -72,15 +72,15 @@ pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     let instance = args.instance.clone().unwrap_or_else(Instance::of_process);
     log::of_server(filter(&args)?, args.log_format, instance.name());
     put_aside.iter().for_each(|what| tracing::warn!("{what}"));
-    let edge = Edge::new(&args.http, args.listen)?;
+    let listener_config = ListenerConfig::new(&args.http, args.listen)?;
     // Before the store is opened, so that an address in use leaves it alone.
     let address = args.listen;
     let listener = TcpListener::bind(address).await.map_err(|error| Error::Listen { address, error })?;
     let stop = stop_signal()?;
     let deliver = deliver::Setup::new(&args.deliver)?;
     let (engine, opened) = store::start(&args).await?;
-    banner::print(listener.local_addr()?, &edge, &opened);
-    let app = App::new(engine.clone(), edge, deliver.policy(), deliver.observed());
+    banner::print(listener.local_addr()?, &listener_config, &opened);
+    let app = App::new(engine.clone(), listener_config, deliver.policy(), deliver.observed());
     let (serving, delivering) = (http::serve(listener, app, stop.clone()), deliver.run(engine.clone(), stop.clone()));
     let work = async {
         tokio::join!(serving, delivering);

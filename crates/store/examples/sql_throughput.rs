@@ -2,7 +2,7 @@
 //! `cargo run --release --example sql_throughput --features postgres,mysql,testing`.
 
 use duetime_core::id::sequence_at;
-use duetime_core::ports::{Find, Ledger, Note, Selector, Window};
+use duetime_core::ports::{Find, Ledger, OutboxEntry, Selector, Window};
 use duetime_core::{Job, JobId, NewJob, Stage};
 use duetime_store::sql::{self, Options};
 use duetime_store::testing::{MariaDbServer, PostgresServer};
@@ -21,8 +21,8 @@ fn job(n: u64) -> Job {
     new.accept(JobId::from_sequence(sequence_at(NOW) + n), NOW, 1 << 20).expect("a valid job")
 }
 
-fn ended(job: Job) -> Note {
-    Note::Changed(Job {
+fn ended(job: Job) -> OutboxEntry {
+    OutboxEntry::Changed(Job {
         stage: Stage::Succeeded,
         version: job.version + 1,
         attempt: 1,
@@ -85,9 +85,9 @@ async fn measure(name: &str, ledger: Arc<dyn Ledger>) {
 
     let start = Instant::now();
     for number in 0..TASKS * BATCHES {
-        ledger.note(batch(number).into_iter().map(ended).collect(), NOW).await.expect("noted");
+        ledger.apply(batch(number).into_iter().map(ended).collect(), NOW).await.expect("noted");
     }
-    shown(name, "note, batches of 1,000 in turn", all, start);
+    shown(name, "entry, batches of 1,000 in turn", all, start);
 
     let start = Instant::now();
     let tasks: Vec<_> = (0..SINGLE_TASKS)

@@ -5,7 +5,7 @@
 //! With `rich` each job has a key, two tags and 1 KiB of payload. Uses and leaves behind `FOLDER/throughput.db`.
 
 use duetime_core::id::sequence_at;
-use duetime_core::ports::{LeaseNote, Leases, Ledger, Note, Retention};
+use duetime_core::ports::{LeaseRecord, Leases, Ledger, OutboxEntry, Retention};
 use duetime_core::{Job, JobId, NewJob, Stage};
 use duetime_store::sqlite::{Durability, Options, Sqlite};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 const NOW: u64 = 1_800_000_000_000;
-const FRONTIER: u64 = NOW + 3_600_000;
+const WATERMARK: u64 = NOW + 3_600_000;
 
 #[tokio::main]
 async fn main() {
@@ -36,13 +36,13 @@ async fn main() {
         let copies = batches.clone();
         measure(&format!("record, one caller, batches of {batch}"), count, || async {
             for jobs in batches {
-                store.record(jobs, FRONTIER).await.unwrap();
+                store.record(jobs, WATERMARK).await.unwrap();
             }
         })
         .await;
         measure(&format!("finish, one caller, batches of {batch}"), count, || async {
             for jobs in copies {
-                store.note(jobs.into_iter().map(finished).collect(), FRONTIER).await.unwrap();
+                store.apply(jobs.into_iter().map(finished).collect(), WATERMARK).await.unwrap();
             }
         })
         .await;
@@ -60,7 +60,7 @@ async fn main() {
                 let store = store.clone();
                 tokio::spawn(async move {
                     for job in jobs {
-                        store.record(vec![job], FRONTIER).await.unwrap();
+                        store.record(vec![job], WATERMARK).await.unwrap();
                     }
                 })
             })
@@ -77,7 +77,7 @@ async fn main() {
                 let store = store.clone();
                 tokio::spawn(async move {
                     for job in jobs {
-                        store.note(vec![finished(job)], FRONTIER).await.unwrap();
+                        store.apply(vec![finished(job)], WATERMARK).await.unwrap();
                     }
                 })
             })
@@ -101,7 +101,7 @@ async fn main() {
                 let store = store.clone();
                 tokio::spawn(async move {
                     for jobs in lane {
-                        store.record(jobs, FRONTIER).await.unwrap();
+                        store.record(jobs, WATERMARK).await.unwrap();
                     }
                 })
             })
@@ -115,7 +115,7 @@ async fn main() {
     measure("pending, pages of 1000", count, || async {
         let (mut after, mut seen) = (None, 0);
         loop {
-            let page = store.pending(FRONTIER, after, 1_000).await.unwrap();
+            let page = store.pending(WATERMARK, after, 1_000).await.unwrap();
             seen += page.jobs.len();
             after = page.next;
             if after.is_none() {
@@ -126,7 +126,8 @@ async fn main() {
     })
     .await;
 
-    let leases: Vec<LeaseNote> = store.pending(FRONTIER, None, 20_000).await.unwrap().jobs.iter().map(leased).collect();
+    let leases: Vec<LeaseRecord> =
+        store.pending(WATERMARK, None, 20_000).await.unwrap().jobs.iter().map(leased).collect();
     let count = leases.len();
     measure("lease, until written", count, || async {
         store.lease(leases);
@@ -187,7 +188,7 @@ fn job(number: u64, is_rich: bool) -> Job {
     new.accept(JobId::from_sequence(sequence_at(NOW) + number), NOW, 1 << 20).unwrap()
 }
 
-fn finished(mut job: Job) -> Note {
+fn finished(mut job: Job) -> OutboxEntry {
     job.version += 2;
     job.attempt = 1;
     job.epoch = NOW;
@@ -195,12 +196,12 @@ fn finished(mut job: Job) -> Note {
     job.started_at = Some(NOW);
     job.finished_at = Some(NOW + 7);
     job.updated_at = NOW + 7;
-    Note::Changed(job)
+    OutboxEntry::Changed(job)
 }
 
-fn leased(job: &Job) -> LeaseNote {
+fn leased(job: &Job) -> LeaseRecord {
     let mut job = job.clone();
     job.version += 1;
     job.lease_until = Some(NOW + 60_000);
-    LeaseNote::of(&job)
+    LeaseRecord::of(&job)
 }

@@ -20,7 +20,7 @@ mod file {
     }
 
     duetime_core::ledger_suite!(subject);
-    duetime_core::noting_ledger_suite!(noting);
+    duetime_core::lease_ledger_suite!(noting);
 }
 
 mod memory {
@@ -39,5 +39,5 @@ mod memory {
     }
 
     duetime_core::ledger_suite!(subject);
-    duetime_core::noting_ledger_suite!(noting);
+    duetime_core::lease_ledger_suite!(noting);
 }

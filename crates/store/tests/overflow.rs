@@ -1,6 +1,6 @@
 //! Engines on real stores with far more jobs than there is memory for.
 
-use duetime_core::engine::{From, Options, Outcome, ReserveRequest, Stores};
+use duetime_core::engine::{Options, Outcome, ReserveRequest, Source, Stores};
 use duetime_core::ports::{Broker, Queues};
 use duetime_core::{Engine, Error, Job, JobId, Memory, NewJob, SystemClock};
 use duetime_store::pair::Pair;
@@ -33,7 +33,7 @@ async fn run_all(engine: &Engine, queue: &str, count: usize) -> Vec<Job> {
     let end = Instant::now() + LIMIT;
     while done.len() < count {
         assert!(Instant::now() < end, "expected {count} jobs of {queue} within {LIMIT:?}, got {}", done.len());
-        let from = From::Queues(vec![queue.into()]);
+        let from = Source::Queues(vec![queue.into()]);
         let request = ReserveRequest { from, limit: 200, lease_ms: None, wait_ms: 2_000, request_id: None };
         let leases = engine.reserve(request).await.expect("reserved").leases;
         let ends = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Complete { result: None }));

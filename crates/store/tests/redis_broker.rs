@@ -37,9 +37,9 @@ async fn a_leader_finds_what_others_left_in_any_partition() {
     }
     drop(gone);
     let leader = Redis::connect(&url, options()).await.unwrap();
-    leader.set_frontier(leader.now()).await.unwrap();
-    let notes = leader.outcomes(Outcomes::Oldest { limit: 10, age_ms: 0 }).await.unwrap();
-    let mut found: Vec<JobId> = notes.iter().map(|note| note.job().id).collect();
+    leader.set_watermark(leader.now()).await.unwrap();
+    let entries = leader.outcomes(Outcomes::Oldest { limit: 10, age_ms: 0 }).await.unwrap();
+    let mut found: Vec<JobId> = entries.iter().map(|entry| entry.job().id).collect();
     found.sort_unstable();
     ids.sort_unstable();
     assert_eq!(found, ids);

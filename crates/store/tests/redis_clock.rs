@@ -1,6 +1,6 @@
 //! Due times where the way to Redis is slow in one direction: nothing is early by Redis' own clock.
 
-use duetime_core::engine::{Engine, From, Options as EngineOptions, Outcome, Patch, ReserveRequest};
+use duetime_core::engine::{Engine, Options as EngineOptions, Outcome, Patch, ReserveRequest, Source};
 use duetime_core::ports::Lease;
 use duetime_core::rules::Failure;
 use duetime_core::{Due, Job, NewJob};
@@ -70,7 +70,7 @@ impl Site {
     }
 
     async fn lease(&self) -> Lease {
-        let from = From::Queues(vec!["default".into()]);
+        let from = Source::Queues(vec!["default".into()]);
         let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 20_000, request_id: None };
         self.engine.reserve(request).await.unwrap().leases.remove(0)
     }

@@ -1,7 +1,7 @@
 //! What happens to jobs is heard in other processes.
 
 use duetime_core::engine::events::{Event, Filter, Subscription, Transition};
-use duetime_core::engine::{Engine, From, Options as EngineOptions, Outcome, ReserveRequest};
+use duetime_core::engine::{Engine, Options as EngineOptions, Outcome, ReserveRequest, Source};
 use duetime_core::{JobId, NewJob, State};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::{RedisCluster, RedisServer};
@@ -27,7 +27,7 @@ async fn next(listener: &mut Subscription) -> Arc<Transition> {
 async fn live(engine: &Engine) -> JobId {
     let new = NewJob { queue: "q".into(), kind: "k".into(), tags: vec!["t".into()], ..NewJob::new(*b"{}") };
     let id = engine.push(vec![new]).await.unwrap().remove(0).unwrap().job.id;
-    let from = From::Queues(vec!["q".into()]);
+    let from = Source::Queues(vec!["q".into()]);
     let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 5_000, request_id: None };
     let lease = engine.reserve(request).await.unwrap().leases.remove(0);
     engine.settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await.remove(0).unwrap();

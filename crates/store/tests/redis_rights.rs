@@ -3,7 +3,7 @@
 
 use duetime_core::engine::events::Filter;
 use duetime_core::engine::{
-    BulkAction, From, LockRequest, Options as EngineOptions, Outcome, Patch, Query, QueueSettings, ReserveRequest,
+    BulkAction, LockRequest, Options as EngineOptions, Outcome, Patch, Query, QueueSettings, ReserveRequest, Source,
     TakeRequest,
 };
 use duetime_core::ports::{Broker, BrokerClock, EventBus, Ledger, Locks, Retention, Room};
@@ -19,7 +19,7 @@ const LOCK: &str = "stock-42";
 /// The scripts.
 const LUA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/redis/lua");
 /// Words in scripts that are no commands.
-const NO_COMMANDS: [&str; 7] = ["LIMIT", "OOM", "PLAIN", "PX", "STAMP", "WITHSCORES", "XX"];
+const NO_COMMANDS: [&str; 7] = ["LIMIT", "OOM", "PLAIN", "PX", "INCARNATION", "WITHSCORES", "XX"];
 /// Asked for only after five idle seconds.
 const IDLE: &str = "ping";
 /// What is asked for without need: it may be refused.
@@ -71,7 +71,7 @@ async fn push(engine: &Engine, job: NewJob) -> JobId {
 }
 
 async fn reserve(engine: &Engine, queue: &str) -> duetime_core::Receipt {
-    let from = From::Queues(vec![queue.into()]);
+    let from = Source::Queues(vec![queue.into()]);
     let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 5_000, request_id: Some("r".into()) };
     engine.reserve(request).await.unwrap().leases.remove(0).job.receipt()
 }
@@ -108,7 +108,7 @@ async fn life_of_jobs(redis: &Redis, engine: &Engine) {
     let failure = Failure { message: "no".into(), is_final: true, ..Failure::default() };
     engine.settle(vec![(receipt, Outcome::Fail(failure))]).await.remove(0).unwrap();
     engine.retry(vec![id.into()]).await.remove(0).unwrap();
-    let from = From::Queues(vec!["elsewhere".into()]);
+    let from = Source::Queues(vec!["elsewhere".into()]);
     let take = TakeRequest { from, limit: 1, due_from: None, due_to: None, request_id: None };
     // The copy is due once the clock of Redis has surely come to its instant.
     while engine.take(take.clone()).await.unwrap().leases.is_empty() {}

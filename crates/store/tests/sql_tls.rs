@@ -1,7 +1,7 @@
 //! TLS to PostgreSQL and MariaDB: with a root that is named; and refused, soon and for ever, where it is not trusted.
 
 use duetime_core::ports::Ledger;
-use duetime_core::testing::ledger_suite::fixture::{FRONTIER, job};
+use duetime_core::testing::ledger_suite::fixture::{WATERMARK, job};
 use duetime_store::sql::{self, Options};
 use duetime_store::testing::{MariaDbServer, PostgresServer};
 use std::os::unix::fs::PermissionsExt as _;
@@ -63,7 +63,7 @@ async fn postgres_is_known_by_its_certificate() {
 
     let url = format!("{url}&sslrootcert={}", certificate.path("root.pem").display());
     let store = sql::connect(&url, options).await.unwrap();
-    store.record(vec![job(1)], FRONTIER).await.unwrap();
+    store.record(vec![job(1)], WATERMARK).await.unwrap();
 
     let other = url.replace("127.0.0.1", "localhost");
     let error = sql::connect(&other, options).await.unwrap_err();
@@ -85,6 +85,6 @@ async fn mariadb_is_known_by_its_certificate() {
 
     let url = format!("{url}&sslrootcert={}", certificate.path("root.pem").display());
     let store = sql::connect(&url, options).await.unwrap();
-    store.record(vec![job(1)], FRONTIER).await.unwrap();
+    store.record(vec![job(1)], WATERMARK).await.unwrap();
     assert!(sql::connect(&server.url(), options).await.is_err(), "it takes none without");
 }

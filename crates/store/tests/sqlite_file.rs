@@ -4,7 +4,7 @@
 mod full_disk;
 
 use duetime_core::Error;
-use duetime_core::ports::{Ledger, Note, Queues, Recorded, Registry, Selector};
+use duetime_core::ports::{Ledger, OutboxEntry, Queues, Recorded, Registry, Selector};
 use duetime_core::testing::ledger_suite::fixture::*;
 use duetime_core::{Job, Stage};
 use duetime_store::sqlite::{self, Durability, Options, Sqlite};
@@ -42,7 +42,7 @@ async fn what_was_answered_outlives_a_drop_without_close() {
         let store = Sqlite::open(&path, Options { durability }).unwrap();
         let n = durability as u64 + 1;
         record(&store, &[tagged(n, &["t"])]).await;
-        note(&store, &[ended(&tagged(n, &["t"]), Stage::Succeeded)]).await;
+        apply(&store, &[ended(&tagged(n, &["t"]), Stage::Succeeded)]).await;
         store.put_if("queue", &durability.to_string(), "{}", 0).await.unwrap();
         drop(store);
         let store = open(&path).unwrap();
@@ -224,8 +224,8 @@ async fn damage_within_is_told_when_it_is_met() {
     let ids: Vec<_> = (1..=5_000).map(id).collect();
     let error = store.get(&ids).await.unwrap_err();
     assert_eq!(error.code(), "store_damaged");
-    let notes = (1..=5_000).map(|n| Note::Changed(ended(&job(n), Stage::Failed))).collect();
-    assert_eq!(store.note(notes, FRONTIER).await.unwrap_err().code(), "store_damaged");
+    let entries = (1..=5_000).map(|n| OutboxEntry::Changed(ended(&job(n), Stage::Failed))).collect();
+    assert_eq!(store.apply(entries, WATERMARK).await.unwrap_err().code(), "store_damaged");
 }
 
 #[tokio::test]
@@ -254,7 +254,7 @@ async fn a_live_store_is_copied_whole() {
     assert_eq!(rows, (1..=rows.len() as u64).collect::<Vec<_>>(), "it is one moment");
     assert_eq!(copy.tallies(Queues::first()).await.unwrap()[0].1.pending, rows.len() as u64);
     assert_eq!(found(&copy, all(Selector::Tag(text("t")))).await.len(), 2_000);
-    assert_eq!(copy.record(vec![job(1)], FRONTIER).await.unwrap(), [Recorded::Repeat]);
+    assert_eq!(copy.record(vec![job(1)], WATERMARK).await.unwrap(), [Recorded::Repeat]);
 }
 
 #[tokio::test]
@@ -338,7 +338,7 @@ async fn a_push_whose_caller_left_is_recorded_or_not_but_whole() {
     let store = Arc::new(open(&folder.path().join("duetime.db")).unwrap());
     for n in 0..50 {
         let store = store.clone();
-        let push = tokio::spawn(async move { store.record(vec![job(2 * n + 1), job(2 * n + 2)], FRONTIER).await });
+        let push = tokio::spawn(async move { store.record(vec![job(2 * n + 1), job(2 * n + 2)], WATERMARK).await });
         tokio::task::yield_now().await;
         push.abort();
     }

@@ -3,7 +3,7 @@
 #[cfg(feature = "openapi")]
 use super::schema::{QueueName, RequestId};
 use super::{Instant, JobBody, LeaseBody, Object, Problem, Span};
-use crate::engine::{self, From as Source, JobRef, ReserveRequest, TakeRequest};
+use crate::engine::{self, JobRef, ReserveRequest, Source, TakeRequest};
 use crate::limits::TAKE_JOBS_DEFAULT;
 use crate::{Error, Millis};
 use serde::{Deserialize, Serialize};
@@ -170,7 +170,7 @@ impl From<&TakeRequest> for Take {
 /// Leases.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Handout<'a> {
+pub struct Reservation<'a> {
     /// The leases.
     #[serde(borrow)]
     pub leases: Vec<LeaseBody<'a>>,
@@ -182,13 +182,13 @@ pub struct Handout<'a> {
     pub next_due_at: Option<Instant>,
 }
 
-impl<'a> Handout<'a> {
+impl<'a> Reservation<'a> {
     /// What is shown of leases; `refused` are the problems of the named jobs that were not.
-    pub fn new(handout: &'a engine::Handout, refused: Vec<Problem>) -> Self {
+    pub fn new(reservation: &'a engine::Reservation, refused: Vec<Problem>) -> Self {
         Self {
-            leases: handout.leases.iter().map(LeaseBody::from).collect(),
+            leases: reservation.leases.iter().map(LeaseBody::from).collect(),
             refused,
-            next_due_at: handout.next_due_at.map(Instant),
+            next_due_at: reservation.next_due_at.map(Instant),
         }
     }
 }
@@ -209,12 +209,12 @@ pub struct Taken<'a> {
 }
 
 impl<'a> Taken<'a> {
-    /// What is shown of taken jobs; see [`Handout::new`].
-    pub fn new(handout: &'a engine::Handout, refused: Vec<Problem>, now: Millis) -> Self {
+    /// What is shown of taken jobs; see [`Reservation::new`].
+    pub fn new(reservation: &'a engine::Reservation, refused: Vec<Problem>, now: Millis) -> Self {
         Self {
-            jobs: handout.leases.iter().map(|lease| JobBody::new(&lease.job, now)).collect(),
+            jobs: reservation.leases.iter().map(|lease| JobBody::new(&lease.job, now)).collect(),
             refused,
-            next_due_at: handout.next_due_at.map(Instant),
+            next_due_at: reservation.next_due_at.map(Instant),
         }
     }
 }

@@ -150,9 +150,9 @@ impl<'de> Deserialize<'de> for Holding {
     }
 }
 
-/// What stands behind `?` where locks are concerned.
+/// The query string of a page of locks, queues or schedules, or of one lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LockQuery {
+pub struct PageQuery {
     /// Of whom.
     pub owner: Option<Arc<str>>,
     /// Under which fence.
@@ -163,7 +163,7 @@ pub struct LockQuery {
     pub limit: Option<usize>,
 }
 
-impl LockQuery {
+impl PageQuery {
     /// Reads a query string that has none but these parameters.
     ///
     /// # Errors
@@ -209,7 +209,7 @@ fn number<T: FromStr>(what: &'static str, text: &str) -> Result<T, Error> {
     number.ok_or_else(|| Error::invalid(what, "a number", format!("{text:?}")))
 }
 
-impl fmt::Display for LockQuery {
+impl fmt::Display for PageQuery {
     /// Writes the query string.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = form_urlencoded::Serializer::new(String::new());
@@ -278,12 +278,12 @@ mod tests {
 
     #[test]
     fn query_strings_read_and_print() {
-        let query = LockQuery { owner: Some("a b&ü".into()), fence: Some(7), ..LockQuery::default() };
+        let query = PageQuery { owner: Some("a b&ü".into()), fence: Some(7), ..PageQuery::default() };
         let text = query.to_string();
         assert_eq!(text, "owner=a+b%26%C3%BC&fence=7");
-        assert_eq!(LockQuery::read(&text, &["owner", "fence"]).unwrap(), query);
+        assert_eq!(PageQuery::read(&text, &["owner", "fence"]).unwrap(), query);
         for wrong in ["fence=x", "fence=+7", "fence=", "owner=a&owner=b", "limit=1", "x"] {
-            assert_eq!(LockQuery::read(wrong, &["owner", "fence"]).unwrap_err().code(), "invalid", "{wrong}");
+            assert_eq!(PageQuery::read(wrong, &["owner", "fence"]).unwrap_err().code(), "invalid", "{wrong}");
         }
     }
 }

@@ -212,7 +212,7 @@ fn a_page_ends_with_null() {
 fn the_documented_reserve_reads() {
     let request = read::<Reserve>(r#"{"limit": 10, "lease": "60s", "wait": "20s"}"#);
     let request = request.into_request(Some(Arc::from("orders"))).unwrap();
-    assert!(matches!(&request.from, engine::From::Queues(queues) if **queues == [Arc::from("orders")]));
+    assert!(matches!(&request.from, engine::Source::Queues(queues) if **queues == [Arc::from("orders")]));
     assert_eq!((request.limit, request.lease_ms, request.wait_ms), (10, Some(60_000), 20_000));
     let back = read::<Reserve>(&print(&Reserve::from(&request))).into_request(None).unwrap();
     assert_eq!(format!("{back:?}"), format!("{request:?}"));
@@ -226,7 +226,7 @@ fn a_reserve_says_once_from_where() {
     let named = r#"{"jobs":[{"id":"117111681613568","version":3}],"request_id":"r"}"#;
     for queue in [None, Some(Arc::from("orders"))] {
         let request: ReserveRequest = read::<Reserve>(named).into_request(queue).unwrap();
-        assert!(matches!(&request.from, engine::From::Jobs(jobs) if **jobs == [target]));
+        assert!(matches!(&request.from, engine::Source::Jobs(jobs) if **jobs == [target]));
         assert_eq!((request.limit, request.request_id.as_deref()), (1, Some("r")));
     }
     for (text, queue, got) in [
@@ -259,8 +259,9 @@ fn a_take_names_a_window_or_jobs() {
 #[test]
 fn a_lease_is_shown_as_documented_and_reads_back() {
     let job = Job { lease_until: Some(NOW + 60_000), crashes: 0, first_due_at: NOW, stage: Stage::Pending, ..job() };
-    let handout = engine::Handout { leases: vec![Lease { job, lease_ms: 60_000 }], ..engine::Handout::default() };
-    let text = print(&Handout::new(&handout, Vec::new()));
+    let reservation =
+        engine::Reservation { leases: vec![Lease { job, lease_ms: 60_000 }], ..engine::Reservation::default() };
+    let text = print(&Reservation::new(&reservation, Vec::new()));
     let golden = concat!(
         r#"{"leases":[{"receipt":"117111681613568.9","id":"117111681613568","queue":"orders","#,
         r#""kind":"order.cancel","payload":{"order": "202010250100"},"attempt":2,"#,
@@ -269,11 +270,11 @@ fn a_lease_is_shown_as_documented_and_reads_back() {
         r#""created_at":"2026-11-20T10:00:00.250Z","started_at":"2026-11-20T10:00:00.250Z"}],"next_due_at":null}"#,
     );
     assert_eq!(text, golden);
-    let lease = Lease::try_from(read::<Handout<'_>>(&text).leases.remove(0)).unwrap();
+    let lease = Lease::try_from(read::<Reservation<'_>>(&text).leases.remove(0)).unwrap();
     assert_eq!((lease.job.receipt(), lease.lease_ms), (Receipt { id: id(), epoch: 9 }, 60_000));
     assert_eq!((lease.job.payload.clone(), lease.job.state(NOW)), (push().payload, State::Running));
 
-    let taken = Taken::new(&handout, Vec::new(), NOW);
+    let taken = Taken::new(&reservation, Vec::new(), NOW);
     assert!(print(&taken).ends_with(r#""next_due_at":null}"#));
 }
 

@@ -36,9 +36,9 @@ with_rule! {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub rate: Option<Rate>,
         /// How long its jobs are kept when they have ended.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<Keep>))]
-        #[serde(skip_serializing_if = "Keep::is_usual")]
-        pub retention: Keep,
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueRetention>))]
+        #[serde(skip_serializing_if = "QueueRetention::is_usual")]
+        pub retention: QueueRetention,
         /// Where its jobs are delivered, instead of being reserved by workers.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub target: Option<Target>,
@@ -104,7 +104,7 @@ impl Configured {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Retention))]
 #[serde(default, deny_unknown_fields)]
-pub struct Keep {
+pub struct QueueRetention {
     /// Succeeded and cancelled ones, up to 10 years in milliseconds.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<span::Span>))]
     #[serde(rename = "succeeded", with = "span", skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ pub struct Keep {
     pub failed_ms: Option<u64>,
 }
 
-impl Keep {
+impl QueueRetention {
     /// Whether it says nothing.
     pub fn is_usual(&self) -> bool {
         *self == Self::default()

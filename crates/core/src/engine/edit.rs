@@ -100,13 +100,13 @@ impl Engine {
         let edit = |JobRef { id, version }| Edit { id, version, change: change.clone() };
         let edits = targets.into_iter().map(edit).collect();
         let engine = self.clone();
-        self.carry(async move { engine.edit(edits).await }).await
+        self.run_to_completion(async move { engine.edit(edits).await }).await
     }
 
     /// Makes edits where the jobs are.
     pub(super) async fn edit(&self, edits: Vec<Edit>) -> Answers<Edited> {
         let count = edits.len();
-        let (edited, notes) = match self.broker.edit(edits.clone()).await {
+        let (edited, entries) = match self.broker.edit(edits.clone()).await {
             Ok(answer) => answer,
             Err(error) => return std::iter::repeat_with(|| Err(error.clone())).take(count).collect(),
         };
@@ -117,7 +117,7 @@ impl Engine {
         if edits.iter().zip(&edited).any(|pair| has_ended(&pair)) {
             self.drain_older(0).await;
         }
-        let recorded = self.try_record(notes).await;
+        let recorded = self.try_record(entries).await;
         let in_ledger: Vec<usize> =
             (0..count).filter(|&i| edited[i] == Edited::Unknown || has_ended(&(&edits[i], &edited[i]))).collect();
         // What is changed but not recorded could come back after a crash: whoever asked must know, and ask again.
@@ -146,10 +146,10 @@ impl Engine {
         let targets: Vec<(JobId, bool)> = edits.iter().map(|edit| (edit.id, removes(edit))).collect();
         let (now, reading) = (self.now(), self.broker.reading());
         // Where the broker is shared they are left to its loader, lest a crash before the put below loses them.
-        let frontier = if self.topology.shares_ledger() { 0 } else { self.frontier.get() };
-        match self.ledger.edit(edits, now, frontier).await {
+        let watermark = if self.topology.shares_ledger() { 0 } else { self.watermark.get() };
+        match self.ledger.edit(edits, now, watermark).await {
             Ok(edited) => {
-                self.settle_tombs(&targets, &edited, reading).await;
+                self.settle_tombstones(&targets, &edited, reading).await;
                 edited.into_iter().map(Ok).collect()
             }
             // What the broker refuses meanwhile is read anew until its tombstone has crumbled.
@@ -158,7 +158,7 @@ impl Engine {
     }
 
     /// Tells the broker what became of jobs that it did not know, and puts those that are due soon.
-    async fn settle_tombs(&self, targets: &[(JobId, bool)], edited: &[Edited], reading: Reading) {
+    async fn settle_tombstones(&self, targets: &[(JobId, bool)], edited: &[Edited], reading: Reading) {
         let mut versions = Vec::with_capacity(targets.len());
         let (mut jobs, mut over) = (Vec::new(), Vec::new());
         for (&(id, removes), edited) in targets.iter().zip(edited) {
@@ -180,7 +180,8 @@ impl Engine {
                 Edited::Unfit { .. } | Edited::KeyHeld(..) | Edited::Unknown => (id, 0),
             });
         }
-        let told = self.broker.forget(&versions, Millis::MAX).await.map(|outdated| self.stray(outdated.into_iter()));
+        let told =
+            self.broker.forget(&versions, Millis::MAX).await.map(|outdated| self.reconcile_later(outdated.into_iter()));
         let told = told.and(self.let_go(&over).await);
         if let Err(error) = told.and(self.hold(jobs, reading).await) {
             tracing::warn!(%error, "the broker does not know yet that a job was edited in the ledger");

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, State};
 pub use crate::ports::{Event, Transition, What};
-use crate::ports::{Note, Run, Settled};
+use crate::ports::{OutboxEntry, Run, Settled};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -219,8 +219,8 @@ impl Parts {
             Some((Subject::of_run(id, run, state), event(place, run_ms(run, now))))
         }));
         let has_ended = |job: &Job| ids.clone().zip(&settled.runs).any(|(id, run)| id == job.id && run.is_some());
-        let copies = settled.notes.iter().filter_map(|note| match note {
-            Note::Moved(job, copy) if has_ended(job) => Some(&**copy),
+        let copies = settled.entries.iter().filter_map(|entry| match entry {
+            OutboxEntry::Moved(job, copy) if has_ended(job) => Some(&**copy),
             _ => None,
         });
         self.observe_jobs(copies, |_| Observed::Pushed);

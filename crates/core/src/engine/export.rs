@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::Job;
 use crate::limits::{PAGE_JOBS_MAX, STEP_JOBS_MAX};
-use crate::ports::{Detail, Find, Found, Note, Outcomes, Queues, Selector, Window};
+use crate::ports::{Detail, Find, Found, OutboxEntry, Outcomes, Queues, Selector, Window};
 use crate::rules;
 use crate::schedule::ScheduleStatus;
 use std::collections::HashSet;
@@ -20,11 +20,11 @@ pub struct Export {
     /// Gone from the broker, which the ledger does not know yet.
     removed: HashSet<JobId>,
     /// `None` at the end.
-    next: Option<Place>,
+    next: Option<Position>,
     running: u64,
 }
 
-enum Place {
+enum Position {
     Start,
     After(String),
 }
@@ -38,14 +38,16 @@ impl Export {
         let mut removed = HashSet::new();
         if stores.topology.has_ledger() {
             let oldest = Outcomes::Oldest { limit: STEP_JOBS_MAX, age_ms: 0 };
-            let notes = stores.broker.outcomes(oldest).await?;
-            if notes.len() == STEP_JOBS_MAX {
+            let entries = stores.broker.outcomes(oldest).await?;
+            if entries.len() == STEP_JOBS_MAX {
                 let why = "many outcomes wait to be recorded: let a server run for a moment, without workers";
                 return Err(Error::Unavailable(why.into()));
             }
-            removed.extend(notes.iter().filter(|note| matches!(note, Note::Removed(_))).map(|note| note.job().id));
+            removed.extend(
+                entries.iter().filter(|entry| matches!(entry, OutboxEntry::Removed(_))).map(|entry| entry.job().id),
+            );
         }
-        Ok(Self { stores, removed, next: Some(Place::Start), running: 0 })
+        Ok(Self { stores, removed, next: Some(Position::Start), running: 0 })
     }
 
     /// The store's now.
@@ -94,8 +96,8 @@ impl Export {
     pub async fn page(&mut self) -> Result<Option<Vec<Job>>, Error> {
         let after = match self.next.take() {
             None => return Ok(None),
-            Some(Place::Start) => None,
-            Some(Place::After(place)) => Some(place),
+            Some(Position::Start) => None,
+            Some(Position::After(place)) => Some(place),
         };
         let find = Find {
             selector: Selector::All,
@@ -107,7 +109,7 @@ impl Export {
             limit: PAGE_JOBS_MAX,
         };
         let Found { mut jobs, next } = self.stores.ledger.find(find).await?;
-        self.next = next.map(Place::After);
+        self.next = next.map(Position::After);
         if self.stores.topology.has_ledger() {
             self.overlay(&mut jobs).await?;
         }

@@ -24,7 +24,7 @@ const NEAR_STEP: usize = 16;
 enum Cursor {
     /// In due order, after this place in the broker.
     Near(Option<(Millis, JobId)>),
-    /// In the ledger's order, beyond the frontier as it was, after this place.
+    /// In the ledger's order, beyond the watermark as it was, after this place.
     Far(Millis, Option<String>),
     /// In the ledger's order, after this place.
     All(Option<String>),
@@ -81,11 +81,11 @@ impl Engine {
         };
         let left = limit - listed.jobs.len();
         let next = match next {
-            Some(Cursor::Far(frontier, after)) if left > 0 => {
+            Some(Cursor::Far(watermark, after)) if left > 0 => {
                 let mut far = query.clone();
-                far.due_from = Some(query.window().from.max(frontier));
+                far.due_from = Some(query.window().from.max(watermark));
                 let next = self.find_rows(&far, after, left, &mut listed.jobs).await?;
-                next.map(|place| Cursor::Far(frontier, Some(place)))
+                next.map(|place| Cursor::Far(watermark, Some(place)))
             }
             Some(Cursor::All(after)) if left > 0 => {
                 self.find_rows(query, after, left, &mut listed.jobs).await?.map(|place| Cursor::All(Some(place)))
@@ -116,7 +116,7 @@ impl Engine {
     ) -> Result<Option<Cursor>, Error> {
         let queue = query.queue.clone().expect("waiting jobs are those of a queue");
         let states = query.live_states();
-        let frontier = self.frontier.get();
+        let watermark = self.watermark.get();
         let (mut after, mut left, mut bytes) = (after, limit, 0);
         // Listing in memory copies no payloads.
         let mut step = if self.topology.is_shared() { limit.min(NEAR_STEP) } else { limit };
@@ -126,7 +126,7 @@ impl Engine {
                 self.broker.list(Listing { queue, states, window: query.window(), after, limit: step }).await?;
             // A short step is not the last one: jobs may have been leased since the broker looked for them.
             if jobs.is_empty() {
-                return Ok(self.topology.has_ledger().then_some(Cursor::Far(frontier, None)));
+                return Ok(self.topology.has_ledger().then_some(Cursor::Far(watermark, None)));
             }
             let fitting = jobs.iter().take_while(|job| {
                 let has_room = bytes < PAGE_BYTES_MAX;
@@ -261,7 +261,7 @@ impl std::fmt::Display for Cursor {
                 let (due_at, id) = after.map_or((0, 0), |(due_at, id)| (due_at, id.get()));
                 write!(f, "n-{due_at}-{id}")
             }
-            Self::Far(frontier, after) => write!(f, "f-{frontier}-{}", place(after)),
+            Self::Far(watermark, after) => write!(f, "f-{watermark}-{}", place(after)),
             Self::All(after) => write!(f, "a-0-{}", place(after)),
         }
     }

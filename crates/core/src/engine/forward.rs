@@ -35,7 +35,8 @@ impl Engine {
         };
         let origin = Arc::from(format!("{OF_ENGINE}{FORWARD}{}-{}", job.id, job.first_due_at));
         let engine = self.clone();
-        let mut answers = self.carry(async move { engine.push_batch(vec![copy], Some(origin)).await }).await?;
+        let mut answers =
+            self.run_to_completion(async move { engine.push_batch(vec![copy], Some(origin)).await }).await?;
         answers.pop().expect("an answer for each job")
     }
 }

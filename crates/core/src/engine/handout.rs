@@ -2,13 +2,13 @@
 
 use super::unclaimed::Unclaimed;
 use super::wait::Registration;
-use super::{Engine, Handout, ReserveRequest};
+use super::{Engine, Reservation, ReserveRequest};
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, State, check_lease};
 use crate::limits::{REQUEST_ID_BYTES_MAX, RESERVE_JOBS_MAX, RESERVE_QUEUES_MAX, WAIT_MS_MAX};
 use crate::name;
-use crate::ports::{Edited, LeaseNote, Reserve, Reserved, Source, Window};
+use crate::ports::{Edited, LeaseRecord, Reserve, Reserved, Source, Window};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Invalid`] beyond a limit; [`Error::Backlog`]; [`Error::Stopping`].
-    pub async fn reserve(&self, request: ReserveRequest) -> Result<Handout, Error> {
+    pub async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, Error> {
         Ok(self.reserve_unclaimed(request).await?.claim())
     }
 
@@ -49,7 +49,7 @@ impl Engine {
         if matches!(reserve.source, Source::Jobs(_)) {
             // It does not wait, and may have to ask the ledger once it has leased something.
             let engine = self.clone();
-            return self.carry(async move { engine.hand_out(reserve, wait).await }).await;
+            return self.run_to_completion(async move { engine.hand_out(reserve, wait).await }).await;
         }
         self.hand_out(reserve, wait).await
     }
@@ -60,21 +60,21 @@ impl Engine {
         let (refused, next_due_at) = (std::mem::take(&mut reserved.refused), reserved.next_at);
         let unclaimed = self.handed_out(reserved, may_be_repeated);
         let refused = self.refusals(refused).await?;
-        Ok(unclaimed.with(Handout { leases: Vec::new(), next_due_at, refused }))
+        Ok(unclaimed.with(Reservation { leases: Vec::new(), next_due_at, refused }))
     }
 
     /// What was leased, once what it says of other jobs is on its way to the ledger.
     pub(super) fn handed_out(&self, reserved: Reserved, may_be_repeated: bool) -> Unclaimed {
         if let Some(leases) = self.leases.as_ref().filter(|_| !reserved.leases.is_empty()) {
-            let noted: HashSet<JobId> = reserved.notes.iter().map(|note| note.job().id).collect();
+            let noted: HashSet<JobId> = reserved.entries.iter().map(|entry| entry.job().id).collect();
             let jobs = reserved.leases.iter().map(|lease| &lease.job).filter(|job| !noted.contains(&job.id));
-            leases.lease(jobs.map(LeaseNote::of).collect());
+            leases.lease(jobs.map(LeaseRecord::of).collect());
         }
-        if !reserved.notes.is_empty() {
+        if !reserved.entries.is_empty() {
             // Leases of jobs that were given back a moment ago. Nobody waits for these either.
-            let (engine, notes) = (self.clone(), reserved.notes);
+            let (engine, entries) = (self.clone(), reserved.entries);
             self.finish_alone(async move {
-                let _ = engine.record_soon(notes).await;
+                let _ = engine.record_soon(entries).await;
             });
         }
         Unclaimed::new(self, reserved.leases, may_be_repeated)

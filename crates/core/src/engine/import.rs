@@ -38,7 +38,7 @@ impl Engine {
             return Err(Error::invalid("jobs", expected, format!("{} of {bytes} bytes", jobs.len())));
         }
         let engine = self.clone();
-        self.carry(async move { engine.import_batch(jobs).await }).await
+        self.run_to_completion(async move { engine.import_batch(jobs).await }).await
     }
 
     async fn import_batch(&self, jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
@@ -47,7 +47,7 @@ impl Engine {
         let to_record: Vec<Job> = placed.iter().flatten().cloned().collect();
         self.pass(&to_record, now).await?;
         self.pass_numbers(&to_record).await?;
-        let mut recorded = self.ledger.record(to_record, self.frontier.get()).await?.into_iter();
+        let mut recorded = self.ledger.record(to_record, self.watermark.get()).await?.into_iter();
         let (mut to_hold, mut known, mut answers) = (Vec::new(), Vec::new(), Vec::with_capacity(placed.len()));
         for job in placed {
             let outcome = match job {
@@ -105,7 +105,7 @@ impl Engine {
             if self.key_holder(holder).await?.is_some() {
                 break;
             }
-            match self.ledger.record(vec![job.clone()], self.frontier.get()).await?[0] {
+            match self.ledger.record(vec![job.clone()], self.watermark.get()).await?[0] {
                 Recorded::KeyHeld(next) => holder = next,
                 recorded => return Ok(recorded),
             }
@@ -133,8 +133,8 @@ impl Engine {
         if !self.topology.has_ledger() {
             return Ok(());
         }
-        self.stray(known.iter().filter(|(_, job)| job.is_pending()).map(|(_, job)| job.id));
-        self.find_strays().await
+        self.reconcile_later(known.iter().filter(|(_, job)| job.is_pending()).map(|(_, job)| job.id));
+        self.reconcile().await
     }
 }
 

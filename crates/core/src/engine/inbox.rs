@@ -40,9 +40,9 @@ impl Engine {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             while self.leads() {
-                // What has begun is carried through: a change between two stores is not to be dropped in the middle.
+                // What has begun runs to completion: a change between two stores is not to be dropped in the middle.
                 let (engine, inbox) = (self.clone(), inbox.clone());
-                match self.carry(async move { engine.admit_page(inbox.as_ref()).await }).await {
+                match self.run_to_completion(async move { engine.admit_page(inbox.as_ref()).await }).await {
                     Ok(has_moved) => {
                         self.status.mend(INBOX);
                         if !has_moved {
@@ -64,7 +64,7 @@ impl Engine {
         if rows.is_empty() {
             return Ok(false);
         }
-        let Some(stamp) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(false) };
+        let Some(incarnation) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(false) };
         let reading = self.broker.reading();
         // After the rows were read, so that no age is counted too long.
         let (candidates, mut verdicts) = self.judge(rows, self.now_at_most()).await?;
@@ -87,7 +87,7 @@ impl Engine {
         }
         let mut has_moved = admitted.values().any(|admitted| *admitted == Admitted::Done);
         self.observe_jobs(created.iter(), |_| Observed::Pushed);
-        let put = self.put_admitted(created, reading, &stamp).await;
+        let put = self.put_admitted(created, reading, &incarnation).await;
         let (mut resolved, unresolved) = self.resolve(held).await;
         resolved.extend(repeats);
         let (admitted, last) = self.admit(inbox, resolved).await;
@@ -154,15 +154,15 @@ impl Engine {
         (admitted, outcome)
     }
 
-    /// Puts what is due soon, and files it as near.
-    async fn put_admitted(&self, mut jobs: Vec<Job>, reading: Reading, stamp: &str) -> Result<(), Error> {
-        let frontier = self.frontier.get();
-        jobs.retain(|job| job.due_at < frontier);
+    /// Puts what is due soon, and marks it as loaded.
+    async fn put_admitted(&self, mut jobs: Vec<Job>, reading: Reading, incarnation: &str) -> Result<(), Error> {
+        let watermark = self.watermark.get();
+        jobs.retain(|job| job.due_at < watermark);
         let held = self.put(jobs, reading).await?;
         if !held.is_empty() {
-            self.ledger.loaded(&held, stamp).await?;
+            self.ledger.loaded(&held, incarnation).await?;
         }
-        self.find_strays().await
+        self.reconcile().await
     }
 
     /// What becomes of rows whose key is held. Those whose holder has just let go of it stay for the next look.

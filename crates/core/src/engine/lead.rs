@@ -2,14 +2,15 @@
 //! role is a lock that its holder renews, so it moves when that process dies. Two leaders for a moment do no harm:
 //! whatever they do may be done twice.
 //!
-//! What the broker holds is filed as near in the ledger, so that each job is loaded once. That is true of one memory of
-//! the broker, which is known by its stamp. When the stamp has changed, the leader *adopts* the new one, so that a
-//! leader of before files nothing more; then it compares what is left with the ledger, and puts all that is near again.
+//! The ledger marks the jobs that the broker holds as loaded, so that each job is loaded once. That is true of one
+//! incarnation of the broker. When the incarnation has changed, the leader *adopts* the new one, so that a
+//! leader of before marks nothing more; then it compares what is left with the ledger, and puts all loaded jobs again.
 //! Once nothing can be put any more that was read before, it compares again: from then on the broker has nothing that
-//! the ledger knows better. A slow audit puts what is near for ever: what slipped through otherwise comes late, but comes.
+//! the ledger knows better. A slow audit puts loaded jobs again without end: a job that slipped through comes late, but
+//! comes.
 
 use super::Engine;
-use super::load::{LOADING, Progress};
+use super::load::{LOADING, LoadProgress};
 use super::overflow::OVERFLOWING;
 use crate::error::Error;
 use crate::id::JobId;
@@ -45,7 +46,7 @@ const AUDIT_REST: Duration = Duration::from_secs(15);
 const COMPARE_AFTER: Duration = Duration::from_millis(<dyn Broker>::READ_AGE_MS_MAX + 1_000);
 /// How often jobs are compared that change meanwhile.
 const COMPARE_TRIES: usize = 5;
-/// The end of what is filed as near.
+/// The end of the rows that are marked as loaded.
 const END_OF_NEAR: Cursor = Cursor { bucket: 0, id: u64::MAX };
 
 /// Whether this process leads, and under which name.
@@ -84,7 +85,7 @@ impl Engine {
         let number = self.ids.next(&[0], self.ledger.as_ref(), self.now()).await?;
         self.role.set_owner(&format!("{OF_ENGINE}engine-{}", number[0]));
         self.seek_role().await;
-        self.advance_frontier();
+        self.advance_watermark();
         self.in_background("keep_role", |engine| async move { engine.keep_role().await });
         self.in_background("watch_broker", |engine| async move { engine.watch_broker().await });
         self.in_background("load_for_all", |engine| async move { engine.load_for_all().await });
@@ -132,8 +133,8 @@ impl Engine {
                 self.load_unloaded().await
             } else {
                 // What is pushed here is put here, up to there.
-                self.advance_frontier();
-                self.find_strays().await
+                self.advance_watermark();
+                self.reconcile().await
             };
             match loaded {
                 Ok(()) => self.status.mend(LOADING),
@@ -142,22 +143,22 @@ impl Engine {
         }
     }
 
-    /// Puts what is due before the frontier and not filed as near, and files it so.
+    /// Puts what is due before the watermark and not marked as loaded, and marks it so.
     async fn load_unloaded(&self) -> Result<(), Error> {
-        // In a broker that lost its memory just now this may be put too early, but is filed as near no more.
-        let Some(stamp) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(()) };
-        let frontier = self.advance().await?;
-        let (mut after, mut progress) = (Some(END_OF_NEAR), Progress::begin());
+        // In a broker that lost its memory just now this may be put too early, but is not marked as loaded.
+        let Some(incarnation) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(()) };
+        let watermark = self.advance().await?;
+        let (mut after, mut progress) = (Some(END_OF_NEAR), LoadProgress::begin());
         while self.leads()
-            && let Some(held) = self.load_page(frontier, &mut after).await?
+            && let Some(held) = self.load_page(watermark, &mut after).await?
         {
             progress.add(held.len());
             if !held.is_empty() {
-                self.ledger.loaded(&held, &stamp).await?;
+                self.ledger.loaded(&held, &incarnation).await?;
             }
         }
         progress.end();
-        self.find_strays().await
+        self.reconcile().await
     }
 
     /// As the leader looks after the broker's memory, and otherwise learns whether it is whole; for ever.
@@ -188,51 +189,51 @@ impl Engine {
         if of(OVERFLOWING).map_or("{}", String::as_str) != told {
             set_document(self.registry.as_ref(), OVERFLOWING, &told).await?;
         }
-        let stamp = self.broker.stamp().await?;
+        let incarnation = self.broker.incarnation().await?;
         // A leader of before may have adopted once more what it saw.
-        if loaded != Some(&stamp) || adopted != Some(&stamp) {
+        if loaded != Some(&incarnation) || adopted != Some(&incarnation) {
             self.status.set_loaded(false);
             *audit = Audit::default();
-            return self.reload(&stamp).await;
+            return self.reload(&incarnation).await;
         }
         self.status.set_loaded(true);
-        if compared != Some(&stamp) {
-            return self.compare_again(audit, &stamp).await;
+        if compared != Some(&incarnation) {
+            return self.compare_again(audit, &incarnation).await;
         }
         self.audit(audit).await
     }
 
     /// The broker has another memory than the one in which all was loaded.
-    async fn reload(&self, stamp: &str) -> Result<(), Error> {
-        set_document(self.registry.as_ref(), ADOPTED, stamp).await?;
+    async fn reload(&self, incarnation: &str) -> Result<(), Error> {
+        set_document(self.registry.as_ref(), ADOPTED, incarnation).await?;
         self.load_settings().await?;
         self.advance().await?;
         self.compare().await?;
-        let (mut after, mut progress) = (None, Progress::begin());
+        let (mut after, mut progress) = (None, LoadProgress::begin());
         while let Some(held) = self.load_page(NEAR, &mut after).await? {
             progress.add(held.len());
-            self.find_strays().await?;
+            self.reconcile().await?;
             if !self.leads() {
                 return Ok(());
             }
         }
         progress.end();
-        if self.broker.stamp().await? == stamp {
-            set_document(self.registry.as_ref(), LOADED, stamp).await?;
+        if self.broker.incarnation().await? == incarnation {
+            set_document(self.registry.as_ref(), LOADED, incarnation).await?;
             self.status.set_loaded(true);
         }
         Ok(())
     }
 
     /// Compares once more, when its time has come.
-    async fn compare_again(&self, audit: &mut Audit, stamp: &str) -> Result<(), Error> {
+    async fn compare_again(&self, audit: &mut Audit, incarnation: &str) -> Result<(), Error> {
         let now = Instant::now();
         if now < *audit.compare_at.get_or_insert(now + COMPARE_AFTER) {
             return Ok(());
         }
         self.compare().await?;
-        if self.leads() && self.broker.stamp().await? == stamp {
-            set_document(self.registry.as_ref(), COMPARED, stamp).await?;
+        if self.leads() && self.broker.incarnation().await? == incarnation {
+            set_document(self.registry.as_ref(), COMPARED, incarnation).await?;
         }
         Ok(())
     }
@@ -247,7 +248,7 @@ impl Engine {
                 self.compare_queue(&queue, counts).await?;
             }
         }
-        self.find_strays().await
+        self.reconcile().await
     }
 
     async fn compare_queue(&self, queue: &Arc<str>, counts: Counts) -> Result<(), Error> {
@@ -286,7 +287,7 @@ impl Engine {
             // Those that were changed in between are looked at again.
             let left = outdated.iter().map(|&(id, _)| id).filter(|id| !gone.contains(id));
             let left: Vec<JobId> = left.collect();
-            self.stray(gone.into_iter());
+            self.reconcile_later(gone.into_iter());
             jobs = self.broker.get(&left, Detail::Head).await?.into_iter().flatten().filter(Job::is_pending).collect();
         }
         Ok(())
@@ -304,11 +305,11 @@ impl Engine {
             audit.after = None;
         }
         audit.next_at = Some(now + if is_over { AUDIT_REST } else { AUDIT_EVERY });
-        self.find_strays().await
+        self.reconcile().await
     }
 }
 
-/// Up to where pages have nothing but what is filed as near.
+/// Up to where pages have nothing but loaded rows.
 const NEAR: u64 = BUCKET_MS;
 /// What is degraded while the broker or the ledger does not answer.
 const WATCHING: &str = "whether the broker still holds what it should is not known";

@@ -1,10 +1,10 @@
 //! The horizon: what is due within it is in the broker.
 //!
-//! The *frontier* is the instant up to which that holds. It moves on by buckets; whoever records a job looks at it
+//! The *watermark* is the instant up to which that holds. It moves on by buckets; whoever records a job looks at it
 //! after the commit, and the loader reads a bucket after having moved it, so one of the two puts the job. The broker
 //! knows it, too, before the bucket is read: it lets go of no job that the loader may have passed.
 //!
-//! Where several processes share the broker, only one of them loads (`lead`), and what it has put is filed as near.
+//! Where several processes share the broker, only one of them loads (`leader`), and marks what it has put as loaded.
 
 use super::Engine;
 use super::wait::LOOK_AGAIN;
@@ -34,11 +34,11 @@ pub(super) const LOADING: &str = "jobs are not loaded";
 const HOLDING: &str = "jobs that are due soon wait in the ledger for the broker";
 
 #[derive(Debug, Default)]
-pub(super) struct Frontier {
+pub(super) struct Watermark {
     at: AtomicU64,
 }
 
-impl Frontier {
+impl Watermark {
     pub(super) fn get(&self) -> Millis {
         self.at.load(Ordering::SeqCst)
     }
@@ -54,7 +54,7 @@ impl Frontier {
 #[derive(Debug)]
 pub(super) struct Together {
     waiting: Mutex<Vec<Batch>>,
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ struct Batch {
 
 impl Default for Together {
     fn default() -> Self {
-        Self { waiting: Mutex::default(), turns: Semaphore::new(HOLDS_AT_ONCE) }
+        Self { waiting: Mutex::default(), permits: Semaphore::new(HOLDS_AT_ONCE) }
     }
 }
 
@@ -94,10 +94,10 @@ impl Together {
 
 /// Jobs that the broker does not hold as they were put, until the ledger has been asked or told.
 #[derive(Debug, Default)]
-pub(super) struct Strays {
+pub(super) struct ToReconcile {
     /// To be read anew.
     again: Vec<JobId>,
-    /// To be filed in the overflow.
+    /// To be marked as overflow.
     full: Vec<JobId>,
 }
 
@@ -113,12 +113,12 @@ pub(super) struct Puts {
 
 /// What was put, and how fast.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct LoadProgress {
     jobs: u64,
     told_at: Instant,
 }
 
-impl Progress {
+impl LoadProgress {
     pub(super) fn begin() -> Self {
         Self { jobs: 0, told_at: Instant::now() }
     }
@@ -140,12 +140,12 @@ impl Progress {
 
 impl Engine {
     /// Whether a job is put into the broker that is recorded: where the ledger is another store, and it is due before the
-    /// frontier.
+    /// watermark.
     pub(super) fn is_to_hold(&self, job: &Job) -> bool {
-        self.topology.has_ledger() && job.due_at < self.frontier.get()
+        self.topology.has_ledger() && job.due_at < self.watermark.get()
     }
 
-    /// Puts those of these jobs into the broker that are due before the frontier. `reading` is from before they
+    /// Puts those of these jobs into the broker that are due before the watermark. `reading` is from before they
     /// were read from the ledger, or recorded there. Where a shared broker does not take them, they are
     /// left to the loader.
     pub(super) async fn hold(&self, mut jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
@@ -155,10 +155,10 @@ impl Engine {
         }
         if !self.topology.shares_ledger() {
             self.put(jobs, reading).await?;
-            if !self.strays().full.is_empty()
-                && let Err(error) = self.find_strays().await
+            if !self.to_reconcile().full.is_empty()
+                && let Err(error) = self.reconcile().await
             {
-                // They are known here, and filed as near for the next process.
+                // They are known here, and marked as loaded for the next process.
                 self.status.degrade(LOADING, &error);
             }
             return Ok(());
@@ -173,7 +173,7 @@ impl Engine {
             tokio::select! {
                 biased;
                 answer = &mut answer => return answer.unwrap_or(Err(Error::Stopping)),
-                _turn = self.together.turns.acquire() => {
+                _permit = self.together.permits.acquire() => {
                     // Where nothing waits, another has these in hand.
                     let Some(batch) = self.together.take() else { break };
                     let held = self.hold_or_leave(batch.jobs, batch.reading).await;
@@ -191,13 +191,13 @@ impl Engine {
             Ok(Err(error)) => self.leave(&ids, &error),
             Err(_) => self.leave(&ids, &Error::Unavailable("the broker gave no answer".into())),
         }
-        self.find_strays().await
+        self.reconcile().await
     }
 
     fn leave(&self, ids: &[JobId], error: &Error) {
         self.status.degrade(HOLDING, error);
         *self.left.lock().expect("no panic under this lock") = ids.last().copied();
-        self.stray(ids.iter().copied());
+        self.reconcile_later(ids.iter().copied());
     }
 
     /// Puts one of the jobs that were left to the loader, so that what is degraded is mended without another push.
@@ -214,14 +214,14 @@ impl Engine {
         }
     }
 
-    /// Puts all of these jobs that are pending, also those beyond the frontier: what a page of the ledger held is
-    /// filed as due before a frontier that may have been a later one, before the clock was set back. Answers which of
+    /// Puts all of these jobs that are pending, also those beyond the watermark: what a page of the ledger held is
+    /// marked as due before a watermark that may have been a later one, before the clock was set back. Answers which of
     /// them the broker holds.
     pub(super) async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<(JobId, u64)>, Error> {
         let Puts { held, refused, full } = self.try_put(jobs, reading, self.room()).await?;
-        let mut strays = self.strays();
-        strays.again.extend(refused);
-        strays.full.extend(full);
+        let mut to_reconcile = self.to_reconcile();
+        to_reconcile.again.extend(refused);
+        to_reconcile.full.extend(full);
         Ok(held)
     }
 
@@ -270,30 +270,30 @@ impl Engine {
                     sorted.full.push(id);
                 }
                 Put::Stale => stale.push(id),
-                Put::Buried | Put::KeyHeld(_) => sorted.refused.push(id),
+                Put::Tombstone | Put::KeyHeld(_) => sorted.refused.push(id),
             }
         }
         Ok(stale)
     }
 
     /// The broker does not hold these as they are in the ledger: they are read anew.
-    pub(super) fn stray(&self, ids: impl Iterator<Item = JobId>) {
-        self.strays().again.extend(ids);
+    pub(super) fn reconcile_later(&self, ids: impl Iterator<Item = JobId>) {
+        self.to_reconcile().again.extend(ids);
     }
 
-    /// Moves the frontier on with the clock: by as little as can be while the broker has no room for all.
-    pub(super) fn advance_frontier(&self) {
+    /// Moves the watermark on with the clock: by as little as can be while the broker has no room for all.
+    pub(super) fn advance_watermark(&self) {
         let horizon_ms = self.options.horizon_ms;
         let horizon_ms = if self.overflow.is_used() { horizon_ms.min(BUCKET_MS) } else { horizon_ms };
-        self.frontier.advance(self.now().saturating_add(horizon_ms));
+        self.watermark.advance(self.now().saturating_add(horizon_ms));
     }
 
-    /// Moves the frontier on with the clock, and has the broker know.
+    /// Moves the watermark on with the clock, and has the broker know.
     pub(super) async fn advance(&self) -> Result<Millis, Error> {
-        self.advance_frontier();
-        let frontier = self.frontier.get();
-        self.broker.set_frontier(frontier).await?;
-        Ok(frontier)
+        self.advance_watermark();
+        let watermark = self.watermark.get();
+        self.broker.set_watermark(watermark).await?;
+        Ok(watermark)
     }
 
     /// Restores the leases that were noted. Must end before anything is served: their holders may settle at once.
@@ -321,20 +321,20 @@ impl Engine {
     }
 
     async fn load_entering(&self, loaded_until: &mut Millis, after: &mut Option<Cursor>) -> Result<(), Error> {
-        let frontier = self.advance().await?;
-        if *loaded_until < frontier {
-            let mut progress = Progress::begin();
-            while let Some(held) = self.load_page(frontier, after).await? {
+        let watermark = self.advance().await?;
+        if *loaded_until < watermark {
+            let mut progress = LoadProgress::begin();
+            while let Some(held) = self.load_page(watermark, after).await? {
                 progress.add(held.len());
             }
             progress.end();
-            (*loaded_until, *after) = (frontier, Some(end_before(frontier)));
+            (*loaded_until, *after) = (watermark, Some(end_before(watermark)));
             self.status.set_loaded(true);
         }
-        self.find_strays().await
+        self.reconcile().await
     }
 
-    /// Puts a page of what is filed as due before `until`, and moves on behind it; answers what is held of it, and
+    /// Puts a page of the rows in buckets before `until`, and moves on behind it; answers what is held of it, and
     /// nothing behind the last page.
     pub(super) async fn load_page(
         &self,
@@ -348,49 +348,49 @@ impl Engine {
         let page = self.ledger.pending(until, *after, PAGE_JOBS).await?;
         self.status.count_loaded(page.jobs.len() as u64);
         let held = self.put(page.jobs, reading).await?;
-        if !self.strays().full.is_empty() {
-            self.find_strays().await?;
+        if !self.to_reconcile().full.is_empty() {
+            self.reconcile().await?;
         }
         *after = Some(page.next.unwrap_or(END));
         Ok(Some(held))
     }
 
     /// Has jobs read anew that the broker refused to be put as they had been read: by the loader, where that may be
-    /// another process. Those for which it had no room are filed in the overflow. They are known here until that is done,
+    /// another process. Those for which it had no room go to the overflow. They are known here until that is done,
     /// whoever asks for it: a push is answered only then.
-    pub(super) async fn find_strays(&self) -> Result<(), Error> {
-        let is_none = |strays: &Strays| strays.again.is_empty() && strays.full.is_empty();
-        if is_none(&self.strays()) {
+    pub(super) async fn reconcile(&self) -> Result<(), Error> {
+        let is_none = |to_reconcile: &ToReconcile| to_reconcile.again.is_empty() && to_reconcile.full.is_empty();
+        if is_none(&self.to_reconcile()) {
             return Ok(());
         }
         let _one_at_a_time = self.finding.lock().await;
-        let mut left = self.strays().again.len();
+        let mut left = self.to_reconcile().again.len();
         while left > 0 {
             let count = left.min(STEP_JOBS_MAX);
-            let ids = self.strays().again[..count].to_vec();
+            let ids = self.to_reconcile().again[..count].to_vec();
             self.find_again(&ids).await?;
             // What was refused once more stands behind them.
-            self.strays().again.drain(..count);
+            self.to_reconcile().again.drain(..count);
             left -= count;
         }
         loop {
-            let ids: Vec<JobId> = self.strays().full.iter().take(PAGE_JOBS).copied().collect();
+            let ids: Vec<JobId> = self.to_reconcile().full.iter().take(PAGE_JOBS).copied().collect();
             if ids.is_empty() {
                 return Ok(());
             }
-            self.ledger.unloaded(&ids, OVERFLOW).await?;
-            self.strays().full.drain(..ids.len());
+            self.ledger.not_loaded(&ids, OVERFLOW).await?;
+            self.to_reconcile().full.drain(..ids.len());
             self.overflow.ask();
         }
     }
 
-    fn strays(&self) -> MutexGuard<'_, Strays> {
-        self.strays.lock().expect("no panic under this lock")
+    fn to_reconcile(&self) -> MutexGuard<'_, ToReconcile> {
+        self.to_reconcile.lock().expect("no panic under this lock")
     }
 
     async fn find_again(&self, ids: &[JobId]) -> Result<(), Error> {
         if self.topology.shares_ledger() {
-            return self.ledger.unloaded(ids, 0).await;
+            return self.ledger.not_loaded(ids, 0).await;
         }
         let reading = self.broker.reading();
         let rows = self.ledger.get(ids).await?;
@@ -401,8 +401,8 @@ impl Engine {
 /// Behind every page.
 const END: Cursor = Cursor { bucket: i64::MAX, id: u64::MAX };
 
-/// The end of the buckets that lie before the frontier.
-fn end_before(frontier: Millis) -> Cursor {
+/// The end of the buckets that lie before the watermark.
+fn end_before(watermark: Millis) -> Cursor {
     let last = i64::MAX.unsigned_abs();
-    Cursor { bucket: i64::try_from(frontier / BUCKET_MS).unwrap_or(i64::MAX) - 1, id: last }
+    Cursor { bucket: i64::try_from(watermark / BUCKET_MS).unwrap_or(i64::MAX) - 1, id: last }
 }

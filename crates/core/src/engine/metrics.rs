@@ -118,7 +118,7 @@ pub struct StoreMetrics {
     /// New jobs recorded in the ledger.
     pub record: Histogram,
     /// Outcomes recorded in the ledger.
-    pub note: Histogram,
+    pub apply: Histogram,
 }
 
 /// What is counted.

@@ -7,7 +7,7 @@
 //! In the background it loads what enters the horizon (`load`), takes back jobs whose lease is over
 //! (`settle`), records outcomes that were left over (`record`), wakes reserves (`wait`), pushes what schedules have due
 //! (`schedules`) and prunes. Where several
-//! processes share a broker and a ledger, one of them does most of that for all (`lead`), and moves what applications put
+//! processes share a broker and a ledger, one of them does most of that for all (`leader`), and moves what applications put
 //! into the ledger's inbox (`inbox`).
 //!
 //! It deliberately does not run business code, parse or render.
@@ -50,7 +50,7 @@ mod unclaimed;
 mod wait;
 
 pub use census::Sum;
-pub use configured::{Configured, Keep, QueueSettings};
+pub use configured::{Configured, QueueRetention, QueueSettings};
 pub use expected::Expected;
 pub use export::Export;
 pub use import::check_whole;
@@ -63,7 +63,7 @@ pub use unclaimed::Unclaimed;
 
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::turns::Turns;
+use crate::keyed_mutex::KeyedMutex;
 use parts::Parts;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -126,8 +126,8 @@ impl Engine {
             bus,
             options,
             ids: ids::Ids::default(),
-            frontier: load::Frontier::default(),
-            strays: Mutex::default(),
+            watermark: load::Watermark::default(),
+            to_reconcile: Mutex::default(),
             finding: tokio::sync::Mutex::default(),
             left: Mutex::default(),
             overflow: overflow::Overflow::default(),
@@ -139,8 +139,8 @@ impl Engine {
             census: census::Census::default(),
             configuring: tokio::sync::Mutex::default(),
             waiting: Arc::default(),
-            bells: Arc::default(),
-            asking: Turns::default(),
+            lock_waiters: Arc::default(),
+            asking: KeyedMutex::default(),
             timer: schedules::Timer::default(),
             status: status::Status::default(),
             metrics: metrics::Metrics::default(),
@@ -154,9 +154,9 @@ impl Engine {
             let subscribers = engine.subscribers.clone();
             bus.subscribe(Arc::new(move |event| subscribers.deliver(event)));
         }
-        let bells = engine.bells.clone();
+        let waiters = engine.lock_waiters.clone();
         engine.broker.begin(engine.host()).await?;
-        engine.locks.start(Arc::new(move |name, owner| bells.ring(name, owner))).await?;
+        engine.locks.start(Arc::new(move |name, owner| waiters.wake(name, owner))).await?;
         engine.load_settings().await?;
         match topology {
             Topology::OneProcess => {
@@ -233,7 +233,7 @@ impl Engine {
         self.tasks.wait().await;
         if self.topology.shares_ledger() {
             self.record_rest().await;
-            if let Err(error) = self.find_strays().await {
+            if let Err(error) = self.reconcile().await {
                 tracing::warn!(%error, "some jobs are not left to the loader: the audit finds them");
             }
             self.leave_role().await;
@@ -261,9 +261,9 @@ impl Engine {
         });
     }
 
-    /// Carries work through even where the caller goes away. Within what is [run to completion](uninterrupted) anyway, it
+    /// Runs work to completion even if the caller goes away. Within what is [run to completion](uninterrupted) anyway, it
     /// needs no task.
-    async fn carry<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+    async fn run_to_completion<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         let work: Boxed<T> = Box::pin(work);
         if COMPLETES.try_with(|()| ()).is_ok() {
             return self.tasks.track_future(work).await;

@@ -1,6 +1,6 @@
 //! Overflow: jobs that are due soon and wait in the ledger, since the broker has no room for them.
 //!
-//! A put answers which jobs found no room ([`Put::Full`]). Their rows are filed in the overflow of their queue. From there
+//! A put answers which jobs found no room ([`Put::Full`]). Their rows move to the overflow of their queue. From there
 //! the loader puts the most urgent ones that are due soon, whenever the broker has few ready jobs of the queue; a reserve
 //! or take that finds nothing loads for itself. While a queue has an overflow, new jobs join it without a put, unless they
 //! are more urgent than all that is due soon there.
@@ -31,9 +31,9 @@ pub(super) const OVERFLOWING: &str = "overflowing";
 const READY_MIN: u64 = 16_000;
 /// How often overflows are looked at where nobody asks for it.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// The same where none is known: another process may have filed something.
+/// The same where none is known: another process may have added something.
 const LOOK_SHARED_EVERY: Duration = Duration::from_millis(500);
-/// The same where only this process files.
+/// The same where only this process adds.
 const LOOK_ALONE_EVERY: Duration = Duration::from_secs(10);
 /// Between two looks that somebody asked for.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
@@ -50,14 +50,14 @@ const OVERFLOW_LOADING: &str = "jobs that wait in the ledger for room are not lo
 
 /// From where on new jobs of a queue join its overflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Edge {
+pub(super) struct Boundary {
     /// Priority and due time of the most urgent job there that is due soon.
     soon: Option<(u32, Millis)>,
     /// Whether others are there.
     later: bool,
 }
 
-impl Edge {
+impl Boundary {
     fn takes(self, job: &Job, now: Millis) -> bool {
         let is_later = job.due_at > now.saturating_add(SOON_MS);
         self.soon.is_some_and(|soon| (job.priority, job.due_at) >= soon) || (is_later && self.later)
@@ -67,7 +67,7 @@ impl Edge {
 /// What is known of overflows.
 #[derive(Debug, Default)]
 pub(super) struct Overflow {
-    edges: RwLock<HashMap<Arc<str>, Edge>>,
+    bounds: RwLock<HashMap<Arc<str>, Boundary>>,
     /// Whether there are any.
     is_used: AtomicBool,
     /// Somebody asks for a look.
@@ -96,36 +96,36 @@ impl Overflow {
         self.is_used.load(Ordering::Acquire)
     }
 
-    fn edges(&self) -> std::sync::RwLockReadGuard<'_, HashMap<Arc<str>, Edge>> {
-        self.edges.read().unwrap_or_else(PoisonError::into_inner)
+    fn bounds(&self) -> std::sync::RwLockReadGuard<'_, HashMap<Arc<str>, Boundary>> {
+        self.bounds.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change<R>(&self, change: impl FnOnce(&mut HashMap<Arc<str>, Edge>) -> R) -> R {
-        let mut edges = self.edges.write().unwrap_or_else(PoisonError::into_inner);
-        let answer = change(&mut edges);
-        self.is_used.store(!edges.is_empty(), Ordering::Release);
+    fn change<R>(&self, change: impl FnOnce(&mut HashMap<Arc<str>, Boundary>) -> R) -> R {
+        let mut bounds = self.bounds.write().unwrap_or_else(PoisonError::into_inner);
+        let answer = change(&mut bounds);
+        self.is_used.store(!bounds.is_empty(), Ordering::Release);
         answer
     }
 
-    fn edge(&self, queue: &str) -> Option<Edge> {
-        if self.is_used() { self.edges().get(queue).copied() } else { None }
+    fn bound(&self, queue: &str) -> Option<Boundary> {
+        if self.is_used() { self.bounds().get(queue).copied() } else { None }
     }
 
     /// Whether a new job joins the overflow of its queue.
     pub(super) fn takes(&self, job: &Job, now: Millis) -> bool {
-        self.edge(&job.queue).is_some_and(|edge| edge.takes(job, now))
+        self.bound(&job.queue).is_some_and(|bound| bound.takes(job, now))
     }
 
     /// There was no room for this job.
     pub(super) fn refused(&self, (queue, priority, due_at): (Arc<str>, u32, Millis), now: Millis) {
-        let is_new = self.change(|edges| {
-            let is_new = !edges.contains_key(&queue);
-            let edge = edges.entry(queue.clone()).or_default();
+        let is_new = self.change(|bounds| {
+            let is_new = !bounds.contains_key(&queue);
+            let bound = bounds.entry(queue.clone()).or_default();
             if due_at <= now.saturating_add(SOON_MS) {
                 let rank = (priority, due_at);
-                edge.soon = Some(edge.soon.map_or(rank, |soon| soon.min(rank)));
+                bound.soon = Some(bound.soon.map_or(rank, |soon| soon.min(rank)));
             } else {
-                edge.later = true;
+                bound.later = true;
             }
             is_new
         });
@@ -134,12 +134,12 @@ impl Overflow {
         }
     }
 
-    fn set(&self, queue: &Arc<str>, edge: Edge) {
-        self.change(|edges| {
-            if edge == Edge::default() {
-                edges.remove(queue);
+    fn set(&self, queue: &Arc<str>, bound: Boundary) {
+        self.change(|bounds| {
+            if bound == Boundary::default() {
+                bounds.remove(queue);
             } else {
-                edges.insert(queue.clone(), edge);
+                bounds.insert(queue.clone(), bound);
             }
         });
     }
@@ -151,15 +151,15 @@ impl Overflow {
 
     /// What other processes are told.
     pub(super) fn told(&self) -> String {
-        let edges: BTreeMap<String, Edge> =
-            self.edges().iter().take(QUEUES_TOLD).map(|(queue, edge)| (queue.to_string(), *edge)).collect();
-        serde_json::to_string(&edges).unwrap_or_default()
+        let bounds: BTreeMap<String, Boundary> =
+            self.bounds().iter().take(QUEUES_TOLD).map(|(queue, bound)| (queue.to_string(), *bound)).collect();
+        serde_json::to_string(&bounds).unwrap_or_default()
     }
 
     /// Takes over what the leader told.
     pub(super) fn hear(&self, told: &str) {
-        if let Ok(told) = serde_json::from_str::<BTreeMap<String, Edge>>(told) {
-            self.change(|edges| *edges = told.into_iter().map(|(queue, edge)| (queue.into(), edge)).collect());
+        if let Ok(told) = serde_json::from_str::<BTreeMap<String, Boundary>>(told) {
+            self.change(|bounds| *bounds = told.into_iter().map(|(queue, bound)| (queue.into(), bound)).collect());
         }
     }
 }
@@ -219,7 +219,7 @@ impl Engine {
                 let seen = std::mem::take(&mut walk.seen);
                 walk.after = None;
                 if self.overflow.is_used() {
-                    self.overflow.change(|edges| edges.retain(|queue, _| seen.contains(queue)));
+                    self.overflow.change(|bounds| bounds.retain(|queue, _| seen.contains(queue)));
                 }
                 return Ok(is_more);
             };
@@ -238,7 +238,7 @@ impl Engine {
         if counts.first().is_some_and(|(_, counts, _)| counts.ready >= ready_min) {
             return Ok(0);
         }
-        let Some(stamp) = self.loading_stamp().await? else { return Ok(0) };
+        let Some(incarnation) = self.loading_incarnation().await? else { return Ok(0) };
         let reading = self.broker.reading();
         let soon = Window { from: 0, to: self.now().saturating_add(SOON_MS) };
         let limit = if full.contains(queue) { PROBE_JOBS } else { PAGE_JOBS };
@@ -246,7 +246,7 @@ impl Engine {
         let asked = jobs.len();
         // What is refused for another reason stays where it is, too, and is read again at the next look.
         let held = self.try_put(jobs, reading, self.room()).await?.held;
-        self.ledger.loaded(&held, &stamp).await?;
+        self.ledger.loaded(&held, &incarnation).await?;
         self.status.count_loaded(held.len() as u64);
         if held.is_empty() && asked > 0 {
             full.insert(queue.clone());
@@ -257,8 +257,8 @@ impl Engine {
         Ok(held.len())
     }
 
-    /// The stamp under which rows are filed as near; none while no memory is adopted.
-    async fn loading_stamp(&self) -> Result<Option<String>, Error> {
+    /// The incarnation in which rows are marked as loaded; none while none is adopted.
+    async fn loading_incarnation(&self) -> Result<Option<String>, Error> {
         if self.topology.shares_ledger() {
             document(self.registry.as_ref(), ADOPTED).await
         } else {
@@ -273,7 +273,7 @@ impl Engine {
         let soon = soon.first().map(|job| (job.priority, job.due_at));
         let after = Window { from: until.saturating_add(1), to: Millis::MAX };
         let later = soon.is_none() && !self.ledger.overflow(queue, after, 1).await?.is_empty();
-        self.overflow.set(queue, Edge { soon, later });
+        self.overflow.set(queue, Boundary { soon, later });
         Ok(())
     }
 
@@ -299,7 +299,7 @@ impl Engine {
     async fn load_for_reserve(&self, queues: &[Arc<str>]) -> bool {
         let mut has_loaded = false;
         for queue in queues {
-            if self.overflow.edge(queue).is_some_and(|edge| edge.soon.is_some()) {
+            if self.overflow.bound(queue).is_some_and(|bound| bound.soon.is_some()) {
                 match self.load_from_overflow(queue, 1).await {
                     Ok(loaded) => has_loaded |= loaded > 0,
                     Err(error) => self.status.degrade(OVERFLOW_LOADING, &error),
@@ -322,7 +322,7 @@ impl Engine {
         let mut jobs = Vec::new();
         match &reserve.source {
             Source::Queues(queues) => {
-                for queue in queues.iter().filter(|queue| self.overflow.edge(queue).is_some()) {
+                for queue in queues.iter().filter(|queue| self.overflow.bound(queue).is_some()) {
                     let counts = self.broker.counts(Queues::one(queue)).await?;
                     let ready = counts.first().map_or(0, |(_, counts, _)| counts.ready);
                     if reserve.window.from == 0 && ready >= reserve.limit as u64 {
@@ -340,14 +340,14 @@ impl Engine {
                 jobs.retain(|job| job.is_pending() && job.lease_until.is_none() && job.due_at <= now);
             }
         }
-        let Some(stamp) = self.loading_stamp().await? else { return Ok(()) };
+        let Some(incarnation) = self.loading_incarnation().await? else { return Ok(()) };
         let held = self.try_put(jobs, reading, Room::Any).await?.held;
-        self.ledger.loaded(&held, &stamp).await
+        self.ledger.loaded(&held, &incarnation).await
     }
 
     /// Before when a caller should look again, where an overflow has something that the broker does not know.
     fn look_by(&self, queues: &[Arc<str>], next_at: Option<Millis>) -> Option<Millis> {
-        if queues.iter().all(|queue| self.overflow.edge(queue).is_none()) {
+        if queues.iter().all(|queue| self.overflow.bound(queue).is_none()) {
             return next_at;
         }
         let look_by = self.now().saturating_add(SOON_MS);
@@ -356,7 +356,7 @@ impl Engine {
 
     /// What is due in the overflow of a queue, as it was a moment ago.
     pub(super) async fn overflow_due(&self, queue: &Arc<str>) -> Result<OverflowDue, Error> {
-        if self.overflow.edge(queue).is_none() {
+        if self.overflow.bound(queue).is_none() {
             return Ok(OverflowDue::default());
         }
         let counted = || self.overflow.counted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,8 +5,8 @@ use super::{
     wait,
 };
 use crate::id::JobId;
+use crate::keyed_mutex::KeyedMutex;
 use crate::ports::{Broker, EventBus, Inbox, Leases, Ledger, Locks, Registry};
-use crate::turns::Turns;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -26,9 +26,9 @@ pub struct Parts {
     pub(super) bus: Option<Arc<dyn EventBus>>,
     pub(super) options: Options,
     pub(super) ids: ids::Ids,
-    pub(super) frontier: load::Frontier,
+    pub(super) watermark: load::Watermark,
     /// Jobs that the broker does not hold as they were put.
-    pub(super) strays: Mutex<load::Strays>,
+    pub(super) to_reconcile: Mutex<load::ToReconcile>,
     pub(super) finding: tokio::sync::Mutex<()>,
     /// One of the jobs that a shared broker did not take the last time.
     pub(super) left: Mutex<Option<JobId>>,
@@ -38,7 +38,7 @@ pub struct Parts {
     pub(super) together: load::Together,
     /// Held by who ends takes that did not come to their end.
     pub(super) ending_takes: tokio::sync::Mutex<()>,
-    /// Notes that are recorded soon.
+    /// Entries that are recorded soon.
     pub(super) recorder: record::Recorder,
     /// Whether this process loads for all that share the broker.
     pub(super) role: lead::Role,
@@ -48,9 +48,9 @@ pub struct Parts {
     pub(super) configuring: tokio::sync::Mutex<()>,
     pub(super) waiting: Arc<wait::Waiting>,
     /// Who waits for a lock.
-    pub(super) bells: Arc<locks::Bells>,
+    pub(super) lock_waiters: Arc<locks::Waiters>,
     /// One question at a time by each owner for a lock.
-    pub(super) asking: Turns<locks::Claim>,
+    pub(super) asking: KeyedMutex<locks::Claim>,
     /// When schedules tick.
     pub(super) timer: schedules::Timer,
     pub(super) status: status::Status,

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Due, Job, KeyUntil, NewJob, OnConflict};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
-use crate::ports::{Change, Detail, Edit, Edited, Note, OVERFLOW, Outcomes, Recorded, Update};
+use crate::ports::{Change, Detail, Edit, Edited, OVERFLOW, OutboxEntry, Outcomes, Recorded, Update};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Engine {
         self.check_open()?;
         check_batch(&jobs)?;
         let engine = self.clone();
-        self.carry(async move { engine.push_batch(jobs, None).await }).await
+        self.run_to_completion(async move { engine.push_batch(jobs, None).await }).await
     }
 
     /// Pushes jobs; copies of others have an origin that the engine chooses.
@@ -102,24 +102,24 @@ impl Engine {
 
     /// Records new jobs, those apart that join the overflow of their queue; answers which these are.
     async fn record_new(&self, jobs: Vec<Job>, now: Millis) -> Result<Vec<(Recorded, bool)>, Error> {
-        let frontier = self.frontier.get();
-        let joins = |job: &Job| job.due_at < frontier && self.overflow.takes(job, now);
+        let watermark = self.watermark.get();
+        let joins = |job: &Job| job.due_at < watermark && self.overflow.takes(job, now);
         let is_over: Vec<bool> = jobs.iter().map(joins).collect();
         let (mut near, mut over) = (Vec::with_capacity(jobs.len()), Vec::new());
         for (job, is_over) in jobs.into_iter().zip(&is_over) {
             if *is_over { &mut over } else { &mut near }.push(job);
         }
         if over.is_empty() {
-            let recorded = self.ledger.record(near, frontier).await?;
+            let recorded = self.ledger.record(near, watermark).await?;
             return Ok(recorded.into_iter().map(|recorded| (recorded, false)).collect());
         }
         let near_ids: Vec<JobId> = near.iter().map(|job| job.id).collect();
         let record_near =
-            async { if near.is_empty() { Ok(Vec::new()) } else { self.ledger.record(near, frontier).await } };
+            async { if near.is_empty() { Ok(Vec::new()) } else { self.ledger.record(near, watermark).await } };
         let (near, over) = tokio::join!(record_near, self.ledger.record(over, OVERFLOW));
         if near.is_ok() && over.is_err() {
             // Nobody is promised these, but they are there.
-            self.stray(near_ids.into_iter());
+            self.reconcile_later(near_ids.into_iter());
         }
         let (mut near, mut over) = (near?.into_iter(), over?.into_iter());
         let next = |is_over: bool| {
@@ -150,7 +150,7 @@ impl Engine {
             self.ids.skip().await;
             let ids = self.ids.next(&[job.id.partition()], self.ledger.as_ref(), self.now()).await?;
             job.id = ids[0];
-            let recorded = self.ledger.record(vec![job.clone()], self.frontier.get()).await?;
+            let recorded = self.ledger.record(vec![job.clone()], self.watermark.get()).await?;
             match recorded[0] {
                 Recorded::Repeat => {}
                 recorded => return Ok(recorded),
@@ -168,8 +168,8 @@ impl Engine {
         let others: Vec<JobId> = ids.into_iter().filter(|id| !firsts.contains_key(id)).collect();
         let others: Vec<Job> = self.ledger.get(&others).await?.into_iter().flatten().collect();
         // Whoever recorded it may have died before it was put.
-        self.stray(others.iter().filter(|job| job.is_pending() && self.is_to_hold(job)).map(|job| job.id));
-        self.find_strays().await?;
+        self.reconcile_later(others.iter().filter(|job| job.is_pending() && self.is_to_hold(job)).map(|job| job.id));
+        self.reconcile().await?;
         firsts.extend(others.into_iter().map(|job| (job.id, job)));
         Ok(firsts)
     }
@@ -196,7 +196,7 @@ impl Engine {
                 Recorded::Created | Recorded::Repeat => {}
             }
             let reading = self.broker.reading();
-            refused = self.ledger.record(vec![job.clone()], self.frontier.get()).await?[0];
+            refused = self.ledger.record(vec![job.clone()], self.watermark.get()).await?[0];
             if matches!(refused, Recorded::Created | Recorded::Repeat) {
                 self.observe_jobs(std::iter::once(&job), |_| Observed::Pushed);
                 self.hold(vec![job.clone()], reading).await?;
@@ -224,16 +224,16 @@ impl Engine {
 
     /// The job, where it still holds its key. Where it has let go of it, but that is not recorded yet, it is now.
     pub(super) async fn key_holder(&self, id: JobId) -> Result<Option<Job>, Error> {
-        let notes = self.broker.outcomes(Outcomes::Of(id)).await?;
+        let entries = self.broker.outcomes(Outcomes::Of(id)).await?;
         let live = self.broker.get(&[id], Detail::Whole).await?.pop().flatten();
         match live {
             Some(job) if job.live_key().is_some() => return Ok(Some(job)),
-            Some(job) if notes.is_empty() => self.try_record(vec![Note::Changed(job)]).await?,
-            None if notes.is_empty() => {
+            Some(job) if entries.is_empty() => self.try_record(vec![OutboxEntry::Changed(job)]).await?,
+            None if entries.is_empty() => {
                 let row = self.ledger.get(&[id]).await?.pop().flatten();
                 return Ok(row.filter(|job| job.live_key().is_some()));
             }
-            _ => self.try_record(notes).await?,
+            _ => self.try_record(entries).await?,
         }
         Ok(None)
     }

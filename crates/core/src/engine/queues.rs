@@ -132,7 +132,7 @@ impl Engine {
         name::check_queue(queue)?;
         let queue: Arc<str> = Arc::from(queue);
         let engine = self.clone();
-        self.carry(async move {
+        self.run_to_completion(async move {
             let _one_at_a_time = engine.configuring.lock().await;
             let (settings, version) = engine.store_settings(&queue, expected, change).await?;
             engine.broker.limit(&queue, settings.limits(), version).await?;

@@ -5,140 +5,140 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::limits::STEP_JOBS_MAX;
-use crate::ports::{Note, Outcomes};
+use crate::ports::{OutboxEntry, Outcomes};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How often the outbox is searched for notes that whoever wrote them did not get recorded.
+/// How often the outbox is searched for entries that whoever wrote them did not get recorded.
 const DRAIN_EVERY: Duration = Duration::from_secs(1);
-/// A note younger than this is still on its way.
+/// An entry younger than this is still on its way.
 const DRAIN_AGE_MS: u64 = 1_000;
-/// The same where other processes have notes on their way, too.
+/// The same where other processes have entries on their way, too.
 const DRAIN_AGE_SHARED_MS: u64 = 2_000;
-/// Notes that wait to be recorded soon, at most.
+/// Entries that wait to be recorded soon, at most.
 const SOON_MAX: usize = 50_000;
-/// Notes recorded in one go.
+/// Entries recorded in one go.
 const SOON_STEP: usize = 4 * STEP_JOBS_MAX;
 /// What is degraded while outcomes cannot be recorded.
 const RECORDING: &str = "outcomes are not recorded";
 
-/// Notes that are recorded soon.
+/// Entries that are recorded soon.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
-    notes: Mutex<VecDeque<Note>>,
+    entries: Mutex<VecDeque<OutboxEntry>>,
     filled: Notify,
 }
 
 impl Recorder {
-    fn add(&self, notes: Vec<Note>) {
-        let mut waiting = self.notes();
-        if notes.is_empty() || waiting.len() + notes.len() > SOON_MAX {
+    fn add(&self, entries: Vec<OutboxEntry>) {
+        let mut waiting = self.entries();
+        if entries.is_empty() || waiting.len() + entries.len() > SOON_MAX {
             return;
         }
-        waiting.extend(notes);
+        waiting.extend(entries);
         drop(waiting);
         self.filled.notify_one();
     }
 
-    fn take(&self) -> Option<Vec<Note>> {
-        let mut waiting = self.notes();
+    fn take(&self) -> Option<Vec<OutboxEntry>> {
+        let mut waiting = self.entries();
         let count = waiting.len().min(SOON_STEP);
-        let notes: Vec<Note> = waiting.drain(..count).collect();
+        let entries: Vec<OutboxEntry> = waiting.drain(..count).collect();
         if !waiting.is_empty() {
             self.filled.notify_one();
         }
-        if notes.is_empty() { None } else { Some(notes) }
+        if entries.is_empty() { None } else { Some(entries) }
     }
 
-    async fn next(&self) -> Vec<Note> {
+    async fn next(&self) -> Vec<OutboxEntry> {
         loop {
             let filled = self.filled.notified();
-            if let Some(notes) = self.take() {
-                return notes;
+            if let Some(entries) = self.take() {
+                return entries;
             }
             filled.await;
         }
     }
 
     fn clear(&self) {
-        self.notes().clear();
+        self.entries().clear();
     }
 
-    fn notes(&self) -> std::sync::MutexGuard<'_, VecDeque<Note>> {
-        self.notes.lock().expect("no panic under this lock")
+    fn entries(&self) -> std::sync::MutexGuard<'_, VecDeque<OutboxEntry>> {
+        self.entries.lock().expect("no panic under this lock")
     }
 }
 
 impl Engine {
-    /// Records notes, and answers whether that went well. Otherwise they stay in the outbox until it does.
-    pub(super) async fn record(&self, notes: Vec<Note>) -> bool {
-        self.try_record(notes).await.is_ok()
+    /// Records entries, and answers whether that went well. Otherwise they stay in the outbox until it does.
+    pub(super) async fn record(&self, entries: Vec<OutboxEntry>) -> bool {
+        self.try_record(entries).await.is_ok()
     }
 
     /// As [`record`](Self::record), with the reason.
-    pub(super) async fn try_record(&self, mut notes: Vec<Note>) -> Result<(), Error> {
-        if notes.is_empty() {
+    pub(super) async fn try_record(&self, mut entries: Vec<OutboxEntry>) -> Result<(), Error> {
+        if entries.is_empty() {
             return Ok(());
         }
         if self.topology.shares_ledger() {
             // Such a lease ends with the broker's memory; the row must be loaded again then.
-            notes.iter_mut().for_each(|note| note.job_mut().lease_until = None);
+            entries.iter_mut().for_each(|entry| entry.job_mut().lease_until = None);
         }
-        let mut noted: Vec<(JobId, u64)> = Vec::with_capacity(notes.len());
+        let mut noted: Vec<(JobId, u64)> = Vec::with_capacity(entries.len());
         let mut successors = Vec::new();
         let mut latest_due = 0;
-        for note in &notes {
-            let job = note.job();
+        for entry in &entries {
+            let job = entry.job();
             noted.push((job.id, job.version));
             if job.is_pending() {
                 latest_due = latest_due.max(job.due_at);
             }
-            if let Note::Moved(_, successor) = note {
+            if let OutboxEntry::Moved(_, successor) = entry {
                 successors.push(successor.id);
             }
         }
-        let noted_now = self.metrics.stores.note.time(self.ledger.note(notes, self.frontier.get())).await;
+        let noted_now = self.metrics.stores.apply.time(self.ledger.apply(entries, self.watermark.get())).await;
         if let Err(error) = noted_now {
             self.status.degrade(RECORDING, &error);
             return Err(error);
         }
         self.status.mend(RECORDING);
-        // While the note stands, a crash before the copies are put has them put again.
+        // While the entry stands, a crash before the copies are put has them put again.
         if !successors.is_empty() {
-            // As they are now: a note that stood for long has been recorded before, and they may have run.
+            // As they are now: an entry that stood for long has been recorded before, and they may have run.
             let reading = self.broker.reading();
             let successors = self.ledger.get(&successors).await?;
             self.hold(successors.into_iter().flatten().collect(), reading).await?;
         }
-        let frontier = self.frontier.get();
-        let frontier = if latest_due < frontier { Millis::MAX } else { frontier };
-        let outdated = self.broker.forget(&noted, frontier).await?;
+        let watermark = self.watermark.get();
+        let watermark = if latest_due < watermark { Millis::MAX } else { watermark };
+        let outdated = self.broker.forget(&noted, watermark).await?;
         if outdated.is_empty() {
             return Ok(());
         }
         tracing::warn!(jobs = outdated.len(), "the broker held jobs as they had been before: they are read anew");
-        self.stray(outdated.into_iter());
-        self.find_strays().await
+        self.reconcile_later(outdated.into_iter());
+        self.reconcile().await
     }
 
-    /// Records notes for which nobody waits. Where a shared broker keeps the outbox, a bounded number waits here, and
+    /// Records entries for which nobody waits. Where a shared broker keeps the outbox, a bounded number waits here, and
     /// what does not fit is left to whoever drains it.
-    pub(super) async fn record_soon(&self, notes: Vec<Note>) -> bool {
+    pub(super) async fn record_soon(&self, entries: Vec<OutboxEntry>) -> bool {
         if !self.topology.shares_ledger() || self.options.settles_recorded {
-            return self.record(notes).await;
+            return self.record(entries).await;
         }
-        let is_empty = notes.is_empty();
-        self.recorder.add(notes);
+        let is_empty = entries.is_empty();
+        self.recorder.add(entries);
         is_empty
     }
 
     /// Records what waits to be recorded soon, for ever.
     pub(super) async fn record_waiting(&self) {
         loop {
-            let notes = self.recorder.next().await;
-            if !self.record(notes).await {
+            let entries = self.recorder.next().await;
+            if !self.record(entries).await {
                 // They stand in the outbox.
                 self.recorder.clear();
                 tokio::time::sleep(DRAIN_EVERY).await;
@@ -148,8 +148,8 @@ impl Engine {
 
     /// Records what waits to be recorded soon, once.
     pub(super) async fn record_rest(&self) {
-        while let Some(notes) = self.recorder.take() {
-            if !self.record(notes).await {
+        while let Some(entries) = self.recorder.take() {
+            if !self.record(entries).await {
                 return;
             }
         }
@@ -171,13 +171,13 @@ impl Engine {
         }
     }
 
-    /// Records all notes of this age, as far as the ledger takes them.
+    /// Records all entries of this age, as far as the ledger takes them.
     pub(super) async fn drain_older(&self, age_ms: u64) {
         loop {
             let oldest = Outcomes::Oldest { limit: STEP_JOBS_MAX, age_ms };
-            let notes = self.broker.outcomes(oldest).await.unwrap_or_default();
-            let is_all = notes.len() < STEP_JOBS_MAX;
-            if !self.record(notes).await || is_all {
+            let entries = self.broker.outcomes(oldest).await.unwrap_or_default();
+            let is_all = entries.len() < STEP_JOBS_MAX;
+            if !self.record(entries).await || is_all {
                 return;
             }
         }

@@ -7,7 +7,7 @@ use crate::error::Error;
 pub use crate::id::JobRef;
 use crate::id::{JobId, Receipt};
 use crate::job::{Due, Job, Payload, State};
-pub use crate::ports::Source as From;
+pub use crate::ports::Source;
 use crate::ports::{Counts, Lease, Retention, Tally, Window};
 use crate::rules::Failure;
 use crate::states::States;
@@ -67,7 +67,7 @@ pub struct LockRequest {
 #[derive(Clone, Debug)]
 pub struct ReserveRequest {
     /// From where.
-    pub from: From,
+    pub from: Source,
     /// At most so many: 1 to 1000.
     pub limit: usize,
     /// For how long, 1 s to 12 h in milliseconds; else each job's own length, its queue's, or 60 s.
@@ -82,7 +82,7 @@ pub struct ReserveRequest {
 #[derive(Clone, Debug)]
 pub struct TakeRequest {
     /// From where.
-    pub from: From,
+    pub from: Source,
     /// At most so many: 1 to 1000.
     pub limit: usize,
     /// Only jobs due in this range; a `to` in the future is refused.
@@ -95,7 +95,7 @@ pub struct TakeRequest {
 
 /// What was handed out.
 #[derive(Clone, Debug, Default)]
-pub struct Handout {
+pub struct Reservation {
     /// Leases, or taken jobs.
     pub leases: Vec<Lease>,
     /// Before this instant nothing more is due in these queues; `None` where nothing waits.

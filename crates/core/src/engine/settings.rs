@@ -1,7 +1,7 @@
 //! The settings of queues, as far as this process knows them. What is asked of all queues at once has an index, so that one
 //! queue costs the same beside a hundred thousand others.
 
-use super::{Keep, QueueSettings};
+use super::{QueueRetention, QueueSettings};
 use crate::clock::Millis;
 use crate::ports::{QueueLeases, Retention};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +11,14 @@ use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
 pub(super) struct Settings {
-    known: RwLock<Known>,
+    known: RwLock<KnownSettings>,
     leases: Arc<QueueLeases>,
     /// Something may have been set.
     pub(super) changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownSettings {
     queues: BTreeMap<Arc<str>, Arc<QueueSettings>>,
     /// Those whose pause has an end.
     pauses: BTreeSet<(Millis, Arc<str>)>,
@@ -31,7 +31,7 @@ struct Known {
     failed_ms: BTreeMap<u64, usize>,
 }
 
-impl Known {
+impl KnownSettings {
     fn set(&mut self, queue: Arc<str>, settings: QueueSettings) {
         self.drop_indexed(&queue);
         if let Some(until) = settings.paused_until {
@@ -40,7 +40,7 @@ impl Known {
         if settings.target.is_some() {
             self.targets.insert(queue.clone());
         }
-        let Keep { succeeded_ms, failed_ms } = settings.retention;
+        let QueueRetention { succeeded_ms, failed_ms } = settings.retention;
         if !settings.retention.is_usual() {
             self.keeping.insert(queue.clone());
         }
@@ -56,7 +56,7 @@ impl Known {
         }
         self.targets.remove(queue);
         self.keeping.remove(queue);
-        let Keep { succeeded_ms, failed_ms } = old.retention;
+        let QueueRetention { succeeded_ms, failed_ms } = old.retention;
         succeeded_ms.into_iter().for_each(|ms| take_one(&mut self.succeeded_ms, ms));
         failed_ms.into_iter().for_each(|ms| take_one(&mut self.failed_ms, ms));
     }
@@ -72,11 +72,11 @@ fn take_one(counts: &mut BTreeMap<u64, usize>, ms: u64) {
 }
 
 impl Settings {
-    fn known(&self) -> RwLockReadGuard<'_, Known> {
+    fn known(&self) -> RwLockReadGuard<'_, KnownSettings> {
         self.known.read().expect("no panic under this lock")
     }
 
-    fn to_change(&self) -> RwLockWriteGuard<'_, Known> {
+    fn to_change(&self) -> RwLockWriteGuard<'_, KnownSettings> {
         self.known.write().expect("no panic under this lock")
     }
 
@@ -134,7 +134,7 @@ impl Settings {
 
     /// Of all others nothing is known any more.
     pub(super) fn set_all(&self, all: Vec<(Arc<str>, QueueSettings)>) {
-        let mut known = Known::default();
+        let mut known = KnownSettings::default();
         let leases = all.iter().filter_map(|(queue, settings)| Some((queue.clone(), settings.lease_ms?)));
         self.leases.set_all(leases.collect());
         all.into_iter().for_each(|(queue, settings)| known.set(queue, settings));
@@ -150,7 +150,7 @@ mod tests {
     const USUAL: Retention = Retention { succeeded_ms: 10, failed_ms: 20 };
 
     fn keeps(succeeded_ms: Option<u64>, failed_ms: Option<u64>) -> QueueSettings {
-        QueueSettings { retention: Keep { succeeded_ms, failed_ms }, ..QueueSettings::default() }
+        QueueSettings { retention: QueueRetention { succeeded_ms, failed_ms }, ..QueueSettings::default() }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, Stage, State, check_lease};
 use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
-use crate::ports::{Change, Detail, Edit, Edited, Expired, Extend, Extended, LeaseNote, Settle};
+use crate::ports::{Change, Detail, Edit, Edited, Expired, Extend, Extended, LeaseRecord, Settle};
 use crate::progress::Progress;
 use crate::retry::{Retry, WhenExhausted};
 use crate::rules::{self, Again, Decision, Finish};
@@ -34,7 +34,7 @@ impl Engine {
             return vec![Err(error); count];
         }
         let engine = self.clone();
-        match self.carry(async move { engine.settle_batch(outcomes).await }).await {
+        match self.run_to_completion(async move { engine.settle_batch(outcomes).await }).await {
             Ok(answers) => answers,
             Err(error) => vec![Err(error); count],
         }
@@ -70,7 +70,7 @@ impl Engine {
         let mut settled = self.metrics.stores.settle.time(self.broker.settle(settles)).await?;
         let ids = answers.iter().flatten().map(|receipt| receipt.id);
         self.observe_settled(&ids, &settled, |place, ms| events[place](ms));
-        let recorded = self.record_soon(settled.notes).await;
+        let recorded = self.record_soon(settled.entries).await;
         self.find_settled(&ends, &mut settled.states).await;
         let mut states = settled.states.into_iter();
         let mut settlement = |receipt| match states.next().expect("the broker answers for each receipt") {
@@ -210,7 +210,7 @@ impl Engine {
             Extended::Until { lease, .. } => *lease,
             Extended::Lost => None,
         });
-        let noted: Vec<LeaseNote> = noted.collect();
+        let noted: Vec<LeaseRecord> = noted.collect();
         if let Some(leases) = self.leases.as_ref().filter(|_| !noted.is_empty()) {
             leases.lease(noted);
         }
@@ -277,7 +277,7 @@ impl Engine {
         }
         let edit = |job: &Job| Edit { id: job.id, version: Some(job.version), change: Change::Expire };
         let edits: Vec<Edit> = expired.unstarted.iter().map(edit).collect();
-        let mut notes = Vec::new();
+        let mut entries = Vec::new();
         if !settles.is_empty() {
             let settled = self.broker.settle(settles.clone()).await?;
             for (settle, run) in settles.iter().zip(&settled.runs) {
@@ -287,7 +287,7 @@ impl Engine {
                 }
             }
             self.observe_settled(&settles.iter().map(|settle| settle.receipt.id), &settled, |_, _| Observed::Crashed);
-            notes.extend(settled.notes);
+            entries.extend(settled.entries);
         }
         if !edits.is_empty() {
             let (edited, edits) = self.broker.edit(edits).await?;
@@ -296,12 +296,12 @@ impl Engine {
                 _ => None,
             });
             self.observe_jobs(expired, |_| Observed::Expired);
-            notes.extend(edits);
+            entries.extend(edits);
         }
-        if !notes.is_empty() {
+        if !entries.is_empty() {
             // Jobs are ready again at once; a slow ledger must not hold up the next ones.
             let engine = self.clone();
-            self.tasks.spawn(async move { engine.record_soon(notes).await });
+            self.tasks.spawn(async move { engine.record_soon(entries).await });
         }
         Ok(expired.next_ms)
     }

@@ -12,7 +12,7 @@ pub enum Topology {
     /// process, so leases are noted in the ledger and restored at the next start.
     OneProcess,
     /// Redis is broker and ledger in one, for many processes. Recording a job puts it into the broker, which holds all
-    /// pending jobs, and notes nothing but copies that go to other queues.
+    /// pending jobs, and adds nothing to the outbox but copies that go to other queues.
     RedisAlone,
     /// Redis beside a ledger in an SQL server, both for many processes. One process leads: it loads, drains the outbox and
     /// prunes for all.

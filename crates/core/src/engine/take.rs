@@ -10,12 +10,12 @@
 use super::events::Observed;
 use super::handout::{check_limit, check_request_id, check_source};
 use super::lead::outdated;
-use super::{Engine, Handout, TakeRequest};
+use super::{Engine, Reservation, TakeRequest};
 use crate::error::Error;
 use crate::id::{JobId, Numbers, Receipt};
 use crate::job::{Job, Stage};
 use crate::limits::SECOND_MS;
-use crate::ports::{Detail, Lease, Note, Reserve, Reserved, Settle, Window};
+use crate::ports::{Detail, Lease, OutboxEntry, Reserve, Reserved, Settle, Window};
 use crate::rules::{self, Decision, Finish, TAKEN};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Engine {
     /// As [`reserve`](Self::reserve). [`Error::Full`] and [`Error::Unavailable`] where it could not be recorded: nothing was
     /// handed out. It may be repeated, and where the store did not say whether it was recorded, the same request id gets
     /// the jobs later.
-    pub async fn take(&self, request: TakeRequest) -> Result<Handout, Error> {
+    pub async fn take(&self, request: TakeRequest) -> Result<Reservation, Error> {
         self.check_open()?;
         let now = self.now();
         if let Some(due_to) = request.due_to.filter(|&to| to > now) {
@@ -48,10 +48,10 @@ impl Engine {
             take: true,
         };
         let engine = self.clone();
-        self.carry(async move { engine.take_once(reserve).await }).await
+        self.run_to_completion(async move { engine.take_once(reserve).await }).await
     }
 
-    async fn take_once(&self, reserve: Reserve) -> Result<Handout, Error> {
+    async fn take_once(&self, reserve: Reserve) -> Result<Reservation, Error> {
         self.check_backlog()?;
         let mut rounds = 1..=ROUNDS_MAX;
         let (reserved, before) = loop {
@@ -66,32 +66,33 @@ impl Engine {
                 break (reserved, before);
             }
         };
-        let Reserved { leases, next_at, refused, notes, repeats: _ } = reserved;
+        let Reserved { leases, next_at, refused, entries, repeats: _ } = reserved;
         let taken = if self.topology.has_ledger() {
-            self.take_leased(leases, &notes).await?
+            self.take_leased(leases, &entries).await?
         } else {
             leases.into_iter().map(|lease| lease.job).collect()
         };
         self.observe_jobs(taken.iter(), |_| Observed::Taken);
         let refused = self.refusals(refused).await?;
         let leases = before.into_iter().chain(taken).map(|job| Lease { job, lease_ms: TAKE_LEASE_MS });
-        Ok(Handout { leases: leases.collect(), next_due_at: next_at, refused })
+        Ok(Reservation { leases: leases.collect(), next_due_at: next_at, refused })
     }
 
     /// Records leased jobs as taken, finishes them, and answers them as they are recorded.
-    async fn take_leased(&self, leases: Vec<Lease>, notes: &[Note]) -> Result<Vec<Job>, Error> {
+    async fn take_leased(&self, leases: Vec<Lease>, entries: &[OutboxEntry]) -> Result<Vec<Job>, Error> {
         let leased = leases.into_iter().map(|lease| lease.job).collect();
         let jobs = self.known_best(leased).await?;
         if jobs.is_empty() {
             return Ok(jobs);
         }
         let now = self.now();
-        let rewritten = |id| notes.iter().any(|note| matches!(note, Note::Rewritten(job) if job.id == id));
+        let rewritten = |id| entries.iter().any(|entry| matches!(entry, OutboxEntry::Rewritten(job) if job.id == id));
         let taken: Vec<Job> = jobs.iter().map(|job| taken(job.clone(), now)).collect();
-        let note =
-            |job: &Job| if rewritten(job.id) { Note::Rewritten(job.clone()) } else { Note::Changed(job.clone()) };
-        let notes = taken.iter().map(note).collect();
-        let recorded = self.metrics.stores.note.time(self.ledger.note(notes, self.frontier.get())).await;
+        let entry = |job: &Job| {
+            if rewritten(job.id) { OutboxEntry::Rewritten(job.clone()) } else { OutboxEntry::Changed(job.clone()) }
+        };
+        let entries = taken.iter().map(entry).collect();
+        let recorded = self.metrics.stores.apply.time(self.ledger.apply(entries, self.watermark.get())).await;
         if let Err(error) = recorded {
             if self.topology.shares_ledger() && matches!(error, Error::Unavailable(_)) {
                 tracing::warn!(%error, jobs = jobs.len(), "it is not known whether a take was recorded");
@@ -136,7 +137,7 @@ impl Engine {
         }
         let newer_list: Vec<(JobId, u64)> = newer.iter().map(|(&id, &version)| (id, version)).collect();
         let gone = self.broker.forget(&newer_list, crate::Millis::MAX).await?;
-        self.stray(gone.into_iter());
+        self.reconcile_later(gone.into_iter());
         Ok(jobs.into_iter().filter(|job| !newer.contains_key(&job.id)).collect())
     }
 
@@ -145,7 +146,7 @@ impl Engine {
     async fn finish_taken(&self, jobs: &[Job]) -> Result<BTreeMap<JobId, u64>, Error> {
         let finish = |job: &Job| Settle::new(job.receipt(), Decision::Finish(Finish::taken()));
         let settled = self.broker.settle(jobs.iter().map(finish).collect()).await?;
-        let versions = settled.notes.iter().map(|note| (note.job().id, note.job().version));
+        let versions = settled.entries.iter().map(|entry| (entry.job().id, entry.job().version));
         let versions: BTreeMap<JobId, u64> = versions.collect();
         let ended = jobs.iter().zip(settled.states).filter(|(_, state)| state.is_some());
         Ok(ended.map(|(job, _)| (job.id, versions.get(&job.id).copied().unwrap_or(job.version))).collect())
@@ -158,7 +159,7 @@ impl Engine {
         match self.broker.settle(jobs.iter().map(release).collect()).await {
             Ok(settled) => {
                 let engine = self.clone();
-                self.tasks.spawn(async move { engine.record_soon(settled.notes).await });
+                self.tasks.spawn(async move { engine.record_soon(settled.entries).await });
             }
             Err(error) => tracing::warn!(%error, "jobs that were not taken come back only when their leases end"),
         }
@@ -214,9 +215,9 @@ impl Engine {
         };
         match self.broker.settle(jobs.into_iter().zip(rows).map(decide).collect()).await {
             Ok(settled) => {
-                let noted = settled.notes.iter().map(Note::job);
+                let noted = settled.entries.iter().map(OutboxEntry::job);
                 self.observe_jobs(noted.filter(|job| !job.is_pending()), |_| Observed::Taken);
-                self.record_soon(settled.notes).await;
+                self.record_soon(settled.entries).await;
             }
             Err(error) => tracing::warn!(%error, "jobs that were not taken stay leased for a moment longer"),
         }

@@ -4,7 +4,7 @@
 //! and where there is none, the leases end.
 
 use super::events::Observed;
-use super::{Engine, Handout, Outcome};
+use super::{Engine, Outcome, Reservation};
 use crate::error::Error;
 use crate::ports::{Lease, Reserve, Reserved};
 use std::future::{Future, poll_fn};
@@ -15,40 +15,40 @@ use std::pin::Pin;
 #[must_use = "dropped, it is given back"]
 pub struct Unclaimed {
     engine: Engine,
-    handout: Handout,
+    reservation: Reservation,
     may_be_repeated: bool,
 }
 
 impl Unclaimed {
     pub(super) fn new(engine: &Engine, leases: Vec<Lease>, may_be_repeated: bool) -> Self {
-        let handout = Handout { leases, ..Handout::default() };
-        Self { engine: engine.clone(), handout, may_be_repeated }
+        let reservation = Reservation { leases, ..Reservation::default() };
+        Self { engine: engine.clone(), reservation, may_be_repeated }
     }
 
-    pub(super) fn with(mut self, handout: Handout) -> Self {
-        let leases = std::mem::take(&mut self.handout.leases);
-        self.handout = Handout { leases, ..handout };
+    pub(super) fn with(mut self, reservation: Reservation) -> Self {
+        let leases = std::mem::take(&mut self.reservation.leases);
+        self.reservation = Reservation { leases, ..reservation };
         self
     }
 
     /// What was handed out, for a caller that is there.
-    pub fn claim(mut self) -> Handout {
-        std::mem::take(&mut self.handout)
+    pub fn claim(mut self) -> Reservation {
+        std::mem::take(&mut self.reservation)
     }
 
     /// Gives it back now, whether it may be asked for again or not.
     pub async fn give_back(mut self) {
-        let leases = std::mem::take(&mut self.handout.leases);
+        let leases = std::mem::take(&mut self.reservation.leases);
         self.engine.release_all_of(leases).await;
     }
 }
 
 impl Drop for Unclaimed {
     fn drop(&mut self) {
-        if self.handout.leases.is_empty() || self.may_be_repeated {
+        if self.reservation.leases.is_empty() || self.may_be_repeated {
             return;
         }
-        let (engine, leases) = (self.engine.clone(), std::mem::take(&mut self.handout.leases));
+        let (engine, leases) = (self.engine.clone(), std::mem::take(&mut self.reservation.leases));
         self.engine.finish_alone(async move { engine.release_all_of(leases).await });
     }
 }

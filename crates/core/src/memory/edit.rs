@@ -1,17 +1,17 @@
 //! Changes from outside.
 
 use super::held::{Held, Now};
-use super::live::{Live, Place};
+use super::live::{Live, Whereabouts};
 use crate::id::JobId;
 use crate::job::{Job, State};
-use crate::ports::{Change, Edit, Edited, Note};
+use crate::ports::{Change, Edit, Edited, OutboxEntry};
 use crate::rules;
 
 impl Held {
-    pub(super) fn edit(&mut self, edit: &Edit, now: Now, notes: &mut Vec<Note>) -> Edited {
+    pub(super) fn edit(&mut self, edit: &Edit, now: Now, entries: &mut Vec<OutboxEntry>) -> Edited {
         let Some(live) = self.live.get(edit.id) else {
             return self.ended(edit.id).unwrap_or_else(|| {
-                self.tombs.edit_unseen(edit.id, now.mono);
+                self.tombstones.edit_unseen(edit.id, now.mono);
                 Edited::Unknown
             });
         };
@@ -28,12 +28,12 @@ impl Held {
         if matches!(edited, Edited::Changed(_)) && job.is_pending() && !matches!(edit.change, Change::Delete) {
             self.insert(job.clone(), now);
         }
-        let note = match edit.change {
-            Change::Delete => Note::Removed(job),
-            Change::Update(_) => Note::Rewritten(job),
-            _ => Note::Changed(job),
+        let entry = match edit.change {
+            Change::Delete => OutboxEntry::Removed(job),
+            Change::Update(_) => OutboxEntry::Rewritten(job),
+            _ => OutboxEntry::Changed(job),
         };
-        notes.push(self.outbox.add(note, now.mono));
+        entries.push(self.outbox.add(entry, now.mono));
         edited
     }
 
@@ -42,16 +42,16 @@ impl Held {
         let id = job.id;
         let live = self.live.get_mut(id).expect("the caller found it");
         let before = live.bytes();
-        if let Place::Running(run) = &mut live.place {
+        if let Whereabouts::Running(run) = &mut live.place {
             (run.updated_at, run.lease_until) = (job.updated_at, job.lease_until.unwrap_or(run.lease_until));
         }
-        let place = std::mem::replace(&mut live.place, Place::Ready);
+        let place = std::mem::replace(&mut live.place, Whereabouts::Ready);
         **live = Live::pack(job, place, &mut self.names);
         self.reweigh(id, before);
     }
 
     /// The answer for a job that has ended here, as far as that is not recorded yet. One that is removed counts as
-    /// ended: its row is still there, and must not be changed past the note that removes it.
+    /// ended: its row is still there, and must not be changed past the entry that removes it.
     pub(super) fn ended(&self, id: JobId) -> Option<Edited> {
         let stage = self.outbox.get(id)?.job().stage;
         Some(Edited::Unfit { id, state: stage.end_state().unwrap_or(State::Cancelled) })

@@ -2,16 +2,16 @@
 //! these moves, under one lock.
 
 use super::by_id::ById;
-use super::live::{Live, Place, Run};
+use super::live::{Live, LiveLease, Whereabouts};
 use super::names::Names;
 use super::outbox::Outbox;
 use super::queue::Queue;
 use super::requests::Requests;
-use super::tombs::Tombs;
+use super::tombstones::Tombstones;
 use crate::clock::{Clock, Millis};
 use crate::id::{JobId, Numbers};
 use crate::job::Job;
-use crate::ports::{Beginning, Broker, Limits, Note, Put, Room};
+use crate::ports::{Beginning, Broker, Limits, OutboxEntry, Put, Room};
 use crate::wheel::Wheel;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -48,12 +48,12 @@ pub(super) struct Held {
     pub(super) start_by: BTreeSet<(Millis, JobId)>,
     /// Held keys by queue and key.
     keys: HashMap<(Arc<str>, Arc<str>), JobId>,
-    pub(super) tombs: Tombs,
+    pub(super) tombstones: Tombstones,
     pub(super) outbox: Outbox,
     /// With which it has begun.
     pub(super) generation: Option<u64>,
     /// What waits for an instant before it is not let go of; unknown until it is told.
-    pub(super) frontier: Option<Millis>,
+    pub(super) watermark: Option<Millis>,
     pub(super) requests: Requests,
     pub(super) names: Names,
     /// What all live jobs take.
@@ -71,10 +71,10 @@ impl Held {
             leases: Wheel::new(mono),
             start_by: BTreeSet::new(),
             keys: HashMap::new(),
-            tombs: Tombs::default(),
+            tombstones: Tombstones::default(),
             outbox: Outbox::default(),
             generation: None,
-            frontier: None,
+            watermark: None,
             requests: Requests::default(),
             names: Names::default(),
             bytes: 0,
@@ -98,10 +98,10 @@ impl Held {
             return Put::Held;
         }
         if !is_held {
-            let noted = self.outbox.get(job.id).map(|note| note.job().version);
-            let known = self.tombs.get(job.id, now.mono).map(|tomb| tomb.version()).max(noted);
+            let noted = self.outbox.get(job.id).map(|entry| entry.job().version);
+            let known = self.tombstones.get(job.id, now.mono).map(|tombstone| tombstone.version()).max(noted);
             if known.is_some_and(|version| version > job.version) {
-                return Put::Buried;
+                return Put::Tombstone;
             }
         }
         if let Some(holder) = self.key_holder(&job).filter(|&holder| holder != job.id) {
@@ -155,8 +155,8 @@ impl Held {
             let handle = self.leases.insert(now.mono + lease_until.saturating_sub(now.wall), id);
             let started_at = job.started_at.unwrap_or(now.wall);
             let (epoch, updated_at, lease_ms) = (job.epoch, job.updated_at, job.restored_lease_ms());
-            let run = Run { handle, epoch, lease_until, lease_ms, started_at, updated_at, takes: false };
-            Place::Running(Box::new(run))
+            let run = LiveLease { handle, epoch, lease_until, lease_ms, started_at, updated_at, takes: false };
+            Whereabouts::Running(Box::new(run))
         } else {
             if queue.look_at.is_none_or(|look_at| job.due_at < look_at) {
                 queue.look_at = Some(job.due_at);
@@ -179,7 +179,7 @@ impl Held {
         queue.bytes -= live.bytes();
         self.bytes -= live.bytes();
         match &live.place {
-            Place::Running(run) => {
+            Whereabouts::Running(run) => {
                 if queue.is_full() {
                     self.to_wake.push(live.queue().clone());
                 }
@@ -218,7 +218,7 @@ impl Held {
         live.attempt = live.attempt.saturating_add(1);
         live.set_progress(None);
         let handle = self.leases.insert(now.mono + lease_ms, id);
-        let run = Run {
+        let run = LiveLease {
             handle,
             epoch: live.version,
             lease_until: now.wall + lease_ms,
@@ -227,7 +227,7 @@ impl Held {
             updated_at: now.wall,
             takes,
         };
-        live.place = Place::Running(Box::new(run));
+        live.place = Whereabouts::Running(Box::new(run));
         let job = live.unpack(id);
         if let Some(before) = before {
             self.leave_indexes(&before);
@@ -238,30 +238,30 @@ impl Held {
         job
     }
 
-    /// A lease of a job with a note in the outbox goes there too, lest the ledger takes it for newer than the note.
-    pub(super) fn note_lease(&mut self, job: &Job, now: Now) -> Option<Note> {
+    /// A lease of a job with an entry in the outbox goes there too, lest the ledger takes it for newer than the entry.
+    pub(super) fn lease_entry(&mut self, job: &Job, now: Now) -> Option<OutboxEntry> {
         self.outbox.get(job.id)?;
-        Some(self.outbox.add(Note::Changed(job.clone()), now.mono))
+        Some(self.outbox.add(OutboxEntry::Changed(job.clone()), now.mono))
     }
 
     /// The ledger has the job in this version; answers whether it was let go of since it was here in a lower one.
-    pub(super) fn forget(&mut self, id: JobId, version: u64, frontier: Millis, now: Now) -> bool {
-        self.tombs.drop_lapsed(now.mono);
-        self.tombs.resolve(id, version, now.mono);
+    pub(super) fn forget(&mut self, id: JobId, version: u64, watermark: Millis, now: Now) -> bool {
+        self.tombstones.drop_lapsed(now.mono);
+        self.tombstones.resolve(id, version, now.mono);
         let noted = self.outbox.forget(id, version);
-        let is_far = |due_at| self.frontier.is_some_and(|own| due_at >= own.max(frontier));
+        let is_far = |due_at| self.watermark.is_some_and(|own| due_at >= own.max(watermark));
         if let Some(live) = self.live.get(id) {
             let is_outdated = live.version < version;
             if is_outdated || (live.run().is_none() && live.version == version && is_far(live.due_at)) {
                 self.remove(id);
-                self.tombs.bury(id, version, None, now.mono);
+                self.tombstones.add(id, version, None, now.mono);
                 return is_outdated;
             }
-        } else if let Some(note) = noted {
-            let job = note.job();
-            self.tombs.bury(id, job.version, Some((job.epoch, job.stage)), now.mono);
+        } else if let Some(entry) = noted {
+            let job = entry.job();
+            self.tombstones.add(id, job.version, Some((job.epoch, job.stage)), now.mono);
         } else if version > 0 {
-            self.tombs.raise(id, version, now.mono);
+            self.tombstones.raise(id, version, now.mono);
         }
         false
     }
@@ -277,7 +277,7 @@ impl Held {
             live.place = queue.enter((live.priority, live.due_at, id), now.wall).into();
         }
         for id in held_back {
-            self.live.get_mut(id).expect("what waits is live").place = Place::HeldBack;
+            self.live.get_mut(id).expect("what waits is live").place = Whereabouts::HeldBack;
         }
         more
     }
@@ -303,11 +303,11 @@ impl Held {
 /// Takes a waiting job out of where its queue has it.
 fn leave(queue: &mut Queue, id: JobId, live: &Live) {
     match live.place {
-        Place::Scheduled(handle) => drop(queue.wheel.cancel(handle)),
-        Place::HeldBack => drop(queue.held_back.remove(&(live.due_at, id))),
-        Place::Ready => drop(queue.ready.remove(&(live.priority, live.due_at, id))),
-        Place::Overdue(start_by) => drop(queue.overdue.remove(&(start_by, id))),
-        Place::Running(_) => unreachable!("a running job does not wait"),
+        Whereabouts::Scheduled(handle) => drop(queue.wheel.cancel(handle)),
+        Whereabouts::HeldBack => drop(queue.held_back.remove(&(live.due_at, id))),
+        Whereabouts::Ready => drop(queue.ready.remove(&(live.priority, live.due_at, id))),
+        Whereabouts::Overdue(start_by) => drop(queue.overdue.remove(&(start_by, id))),
+        Whereabouts::Running(_) => unreachable!("a running job does not wait"),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::clock::Millis;
 use crate::id::JobId;
 use crate::job::{Job, State};
 use crate::limits::STEP_JOBS_MAX;
-use crate::ports::{Counts, Listing, Note};
+use crate::ports::{Counts, Listing, OutboxEntry};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -117,8 +117,8 @@ impl Held {
             return Some(live.unpack(id));
         }
         match self.outbox.get(id)? {
-            Note::Removed(_) => None,
-            note => Some(note.job().clone()),
+            OutboxEntry::Removed(_) => None,
+            entry => Some(entry.job().clone()),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::clock::Millis;
 use crate::id::{JobId, Receipt};
 use crate::job::{AttemptError, Job, KeyUntil, Payload, Stage};
 use crate::options::JobOptions;
-use crate::ports::LeaseNote;
+use crate::ports::LeaseRecord;
 use crate::progress::Progress;
 use crate::wheel::Handle;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct Live {
     created_at: Millis,
     pub(super) priority: u32,
     pub(super) attempt: u32,
-    pub(super) place: Place,
+    pub(super) place: Whereabouts,
     /// Boxed once more: few jobs have one, and this pointer is half as large.
     origin: Option<Box<Arc<str>>>,
     extra: Option<Box<Extra>>,
@@ -36,7 +36,7 @@ pub(super) struct Live {
 /// Where a live job is held.
 #[derive(Debug)]
 #[cfg_attr(any(test, feature = "testing"), derive(Clone))]
-pub(super) enum Place {
+pub(super) enum Whereabouts {
     /// In its queue's wheel.
     Scheduled(Handle),
     /// In its queue's `held_back`: the wheel is past its due time, but the clock was set back before it.
@@ -46,10 +46,10 @@ pub(super) enum Place {
     /// In its queue's `overdue`: it may not start from this instant on, and waits for its end.
     Overdue(Millis),
     /// In the wheel of leases.
-    Running(Box<Run>),
+    Running(Box<LiveLease>),
 }
 
-impl From<Entered> for Place {
+impl From<Entered> for Whereabouts {
     fn from(entered: Entered) -> Self {
         match entered {
             Entered::Scheduled(handle) => Self::Scheduled(handle),
@@ -61,7 +61,7 @@ impl From<Entered> for Place {
 
 /// A lease.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
+pub(super) struct LiveLease {
     pub(super) handle: Handle,
     pub(super) epoch: u64,
     /// By the wall clock, to be shown.
@@ -95,7 +95,7 @@ struct Extra {
 }
 
 impl Live {
-    pub(super) fn pack(job: Job, place: Place, names: &mut Names) -> Self {
+    pub(super) fn pack(job: Job, place: Whereabouts, names: &mut Names) -> Self {
         let (created_at, due_at) = (job.created_at, job.due_at);
         let extra = Extra {
             epoch: job.epoch,
@@ -181,9 +181,9 @@ impl Live {
         &self.label.queue
     }
 
-    pub(super) fn run(&self) -> Option<&Run> {
+    pub(super) fn run(&self) -> Option<&LiveLease> {
         match &self.place {
-            Place::Running(run) => Some(run),
+            Whereabouts::Running(run) => Some(run),
             _ => None,
         }
     }
@@ -196,7 +196,7 @@ impl Live {
     }
 
     /// Its lease, where it has the one that the receipt proves.
-    pub(super) fn run_of(&self, receipt: Receipt) -> Option<&Run> {
+    pub(super) fn run_of(&self, receipt: Receipt) -> Option<&LiveLease> {
         self.run().filter(|run| run.epoch == receipt.epoch)
     }
 
@@ -212,12 +212,12 @@ impl Live {
     }
 
     /// What is noted of its lease, where it has one.
-    pub(super) fn lease_note(&self, id: JobId) -> Option<LeaseNote> {
-        let &Run { epoch, lease_until, started_at, updated_at, .. } = self.run()?;
+    pub(super) fn lease_entry(&self, id: JobId) -> Option<LeaseRecord> {
+        let &LiveLease { epoch, lease_until, started_at, updated_at, .. } = self.run()?;
         let has_key = |extra: &Extra| extra.key.is_some() && extra.key_until == KeyUntil::Started;
         let frees_key = self.extra.as_deref().is_some_and(has_key);
         let Self { version, attempt, .. } = *self;
-        Some(LeaseNote { id, version, epoch, attempt, lease_until, started_at, updated_at, frees_key })
+        Some(LeaseRecord { id, version, epoch, attempt, lease_until, started_at, updated_at, frees_key })
     }
 
     pub(super) fn is_cancel_asked(&self) -> bool {
@@ -308,13 +308,13 @@ mod tests {
         let told = Progress { percent: 1, note: None, at: 9 };
         let under_way = Job { progress: Some(told.into()), ..plain.clone() };
         for job in [plain, rich, traced, under_way] {
-            assert_eq!(Live::pack(job.clone(), Place::Ready, &mut Names::default()).unpack(id), job);
+            assert_eq!(Live::pack(job.clone(), Whereabouts::Ready, &mut Names::default()).unpack(id), job);
         }
     }
 
     #[test]
     fn whatever_a_job_carries_counts_as_memory() {
-        let bytes = |job: Job| Live::pack(job, Place::Ready, &mut Names::default()).bytes();
+        let bytes = |job: Job| Live::pack(job, Whereabouts::Ready, &mut Names::default()).bytes();
         let plain = NewJob::new(*b"x").accept(JobId::new(1).unwrap(), 1_000, 10).unwrap();
         let of_plain = bytes(plain.clone());
         let long: Arc<str> = "x".repeat(1_000).into();

@@ -19,7 +19,7 @@ mod queue;
 mod requests;
 mod reserve;
 mod settle;
-mod tombs;
+mod tombstones;
 
 use crate::clock::{Clock, Millis};
 use crate::error::Error;
@@ -28,7 +28,7 @@ use crate::job::Job;
 use crate::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use crate::ports::{
     Beginning, Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing,
-    Note, Outbox, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally,
+    Outbox, OutboxEntry, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally,
 };
 pub use locks::Locks;
 
@@ -117,7 +117,7 @@ impl BrokerClock for Memory {
 
 #[async_trait]
 impl Outbox for Memory {
-    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+    async fn outcomes(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error> {
         Ok(self.with(|held, now| match which {
             Outcomes::Oldest { limit, age_ms } => match now.mono.checked_sub(age_ms) {
                 Some(until) => held.outbox.oldest(limit, until),
@@ -127,8 +127,8 @@ impl Outbox for Memory {
         }))
     }
 
-    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
-        let outdated = self.each(noted.to_vec(), |held, (id, version), now| held.forget(id, version, frontier, now));
+    async fn forget(&self, noted: &[(JobId, u64)], watermark: Millis) -> Result<Vec<JobId>, Error> {
+        let outdated = self.each(noted.to_vec(), |held, (id, version), now| held.forget(id, version, watermark, now));
         Ok(noted.iter().zip(outdated).filter(|(_, is_outdated)| *is_outdated).map(|((id, _), _)| *id).collect())
     }
 
@@ -175,10 +175,10 @@ impl Broker for Memory {
         Ok(self.with(|held, now| held.expired(limit.min(STEP_JOBS_MAX), now)))
     }
 
-    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
-        let mut notes = Vec::new();
-        let edited = self.each(edits, |held, edit, now| held.edit(&edit, now, &mut notes));
-        Ok((edited, notes))
+    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error> {
+        let mut entries = Vec::new();
+        let edited = self.each(edits, |held, edit, now| held.edit(&edit, now, &mut entries));
+        Ok((edited, entries))
     }
 
     async fn get(&self, ids: &[JobId], _detail: Detail) -> Result<Vec<Option<Job>>, Error> {
@@ -217,8 +217,8 @@ impl Broker for Memory {
         Ok(())
     }
 
-    async fn set_frontier(&self, frontier: Millis) -> Result<(), Error> {
-        self.with(|held, _| held.frontier = Some(held.frontier.map_or(frontier, |known| known.max(frontier))));
+    async fn set_watermark(&self, watermark: Millis) -> Result<(), Error> {
+        self.with(|held, _| held.watermark = Some(held.watermark.map_or(watermark, |known| known.max(watermark))));
         Ok(())
     }
 }

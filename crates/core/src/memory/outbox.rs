@@ -1,67 +1,67 @@
-//! What the ledger does not know yet: of each job the latest note.
+//! What the ledger does not know yet: of each job the latest entry.
 
 use super::by_id::ById;
 use crate::clock::Millis;
 use crate::id::JobId;
-use crate::ports::Note;
+use crate::ports::OutboxEntry;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 #[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub(super) struct Outbox {
-    notes: ById<Box<Noted>>,
-    /// By age: when it was written, and of which job. A queue with gaps would grow for as long as one note stays.
+    entries: ById<Box<Numbered>>,
+    /// By age: when it was written, and of which job. A queue with gaps would grow for as long as one entry stays.
     order: BTreeMap<u64, (Millis, JobId)>,
     last: u64,
 }
 
 #[derive(Debug)]
 #[cfg_attr(any(test, feature = "testing"), derive(Clone))]
-struct Noted {
+struct Numbered {
     number: u64,
-    note: Note,
+    entry: OutboxEntry,
 }
 
 impl Outbox {
-    /// Adds a note in place of an earlier one of the job, and answers it as it is to be recorded: one that is not of
+    /// Adds an entry in place of an earlier one of the job, and answers it as it is to be recorded: one that is not of
     /// the job's full content is absorbed by an earlier one that is.
-    pub(super) fn add(&mut self, note: Note, mono: Millis) -> Note {
-        let id = note.job().id;
+    pub(super) fn add(&mut self, entry: OutboxEntry, mono: Millis) -> OutboxEntry {
+        let id = entry.job().id;
         self.last += 1;
         self.order.insert(self.last, (mono, id));
-        let Some(noted) = self.notes.get_mut(id) else {
-            self.notes.insert(id, Box::new(Noted { number: self.last, note: note.clone() }));
-            return note;
+        let Some(numbered) = self.entries.get_mut(id) else {
+            self.entries.insert(id, Box::new(Numbered { number: self.last, entry: entry.clone() }));
+            return entry;
         };
-        self.order.remove(&noted.number);
-        let note = match (&noted.note, note) {
-            (Note::Rewritten(_), Note::Changed(job)) => Note::Rewritten(job),
-            (_, note) => note,
+        self.order.remove(&numbered.number);
+        let entry = match (&numbered.entry, entry) {
+            (OutboxEntry::Rewritten(_), OutboxEntry::Changed(job)) => OutboxEntry::Rewritten(job),
+            (_, entry) => entry,
         };
-        **noted = Noted { number: self.last, note: note.clone() };
-        note
+        **numbered = Numbered { number: self.last, entry: entry.clone() };
+        entry
     }
 
-    pub(super) fn get(&self, id: JobId) -> Option<&Note> {
-        self.notes.get(id).map(|noted| &noted.note)
+    pub(super) fn get(&self, id: JobId) -> Option<&OutboxEntry> {
+        self.entries.get(id).map(|numbered| &numbered.entry)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.notes.len()
+        self.entries.len()
     }
 
-    /// The oldest notes written until `until`.
-    pub(super) fn oldest(&self, limit: usize, until: Millis) -> Vec<Note> {
+    /// The oldest entries written until `until`.
+    pub(super) fn oldest(&self, limit: usize, until: Millis) -> Vec<OutboxEntry> {
         let old = self.order.values().take_while(|&&(at, _)| at <= until).take(limit);
         old.filter_map(|&(_, id)| self.get(id).cloned()).collect()
     }
 
-    /// Drops the note of a job up to a version, and answers it.
-    pub(super) fn forget(&mut self, id: JobId, version: u64) -> Option<Note> {
-        self.get(id).filter(|note| note.job().version <= version)?;
-        let Noted { number, note } = *self.notes.remove(id)?;
+    /// Drops the entry of a job up to a version, and answers it.
+    pub(super) fn forget(&mut self, id: JobId, version: u64) -> Option<OutboxEntry> {
+        self.get(id).filter(|entry| entry.job().version <= version)?;
+        let Numbered { number, entry } = *self.entries.remove(id)?;
         self.order.remove(&number);
-        Some(note)
+        Some(entry)
     }
 }
 
@@ -70,14 +70,14 @@ mod tests {
     use super::*;
     use crate::testing::fixtures::{id, job};
 
-    /// A note that the ledger never takes is no reason to keep track of those after it.
+    /// An entry that the ledger never takes is no reason to keep track of those after it.
     #[test]
-    fn one_note_that_stays_does_not_make_the_order_grow() {
+    fn one_entry_that_stays_does_not_make_the_order_grow() {
         let mut outbox = Outbox::default();
-        outbox.add(Note::Changed(job(1)), 0);
+        outbox.add(OutboxEntry::Changed(job(1)), 0);
         for n in 2..100 {
-            outbox.add(Note::Changed(job(n)), n);
-            outbox.add(Note::Changed(job(n)), n);
+            outbox.add(OutboxEntry::Changed(job(n)), n);
+            outbox.add(OutboxEntry::Changed(job(n)), n);
             assert!(outbox.forget(id(n), u64::MAX).is_some());
         }
         assert_eq!((outbox.len(), outbox.order.len()), (1, 1));

@@ -7,7 +7,7 @@
 use crate::clock::Millis;
 use crate::id::JobId;
 use crate::limits::STEP_JOBS_MAX;
-use crate::ports::{Flow, Limits};
+use crate::ports::{GcraLimiter, Limits};
 use crate::wheel::{Handle, Wheel};
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ pub(super) struct Queue {
     pub(super) limits: Limits,
     /// The version of the settings that they come from; 0 where there are none.
     pub(super) limits_version: u64,
-    flow: Flow,
+    limiter: GcraLimiter,
     /// Before this instant nobody needs to be told of a job: somebody will look by then.
     pub(super) look_at: Option<Millis>,
     /// No ready job is due later than this.
@@ -72,7 +72,7 @@ impl Queue {
             bytes: 0,
             limits: Limits::default(),
             limits_version: 0,
-            flow: Flow::default(),
+            limiter: GcraLimiter::default(),
             look_at: None,
             ready_to: 0,
             set_back: None,
@@ -81,9 +81,9 @@ impl Queue {
 
     /// Has these limits from the first, as if its burst had just passed.
     pub(super) fn begin(&mut self, limits: Limits, version: u64, now: Millis) {
-        (self.limits, self.limits_version, self.flow) = (limits, version, Flow::default());
+        (self.limits, self.limits_version, self.limiter) = (limits, version, GcraLimiter::default());
         if let Some(rate) = &limits.rate {
-            self.flow.pass(rate.burst() as usize, rate, now);
+            self.limiter.pass(rate.burst() as usize, rate, now);
         }
     }
 
@@ -173,21 +173,21 @@ impl Queue {
     /// is not a question of time.
     pub(super) fn room(&self, takes: bool, now: Millis) -> Result<usize, Option<Millis>> {
         let unlimited = (usize::MAX, now);
-        let (flows, next_at) = self.limits.rate.map_or(unlimited, |rate| self.flow.room(&rate, now));
+        let (by_rate, next_at) = self.limits.rate.map_or(unlimited, |rate| self.limiter.room(&rate, now));
         // What is taken does not run.
         let max_running = self.limits.max_running.filter(|_| !takes).map_or(usize::MAX, |max| max as usize);
-        match (max_running.saturating_sub(self.running.len()), flows) {
+        match (max_running.saturating_sub(self.running.len()), by_rate) {
             _ if self.limits.paused => Err(None),
             (0, _) => Err(None),
             (_, 0) => Err(Some(next_at)),
-            (runs, flows) => Ok(runs.min(flows)),
+            (runs, by_rate) => Ok(runs.min(by_rate)),
         }
     }
 
     /// One more was handed out.
     pub(super) fn pass(&mut self, now: Millis) {
         if let Some(rate) = self.limits.rate {
-            self.flow.pass(1, &rate, now);
+            self.limiter.pass(1, &rate, now);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Handing out.
 
 use super::held::{Held, Now};
-use super::live::Place;
+use super::live::Whereabouts;
 use super::queue::{FIRST, Rank, Walk};
 use crate::clock::Millis;
 use crate::id::{JobId, JobRef, Receipt};
@@ -122,7 +122,7 @@ impl Held {
             let id = rank.2;
             queue.ready.remove(&rank);
             queue.overdue.insert((start_by, id));
-            self.live.get_mut(id).expect("what is ready is live").place = Place::Overdue(start_by);
+            self.live.get_mut(id).expect("what is ready is live").place = Whereabouts::Overdue(start_by);
         }
         (picked, rest)
     }
@@ -156,8 +156,8 @@ impl Held {
         let lease_ms = reserve.lease_ms.or(live.lease_ms()).or_else(of_queue).unwrap_or(LEASE_MS_DEFAULT);
         let job = self.start(id, lease_ms, reserve.take, now);
         // Restored after a restart, the lease of a take would be that of a worker.
-        let noted = if reserve.take { self.outbox.get(id).cloned() } else { self.note_lease(&job, now) };
-        reserved.notes.extend(noted);
+        let noted = if reserve.take { self.outbox.get(id).cloned() } else { self.lease_entry(&job, now) };
+        reserved.entries.extend(noted);
         reserved.leases.push(Lease { job, lease_ms });
     }
 }

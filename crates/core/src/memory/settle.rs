@@ -1,11 +1,11 @@
 //! Leases: extended, settled, run out.
 
 use super::held::{Held, Now};
-use super::live::Place;
+use super::live::Whereabouts;
 use crate::id::Receipt;
 use crate::job::State;
 use crate::limits::SECOND_MS;
-use crate::ports::{Expired, Extend, Extended, Note, Run, Settle, Settled};
+use crate::ports::{Expired, Extend, Extended, OutboxEntry, Run, Settle, Settled};
 use crate::rules::{self, Decision, Left};
 
 /// A lease that ran out and was answered by `expired` is answered again after this time where nobody settled it.
@@ -19,7 +19,7 @@ impl Held {
             return Extended::Lost;
         };
         let cancel_asked = live.is_cancel_asked();
-        let Place::Running(run) = &mut live.place else { return Extended::Lost };
+        let Whereabouts::Running(run) = &mut live.place else { return Extended::Lost };
         let lease_ms = lease_ms.unwrap_or(run.lease_ms);
         self.leases.cancel(run.handle);
         run.handle = self.leases.insert(now.mono + lease_ms, receipt.id);
@@ -36,10 +36,10 @@ impl Held {
         let live = self.live.get(receipt.id).expect("it was found above");
         let lease = if self.outbox.get(receipt.id).is_some() {
             let job = live.unpack(receipt.id);
-            self.note_lease(&job, now);
+            self.lease_entry(&job, now);
             None
         } else {
-            live.lease_note(receipt.id)
+            live.lease_entry(receipt.id)
         };
         Extended::Until { lease_until, version, cancel_asked, lease }
     }
@@ -50,7 +50,7 @@ impl Held {
         let Some(live) = leased else {
             let state = self.settled_before(receipt, &decision, now);
             let noted = self.outbox.get(receipt.id).filter(|_| state.is_some());
-            settled.notes.extend(noted.cloned());
+            settled.entries.extend(noted.cloned());
             settled.states.push(state);
             settled.runs.push(None);
             return;
@@ -67,19 +67,19 @@ impl Held {
         if job.is_pending() {
             self.insert(job.clone(), now);
         }
-        let note = match left {
-            Left::Nothing => Note::Removed(job),
-            Left::Copy(copy) => Note::Moved(job, copy),
-            Left::Job => Note::Changed(job),
+        let entry = match left {
+            Left::Nothing => OutboxEntry::Removed(job),
+            Left::Copy(copy) => OutboxEntry::Moved(job, copy),
+            Left::Job => OutboxEntry::Changed(job),
         };
-        settled.notes.push(self.outbox.add(note, now.mono));
+        settled.entries.push(self.outbox.add(entry, now.mono));
     }
 
     /// A settle that is sent again after its reply was lost gets the same answer.
     fn settled_before(&self, receipt: Receipt, decision: &Decision, now: Now) -> Option<State> {
         let Decision::Finish(finish) = decision else { return None };
-        let noted = self.outbox.get(receipt.id).map(|note| (note.job().epoch, note.job().stage));
-        let end = noted.or_else(|| self.tombs.get(receipt.id, now.mono)?.end)?;
+        let noted = self.outbox.get(receipt.id).map(|entry| (entry.job().epoch, entry.job().stage));
+        let end = noted.or_else(|| self.tombstones.get(receipt.id, now.mono)?.end)?;
         if end == (receipt.epoch, finish.stage) { finish.stage.end_state() } else { None }
     }
 
@@ -89,7 +89,7 @@ impl Held {
         let (mut crashed, mut untaken) = (Vec::with_capacity(ids.len()), Vec::new());
         for id in ids {
             let live = self.live.get_mut(id).expect("what is leased is live");
-            let Place::Running(run) = &mut live.place else { unreachable!("what is leased runs") };
+            let Whereabouts::Running(run) = &mut live.place else { unreachable!("what is leased runs") };
             run.handle = self.leases.insert(now.mono + EXPIRED_AGAIN_MS, id);
             let of_its_kind = if run.takes { &mut untaken } else { &mut crashed };
             of_its_kind.push(live.unpack(id));

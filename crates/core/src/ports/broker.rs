@@ -3,8 +3,8 @@
 use super::broker_clock::{BrokerClock, Reading};
 use super::edit::{Edit, Edited};
 use super::host::Host;
-use super::leases::LeaseNote;
-use super::ledger::{Note, Tally};
+use super::leases::LeaseRecord;
+use super::ledger::{OutboxEntry, Tally};
 use super::limits::Limits;
 use super::outbox::Outbox;
 use super::queue_leases::QueueLeases;
@@ -26,23 +26,23 @@ use std::sync::Arc;
 /// # Contract
 /// - A job has at most one live lease. Epochs and versions only grow, each new one by [`crate::id::Numbers`].
 /// - A memory that has not [begun](Self::begin) hands nothing out, whoever asks: it knows neither its generation nor what
-///   limits queues. It takes jobs, shows them, and forgets notes. Other verbs begin it first, or fail.
+///   limits queues. It takes jobs, shows them, and forgets entries. Other verbs begin it first, or fail.
 /// - No job is handed out before its `due_at`, by [`now`](BrokerClock::now).
-/// - Every change of a job leaves a [`Note`] in the outbox in the same atomic step, and the note stays until it is
-///   forgotten. Of one job only the latest note is kept. Leases, begun or extended, leave one only where the job has
-///   one there already. A verb answers its notes as they stand in the outbox; a repeat answers those that still do.
+/// - Every change of a job leaves an [`OutboxEntry`] in the outbox in the same atomic step, and the entry stays until it is
+///   forgotten. Of one job only the latest entry is kept. Leases, begun or extended, leave one only where the job has
+///   one there already. A verb answers its entries as they stand in the outbox; a repeat answers those that still do.
 /// - A job that ended here is not put again in a version below its end, up to twice
-///   `READ_AGE_MS_MAX` after its note was forgotten. Nor is one that [`forget`](Outbox::forget)
+///   `READ_AGE_MS_MAX` after its entry was forgotten. Nor is one that [`forget`](Outbox::forget)
 ///   let go, in a version below that. An edit that does not know the job leaves a tombstone: no version is put until
 ///   `forget` answers it, or it lapses (no sooner than after twice that time).
-/// - Where it may lose its memory while its users go on, its [`stamp`](Self::stamp) tells, and nothing is put that was
-///   read before its present memory was known, by whatever clock.
+/// - Where it may lose its memory while its users go on, its [`incarnation`](Self::incarnation) tells, and nothing is put
+///   that was read before its present memory was known, by whatever clock.
 /// - No verb touches an unbounded number of jobs in one atomic step.
 #[async_trait]
 pub trait Broker: BrokerClock + Outbox {
-    /// What its memory is known by: another stamp says that it may have lost some of what it held, or all. A broker in the
-    /// memory of one process needs none.
-    async fn stamp(&self) -> Result<String, Error> {
+    /// What its memory is known by: another incarnation says that it may have lost some of what it held, or all. A broker
+    /// in the memory of one process needs none.
+    async fn incarnation(&self) -> Result<String, Error> {
         Ok(String::new())
     }
 
@@ -79,7 +79,7 @@ pub trait Broker: BrokerClock + Outbox {
     async fn expired(&self, limit: usize) -> Result<Expired, Error>;
 
     /// Changes jobs from outside.
-    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error>;
+    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error>;
 
     /// What it knows of these jobs: live ones, and those whose outcome is still in the outbox.
     async fn get(&self, ids: &[JobId], detail: Detail) -> Result<Vec<Option<Job>>, Error>;
@@ -97,14 +97,14 @@ pub trait Broker: BrokerClock + Outbox {
 
     /// From now on [`forget`](Outbox::forget) keeps what is due before this instant. Until it has been told one, and whenever it
     /// lost its memory, it keeps everything. It never goes back.
-    async fn set_frontier(&self, frontier: Millis) -> Result<(), Error>;
+    async fn set_watermark(&self, watermark: Millis) -> Result<(), Error>;
 }
 
 impl dyn Broker {
     /// A reading of the ledger older than this is not put: it must be read again.
     pub const READ_AGE_MS_MAX: u64 = 5_000;
     /// How long a tombstone stands, in milliseconds: longer than anybody may put what they read before.
-    pub const TOMB_MS: u64 = 2 * Self::READ_AGE_MS_MAX;
+    pub const TOMBSTONE_MS: u64 = 2 * Self::READ_AGE_MS_MAX;
     /// The same for one that an edit left which was not answered.
     pub const UNSEEN_MS: u64 = MINUTE_MS;
 }
@@ -115,7 +115,7 @@ pub enum Put {
     /// It is held (also where it was already, in this version or a later one).
     Held,
     /// A tombstone says that the job has changed since it was read: read it again later.
-    Buried,
+    Tombstone,
     /// It was read too long ago, by a clock that was set back since, or before this memory was known: read it again.
     Stale,
     /// Another live job of the queue holds its key.
@@ -185,9 +185,9 @@ pub struct Reserved {
     pub next_at: Option<Millis>,
     /// Named jobs that were not handed out, and why: an edit's answer. It leaves no tombstone.
     pub refused: Vec<(JobId, Edited)>,
-    /// What it wrote to the outbox: leases of jobs that had a note there already. Of a take these notes may stay as they
-    /// were.
-    pub notes: Vec<Note>,
+    /// What it wrote to the outbox: leases of jobs that had an entry there already. Of a take these entries may stay as
+    /// they were.
+    pub entries: Vec<OutboxEntry>,
 }
 
 /// A lease to extend.
@@ -219,9 +219,9 @@ pub enum Extended {
         version: u64,
         /// Whether the worker is asked to stop.
         cancel_asked: bool,
-        /// What the ledger is to be told of it, by a broker in the memory of one process. Not where the outbox has a note
+        /// What the ledger is to be told of it, by a broker in the memory of one process. Not where the outbox has an entry
         /// of the job, which says this, too.
-        lease: Option<LeaseNote>,
+        lease: Option<LeaseRecord>,
     },
     /// The lease has ended.
     Lost,
@@ -262,7 +262,7 @@ pub struct Settled {
     /// For each lease the run that ended, `None` also where it was settled before.
     pub runs: Vec<Option<Run>>,
     /// What it wrote to the outbox.
-    pub notes: Vec<Note>,
+    pub entries: Vec<OutboxEntry>,
 }
 
 /// A run that was settled.

@@ -19,8 +19,8 @@ pub trait Inbox: Send + Sync {
     /// [`INBOX_BYTES_MAX`] has room for.
     async fn waiting(&self, limit: usize) -> Result<Vec<InboxRow>, Error>;
 
-    /// Carries out verdicts on rows, by their numbers, in one transaction. A job that is recorded is filed by when it is
-    /// due, to be loaded, and its row is gone. Where the row was gone before, nothing is recorded.
+    /// Carries out verdicts on rows, by their numbers, in one transaction. A recorded job is marked as not loaded,
+    /// by when it is due, and its row is gone. Where the row was gone before, nothing is recorded.
     async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error>;
 }
 

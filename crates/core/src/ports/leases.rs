@@ -11,7 +11,7 @@ use async_trait::async_trait;
 pub trait Leases: Send + Sync {
     /// Records leases, soon, without an answer; a loss is harmless but for a repeated hand-out after a crash. One below the
     /// stored version of its job changes nothing.
-    fn lease(&self, leases: Vec<LeaseNote>);
+    fn lease(&self, leases: Vec<LeaseRecord>);
 
     /// All jobs that were running, as far as was noted.
     async fn leased(&self) -> Result<Vec<Job>, Error>;
@@ -19,7 +19,7 @@ pub trait Leases: Send + Sync {
 
 /// What is noted of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseNote {
+pub struct LeaseRecord {
     /// The job.
     pub id: JobId,
     /// Its version.
@@ -38,7 +38,7 @@ pub struct LeaseNote {
     pub frees_key: bool,
 }
 
-impl LeaseNote {
+impl LeaseRecord {
     /// What is noted of this running job.
     pub fn of(job: &Job) -> Self {
         Self {

@@ -13,31 +13,31 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows that are due beyond the frontier are filed by this width: coarse, so that inserts append.
+/// The width of the buckets of rows that are due beyond the watermark: coarse, so that inserts append.
 pub const BUCKET_MS: u64 = 10 * MINUTE_MS;
 
 /// The kind of the registry's documents about the broker.
 pub const BROKER: &str = "broker";
-/// The document that names the stamp of the broker's memory in which jobs are loaded.
+/// The document that names the incarnation of the broker's memory in which jobs are loaded.
 pub const ADOPTED: &str = "adopted";
-/// The document that names the stamp of the memory in which all jobs have been loaded that are near.
+/// The document that names the incarnation of the memory in which all jobs have been loaded that are near.
 pub const LOADED: &str = "loaded";
-/// The document that names the stamp of the memory in which nothing is left from before that the ledger knows better.
+/// The document that names the incarnation of the memory in which nothing is left from before that the ledger knows better.
 pub const COMPARED: &str = "compared";
 /// The document that holds the last generation that a memory of the broker may have begun with.
 pub const GENERATION: &str = "generation";
 
-/// In place of a frontier: the rows are filed in the *overflow* of their queues, since the broker has no room for them.
+/// Instead of a watermark: the rows go to the *overflow* of their queues, since the broker has no room for them.
 pub const OVERFLOW: Millis = Millis::MAX;
 
 /// The bucket of rows in the overflow.
 pub const OVERFLOW_BUCKET: i64 = -1;
 
-/// The bucket of a pending row: 0 below the frontier, else by its due time, from 1; or that of the overflow.
-pub fn bucket(due_at: Millis, frontier: Millis) -> i64 {
-    match frontier {
+/// The bucket of a pending row: 0 below the watermark, else by its due time, from 1; or that of the overflow.
+pub fn bucket(due_at: Millis, watermark: Millis) -> i64 {
+    match watermark {
         OVERFLOW => OVERFLOW_BUCKET,
-        _ if due_at < frontier => 0,
+        _ if due_at < watermark => 0,
         _ => i64::try_from(due_at / BUCKET_MS).unwrap_or(i64::MAX).max(1),
     }
 }
@@ -46,9 +46,9 @@ pub fn bucket(due_at: Millis, frontier: Millis) -> i64 {
 ///
 /// # Contract
 /// - What an `await`ed verb answered is as durable as the ledger is set to be.
-/// - Of one job the higher version wins: a note, lease or edit below the stored version changes nothing.
-/// - An edit, a removal, or the end of a later lease changes a row that has ended ([`Note::replaces`]). Any other note about
-///   it comes from a broker that fell back to its state before the end, and is ignored.
+/// - Of one job the higher version wins: an entry, lease or edit below the stored version changes nothing.
+/// - An edit, a removal, or the end of a later lease changes a row that has ended ([`OutboxEntry::replaces`]). Any other
+///   entry about it comes from a broker that fell back to its state before the end, and is ignored.
 /// - At most one row of a queue holds a key ([`Job::live_key`]), and at most one has an origin.
 /// - A verb that fails has changed nothing; but one of a store that is reached over a network may have changed what it was
 ///   to change, or a part of it, where no answer came in time. It may be repeated.
@@ -58,28 +58,28 @@ pub trait Ledger: Send + Sync {
     /// than `now` says ([`block_start`](crate::id::block_start)).
     async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error>;
 
-    /// Records new jobs. `frontier` is up to where jobs are loaded into the broker, or [`OVERFLOW`]: it only decides
-    /// where a pending row is filed ([`bucket`]), for [`pending`](Self::pending) or [`overflow`](Self::overflow).
-    async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error>;
+    /// Records new jobs. `watermark` is up to where jobs are loaded into the broker, or [`OVERFLOW`]: it only decides
+    /// which [`bucket`] a pending row gets, for [`pending`](Self::pending) or [`overflow`](Self::overflow).
+    async fn record(&self, jobs: Vec<Job>, watermark: Millis) -> Result<Vec<Recorded>, Error>;
 
-    /// Records what became of jobs, where [`Note::replaces`] says so.
-    async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error>;
+    /// Applies outbox entries: what became of jobs, where [`OutboxEntry::replaces`] says so.
+    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error>;
 
-    /// A page of pending jobs without a lease that are filed as due before `until`, in the order of their filing. None
-    /// of the overflow.
+    /// A page of pending jobs without a lease in buckets before `until`, by bucket and id. None of the overflow.
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error>;
 
-    /// The broker of this stamp holds these jobs in these versions: they are filed as near. Where another stamp was
-    /// [adopted](ADOPTED) meanwhile, nothing is; an empty stamp, of a broker in the memory of one process, is not compared.
+    /// The broker of this incarnation holds these jobs in these versions: they are marked as loaded. Where another
+    /// incarnation was [adopted](ADOPTED) meanwhile, nothing is; an empty incarnation, of a broker in the memory of one
+    /// process, is not compared.
     ///
-    /// A ledger that is the broker files nothing, here and below.
-    async fn loaded(&self, _jobs: &[(JobId, u64)], _stamp: &str) -> Result<(), Error> {
+    /// A ledger that is the broker marks nothing, here and below.
+    async fn loaded(&self, _jobs: &[(JobId, u64)], _incarnation: &str) -> Result<(), Error> {
         Ok(())
     }
 
-    /// The broker may not hold these jobs: as far as they are pending they are filed to be loaded, by when they are due
-    /// where `frontier` is 0, or in the [`OVERFLOW`].
-    async fn unloaded(&self, _ids: &[JobId], _frontier: Millis) -> Result<(), Error> {
+    /// The broker may not hold these jobs: if they are pending they are marked as not loaded, by when they are due
+    /// where `watermark` is 0, or in the [`OVERFLOW`].
+    async fn not_loaded(&self, _ids: &[JobId], _watermark: Millis) -> Result<(), Error> {
         Ok(())
     }
 
@@ -106,7 +106,7 @@ pub trait Ledger: Send + Sync {
     async fn find(&self, find: Find) -> Result<Found, Error>;
 
     /// Changes rows that the broker does not hold.
-    async fn edit(&self, edits: Vec<Edit>, now: Millis, frontier: Millis) -> Result<Vec<Edited>, Error>;
+    async fn edit(&self, edits: Vec<Edit>, now: Millis, watermark: Millis) -> Result<Vec<Edited>, Error>;
 
     /// Removes at most `limit` finished jobs that are past their retention; answers how many it removed.
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error>;
@@ -134,7 +134,7 @@ pub enum Recorded {
 
 /// A change of a job that the ledger does not know yet.
 #[derive(Clone, Debug)]
-pub enum Note {
+pub enum OutboxEntry {
     /// The job's new state. Its payload has not changed, and may be left out.
     Changed(Job),
     /// The same, with payload and tags changed too.
@@ -145,10 +145,10 @@ pub enum Note {
     Removed(Job),
 }
 
-impl Note {
-    /// Whether a note about this job changes a row with this version, epoch and stage. A higher version changes a
-    /// pending row. Only the end of a later lease changes a row that a note has ended: the broker lost the first end before
-    /// it was recorded, and handed the job out again. A row that an edit has ended keeps its end; its version is
+impl OutboxEntry {
+    /// Whether an entry about this job changes a row with this version, epoch and stage. A higher version changes a
+    /// pending row. Only the end of a later lease changes a row that an entry has ended: the broker lost the first end
+    /// before it was recorded, and handed the job out again. A row that an edit has ended keeps its end; its version is
     /// [odd](crate::id::Numbers::Ledger).
     pub fn replaces(job: &Job, version: u64, epoch: u64, stage: Stage) -> bool {
         let is_later_end = !job.is_pending() && job.epoch > epoch && version.is_multiple_of(2);
@@ -179,7 +179,7 @@ pub struct OverflowDue {
     pub oldest_due: Option<Millis>,
 }
 
-/// A place in the filing order of pending rows. Opaque but to the ledger that made it.
+/// A place in the order of pending rows, by bucket and id. Opaque but to the ledger that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     /// The bucket.

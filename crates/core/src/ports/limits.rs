@@ -60,9 +60,9 @@ impl Rate {
 /// What a [`Rate`] has let through: the generic cell rate algorithm (ITU-T I.371), in microseconds. A memory of one
 /// number: the instant at which all that was let through would have been, had it come evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Flow(f64);
+pub struct GcraLimiter(f64);
 
-impl Flow {
+impl GcraLimiter {
     /// How many may pass at this instant, and from which on there is one more, in milliseconds.
     pub fn room(&self, rate: &Rate, now: Millis) -> (usize, Millis) {
         let (now, period, burst) = (now as f64 * 1_000.0, rate.period(), f64::from(rate.burst()));
@@ -93,25 +93,25 @@ mod tests {
 
     #[test]
     fn a_burst_passes_and_then_one_a_period() {
-        let mut flow = Flow::default();
-        assert_eq!(flow.room(&RATE, 1_000).0, 3);
-        flow.pass(3, &RATE, 1_000);
-        assert_eq!(flow.room(&RATE, 1_000), (0, 1_010));
-        assert_eq!(flow.room(&RATE, 1_009), (0, 1_010));
-        assert_eq!(flow.room(&RATE, 1_010), (1, 1_020));
-        flow.pass(1, &RATE, 1_010);
-        assert_eq!(flow.room(&RATE, 1_010), (0, 1_020));
-        assert_eq!(flow.room(&RATE, 1_030).0, 2);
-        assert_eq!(flow.room(&RATE, 9_000).0, 3);
+        let mut limiter = GcraLimiter::default();
+        assert_eq!(limiter.room(&RATE, 1_000).0, 3);
+        limiter.pass(3, &RATE, 1_000);
+        assert_eq!(limiter.room(&RATE, 1_000), (0, 1_010));
+        assert_eq!(limiter.room(&RATE, 1_009), (0, 1_010));
+        assert_eq!(limiter.room(&RATE, 1_010), (1, 1_020));
+        limiter.pass(1, &RATE, 1_010);
+        assert_eq!(limiter.room(&RATE, 1_010), (0, 1_020));
+        assert_eq!(limiter.room(&RATE, 1_030).0, 2);
+        assert_eq!(limiter.room(&RATE, 9_000).0, 3);
     }
 
     #[test]
     fn a_clock_set_back_holds_nothing_up() {
-        let mut flow = Flow::default();
-        flow.pass(3, &RATE, 1_000_000);
-        assert_eq!(flow.room(&RATE, 5_000), (0, 5_010));
-        flow.pass(0, &RATE, 5_000);
-        assert_eq!(flow.room(&RATE, 5_030).0, 3);
+        let mut limiter = GcraLimiter::default();
+        limiter.pass(3, &RATE, 1_000_000);
+        assert_eq!(limiter.room(&RATE, 5_000), (0, 5_010));
+        limiter.pass(0, &RATE, 5_000);
+        assert_eq!(limiter.room(&RATE, 5_030).0, 3);
     }
 
     #[test]
@@ -120,11 +120,11 @@ mod tests {
         {
             let rate = Rate { per_second, burst };
             rate.check().unwrap();
-            let (mut flow, mut passed) = (Flow::default(), 0);
+            let (mut limiter, mut passed) = (GcraLimiter::default(), 0);
             let mut now = 1_000_000;
             while now < 1_060_000 {
-                let (room, next) = flow.room(&rate, now);
-                flow.pass(room, &rate, now);
+                let (room, next) = limiter.room(&rate, now);
+                limiter.pass(room, &rate, now);
                 passed += room;
                 assert!(next >= now, "{rate:?}");
                 now = next.max(now + 1);

@@ -2,7 +2,7 @@
 //!
 //! - [`Broker`] holds the live jobs that are due soon, and says who runs what. It has a [clock](BrokerClock) and an
 //!   [outbox](Outbox), and wakes its [`Host`].
-//! - [`Ledger`] remembers every job. Beside a broker in memory it also notes [`Leases`]; in an SQL server it has an
+//! - [`Ledger`] remembers every job. Beside a broker in memory it also entries [`Leases`]; in an SQL server it has an
 //!   [`Inbox`].
 //! - [`Registry`] keeps small documents, such as queue settings.
 //! - [`Locks`] says who holds which lock, and who waits for it.
@@ -36,12 +36,12 @@ pub use edit::{Change, Edit, Edited, Update};
 pub use events::{Event, EventBus, EventSink, Transition, What};
 pub use host::{Beginning, Host};
 pub use inbox::{Admitted, INBOX_BYTES_MAX, INBOX_TEXT_MAX, Inbox, InboxRow, Verdict};
-pub use leases::{LeaseNote, Leases};
+pub use leases::{LeaseRecord, Leases};
 pub use ledger::{
-    ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, GENERATION, LOADED, Ledger, Note, OVERFLOW,
-    OVERFLOW_BUCKET, OverflowDue, Page, Recorded, Retention, Selector, Tally, Totals, bucket,
+    ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, GENERATION, LOADED, Ledger, OVERFLOW, OVERFLOW_BUCKET,
+    OutboxEntry, OverflowDue, Page, Recorded, Retention, Selector, Tally, Totals, bucket,
 };
-pub use limits::{Flow, Limits, Rate};
+pub use limits::{GcraLimiter, Limits, Rate};
 pub use locks::{Acquire, Acquired, Grant, Holding, LockPage, Locks, Released, TurnWake};
 pub use outbox::{Outbox, Outcomes};
 pub use queue_leases::QueueLeases;

@@ -1,7 +1,7 @@
 //! Leaves out of jobs what a remote broker does not send, so that nobody relies on it.
 
 use crate::job::Job;
-use crate::ports::{Expired, Note, Settled};
+use crate::ports::{Expired, OutboxEntry, Settled};
 use std::sync::Arc;
 
 fn behead(job: &mut Job) {
@@ -21,9 +21,9 @@ pub(super) fn of_expired(mut expired: Expired) -> Expired {
     expired
 }
 
-/// Notes have payloads only where these have changed.
+/// Entries have payloads only where these have changed.
 pub(super) fn of_settled(mut settled: Settled) -> Settled {
-    let unchanged = settled.notes.iter_mut().filter(|note| !matches!(note, Note::Rewritten(_)));
-    unchanged.for_each(|note| note.job_mut().payload = Arc::default());
+    let unchanged = settled.entries.iter_mut().filter(|entry| !matches!(entry, OutboxEntry::Rewritten(_)));
+    unchanged.for_each(|entry| entry.job_mut().payload = Arc::default());
     settled
 }

@@ -11,12 +11,12 @@ use tokio::time::Instant;
 /// One life of a process.
 #[derive(Debug)]
 pub struct Life {
-    state: Mutex<State>,
+    state: Mutex<LifeState>,
     died: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct LifeState {
     /// How long steps take; at once where there is none.
     random: Option<Random>,
     steps_left: Option<u64>,
@@ -49,7 +49,7 @@ impl Life {
     }
 
     fn new(random: Option<Random>, steps_left: Option<u64>) -> Arc<Self> {
-        let state = State {
+        let state = LifeState {
             random,
             steps_left,
             dies_at: None,
@@ -62,7 +62,7 @@ impl Life {
         Arc::new(Self { state: Mutex::new(state), died: Notify::new() })
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, LifeState> {
         self.state.lock().expect("no panic under this lock")
     }
 

@@ -8,8 +8,8 @@ use crate::id::{JobId, Numbers, block_start};
 use crate::job::{Job, Stage, State};
 use crate::ports::{
     ADOPTED, Admitted, BROKER, BUCKET_MS, Change, Cursor, Edit, Edited, Find, Found, INBOX_BYTES_MAX, INBOX_TEXT_MAX,
-    Inbox, InboxRow, LeaseNote, Leases, Ledger, Note, OVERFLOW_BUCKET, OverflowDue, Page, Queues, Recorded, Retention,
-    Selector, Tally, Verdict, Window, bucket,
+    Inbox, InboxRow, LeaseRecord, Leases, Ledger, OVERFLOW_BUCKET, OutboxEntry, OverflowDue, Page, Queues, Recorded,
+    Retention, Selector, Tally, Verdict, Window, bucket,
 };
 use crate::rules;
 use crate::testing::model_totals::ModelTotals;
@@ -103,10 +103,10 @@ impl Rows {
 
     /// What waits in the overflow of any queue.
     fn overflow(&self) -> impl Iterator<Item = &Job> {
-        self.jobs.values().filter(|(filed, job)| *filed == OVERFLOW_BUCKET && waits(job)).map(|(_, job)| job)
+        self.jobs.values().filter(|(bucket_now, job)| *bucket_now == OVERFLOW_BUCKET && waits(job)).map(|(_, job)| job)
     }
 
-    fn record(&mut self, job: Job, frontier: Millis) -> Recorded {
+    fn record(&mut self, job: Job, watermark: Millis) -> Recorded {
         if self.jobs.contains_key(&job.id) {
             return Recorded::Repeat;
         }
@@ -117,7 +117,7 @@ impl Rows {
             return Recorded::KeyHeld(holder);
         }
         self.totals.count_new(&job);
-        self.jobs.insert(job.id, (bucket(job.due_at, frontier), job));
+        self.jobs.insert(job.id, (bucket(job.due_at, watermark), job));
         Recorded::Created
     }
 
@@ -139,34 +139,34 @@ impl Rows {
         admitted
     }
 
-    fn note(&mut self, note: Note, frontier: Millis) {
-        let job = note.job();
-        let Some((filed, row)) = self.jobs.get_mut(&job.id) else { return };
-        let is_removal = matches!(note, Note::Removed(_)) && row.version <= job.version;
-        if !is_removal && !Note::replaces(job, row.version, row.epoch, row.stage) {
+    fn apply(&mut self, entry: OutboxEntry, watermark: Millis) {
+        let job = entry.job();
+        let Some((bucket_now, row)) = self.jobs.get_mut(&job.id) else { return };
+        let is_removal = matches!(entry, OutboxEntry::Removed(_)) && row.version <= job.version;
+        if !is_removal && !OutboxEntry::replaces(job, row.version, row.epoch, row.stage) {
             return;
         }
-        *filed = bucket(job.due_at, frontier);
+        *bucket_now = bucket(job.due_at, watermark);
         self.totals.count_end(job, row.stage);
-        match note {
-            Note::Changed(job) => {
+        match entry {
+            OutboxEntry::Changed(job) => {
                 *row = keep_content(row, job);
                 let job = row.clone();
                 self.claim(&job);
             }
-            Note::Rewritten(job) => {
+            OutboxEntry::Rewritten(job) => {
                 *row = job.clone();
                 self.claim(&job);
             }
-            Note::Moved(job, successor) => {
+            OutboxEntry::Moved(job, successor) => {
                 *row = keep_content(row, job);
                 self.claim(&successor);
                 if !self.jobs.contains_key(&successor.id) {
                     self.totals.count_new(&successor);
-                    self.jobs.insert(successor.id, (bucket(successor.due_at, frontier), *successor));
+                    self.jobs.insert(successor.id, (bucket(successor.due_at, watermark), *successor));
                 }
             }
-            Note::Removed(job) => drop(self.jobs.remove(&job.id)),
+            OutboxEntry::Removed(job) => drop(self.jobs.remove(&job.id)),
         }
     }
 
@@ -179,18 +179,18 @@ impl Rows {
         }
     }
 
-    fn lease(&mut self, note: &LeaseNote) {
-        if let Some((_, row)) = self.jobs.get_mut(&note.id)
-            && row.version < note.version
+    fn lease(&mut self, entry: &LeaseRecord) {
+        if let Some((_, row)) = self.jobs.get_mut(&entry.id)
+            && row.version < entry.version
             && row.is_pending()
         {
-            (row.version, row.epoch, row.attempt) = (note.version, note.epoch, note.attempt);
-            (row.lease_until, row.started_at) = (Some(note.lease_until), Some(note.started_at));
-            (row.updated_at, row.progress) = (note.updated_at, None);
+            (row.version, row.epoch, row.attempt) = (entry.version, entry.epoch, entry.attempt);
+            (row.lease_until, row.started_at) = (Some(entry.lease_until), Some(entry.started_at));
+            (row.updated_at, row.progress) = (entry.updated_at, None);
         }
     }
 
-    fn edit(&mut self, edit: &Edit, now: Millis, frontier: Millis) -> Edited {
+    fn edit(&mut self, edit: &Edit, now: Millis, watermark: Millis) -> Edited {
         let Some((_, row)) = self.jobs.get(&edit.id) else { return Edited::Unknown };
         let mut job = Job { lease_until: None, ..row.clone() };
         let edited = rules::edit(&mut job, edit.version, &edit.change, now, Numbers::Ledger);
@@ -206,7 +206,7 @@ impl Rows {
             (_, before) => {
                 let from = before.map_or(Stage::Pending, |(_, row)| row.stage);
                 self.totals.count_end(&job, from);
-                self.jobs.insert(edit.id, (bucket(job.due_at, frontier), job));
+                self.jobs.insert(edit.id, (bucket(job.due_at, watermark), job));
             }
         }
         edited
@@ -241,53 +241,53 @@ impl Ledger for ModelLedger {
         Ok(start..start + count)
     }
 
-    async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error> {
+    async fn record(&self, jobs: Vec<Job>, watermark: Millis) -> Result<Vec<Recorded>, Error> {
         let mut rows = self.there()?;
         jobs.iter().try_for_each(check_numbers)?;
-        Ok(jobs.into_iter().map(|job| rows.record(job, frontier)).collect())
+        Ok(jobs.into_iter().map(|job| rows.record(job, watermark)).collect())
     }
 
-    async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error> {
+    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error> {
         let mut rows = self.there()?;
-        notes.into_iter().for_each(|note| rows.note(note, frontier));
+        entries.into_iter().for_each(|entry| rows.apply(entry, watermark));
         Ok(())
     }
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
         let rows = self.there()?;
         let end = i64::try_from(until.div_ceil(BUCKET_MS)).expect("buckets are small");
-        let filed = |(bucket, job): &(i64, Job)| {
+        let bucket_now = |(bucket, job): &(i64, Job)| {
             let place = Cursor { bucket: *bucket, id: job.id.get() };
             (waits(job) && (0..end).contains(bucket) && after.is_none_or(|after| place > after))
                 .then(|| (place, job.clone()))
         };
-        let mut jobs: Vec<(Cursor, Job)> = rows.jobs.values().filter_map(filed).collect();
+        let mut jobs: Vec<(Cursor, Job)> = rows.jobs.values().filter_map(bucket_now).collect();
         jobs.sort_by_key(|(place, _)| *place);
         jobs.truncate(limit);
         let next = if jobs.len() == limit { jobs.last().map(|(place, _)| *place) } else { None };
         Ok(Page { jobs: jobs.into_iter().map(|(_, job)| job).collect(), next })
     }
 
-    async fn loaded(&self, jobs: &[(JobId, u64)], stamp: &str) -> Result<(), Error> {
+    async fn loaded(&self, jobs: &[(JobId, u64)], incarnation: &str) -> Result<(), Error> {
         let mut rows = self.there()?;
         let adopted = rows.documents.get(&(BROKER.to_owned(), ADOPTED.to_owned()));
-        if !stamp.is_empty() && adopted.is_none_or(|(body, _)| body != stamp) {
+        if !incarnation.is_empty() && adopted.is_none_or(|(body, _)| body != incarnation) {
             return Ok(());
         }
         for (id, version) in jobs {
             let is_same = |(_, job): &&mut (i64, Job)| job.version == *version && job.is_pending();
-            if let Some((filed, _)) = rows.jobs.get_mut(id).filter(is_same) {
-                *filed = 0;
+            if let Some((bucket_now, _)) = rows.jobs.get_mut(id).filter(is_same) {
+                *bucket_now = 0;
             }
         }
         Ok(())
     }
 
-    async fn unloaded(&self, ids: &[JobId], frontier: Millis) -> Result<(), Error> {
+    async fn not_loaded(&self, ids: &[JobId], watermark: Millis) -> Result<(), Error> {
         let mut rows = self.there()?;
         for id in ids {
-            if let Some((filed, job)) = rows.jobs.get_mut(id).filter(|(_, job)| job.is_pending()) {
-                *filed = bucket(job.due_at, frontier);
+            if let Some((bucket_now, job)) = rows.jobs.get_mut(id).filter(|(_, job)| job.is_pending()) {
+                *bucket_now = bucket(job.due_at, watermark);
             }
         }
         Ok(())
@@ -354,9 +354,9 @@ impl Ledger for ModelLedger {
         Ok(Found { jobs, next })
     }
 
-    async fn edit(&self, edits: Vec<Edit>, now: Millis, frontier: Millis) -> Result<Vec<Edited>, Error> {
+    async fn edit(&self, edits: Vec<Edit>, now: Millis, watermark: Millis) -> Result<Vec<Edited>, Error> {
         let mut rows = self.there()?;
-        Ok(edits.iter().map(|edit| rows.edit(edit, now, frontier)).collect())
+        Ok(edits.iter().map(|edit| rows.edit(edit, now, watermark)).collect())
     }
 
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
@@ -387,9 +387,9 @@ impl Ledger for ModelLedger {
 
 #[async_trait]
 impl Leases for ModelLedger {
-    fn lease(&self, leases: Vec<LeaseNote>) {
+    fn lease(&self, leases: Vec<LeaseRecord>) {
         let mut rows = self.rows();
-        leases.iter().for_each(|note| rows.lease(note));
+        leases.iter().for_each(|entry| rows.lease(entry));
     }
 
     async fn leased(&self) -> Result<Vec<Job>, Error> {

@@ -10,8 +10,8 @@ use crate::id::JobId;
 use crate::job::Job;
 use crate::ports::{
     Admitted, Broker, BrokerClock, Counts, Cursor, Detail, Edit, Edited, Expired, Extend, Extended, Find, Found, Host,
-    Inbox, InboxRow, LeaseNote, Leases, Ledger, Limits, Listing, Note, Outbox, Outcomes, OverflowDue, Page, Put,
-    Queues, Reading, Recorded, Reserve, Reserved, Retention, Room, Settle, Settled, Tally, Verdict, Window,
+    Inbox, InboxRow, LeaseRecord, Leases, Ledger, Limits, Listing, Outbox, OutboxEntry, Outcomes, OverflowDue, Page,
+    Put, Queues, Reading, Recorded, Reserve, Reserved, Retention, Room, Settle, Settled, Tally, Verdict, Window,
 };
 use async_trait::async_trait;
 pub use others::{MortalLocks, MortalRegistry};
@@ -47,12 +47,12 @@ impl BrokerClock for MortalBroker {
 
 #[async_trait]
 impl Outbox for MortalBroker {
-    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+    async fn outcomes(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error> {
         self.life.around("outcomes", self.broker.outcomes(which)).await
     }
 
-    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
-        self.life.around("forget", self.broker.forget(noted, frontier)).await
+    async fn forget(&self, noted: &[(JobId, u64)], watermark: Millis) -> Result<Vec<JobId>, Error> {
+        self.life.around("forget", self.broker.forget(noted, watermark)).await
     }
 
     fn backlog(&self) -> usize {
@@ -66,8 +66,8 @@ impl Broker for MortalBroker {
         self.broker.partition(queue)
     }
 
-    async fn stamp(&self) -> Result<String, Error> {
-        self.life.around("stamp", self.broker.stamp()).await
+    async fn incarnation(&self) -> Result<String, Error> {
+        self.life.around("incarnation", self.broker.incarnation()).await
     }
 
     async fn begin(&self, host: Arc<dyn Host>) -> Result<(), Error> {
@@ -103,7 +103,7 @@ impl Broker for MortalBroker {
         self.life.around("expired", self.broker.expired(limit)).await
     }
 
-    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
+    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error> {
         self.life.around("edit", self.broker.edit(edits)).await
     }
 
@@ -123,8 +123,8 @@ impl Broker for MortalBroker {
         self.life.around("limit", self.broker.limit(queue, limits, version)).await
     }
 
-    async fn set_frontier(&self, frontier: Millis) -> Result<(), Error> {
-        self.life.around("set_frontier", self.broker.set_frontier(frontier)).await
+    async fn set_watermark(&self, watermark: Millis) -> Result<(), Error> {
+        self.life.around("set_watermark", self.broker.set_watermark(watermark)).await
     }
 }
 
@@ -142,12 +142,12 @@ impl Ledger for MortalLedger {
         self.life.around("allot", self.ledger.allot(count, now)).await
     }
 
-    async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error> {
-        self.life.around("record", self.ledger.record(jobs, frontier)).await
+    async fn record(&self, jobs: Vec<Job>, watermark: Millis) -> Result<Vec<Recorded>, Error> {
+        self.life.around("record", self.ledger.record(jobs, watermark)).await
     }
 
-    async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error> {
-        self.life.around("note", self.ledger.note(notes, frontier)).await
+    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error> {
+        self.life.around("apply", self.ledger.apply(entries, watermark)).await
     }
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
@@ -155,12 +155,12 @@ impl Ledger for MortalLedger {
         self.life.around("pending", self.ledger.pending(until, after, limit.min(7))).await
     }
 
-    async fn loaded(&self, jobs: &[(JobId, u64)], stamp: &str) -> Result<(), Error> {
-        self.life.around("loaded", self.ledger.loaded(jobs, stamp)).await
+    async fn loaded(&self, jobs: &[(JobId, u64)], incarnation: &str) -> Result<(), Error> {
+        self.life.around("loaded", self.ledger.loaded(jobs, incarnation)).await
     }
 
-    async fn unloaded(&self, ids: &[JobId], frontier: Millis) -> Result<(), Error> {
-        self.life.around("unloaded", self.ledger.unloaded(ids, frontier)).await
+    async fn not_loaded(&self, ids: &[JobId], watermark: Millis) -> Result<(), Error> {
+        self.life.around("not_loaded", self.ledger.not_loaded(ids, watermark)).await
     }
 
     async fn overflow(&self, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Error> {
@@ -183,8 +183,8 @@ impl Ledger for MortalLedger {
         self.life.around("find", self.ledger.find(find)).await
     }
 
-    async fn edit(&self, edits: Vec<Edit>, now: Millis, frontier: Millis) -> Result<Vec<Edited>, Error> {
-        self.life.around("edit_ledger", self.ledger.edit(edits, now, frontier)).await
+    async fn edit(&self, edits: Vec<Edit>, now: Millis, watermark: Millis) -> Result<Vec<Edited>, Error> {
+        self.life.around("edit_ledger", self.ledger.edit(edits, now, watermark)).await
     }
 
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
@@ -210,7 +210,7 @@ pub struct MortalLeases {
 
 #[async_trait]
 impl Leases for MortalLeases {
-    fn lease(&self, leases: Vec<LeaseNote>) {
+    fn lease(&self, leases: Vec<LeaseRecord>) {
         let (noting, life) = (self.leases.clone(), self.life.clone());
         tokio::spawn(async move {
             let noted = async {

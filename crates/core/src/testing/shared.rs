@@ -8,7 +8,7 @@ use crate::job::Job;
 use crate::memory::{self, Memory};
 use crate::ports::{
     Beginning, Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Lease, Limits,
-    Listing, Note, Outbox, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally,
+    Listing, Outbox, OutboxEntry, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally,
 };
 use crate::testing::shared_locks::locks_from;
 use crate::testing::skewed::Skewed;
@@ -189,7 +189,7 @@ impl Shared {
     }
 
     /// What its memory is known by now.
-    pub fn stamp_now(&self) -> String {
+    pub fn incarnation_now(&self) -> String {
         format!("memory {}", self.parts().number)
     }
 
@@ -298,12 +298,12 @@ impl BrokerClock for Shared {
 
 #[async_trait]
 impl Outbox for Shared {
-    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+    async fn outcomes(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error> {
         self.call(|memory| async move { memory.outcomes(which).await }).await
     }
 
-    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
-        self.call(|memory| async move { memory.forget(noted, frontier).await }).await
+    async fn forget(&self, noted: &[(JobId, u64)], watermark: Millis) -> Result<Vec<JobId>, Error> {
+        self.call(|memory| async move { memory.forget(noted, watermark).await }).await
     }
 
     fn backlog(&self) -> usize {
@@ -313,8 +313,8 @@ impl Outbox for Shared {
 
 #[async_trait]
 impl Broker for Shared {
-    async fn stamp(&self) -> Result<String, Error> {
-        self.call(|_| async { Ok(self.stamp_now()) }).await
+    async fn incarnation(&self) -> Result<String, Error> {
+        self.call(|_| async { Ok(self.incarnation_now()) }).await
     }
 
     async fn begin(&self, host: Arc<dyn Host>) -> Result<(), Error> {
@@ -369,7 +369,7 @@ impl Broker for Shared {
         self.call_begun(|memory| async move { memory.expired(limit).await }).await.map(heads::of_expired)
     }
 
-    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
+    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error> {
         self.call_begun(|memory| async move { memory.edit(edits).await }).await
     }
 
@@ -390,7 +390,7 @@ impl Broker for Shared {
         self.call_begun(|memory| async move { memory.limit(queue, limits, version).await }).await
     }
 
-    async fn set_frontier(&self, frontier: Millis) -> Result<(), Error> {
-        self.call(|memory| async move { memory.set_frontier(frontier).await }).await
+    async fn set_watermark(&self, watermark: Millis) -> Result<(), Error> {
+        self.call(|memory| async move { memory.set_watermark(watermark).await }).await
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn level_of(now: u64, due: u64) -> usize {
 
 /// Where a link is: chunk number and offset in it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place(u32);
+pub(super) struct Link(u32);
 
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -128,9 +128,9 @@ impl Head<'_> {
 
     /// The live links, in order.
     #[inline]
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Place)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Link)> {
         let links = self.chunk.links[..self.chunk.len as usize].iter().zip(self.at << 4..);
-        links.filter(|(link, _)| **link != NONE).map(|(link, place)| (*link, Place(place)))
+        links.filter(|(link, _)| **link != NONE).map(|(link, place)| (*link, Link(place)))
     }
 }
 
@@ -149,7 +149,7 @@ impl Slots {
 
     /// Appends `link` to the list of `slot`.
     #[inline]
-    pub(super) fn append(&mut self, slot: Slot, link: u32) -> Place {
+    pub(super) fn append(&mut self, slot: Slot, link: u32) -> Link {
         let level = self.levels[slot.level()].get_or_insert_with(|| Box::new(Level::new()));
         let list = &mut level.lists[slot.digit()];
         if list.tail != NONE {
@@ -159,7 +159,7 @@ impl Slots {
                 *place = link;
                 chunk.len += 1;
                 chunk.live += 1;
-                return Place(list.tail << 4 | offset as u32);
+                return Link(list.tail << 4 | offset as u32);
             }
         }
         let prev = list.tail;
@@ -173,12 +173,12 @@ impl Slots {
         } else {
             self.chunks[prev].next = at;
         }
-        Place(at << 4)
+        Link(at << 4)
     }
 
     /// Takes out the link at `place`, which must be live.
     #[inline]
-    pub(super) fn remove(&mut self, place: Place) {
+    pub(super) fn remove(&mut self, place: Link) {
         let at = place.0 >> 4;
         let chunk = &mut self.chunks[at];
         chunk.links[place.0 as usize % 16] = NONE;

@@ -2,7 +2,7 @@
 
 use super::fixture::{Bench, job, pass};
 use duetime_core::engine::events::{Event, Filter, RING_TRANSITIONS, Subscription, What};
-use duetime_core::engine::{From, JobRef, Outcome, Patch, TakeRequest};
+use duetime_core::engine::{JobRef, Outcome, Patch, Source, TakeRequest};
 use duetime_core::rules::Failure;
 use duetime_core::{Due, Error, NewJob, OnConflict, Retry, State, WhenExhausted};
 use std::time::Duration;
@@ -93,7 +93,7 @@ async fn a_job_that_is_taken_moved_or_cancelled_by_its_worker() {
     let bench = Bench::new().await;
     let mut listener = bench.engine.subscribe(Filter::default()).await.unwrap();
     bench.push(job()).await;
-    let from = From::Queues(vec!["default".into()]);
+    let from = Source::Queues(vec!["default".into()]);
     let take = TakeRequest { from, limit: 1, due_from: None, due_to: None, request_id: None };
     bench.engine.take(take).await.unwrap();
     assert_eq!(told(&mut listener), ["pushed ready 0", "taken succeeded 1"]);

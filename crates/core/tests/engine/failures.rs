@@ -2,7 +2,7 @@
 
 use super::fixture::{Bench, job, pass, request};
 use duetime_core::api::Span;
-use duetime_core::engine::{From, Outcome, QueueSettings, ReserveRequest};
+use duetime_core::engine::{Outcome, QueueSettings, ReserveRequest, Source};
 use duetime_core::limits::MOVES_MAX;
 use duetime_core::rules::Failure;
 use duetime_core::{
@@ -112,7 +112,7 @@ async fn a_circle_of_queues_ends() {
     let queues = ["a", "b", "c"].map(Arc::from);
     let mut failures = 0;
     loop {
-        let request = ReserveRequest { from: From::Queues(queues.to_vec()), ..request(9, Duration::ZERO) };
+        let request = ReserveRequest { from: Source::Queues(queues.to_vec()), ..request(9, Duration::ZERO) };
         let Some(lease) = bench.engine.reserve(request).await.unwrap().leases.pop() else { break };
         assert_eq!(lease.job.options().moves, failures);
         failures += 1;

@@ -1,6 +1,6 @@
 //! An engine to try things on.
 
-use duetime_core::engine::{From, Handout, Options, Outcome, QueueStatus, ReserveRequest, Stores};
+use duetime_core::engine::{Options, Outcome, QueueStatus, Reservation, ReserveRequest, Source, Stores};
 use duetime_core::ports::Lease;
 use duetime_core::testing::mortal::{Life, MortalBroker};
 use duetime_core::testing::{ModelLedger, TokioClock};
@@ -82,7 +82,7 @@ impl Bench {
     }
 
     /// A reserve in a task of its own, which has begun to wait when this ends.
-    pub(crate) async fn waiter(&self, wait: Duration) -> tokio::task::JoinHandle<Result<Handout, Error>> {
+    pub(crate) async fn waiter(&self, wait: Duration) -> tokio::task::JoinHandle<Result<Reservation, Error>> {
         let engine = self.engine.clone();
         let waiter = tokio::spawn(async move { engine.reserve(request(1, wait)).await });
         for _ in 0..10 {
@@ -95,7 +95,7 @@ impl Bench {
 /// A reserve from the queue `default`.
 pub(crate) fn request(limit: usize, wait: Duration) -> ReserveRequest {
     ReserveRequest {
-        from: From::Queues(vec!["default".into()]),
+        from: Source::Queues(vec!["default".into()]),
         limit,
         lease_ms: None,
         wait_ms: wait.as_millis() as u64,

@@ -1,7 +1,7 @@
 //! Waiting, waking, taking.
 
 use super::fixture::{Bench, job, pass, request};
-use duetime_core::engine::{From, JobRef, Query, QueueSettings, ReserveRequest, TakeRequest};
+use duetime_core::engine::{JobRef, Query, QueueSettings, ReserveRequest, Source, TakeRequest};
 use duetime_core::ports::{Broker, BrokerClock, Ledger, Put, Rate, Room};
 use duetime_core::{Due, Error, JobId, NewJob, State};
 use std::time::Duration;
@@ -94,9 +94,9 @@ async fn a_waiter_that_went_away_is_handed_nothing() {
     gone.abort();
     assert!(gone.await.unwrap_err().is_cancelled());
     let pushed = bench.push(job()).await;
-    let handout = stays.await.unwrap().unwrap();
-    assert_eq!(handout.leases[0].job.id, pushed.id);
-    assert_eq!(handout.leases[0].job.attempt, 1);
+    let reservation = stays.await.unwrap().unwrap();
+    assert_eq!(reservation.leases[0].job.id, pushed.id);
+    assert_eq!(reservation.leases[0].job.attempt, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,7 +283,7 @@ async fn a_take_finishes_what_it_hands_out() {
     pass(SECOND).await;
     let late = bench.push(job()).await;
     let mut take = TakeRequest {
-        from: From::Queues(vec!["default".into()]),
+        from: Source::Queues(vec!["default".into()]),
         limit: 10,
         due_from: Some(late.due_at),
         due_to: None,
@@ -299,10 +299,10 @@ async fn a_take_finishes_what_it_hands_out() {
     assert_eq!(bench.engine.take(take.clone()).await.unwrap_err().code(), "invalid");
 
     let stale = JobRef { id: early.id, version: Some(early.version + 1) };
-    let named = TakeRequest { from: From::Jobs(vec![stale]), due_from: None, due_to: None, ..take };
-    let handout = bench.engine.take(named).await.unwrap();
-    assert!(handout.leases.is_empty());
-    assert!(matches!(handout.refused[..], [(_, Error::VersionMismatch { .. })]), "{:?}", handout.refused);
+    let named = TakeRequest { from: Source::Jobs(vec![stale]), due_from: None, due_to: None, ..take };
+    let reservation = bench.engine.take(named).await.unwrap();
+    assert!(reservation.leases.is_empty());
+    assert!(matches!(reservation.refused[..], [(_, Error::VersionMismatch { .. })]), "{:?}", reservation.refused);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! More jobs than there is memory for: what is due waits in the ledger, and is handed out all the same.
 
 use super::fixture::{Bench, job, pass, request};
-use duetime_core::engine::{CancelOutcome, From, JobRef, Options, Patch, Query, ReserveRequest, TakeRequest};
+use duetime_core::engine::{CancelOutcome, JobRef, Options, Patch, Query, ReserveRequest, Source, TakeRequest};
 use duetime_core::ports::{Broker, Detail, Queues};
 use duetime_core::testing::{ModelLedger, Random, TokioClock};
 use duetime_core::{Due, Error, Job, JobId, NewJob, State};
@@ -52,7 +52,7 @@ impl Bench {
     async fn run_all(&self, queue: &str) -> Vec<Job> {
         let mut done = Vec::new();
         loop {
-            let from = From::Queues(vec![queue.into()]);
+            let from = Source::Queues(vec![queue.into()]);
             let request = ReserveRequest { from, ..request(7, Duration::ZERO) };
             let leases = self.engine.reserve(request).await.unwrap().leases;
             if leases.is_empty() {
@@ -128,7 +128,7 @@ async fn a_worker_that_waits_gets_what_waits_in_the_ledger() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_loads_only_what_there_is_room_for() {
-    // All of it had room before, and is filed as near.
+    // All of it had room before, and is marked as loaded.
     let bench = Bench::new().await;
     let mut pushed = bench.push_to("dead", 1_000).await;
     pushed.extend(bench.push_to("default", 1_000).await);
@@ -182,9 +182,9 @@ async fn jobs_that_wait_for_their_time_keep_out_none_that_is_due() {
     let waiter = bench.waiter(Duration::from_secs(60)).await;
     pass(Duration::from_secs(10)).await;
     pass(Duration::from_millis(300)).await;
-    let handout = waiter.await.unwrap().unwrap();
-    assert_eq!(handout.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [soon.id]);
-    bench.complete(&handout.leases[0]).await.unwrap();
+    let reservation = waiter.await.unwrap().unwrap();
+    assert_eq!(reservation.leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [soon.id]);
+    bench.complete(&reservation.leases[0]).await.unwrap();
     pass(Duration::from_secs(1_800)).await;
     pass(Duration::from_secs(1)).await;
     assert_eq!(bench.run_all("default").await.len(), 1_000);
@@ -194,8 +194,8 @@ async fn jobs_that_wait_for_their_time_keep_out_none_that_is_due() {
 async fn a_reserve_that_found_nothing_is_not_sent_away_for_longer_than_jobs_wait() {
     let bench = Bench::bounded().await;
     bench.push_all(vec![NewJob { due: Due::After(1_800_000), ..job() }; 1_000]).await;
-    let handout = bench.engine.reserve(request(1, Duration::ZERO)).await.unwrap();
-    assert!(handout.next_due_at.unwrap() <= bench.engine.now() + 60_000);
+    let reservation = bench.engine.reserve(request(1, Duration::ZERO)).await.unwrap();
+    assert!(reservation.next_due_at.unwrap() <= bench.engine.now() + 60_000);
 }
 
 /// The last job, which waits in the ledger behind thousands.
@@ -211,11 +211,11 @@ async fn a_job_that_waits_in_the_ledger_is_handed_out_by_name() {
     let bench = Bench::bounded().await;
     let last = last_of_many(&bench).await;
     let later = bench.push(NewJob { due: Due::After(600_000), ..job() }).await;
-    let from = From::Jobs(vec![JobRef::from(last.id), JobRef::from(later.id)]);
-    let handout = bench.engine.reserve(ReserveRequest { from, ..request(2, Duration::ZERO) }).await.unwrap();
-    assert_eq!(handout.leases.len(), 1);
-    assert_eq!(handout.refused, [(later.id, Error::NotDue(later.id))]);
-    bench.complete(&handout.leases[0]).await.unwrap();
+    let from = Source::Jobs(vec![JobRef::from(last.id), JobRef::from(later.id)]);
+    let reservation = bench.engine.reserve(ReserveRequest { from, ..request(2, Duration::ZERO) }).await.unwrap();
+    assert_eq!(reservation.leases.len(), 1);
+    assert_eq!(reservation.refused, [(later.id, Error::NotDue(later.id))]);
+    bench.complete(&reservation.leases[0]).await.unwrap();
     assert_eq!(bench.state(last.id).await, State::Succeeded);
     assert_eq!(bench.run_all("default").await.len(), 999);
 }
@@ -227,7 +227,7 @@ async fn a_take_finds_what_waits_in_the_ledger() {
     let jobs = (0..1_000).map(|n| NewJob { due: Due::At(now - 1_000 + n), ..job() });
     bench.push_all(jobs.collect()).await;
     let take = |from, to, limit| {
-        let from_queue = From::Queues(vec!["default".into()]);
+        let from_queue = Source::Queues(vec!["default".into()]);
         let request = TakeRequest { from: from_queue, limit, due_from: from, due_to: to, request_id: None };
         let engine = bench.engine.clone();
         async move { engine.take(request).await.unwrap().leases.into_iter().map(|lease| lease.job.due_at) }

@@ -1,7 +1,7 @@
 //! How long what has ended is kept.
 
 use super::fixture::{Bench, job, pass};
-use duetime_core::engine::{From, Keep, Outcome, QueueSettings, ReserveRequest};
+use duetime_core::engine::{Outcome, QueueRetention, QueueSettings, ReserveRequest, Source};
 use duetime_core::{JobId, NewJob};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 async fn keep(bench: &Bench, queue: &str, succeeded: Option<Duration>, failed: Option<Duration>) {
     let ms = |span: Option<Duration>| span.map(|span| u64::try_from(span.as_millis()).unwrap());
-    let retention = Keep { succeeded_ms: ms(succeeded), failed_ms: ms(failed) };
+    let retention = QueueRetention { succeeded_ms: ms(succeeded), failed_ms: ms(failed) };
     bench.engine.configure(queue, QueueSettings { retention, ..QueueSettings::default() }).await.unwrap();
 }
 
@@ -18,7 +18,7 @@ async fn keep(bench: &Bench, queue: &str, succeeded: Option<Duration>, failed: O
 async fn ended(bench: &Bench, queue: &str, outcome: Outcome) -> JobId {
     let queue: Arc<str> = Arc::from(queue);
     let id = bench.push(NewJob { queue: queue.clone(), ..job() }).await.id;
-    let from = From::Queues(vec![queue]);
+    let from = Source::Queues(vec![queue]);
     let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 0, request_id: None };
     let lease = bench.engine.reserve(request).await.unwrap().leases.remove(0);
     bench.settle(&lease, outcome).await.unwrap();
@@ -75,7 +75,7 @@ async fn what_ended_late_does_not_hide_others() {
     let late = bench.push(NewJob { queue: "short".into(), ..job() }).await.id;
     let early = bench.push(NewJob { queue: "short".into(), priority: 0, ..job() }).await.id;
     let request = |limit| ReserveRequest {
-        from: From::Queues(vec!["short".into()]),
+        from: Source::Queues(vec!["short".into()]),
         limit,
         lease_ms: Some(2 * 3_600_000),
         wait_ms: 0,

@@ -194,11 +194,11 @@ async fn a_key_that_is_held_is_kept_replaced_or_a_conflict() {
     }
     assert_eq!(bench.ledger.jobs().len(), 3);
     // The holder that was replaced is due at the tick, and lets go of its key.
-    let handout = bench.engine.reserve(duetime_core::engine::ReserveRequest {
-        from: duetime_core::engine::From::Queues(vec!["replace".into()]),
+    let reservation = bench.engine.reserve(duetime_core::engine::ReserveRequest {
+        from: duetime_core::engine::Source::Queues(vec!["replace".into()]),
         ..super::fixture::request(1, Duration::ZERO)
     });
-    let lease = handout.await.unwrap().leases.remove(0);
+    let lease = reservation.await.unwrap().leases.remove(0);
     bench.settle(&lease, Outcome::Complete { result: None }).await.unwrap();
     seconds(10).await;
     assert_eq!(bench.last("replace").await.outcome, TickOutcome::Pushed);

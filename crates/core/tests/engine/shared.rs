@@ -7,7 +7,7 @@ mod overflow;
 mod takes;
 
 use super::fixture::{job, moves_to, pass, request};
-use duetime_core::engine::{CancelOutcome, From, Options, Outcome, Patch, ReserveRequest, Stores, Topology};
+use duetime_core::engine::{CancelOutcome, Options, Outcome, Patch, ReserveRequest, Source, Stores, Topology};
 use duetime_core::ports::{
     ADOPTED, BROKER, Broker, BrokerClock, COMPARED, Detail, LOADED, Outbox, Put, Registry, Room,
 };
@@ -84,7 +84,7 @@ impl World {
     /// Whether the registry says so of the memory that is there now.
     async fn is(&self, document: &str) -> bool {
         let known = self.ledger.document(BROKER, document).await.unwrap();
-        known.is_some_and(|document| document.body == self.broker.stamp_now())
+        known.is_some_and(|document| document.body == self.broker.incarnation_now())
     }
 
     /// The broker falls back to its copy, which takes a moment.
@@ -115,9 +115,9 @@ impl Node {
     }
 
     async fn leases(&self) -> Vec<Job> {
-        let from = From::Queues(vec!["default".into(), "first".into()]);
-        let handout = self.engine.reserve(ReserveRequest { from, ..request(10, Duration::ZERO) }).await.unwrap();
-        handout.leases.into_iter().map(|lease| lease.job).collect()
+        let from = Source::Queues(vec!["default".into(), "first".into()]);
+        let reservation = self.engine.reserve(ReserveRequest { from, ..request(10, Duration::ZERO) }).await.unwrap();
+        reservation.leases.into_iter().map(|lease| lease.job).collect()
     }
 
     async fn lease(&self) -> Job {
@@ -276,7 +276,7 @@ async fn a_receipt_from_before_a_flush_is_refused_and_numbers_go_on() {
     assert_eq!(other.complete(after.receipt()).await, Ok(State::Succeeded));
 }
 
-/// A lease joins the note of its job, and a cancel notes a running one.
+/// A lease joins the entry of its job, and a cancel enters a running one.
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_lease_was_noted_runs_again_after_a_flush() {
     let (world, leader, other) = World::with_two().await;
@@ -292,7 +292,7 @@ async fn a_job_whose_lease_was_noted_runs_again_after_a_flush() {
 #[tokio::test(start_paused = true)]
 async fn a_settle_that_was_recorded_and_not_forgotten_is_forgotten_by_the_leader() {
     for (verb, when) in
-        [("settle", When::After), ("note", When::Before), ("note", When::After), ("forget", When::Before)]
+        [("settle", When::After), ("apply", When::Before), ("apply", When::After), ("forget", When::Before)]
     {
         let (world, leader, other) = World::with_two().await;
         other.push(job()).await;
@@ -308,7 +308,8 @@ async fn a_settle_that_was_recorded_and_not_forgotten_is_forgotten_by_the_leader
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_in_another_queue_is_put_however_its_maker_dies() {
-    for (verb, when) in [("note", When::After), ("put", When::Before), ("put", When::After), ("forget", When::Before)] {
+    for (verb, when) in [("apply", When::After), ("put", When::Before), ("put", When::After), ("forget", When::Before)]
+    {
         let (world, leader, other) = World::with_two().await;
         other.push(moves_to("default")).await;
         let lease = other.lease().await;
@@ -326,7 +327,7 @@ async fn a_copy_in_another_queue_is_put_however_its_maker_dies() {
     }
 }
 
-/// The note that brought the copy may come back with a failover, and so may one that nobody forgot.
+/// The entry that brought the copy may come back with a failover, and so may one that nobody forgot.
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_has_run_is_not_put_again() {
     let (world, leader, other) = World::with_two().await;

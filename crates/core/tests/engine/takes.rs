@@ -1,13 +1,13 @@
 //! Takes: at most once, and answered once that is recorded.
 
 use super::fixture::{Bench, job, pass};
-use duetime_core::engine::{From, TakeRequest};
+use duetime_core::engine::{Source, TakeRequest};
 use duetime_core::{Error, Job, JobId, NewJob, State};
 use std::time::Duration;
 
 /// A take of at most `limit` jobs from the queue `default`.
 pub(crate) fn take(limit: usize, request_id: Option<&str>) -> TakeRequest {
-    let from = From::Queues(vec!["default".into()]);
+    let from = Source::Queues(vec!["default".into()]);
     TakeRequest { from, limit, due_from: None, due_to: None, request_id: request_id.map(Into::into) }
 }
 

@@ -51,7 +51,7 @@ pub(crate) enum Op {
         limit: usize,
     },
     Record {
-        note: usize,
+        entry: usize,
     },
     Forget {
         batch: usize,
@@ -159,7 +159,7 @@ fn ops() -> impl Strategy<Value = Op> {
         8 => edit,
         6 => which.clone().prop_map(|edit| Op::LedgerEdit { edit }),
         3 => (0..5_usize).prop_map(|limit| Op::Sweep { limit }),
-        6 => which.clone().prop_map(|note| Op::Record { note }),
+        6 => which.clone().prop_map(|entry| Op::Record { entry }),
         6 => which.clone().prop_map(|batch| Op::Forget { batch }),
         8 => which.clone().prop_map(|job| Op::Read { job }),
         8 => which.prop_map(|read| Op::Put { read }),

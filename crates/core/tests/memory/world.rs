@@ -7,7 +7,7 @@ mod ledger;
 use crate::memory::random::Op;
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Beginning, Broker, Detail, Edit, Host, Limits, Note, Outcomes, Queues, Reading, Reserve, Source, Window,
+    Beginning, Broker, Detail, Edit, Host, Limits, OutboxEntry, Outcomes, Queues, Reading, Reserve, Source, Window,
 };
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{edit, listing, reserve};
@@ -33,13 +33,13 @@ struct Truth {
     /// Whether the broker holds it.
     held: bool,
     removed: bool,
-    lease: Option<Run>,
-    /// The note in the outbox, and whether it says payload and tags too.
-    noted: Option<(Note, bool)>,
+    lease: Option<ModelLease>,
+    /// The entry in the outbox, and whether it says payload and tags too.
+    noted: Option<(OutboxEntry, bool)>,
 }
 
 /// When a lease ends by the monotonic clock, its first length, and when its end was last told.
-struct Run {
+struct ModelLease {
     ends: Millis,
     /// What it began with, as far as that is known after a restart.
     lease_ms: u64,
@@ -69,14 +69,14 @@ pub(crate) struct World {
     ended: Vec<(Receipt, State)>,
     limits: BTreeMap<Arc<str>, Limits>,
     limits_version: u64,
-    /// Notes that verbs answered, on their way to the ledger in any order.
-    unrecorded: Vec<Note>,
+    /// Entries that verbs answered, on their way to the ledger in any order.
+    unrecorded: Vec<OutboxEntry>,
     recorded: Vec<Vec<(JobId, u64)>>,
     unseen: Vec<Unseen>,
     /// Answered by the ledger; the broker does not know that yet.
     answered: Vec<(JobId, u64)>,
     /// Until when a tombstone of an unseen edit may stand, by the monotonic clock.
-    buried_until: BTreeMap<JobId, Millis>,
+    tombstone_until: BTreeMap<JobId, Millis>,
     requests: BTreeMap<u8, (Millis, Vec<Receipt>)>,
     /// When somebody who waits for a queue will look, as far as the broker told.
     looks: BTreeMap<Arc<str>, Option<Millis>>,
@@ -102,7 +102,7 @@ impl World {
             recorded: Vec::new(),
             unseen: Vec::new(),
             answered: Vec::new(),
-            buried_until: BTreeMap::new(),
+            tombstone_until: BTreeMap::new(),
             requests: BTreeMap::new(),
             looks: BTreeMap::new(),
             last_id: 0,
@@ -152,14 +152,14 @@ impl World {
                 }
             }
             Op::Sweep { limit } => {
-                let notes = self.broker.outcomes(Outcomes::Oldest { limit, age_ms: 0 }).await.unwrap();
-                assert_eq!(notes.len(), limit.min(self.truths.values().filter(|t| t.noted.is_some()).count()));
-                self.unrecorded.extend(notes);
+                let entries = self.broker.outcomes(Outcomes::Oldest { limit, age_ms: 0 }).await.unwrap();
+                assert_eq!(entries.len(), limit.min(self.truths.values().filter(|t| t.noted.is_some()).count()));
+                self.unrecorded.extend(entries);
             }
-            Op::Record { note } => {
+            Op::Record { entry } => {
                 if !self.unrecorded.is_empty() {
-                    let note = self.unrecorded.swap_remove(note % self.unrecorded.len());
-                    self.record(note);
+                    let entry = self.unrecorded.swap_remove(entry % self.unrecorded.len());
+                    self.record(entry);
                 }
             }
             Op::Forget { batch } => self.forget(batch).await,
@@ -207,8 +207,8 @@ impl World {
             self.ledger_edit(&unseen.edit);
         }
         self.unrecorded.extend(self.broker.outcomes(Outcomes::Oldest { limit: usize::MAX, age_ms: 0 }).await.unwrap());
-        while let Some(note) = self.unrecorded.pop() {
-            self.record(note);
+        while let Some(entry) = self.unrecorded.pop() {
+            self.record(entry);
         }
         for (id, truth) in &self.truths {
             let row = self.rows.get(id);
@@ -274,7 +274,7 @@ impl World {
     }
 }
 
-impl Run {
+impl ModelLease {
     fn tell_at(&self) -> Millis {
         self.told.map_or(self.ends, |told| told + TOLD_AGAIN_MS)
     }

@@ -8,8 +8,8 @@ use crate::error::{Answers, Error, answers};
 use crate::push::Pushed;
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
-    self, BulkAction, BulkCounts, CancelOutcome, Extension, Handout, Health, Imported, JobRef, Listed, LockList,
-    LockRequest, Outcome, Patch, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
+    self, BulkAction, BulkCounts, CancelOutcome, Extension, Health, Imported, JobRef, Listed, LockList, LockRequest,
+    Outcome, Patch, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
     uninterrupted,
 };
 use duetime_core::ports::{Grant, Holding, Released};
@@ -64,7 +64,7 @@ impl Embedded {
         Self(Arc::new(Inner { engine, handle: Handle::current(), own: None }))
     }
 
-    /// Carries a call through on the engine's runtime, even where the caller goes away.
+    /// Runs a call to completion on the engine's runtime, even if the caller goes away.
     async fn call<T, C, F>(&self, call: C) -> Result<T, CoreError>
     where
         C: FnOnce(Engine) -> F,
@@ -88,14 +88,14 @@ impl Embedded {
         Ok(answers(self.call(|engine| async move { engine.import(jobs).await }).await??))
     }
 
-    pub(super) async fn reserve(&self, request: ReserveRequest) -> Result<Handout, Error> {
+    pub(super) async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, Error> {
         let engine = self.0.engine.clone();
         let reserve = self.runtime().spawn(async move { engine.reserve_unclaimed(request).await });
         // Where the caller goes away the wait ends, and what was leased in that instant is given back.
         Ok(ended(AbortOnDropHandle::new(reserve).await)??.claim())
     }
 
-    pub(super) async fn take(&self, request: TakeRequest) -> Result<Handout, Error> {
+    pub(super) async fn take(&self, request: TakeRequest) -> Result<Reservation, Error> {
         Ok(self.call(|engine| async move { engine.take(request).await }).await??)
     }
 

@@ -4,7 +4,7 @@ use super::pushes::only;
 use super::{Client, forward};
 use crate::error::{Answers, Error};
 use crate::push::millis_up;
-use duetime_core::engine::{Extension, Handout, Outcome, ReserveRequest, Settlement, TakeRequest};
+use duetime_core::engine::{Extension, Outcome, Reservation, ReserveRequest, Settlement, TakeRequest};
 use duetime_core::rules::Failure;
 use duetime_core::{Payload, Receipt};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl Client {
     ///
     /// # Errors
     /// Beyond a limit, or where nothing can be handed out just now.
-    pub async fn reserve(&self, request: ReserveRequest) -> Result<Handout, Error> {
+    pub async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, Error> {
         forward!(self.reserve(request))
     }
 
@@ -24,7 +24,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`reserve`](Self::reserve).
-    pub async fn take(&self, request: TakeRequest) -> Result<Handout, Error> {
+    pub async fn take(&self, request: TakeRequest) -> Result<Reservation, Error> {
         forward!(self.take(request))
     }
 

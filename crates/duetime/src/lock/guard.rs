@@ -1,6 +1,6 @@
 //! A lock that is held.
 
-use super::keeper::{self, Held};
+use super::keeper::{self, Acquired};
 use crate::client::Client;
 use crate::error::Error;
 use duetime_core::Error as CoreError;
@@ -26,7 +26,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub(super) fn new(client: &Client, keeper: &Handle, held: Held) -> Self {
+    pub(super) fn new(client: &Client, keeper: &Handle, held: Acquired) -> Self {
         let (stop, stopped) = oneshot::channel();
         let lost = CancellationToken::new();
         let (name, owner, fence) = (held.name.clone(), held.owner.clone(), held.fence);

@@ -24,7 +24,7 @@ const DRIFT_LEAST: Duration = Duration::from_millis(2);
 const RETRY_PART: u32 = 12;
 
 /// What is held, and how it is held.
-pub(super) struct Held {
+pub(super) struct Acquired {
     pub(super) name: Arc<str>,
     pub(super) owner: Arc<str>,
     pub(super) fence: u64,
@@ -51,7 +51,7 @@ pub(super) fn handle() -> Result<Handle, Error> {
 /// Renews a lock until its guard is gone, and then releases it; or until it may be lost.
 pub(super) async fn keep(
     client: Client,
-    held: Held,
+    held: Acquired,
     lost: CancellationToken,
     mut stopped: oneshot::Receiver<oneshot::Sender<Result<(), Error>>>,
 ) {
@@ -75,7 +75,7 @@ pub(super) async fn keep(
 }
 
 /// Ready when the lock may be lost.
-async fn renew(client: &Client, held: &Held) {
+async fn renew(client: &Client, held: &Acquired) {
     let ttl = held.ttl;
     let certain = ttl.saturating_sub(ttl / DRIFT_PART + DRIFT_LEAST);
     let mut end = held.sent + certain;

@@ -119,7 +119,8 @@ impl Lock {
             match self.since(grant, sent, attempt.owner()).await {
                 Ok(sent) => {
                     let owner = attempt.claimed();
-                    let held = keeper::Held { name: self.name.clone(), owner, fence: grant.fence, ttl: self.ttl, sent };
+                    let held =
+                        keeper::Acquired { name: self.name.clone(), owner, fence: grant.fence, ttl: self.ttl, sent };
                     return Ok(Guard::new(&self.client, &keeper, held));
                 }
                 Err(Error::Core(CoreError::LockLost { .. })) if !left.is_zero() => {}

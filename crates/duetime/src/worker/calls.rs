@@ -5,7 +5,7 @@ use super::outbox::Group;
 use crate::client::Client;
 use crate::error::{Answers, Error};
 use crate::request_id;
-use duetime_core::engine::{Extension, From, Handout, Outcome, ReserveRequest, Settlement};
+use duetime_core::engine::{Extension, Outcome, Reservation, ReserveRequest, Settlement, Source};
 use duetime_core::rules::Failure;
 use duetime_core::{Error as CoreError, Receipt};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const EXTEND_MAX: usize = 1_000;
 
 /// A call that has come back.
 pub(super) enum Answer {
-    Reserved(Result<Handout, Error>),
+    Reserved(Result<Reservation, Error>),
     Settled(Group, Result<Answers<Settlement>, Error>),
     Extended(Vec<Receipt>, Instant, Result<Answers<Extension>, Error>),
 }
@@ -84,7 +84,7 @@ impl Dispatcher {
             return;
         }
         let request = ReserveRequest {
-            from: From::Queues(self.calls.queues.clone()),
+            from: Source::Queues(self.calls.queues.clone()),
             limit,
             lease_ms: self.calls.lease_ms,
             wait_ms: if self.goal == Goal::Once { 0 } else { WAIT_MS },
@@ -134,17 +134,17 @@ impl Dispatcher {
         }
     }
 
-    fn reserved(&mut self, result: Result<Handout, Error>, now: Instant) {
+    fn reserved(&mut self, result: Result<Reservation, Error>, now: Instant) {
         self.calls.reserving = None;
         self.was_answered |= result.is_ok();
         self.unanswered = result.as_ref().err().filter(|_| !self.was_answered).cloned();
         match result {
-            Ok(handout) => {
+            Ok(reservation) => {
                 if self.prefetch.answered() {
                     info!("jobs are handed out again");
                 }
-                self.is_dry = handout.leases.is_empty() && !self.calls.has_settled;
-                for lease in handout.leases {
+                self.is_dry = reservation.leases.is_empty() && !self.calls.has_settled;
+                for lease in reservation.leases {
                     self.leases.insert(&lease.job, lease.lease_ms, now);
                     if self.phase == Phase::Working {
                         self.prefetch.add(lease.job, now);

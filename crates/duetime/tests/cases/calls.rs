@@ -78,8 +78,8 @@ pub(crate) async fn leases_are_settled_once(client: Client) {
     for user in 0..3 {
         push(&client, &queue, user).await;
     }
-    let handout = client.reserve(reserve(&queue, 10)).await.unwrap();
-    let receipts: Vec<_> = handout.leases.iter().map(|lease| lease.job.receipt()).collect();
+    let reservation = client.reserve(reserve(&queue, 10)).await.unwrap();
+    let receipts: Vec<_> = reservation.leases.iter().map(|lease| lease.job.receipt()).collect();
     assert_eq!(receipts.len(), 3);
     let extended = client.extend(receipts.iter().map(|&receipt| (receipt, Some(5_000))).collect()).await.unwrap();
     assert!(extended.into_iter().all(|answer| !answer.unwrap().cancel_asked));
@@ -110,8 +110,8 @@ pub(crate) async fn a_reserve_waits_and_is_called_off(client: Client) {
             () = tokio::task::yield_now() => {}
         }
     }
-    let (handout, id) = tokio::join!(client.reserve(waiting), push(&client, &queue, 1));
-    let lease = &handout.unwrap().leases[0];
+    let (reservation, id) = tokio::join!(client.reserve(waiting), push(&client, &queue, 1));
+    let lease = &reservation.unwrap().leases[0];
     assert_eq!((lease.job.id, lease.job.attempt, lease.lease_ms), (id, 1, 60_000));
 }
 

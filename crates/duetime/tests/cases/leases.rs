@@ -55,6 +55,6 @@ pub(crate) async fn an_extended_lease_has_no_second_holder(client: Client) {
 
 /// The jobs that come back within two seconds.
 async fn ids(client: &Client, queue: &Arc<str>) -> Vec<JobId> {
-    let handout = client.reserve(request(queue, HOUR_MS, 2 * SECOND_MS)).await.unwrap();
-    handout.leases.into_iter().map(|lease| lease.job.id).collect()
+    let reservation = client.reserve(request(queue, HOUR_MS, 2 * SECOND_MS)).await.unwrap();
+    reservation.leases.into_iter().map(|lease| lease.job.id).collect()
 }

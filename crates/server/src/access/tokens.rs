@@ -5,7 +5,7 @@ use super::secret::hash;
 use super::token::Token;
 use crate::watched::reread;
 use duetime_core::Millis;
-use duetime_core::ports::Flow;
+use duetime_core::ports::GcraLimiter;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use subtle::ConstantTimeEq;
@@ -33,7 +33,7 @@ pub(crate) struct Known {
 /// What a token uses; goes on when the file is read again.
 #[derive(Debug)]
 struct Used {
-    flow: Mutex<Flow>,
+    limiter: Mutex<GcraLimiter>,
     streams: Arc<Semaphore>,
     calls: Arc<Semaphore>,
 }
@@ -41,7 +41,7 @@ struct Used {
 impl Default for Used {
     fn default() -> Self {
         let [streams, calls] = [STREAMS_MAX, CALLS_MAX].map(|max| Arc::new(Semaphore::new(max)));
-        Self { flow: Mutex::default(), streams, calls }
+        Self { limiter: Mutex::default(), streams, calls }
     }
 }
 
@@ -63,11 +63,11 @@ impl Known {
     /// Lets one request pass, or says from when on one may.
     pub(crate) fn pass(&self, now: Millis) -> Result<(), Millis> {
         let Some(rate) = &self.token.rate else { return Ok(()) };
-        let mut flow = self.used.flow.lock().unwrap_or_else(PoisonError::into_inner);
-        match flow.room(rate, now) {
+        let mut limiter = self.used.limiter.lock().unwrap_or_else(PoisonError::into_inner);
+        match limiter.room(rate, now) {
             (0, next) => Err(next),
             _ => {
-                flow.pass(1, rate, now);
+                limiter.pass(1, rate, now);
                 Ok(())
             }
         }

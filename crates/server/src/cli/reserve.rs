@@ -6,7 +6,7 @@ use super::target::Target;
 use super::time::{now, relative};
 use duetime::{ReserveRequest, Source};
 use duetime_core::JobId;
-use duetime_core::api::{Handout, Span};
+use duetime_core::api::{Reservation, Span};
 use duetime_core::engine::JobRef;
 use duetime_core::name;
 use std::sync::Arc;
@@ -47,18 +47,18 @@ pub(crate) async fn run(args: Args) -> Result {
     let request =
         ReserveRequest { from, limit, lease_ms: args.lease.map(|span| span.0), wait_ms: args.wait.0, request_id: None };
     let client = args.target.client().await?;
-    let handout = client.reserve(request).await?;
+    let reservation = client.reserve(request).await?;
     if args.target.json {
-        return output::json(&Handout::new(&handout, Vec::new()));
+        return output::json(&Reservation::new(&reservation, Vec::new()));
     }
-    handout.refused.iter().for_each(|(_, why)| note!("duetime: {why}"));
-    if handout.leases.is_empty() {
-        let next = handout.next_due_at.map(|at| format!("; the next is due {}", relative(at, now())));
+    reservation.refused.iter().for_each(|(_, why)| note!("duetime: {why}"));
+    if reservation.leases.is_empty() {
+        let next = reservation.next_due_at.map(|at| format!("; the next is due {}", relative(at, now())));
         note!("nothing is due there{}", next.unwrap_or_default());
         return Ok(());
     }
     let mut table = output::table(&["RECEIPT", "QUEUE", "KIND", "ATTEMPT", "PAYLOAD"]);
-    for lease in &handout.leases {
+    for lease in &reservation.leases {
         let job = &lease.job;
         table.add_row([
             job.receipt().to_string(),

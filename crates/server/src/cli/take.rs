@@ -5,7 +5,7 @@ use super::output::{self, note};
 use super::target::Target;
 use super::time::now;
 use duetime_core::api::{Instant, Taken};
-use duetime_core::engine::{From, TakeRequest};
+use duetime_core::engine::{Source, TakeRequest};
 use duetime_core::limits::TAKE_JOBS_DEFAULT;
 use duetime_core::name;
 use std::sync::Arc;
@@ -34,20 +34,20 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result {
     args.queues.iter().try_for_each(|queue| name::check_queue(queue))?;
     let request = TakeRequest {
-        from: From::Queues(args.queues),
+        from: Source::Queues(args.queues),
         limit: args.limit,
         due_from: args.due_from.map(|instant| instant.0),
         due_to: args.due_to.map(|instant| instant.0),
         request_id: None,
     };
     let client = args.target.client().await?;
-    let handout = client.take(request).await?;
+    let reservation = client.take(request).await?;
     if args.target.json {
-        output::json(&Taken::new(&handout, Vec::new(), now()))?;
-    } else if handout.leases.is_empty() {
+        output::json(&Taken::new(&reservation, Vec::new(), now()))?;
+    } else if reservation.leases.is_empty() {
         note!("nothing is due there");
     } else {
-        let jobs: Vec<_> = handout.leases.into_iter().map(|lease| lease.job).collect();
+        let jobs: Vec<_> = reservation.leases.into_iter().map(|lease| lease.job).collect();
         output::jobs(&jobs, now())?;
     }
     Ok(())

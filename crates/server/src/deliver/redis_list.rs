@@ -34,7 +34,7 @@ pub(super) struct List {
 }
 
 struct Server {
-    place: Place,
+    place: RedisDatabase,
     client: Client,
     current: Mutex<Current>,
     connecting: tokio::sync::Mutex<()>,
@@ -49,7 +49,7 @@ struct Current {
 
 /// Which database of which server, with TLS or without.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct RedisDatabase {
     tls: bool,
     host: String,
     port: u16,
@@ -172,13 +172,13 @@ impl Server {
     }
 }
 
-fn place(info: &ConnectionInfo) -> Option<Place> {
+fn place(info: &ConnectionInfo) -> Option<RedisDatabase> {
     let (tls, host, port) = match info.addr() {
         ConnectionAddr::Tcp(host, port) => (false, host, *port),
         ConnectionAddr::TcpTls { host, port, .. } => (true, host, *port),
         _ => return None,
     };
-    Some(Place { tls, host: host.to_lowercase(), port, db: info.redis_settings().db() })
+    Some(RedisDatabase { tls, host: host.to_lowercase(), port, db: info.redis_settings().db() })
 }
 
 impl std::fmt::Debug for List {

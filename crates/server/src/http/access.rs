@@ -28,7 +28,7 @@ fn is_open(path: &str) -> bool {
 /// # Errors
 /// Where a token is asked for and none that counts is shown, or too much is asked with it.
 pub(super) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Caller, Problem> {
-    let Some(tokens) = &app.edge.tokens else { return Ok(Caller::Anyone) };
+    let Some(tokens) = &app.listener_config.tokens else { return Ok(Caller::Anyone) };
     if is_open(path) {
         return Ok(Caller::Nobody);
     }
@@ -53,7 +53,7 @@ fn unknown() -> Problem {
 /// # Errors
 /// If the token was revoked or has expired in the meantime.
 pub(super) fn check_still(app: &App, caller: &Caller) -> Result<(), Problem> {
-    if app.edge.still_lets(caller, app.engine.now()) { Ok(()) } else { Err(unknown()) }
+    if app.listener_config.still_lets(caller, app.engine.now()) { Ok(()) } else { Err(unknown()) }
 }
 
 /// The layer of a group of routes: lets those through who have this right, for whatever name.

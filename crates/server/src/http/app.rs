@@ -1,8 +1,8 @@
 //! What every request is handled with.
 
 use super::budget::Budget;
-use super::edge::Edge;
 use super::limits::EVENT_STREAMS_MAX;
+use super::listener_config::ListenerConfig;
 use super::problem::Problem;
 use super::segment::Segment;
 use super::{access, etag};
@@ -33,7 +33,7 @@ pub(crate) struct App {
     /// One for each stream of events.
     pub(super) event_streams: Arc<Semaphore>,
     /// Who may reach the server.
-    pub(super) edge: Edge,
+    pub(super) listener_config: ListenerConfig,
     /// What may be a target.
     pub(super) targets: Policy,
     /// What becomes of deliveries.
@@ -67,10 +67,15 @@ impl FromRequestParts<App> for Changing {
 
 impl App {
     /// Handles requests with this engine.
-    pub(crate) fn new(engine: Engine, edge: Edge, targets: Policy, deliveries: Arc<Observed>) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        listener_config: ListenerConfig,
+        targets: Policy,
+        deliveries: Arc<Observed>,
+    ) -> Self {
         let event_streams = Arc::new(Semaphore::new(EVENT_STREAMS_MAX));
         let stopping = CancellationToken::new();
         let (calls, bodies, answers) = (TaskTracker::new(), Arc::default(), Arc::default());
-        Self { engine, stopping, calls, bodies, answers, event_streams, edge, targets, deliveries }
+        Self { engine, stopping, calls, bodies, answers, event_streams, listener_config, targets, deliveries }
     }
 }

@@ -43,7 +43,7 @@ pub(super) struct Audit {
 
 /// A call.
 #[derive(Debug, Serialize)]
-struct Call<'a> {
+struct AuditedCall<'a> {
     /// When it was answered.
     at: Instant,
     /// The name of the token, or `anyone`.
@@ -72,7 +72,7 @@ pub(super) struct Jobs {
 pub(super) struct Peer(pub(super) SocketAddr);
 
 /// Makes a call in a task of its own, and writes it down when it is done.
-pub(super) async fn carry(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(super) async fn record_call(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let (caller, peer): (Option<Caller>, Option<Peer>) =
         (request.extensions().get().cloned(), request.extensions_mut().remove());
     let (Some(caller), Some(Peer(peer))) = (caller, peer) else { unreachable!("every request has both") };
@@ -89,7 +89,7 @@ pub(super) async fn carry(State(app): State<App>, mut request: Request, next: Ne
         let _room = room;
         let made = AssertUnwindSafe(next.run(request)).catch_unwind().await;
         let status = made.as_ref().map_or(StatusCode::INTERNAL_SERVER_ERROR, Response::status);
-        noting.edge.audit.note(&Call {
+        noting.listener_config.audit.note(&AuditedCall {
             at: Instant(noting.engine.now()),
             who: caller.name(),
             peer,
@@ -122,8 +122,8 @@ impl Audit {
     }
 
     /// Writes a call down. A line that cannot be written is an error in the log; the call has been made.
-    fn note(&self, call: &Call<'_>) {
-        let Call { who, peer, method, path, status, jobs, .. } = call;
+    fn note(&self, call: &AuditedCall<'_>) {
+        let AuditedCall { who, peer, method, path, status, jobs, .. } = call;
         let jobs = jobs.map(|jobs| serde_json::to_string(jobs).expect("a selection has only string keys"));
         tracing::info!(target: "duetime::audit", who, %peer, method, path, status, jobs, "audit");
         let Some(file) = &self.file else { return };

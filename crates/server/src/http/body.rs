@@ -220,7 +220,7 @@ async fn too_large(
 
 #[cfg(test)]
 mod tests {
-    use super::super::edge::Edge;
+    use super::super::listener_config::ListenerConfig;
     use super::*;
     use crate::deliver::Policy;
     use duetime_core::engine::{Options, Stores};
@@ -236,7 +236,7 @@ mod tests {
         let sqlite = Arc::new(Sqlite::memory().unwrap());
         let stores = Stores::one_process(Arc::new(SystemClock::new()), sqlite);
         let engine = Engine::start(stores, Options::default()).await.unwrap();
-        let app = App::new(engine, Edge::local(), Policy::default(), Arc::default());
+        let app = App::new(engine, ListenerConfig::local(), Policy::default(), Arc::default());
         tokio::time::pause();
         App { bodies: Arc::new(Budget::new(bodies)), ..app }
     }

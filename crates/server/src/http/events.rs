@@ -59,7 +59,7 @@ pub(super) async fn events(Call(app, caller): Call, RawQuery(query): RawQuery) -
     let listener = app.engine.subscribe(filter).await?;
     let mut opening = format!("retry: {RETRY_MS}\n");
     append(&mut opening, SUBSCRIBED, &json!({ "at": Instant(app.engine.now()) }));
-    let told = Stream { app, listener, caller, opening: Some(opening), _room: (slot, of_token) };
+    let told = EventStream { app, listener, caller, opening: Some(opening), _room: (slot, of_token) };
     let told = stream::unfold(Some(told), |told| async {
         let mut told = told?;
         let (text, goes_on) = told.next().await;
@@ -69,7 +69,7 @@ pub(super) async fn events(Call(app, caller): Call, RawQuery(query): RawQuery) -
     Ok((headers, Body::from_stream(told)).into_response())
 }
 
-struct Stream {
+struct EventStream {
     app: App,
     listener: Subscription,
     /// Who listens: only queues that they have a right to are told of.
@@ -78,7 +78,7 @@ struct Stream {
     _room: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 
-impl Stream {
+impl EventStream {
     /// The next text, and whether there is more to come.
     async fn next(&mut self) -> (String, bool) {
         if let Some(opening) = self.opening.take() {
@@ -97,14 +97,14 @@ impl Stream {
                     () = self.app.stopping.cancelled() => None,
                     told = self.listener.next() => told,
                     () = &mut heartbeat => {
-                        let is_let = self.app.edge.still_lets(&self.caller, self.app.engine.now());
+                        let is_let = self.app.listener_config.still_lets(&self.caller, self.app.engine.now());
                         let text = if is_let { ":\n\n".to_owned() } else { stopping() };
                         return (text, is_let);
                     }
                 },
             };
             // Looked at with each chunk, once something has come.
-            if text.is_empty() && !self.app.edge.still_lets(&self.caller, self.app.engine.now()) {
+            if text.is_empty() && !self.app.listener_config.still_lets(&self.caller, self.app.engine.now()) {
                 return (stopping(), false);
             }
             match told {
@@ -144,7 +144,7 @@ fn append(text: &mut String, event: &str, data: &impl Serialize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::edge::Edge;
+    use super::super::listener_config::ListenerConfig;
     use super::*;
     use crate::deliver::Policy;
     use duetime_core::engine::{Options, Stores};
@@ -158,7 +158,7 @@ mod tests {
         let stores = Stores::one_process(Arc::new(SystemClock::new()), sqlite);
         App::new(
             Engine::start(stores, Options::default()).await.unwrap(),
-            Edge::local(),
+            ListenerConfig::local(),
             Policy::default(),
             Arc::default(),
         )

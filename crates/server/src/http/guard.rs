@@ -53,7 +53,7 @@ pub(super) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
     }
     let host = headers.get(HOST).map(|value| value.to_str().unwrap_or_default());
     let host = host.or(uri.authority().map(Authority::as_str));
-    if let Some(host) = host.filter(|host| !app.edge.hosts.has(host)) {
+    if let Some(host) = host.filter(|host| !app.listener_config.hosts.has(host)) {
         let detail = format!("expected the host localhost, an address, or a name of --allow-host, got {host:?}");
         return Err(refuse("foreign_host", detail));
     }

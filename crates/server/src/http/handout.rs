@@ -11,8 +11,8 @@ use super::reply::{self, Answered};
 use super::segment::{Name, Segment};
 use super::{repeat, shown};
 use crate::access::{Caller, Scope};
-use duetime_core::api::{self, Handout, Reserve, Take, Taken};
-use duetime_core::engine::{self, From as Source, ReserveRequest, TakeRequest, Unclaimed};
+use duetime_core::api::{self, Reservation, Reserve, Take, Taken};
+use duetime_core::engine::{self, ReserveRequest, Source, TakeRequest, Unclaimed};
 use duetime_core::{Error, JobId};
 
 /// Lease due jobs of a queue.
@@ -23,7 +23,7 @@ use duetime_core::{Error, JobId};
     post, path = "/v1/queues/{queue}/reserve", operation_id = "reserve", tag = "work",
     request_body = Option<Reserve>,
     responses(
-        (status = 200, description = "Leases; none where nothing came due.", body = Handout<'_>),
+        (status = 200, description = "Leases; none where nothing came due.", body = Reservation<'_>),
     ),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
@@ -40,7 +40,7 @@ pub(super) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segme
     post, path = "/v1/reserve", operation_id = "reserve_anywhere", tag = "work",
     request_body = Reserve,
     responses(
-        (status = 200, description = "Leases; none where nothing came due.", body = Handout<'_>),
+        (status = 200, description = "Leases; none where nothing came due.", body = Reservation<'_>),
     ),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
@@ -65,10 +65,10 @@ async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> An
         }
         return Err(problem);
     }
-    let mut handout = reserved.map(Unclaimed::claim).unwrap_or_default();
-    handout.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
-    let refused = refusals(&mut handout, unknown);
-    Ok(reply::ok(&Handout::new(&handout, refused)))
+    let mut reservation = reserved.map(Unclaimed::claim).unwrap_or_default();
+    reservation.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
+    let refused = refusals(&mut reservation, unknown);
+    Ok(reply::ok(&Reservation::new(&reservation, refused)))
 }
 
 /// Take due jobs, at most once.
@@ -110,10 +110,10 @@ pub(super) async fn take_anywhere(Call(app, caller): Call, body: One) -> Answere
 async fn take_from(app: &App, caller: &Caller, mut request: TakeRequest) -> Answered {
     request.request_id = repeat::of_take(caller, &request);
     let unknown = check(app, caller, &mut request.from).await?;
-    let mut handout = app.engine.take(request).await?;
-    handout.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
-    let refused = refusals(&mut handout, unknown);
-    Ok(reply::ok(&Taken::new(&handout, refused, app.engine.now())))
+    let mut reservation = app.engine.take(request).await?;
+    reservation.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
+    let refused = refusals(&mut reservation, unknown);
+    Ok(reply::ok(&Taken::new(&reservation, refused, app.engine.now())))
 }
 
 /// Whether the caller may work on these queues. Named jobs are handed out whatever the queue of the path: those of queues that
@@ -140,8 +140,8 @@ async fn check(app: &App, caller: &Caller, from: &mut Source) -> Result<Vec<JobI
     }
 }
 
-fn refusals(handout: &mut engine::Handout, unknown: Vec<JobId>) -> Vec<api::Problem> {
+fn refusals(reservation: &mut engine::Reservation, unknown: Vec<JobId>) -> Vec<api::Problem> {
     let problem = |(id, error): (JobId, Error)| api::Problem { id: Some(id), ..Problem::from(error).into() };
     let unknown = unknown.into_iter().map(|id| (id, Error::NotFound(id)));
-    std::mem::take(&mut handout.refused).into_iter().chain(unknown).map(problem).collect()
+    std::mem::take(&mut reservation.refused).into_iter().chain(unknown).map(problem).collect()
 }

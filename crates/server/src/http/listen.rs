@@ -6,9 +6,9 @@ use super::limits::{
     ACCEPT_PAUSE, BUFFER_BYTES_MAX, HANDSHAKE_TIME_MAX, HEAD_TIME_MAX, HEADERS_PARSED_MAX, STOP_TIME_MAX,
     UNACKNOWLEDGED_MS_MAX,
 };
-use super::peers::{self, Peers, Seat};
+use super::peers::{self, PeerConnection, Peers};
 use super::request_id::{self, REQUEST_ID};
-use super::sending::Progress;
+use super::sending::SendProgress;
 use super::{guard, routes, trace};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -35,7 +35,7 @@ type Routes = TowerToHyperService<axum::Router>;
 pub(crate) async fn serve(listener: TcpListener, app: App, stop: CancellationToken) {
     let speaker = Speaker { routes: TowerToHyperService::new(routes::routes(app.clone())), http: http(), app };
     let app = &speaker.app;
-    let connections_max = peers::connections(app.edge.connections_max);
+    let connections_max = peers::connections(app.listener_config.connections_max);
     let slots = Arc::new(Semaphore::new(connections_max));
     let peers = Peers::new((connections_max / 2).max(1));
     let connections = GracefulShutdown::new();
@@ -49,17 +49,17 @@ pub(crate) async fn serve(listener: TcpListener, app: App, stop: CancellationTok
                     continue;
                 }
             };
-            let Some(seat) = peers.seat(peer.ip()) else {
+            let Some(admitted) = peers.admit(peer.ip()) else {
                 tracing::debug!(%peer, "closed: too many connections from this address");
                 continue;
             };
             let speaker = speaker.clone();
-            tokio::spawn(speaker.converse(stream, peer, (slot, seat), connections.watcher()));
+            tokio::spawn(speaker.converse(stream, peer, (slot, admitted), connections.watcher()));
         }
     };
     tokio::select! {
         () = accepting => {}
-        () = app.edge.watch() => {}
+        () = app.listener_config.watch() => {}
         () = stop.cancelled() => {}
     }
     drop(listener);
@@ -109,10 +109,10 @@ impl Speaker {
         self,
         stream: TcpStream,
         peer: SocketAddr,
-        _room: (OwnedSemaphorePermit, Seat),
+        _room: (OwnedSemaphorePermit, PeerConnection),
         watcher: Watcher,
     ) {
-        match self.app.edge.tls.as_ref().map(|tls| tls.acceptor()) {
+        match self.app.listener_config.tls.as_ref().map(|tls| tls.acceptor()) {
             None => self.serve(stream, peer, watcher).await,
             Some(acceptor) => {
                 if let Some(stream) = self.encrypt(acceptor, stream, peer).await {
@@ -146,7 +146,7 @@ impl Speaker {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (app, routes) = (self.app.clone(), self.routes.clone());
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(SendProgress::default());
         let watched = progress.clone();
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let (app, routes) = (app.clone(), routes.clone());

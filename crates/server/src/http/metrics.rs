@@ -169,9 +169,9 @@ impl Figures {
             ("settle", &stores.settle),
             ("extend", &stores.extend),
             ("record", &stores.record),
-            ("note", &stores.note),
+            ("apply", &stores.apply),
         ];
-        let help = "Calls of the broker (put, reserve, settle, extend) and of the ledger (record, note)";
+        let help = "Calls of the broker (put, reserve, settle, extend) and of the ledger (record, apply)";
         family(encoder, "duetime_store_call_seconds", help, "call", calls.into_iter())?;
         let help = "Deliveries to targets, by what came of them";
         family(encoder, "duetime_delivery_seconds", help, "outcome", self.deliveries.by_outcome().into_iter())

@@ -11,7 +11,6 @@ mod batch;
 mod body;
 mod budget;
 mod bulk;
-mod edge;
 mod etag;
 mod events;
 mod find;
@@ -24,6 +23,7 @@ mod job;
 mod leases;
 mod limits;
 mod listen;
+mod listener_config;
 mod locks;
 mod metrics;
 mod openapi;
@@ -50,7 +50,7 @@ mod trace;
 
 pub(crate) use app::App;
 pub(crate) use args::Args;
-pub(crate) use edge::{Edge, Error};
 pub(crate) use listen::serve;
+pub(crate) use listener_config::{Error, ListenerConfig};
 #[cfg(test)]
 pub(crate) use openapi::operations;

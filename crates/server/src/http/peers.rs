@@ -15,7 +15,7 @@ pub(super) struct Peers {
 
 /// One connection of a peer, as long as it is held.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct PeerConnection {
     peers: Arc<Peers>,
     address: IpAddr,
 }
@@ -27,7 +27,7 @@ impl Peers {
     }
 
     /// Room for one more connection; `None` where that address has as many as it may have.
-    pub(super) fn seat(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
+    pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<PeerConnection> {
         let address = network(address);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(address).or_default();
@@ -35,11 +35,11 @@ impl Peers {
             return None;
         }
         *count += 1;
-        Some(Seat { peers: self.clone(), address })
+        Some(PeerConnection { peers: self.clone(), address })
     }
 }
 
-impl Drop for Seat {
+impl Drop for PeerConnection {
     fn drop(&mut self) {
         let mut counts = self.peers.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.address) {
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn an_address_has_no_more_than_its_seats() {
         let peers = Peers::new(2);
-        let of = |text: &str| peers.seat(text.parse().unwrap());
+        let of = |text: &str| peers.admit(text.parse().unwrap());
         let (one, two) = (of("10.0.0.1"), of("::ffff:10.0.0.1"));
         assert!(one.is_some() && two.is_some() && of("10.0.0.1").is_none());
         let six = [of("2001:db8::1"), of("2001:db8::2:1")];

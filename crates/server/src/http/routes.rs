@@ -51,7 +51,7 @@ fn of(scope: Scope, routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
 /// Calls of these are written down, also those that are refused.
 fn audited(app: Option<&App>, routes: OpenApiRouter<App>) -> OpenApiRouter<App> {
     match app {
-        Some(app) => routes.route_layer(from_fn_with_state(app.clone(), audit::carry)),
+        Some(app) => routes.route_layer(from_fn_with_state(app.clone(), audit::record_call)),
         None => routes,
     }
 }

@@ -47,7 +47,7 @@ impl Room {
             return Ok(response);
         }
         self.0.resize(bytes).await.map_err(|_| full())?;
-        response.extensions_mut().insert(Held(Arc::new(Mutex::new(Some(self.0)))));
+        response.extensions_mut().insert(HeldShare(Arc::new(Mutex::new(Some(self.0)))));
         Ok(response)
     }
 }
@@ -58,20 +58,20 @@ fn full() -> Problem {
 
 /// The share of an answer, beside it.
 #[derive(Clone)]
-struct Held(Arc<Mutex<Option<Share>>>);
+struct HeldShare(Arc<Mutex<Option<Share>>>);
 
 /// The progress of the answer that a connection is sending.
 #[derive(Default)]
-pub(super) struct Progress {
+pub(super) struct SendProgress {
     left: AtomicUsize,
     sent: AtomicUsize,
     begun: Notify,
 }
 
-impl Progress {
+impl SendProgress {
     /// Splits a large answer into parts, and watches them.
     pub(super) fn watch(self: &Arc<Self>, mut response: Response) -> Response {
-        let held: Option<Held> = response.extensions_mut().remove();
+        let held: Option<HeldShare> = response.extensions_mut().remove();
         let share = held.and_then(|held| held.0.lock().ok()?.take());
         let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
         let bytes = bytes.or(share.as_ref().map(Share::bytes)).filter(|&bytes| bytes > PART_BYTES);
@@ -106,7 +106,7 @@ struct Sending {
     body: Body,
     /// What is left of its last frame.
     part: Bytes,
-    progress: Arc<Progress>,
+    progress: Arc<SendProgress>,
     _share: Option<Share>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::audit::Peer;
-use super::edge::Edge;
+use super::listener_config::ListenerConfig;
 use super::request_id::REQUEST_ID;
 use super::routes::routes;
 use crate::access::Caller;
@@ -70,7 +70,7 @@ pub(super) async fn app(options: Options) -> (App, Arc<Faulty>) {
     let registry = Arc::new(Faulty { inner: sqlite.clone(), error: Mutex::default() });
     let stores = Stores { registry: registry.clone(), ..Stores::one_process(Arc::new(SystemClock::new()), sqlite) };
     let engine = Engine::start(stores, options).await.unwrap();
-    (App::new(engine, Edge::local(), Policy::default(), Arc::default()), registry)
+    (App::new(engine, ListenerConfig::local(), Policy::default(), Arc::default()), registry)
 }
 
 /// What was answered.

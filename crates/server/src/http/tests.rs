@@ -62,8 +62,8 @@ async fn who_stops_says_so() {
 async fn who_can_record_no_more_hands_nothing_out() {
     let (app, stores) = app(Options { backlog_max: 1, ..Options::default() }).await;
     ask(&app, PUSH, &[], r#"{"payload":1}"#).await;
-    let handout = ask(&app, "POST /v1/queues/q/reserve", &[], "").await.json();
-    let receipt = handout["leases"][0]["receipt"].as_str().unwrap();
+    let reservation = ask(&app, "POST /v1/queues/q/reserve", &[], "").await.json();
+    let receipt = reservation["leases"][0]["receipt"].as_str().unwrap();
     stores.close_ledger().await;
     let settled = ask(&app, &format!("POST /v1/leases/{receipt}/complete"), &[], "").await;
     assert_eq!((settled.status.as_u16(), &settled.json()["recorded"]), (200, &json!(false)));

@@ -17,7 +17,7 @@ const OWN: [&str; 5] = ["timestamp", "level", "target", "message", "instance"];
 pub(super) struct Json(pub(super) String);
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct LogLine<'a> {
     timestamp: String,
     level: &'a str,
     target: &'a str,
@@ -48,7 +48,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, JsonFields> for Json
         // What another crate logs by `log` names its own place in fields.
         let log_target = fields.others.remove("log.target");
         ["log.module_path", "log.file", "log.line"].iter().for_each(|name| drop(fields.others.remove(*name)));
-        let line = Line {
+        let line = LogLine {
             timestamp,
             level: event.metadata().level().as_str(),
             target: log_target.as_ref().and_then(Value::as_str).unwrap_or(event.metadata().target()),

@@ -16,12 +16,12 @@ pub(super) struct Lines(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct LogState {
     /// Whole lines.
     waiting: Vec<u8>,
     is_writing: bool,
@@ -59,7 +59,7 @@ impl Lines {
 
     /// Waits until nothing waits, at most for so long.
     pub(super) fn flush(&self, time_max: Duration) {
-        let busy = |state: &mut State| state.is_writing || !state.waiting.is_empty();
+        let busy = |state: &mut LogState| state.is_writing || !state.waiting.is_empty();
         drop(self.0.changed.wait_timeout_while(self.state(), time_max, busy));
     }
 
@@ -93,7 +93,7 @@ impl Lines {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LogState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

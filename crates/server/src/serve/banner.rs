@@ -1,23 +1,23 @@
 //! What is said at the start: where to reach the server, what the store is, what it could lose, how to stop.
 
-use crate::http::Edge;
+use crate::http::ListenerConfig;
 use duetime_store::open::Opened;
 use std::io::Write;
 use std::net::SocketAddr;
 
 /// Says it on standard output. That nobody reads it is no reason not to serve.
-pub(super) fn print(address: SocketAddr, edge: &Edge, opened: &Opened) {
-    if let Err(error) = try_print(address, edge, opened) {
-        tracing::warn!(%error, "standard output is closed; listening on {}://{address}", edge.scheme());
+pub(super) fn print(address: SocketAddr, listener_config: &ListenerConfig, opened: &Opened) {
+    if let Err(error) = try_print(address, listener_config, opened) {
+        tracing::warn!(%error, "standard output is closed; listening on {}://{address}", listener_config.scheme());
     }
 }
 
-fn try_print(address: SocketAddr, edge: &Edge, opened: &Opened) -> std::io::Result<()> {
+fn try_print(address: SocketAddr, listener_config: &ListenerConfig, opened: &Opened) -> std::io::Result<()> {
     let Opened { name, loss, .. } = opened;
     let mut out = std::io::stdout().lock();
     writeln!(out, "duetime {}", env!("CARGO_PKG_VERSION"))?;
-    writeln!(out, "  listening on {}://{address}", edge.scheme())?;
-    writeln!(out, "  open to      {}", open_to(address, edge))?;
+    writeln!(out, "  listening on {}://{address}", listener_config.scheme())?;
+    writeln!(out, "  open to      {}", open_to(address, listener_config))?;
     writeln!(out, "  store        {name}")?;
     writeln!(out, "  could lose   {loss}")?;
     writeln!(out, "  stop         Ctrl-C, or SIGTERM to process {}", std::process::id())?;
@@ -25,8 +25,8 @@ fn try_print(address: SocketAddr, edge: &Edge, opened: &Opened) -> std::io::Resu
 }
 
 /// Who can do something here.
-fn open_to(address: SocketAddr, edge: &Edge) -> &'static str {
-    match (edge.asks_for_tokens(), edge.scheme() == "https", address.ip().is_loopback()) {
+fn open_to(address: SocketAddr, listener_config: &ListenerConfig) -> &'static str {
+    match (listener_config.asks_for_tokens(), listener_config.scheme() == "https", address.ip().is_loopback()) {
         (true, true, _) | (true, _, true) => "holders of a token",
         (true, false, false) => {
             "holders of a token, who show it unencrypted: put a proxy that speaks TLS before it, or say --tls-cert"

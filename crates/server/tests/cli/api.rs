@@ -85,9 +85,9 @@ fn many_leases_are_settled_and_extended_at_once() {
     for _ in 0..3 {
         server.push(&["--queue", "b", "x"]);
     }
-    let handout = server.json(&["reserve", "a", "b", "--limit", "10", "--wait", "1s"]);
+    let reservation = server.json(&["reserve", "a", "b", "--limit", "10", "--wait", "1s"]);
     let receipts: Vec<_> =
-        handout["leases"].as_array().unwrap().iter().map(|lease| lease["receipt"].as_str().unwrap()).collect();
+        reservation["leases"].as_array().unwrap().iter().map(|lease| lease["receipt"].as_str().unwrap()).collect();
     assert_eq!(receipts.len(), 3);
     let extended = server.json(&[&["extend"], &receipts[..], &["--lease", "5m"]].concat());
     assert_eq!(extended.as_array().unwrap().len(), 3);
@@ -113,8 +113,8 @@ fn many_leases_are_settled_and_extended_at_once() {
 fn particular_jobs_are_reserved() {
     let server = Server::start();
     let (_, second) = (server.push(&["a"]), server.push(&["b"]));
-    let handout = server.json(&["reserve", "--job", &second]);
-    assert_eq!(handout["leases"][0]["id"], *second);
+    let reservation = server.json(&["reserve", "--job", &second]);
+    assert_eq!(reservation["leases"][0]["id"], *second);
     let ran = server.run(&["reserve", "empty"]);
     assert!(ran.code == 0 && ran.out.is_empty() && ran.err.contains("nothing is due"), "{ran:?}");
     assert_eq!(server.run(&["reserve"]).code, 2);

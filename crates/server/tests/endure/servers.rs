@@ -5,8 +5,8 @@ use duetime::core::engine::Answers;
 use duetime::core::ports::Grant;
 use duetime::core::testing::account::System;
 use duetime::{
-    CancelOutcome, Client, Error, Handout, JobId, LockRequest, Millis, NewJob, Outcome, Patch, QueueSettings, Receipt,
-    ReserveRequest, Settlement, TakeRequest,
+    CancelOutcome, Client, Error, JobId, LockRequest, Millis, NewJob, Outcome, Patch, QueueSettings, Receipt,
+    Reservation, ReserveRequest, Settlement, TakeRequest,
 };
 use duetime_core::Error as CoreError;
 use std::net::{Ipv4Addr, TcpListener};
@@ -156,11 +156,11 @@ impl System for Way {
         Ok(answers.into_iter().map(told).collect())
     }
 
-    async fn reserve(&self, request: ReserveRequest) -> Result<Handout, CoreError> {
+    async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, CoreError> {
         self.ask(question!(client, request => client.reserve(request).await)).await
     }
 
-    async fn take(&self, request: TakeRequest) -> Result<Handout, CoreError> {
+    async fn take(&self, request: TakeRequest) -> Result<Reservation, CoreError> {
         self.ask(question!(client, request => client.take(request).await)).await
     }
 

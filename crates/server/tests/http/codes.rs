@@ -76,8 +76,8 @@ fn a_job_of_a_paused_queue_is_held_back() {
     let server = Server::start();
     let id = server.push(&json!({"payload": 1}));
     server.call("/v1/queues/q/pause").ok();
-    let handout = server.post("/v1/reserve", &json!({"jobs": [{"id": id}]})).ok();
-    assert_eq!(handout["leases"], json!([]));
-    super::client::check_problem(&handout["refused"][0], 409, "held_back");
-    assert_eq!(handout["refused"][0]["id"], json!(id));
+    let reservation = server.post("/v1/reserve", &json!({"jobs": [{"id": id}]})).ok();
+    assert_eq!(reservation["leases"], json!([]));
+    super::client::check_problem(&reservation["refused"][0], 409, "held_back");
+    assert_eq!(reservation["refused"][0]["id"], json!(id));
 }

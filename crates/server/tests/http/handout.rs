@@ -15,8 +15,8 @@ fn an_empty_queue_hands_out_nothing() {
     assert_eq!(server.post("/v1/queues/q/reserve", &json!({"limit": 10})).ok(), nothing);
     assert_eq!(server.post("/v1/queues/q/reserve", &json!({"wait": "50ms"})).ok(), nothing);
     let pushed = server.post("/v1/queues/q/jobs", &json!({"payload": 1, "delay": "1h"})).expect(201);
-    let handout = server.call("/v1/queues/q/reserve").ok();
-    assert_eq!((&handout["leases"], &handout["next_due_at"]), (&json!([]), &pushed["due_at"]));
+    let reservation = server.call("/v1/queues/q/reserve").ok();
+    assert_eq!((&reservation["leases"], &reservation["next_due_at"]), (&json!([]), &pushed["due_at"]));
 }
 
 #[test]
@@ -24,9 +24,9 @@ fn a_lease_is_answered_as_documented() {
     let server = Server::start();
     let job = json!({"payload": {"order": "202010250100"}, "kind": "order.cancel", "tags": ["t"], "key": "k"});
     let id = server.push(&job);
-    let handout = server.post("/v1/queues/q/reserve", &json!({"limit": 10, "lease": "60s", "wait": "20s"})).ok();
-    assert_eq!((handout["leases"].as_array().unwrap().len(), &handout["next_due_at"]), (1, &Value::Null));
-    let lease = &handout["leases"][0];
+    let reservation = server.post("/v1/queues/q/reserve", &json!({"limit": 10, "lease": "60s", "wait": "20s"})).ok();
+    assert_eq!((reservation["leases"].as_array().unwrap().len(), &reservation["next_due_at"]), (1, &Value::Null));
+    let lease = &reservation["leases"][0];
     for field in ["payload", "kind", "tags", "key"] {
         assert_eq!(lease[field], job[field]);
     }
@@ -57,9 +57,9 @@ fn named_jobs_are_handed_out_in_their_version_only() {
     let changed = server.push(&json!({"payload": 2}));
     let later = server.push(&json!({"payload": 3, "delay": "1h"}));
     let jobs = json!([{"id": due, "version": version}, {"id": changed, "version": 999}, {"id": later}, {"id": "7"}]);
-    let handout = server.post("/v1/reserve", &json!({"jobs": jobs})).ok();
-    assert_eq!(payloads(&handout["leases"]), [1]);
-    let refused = handout["refused"].as_array().unwrap();
+    let reservation = server.post("/v1/reserve", &json!({"jobs": jobs})).ok();
+    assert_eq!(payloads(&reservation["leases"]), [1]);
+    let refused = reservation["refused"].as_array().unwrap();
     for (problem, (id, status, code)) in
         refused.iter().zip([(&*changed, 409, "version_mismatch"), (&*later, 409, "not_due"), ("7", 404, "not_found")])
     {
@@ -76,8 +76,8 @@ fn a_repeated_request_gets_the_same_leases() {
         server.push(&json!({"payload": i}));
     }
     let ask = |id: &str| {
-        let handout = server.post("/v1/queues/q/reserve", &json!({"limit": 2, "request_id": id})).ok();
-        handout["leases"].as_array().unwrap().iter().map(|lease| lease["receipt"].clone()).collect::<Vec<_>>()
+        let reservation = server.post("/v1/queues/q/reserve", &json!({"limit": 2, "request_id": id})).ok();
+        reservation["leases"].as_array().unwrap().iter().map(|lease| lease["receipt"].clone()).collect::<Vec<_>>()
     };
     let first = ask("a");
     assert_eq!(ask("a"), first);

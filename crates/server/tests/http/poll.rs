@@ -11,8 +11,8 @@ fn poller(server: &Server, body: &Value) -> Connection {
     connection
 }
 
-fn ids(handout: &Value) -> Vec<&str> {
-    handout["leases"].as_array().unwrap().iter().map(|lease| lease["id"].as_str().unwrap()).collect()
+fn ids(reservation: &Value) -> Vec<&str> {
+    reservation["leases"].as_array().unwrap().iter().map(|lease| lease["id"].as_str().unwrap()).collect()
 }
 
 #[test]
@@ -30,8 +30,8 @@ fn each_push_wakes_another() {
     let mut pushed: Vec<_> = (0..20).map(|i| server.push(&json!({"payload": i}))).collect();
     let mut got: Vec<String> = Vec::new();
     for poller in &mut pollers {
-        let handout = poller.reply().ok();
-        got.extend(ids(&handout).into_iter().map(str::to_owned));
+        let reservation = poller.reply().ok();
+        got.extend(ids(&reservation).into_iter().map(str::to_owned));
     }
     pushed.sort();
     got.sort();
@@ -44,8 +44,8 @@ fn the_due_time_wakes_and_nothing_is_early() {
     let mut poller = poller(&server, &json!({"queues": ["q"], "wait": "60s"}));
     let pushed = server.post("/v1/queues/q/jobs", &json!({"payload": 1, "delay": "300ms"})).expect(201);
     assert_eq!(pushed["state"], "scheduled");
-    let handout = poller.reply().ok();
-    let lease = &handout["leases"][0];
+    let reservation = poller.reply().ok();
+    let lease = &reservation["leases"][0];
     assert_eq!(lease["due_at"], pushed["due_at"]);
     assert!(lease["started_at"].as_str() >= lease["due_at"].as_str());
 }
@@ -58,11 +58,11 @@ fn resuming_run_and_release_wake() {
     let wait = json!({"queues": ["q"], "wait": "60s"});
     let mut first = poller(&server, &wait);
     server.call("/v1/queues/q/resume").ok();
-    let handout = first.reply().ok();
-    assert_eq!(ids(&handout), [&*id]);
+    let reservation = first.reply().ok();
+    assert_eq!(ids(&reservation), [&*id]);
 
     let mut second = poller(&server, &wait);
-    server.call(&format!("/v1/leases/{}/release", handout["leases"][0]["receipt"].as_str().unwrap())).ok();
+    server.call(&format!("/v1/leases/{}/release", reservation["leases"][0]["receipt"].as_str().unwrap())).ok();
     assert_eq!(ids(&second.reply().ok()), [&*id]);
 
     let later = server.push(&json!({"payload": 1, "delay": "1h"}));
@@ -87,9 +87,9 @@ fn a_poller_that_went_away_is_handed_nothing() {
 
         let mut next = poller(&server, &json!({"queues": ["q"], "wait": "60s"}));
         let id = server.push(&json!({"payload": 1}));
-        let handout = next.reply().ok();
-        assert_eq!(ids(&handout), [&*id]);
-        assert_eq!(handout["leases"][0]["attempt"], 1);
+        let reservation = next.reply().ok();
+        assert_eq!(ids(&reservation), [&*id]);
+        assert_eq!(reservation["leases"][0]["attempt"], 1);
         drop(next);
         eventually(|| server.sockets() == sockets);
     }
@@ -106,8 +106,8 @@ fn one_who_leaves_passes_the_turn_on() {
         let id = server.push(&json!({"payload": 1}));
         // The first may have been handed the job before it went away: then the second gets the next one.
         let other = server.push(&json!({"payload": 2}));
-        let handout = second.reply().ok();
-        assert!([&*id, &*other].contains(&ids(&handout)[0]));
+        let reservation = second.reply().ok();
+        assert!([&*id, &*other].contains(&ids(&reservation)[0]));
         server.call("/v1/queues/q/purge").ok();
     }
 }

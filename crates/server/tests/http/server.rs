@@ -110,8 +110,8 @@ impl Server {
     /// Leases at most so many jobs of the queue `q`.
     #[track_caller]
     pub(crate) fn reserve(&self, limit: usize) -> Vec<Value> {
-        let handout = self.post("/v1/queues/q/reserve", &serde_json::json!({"limit": limit})).ok();
-        handout["leases"].as_array().unwrap().clone()
+        let reservation = self.post("/v1/queues/q/reserve", &serde_json::json!({"limit": limit})).ok();
+        reservation["leases"].as_array().unwrap().clone()
     }
 
     /// Leases the one due job of the queue `q` and answers the receipt.

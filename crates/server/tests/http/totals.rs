@@ -49,8 +49,8 @@ fn work(address: SocketAddr, pushed: &AtomicU64, done: &AtomicU64) -> Option<()>
     loop {
         send("/v1/queues/q/jobs", r#"{"payload": 1}"#)?;
         pushed.fetch_add(1, Ordering::SeqCst);
-        let handout = send("/v1/queues/q/reserve", "{}")?;
-        let Some(receipt) = handout["leases"][0]["receipt"].as_str() else { continue };
+        let reservation = send("/v1/queues/q/reserve", "{}")?;
+        let Some(receipt) = reservation["leases"][0]["receipt"].as_str() else { continue };
         let settled = send(&format!("/v1/leases/{receipt}/complete"), "")?;
         done.fetch_add(u64::from(settled["state"] == "succeeded"), Ordering::SeqCst);
     }

@@ -199,8 +199,8 @@ async fn conflicts(database: Database) {
 }
 
 /// Each row becomes one job, though the server that moves them is killed meanwhile. The first to start leads. The kill
-/// comes with the first handout, while rows are being inserted, and the last of them wait for it: so there always are rows
-/// for the other server to move.
+/// comes with the first reservation, while rows are being inserted, and the last of them wait for it: so there always are
+/// rows for the other server to move.
 async fn killed(database: Database) {
     const CONNECTIONS: usize = 4;
     const ROWS: usize = 250;

@@ -1,7 +1,7 @@
 //! What every client was told: by the server's answers, which of them were lost, and when.
 
 use crate::common::{Exchange, Kill};
-use duetime::{CancelOutcome, Error, Handout, Lease, Outcome, PushOutcome, Pushed, Receipt, Settlement};
+use duetime::{CancelOutcome, Error, Lease, Outcome, PushOutcome, Pushed, Receipt, Reservation, Settlement};
 use duetime_core::{Error as CoreError, JobId, Millis, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ pub(crate) struct Push {
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     /// By epoch.
-    pub(crate) leases: BTreeMap<u64, Held>,
+    pub(crate) leases: BTreeMap<u64, HeldLease>,
     pub(crate) cancels: Vec<Exchange<CancelOutcome>>,
 }
 
 /// A lease as its holder knows it.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldLease {
     pub(crate) generation: usize,
     pub(crate) seen_at: Millis,
     pub(crate) due_at: Millis,
@@ -68,7 +68,7 @@ pub(crate) enum End {
     Again(u64),
 }
 
-impl Held {
+impl HeldLease {
     /// A lower bound of when the lease ends by time, whatever a kill has undone: `None` where all of it may be undone.
     /// Leases only grow here, so that an extension which is not known to count may be left out.
     pub(crate) fn certain_until(&self, kills: &[Kill]) -> Option<Millis> {
@@ -108,10 +108,10 @@ impl Account {
     }
 
     /// Leases were handed out.
-    pub(crate) fn handed_out(&mut self, handout: &Handout, generation: usize, seen_at: Millis) {
-        for Lease { job, .. } in &handout.leases {
+    pub(crate) fn handed_out(&mut self, reservation: &Reservation, generation: usize, seen_at: Millis) {
+        for Lease { job, .. } in &reservation.leases {
             let (started_at, until) = (job.started_at.unwrap_or(0), job.lease_until.unwrap_or(0));
-            let held = Held {
+            let held = HeldLease {
                 generation,
                 seen_at,
                 due_at: job.due_at,
@@ -155,7 +155,7 @@ impl Account {
         self.jobs.entry(id).or_default().cancels.push(Exchange { generation, sent, answer });
     }
 
-    fn held(&mut self, receipt: Receipt) -> &mut Held {
+    fn held(&mut self, receipt: Receipt) -> &mut HeldLease {
         let life = self.jobs.get_mut(&receipt.id).expect("it was handed out");
         life.leases.get_mut(&receipt.epoch).expect("it was handed out")
     }

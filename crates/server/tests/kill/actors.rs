@@ -186,13 +186,13 @@ impl Field {
             request_id: None,
         };
         let exchange = self.site.call(|_| false, async |client: Client| client.reserve(request.clone()).await).await;
-        let Exchange { generation, answer: Some((at, handout)), .. } = exchange else { return };
-        let handout = handout.unwrap_or_else(|error| panic!("a reserve: {error}"));
-        self.account.borrow_mut().handed_out(&handout, generation, at);
-        if is_closing && handout.leases.is_empty() && held.is_empty() {
+        let Exchange { generation, answer: Some((at, reservation)), .. } = exchange else { return };
+        let reservation = reservation.unwrap_or_else(|error| panic!("a reserve: {error}"));
+        self.account.borrow_mut().handed_out(&reservation, generation, at);
+        if is_closing && reservation.leases.is_empty() && held.is_empty() {
             self.look_whether_all_is_done().await;
         }
-        for lease in handout.leases {
+        for lease in reservation.leases {
             let patience = if random.percent(4) { random.within(2..30) } else { 0 };
             let end = match random.within(0..100) {
                 _ if is_closing => End::Complete,

@@ -1,6 +1,6 @@
 //! Whether what the clients were told is true: of each job, in the order of its leases, and of the records at the end.
 
-use crate::account::{Account, End, Held, Life};
+use crate::account::{Account, End, HeldLease, Life};
 use crate::common::{Exchange, Kill};
 use duetime::{CancelOutcome, PushOutcome};
 use duetime_core::{Job, JobId, Millis, State};
@@ -151,7 +151,7 @@ impl Verdict {
         };
         let wrong_before = self.wrong.len();
         self.judge_cancels(record, life);
-        let mut before: Option<(u64, &Held)> = None;
+        let mut before: Option<(u64, &HeldLease)> = None;
         for (&epoch, held) in &life.leases {
             self.count("hand-outs");
             let (due_at, started_at) = (held.due_at, held.started_at);
@@ -178,7 +178,7 @@ impl Verdict {
             self.not_started_after(id, life, end, "its end");
         }
         if record.state(0) == State::Failed {
-            let mut ends = life.leases.values().flat_map(Held::ends);
+            let mut ends = life.leases.values().flat_map(HeldLease::ends);
             let is_meant = ends.any(|settle| settle.end == End::FailFinally) || record.crashes >= CRASHES_MAX;
             self.check(is_meant, || format!("nobody failed {record:?}"));
         }
@@ -203,7 +203,7 @@ impl Verdict {
     }
 
     /// What a holder was told of its lease.
-    fn judge_settles(&mut self, epoch: u64, held: &Held, record: &Job, kills: &[Kill]) {
+    fn judge_settles(&mut self, epoch: u64, held: &HeldLease, record: &Job, kills: &[Kill]) {
         let receipt = format!("{}.{epoch}", record.id);
         let (mut may_have_ended, mut was_given_back) = (false, false);
         for settle in &held.settles {
@@ -252,7 +252,7 @@ impl Verdict {
 }
 
 /// Why a job could be handed out at this instant although it had been before.
-fn why_again(earlier: &Held, started_at: Millis, kills: &[Kill]) -> Option<Because> {
+fn why_again(earlier: &HeldLease, started_at: Millis, kills: &[Kill]) -> Option<Because> {
     let mut because = None;
     for settle in earlier.ends().filter(|settle| settle.exchange.sent <= started_at) {
         match (settle.end, settle.exchange.answer) {

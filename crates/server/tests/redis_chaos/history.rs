@@ -80,7 +80,7 @@ fn parse(line: &str) -> Line {
 
 /// A lease, as its holder wrote it down.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldLease {
     pub(crate) worker: usize,
     pub(crate) due_at: Millis,
     pub(crate) started_at: Millis,
@@ -92,4 +92,4 @@ pub(crate) struct Held {
 }
 
 /// Leases by job and epoch.
-pub(crate) type Leases = std::collections::BTreeMap<JobId, std::collections::BTreeMap<u64, Held>>;
+pub(crate) type Leases = std::collections::BTreeMap<JobId, std::collections::BTreeMap<u64, HeldLease>>;

@@ -2,7 +2,7 @@
 
 use crate::common::Random;
 use crate::fleet::Fleet;
-use crate::history::{self, Held, Leases, Line};
+use crate::history::{self, HeldLease, Leases, Line};
 use crate::pushes;
 use crate::verdict::Verdict;
 use crate::worker::connect;
@@ -145,7 +145,7 @@ fn leases(fleet: &Fleet) -> (Leases, Vec<String>) {
         for line in history::read(&path) {
             match line {
                 Line::Leased { receipt, due_at, started_at, until, seen_at } => {
-                    let held = Held { worker, due_at, started_at, until, seen_at, is_ending: false, ended: None };
+                    let held = HeldLease { worker, due_at, started_at, until, seen_at, is_ending: false, ended: None };
                     if leases.entry(receipt.id).or_default().insert(receipt.epoch, held).is_some() {
                         wrong.push(format!("the lease {receipt} was handed out twice"));
                     }

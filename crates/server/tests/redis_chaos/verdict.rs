@@ -1,7 +1,7 @@
 //! What the histories and the records come to.
 
 use crate::fleet::Outage;
-use crate::history::{Held, Leases};
+use crate::history::{HeldLease, Leases};
 use crate::pushes::Acknowledged;
 use duetime::{Job, JobId, State};
 use std::collections::BTreeMap;
@@ -89,8 +89,8 @@ impl Verdict {
         verdict
     }
 
-    fn judge_job(&mut self, id: JobId, of_job: &BTreeMap<u64, Held>, record: Option<&Job>, forgets: bool) {
-        let mut earlier: Option<&Held> = None;
+    fn judge_job(&mut self, id: JobId, of_job: &BTreeMap<u64, HeldLease>, record: Option<&Job>, forgets: bool) {
+        let mut earlier: Option<&HeldLease> = None;
         for (epoch, held) in of_job {
             let receipt = format!("{id}.{epoch}");
             if held.started_at < held.due_at || held.seen_at < held.due_at {

@@ -117,9 +117,9 @@ pub(crate) async fn work(orders: Orders) {
             wait_ms: WAIT_MS,
             request_id: Some(format!("{}.{}.{turn}", orders.number, std::process::id()).into()),
         };
-        let (handout, _) = clients.call(async |client| client.reserve(request.clone()).await).await;
-        let jobs: Vec<Job> = match handout {
-            Ok(handout) => handout.leases.into_iter().map(|lease| lease.job).collect(),
+        let (reservation, _) = clients.call(async |client| client.reserve(request.clone()).await).await;
+        let jobs: Vec<Job> = match reservation {
+            Ok(reservation) => reservation.leases.into_iter().map(|lease| lease.job).collect(),
             Err(error) => {
                 history.wrong(&format!("a reserve was answered {error}"));
                 continue;

@@ -7,8 +7,8 @@ use super::{Parts, Redis, scripts};
 use async_trait::async_trait;
 use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::{
-    Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing, Note, Outbox,
-    Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally, Totals, Window,
+    Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing, Outbox,
+    OutboxEntry, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally, Totals, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis, State};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -23,7 +23,7 @@ const QUEUES_AT_ONCE: usize = 100;
 const RUNNING_MAX: usize = 100_000;
 
 /// A place in a sorted set.
-pub(super) type Place = (Millis, JobId);
+pub(super) type Scored = (Millis, JobId);
 
 impl BrokerClock for Redis {
     fn now(&self) -> Millis {
@@ -48,12 +48,12 @@ impl BrokerClock for Redis {
 
 #[async_trait]
 impl Outbox for Redis {
-    async fn outcomes(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+    async fn outcomes(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error> {
         self.outcomes_which(which).await
     }
 
-    async fn forget(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
-        self.forget_notes(noted, frontier).await
+    async fn forget(&self, noted: &[(JobId, u64)], watermark: Millis) -> Result<Vec<JobId>, Error> {
+        self.forget_entries(noted, watermark).await
     }
 
     fn backlog(&self) -> usize {
@@ -63,8 +63,8 @@ impl Outbox for Redis {
 
 #[async_trait]
 impl Broker for Redis {
-    async fn stamp(&self) -> Result<String, Error> {
-        self.whole_stamp().await
+    async fn incarnation(&self) -> Result<String, Error> {
+        self.whole_incarnation().await
     }
 
     fn partition(&self, queue: &str) -> u16 {
@@ -101,7 +101,7 @@ impl Broker for Redis {
         self.expired_jobs(limit).await
     }
 
-    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<Note>), Error> {
+    async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error> {
         if self.options.is_ledger() { self.edit_jobs(&edits, false).await } else { self.edit_held(&edits).await }
     }
 
@@ -129,11 +129,11 @@ impl Broker for Redis {
         self.run(self.keys.partition_of(queue), &scripts::LIMIT, &[], arguments).await.map(drop)
     }
 
-    async fn set_frontier(&self, frontier: Millis) -> Result<(), Error> {
+    async fn set_watermark(&self, watermark: Millis) -> Result<(), Error> {
         if self.options.is_ledger() {
             return Ok(());
         }
-        self.set_frontiers(frontier).await
+        self.set_watermarks(watermark).await
     }
 }
 
@@ -145,9 +145,9 @@ impl Parts {
         which: &str,
         queue: &str,
         window: Window,
-        after: Option<Place>,
+        after: Option<Scored>,
         limit: usize,
-    ) -> Result<Vec<Place>, Error> {
+    ) -> Result<Vec<Scored>, Error> {
         let arguments = |text: &mut super::Text| {
             text.push(which.as_bytes());
             text.number(after.map_or(window.from, |(at, _)| at));
@@ -206,7 +206,7 @@ impl Parts {
         Ok(jobs)
     }
 
-    async fn at(&self, places: &[Place]) -> Result<Vec<Job>, Error> {
+    async fn at(&self, places: &[Scored]) -> Result<Vec<Job>, Error> {
         let ids: Vec<JobId> = places.iter().map(|&(_, id)| id).collect();
         let records = self.records(&ids, Detail::Whole).await?.into_iter().flatten();
         Ok(records.filter(|record| record.is_live()).map(|record| record.job).collect())

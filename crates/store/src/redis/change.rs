@@ -112,7 +112,7 @@ impl Parts {
                     Err(holder) => Made::KeyHeld(holder),
                 };
             }
-            self.note_backlog(partition, reply.number()? as u64);
+            self.entry_backlog(partition, reply.number()? as u64);
         }
         Ok(made)
     }

@@ -180,7 +180,7 @@ impl Record {
         match &job.progress {
             Some(progress) => {
                 let progress = json(progress);
-                let length = u16::try_from(progress.len()).expect("notes are limited to 1 KiB");
+                let length = u16::try_from(progress.len()).expect("entries are limited to 1 KiB");
                 meta.rest(&[&progress[..], &length.to_be_bytes()].concat())
             }
             None => meta.rest(&[]),

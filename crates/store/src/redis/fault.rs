@@ -17,11 +17,11 @@ pub(super) enum Remedy {
     None,
 }
 
-/// The answer of a script to a stamp that is not that of the partition.
-const STAMP: &str = "STAMP";
+/// The answer of a script to an incarnation that is not that of the partition.
+const INCARNATION: &str = "INCARNATION";
 
-pub(super) fn is_stamp(error: &Error) -> bool {
-    matches!(error, Error::Unavailable(text) if text.starts_with(STAMP))
+pub(super) fn is_incarnation(error: &Error) -> bool {
+    matches!(error, Error::Unavailable(text) if text.starts_with(INCARNATION))
 }
 
 /// The answer of a script that needs a memory which has begun.
@@ -76,7 +76,7 @@ pub(super) fn remedy(error: &RedisError) -> Remedy {
 }
 
 /// The error as the engine knows it, of the Redis at `place`.
-pub(super) fn told(error: &RedisError, place: &str) -> Error {
+pub(super) fn explain(error: &RedisError, place: &str) -> Error {
     let text = error.to_string();
     if is_about_certificates(error) {
         return Error::Unusable(format!(
@@ -84,8 +84,8 @@ pub(super) fn told(error: &RedisError, place: &str) -> Error {
         ));
     }
     let says = |word: &str| code(error) == word || text.contains(word);
-    if code(error) == STAMP {
-        Error::Unavailable(format!("{STAMP}: Redis was emptied or replaced"))
+    if code(error) == INCARNATION {
+        Error::Unavailable(format!("{INCARNATION}: Redis was emptied or replaced"))
     } else if code(error) == UNBEGUN {
         Error::Unavailable(format!("{UNBEGUN}: Redis was emptied or replaced"))
     } else if says("OOM") {

@@ -4,7 +4,7 @@
 //! and what has failed: in the order of a job's life, so that one which moves on meanwhile is not missed.
 
 use super::Parts;
-use super::broker::Place;
+use super::broker::Scored;
 use super::jobs::bytes;
 use duetime_core::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX, TAG_BYTES_MAX};
 use duetime_core::ports::{Detail, Find, Found, Selector, Window, after};
@@ -43,7 +43,7 @@ const ZONES: [(Zone, char); 6] = [
 struct Stop {
     partition: u16,
     zone: Zone,
-    after: Option<Place>,
+    after: Option<Scored>,
     /// Of what waits: which queue.
     queue: Option<Arc<str>>,
 }
@@ -113,7 +113,7 @@ impl Parts {
         Ok(Found { jobs, next: at.map(|stop| stop.to_string()) })
     }
 
-    async fn places(&self, find: &Find, stop: &Stop, limit: usize) -> Result<Vec<Place>, Error> {
+    async fn places(&self, find: &Find, stop: &Stop, limit: usize) -> Result<Vec<Scored>, Error> {
         let page = |which, queue, window| self.page(stop.partition, which, queue, window, stop.after, limit);
         let queue: &str = stop.queue.as_deref().unwrap_or_default();
         match stop.zone {
@@ -128,7 +128,7 @@ impl Parts {
         }
     }
 
-    async fn tagged(&self, find: &Find, stop: &Stop, limit: usize) -> Result<Vec<Place>, Error> {
+    async fn tagged(&self, find: &Find, stop: &Stop, limit: usize) -> Result<Vec<Scored>, Error> {
         let Selector::Tag(tag) = &find.selector else { return Ok(Vec::new()) };
         let length = u8::try_from(tag.len().min(TAG_BYTES_MAX)).unwrap_or(u8::MAX);
         let prefix = [&[length], tag.as_bytes()].concat();
@@ -148,7 +148,7 @@ impl Parts {
         Ok(places)
     }
 
-    async fn key_holder(&self, find: &Find) -> Result<Vec<Place>, Error> {
+    async fn key_holder(&self, find: &Find) -> Result<Vec<Scored>, Error> {
         let Selector::Key(queue, key) = &find.selector else { return Ok(Vec::new()) };
         let mut command = redis::cmd("HGET");
         let field = format!("{queue}\0{key}");

@@ -4,7 +4,7 @@ use super::call::Text;
 
 /// What every partition has, in the order in which the scripts expect it.
 const OF_PARTITION: [&str; 17] = [
-    "stamp",
+    "incarnation",
     "body",
     "meta",
     "result",
@@ -16,8 +16,8 @@ const OF_PARTITION: [&str; 17] = [
     "dead",
     "outbox",
     "moved",
-    "tombs",
-    "tomb-times",
+    "tombstones",
+    "tombstone-times",
     "counters",
     "queues",
     "paused",

@@ -4,8 +4,8 @@ use super::put::Entered;
 use super::{Parts, Redis, call, scripts};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    BrokerClock, Cursor, Detail, Edit, Edited, Find, Found, Ledger, Note, Page, Put, Queues, Recorded, Retention, Room,
-    Tally,
+    BrokerClock, Cursor, Detail, Edit, Edited, Find, Found, Ledger, OutboxEntry, Page, Put, Queues, Recorded,
+    Retention, Room, Tally,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use redis::Value;
@@ -18,7 +18,7 @@ impl Ledger for Redis {
         self.allot_block(count, now).await
     }
 
-    async fn record(&self, jobs: Vec<Job>, _frontier: Millis) -> Result<Vec<Recorded>, Error> {
+    async fn record(&self, jobs: Vec<Job>, _watermark: Millis) -> Result<Vec<Recorded>, Error> {
         self.usage.check(self.options.memory_max)?;
         let reading = self.reading();
         let recorded = |entered: Entered| match entered {
@@ -39,9 +39,9 @@ impl Ledger for Redis {
     }
 
     /// Only copies that go to other queues come here: all else is where it belongs already.
-    async fn note(&self, notes: Vec<Note>, _frontier: Millis) -> Result<(), Error> {
-        let copies = notes.into_iter().filter_map(|note| match note {
-            Note::Moved(_, copy) => Some(*copy),
+    async fn apply(&self, entries: Vec<OutboxEntry>, _watermark: Millis) -> Result<(), Error> {
+        let copies = entries.into_iter().filter_map(|entry| match entry {
+            OutboxEntry::Moved(_, copy) => Some(*copy),
             _ => None,
         });
         self.put_jobs(copies.collect(), self.reading(), Room::Any).await.map(drop)
@@ -59,7 +59,7 @@ impl Ledger for Redis {
         self.find_page(&find).await
     }
 
-    async fn edit(&self, edits: Vec<Edit>, _now: Millis, _frontier: Millis) -> Result<Vec<Edited>, Error> {
+    async fn edit(&self, edits: Vec<Edit>, _now: Millis, _watermark: Millis) -> Result<Vec<Edited>, Error> {
         Ok(self.edit_jobs(&edits, true).await?.0)
     }
 

@@ -148,7 +148,7 @@ impl Link {
                 }
                 Remedy::Reconnect => self.give_up(number),
                 Remedy::Wait | Remedy::SendSource => {}
-                Remedy::None => return Err(fault::told(&error, &self.place)),
+                Remedy::None => return Err(fault::explain(&error, &self.place)),
             }
             tracing::debug!(%error, what, "Redis is asked again");
             let end = {
@@ -157,7 +157,7 @@ impl Link {
                 current.end(begin)
             };
             if Instant::now() + pause >= end {
-                return Err(fault::told(&error, &self.place));
+                return Err(fault::explain(&error, &self.place));
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);

@@ -1,14 +1,15 @@
 //! Which memory each partition has, and how one begins.
 //!
-//! A partition's stamp names its memory. It is gone with an emptied Redis, and counts for nothing on another server than the
-//! one on which the memory began: a replica that took over may lack what its master did last. Scripts compare it, so whoever
-//! knows an earlier one learns of the new one by its next call.
+//! A partition's incarnation names its memory. It is gone with an emptied Redis, and counts for nothing on another server
+//! than the one on which the memory began: a replica that took over may lack what its master did last. Scripts compare it,
+//! so whoever knows an earlier one learns of the new one by its next call.
 //!
 //! A new memory has not *begun*: it takes jobs, but hands nothing out. Whoever needs it to have begun asks the host for a
-//! generation, after having seen the stamp, and writes that into it, together with all limits, in one step, where the stamp is
-//! still the one that was seen. So each memory has a generation above those of all memories that were there before it.
+//! generation, after having seen the incarnation, and writes that into it, together with all limits, in one step, where the
+//! incarnation is still the one that was seen. So each memory has a generation above those of all memories that were there
+//! before it.
 //!
-//! The stamp also says with which ledger the partition is used: processes of another one refuse it.
+//! The incarnation also says with which ledger the partition is used: processes of another one refuse it.
 
 use super::call::{Call, Text};
 use super::jobs::place;
@@ -30,7 +31,7 @@ const OTHERS_WITHIN: Duration = Duration::from_secs(1);
 /// What is known of the memories.
 #[derive(Default)]
 pub(super) struct Memories {
-    stamps: Mutex<BTreeMap<u16, Known>>,
+    incarnations: Mutex<BTreeMap<u16, KnownMemory>>,
     /// How many were found that had not been known.
     found: AtomicU64,
     host: OnceLock<Arc<dyn Host>>,
@@ -38,36 +39,36 @@ pub(super) struct Memories {
     pub(super) beginning: tokio::sync::Mutex<Option<(Instant, Error)>>,
 }
 
-/// The stamp of a partition.
+/// The incarnation of a partition.
 #[derive(Clone)]
-struct Known {
-    stamp: Arc<[u8]>,
+struct KnownMemory {
+    incarnation: Arc<[u8]>,
     /// Which of those that were found.
     number: u64,
     /// A script said that it is another one by now.
     is_outdated: bool,
 }
 
-impl Known {
+impl KnownMemory {
     fn has_begun(&self) -> bool {
-        generation(&self.stamp) > 0
+        generation(&self.incarnation) > 0
     }
 }
 
-/// What of a stamp is the same before and after the memory has begun.
-fn identity(stamp: &[u8]) -> &[u8] {
-    stamp.rsplitn(2, |&byte| byte == b' ').last().unwrap_or_default()
+/// What of an incarnation is the same before and after the memory has begun.
+fn identity(incarnation: &[u8]) -> &[u8] {
+    incarnation.rsplitn(2, |&byte| byte == b' ').last().unwrap_or_default()
 }
 
 /// 0 for one that has not begun.
-fn generation(stamp: &[u8]) -> u64 {
-    let last = stamp.rsplit(|&byte| byte == b' ').next().and_then(|last| std::str::from_utf8(last).ok());
+fn generation(incarnation: &[u8]) -> u64 {
+    let last = incarnation.rsplit(|&byte| byte == b' ').next().and_then(|last| std::str::from_utf8(last).ok());
     last.and_then(|last| last.parse().ok()).unwrap_or(0)
 }
 
 /// How a call is to be made again.
 enum Again {
-    WithNewStamp,
+    InNewIncarnation,
     OnceItHasBegun,
 }
 
@@ -93,26 +94,26 @@ impl Parts {
         arguments: impl Fn(&mut Text) + Send + Sync,
     ) -> Result<Reply, Error> {
         loop {
-            let stamp = self.stamp(partition).await?;
-            match self.run_stamped(partition, &stamp, script, request, queues, &arguments).await? {
+            let incarnation = self.incarnation(partition).await?;
+            match self.run_in(partition, &incarnation, script, request, queues, &arguments).await? {
                 Ok(reply) => return Ok(reply),
-                Err(Again::WithNewStamp) => self.forget_stamp(partition, &stamp),
+                Err(Again::InNewIncarnation) => self.forget_incarnation(partition, &incarnation),
                 Err(Again::OnceItHasBegun) => self.begin_memory(partition).await?,
             }
         }
     }
 
-    async fn run_stamped(
+    async fn run_in(
         &self,
         partition: u16,
-        stamp: &[u8],
+        incarnation: &[u8],
         script: &'static Script,
         request: &str,
         queues: &[&str],
         arguments: &(impl Fn(&mut Text) + Send + Sync),
     ) -> Result<Result<Reply, Again>, Error> {
         let mut call = Call { script, keys: self.keys.script(partition, request, queues), arguments: Text::default() };
-        call.arguments.push(stamp);
+        call.arguments.push(incarnation);
         match self.clock.given() {
             Some(now) => call.arguments.number(now),
             None => call.arguments.push(b""),
@@ -127,49 +128,53 @@ impl Parts {
                 self.clock.read(partition, reply.number()?, sent, self.clock.mark());
                 Ok(Ok(reply))
             }
-            Err(error) if fault::is_stamp(&error) => Ok(Err(Again::WithNewStamp)),
+            Err(error) if fault::is_incarnation(&error) => Ok(Err(Again::InNewIncarnation)),
             Err(error) if fault::is_unbegun(&error) => Ok(Err(Again::OnceItHasBegun)),
             Err(error) => Err(error),
         }
     }
 
-    pub(super) async fn stamp(&self, partition: u16) -> Result<Arc<[u8]>, Error> {
-        let known = self.stamps().get(&partition).filter(|known| !known.is_outdated).map(|known| known.stamp.clone());
+    pub(super) async fn incarnation(&self, partition: u16) -> Result<Arc<[u8]>, Error> {
+        let known = self
+            .incarnations()
+            .get(&partition)
+            .filter(|known| !known.is_outdated)
+            .map(|known| known.incarnation.clone());
         match known {
-            Some(stamp) => Ok(stamp),
-            None => Ok(self.fetch_stamp(partition).await?.stamp),
+            Some(incarnation) => Ok(incarnation),
+            None => Ok(self.fetch_incarnation(partition).await?.incarnation),
         }
     }
 
-    /// Asks for the stamp, and makes one where there is none.
-    async fn fetch_stamp(&self, partition: u16) -> Result<Known, Error> {
-        let stamp = match self.ask_for_stamp(partition, "").await? {
-            Some(stamp) => stamp,
+    /// Asks for the incarnation, and makes one where there is none.
+    async fn fetch_incarnation(&self, partition: u16) -> Result<KnownMemory, Error> {
+        let incarnation = match self.ask_for_incarnation(partition, "").await? {
+            Some(incarnation) => incarnation,
             None => {
                 // Of an emptied Redis this is gone, too: the number of partitions must not become another one, and whoever is
                 // the first to use it says with which ledger.
                 checks::keep_partitions(&self.link, &self.keys).await?;
                 checks::keep_side(&self.link, &self.keys, self.options.beside.as_deref()).await?;
                 let new = format!("{} {}", self.kind(), self.requests.unique());
-                self.ask_for_stamp(partition, &new).await?.ok_or_else(|| no_stamp("none"))?
+                self.ask_for_incarnation(partition, &new).await?.ok_or_else(|| no_incarnation("none"))?
             }
         };
-        self.check_kind(&stamp)?;
-        Ok(self.learn(partition, stamp))
+        self.check_kind(&incarnation)?;
+        Ok(self.learn(partition, incarnation))
     }
 
-    async fn ask_for_stamp(&self, partition: u16, new: &str) -> Result<Option<Arc<[u8]>>, Error> {
-        let mut call = Call { script: &scripts::STAMP, keys: Text::default(), arguments: Text::default() };
-        call.keys.push(self.keys.of(partition, "stamp").as_bytes());
+    async fn ask_for_incarnation(&self, partition: u16, new: &str) -> Result<Option<Arc<[u8]>>, Error> {
+        let mut call = Call { script: &scripts::INCARNATION, keys: Text::default(), arguments: Text::default() };
+        call.keys.push(self.keys.of(partition, "incarnation").as_bytes());
         call.arguments.push(new.as_bytes());
         match self.link.call(&call).await? {
-            Value::BulkString(stamp) => Ok(Some(stamp.into())),
+            Value::BulkString(incarnation) => Ok(Some(incarnation.into())),
             Value::Nil => Ok(None),
-            other => Err(no_stamp(&format!("{other:?}"))),
+            other => Err(no_incarnation(&format!("{other:?}"))),
         }
     }
 
-    /// What all stamps of this process begin with.
+    /// What all incarnations of this process begin with.
     fn kind(&self) -> String {
         format!("{FORMAT} {} {}", self.keys.partitions(), self.side())
     }
@@ -180,8 +185,8 @@ impl Parts {
         name.map_or_else(|| checks::ALONE.into(), |name| format!("{:016x}", keys::hash(name)))
     }
 
-    fn check_kind(&self, stamp: &[u8]) -> Result<(), Error> {
-        let text = String::from_utf8_lossy(stamp);
+    fn check_kind(&self, incarnation: &[u8]) -> Result<(), Error> {
+        let text = String::from_utf8_lossy(incarnation);
         let mut words = text.split(' ');
         let format = words.next().unwrap_or("?");
         if format.parse() != Ok(FORMAT) {
@@ -201,45 +206,47 @@ impl Parts {
         checks::check_side(side, &self.side())
     }
 
-    fn learn(&self, partition: u16, stamp: Arc<[u8]>) -> Known {
-        let mut stamps = self.stamps();
-        let before = stamps.get(&partition);
-        let is_known = before.is_some_and(|before| identity(&before.stamp) == identity(&stamp));
+    fn learn(&self, partition: u16, incarnation: Arc<[u8]>) -> KnownMemory {
+        let mut incarnations = self.incarnations();
+        let before = incarnations.get(&partition);
+        let is_known = before.is_some_and(|before| identity(&before.incarnation) == identity(&incarnation));
         let number = match before {
             Some(before) if is_known => before.number,
             // All are fetched at the beginning.
             None => 0,
             Some(_) => self.memories.found.fetch_add(1, Ordering::SeqCst) + 1,
         };
-        let known = Known { stamp, number, is_outdated: false };
-        if stamps.insert(partition, known.clone()).is_some() && !is_known {
+        let known = KnownMemory { incarnation, number, is_outdated: false };
+        if incarnations.insert(partition, known.clone()).is_some() && !is_known {
             tracing::warn!(partition, "Redis was emptied, restarted or replaced: what it held may be gone");
         }
         known
     }
 
     /// It is asked for before it is used again; what is known of it stays, to be compared.
-    fn forget_stamp(&self, partition: u16, stamp: &[u8]) {
-        if let Some(known) = self.stamps().get_mut(&partition).filter(|known| *known.stamp == *stamp) {
+    fn forget_incarnation(&self, partition: u16, incarnation: &[u8]) {
+        if let Some(known) = self.incarnations().get_mut(&partition).filter(|known| *known.incarnation == *incarnation)
+        {
             known.is_outdated = true;
         }
     }
 
     /// What the memory of all partitions is known by.
-    pub(super) async fn whole_stamp(&self) -> Result<String, Error> {
-        let stamps = self.fetch_all().await?;
-        let names: Vec<_> = stamps.iter().map(|known| String::from_utf8_lossy(identity(&known.stamp))).collect();
+    pub(super) async fn whole_incarnation(&self) -> Result<String, Error> {
+        let incarnations = self.fetch_all().await?;
+        let names: Vec<_> =
+            incarnations.iter().map(|known| String::from_utf8_lossy(identity(&known.incarnation))).collect();
         Ok(format!("{:016x}", keys::hash(&names.join("\n"))))
     }
 
-    async fn fetch_all(&self) -> Result<Vec<Known>, Error> {
-        let fetched = (0..self.keys.partitions()).map(|partition| self.fetch_stamp(partition));
+    async fn fetch_all(&self) -> Result<Vec<KnownMemory>, Error> {
+        let fetched = (0..self.keys.partitions()).map(|partition| self.fetch_incarnation(partition));
         futures_util::future::join_all(fetched).await.into_iter().collect()
     }
 
     /// Whether the memory that the partition has was known when this reading began.
     pub(super) fn was_known(&self, partition: u16, reading: Reading) -> bool {
-        self.stamps().get(&partition).is_some_and(|known| known.number <= reading.memory)
+        self.incarnations().get(&partition).is_some_and(|known| known.number <= reading.memory)
     }
 
     /// How many memories were found so far.
@@ -252,7 +259,7 @@ impl Parts {
         if self.options.is_ledger() {
             return Numbers::Clock(self.clock.now());
         }
-        Numbers::Generation(self.stamps().get(&place(self, id)).map_or(0, |known| generation(&known.stamp)))
+        Numbers::Generation(self.incarnations().get(&place(self, id)).map_or(0, |known| generation(&known.incarnation)))
     }
 
     pub(super) async fn begin_with(&self, host: Arc<dyn Host>) -> Result<(), Error> {
@@ -260,8 +267,8 @@ impl Parts {
         assert!(self.memories.host.set(host).is_ok(), "a broker is begun by one engine");
         // What failed for want of one is tried again.
         *self.memories.beginning.lock().await = None;
-        let stamps = self.fetch_all().await?;
-        if let Some(partition) = stamps.iter().position(|known| !known.has_begun()) {
+        let incarnations = self.fetch_all().await?;
+        if let Some(partition) = incarnations.iter().position(|known| !known.has_begun()) {
             self.begin_memory(partition as u16).await?;
         }
         // What was put before was published when nobody here listened.
@@ -273,12 +280,12 @@ impl Parts {
     /// as that takes no time.
     async fn begin_memory(&self, partition: u16) -> Result<(), Error> {
         let mut failed = self.memories.beginning.lock().await;
-        let known = self.fetch_stamp(partition).await?;
+        let known = self.fetch_incarnation(partition).await?;
         if known.has_begun() {
             return Ok(());
         }
-        let mut others: Vec<(u16, Known)> =
-            self.stamps().iter().map(|(&other, known)| (other, known.clone())).collect();
+        let mut others: Vec<(u16, KnownMemory)> =
+            self.incarnations().iter().map(|(&other, known)| (other, known.clone())).collect();
         others.retain(|(other, known)| *other != partition && !known.has_begun());
         let beginning = self.ask_host(&mut failed).await?;
         self.begin_one(partition, &known, &beginning).await?;
@@ -287,9 +294,9 @@ impl Parts {
         Ok(())
     }
 
-    async fn begin_one(&self, partition: u16, known: &Known, beginning: &Beginning) -> Result<(), Error> {
+    async fn begin_one(&self, partition: u16, known: &KnownMemory, beginning: &Beginning) -> Result<(), Error> {
         let generation = beginning.generation.max(1).to_string();
-        let begun = [identity(&known.stamp), b" ", generation.as_bytes()].concat();
+        let begun = [identity(&known.incarnation), b" ", generation.as_bytes()].concat();
         let limits = beginning.limits.iter().filter(|(queue, ..)| self.keys.partition_of(queue) == partition);
         let limits: Vec<_> = limits.collect();
         let arguments = |text: &mut Text| {
@@ -300,8 +307,8 @@ impl Parts {
             }
         };
         // Where it is another one by now, or was begun by another process, that is found by asking.
-        drop(self.run_stamped(partition, &known.stamp, &scripts::BEGIN, "", &[], &arguments).await?);
-        self.fetch_stamp(partition).await.map(drop)
+        drop(self.run_in(partition, &known.incarnation, &scripts::BEGIN, "", &[], &arguments).await?);
+        self.fetch_incarnation(partition).await.map(drop)
     }
 
     /// A generation and the limits; not more often than every now and then while that fails.
@@ -321,8 +328,8 @@ impl Parts {
         })
     }
 
-    fn stamps(&self) -> MutexGuard<'_, BTreeMap<u16, Known>> {
-        self.memories.stamps.lock().expect("no panic under this lock")
+    fn incarnations(&self) -> MutexGuard<'_, BTreeMap<u16, KnownMemory>> {
+        self.memories.incarnations.lock().expect("no panic under this lock")
     }
 }
 
@@ -337,8 +344,8 @@ pub(super) fn push_limits(text: &mut Text, limits: &Limits, version: u64) {
     text.number(version);
 }
 
-fn no_stamp(found: &str) -> Error {
-    Error::Damaged(format!("a partition's stamp is {found}"))
+fn no_incarnation(found: &str) -> Error {
+    Error::Damaged(format!("a partition's incarnation is {found}"))
 }
 
 #[cfg(test)]

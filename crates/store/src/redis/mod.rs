@@ -23,9 +23,9 @@ mod keys;
 mod ledger;
 mod link;
 mod locks;
-mod look;
 mod memory;
 mod outbox;
+mod probe;
 mod put;
 mod registry;
 mod reply;
@@ -37,7 +37,7 @@ mod url;
 mod usage;
 mod wake;
 
-pub use look::{Looked, look};
+pub use probe::{ProbeReport, probe};
 #[cfg(feature = "testing")]
 pub use scripts::all as all_scripts;
 
@@ -94,7 +94,7 @@ impl Default for Options {
     }
 }
 
-type Frontiers = BTreeMap<u16, (Arc<[u8]>, duetime_core::Millis)>;
+type Watermarks = BTreeMap<u16, (Arc<[u8]>, duetime_core::Millis)>;
 
 /// A broker, a registry and locks in Redis, and where that is wanted a ledger: a cheap handle, to be cloned.
 #[derive(Clone)]
@@ -121,9 +121,9 @@ pub struct Parts {
     used: Mutex<BTreeSet<u16>>,
     /// How often it was looked for what has run out.
     looks: AtomicU64,
-    /// The frontier that each partition was told, and which memory of it.
-    frontiers: Mutex<Frontiers>,
-    /// Notes that were not forgotten, by partition, as last seen.
+    /// The watermark that each partition was told, and which memory of it.
+    watermarks: Mutex<Watermarks>,
+    /// Entries that were not forgotten, by partition, as last seen.
     backlog: Mutex<BTreeMap<u16, u64>>,
     requests: Requests,
     /// The greatest fence that was given to this process.
@@ -191,7 +191,7 @@ impl Redis {
             memories: Memories::default(),
             used: Mutex::default(),
             looks: AtomicU64::new(0),
-            frontiers: Mutex::default(),
+            watermarks: Mutex::default(),
             backlog: Mutex::default(),
             requests,
             last_fence: AtomicU64::new(0),
@@ -245,8 +245,8 @@ impl Parts {
         Ok(())
     }
 
-    fn frontiers(&self) -> std::sync::MutexGuard<'_, Frontiers> {
-        self.frontiers.lock().expect("no panic under this lock")
+    fn watermarks(&self) -> std::sync::MutexGuard<'_, Watermarks> {
+        self.watermarks.lock().expect("no panic under this lock")
     }
 
     /// This process has to do with the partition: it looks there for what has run out.

@@ -2,25 +2,25 @@
 
 use super::codec::{Decoder, Record};
 use super::jobs::{bytes, groups, place};
-use super::settle::note;
+use super::settle::entry;
 use super::{Parts, Reply, scripts};
-use duetime_core::ports::{Detail, Note, Outcomes};
+use duetime_core::ports::{Detail, OutboxEntry, Outcomes};
 use duetime_core::{Error, JobId, Millis};
 
 impl Parts {
-    pub(super) async fn outcomes_which(&self, which: Outcomes) -> Result<Vec<Note>, Error> {
+    pub(super) async fn outcomes_which(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error> {
         let (limit, age_ms) = match which {
             Outcomes::Of(id) => return self.outcomes_of(id).await,
             Outcomes::Oldest { limit, age_ms } => (limit, age_ms),
         };
-        let mut notes = Vec::new();
+        let mut entries = Vec::new();
         for partition in self.used() {
             // The look for what has run out counts them every second.
             let is_known_empty = self.backlogs().get(&partition) == Some(&0);
             if is_known_empty && self.options.is_ledger() {
                 continue;
             }
-            let left = limit.saturating_sub(notes.len());
+            let left = limit.saturating_sub(entries.len());
             if left == 0 {
                 break;
             }
@@ -30,13 +30,13 @@ impl Parts {
                 text.push(b"");
             };
             let mut reply = self.run(partition, &scripts::OUTCOMES, &[], arguments).await?;
-            notes.extend(read(reply.list()?)?);
-            self.note_backlog(partition, reply.number()? as u64);
+            entries.extend(read(reply.list()?)?);
+            self.entry_backlog(partition, reply.number()? as u64);
         }
-        Ok(notes)
+        Ok(entries)
     }
 
-    pub(super) async fn outcomes_of(&self, id: JobId) -> Result<Vec<Note>, Error> {
+    pub(super) async fn outcomes_of(&self, id: JobId) -> Result<Vec<OutboxEntry>, Error> {
         let arguments = |text: &mut super::Text| {
             text.number(1);
             text.number(0);
@@ -48,26 +48,26 @@ impl Parts {
 
     /// From now on nothing is let go of that is due before this instant. Told anew where a memory may have lost it. Who
     /// tells it works for all: it looks after every partition, also for leases and outcomes that others left there.
-    pub(super) async fn set_frontiers(&self, frontier: Millis) -> Result<(), Error> {
+    pub(super) async fn set_watermarks(&self, watermark: Millis) -> Result<(), Error> {
         for partition in 0..self.keys.partitions() {
             self.uses(partition);
-            let stamp = self.stamp(partition).await?;
-            if self.frontiers().get(&partition) == Some(&(stamp.clone(), frontier)) {
+            let incarnation = self.incarnation(partition).await?;
+            if self.watermarks().get(&partition) == Some(&(incarnation.clone(), watermark)) {
                 continue;
             }
-            self.run(partition, &scripts::FRONTIER, &[], |text: &mut super::Text| text.number(frontier)).await?;
-            self.frontiers().insert(partition, (stamp, frontier));
+            self.run(partition, &scripts::WATERMARK, &[], |text: &mut super::Text| text.number(watermark)).await?;
+            self.watermarks().insert(partition, (incarnation, watermark));
         }
         Ok(())
     }
 
-    pub(super) async fn forget_notes(&self, noted: &[(JobId, u64)], frontier: Millis) -> Result<Vec<JobId>, Error> {
-        let names_queues = frontier != Millis::MAX && !self.options.is_ledger();
-        let outdated = self.forget_some(noted, frontier, names_queues).await?;
+    pub(super) async fn forget_entries(&self, noted: &[(JobId, u64)], watermark: Millis) -> Result<Vec<JobId>, Error> {
+        let names_queues = watermark != Millis::MAX && !self.options.is_ledger();
+        let outdated = self.forget_some(noted, watermark, names_queues).await?;
         if !outdated.is_empty() && !names_queues {
             // To be let go of they are taken out of their queues, so those must be known.
             let noted: Vec<(JobId, u64)> = noted.iter().filter(|(id, _)| outdated.contains(id)).copied().collect();
-            return self.forget_some(&noted, frontier, true).await;
+            return self.forget_some(&noted, watermark, true).await;
         }
         Ok(outdated)
     }
@@ -75,7 +75,7 @@ impl Parts {
     async fn forget_some(
         &self,
         noted: &[(JobId, u64)],
-        frontier: Millis,
+        watermark: Millis,
         names_queues: bool,
     ) -> Result<Vec<JobId>, Error> {
         let queues = if names_queues {
@@ -90,7 +90,7 @@ impl Parts {
             names.sort_unstable();
             names.dedup();
             let arguments = |text: &mut super::Text| {
-                text.number(frontier);
+                text.number(watermark);
                 text.number(names.len() as u64);
                 for &i in &chosen {
                     let (id, version) = noted[i];
@@ -101,7 +101,7 @@ impl Parts {
                 }
             };
             let mut reply = self.run(partition, &scripts::FORGET, &names, arguments).await?;
-            self.note_backlog(partition, reply.number()? as u64);
+            self.entry_backlog(partition, reply.number()? as u64);
             let mut ids = reply.list()?;
             while ids.len() > 0 {
                 outdated.push(ids.id()?);
@@ -110,7 +110,7 @@ impl Parts {
         Ok(outdated)
     }
 
-    pub(super) fn note_backlog(&self, partition: u16, count: u64) {
+    pub(super) fn entry_backlog(&self, partition: u16, count: u64) {
         self.backlogs().insert(partition, count);
     }
 
@@ -119,9 +119,9 @@ impl Parts {
     }
 }
 
-fn read(mut reply: Reply) -> Result<Vec<Note>, Error> {
+fn read(mut reply: Reply) -> Result<Vec<OutboxEntry>, Error> {
     let mut decoder = Decoder::default();
-    let mut notes = Vec::new();
+    let mut entries = Vec::new();
     while reply.len() > 0 {
         let (id, body, meta, result, moved) =
             (reply.id()?, reply.bytes()?, reply.bytes()?, reply.bytes()?, reply.bytes()?);
@@ -129,14 +129,14 @@ fn read(mut reply: Reply) -> Result<Vec<Note>, Error> {
             continue;
         }
         let record = decoder.record(id, &body, &meta, &result)?;
-        notes.push(if moved.is_empty() {
-            note(record)
+        entries.push(if moved.is_empty() {
+            entry(record)
         } else {
             let copy = Record::unpacked(&moved).ok_or_else(|| {
                 Error::Damaged(format!("the copy that the job {id} leaves in another queue does not read back"))
             })?;
-            Note::Moved(record.job, Box::new(copy.job))
+            OutboxEntry::Moved(record.job, Box::new(copy.job))
         });
     }
-    Ok(notes)
+    Ok(entries)
 }

@@ -119,7 +119,7 @@ impl Parts {
         for &position in positions {
             answers[position] = match reply.number_or_bytes()? {
                 Ok(0) => Entered::Put(Put::Held),
-                Ok(1) => Entered::Put(Put::Buried),
+                Ok(1) => Entered::Put(Put::Tombstone),
                 Ok(2) => Entered::Put(Put::Stale),
                 Ok(4) => Entered::Put(Put::Full),
                 Ok(_) => Entered::New,

@@ -5,7 +5,7 @@ use super::jobs::{bytes, place};
 use super::memory::HOST_REST;
 use super::{Parts, Redis, fault, scripts};
 use duetime_core::limits::LEASE_MS_DEFAULT;
-use duetime_core::ports::{Detail, Edited, Lease, Note, Reserve, Reserved, Settle, Source};
+use duetime_core::ports::{Detail, Edited, Lease, OutboxEntry, Reserve, Reserved, Settle, Source};
 use duetime_core::rules;
 use duetime_core::{Error, JobId, JobRef, Receipt};
 use std::collections::HashSet;
@@ -26,7 +26,7 @@ struct Part<'a> {
 }
 
 impl Redis {
-    /// Carried through even where the caller goes away, who then has leased nothing.
+    /// Runs to completion even if the caller goes away, which then has leased nothing.
     pub(super) async fn reserve_jobs(&self, reserve: Reserve) -> Result<Reserved, Error> {
         let (sender, receiver) = oneshot::channel();
         let redis = self.clone();
@@ -127,7 +127,7 @@ impl Parts {
             let (next_at, is_to_repeat) = (reply.optional()?, reply.number()? != 0);
             let backlog = reply.number()? as u64;
             if !self.options.is_ledger() {
-                self.note_backlog(partition, backlog);
+                self.entry_backlog(partition, backlog);
             }
             let mut repeats = reply.list()?;
             while repeats.len() > 0 {
@@ -146,7 +146,11 @@ impl Parts {
                 let record = decoder.record(id, &body, &meta, &[])?;
                 if !self.options.is_ledger() && ids.contains(&id) {
                     let job = record.job.clone();
-                    reserved.notes.push(if record.rewritten { Note::Rewritten(job) } else { Note::Changed(job) });
+                    reserved.entries.push(if record.rewritten {
+                        OutboxEntry::Rewritten(job)
+                    } else {
+                        OutboxEntry::Changed(job)
+                    });
                 }
                 reserved.leases.push(Lease { job: record.job, lease_ms: record.lease_ms });
             }

@@ -62,7 +62,7 @@ fn jobs_prelude() -> String {
         ("DEFAULT_PRIORITY", PRIORITY_DEFAULT.into()),
         ("GENERATION_SIZE", floor(1)),
         ("READ_AGE_MS_MAX", <dyn Broker>::READ_AGE_MS_MAX),
-        ("TOMB_MS", <dyn Broker>::TOMB_MS),
+        ("TOMBSTONE_MS", <dyn Broker>::TOMBSTONE_MS),
         ("UNSEEN_MS", <dyn Broker>::UNSEEN_MS),
         ("SOON_MS", SOON_MS),
         ("REQUEST_MS", REQUEST_MS),
@@ -76,7 +76,6 @@ scripts! { OF_JOBS, jobs_prelude().as_str() =>
     BEGIN "begin"
     COUNTS "counts"
     FORGET "forget"
-    FRONTIER "frontier"
     GET "get"
     KEEP "keep"
     LIST "list"
@@ -84,16 +83,17 @@ scripts! { OF_JOBS, jobs_prelude().as_str() =>
     PRUNE "prune"
     PUT "put"
     QUEUES "queues"
+    WATERMARK "watermark"
 }
 
 scripts! { OF_A_MEMORY_THAT_HAS_BEGUN, (jobs_prelude() + include_str!("lua/begun.lua")).as_str() =>
-    BURY "bury"
     CHANGE "change"
     EXPIRED "expired"
     EXTEND "extend"
     LIMIT "limit"
     RESERVE "reserve"
     SETTLE "settle"
+    TOMBSTONE "tombstone"
 }
 
 fn locks_prelude() -> String {
@@ -125,8 +125,8 @@ scripts! { OF_IDS, ids_prelude().as_str() =>
 }
 
 scripts! { OTHERS, "" =>
-    STAMP "stamp"
     DOCUMENT "document"
+    INCARNATION "incarnation"
 }
 
 /// The names of all scripts, with their hashes.

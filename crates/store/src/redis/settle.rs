@@ -5,7 +5,7 @@ use super::codec::{self, Record};
 use super::jobs::{bytes, groups, place};
 use super::{Parts, scripts};
 use duetime_core::name::KIND_DEFAULT;
-use duetime_core::ports::{Expired, Extend, Extended, Note, Run, Settle, Settled};
+use duetime_core::ports::{Expired, Extend, Extended, OutboxEntry, Run, Settle, Settled};
 use duetime_core::rules::{self, Decision, Finish, Left};
 use duetime_core::{Error, JobId, Receipt, Stage, State};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 const LOOKS_AT_ALL: u64 = 120;
 
 /// What a settle finds.
-enum End {
+enum SettleEnd {
     /// The lease is over, or the job has another version.
     Lost,
     /// Nothing is kept of the job but perhaps a tombstone.
@@ -23,13 +23,13 @@ enum End {
     /// The same was settled before.
     Before(State),
     /// It is carried out; what is to be noted.
-    Now(State, Run, Option<Box<Note>>),
+    Now(State, Run, Option<Box<OutboxEntry>>),
 }
 
 impl Parts {
     pub(super) async fn settle_jobs(&self, settles: Vec<Settle>) -> Result<Settled, Error> {
         let mut settled =
-            Settled { states: vec![None; settles.len()], runs: vec![None; settles.len()], notes: Vec::new() };
+            Settled { states: vec![None; settles.len()], runs: vec![None; settles.len()], entries: Vec::new() };
         let (mut plain, mut others) = (Vec::new(), Vec::new());
         for (position, settle) in settles.into_iter().enumerate() {
             match settle {
@@ -63,9 +63,9 @@ impl Parts {
                 settled.runs[plain[i].0] = run(&runs.bytes()?, &mut last);
             }
             let noted = reply.list()?.records()?.into_iter().filter_map(|(_, record)| record);
-            settled.notes.extend(noted.filter(|record| record.job.stage == Stage::Succeeded).map(note));
+            settled.entries.extend(noted.filter(|record| record.job.stage == Stage::Succeeded).map(entry));
             if !self.options.is_ledger() {
-                self.note_backlog(partition, reply.number()? as u64);
+                self.entry_backlog(partition, reply.number()? as u64);
             }
         }
         self.decide_others(&others, &mut settled).await?;
@@ -78,17 +78,17 @@ impl Parts {
         let now = self.clock.now();
         let decide = |i: usize, record: Option<&Record>| {
             let Settle { receipt, version, decision, .. } = &others[i].1;
-            let Some(record) = record else { return Step::Answer(End::Forgotten) };
+            let Some(record) = record else { return Step::Answer(SettleEnd::Forgotten) };
             if record.job.receipt() != *receipt || record.job.is_pending() && record.job.lease_until.is_none() {
-                return Step::Answer(End::Lost);
+                return Step::Answer(SettleEnd::Lost);
             }
             if !record.is_live() {
                 let is_this = matches!(decision, Decision::Finish(finish) if finish.stage == record.job.stage);
                 let state = record.job.stage.end_state().filter(|_| is_this);
-                return Step::Answer(state.map_or(End::Lost, End::Before));
+                return Step::Answer(state.map_or(SettleEnd::Lost, SettleEnd::Before));
             }
             if version.is_some_and(|version| version != record.job.version) {
-                return Step::Answer(End::Lost);
+                return Step::Answer(SettleEnd::Lost);
             }
             let mut changed = record.clone();
             let left = rules::apply(&mut changed.job, decision.clone(), now, self.numbers(receipt.id));
@@ -97,10 +97,10 @@ impl Parts {
             let copy = if let Left::Copy(copy) = left { Some(copy) } else { None };
             let state = changed.job.state(now);
             let noted = match &copy {
-                Some(copy) => Some(Note::Moved(changed.job.clone(), copy.clone())),
-                None => (!self.options.is_ledger()).then(|| note(changed.clone())),
+                Some(copy) => Some(OutboxEntry::Moved(changed.job.clone(), copy.clone())),
+                None => (!self.options.is_ledger()).then(|| entry(changed.clone())),
             };
-            Step::Write(Box::new(changed), copy, End::Now(state, run, noted.map(Box::new)))
+            Step::Write(Box::new(changed), copy, SettleEnd::Now(state, run, noted.map(Box::new)))
         };
         let heads = others.iter().map(|(_, settle)| settle.read.as_deref().cloned().map(Record::new)).collect();
         let came = self.change(&ids, heads, decide).await?;
@@ -108,19 +108,19 @@ impl Parts {
             // Whoever holds a lease holds its key already, or has none.
             let Came::Of(end) = came else { continue };
             settled.states[*position] = match end {
-                End::Lost => None,
-                End::Forgotten => self.buried_end(*receipt, decision).await?,
-                End::Now(state, run, noted) => {
+                SettleEnd::Lost => None,
+                SettleEnd::Forgotten => self.tombstone_end(*receipt, decision).await?,
+                SettleEnd::Now(state, run, noted) => {
                     settled.runs[*position] = Some(run);
-                    settled.notes.extend(noted.map(|noted| *noted));
+                    settled.entries.extend(noted.map(|noted| *noted));
                     Some(state)
                 }
-                End::Before(state) if self.options.is_ledger() => Some(state),
-                End::Before(state) => {
-                    let notes = self.outcomes_of(receipt.id).await?;
-                    // Without a note, either the end was recorded or Redis was emptied. The engine asks the ledger.
-                    let state = (!notes.is_empty()).then_some(state);
-                    settled.notes.extend(notes);
+                SettleEnd::Before(state) if self.options.is_ledger() => Some(state),
+                SettleEnd::Before(state) => {
+                    let entries = self.outcomes_of(receipt.id).await?;
+                    // Without an entry, either the end was recorded or Redis was emptied. The engine asks the ledger.
+                    let state = (!entries.is_empty()).then_some(state);
+                    settled.entries.extend(entries);
                     state
                 }
             };
@@ -129,7 +129,7 @@ impl Parts {
     }
 
     /// The end of a job of which only a tombstone is left.
-    async fn buried_end(&self, receipt: Receipt, decision: &Decision) -> Result<Option<State>, Error> {
+    async fn tombstone_end(&self, receipt: Receipt, decision: &Decision) -> Result<Option<State>, Error> {
         let Decision::Finish(finish) = decision else { return Ok(None) };
         let arguments = |text: &mut super::Text| {
             text.number(0);
@@ -193,7 +193,7 @@ impl Parts {
             expired.unstarted.extend(live(reply.list()?)?.into_iter().map(|record| record.job));
             let next = u64::try_from(reply.number()?).ok();
             next_ms = [next_ms, next].into_iter().flatten().min();
-            self.note_backlog(partition, reply.number()? as u64);
+            self.entry_backlog(partition, reply.number()? as u64);
             expired.is_full |= reply.number()? != 0;
         }
         expired.is_full |= self.options.is_ledger() && self.usage.check(self.options.memory_max).is_err();
@@ -235,11 +235,11 @@ fn run(bytes: &[u8], last: &mut Option<Arc<str>>) -> Option<Run> {
     Some(Run { queue, kind, attempt: u32::from_be_bytes(*attempt), due_at, started_at })
 }
 
-/// The note of a job as it is kept.
-pub(super) fn note(record: Record) -> Note {
+/// The entry of a job as it is kept.
+pub(super) fn entry(record: Record) -> OutboxEntry {
     match (record.removed, record.rewritten) {
-        (true, _) => Note::Removed(record.job),
-        (_, true) => Note::Rewritten(record.job),
-        _ => Note::Changed(record.job),
+        (true, _) => OutboxEntry::Removed(record.job),
+        (_, true) => OutboxEntry::Rewritten(record.job),
+        _ => OutboxEntry::Changed(record.job),
     }
 }

@@ -33,7 +33,7 @@ pub(super) trait Verb: Send {
     }
 }
 
-enum Step {
+enum CallStep {
     Before,
     Commit,
 }
@@ -52,18 +52,22 @@ pub(super) async fn call<V: Verb>(database: &dyn Database, mut verb: V) -> Resul
                 races += 1;
                 tokio::time::sleep(Duration::from_millis(u64::from(races)).min(RACE_PAUSE_MAX)).await;
             }
-            Fault::Lost(_) if losses < LOSS_PAUSES.len() && (matches!(step, Step::Before) || verb.unsure()) => {
+            Fault::Lost(_) if losses < LOSS_PAUSES.len() && (matches!(step, CallStep::Before) || verb.unsure()) => {
                 tokio::time::sleep(LOSS_PAUSES[losses]).await;
                 losses += 1;
             }
-            fault => return Err(fault.told()),
+            fault => return Err(fault.into_error()),
         }
     }
 }
 
-async fn attempt<V: Verb>(database: &dyn Database, verb: &mut V, is_careful: bool) -> Result<V::Answer, (Step, Fault)> {
-    let mut session = Session::new(database).await.map_err(|fault| (Step::Before, fault))?;
-    let mut step = Step::Before;
+async fn attempt<V: Verb>(
+    database: &dyn Database,
+    verb: &mut V,
+    is_careful: bool,
+) -> Result<V::Answer, (CallStep, Fault)> {
+    let mut session = Session::new(database).await.map_err(|fault| (CallStep::Before, fault))?;
+    let mut step = CallStep::Before;
     let work = async {
         if !V::WRITES {
             return verb.run(&mut session, is_careful).await;
@@ -71,7 +75,7 @@ async fn attempt<V: Verb>(database: &dyn Database, verb: &mut V, is_careful: boo
         session.begin().await?;
         match verb.run(&mut session, is_careful).await {
             Ok(answer) => {
-                step = Step::Commit;
+                step = CallStep::Commit;
                 session.commit().await?;
                 Ok(answer)
             }
@@ -85,7 +89,7 @@ async fn attempt<V: Verb>(database: &dyn Database, verb: &mut V, is_careful: boo
         return Err((step, silent.into()));
     };
     // A connection that failed in the middle of something is closed, too.
-    if outcome.is_ok() || (matches!(step, Step::Before) && !matches!(outcome, Err(Fault::Lost(_)))) {
+    if outcome.is_ok() || (matches!(step, CallStep::Before) && !matches!(outcome, Err(Fault::Lost(_)))) {
         session.release();
     }
     outcome.map_err(|fault| (step, fault))

@@ -10,19 +10,19 @@ pub(super) enum Fault {
     /// The connection is of no use any more, or there is none.
     Lost(String),
     /// An error that stays, ready to be answered.
-    Told(Error),
+    Known(Error),
 }
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        Self::Told(error)
+        Self::Known(error)
     }
 }
 
 impl Fault {
     /// A row that holds what was never written there.
     pub(super) fn damaged(what: &str, got: impl std::fmt::Display) -> Self {
-        Self::Told(Error::Damaged(format!(
+        Self::Known(Error::Damaged(format!(
             "{what} is stored as {got}, which no version has written; restore a backup of the database"
         )))
     }
@@ -36,9 +36,9 @@ impl Fault {
     }
 
     /// What to answer when nothing more is tried.
-    pub(super) fn told(self) -> Error {
+    pub(super) fn into_error(self) -> Error {
         match self {
-            Self::Told(error) => error,
+            Self::Known(error) => error,
             Self::Lost(text) => Error::Unavailable(text),
             Self::Race(text) => Error::Unavailable(format!("other transactions came between again and again ({text})")),
         }

@@ -1,8 +1,8 @@
 //! One transaction for what several callers want written.
 
+use super::apply;
 use super::call::Verb;
 use super::fault::Fault;
-use super::note;
 use super::queue::{Task, Work};
 use super::record;
 use super::row::Inserted;
@@ -10,7 +10,7 @@ use super::session::Session;
 use super::tally::Tallies;
 use async_trait::async_trait;
 use duetime_core::Millis;
-use duetime_core::ports::{Note, Recorded};
+use duetime_core::ports::{OutboxEntry, Recorded};
 
 /// The work of several tasks.
 pub(super) struct Group<'a> {
@@ -34,15 +34,15 @@ impl Verb for Group<'_> {
 
     async fn run(&mut self, session: &mut Session, is_careful: bool) -> Result<Vec<Recorded>, Fault> {
         let mut tallies = Tallies::default();
-        let mut notes: Vec<(&Note, Millis)> = Vec::new();
+        let mut entries: Vec<(&OutboxEntry, Millis)> = Vec::new();
         let mut jobs: Vec<Inserted<'_>> = Vec::new();
         for task in self.tasks {
             match &task.work {
-                Work::Note(these, _) => notes.extend(these.iter().map(|note| (note, task.frontier))),
-                Work::Record(these, _) => jobs.extend(these.iter().map(|job| Inserted::new(job, task.frontier))),
+                Work::Apply(these, _) => entries.extend(these.iter().map(|entry| (entry, task.watermark))),
+                Work::Record(these, _) => jobs.extend(these.iter().map(|job| Inserted::new(job, task.watermark))),
             }
         }
-        note::note(session, &notes, &mut tallies).await?;
+        apply::apply(session, &entries, &mut tallies).await?;
         self.found = record::record(session, &jobs, &mut tallies, is_careful).await?;
         tallies.write(session).await?;
         if let Some(before) = &self.before {

@@ -2,17 +2,17 @@
 
 use super::documents::{Allot, Put, ReadAll, ReadOne, Remove};
 use super::edit::EditRows;
-use super::filing::{Loaded, Unloaded};
 use super::find::FindRows;
 use super::inbox::{Admit, Waiting};
+use super::loaded::{Loaded, NotLoaded};
 use super::prune::{Prune, ReadTallies, Tidy};
 use super::read::{CountOverflow, Get, Overflow, Overflowing, Pending};
 use super::row::check;
 use super::{Store, queue};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Admitted, Cursor, Document, Edit, Edited, Find, Found, Inbox, InboxRow, Ledger, Note, OverflowDue, Page, PutIf,
-    Queues, Recorded, Registry, Retention, Tally, Verdict, Window,
+    Admitted, Cursor, Document, Edit, Edited, Find, Found, Inbox, InboxRow, Ledger, OutboxEntry, OverflowDue, Page,
+    PutIf, Queues, Recorded, Registry, Retention, Tally, Verdict, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use std::ops::Range;
@@ -31,38 +31,38 @@ impl Ledger for Store {
         self.call(Allot { count, now }).await
     }
 
-    async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error> {
+    async fn record(&self, jobs: Vec<Job>, watermark: Millis) -> Result<Vec<Recorded>, Error> {
         jobs.iter().try_for_each(check)?;
         if jobs.is_empty() {
             return self.queue().map(|_| Vec::new());
         }
-        self.queue()?.record(jobs, frontier).await
+        self.queue()?.record(jobs, watermark).await
     }
 
-    async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error> {
-        for note in &notes {
-            check(note.job())?;
-            if let Note::Moved(_, copy) = note {
+    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error> {
+        for entry in &entries {
+            check(entry.job())?;
+            if let OutboxEntry::Moved(_, copy) = entry {
                 check(copy)?;
             }
         }
         let queue = self.queue()?;
-        if notes.is_empty() { Ok(()) } else { queue.note(notes, frontier).await }
+        if entries.is_empty() { Ok(()) } else { queue.apply(entries, watermark).await }
     }
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
         self.call(Pending { until, after, limit }).await
     }
 
-    async fn loaded(&self, jobs: &[(JobId, u64)], stamp: &str) -> Result<(), Error> {
+    async fn loaded(&self, jobs: &[(JobId, u64)], incarnation: &str) -> Result<(), Error> {
         if jobs.is_empty() {
             return self.queue().map(drop);
         }
-        self.call(Loaded { jobs: jobs.to_vec(), stamp: stamp.to_owned() }).await
+        self.call(Loaded { jobs: jobs.to_vec(), incarnation: incarnation.to_owned() }).await
     }
 
-    async fn unloaded(&self, ids: &[JobId], frontier: Millis) -> Result<(), Error> {
-        self.call(Unloaded { ids: ids.to_vec(), frontier }).await
+    async fn not_loaded(&self, ids: &[JobId], watermark: Millis) -> Result<(), Error> {
+        self.call(NotLoaded { ids: ids.to_vec(), watermark }).await
     }
 
     async fn overflow(&self, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Error> {
@@ -87,8 +87,8 @@ impl Ledger for Store {
         self.call(FindRows { find, after }).await
     }
 
-    async fn edit(&self, edits: Vec<Edit>, now: Millis, frontier: Millis) -> Result<Vec<Edited>, Error> {
-        self.call(EditRows { edits, now, frontier }).await
+    async fn edit(&self, edits: Vec<Edit>, now: Millis, watermark: Millis) -> Result<Vec<Edited>, Error> {
+        self.call(EditRows { edits, now, watermark }).await
     }
 
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {

@@ -8,25 +8,25 @@
 //! own. A transaction that met another one is run again; so is one whose connection was lost, where that does no harm.
 
 mod address;
+mod apply;
 mod call;
 mod changes;
 mod connection;
 mod documents;
 mod edit;
 mod fault;
-mod filing;
 mod find;
 mod group;
 mod inbox;
 mod keys;
 mod ledger;
-mod look;
+mod loaded;
 #[cfg(feature = "mysql")]
 mod mysql;
-mod note;
 mod options;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod probe;
 mod prune;
 mod queue;
 mod read;
@@ -39,8 +39,8 @@ mod tally;
 mod value;
 mod writer;
 
-pub use look::Looked;
 pub use options::Options;
+pub use probe::ProbeReport;
 pub use schema::Schema;
 
 use crate::keep::keep;
@@ -91,7 +91,7 @@ fn open(url: &str, connections: usize) -> Result<Arc<dyn Database>, Error> {
 pub async fn connect(url: &str, options: Options) -> Result<Store, Error> {
     let database = open(url, options.connections)?;
     let Schema { found, known } =
-        schema::prepare(&*database, options.may_lose, options.migrates).await.map_err(Fault::told)?;
+        schema::prepare(&*database, options.may_lose, options.migrates).await.map_err(Fault::into_error)?;
     if !options.migrates && found < known {
         return Err(Error::Unusable(format!(
             "{} has the schema {found}, this version needs {known}: run `duetime migrate`",
@@ -106,15 +106,15 @@ pub async fn connect(url: &str, options: Options) -> Result<Store, Error> {
 /// # Errors
 /// As [`connect`].
 pub async fn check(url: &str) -> Result<Schema, Error> {
-    schema::prepare(&*open(url, 1)?, true, false).await.map_err(Fault::told)
+    schema::prepare(&*open(url, 1)?, true, false).await.map_err(Fault::into_error)
 }
 
 /// Looks whether a server could use it, and changes nothing; `may_lose` as in [`Options::may_lose`].
 ///
 /// # Errors
 /// As [`connect`].
-pub async fn look(url: &str, may_lose: bool) -> Result<Looked, Error> {
-    look::look(&*open(url, 1)?, may_lose).await.map_err(Fault::told)
+pub async fn probe(url: &str, may_lose: bool) -> Result<ProbeReport, Error> {
+    probe::probe(&*open(url, 1)?, may_lose).await.map_err(Fault::into_error)
 }
 
 /// Runs the migrations that have not run; answers how it was before.
@@ -122,7 +122,7 @@ pub async fn look(url: &str, may_lose: bool) -> Result<Looked, Error> {
 /// # Errors
 /// As [`connect`].
 pub async fn migrate(url: &str) -> Result<Schema, Error> {
-    schema::prepare(&*open(url, 1)?, true, true).await.map_err(Fault::told)
+    schema::prepare(&*open(url, 1)?, true, true).await.map_err(Fault::into_error)
 }
 
 /// All migrations as SQL for the kind of server that a URL names, with what is recorded of them: for who runs them by hand.

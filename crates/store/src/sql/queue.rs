@@ -1,6 +1,6 @@
 //! What waits for the writers: new jobs and outcomes, bounded by a semaphore that callers wait for.
 
-use duetime_core::ports::{Note, Recorded};
+use duetime_core::ports::{OutboxEntry, Recorded};
 use duetime_core::{Error, Job, Millis};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +16,13 @@ pub(super) enum Work {
     /// New jobs.
     Record(Vec<Job>, oneshot::Sender<Result<Vec<Recorded>, Error>>),
     /// What became of jobs.
-    Note(Vec<Note>, oneshot::Sender<Result<(), Error>>),
+    Apply(Vec<OutboxEntry>, oneshot::Sender<Result<(), Error>>),
 }
 
 /// What is to be written for somebody who waits.
 pub(super) struct Task {
     pub(super) work: Work,
-    pub(super) frontier: Millis,
+    pub(super) watermark: Millis,
     weight: u32,
     /// Its place in the queue, given back when it is done.
     _permit: OwnedSemaphorePermit,
@@ -48,35 +48,35 @@ impl Queue {
     }
 
     /// Has new jobs written, and waits until they are.
-    pub(super) async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error> {
+    pub(super) async fn record(&self, jobs: Vec<Job>, watermark: Millis) -> Result<Vec<Recorded>, Error> {
         let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
         let weight = jobs.len() + bytes / 1024;
         let (reply, answer) = oneshot::channel();
-        self.push(weight, Work::Record(jobs, reply), frontier).await?;
+        self.push(weight, Work::Record(jobs, reply), watermark).await?;
         answer.await.unwrap_or_else(|_| Err(stopped()))
     }
 
     /// Has outcomes written, and waits until they are.
-    pub(super) async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error> {
-        let body = |note: &Note| match note {
-            Note::Rewritten(job) => job.payload.len(),
-            Note::Moved(_, copy) => copy.payload.len(),
-            Note::Changed(_) | Note::Removed(_) => 0,
+    pub(super) async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error> {
+        let body = |entry: &OutboxEntry| match entry {
+            OutboxEntry::Rewritten(job) => job.payload.len(),
+            OutboxEntry::Moved(_, copy) => copy.payload.len(),
+            OutboxEntry::Changed(_) | OutboxEntry::Removed(_) => 0,
         };
-        let weight = notes.len() + notes.iter().map(body).sum::<usize>() / 1024;
+        let weight = entries.len() + entries.iter().map(body).sum::<usize>() / 1024;
         let (reply, answer) = oneshot::channel();
-        self.push(weight, Work::Note(notes, reply), frontier).await?;
+        self.push(weight, Work::Apply(entries, reply), watermark).await?;
         answer.await.unwrap_or_else(|_| Err(stopped()))
     }
 
-    async fn push(&self, weight: usize, work: Work, frontier: Millis) -> Result<(), Error> {
+    async fn push(&self, weight: usize, work: Work, watermark: Millis) -> Result<(), Error> {
         let weight = u32::try_from(weight).map_or(WEIGHT_MAX, |weight| weight.clamp(1, WEIGHT_MAX));
         let permit = self.room.clone().acquire_many_owned(weight).await.map_err(|_| Error::Stopping)?;
         let mut waiting = self.waiting();
         if waiting.is_closed {
             return Err(Error::Stopping);
         }
-        waiting.tasks.push_back(Task { work, frontier, weight, _permit: permit });
+        waiting.tasks.push_back(Task { work, watermark, weight, _permit: permit });
         drop(waiting);
         self.filled.notify_one();
         Ok(())

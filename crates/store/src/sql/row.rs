@@ -19,8 +19,8 @@ pub(super) struct Inserted<'a> {
 
 impl<'a> Inserted<'a> {
     /// The job as it says itself.
-    pub(super) fn new(job: &'a Job, frontier: Millis) -> Self {
-        Self { job, bucket: bucket(job.due_at, frontier), live_key: job.live_key() }
+    pub(super) fn new(job: &'a Job, watermark: Millis) -> Self {
+        Self { job, bucket: bucket(job.due_at, watermark), live_key: job.live_key() }
     }
 
     /// Whether it is as most new jobs are: fewer columns say it all.
@@ -139,7 +139,7 @@ pub(super) fn insert<'a>(
     values.extend([optional(options.as_ref())?, list(tags)?, list(errors)?]);
     values.extend([message.as_ref().into(), result.as_deref().into(), (&**payload).into()]);
     values.push(optional(progress.as_ref())?);
-    values.extend(filing(row, *has_urgency));
+    values.extend(bucket_and_urgency(row, *has_urgency));
     values.push(origin.as_ref().into());
     Ok(())
 }
@@ -176,12 +176,12 @@ pub(super) fn change<'a>(
     end(values, row);
     values.extend([job.lease_until.into(), job.cancel_asked.into(), list(&job.errors)?]);
     values.extend([job.message.as_ref().into(), job.result.as_deref().into(), optional(job.progress.as_ref())?]);
-    values.extend(filing(row, *has_urgency));
+    values.extend(bucket_and_urgency(row, *has_urgency));
     Ok(())
 }
 
-/// Only pending rows are filed.
-fn filing<'a>(row: &Inserted<'a>, has_urgency: bool) -> impl Iterator<Item = Value<'a>> {
+/// Only pending rows have a bucket.
+fn bucket_and_urgency<'a>(row: &Inserted<'a>, has_urgency: bool) -> impl Iterator<Item = Value<'a>> {
     let bucket = row.job.is_pending().then_some(row.bucket);
     let urgency = has_urgency.then(|| own_urgency(row));
     [Some(bucket.into()), urgency, Some(row.live_key.into())].into_iter().flatten()

@@ -61,7 +61,7 @@ pub(super) async fn found(connection: &mut dyn Connection, database: &dyn Databa
     let Some(row) = rows.first() else { return Ok(none) };
     let schema = Schema { found: usize::try_from(row.number(0)?).unwrap_or(usize::MAX), ..none };
     if schema.found > schema.known {
-        return Err(Fault::Told(Error::Unusable(format!(
+        return Err(Fault::Known(Error::Unusable(format!(
             "{} has the schema {}, newer than this program knows ({}): run the version of Duetime that wrote it, or a \
              later one",
             database.shown(),
@@ -107,7 +107,7 @@ pub(super) fn script(dialect: &Dialect) -> String {
 /// What is told to who may not change tables.
 fn denied(fault: Fault) -> Fault {
     match fault {
-        Fault::Told(Error::Unusable(text)) => Fault::Told(Error::Unusable(format!(
+        Fault::Known(Error::Unusable(text)) => Fault::Known(Error::Unusable(format!(
             "{text}, or have an administrator run what `duetime migrate --print-sql` prints"
         ))),
         other => other,

@@ -184,8 +184,8 @@ impl Session {
         self.change_for(&self.sql.rewrite, rows).await.map(drop)
     }
 
-    /// Files pending rows that still have these versions as near.
-    pub(super) async fn file_near(&mut self, jobs: &[(JobId, u64)]) -> Result<(), Fault> {
+    /// Marks pending rows that still have these versions as loaded.
+    pub(super) async fn mark_loaded(&mut self, jobs: &[(JobId, u64)]) -> Result<(), Fault> {
         let rows = match &self.sql.versions {
             None => Rows::of(jobs.iter().map(|&(id, version)| [id.get().into(), version.into()])),
             Some(versions) => {
@@ -195,17 +195,17 @@ impl Session {
                 Rows::of(found.iter().filter(|found| wanted.contains(found)).map(|(id, _)| [id.get().into()]))
             }
         };
-        self.change_for(&self.sql.file_near, rows).await.map(drop)
+        self.change_for(&self.sql.mark_loaded, rows).await.map(drop)
     }
 
     /// Files pending rows by when they are due.
-    pub(super) async fn file_by_due(&mut self, ids: &[JobId]) -> Result<(), Fault> {
-        self.change_for(&self.sql.file_by_due, self::ids(ids)).await.map(drop)
+    pub(super) async fn mark_not_loaded(&mut self, ids: &[JobId]) -> Result<(), Fault> {
+        self.change_for(&self.sql.mark_not_loaded, self::ids(ids)).await.map(drop)
     }
 
     /// Files pending rows in the overflow of their queues.
-    pub(super) async fn file_over(&mut self, ids: &[JobId]) -> Result<(), Fault> {
-        self.change_for(&self.sql.file_over, self::ids(ids)).await.map(drop)
+    pub(super) async fn mark_overflow(&mut self, ids: &[JobId]) -> Result<(), Fault> {
+        self.change_for(&self.sql.mark_overflow, self::ids(ids)).await.map(drop)
     }
 
     /// Deletes rows.
@@ -218,7 +218,7 @@ impl Session {
         self.change_for(&self.sql.tag, self::tags(tags)).await.map(drop)
     }
 
-    /// Takes jobs out of what they are filed under.
+    /// Takes jobs out of their indexes.
     pub(super) async fn untag(&mut self, tags: &[(&str, JobId)]) -> Result<(), Fault> {
         self.change_for(&self.sql.untag, self::tags(tags)).await.map(drop)
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Every column of a job but those that it is filed by, in the order in which [`job`](super::row::job) takes them.
+/// Every column of a job but those of its indexes, in the order in which [`job`](super::row::job) takes them.
 macro_rules! columns {
     () => {
         "j.id, j.due_at, j.first_due_at, j.priority, j.attempt, j.crashes, j.version, j.epoch, j.created_at, \
@@ -88,11 +88,11 @@ pub(super) struct Statements {
     /// Where it is asked first which rows have which version: ids.
     pub(super) versions: Option<Bulk>,
     /// ids, or where that is not asked, ids and versions.
-    pub(super) file_near: Bulk,
+    pub(super) mark_loaded: Bulk,
     /// ids.
-    pub(super) file_by_due: Bulk,
+    pub(super) mark_not_loaded: Bulk,
     /// ids.
-    pub(super) file_over: Bulk,
+    pub(super) mark_overflow: Bulk,
     /// ids.
     pub(super) delete: Bulk,
     /// tag, id.
@@ -175,9 +175,9 @@ impl Statements {
             ("holders", &self.holders, "duetime_jobs_live_key"),
             ("origins", &self.origins, "duetime_jobs_origin"),
             ("rewrite", &self.rewrite, ""),
-            ("file_near", &self.file_near, ""),
-            ("file_by_due", &self.file_by_due, ""),
-            ("file_over", &self.file_over, ""),
+            ("mark_loaded", &self.mark_loaded, ""),
+            ("mark_not_loaded", &self.mark_not_loaded, ""),
+            ("mark_overflow", &self.mark_overflow, ""),
             ("delete_rows", &self.delete, ""),
             ("untag", &self.untag, ""),
             ("inbox_rows", &self.inbox_rows, ""),

@@ -30,7 +30,7 @@ fn answer(tasks: Vec<Task>, found: &Result<Vec<Recorded>, Error>) {
     let mut at = 0;
     for Task { work, .. } in tasks {
         match work {
-            Work::Note(_, reply) => {
+            Work::Apply(_, reply) => {
                 let _ = reply.send(found.as_ref().map(|_| ()).map_err(Clone::clone));
             }
             Work::Record(jobs, reply) => {

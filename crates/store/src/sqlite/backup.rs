@@ -5,7 +5,7 @@
 
 use super::fault::{self, Fault};
 use super::lock::beside;
-use super::look::{Stand, look};
+use super::probe::{FileState, probe};
 use crate::private::Draft;
 use duetime_core::Error;
 use rusqlite::Connection;
@@ -21,7 +21,7 @@ pub(super) fn backup(connection: &Connection, to: &Path) -> Result<(), Fault> {
     let draft = Draft::of(to).map_err(unwritable)?;
     let name = draft.path().to_str().ok_or_else(|| Error::Unusable(format!("{shown}: name a file in UTF-8")))?;
     // SQLite takes an empty file for a new one.
-    connection.execute("VACUUM INTO ?1", [name]).map_err(|error| fault::told(&error, &shown))?;
+    connection.execute("VACUUM INTO ?1", [name]).map_err(|error| fault::explain(&error, &shown))?;
     let placed = draft.replace();
     placed.map_err(|error| Error::Unavailable(format!("writing {shown} to disk failed ({error})")).into())
 }
@@ -39,8 +39,8 @@ fn check_target(to: &Path, shown: &str) -> Result<(), Error> {
              file if this is an old backup",
         );
     }
-    match look(to) {
-        Ok(looked) if matches!(looked.stand, Stand::Schema(_)) => Ok(()),
+    match probe(to) {
+        Ok(probed) if matches!(probed.state, FileState::Schema(_)) => Ok(()),
         _ => refused("is no backup of Duetime: name another one"),
     }
 }

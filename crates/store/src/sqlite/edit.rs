@@ -1,7 +1,7 @@
 //! Changes from outside, of rows that no broker holds. A lease that a row still carries is therefore over.
 
+use super::apply::{Stored, remove, rewrite};
 use super::fault::Fault;
-use super::note::{Stored, remove, rewrite};
 use super::read;
 use super::record::holder;
 use super::task::Transaction;
@@ -13,12 +13,12 @@ pub(super) fn edit(
     transaction: &mut Transaction<'_>,
     edits: &[Edit],
     now: Millis,
-    frontier: Millis,
+    watermark: Millis,
 ) -> Result<Vec<Edited>, Fault> {
-    edits.iter().map(|edit| one(transaction, edit, now, frontier)).collect()
+    edits.iter().map(|edit| one(transaction, edit, now, watermark)).collect()
 }
 
-fn one(transaction: &mut Transaction<'_>, edit: &Edit, now: Millis, frontier: Millis) -> Result<Edited, Fault> {
+fn one(transaction: &mut Transaction<'_>, edit: &Edit, now: Millis, watermark: Millis) -> Result<Edited, Fault> {
     let Some(row) = read::one(transaction.connection, edit.id)? else { return Ok(Edited::Unknown) };
     let stored = Stored::of(&row);
     let mut job = row.clone();
@@ -40,7 +40,7 @@ fn one(transaction: &mut Transaction<'_>, edit: &Edit, now: Millis, frontier: Mi
         _ => {}
     }
     if matches!(edited, Edited::Changed(_)) {
-        rewrite(transaction, &stored, &job, frontier)?;
+        rewrite(transaction, &stored, &job, watermark)?;
     }
     Ok(edited)
 }

@@ -9,7 +9,7 @@ pub(super) enum Fault {
     /// SQLite's.
     Sql(rusqlite::Error),
     /// Ours, ready to be answered.
-    Told(Error),
+    Known(Error),
     /// A statement for many rows met one that it could not take: each is to be tried by itself.
     Careful,
 }
@@ -22,28 +22,28 @@ impl From<rusqlite::Error> for Fault {
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        Self::Told(error)
+        Self::Known(error)
     }
 }
 
 impl Fault {
     /// A row that holds what was never written there.
     pub(super) fn damaged(what: &str, got: impl std::fmt::Display) -> Self {
-        Self::Told(Error::Damaged(format!("{what} is stored as {got}; {}", advice("the file"))))
+        Self::Known(Error::Damaged(format!("{what} is stored as {got}; {}", advice("the file"))))
     }
 
     /// What to answer. `store` is how the file is called.
-    pub(super) fn told(self, store: &str) -> Error {
+    pub(super) fn into_error(self, store: &str) -> Error {
         match self {
-            Self::Told(error) => error,
+            Self::Known(error) => error,
             Self::Careful => Error::Unavailable(format!("{store}: a row was refused without a reason")),
-            Self::Sql(error) => told(&error, store),
+            Self::Sql(error) => explain(&error, store),
         }
     }
 }
 
 /// What to answer for an error of SQLite.
-pub(super) fn told(error: &rusqlite::Error, store: &str) -> Error {
+pub(super) fn explain(error: &rusqlite::Error, store: &str) -> Error {
     use rusqlite::Error as Sql;
     match error {
         Sql::SqliteFailure(failure, _) => match failure.code {

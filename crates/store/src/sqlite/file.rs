@@ -112,7 +112,7 @@ fn prepare_writer(connection: &Connection, synchronous: Synchronous) -> rusqlite
 
 /// Gives a file that is new, or known to be ours, its lasting properties, before its first table.
 pub(super) fn found(connection: &Connection, store: &str) -> Result<(), Error> {
-    let told = |error: rusqlite::Error| fault::told(&error, store);
+    let told = |error: rusqlite::Error| fault::explain(&error, store);
     let pages: u64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).map_err(told)?;
     if pages == 0 {
         connection

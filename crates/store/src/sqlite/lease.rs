@@ -2,10 +2,10 @@
 
 use super::fault::Fault;
 use super::task::Transaction;
-use duetime_core::ports::LeaseNote;
+use duetime_core::ports::LeaseRecord;
 
-/// Notes leases of pending rows with a lower version.
-pub(super) fn write(transaction: &mut Transaction<'_>, leases: &[LeaseNote]) -> Result<(), Fault> {
+/// Records leases of pending rows with a lower version.
+pub(super) fn write(transaction: &mut Transaction<'_>, leases: &[LeaseRecord]) -> Result<(), Fault> {
     if leases.is_empty() {
         return Ok(());
     }
@@ -20,7 +20,7 @@ pub(super) fn write(transaction: &mut Transaction<'_>, leases: &[LeaseNote]) -> 
     )?;
     for lease in leases {
         let statement = if lease.frees_key { &mut free } else { &mut keep };
-        let LeaseNote { version, epoch, attempt, lease_until, started_at, updated_at, .. } = *lease;
+        let LeaseRecord { version, epoch, attempt, lease_until, started_at, updated_at, .. } = *lease;
         statement.execute((lease.id.get(), version, epoch, attempt, lease_until, started_at, updated_at))?;
     }
     Ok(())

@@ -1,10 +1,10 @@
 //! The ports: each verb goes to the writer or to a reader.
 
-use super::{Sqlite, documents, edit, end, find, note, overflow, prune, read, record, tally};
+use super::{Sqlite, apply, documents, edit, end, find, overflow, prune, read, record, tally};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Cursor, Document, Edit, Edited, Find, Found, LeaseNote, Leases, Ledger, Note, OverflowDue, Page, PutIf, Queues,
-    Recorded, Registry, Retention, Tally, Window,
+    Cursor, Document, Edit, Edited, Find, Found, LeaseRecord, Leases, Ledger, OutboxEntry, OverflowDue, Page, PutIf,
+    Queues, Recorded, Registry, Retention, Tally, Window,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use std::ops::Range;
@@ -16,31 +16,31 @@ impl Ledger for Sqlite {
         self.write(1, 0, move |transaction| documents::allot(transaction.connection, count, now)).await
     }
 
-    async fn record(&self, jobs: Vec<Job>, frontier: Millis) -> Result<Vec<Recorded>, Error> {
+    async fn record(&self, jobs: Vec<Job>, watermark: Millis) -> Result<Vec<Recorded>, Error> {
         let bytes = jobs.iter().map(|job| job.payload.len()).sum();
-        self.write(jobs.len(), bytes, move |transaction| record::record(transaction, &jobs, frontier)).await
+        self.write(jobs.len(), bytes, move |transaction| record::record(transaction, &jobs, watermark)).await
     }
 
-    async fn note(&self, notes: Vec<Note>, frontier: Millis) -> Result<(), Error> {
-        self.queue.end_leases(&notes);
-        self.write(notes.len(), 0, move |transaction| note::note(transaction, &notes, frontier)).await
+    async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<(), Error> {
+        self.queue.end_leases(&entries);
+        self.write(entries.len(), 0, move |transaction| apply::apply(transaction, &entries, watermark)).await
     }
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
         self.read(move |connection| read::pending(connection, until, after, limit)).await
     }
 
-    async fn loaded(&self, jobs: &[(JobId, u64)], _stamp: &str) -> Result<(), Error> {
+    async fn loaded(&self, jobs: &[(JobId, u64)], _incarnation: &str) -> Result<(), Error> {
         if jobs.is_empty() {
             return Ok(());
         }
         let jobs = jobs.to_vec();
-        self.write(jobs.len(), 0, move |transaction| overflow::file_near(transaction.connection, &jobs)).await
+        self.write(jobs.len(), 0, move |transaction| overflow::mark_loaded(transaction.connection, &jobs)).await
     }
 
-    async fn unloaded(&self, ids: &[JobId], frontier: Millis) -> Result<(), Error> {
+    async fn not_loaded(&self, ids: &[JobId], watermark: Millis) -> Result<(), Error> {
         let ids = ids.to_vec();
-        self.write(ids.len(), 0, move |transaction| overflow::file(transaction.connection, &ids, frontier)).await
+        self.write(ids.len(), 0, move |transaction| overflow::mark(transaction.connection, &ids, watermark)).await
     }
 
     async fn overflow(&self, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Error> {
@@ -69,8 +69,8 @@ impl Ledger for Sqlite {
         self.read(move |connection| find::find(connection, &find, after)).await
     }
 
-    async fn edit(&self, edits: Vec<Edit>, now: Millis, frontier: Millis) -> Result<Vec<Edited>, Error> {
-        self.write(edits.len(), 0, move |transaction| edit::edit(transaction, &edits, now, frontier)).await
+    async fn edit(&self, edits: Vec<Edit>, now: Millis, watermark: Millis) -> Result<Vec<Edited>, Error> {
+        self.write(edits.len(), 0, move |transaction| edit::edit(transaction, &edits, now, watermark)).await
     }
 
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
@@ -95,7 +95,7 @@ impl Ledger for Sqlite {
 
 #[async_trait]
 impl Leases for Sqlite {
-    fn lease(&self, leases: Vec<LeaseNote>) {
+    fn lease(&self, leases: Vec<LeaseRecord>) {
         self.queue.lease(leases);
     }
 

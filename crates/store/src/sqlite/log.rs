@@ -40,12 +40,12 @@ pub(super) fn watch(connection: &Connection) {
 /// The log of one file.
 pub(super) struct Log {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<SyncState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SyncState {
     /// The log's length when it was last copied, or tried to be.
     asked_at: u32,
     /// Whether copying is asked for or under way.
@@ -67,7 +67,7 @@ impl Log {
     pub(super) fn check(&self) -> Result<(), Fault> {
         match &self.state().sync_error {
             None => Ok(()),
-            Some(error) => Err(Fault::Told(Error::Unavailable(format!(
+            Some(error) => Err(Fault::Known(Error::Unavailable(format!(
                 "writing {:?} to disk failed ({error}); look at the disk, then start this process anew",
                 self.path
             )))),
@@ -162,11 +162,11 @@ impl Log {
     }
 
     fn warn(&self, error: &rusqlite::Error) {
-        let error = fault::told(error, &self.path.display().to_string());
+        let error = fault::explain(error, &self.path.display().to_string());
         tracing::warn!(%error, "the write-ahead log could not be copied and grows");
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

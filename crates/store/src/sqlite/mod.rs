@@ -5,6 +5,7 @@
 //!
 //! It decides nothing about jobs but what the ports ask: rules live in `duetime-core`.
 
+mod apply;
 mod backup;
 mod documents;
 mod durability;
@@ -16,11 +17,10 @@ mod lease;
 mod ledger;
 mod lock;
 mod log;
-mod look;
-mod note;
 mod overflow;
 mod plain;
 mod pool;
+mod probe;
 mod prune;
 mod queue;
 mod read;
@@ -32,7 +32,7 @@ mod task;
 mod writer;
 
 pub use durability::Durability;
-pub use look::{Looked, Stand, look};
+pub use probe::{FileState, ProbeReport, probe};
 
 use self::fault::Fault;
 use self::lock::Lock;
@@ -58,11 +58,11 @@ pub fn backup(from: &Path, to: &Path) -> Result<(), Error> {
     let from = file::locate(from)?;
     let store = from.display().to_string();
     // Only SQLite opens the file: closing it by any other way would end the locks of a store that this process has on it.
-    let connection = file::reader(&from).map_err(|error| fault::told(&error, &store))?;
+    let connection = file::reader(&from).map_err(|error| fault::explain(&error, &store))?;
     if schema::check(&connection, &store)? == 0 {
         return Err(Error::Unusable(format!("{store} is no store: name the file that the server works on")));
     }
-    backup::backup(&connection, to).map_err(|fault| fault.told(&store))
+    backup::backup(&connection, to).map_err(|fault| fault.into_error(&store))
 }
 
 /// How a store is opened.
@@ -103,7 +103,7 @@ impl Sqlite {
         file::check_head(&path)?;
         file::create(&path)?;
         let store = path.display().to_string();
-        let told = |error: rusqlite::Error| fault::told(&error, &store);
+        let told = |error: rusqlite::Error| fault::explain(&error, &store);
         let mut connection = file::writer(&path, options.durability.synchronous()).map_err(told)?;
         schema::check(&connection, &store)?;
         file::found(&connection, &store)?;
@@ -132,7 +132,7 @@ impl Sqlite {
     /// Where the system gives no thread.
     pub fn memory() -> Result<Self, Error> {
         let store = "memory".to_owned();
-        let mut connection = file::memory().map_err(|error| fault::told(&error, &store))?;
+        let mut connection = file::memory().map_err(|error| fault::explain(&error, &store))?;
         schema::migrate(&mut connection, &store)?;
         let options = Options { durability: Durability::None };
         Self::start(connection, store, options, None, None, Vec::new(), None)

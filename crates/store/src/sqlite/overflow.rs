@@ -1,4 +1,4 @@
-//! Rows that wait for room in the broker, by urgency; and where pending rows are filed.
+//! Rows that wait for room in the broker, by urgency; and the buckets of pending rows.
 //!
 //! Each priority is a stream of rows by due time: so what is due is found without looking at more urgent rows that are not.
 
@@ -26,10 +26,10 @@ pub(super) const OVERFLOWING: &str = "SELECT queue FROM duetime_jobs j INDEXED B
      WHERE state = 1 AND bucket = -1 AND queue > ?1 ORDER BY queue LIMIT 1";
 pub(super) const DUE: &str = "SELECT count(*), min(due_at) FROM duetime_jobs j INDEXED BY duetime_jobs_overflow \
      WHERE state = 1 AND bucket = -1 AND queue = ?1 AND due_at <= ?2";
-const FILE_NEAR: &str = "UPDATE duetime_jobs SET bucket = 0 WHERE id = ?1 AND version = ?2 AND state = 1";
-const FILE_OVER: &str = "UPDATE duetime_jobs SET bucket = -1 WHERE id = ?1 AND state = 1";
+const MARK_LOADED: &str = "UPDATE duetime_jobs SET bucket = 0 WHERE id = ?1 AND version = ?2 AND state = 1";
+const MARK_OVERFLOW: &str = "UPDATE duetime_jobs SET bucket = -1 WHERE id = ?1 AND state = 1";
 /// By the width of buckets that is fixed for all ledgers.
-const FILE_BY_DUE: &str = "UPDATE duetime_jobs SET bucket = max(1, due_at / 600000) WHERE id = ?1 AND state = 1";
+const MARK_NOT_LOADED: &str = "UPDATE duetime_jobs SET bucket = max(1, due_at / 600000) WHERE id = ?1 AND state = 1";
 
 /// The most urgent rows without a lease of a queue: no more payload than a page may have.
 pub(super) fn page(connection: &Connection, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Fault> {
@@ -72,19 +72,19 @@ pub(super) fn due(connection: &Connection, queue: &str, now: Millis) -> Result<O
     Ok(due?)
 }
 
-/// Files pending rows that still have these versions as near.
-pub(super) fn file_near(connection: &Connection, jobs: &[(JobId, u64)]) -> Result<(), Fault> {
-    let mut statement = connection.prepare_cached(FILE_NEAR)?;
+/// Marks pending rows that still have these versions as loaded.
+pub(super) fn mark_loaded(connection: &Connection, jobs: &[(JobId, u64)]) -> Result<(), Fault> {
+    let mut statement = connection.prepare_cached(MARK_LOADED)?;
     for (id, version) in jobs {
         statement.execute((id.get(), version))?;
     }
     Ok(())
 }
 
-/// Files pending rows by when they are due where the frontier is 0, else in the overflow.
-pub(super) fn file(connection: &Connection, ids: &[JobId], frontier: Millis) -> Result<(), Fault> {
+/// Marks pending rows as not loaded, by when they are due, where the watermark is 0, else as overflow.
+pub(super) fn mark(connection: &Connection, ids: &[JobId], watermark: Millis) -> Result<(), Fault> {
     const { assert!(duetime_core::ports::BUCKET_MS == 600_000) };
-    let sql = if frontier == OVERFLOW { FILE_OVER } else { FILE_BY_DUE };
+    let sql = if watermark == OVERFLOW { MARK_OVERFLOW } else { MARK_NOT_LOADED };
     let mut statement = connection.prepare_cached(sql)?;
     for id in ids {
         statement.execute([id.get()])?;

@@ -40,7 +40,7 @@ static INSERT: LazyLock<String> = LazyLock::new(|| {
 ///
 /// # Errors
 /// [`Fault::Careful`] where one of their ids or origins is there already.
-pub(super) fn insert(transaction: &mut Transaction<'_>, jobs: &[Job], frontier: Millis) -> Result<usize, Fault> {
+pub(super) fn insert(transaction: &mut Transaction<'_>, jobs: &[Job], watermark: Millis) -> Result<usize, Fault> {
     let Some(first) = jobs.first() else { return Ok(0) };
     let count = jobs.iter().take_while(|job| is_plain(job) && is_like(job, first)).count();
     let count = count - count % ROWS;
@@ -55,7 +55,7 @@ pub(super) fn insert(transaction: &mut Transaction<'_>, jobs: &[Job], frontier: 
         for (at, job) in rows.iter().enumerate() {
             let own = SHARED + at * OWN;
             statement.raw_bind_parameter(own + 1, job.id.get())?;
-            statement.raw_bind_parameter(own + 2, bucket(job.due_at, frontier))?;
+            statement.raw_bind_parameter(own + 2, bucket(job.due_at, watermark))?;
             statement.raw_bind_parameter(own + 3, job.due_at)?;
             statement.raw_bind_parameter(own + 4, job.priority)?;
             statement.raw_bind_parameter(own + 5, job.version)?;

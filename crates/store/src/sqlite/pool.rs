@@ -33,7 +33,7 @@ impl Pool {
         let pool = self.clone();
         let work = move || {
             let _permit = permit;
-            pool.lend(function).map_err(|fault| fault.told(&pool.path.display().to_string()))
+            pool.lend(function).map_err(|fault| fault.into_error(&pool.path.display().to_string()))
         };
         tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
             if error.is_panic() {

@@ -1,7 +1,7 @@
 //! Finished rows past their retention, found by when they ended.
 
+use super::apply::{remove, stored};
 use super::fault::Fault;
-use super::note::{remove, stored};
 use super::row;
 use super::task::Transaction;
 use duetime_core::ports::Retention;

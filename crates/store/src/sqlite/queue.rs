@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::task::{Call, Task, Transaction};
-use duetime_core::ports::{LeaseNote, Note};
+use duetime_core::ports::{LeaseRecord, OutboxEntry};
 use duetime_core::{Clock, Error, JobId, Millis, SystemClock};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,7 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct Waiting {
     tasks: VecDeque<Box<dyn Task>>,
-    leases: HashMap<JobId, LeaseNote>,
+    leases: HashMap<JobId, LeaseRecord>,
     /// Tasks for which it is worth waking the writer: it waits for company (see [`Queue::take`]).
     wanted: usize,
     /// Tasks of the last transaction, whose callers may be about to come back.
@@ -52,7 +52,7 @@ pub(super) struct Batch {
     /// In the order in which they came.
     pub(super) tasks: Vec<Box<dyn Task>>,
     /// One at most for each job.
-    pub(super) leases: Vec<LeaseNote>,
+    pub(super) leases: Vec<LeaseRecord>,
 }
 
 impl Queue {
@@ -98,7 +98,7 @@ impl Queue {
     }
 
     /// Takes leases, to be written soon.
-    pub(super) fn lease(&self, leases: Vec<LeaseNote>) {
+    pub(super) fn lease(&self, leases: Vec<LeaseRecord>) {
         let mut waiting = self.waiting();
         waiting.add_leases(leases);
         if waiting.leases_since.is_none() && !waiting.leases.is_empty() {
@@ -109,7 +109,7 @@ impl Queue {
     }
 
     /// Takes leases back that could not be written, to be tried again a moment later.
-    pub(super) fn lease_again(&self, leases: Vec<LeaseNote>) {
+    pub(super) fn lease_again(&self, leases: Vec<LeaseRecord>) {
         let mut waiting = self.waiting();
         // Who closes waits for no room on the disk.
         if !waiting.is_closed {
@@ -118,13 +118,13 @@ impl Queue {
         }
     }
 
-    /// Drops the leases that these notes end before they were written.
-    pub(super) fn end_leases(&self, notes: &[Note]) {
+    /// Drops the leases that these entries end before they were written.
+    pub(super) fn end_leases(&self, entries: &[OutboxEntry]) {
         let mut waiting = self.waiting();
         if waiting.leases.is_empty() {
             return;
         }
-        for job in notes.iter().map(Note::job) {
+        for job in entries.iter().map(OutboxEntry::job) {
             if waiting.leases.get(&job.id).is_some_and(|lease| lease.version < job.version) {
                 waiting.leases.remove(&job.id);
             }
@@ -192,7 +192,7 @@ fn abandoned() -> Error {
 
 impl Waiting {
     /// Of one job the latest counts.
-    fn add_leases(&mut self, leases: Vec<LeaseNote>) {
+    fn add_leases(&mut self, leases: Vec<LeaseRecord>) {
         for lease in leases {
             let has_room = self.leases.len() < LEASES_MAX;
             match self.leases.get_mut(&lease.id) {

@@ -1,4 +1,4 @@
-//! Rows by id, running rows, and pending rows in the order of their filing.
+//! Rows by id, running rows, and pending rows by bucket and id.
 
 use super::fault::Fault;
 use super::row::{Reader, columns};

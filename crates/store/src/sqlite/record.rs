@@ -13,14 +13,14 @@ use std::sync::Arc;
 pub(super) fn record(
     transaction: &mut Transaction<'_>,
     jobs: &[Job],
-    frontier: Millis,
+    watermark: Millis,
 ) -> Result<Vec<Recorded>, Fault> {
     let mut recorded = Vec::with_capacity(jobs.len());
     let mut rest = jobs;
     while let Some(job) = rest.first() {
-        let plain = if transaction.is_careful { 0 } else { plain::insert(transaction, rest, frontier)? };
+        let plain = if transaction.is_careful { 0 } else { plain::insert(transaction, rest, watermark)? };
         if plain == 0 {
-            recorded.push(insert(transaction, job, job.live_key(), frontier)?);
+            recorded.push(insert(transaction, job, job.live_key(), watermark)?);
         } else {
             recorded.resize(recorded.len() + plain, Recorded::Created);
         }
@@ -34,11 +34,11 @@ pub(super) fn insert(
     transaction: &mut Transaction<'_>,
     job: &Job,
     live_key: Option<&Arc<str>>,
-    frontier: Millis,
+    watermark: Millis,
 ) -> Result<Recorded, Fault> {
     let connection = transaction.connection;
     let mut statement = connection.prepare_cached(row::INSERT)?;
-    row::bind(&mut statement, job, bucket(job.due_at, frontier), live_key)?;
+    row::bind(&mut statement, job, bucket(job.due_at, watermark), live_key)?;
     if statement.raw_execute()? == 0 {
         return refused(connection, job, live_key);
     }
@@ -81,7 +81,7 @@ pub(super) fn tag(connection: &Connection, job: &Job) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Takes a job out of what it is filed under.
+/// Takes a job out of its indexes.
 pub(super) fn untag(connection: &Connection, id: JobId, tags: &[Arc<str>]) -> Result<(), Fault> {
     for tag in tags {
         connection

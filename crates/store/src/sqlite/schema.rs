@@ -13,7 +13,7 @@ const APPLICATION_ID: i32 = 0x4475_6574;
 
 /// Whether a file is new or ours, and no newer than this program; answers its schema's number.
 pub(super) fn check(connection: &Connection, store: &str) -> Result<usize, Error> {
-    let told = |error: rusqlite::Error| fault::told(&error, store);
+    let told = |error: rusqlite::Error| fault::explain(&error, store);
     let found: usize = number(connection, "PRAGMA user_version").map_err(told)?;
     let application_id: i32 = number(connection, "PRAGMA application_id").map_err(told)?;
     let tables: u32 = number(connection, "SELECT count(*) FROM sqlite_schema").map_err(told)?;
@@ -54,7 +54,7 @@ pub(super) fn migrate(connection: &mut Connection, store: &str) -> Result<(), Er
 
 /// Runs the migrations behind this one.
 fn run(connection: &mut Connection, store: &str, migrations: &[&str], found: usize) -> Result<(), Error> {
-    let told = |error: rusqlite::Error| fault::told(&error, store);
+    let told = |error: rusqlite::Error| fault::explain(&error, store);
     for (number, migration) in (1..).zip(migrations).skip(found) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(told)?;
         transaction.execute_batch(migration).map_err(told)?;

@@ -9,7 +9,7 @@ use super::log::Log;
 use super::queue::{Batch, Queue};
 use super::tally;
 use super::task::{Task, Transaction};
-use duetime_core::ports::LeaseNote;
+use duetime_core::ports::LeaseRecord;
 use rusqlite::Connection;
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Writer {
         tracing::debug!(?fault, tasks = tasks.len(), "a transaction failed; its tasks are run one by one");
         for mut task in tasks {
             let outcome = self.attempt(std::slice::from_mut(&mut task), &[], true);
-            task.answer(outcome.map_err(|fault| fault.told(&self.store)));
+            task.answer(outcome.map_err(|fault| fault.into_error(&self.store)));
         }
         if let Err(fault) = self.attempt(&mut [], &leases, true) {
             self.give_back(fault, leases, queue);
@@ -64,15 +64,15 @@ impl Writer {
     }
 
     /// A kill would forget leases that are not noted.
-    fn give_back(&self, fault: Fault, leases: Vec<LeaseNote>, queue: &Queue) {
+    fn give_back(&self, fault: Fault, leases: Vec<LeaseRecord>, queue: &Queue) {
         if !leases.is_empty() {
-            tracing::warn!(error = %fault.told(&self.store), leases = leases.len(), "leases are not noted yet");
+            tracing::warn!(error = %fault.into_error(&self.store), leases = leases.len(), "leases are not noted yet");
             queue.lease_again(leases);
         }
     }
 
     /// One transaction: all or nothing.
-    fn attempt(&mut self, tasks: &mut [Box<dyn Task>], leases: &[LeaseNote], is_careful: bool) -> Result<(), Fault> {
+    fn attempt(&mut self, tasks: &mut [Box<dyn Task>], leases: &[LeaseRecord], is_careful: bool) -> Result<(), Fault> {
         // Leases are worth no wait for the disk: ending this process loses nothing that was written.
         self.set_synchronous(if tasks.is_empty() { Synchronous::Normal } else { Synchronous::Full })?;
         if let Some(log) = &self.log {
@@ -90,7 +90,7 @@ impl Writer {
         outcome
     }
 
-    fn transaction(&self, tasks: &mut [Box<dyn Task>], leases: &[LeaseNote], is_careful: bool) -> Result<(), Fault> {
+    fn transaction(&self, tasks: &mut [Box<dyn Task>], leases: &[LeaseRecord], is_careful: bool) -> Result<(), Fault> {
         let connection = &self.connection;
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut transaction = Transaction { connection, tallies: tally::Changes::default(), is_careful };

@@ -99,8 +99,8 @@ async fn fall_back(world: &World, broker: &Redis, random: &mut Random) {
         let Some(ledger) = &world.ledger else { return };
         loop {
             let document = ledger.document(BROKER, COMPARED).await.ok().flatten();
-            if let (Some(document), Ok(stamp)) = (document, broker.stamp().await)
-                && document.body == stamp
+            if let (Some(document), Ok(incarnation)) = (document, broker.incarnation().await)
+                && document.body == incarnation
             {
                 return;
             }

@@ -5,7 +5,7 @@ use duetime_core::Error;
 use duetime_core::job::Stage;
 use duetime_core::ports::Selector;
 use duetime_core::ports::{Ledger, Queues, Recorded, Registry};
-use duetime_core::testing::ledger_suite::fixture::{FRONTIER, NOW, all, ended, found, id, job, keyed, note, record};
+use duetime_core::testing::ledger_suite::fixture::{NOW, WATERMARK, all, apply, ended, found, id, job, keyed, record};
 use duetime_store::sql::{self, Options};
 use duetime_store::testing::MariaDbServer;
 use mysql_async::prelude::Queryable;
@@ -41,7 +41,7 @@ async fn a_killed_server_is_away_for_a_while_and_loses_nothing() {
     .await
     .unwrap();
     for error in [
-        store.record(vec![job(3)], FRONTIER).await.unwrap_err(),
+        store.record(vec![job(3)], WATERMARK).await.unwrap_err(),
         store.get(&[id(1)]).await.unwrap_err(),
         store.allot(1, NOW).await.unwrap_err(),
         store.document("queue", "q").await.unwrap_err(),
@@ -54,9 +54,9 @@ async fn a_killed_server_is_away_for_a_while_and_loses_nothing() {
     })
     .await
     .unwrap();
-    assert_eq!(until_answered(|| store.record(vec![job(3)], FRONTIER)).await, [Recorded::Created]);
+    assert_eq!(until_answered(|| store.record(vec![job(3)], WATERMARK)).await, [Recorded::Created]);
     assert_eq!(found(&store, all(Selector::All)).await, [1, 2, 3]);
-    assert_eq!(store.record(vec![keyed(4, "k")], FRONTIER).await.unwrap(), [Recorded::KeyHeld(id(2))]);
+    assert_eq!(store.record(vec![keyed(4, "k")], WATERMARK).await.unwrap(), [Recorded::KeyHeld(id(2))]);
     store.close().await.unwrap();
     drop(server);
 }
@@ -71,7 +71,7 @@ async fn lost_connections_are_replaced() {
         let store = store.clone();
         async move {
             for n in 1..=300 {
-                let recorded = until_answered(|| store.record(vec![job(n)], FRONTIER)).await;
+                let recorded = until_answered(|| store.record(vec![job(n)], WATERMARK)).await;
                 assert!(matches!(recorded[..], [Recorded::Created | Recorded::Repeat]), "{recorded:?}");
             }
         }
@@ -108,7 +108,7 @@ async fn two_nodes_share_a_database() {
             // Keys in both orders, so that transactions meet.
             let batch: Vec<_> =
                 (0..10).map(|m| keyed(n * 10 + m, &format!("k{}", if n % 2 == 0 { m } else { 9 - m }))).collect();
-            tokio::spawn(async move { node.record(batch, FRONTIER).await.unwrap() })
+            tokio::spawn(async move { node.record(batch, WATERMARK).await.unwrap() })
         })
         .collect();
     let mut created = 0;
@@ -121,7 +121,7 @@ async fn two_nodes_share_a_database() {
     assert_eq!(held.len(), 10);
     let rows = second.get(&held.iter().map(|&n| id(n)).collect::<Vec<_>>()).await.unwrap();
     let rows: Vec<_> = rows.into_iter().flatten().map(|job| ended(&job, Stage::Succeeded)).collect();
-    tokio::join!(note(&*first, &rows), note(&*second, &rows));
+    tokio::join!(apply(&*first, &rows), apply(&*second, &rows));
     assert_eq!(first.tallies(Queues::first()).await.unwrap()[0].1.succeeded, 10);
 }
 
@@ -135,7 +135,7 @@ async fn a_frozen_server_is_given_up_and_works_again() {
     // From here time passes as soon as nothing else is to be done.
     tokio::time::pause();
     for error in [
-        store.record(vec![job(2)], FRONTIER).await.unwrap_err(),
+        store.record(vec![job(2)], WATERMARK).await.unwrap_err(),
         store.get(&[id(1)]).await.unwrap_err(),
         store.allot(1, NOW).await.unwrap_err(),
     ] {
@@ -143,7 +143,7 @@ async fn a_frozen_server_is_given_up_and_works_again() {
     }
     tokio::time::resume();
     server.thaw();
-    let recorded = until_answered(|| store.record(vec![job(2)], FRONTIER)).await;
+    let recorded = until_answered(|| store.record(vec![job(2)], WATERMARK)).await;
     assert!(matches!(recorded[..], [Recorded::Created | Recorded::Repeat]), "{recorded:?}");
     assert_eq!(found(&store, all(Selector::All)).await, [1, 2]);
 }

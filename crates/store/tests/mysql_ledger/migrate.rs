@@ -2,7 +2,7 @@
 
 use super::server::{OPTIONS, client, database};
 use duetime_core::ports::Ledger;
-use duetime_core::testing::ledger_suite::fixture::{FRONTIER, job};
+use duetime_core::testing::ledger_suite::fixture::{WATERMARK, job};
 use duetime_store::sql::{self, Options, Schema};
 use mysql_async::prelude::Queryable;
 
@@ -18,7 +18,7 @@ async fn five_nodes_that_start_at_once_migrate_once() {
         })
         .collect();
     for (n, node) in (1..).zip(nodes) {
-        node.await.unwrap().record(vec![job(n)], FRONTIER).await.unwrap();
+        node.await.unwrap().record(vec![job(n)], WATERMARK).await.unwrap();
     }
     let schema = "SELECT value FROM duetime_meta WHERE name = 'schema'";
     assert_eq!(client(&url).await.query::<usize, _>(schema).await.unwrap(), [KNOWN]);
@@ -46,7 +46,7 @@ async fn a_migration_can_be_run_again() {
         assert_eq!(sql::migrate(&url).await.unwrap(), Schema { found, known: KNOWN });
     }
     let store = sql::connect(&url, OPTIONS).await.unwrap();
-    store.record(vec![job(1)], FRONTIER).await.unwrap();
+    store.record(vec![job(1)], WATERMARK).await.unwrap();
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn a_database_that_is_not_there_or_not_fit_is_told() {
 async fn the_view_reads_for_people() {
     let url = database().await;
     let store = sql::connect(&url, OPTIONS).await.unwrap();
-    store.record(vec![job(1)], FRONTIER).await.unwrap();
+    store.record(vec![job(1)], WATERMARK).await.unwrap();
     let sql = "SELECT kind, state, payload, YEAR(due_at) FROM duetime_readable";
     let rows: Vec<(String, String, String, u32)> = client(&url).await.query(sql).await.unwrap();
     assert_eq!(rows, [("default".into(), "scheduled".into(), "payload 1".into(), 2027)]);

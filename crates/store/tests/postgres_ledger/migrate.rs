@@ -2,7 +2,7 @@
 
 use super::server::{OPTIONS, client, database};
 use duetime_core::ports::Ledger;
-use duetime_core::testing::ledger_suite::fixture::{FRONTIER, job};
+use duetime_core::testing::ledger_suite::fixture::{WATERMARK, job};
 use duetime_store::sql::{self, Options, Schema};
 
 const KNOWN: usize = 1;
@@ -17,7 +17,7 @@ async fn five_nodes_that_start_at_once_migrate_once() {
         })
         .collect();
     for (n, node) in (1..).zip(nodes) {
-        node.await.unwrap().record(vec![job(n)], FRONTIER).await.unwrap();
+        node.await.unwrap().record(vec![job(n)], WATERMARK).await.unwrap();
     }
     let schemas = client(&url).await.query("SELECT value FROM duetime_meta WHERE name = 'schema'", &[]).await.unwrap();
     assert_eq!(schemas.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>(), [KNOWN as i64]);
@@ -61,7 +61,7 @@ async fn the_view_reads_for_people() {
     let url = database().await;
     let store = sql::connect(&url, OPTIONS).await.unwrap();
     let binary = duetime_core::Job { payload: [0, 255].as_slice().into(), ..job(2) };
-    store.record(vec![job(1), binary], FRONTIER).await.unwrap();
+    store.record(vec![job(1), binary], WATERMARK).await.unwrap();
     let sql =
         "SELECT kind, state, payload, to_char(due_at AT TIME ZONE 'UTC', 'YYYY') FROM duetime_readable ORDER BY id";
     let rows = client(&url).await.query(sql, &[]).await.unwrap();

@@ -2,7 +2,7 @@
 
 use super::server::{OPTIONS, client, database};
 use duetime_core::ports::Ledger;
-use duetime_core::testing::ledger_suite::fixture::{FRONTIER, job_with, text};
+use duetime_core::testing::ledger_suite::fixture::{WATERMARK, job_with, text};
 use duetime_store::sql;
 
 #[tokio::test]
@@ -16,7 +16,7 @@ async fn every_question_has_its_index() {
         })
     };
     for from in [1, 5_001] {
-        store.record((from..from + 5_000).map(row).collect(), FRONTIER).await.unwrap();
+        store.record((from..from + 5_000).map(row).collect(), WATERMARK).await.unwrap();
     }
     let client = client(&url).await;
     // Many that were refused, few that wait.

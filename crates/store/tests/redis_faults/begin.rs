@@ -2,7 +2,7 @@
 //! limits hold from the first job on, and nobody joins who uses the namespace otherwise.
 
 use crate::redis_faults::subject::until;
-use duetime_core::engine::{From, LockRequest, Options as EngineOptions, QueueSettings, ReserveRequest};
+use duetime_core::engine::{LockRequest, Options as EngineOptions, QueueSettings, ReserveRequest, Source};
 use duetime_core::ports::{Broker, Locks};
 use duetime_core::testing::fixtures::{Given, reserve};
 use duetime_core::testing::{ManualClock, ModelLedger};
@@ -37,7 +37,7 @@ impl Node {
     }
 
     async fn reserve(&self, limit: usize) -> Result<Vec<Job>, Error> {
-        let from = From::Queues(vec![QUEUE.into()]);
+        let from = Source::Queues(vec![QUEUE.into()]);
         let request = ReserveRequest { from, limit, lease_ms: Some(3_600_000), wait_ms: 0, request_id: None };
         Ok(self.engine.reserve(request).await?.leases.into_iter().map(|lease| lease.job).collect())
     }
@@ -106,7 +106,7 @@ async fn numbers_are_given_once_though_redis_is_emptied_and_its_clock_falls_back
     }
 }
 
-/// What a replica lacks that takes over, nobody knows; its stamp is the same.
+/// What a replica lacks that takes over, nobody knows; its incarnation is the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_are_given_once_over_a_failover() {
     let (server, ledger) = (RedisServer::start(), ModelLedger::default());

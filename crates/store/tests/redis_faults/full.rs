@@ -24,15 +24,14 @@ enum Full {
 const SCRIPTS: [(&str, Full); 29] = [
     ("allot", Full::Refused),
     ("begin", Full::Runs),
-    ("bury", Full::Runs),
     ("change", Full::Runs),
     ("counts", Full::Runs),
     ("document", Full::Runs),
     ("expired", Full::Runs),
     ("extend", Full::Runs),
     ("forget", Full::Runs),
-    ("frontier", Full::Runs),
     ("get", Full::Runs),
+    ("incarnation", Full::Runs),
     ("keep", Full::Refused),
     ("limit", Full::Runs),
     ("list", Full::Runs),
@@ -50,10 +49,11 @@ const SCRIPTS: [(&str, Full); 29] = [
     ("queues", Full::Runs),
     ("reserve", Full::Runs),
     ("settle", Full::Runs),
-    ("stamp", Full::Runs),
+    ("tombstone", Full::Runs),
+    ("watermark", Full::Runs),
 ];
 /// Those that only serve beside a ledger.
-const BESIDE_ONLY: [&str; 2] = ["bury", "frontier"];
+const BESIDE_ONLY: [&str; 2] = ["tombstone", "watermark"];
 
 const LEASE_MS: u64 = 60_000;
 /// How long what has ended is spared.
@@ -97,7 +97,7 @@ impl World {
         match script {
             "allot" => assert_eq!(redis.allot(1, T0).await?.count(), 1),
             "begin" => {
-                server.command(&["DEL", "{duetime:begin:0}:stamp"]);
+                server.command(&["DEL", "{duetime:begin:0}:incarnation"]);
                 assert_eq!(redis.reserve(reserve(QUEUE, 1)).await?.leases.len(), 1);
             }
             "lock_begin" => {
@@ -105,7 +105,7 @@ impl World {
                 let name = format!("{OF_ENGINE}test");
                 assert!(matches!(acquire(redis, &name, "a").await?, Acquired::Granted { .. }));
             }
-            "bury" => assert_eq!(self.edit(id(99), cancel()).await?, Edited::Unknown),
+            "tombstone" => assert_eq!(self.edit(id(99), cancel()).await?, Edited::Unknown),
             "change" => {
                 let late = again(&self.leased[0], FAR);
                 assert_eq!(
@@ -137,7 +137,7 @@ impl World {
                 assert!(matches!(extended[0], Extended::Until { .. }));
             }
             "forget" => drop(redis.forget(&[(id(99), 1), (id(1), self.leased[0].version)], u64::MAX).await?),
-            "frontier" => redis.set_frontier(FAR).await?,
+            "watermark" => redis.set_watermark(FAR).await?,
             "get" => assert!(Broker::get(redis, &[id(1)], Detail::Whole).await?[0].is_some()),
             "keep" => {
                 let ended = Job { stage: Stage::Succeeded, finished_at: Some(T0), ..due(50, T0) };
@@ -180,7 +180,7 @@ impl World {
                 let done = Settle::new(self.leased[0].receipt(), success());
                 assert_eq!(redis.settle(vec![done]).await?.states, [Some(State::Succeeded)]);
             }
-            "stamp" => drop(Redis::connect(&self.url, self.options.clone()).await?.stamp().await?),
+            "incarnation" => drop(Redis::connect(&self.url, self.options.clone()).await?.incarnation().await?),
             other => panic!("say what {other}.lua does in a Redis that is full"),
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::redis_faults::memory::{fill, make_room};
 use crate::redis_faults::subject::until;
-use duetime_core::engine::{From, Options as EngineOptions, Outcome, QueueSettings, ReserveRequest};
+use duetime_core::engine::{Options as EngineOptions, Outcome, QueueSettings, ReserveRequest, Source};
 use duetime_core::testing::ModelLedger;
 use duetime_core::{Due, Engine, Error, Job, JobId, NewJob};
 use duetime_store::redis::{Options, Redis};
@@ -26,7 +26,7 @@ async fn push(engine: &Engine, due: Due) -> Result<JobId, Error> {
 
 /// The next job, waiting for one.
 async fn next(engine: &Engine, lease_ms: u64) -> Job {
-    let from = From::Queues(vec![QUEUE.into()]);
+    let from = Source::Queues(vec![QUEUE.into()]);
     let request = ReserveRequest { from, limit: 1, lease_ms: Some(lease_ms), wait_ms: 20_000, request_id: None };
     engine.reserve(request).await.unwrap().leases.pop().expect("a job is due").job
 }

@@ -50,9 +50,9 @@ async fn a_job_that_is_put_while_it_is_edited_is_edited() {
     let other = begun(&server.url()).await;
     let seen = Arc::new(AtomicU64::new(0));
     let count = seen.clone();
-    let bury = hash("bury");
+    let tombstone = hash("tombstone");
     let proxy = Proxy::to(server.port(), move |command| {
-        if !has(command, bury) {
+        if !has(command, tombstone) {
             return Fate::default();
         }
         count.fetch_add(1, Ordering::SeqCst);
@@ -63,11 +63,11 @@ async fn a_job_that_is_put_while_it_is_edited_is_edited() {
     let edit = tokio::spawn(async move { Broker::edit(&redis, edits).await });
     until("the tombstone to be on its way", || seen.load(Ordering::SeqCst) > 0).await;
     let put = other.put(vec![job(1)], other.reading(), Room::Any).await.unwrap();
-    let (edited, notes) = edit.await.unwrap().unwrap();
+    let (edited, entries) = edit.await.unwrap().unwrap();
     match (&put[..], &edited[..]) {
-        ([Put::Held], [Edited::Changed(job)]) => assert_eq!((job.is_pending(), notes.len()), (false, 1)),
+        ([Put::Held], [Edited::Changed(job)]) => assert_eq!((job.is_pending(), entries.len()), (false, 1)),
         // Where this was held up, the tombstone came first.
-        ([Put::Buried], [Edited::Unknown]) => {}
+        ([Put::Tombstone], [Edited::Unknown]) => {}
         came => panic!("{came:?}"),
     }
 }
@@ -190,7 +190,7 @@ async fn an_end_that_is_lost_while_it_is_asked_for_again_is_not_answered() {
     // So that the scripts are known, and are called by their hashes.
     other.outcomes(Outcomes::Of(leased.id)).await.unwrap();
     let settled = redis.settle(failed()).await.unwrap();
-    assert_eq!((&settled.states[..], settled.notes.len()), (&[Some(State::Failed)][..], 1));
+    assert_eq!((&settled.states[..], settled.entries.len()), (&[Some(State::Failed)][..], 1));
     let again = redis.settle(failed()).await.unwrap();
-    assert_eq!((&again.states[..], again.notes.len()), (&[None][..], 0));
+    assert_eq!((&again.states[..], again.entries.len()), (&[None][..], 0));
 }

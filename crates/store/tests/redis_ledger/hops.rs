@@ -1,7 +1,7 @@
 //! What a failed attempt costs: its job is read once, without the payload, and written once.
 
 use super::many_queues::calls;
-use duetime_core::engine::{Engine, From, Options as EngineOptions, Outcome, ReserveRequest};
+use duetime_core::engine::{Engine, Options as EngineOptions, Outcome, ReserveRequest, Source};
 use duetime_core::retry::{Retry, WhenExhausted};
 use duetime_core::rules::Failure;
 use duetime_core::{JobOptions, NewJob, State};
@@ -18,7 +18,7 @@ fn answered(server: &RedisServer) -> usize {
 }
 
 fn reserve(queue: &str) -> ReserveRequest {
-    let from = From::Queues(vec![queue.into()]);
+    let from = Source::Queues(vec![queue.into()]);
     ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 5_000, request_id: None }
 }
 

@@ -7,8 +7,8 @@ mod totals;
 use duetime_core::job::{Job, NewJob, Stage, State};
 use duetime_core::limits::DAY_MS;
 use duetime_core::ports::{
-    Broker, Change, Edit, Edited, Find, Ledger, Note, Outbox, PutIf, Queues, Recorded, Registry, Reserve, Retention,
-    Selector, Settle, Source, Update, Window,
+    Broker, Change, Edit, Edited, Find, Ledger, Outbox, OutboxEntry, PutIf, Queues, Recorded, Registry, Reserve,
+    Retention, Selector, Settle, Source, Update, Window,
 };
 use duetime_core::retry::{Retry, WhenExhausted};
 use duetime_core::rules::{self, Decision, Failure, Finish};
@@ -50,7 +50,7 @@ impl Bench {
         let job = self.one().await;
         let settled = self.redis.settle(vec![Settle::new(job.receipt(), success())]).await.unwrap();
         assert_eq!(settled.states, [Some(State::Succeeded)]);
-        assert!(settled.notes.is_empty());
+        assert!(settled.entries.is_empty());
         job
     }
 
@@ -231,15 +231,15 @@ async fn a_copy_goes_to_another_queue_though_its_sender_dies() {
     let failure = Failure { message: "no".into(), is_final: true, retry_after_ms: None };
     let decision = rules::after_failure(&running, &retry, &failure, T0, Some(id(9)));
     let settled = bench.redis.settle(vec![Settle::new(running.receipt(), decision)]).await.unwrap();
-    assert!(matches!(&settled.notes[..], [Note::Moved(..)]));
+    assert!(matches!(&settled.entries[..], [OutboxEntry::Moved(..)]));
     // The sender dies here; another node finds what it left.
     let left = duetime_core::ports::Outcomes::Oldest { limit: 10, age_ms: 0 };
-    let notes = bench.redis.outcomes(left).await.unwrap();
-    assert_eq!(notes.len(), 1);
+    let entries = bench.redis.outcomes(left).await.unwrap();
+    assert_eq!(entries.len(), 1);
     for _ in 0..2 {
-        bench.redis.note(notes.clone(), 0).await.unwrap();
+        bench.redis.apply(entries.clone(), 0).await.unwrap();
     }
-    bench.redis.forget(&[(id(1), notes[0].job().version)], u64::MAX).await.unwrap();
+    bench.redis.forget(&[(id(1), entries[0].job().version)], u64::MAX).await.unwrap();
     assert!(bench.redis.outcomes(left).await.unwrap().is_empty());
     let moved = bench.redis.reserve(reserve("dead", 10)).await.unwrap().leases;
     assert_eq!(moved.len(), 1);

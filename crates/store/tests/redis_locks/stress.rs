@@ -33,14 +33,14 @@ impl Moment {
 }
 
 /// A time for which somebody held a lock: no longer than it knew, and when it had begun to ask.
-struct Held {
+struct HeldLock {
     fence: u64,
     asked: Moment,
     from: Moment,
     to: Moment,
 }
 
-async fn contend(engine: Engine, owner: Arc<str>, seed: u64, clock: Arc<SystemClock>) -> Vec<(&'static str, Held)> {
+async fn contend(engine: Engine, owner: Arc<str>, seed: u64, clock: Arc<SystemClock>) -> Vec<(&'static str, HeldLock)> {
     let mut random = Random::new(seed);
     let mut history = Vec::new();
     let end = clock.mono() + LENGTH_MS;
@@ -55,7 +55,7 @@ async fn contend(engine: Engine, owner: Arc<str>, seed: u64, clock: Arc<SystemCl
         }
         let to = Moment::now(&clock);
         engine.release_lock(name, &owner, fence).await.expect("released");
-        history.push((name, Held { fence, asked, from, to }));
+        history.push((name, HeldLock { fence, asked, from, to }));
     }
     history
 }
@@ -76,7 +76,7 @@ async fn a_lock_has_one_holder_at_a_time() {
             tokio::spawn(contend(engines[n % NODES].clone(), owner, seed.wrapping_add(n as u64), clock.clone()))
         })
         .collect();
-    let mut histories: BTreeMap<&str, Vec<Held>> = BTreeMap::new();
+    let mut histories: BTreeMap<&str, Vec<HeldLock>> = BTreeMap::new();
     let mut fences = Vec::new();
     for contender in contenders {
         for (name, held) in contender.await.expect("no contender panics") {

@@ -2,7 +2,7 @@
 
 use super::{folder, open};
 use duetime_core::clock::SystemClock;
-use duetime_core::ports::{LeaseNote, Leases, Ledger, Queues, Selector};
+use duetime_core::ports::{LeaseRecord, Leases, Ledger, Queues, Selector};
 use duetime_core::testing::fixtures::T0;
 use duetime_core::testing::ledger_suite::fixture::*;
 use duetime_core::{Clock as _, Job};
@@ -44,7 +44,7 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
     let mut kept = Vec::new();
     let error = loop {
         let n = kept.len() as u64 + 1;
-        match store.record(vec![large(n)], FRONTIER).await {
+        match store.record(vec![large(n)], WATERMARK).await {
             Ok(_) => kept.push(n),
             Err(error) => break error,
         }
@@ -58,7 +58,7 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
     let many: Vec<_> = (1_000..1_020)
         .map(|n| {
             let store = store.clone();
-            tokio::spawn(async move { store.record(vec![large(n)], FRONTIER).await })
+            tokio::spawn(async move { store.record(vec![large(n)], WATERMARK).await })
         })
         .collect();
     for push in many {
@@ -74,10 +74,10 @@ async fn a_full_disk_refuses_pushes_and_loses_nothing() {
     let row = store.get(&[id(1)]).await.unwrap().remove(0).unwrap();
     let (version, lease_until) = (row.version + 1, Some(T0 + 60_000));
     let held = Job { version, epoch: 1, attempt: 1, lease_until, started_at: Some(T0), ..row };
-    store.lease(vec![LeaseNote::of(&held)]);
+    store.lease(vec![LeaseRecord::of(&held)]);
     let clock = SystemClock::new();
     while clock.mono() < 100 {
-        assert_eq!(store.record(vec![large(3_000)], FRONTIER).await.unwrap_err().code(), "store_full");
+        assert_eq!(store.record(vec![large(3_000)], WATERMARK).await.unwrap_err().code(), "store_full");
     }
 
     // With room it goes on by itself.

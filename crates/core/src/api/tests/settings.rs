@@ -3,7 +3,7 @@
 use super::{print, read, refused};
 use crate::api::QueueChanges;
 use crate::api::Span;
-use crate::engine::{self, Configured, Keep, QueueSettings};
+use crate::engine::{self, Configured, QueueRetention, QueueSettings};
 use crate::ports::Rate;
 use crate::{Backoff, WhenExhausted};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn the_documented_settings_read_and_leave_the_rest() {
     let limits = r#"{"max_running": 50, "rate": {"per_second": 100, "burst": 20}, "target": {"url": "https://a.example"}, "retention": {"succeeded": "1h"}}"#;
     let limited = read::<QueueChanges>(limits).apply(&old);
     assert_eq!((limited.max_running, limited.rate), (Some(50), Some(Rate { per_second: 100.0, burst: Some(20) })));
-    assert_eq!(limited.retention, Keep { succeeded_ms: Some(3_600_000), failed_ms: None });
+    assert_eq!(limited.retention, QueueRetention { succeeded_ms: Some(3_600_000), failed_ms: None });
     assert_eq!(read::<QueueChanges>(&print(&QueueChanges::all(&limited))).apply(&old), limited);
     refused::<QueueChanges>(r#"{"speed":1}"#, "unknown field `speed`");
     refused::<QueueChanges>(r#"{"lease":"5s","lease":"6s"}"#, "duplicate field `lease`");

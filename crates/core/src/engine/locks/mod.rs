@@ -3,21 +3,21 @@
 //! Who waits sleeps until the store says to look again, or until it is the first in line. Whoever stops waiting gives
 //! up its place, also where its future is dropped; and a grant that nobody is there to take is released again.
 
-mod bells;
+mod waiters;
 
-pub(super) use bells::{Bells, Claim};
+pub(super) use waiters::{Claim, Waiters};
 
 use super::{Engine, LockRequest};
 use crate::error::Error;
+use crate::keyed_mutex::KeyedGuard;
 use crate::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN, PAGE_LOCKS_MAX, WAIT_MS_MAX};
 use crate::name::{check_free, check_lock, check_owner};
 use crate::ports::{Acquire, Acquired, Grant, Holding, Released};
-use crate::turns::Turn;
-use bells::Seat;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use waiters::LockWait;
 
 /// A page of locks that are held.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,15 +48,15 @@ impl Engine {
         }
         let LockRequest { name, owner, ttl_ms, wait_ms, keep_place } = request;
         let end = Instant::now() + Duration::from_millis(wait_ms);
-        let mut place = Place { engine: self, seat: None };
+        let mut place = PlaceInLine { engine: self, lock_wait: None };
         loop {
             let is_last = Instant::now() >= end;
             let waiting = !is_last || keep_place;
-            if waiting && place.seat.is_none() {
-                place.seat = Some(self.bells.sit((owner.clone(), name.clone())));
+            if waiting && place.lock_wait.is_none() {
+                place.lock_wait = Some(self.lock_waiters.register((owner.clone(), name.clone())));
             }
             // To be heard from before the look on: what comes between the two is not missed.
-            let ring = place.seat.as_ref().map(Seat::listen);
+            let woken = place.lock_wait.as_ref().map(LockWait::listen);
             let acquire = Acquire { name: name.clone(), owner: owner.clone(), ttl_ms, waiting };
             let (expires_in_ms, again_in_ms) = match self.ask(acquire).await? {
                 Acquired::Granted { grant, .. } => {
@@ -73,19 +73,19 @@ impl Engine {
             tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => return Err(Error::Stopping),
-                () = async { if let Some(ring) = ring { ring.await } } => {}
+                () = async { if let Some(woken) = woken { woken.await } } => {}
                 () = tokio::time::sleep_until(again.min(end)) => {}
             }
         }
     }
 
-    /// Asks once. Carried through even where the caller goes away.
+    /// Asks once. Runs to completion even if the caller goes away.
     async fn ask(&self, acquire: Acquire) -> Result<Acquired, Error> {
         let engine = self.clone();
-        let answered = self.carry(async move {
-            let turn = engine.asking.take((acquire.owner.clone(), acquire.name.clone())).await;
+        let answered = self.run_to_completion(async move {
+            let guard = engine.asking.lock((acquire.owner.clone(), acquire.name.clone())).await;
             let answer = engine.locks.acquire(acquire.clone()).await?;
-            Ok::<_, Error>(Answered { answer: Some(answer), acquire, engine, turn: Some(turn) })
+            Ok::<_, Error>(Answered { answer: Some(answer), acquire, engine, guard: Some(guard) })
         });
         Ok(answered.await?.heard())
     }
@@ -99,7 +99,7 @@ impl Engine {
         check_claim(name, owner)?;
         check_ttl(ttl_ms)?;
         let (engine, name, owner) = (self.clone(), Arc::from(name), Arc::from(owner));
-        self.carry(async move {
+        self.run_to_completion(async move {
             let renewed = engine.locks.renew(&name, &owner, fence, ttl_ms).await?;
             renewed.ok_or(Error::LockLost { name, owner, fence })
         })
@@ -114,7 +114,7 @@ impl Engine {
         self.check_open()?;
         check_claim(name, owner)?;
         let (engine, name, owner) = (self.clone(), Arc::from(name), Arc::from(owner));
-        self.carry(async move {
+        self.run_to_completion(async move {
             let is_released = engine.locks.release(&name, &owner, fence).await?;
             if is_released { Ok(()) } else { Err(Error::LockLost { name, owner, fence }) }
         })
@@ -129,7 +129,7 @@ impl Engine {
         self.check_open()?;
         check_holder(owner)?;
         let (engine, owner) = (self.clone(), Arc::from(owner));
-        self.carry(async move { engine.locks.release_all(&owner).await }).await
+        self.run_to_completion(async move { engine.locks.release_all(&owner).await }).await
     }
 
     /// Who holds a lock; `None` where nobody does.
@@ -198,27 +198,27 @@ fn check_ttl(ttl_ms: u64) -> Result<(), Error> {
 }
 
 /// A place in line, given up when it is dropped.
-struct Place<'a> {
+struct PlaceInLine<'a> {
     engine: &'a Engine,
-    seat: Option<Seat>,
+    lock_wait: Option<LockWait>,
 }
 
-impl Place<'_> {
+impl PlaceInLine<'_> {
     /// There is nothing to give up.
     fn leave(&mut self) {
-        self.seat = None;
+        self.lock_wait = None;
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for PlaceInLine<'_> {
     fn drop(&mut self) {
-        let Some(seat) = self.seat.take() else { return };
+        let Some(lock_wait) = self.lock_wait.take() else { return };
         let engine = self.engine.clone();
         self.engine.tasks.spawn(async move {
-            let (owner, name) = seat.claim();
+            let (owner, name) = lock_wait.claim();
             // After what is still being asked for this owner, which would take a new ticket.
-            let _turn = engine.asking.take((owner.clone(), name.clone())).await;
-            if !seat.is_shared()
+            let _guard = engine.asking.lock((owner.clone(), name.clone())).await;
+            if !lock_wait.is_shared()
                 && let Err(error) = engine.locks.abandon(name, owner).await
             {
                 tracing::debug!(%error, "a place in line was not given up; it lapses");
@@ -233,7 +233,7 @@ struct Answered {
     answer: Option<Acquired>,
     acquire: Acquire,
     engine: Engine,
-    turn: Option<Turn<Claim>>,
+    guard: Option<KeyedGuard<Claim>>,
 }
 
 impl Answered {
@@ -245,13 +245,13 @@ impl Answered {
 impl Drop for Answered {
     fn drop(&mut self) {
         let Some(Acquired::Granted { grant, is_new: true }) = self.answer else { return };
-        let (engine, turn) = (self.engine.clone(), self.turn.take());
+        let (engine, guard) = (self.engine.clone(), self.guard.take());
         let Acquire { name, owner, .. } = self.acquire.clone();
         self.engine.tasks.spawn(async move {
             if let Err(error) = engine.locks.release(&name, &owner, grant.fence).await {
                 tracing::debug!(%error, "a lock that nobody took was not released; it expires");
             }
-            drop(turn);
+            drop(guard);
         });
     }
 }

@@ -92,7 +92,7 @@ impl Engine {
         self.check_open()?;
         let schedule = self.accept_schedule(name, schedule)?;
         let (engine, name) = (self.clone(), Arc::from(name));
-        self.carry(async move { engine.store_schedule(&name, schedule, expected).await }).await
+        self.run_to_completion(async move { engine.store_schedule(&name, schedule, expected).await }).await
     }
 
     /// Deletes a schedule. A tick that was begun may still be pushed, and what was pushed stays.
@@ -112,7 +112,7 @@ impl Engine {
         self.check_open()?;
         name::check_schedule(name)?;
         let (engine, name): (_, Arc<str>) = (self.clone(), Arc::from(name));
-        self.carry(async move {
+        self.run_to_completion(async move {
             if expected != Expected::Anything {
                 let known = engine.known_schedule(&name).await?.ok_or_else(|| Error::NoSchedule(name.clone()))?;
                 check(expected, &name, known.ok().as_ref())?;

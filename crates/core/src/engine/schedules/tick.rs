@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Job, OnConflict, State};
 use crate::limits::{STEP_JOBS_MAX, TICK_AHEAD_MS_MAX};
-use crate::ports::{Detail, Find, Note, Outcomes, PutIf, Recorded, Selector, Window};
+use crate::ports::{Detail, Find, OutboxEntry, Outcomes, PutIf, Recorded, Selector, Window};
 use crate::schedule::{LastTick, Overlap, Schedule, TickOutcome, tag};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 /// Who does not lead is this much later, and finds nothing left to do.
 const FOLLOWS_AFTER_MS: u64 = 1_000;
-/// How long the one who claimed a tick has until others carry it through.
+/// How long the one who claimed a tick has until others complete it.
 const CLAIM_MS: u64 = 500;
 /// How old a reading of the document may be when it is acted on.
 const FRESH_FOR: Duration = Duration::from_secs(5);
@@ -34,14 +34,14 @@ const TICKS_AT_ONCE: usize = 100;
 pub(super) enum Look {
     /// Then.
     At(Millis),
-    /// Then; and this claim of somebody else's is carried through if it still stands.
+    /// Then; and this claim of another engine is completed if it still stands.
     Claimed(Millis, JobId),
     /// Not before it is changed.
     Never,
 }
 
 /// What came of a push.
-enum Pushed {
+enum TickPush {
     As(TickOutcome, Option<JobId>),
     /// The id is another job's, which was imported.
     IdTaken,
@@ -132,17 +132,17 @@ impl Engine {
             Ok(job) => self.push_tick(job, schedule.job.on_conflict).await?,
             Err(error) => {
                 tracing::warn!(%name, %error, "a schedule ticks, and its job is refused");
-                Pushed::As(TickOutcome::Refused, None)
+                TickPush::As(TickOutcome::Refused, None)
             }
         };
         let done = match pushed {
-            Pushed::As(outcome, job) => {
+            TickPush::As(outcome, job) => {
                 let last = Some(LastTick { at, outcome, job });
                 let pushed = job.filter(|_| outcome == TickOutcome::Pushed);
                 let next_at = ticks.next(at);
                 Entry { pending: None, last, next_at, job: pushed.or(entry.job), ..entry.clone() }
             }
-            Pushed::IdTaken => {
+            TickPush::IdTaken => {
                 self.ids.skip().await;
                 Entry { pending: Some(self.claim(schedule, at).await?), ..entry.clone() }
             }
@@ -150,9 +150,9 @@ impl Engine {
         self.put_entry(name, *document_version, &done).await.map(drop)
     }
 
-    async fn push_tick(&self, job: Job, on_conflict: OnConflict) -> Result<Pushed, Error> {
+    async fn push_tick(&self, job: Job, on_conflict: OnConflict) -> Result<TickPush, Error> {
         let (id, reading) = (job.id, self.broker.reading());
-        let recorded = self.ledger.record(vec![job.clone()], self.frontier.get()).await?;
+        let recorded = self.ledger.record(vec![job.clone()], self.watermark.get()).await?;
         match recorded[0] {
             Recorded::Created => {
                 self.observe_jobs(std::iter::once(&job), |_| Observed::Pushed);
@@ -161,26 +161,26 @@ impl Engine {
             Recorded::Repeat => {
                 let row = self.ledger.get(&[id]).await?.pop().flatten();
                 match row {
-                    Some(row) if !is_same(&row, &job) => return Ok(Pushed::IdTaken),
+                    Some(row) if !is_same(&row, &job) => return Ok(TickPush::IdTaken),
                     // Whoever recorded it may have died before it was put.
                     Some(row) if row.is_pending() && self.topology.has_ledger() => {
-                        self.stray(std::iter::once(id));
-                        self.find_strays().await?;
+                        self.reconcile_later(std::iter::once(id));
+                        self.reconcile().await?;
                     }
                     _ => {}
                 }
             }
             refused => {
                 return match self.push_refused(job, refused, on_conflict).await {
-                    Ok(pushed) => Ok(Pushed::As(pushed.outcome.into(), Some(pushed.job.id))),
+                    Ok(pushed) => Ok(TickPush::As(pushed.outcome.into(), Some(pushed.job.id))),
                     Err(Error::KeyConflict { holder, .. } | Error::Running(holder)) => {
-                        Ok(Pushed::As(TickOutcome::Conflict, Some(holder)))
+                        Ok(TickPush::As(TickOutcome::Conflict, Some(holder)))
                     }
                     Err(error) => Err(error),
                 };
             }
         }
-        Ok(Pushed::As(TickOutcome::Pushed, Some(id)))
+        Ok(TickPush::As(TickOutcome::Pushed, Some(id)))
     }
 
     /// Stores an entry where its document has this version; answers the new one.
@@ -226,9 +226,9 @@ impl Engine {
         if let Some(job) = self.broker.get(&[id], Detail::Head).await?.pop().flatten() {
             return Ok(job.is_pending());
         }
-        let notes = self.broker.outcomes(Outcomes::Of(id)).await?;
-        if let Some(note) = notes.last() {
-            return Ok(note.job().is_pending() && !matches!(note, Note::Removed(_)));
+        let entries = self.broker.outcomes(Outcomes::Of(id)).await?;
+        if let Some(entry) = entries.last() {
+            return Ok(entry.job().is_pending() && !matches!(entry, OutboxEntry::Removed(_)));
         }
         let row = self.ledger.get(&[id]).await?.pop().flatten();
         Ok(row.is_some_and(|row| row.is_pending()))

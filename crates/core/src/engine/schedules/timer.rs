@@ -158,10 +158,10 @@ impl Engine {
         }
     }
 
-    /// A change between two stores is not to be dropped in the middle, so what has begun is carried through.
+    /// A change between two stores is not to be dropped in the middle, so what has begun runs to completion.
     async fn look_carried(&self, name: Arc<str>, seen: Option<JobId>) -> (Arc<str>, Result<Look, Error>) {
         let (engine, of) = (self.clone(), name.clone());
-        let look = self.carry(async move { engine.look_at_schedule(&of, seen).await }).await;
+        let look = self.run_to_completion(async move { engine.look_at_schedule(&of, seen).await }).await;
         if look.is_ok() {
             self.status.mend(TICKING);
         }

@@ -13,8 +13,8 @@ mod sweep;
 use super::held::Now;
 use crate::clock::Clock;
 use crate::error::Error;
+use crate::keyed_mutex::KeyedMutex;
 use crate::ports::{Acquire, Acquired, Grant, Holding, LockPage, Locks as Port, Registry, Released, TurnWake};
-use crate::turns::Turns;
 use async_trait::async_trait;
 use record::Record;
 use state::{Asked, State};
@@ -28,7 +28,7 @@ pub struct Locks {
     clock: Arc<dyn Clock>,
     record: Record,
     state: Mutex<State>,
-    turns: Turns<Arc<str>>,
+    one_at_a_time: KeyedMutex<Arc<str>>,
     wake: OnceLock<TurnWake>,
 }
 
@@ -36,7 +36,7 @@ impl Locks {
     /// Locks that go by this clock and are recorded in this registry.
     pub fn new(clock: Arc<dyn Clock>, registry: Arc<dyn Registry>) -> Self {
         let record = Record::new(registry);
-        Self { clock, record, state: Mutex::default(), turns: Turns::default(), wake: OnceLock::new() }
+        Self { clock, record, state: Mutex::default(), one_at_a_time: KeyedMutex::default(), wake: OnceLock::new() }
     }
 
     /// Does something under the lock of the state, and then tells those whose turn may have come.
@@ -65,7 +65,7 @@ impl Port for Locks {
     }
 
     async fn acquire(&self, acquire: Acquire) -> Result<Acquired, Error> {
-        let _turn = self.turns.take(acquire.name.clone()).await;
+        let _guard = self.one_at_a_time.lock(acquire.name.clone()).await;
         let asked = self.with(|state, now| {
             if state.len() >= LOCKS_MAX && !state.knows(&acquire.name) {
                 return Err(Error::Full(format!("{LOCKS_MAX} locks are held or waited for")));
@@ -90,7 +90,7 @@ impl Port for Locks {
     }
 
     async fn renew(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Option<Grant>, Error> {
-        let _turn = self.turns.take(name.clone()).await;
+        let _guard = self.one_at_a_time.lock(name.clone()).await;
         let acquire = Acquire { name: name.clone(), owner: owner.clone(), ttl_ms, waiting: false };
         match self.with(|state, now| state.held_by(name, owner, fence, now)) {
             None => return Ok(None),
@@ -104,7 +104,7 @@ impl Port for Locks {
     }
 
     async fn release(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<bool, Error> {
-        let _turn = self.turns.take(name.clone()).await;
+        let _guard = self.one_at_a_time.lock(name.clone()).await;
         if self.with(|state, now| state.held_by(name, owner, fence, now)).is_none() {
             return Ok(false);
         }

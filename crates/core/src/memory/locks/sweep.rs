@@ -31,7 +31,7 @@ impl Locks {
 
     /// Takes a lock whose holder's time is over out of the registry, lest a restart gives it back.
     async fn free(&self, owner: &Arc<str>, name: &Arc<str>) -> Result<(), Error> {
-        let _turn = self.turns.take(name.clone()).await;
+        let _guard = self.one_at_a_time.lock(name.clone()).await;
         if self.with(|state, now| state.is_over(owner, name, now)) {
             self.record.remove(name).await?;
             self.with(|state, _| state.freed(name));
@@ -41,7 +41,7 @@ impl Locks {
 }
 
 /// What a step over the grants found.
-struct Step {
+struct SweepStep {
     /// Holders whose time is over.
     ended: Vec<Claim>,
     /// Where to go on.
@@ -59,7 +59,7 @@ impl State {
     }
 
     /// Finds holders whose time is over, and forgets those of whom that need not be known any longer.
-    fn sweep_grants(&mut self, after: Option<&Claim>, now: Now) -> Step {
+    fn sweep_grants(&mut self, after: Option<&Claim>, now: Now) -> SweepStep {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let step = self.grants.range::<Claim, _>((from, Bound::Unbounded)).take(STEP_JOBS_MAX);
         let (mut count, mut last, mut over) = (0, None, Vec::new());
@@ -78,7 +78,7 @@ impl State {
                 self.grants.remove(&claim);
             }
         }
-        Step { ended, last: last.filter(|_| count == STEP_JOBS_MAX) }
+        SweepStep { ended, last: last.filter(|_| count == STEP_JOBS_MAX) }
     }
 
     /// Whether this owner was the last holder, and its time is over.

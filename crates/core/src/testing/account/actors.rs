@@ -3,7 +3,7 @@
 
 use super::system::System;
 use super::{Call, Field, Wish};
-use crate::engine::{From, LockRequest, Outcome, Patch, QueueSettings, ReserveRequest, TakeRequest};
+use crate::engine::{LockRequest, Outcome, Patch, QueueSettings, ReserveRequest, Source, TakeRequest};
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Due, NewJob};
@@ -42,7 +42,7 @@ impl Actor {
     async fn ask<T>(&self, question: impl Future<Output = T>) -> (Call, T) {
         let asked = self.field.at();
         let answer = question.await;
-        (Call { asked, told: self.field.at() }, answer)
+        (Call { asked, answered: self.field.at() }, answer)
     }
 
     async fn pause(&mut self, ms_max: u64) {
@@ -91,27 +91,27 @@ impl Actor {
     pub(super) async fn work(mut self) {
         while !self.field.is_over() {
             let request = ReserveRequest {
-                from: From::Queues(self.queues()),
+                from: Source::Queues(self.queues()),
                 limit: self.random.within(1..5) as usize,
                 lease_ms: Some(self.random.within(1_000..2_500)),
                 wait_ms: self.random.within(0..400),
                 request_id: self.random.percent(30).then(|| Arc::from(format!("request-{}", self.random.any()))),
             };
             let lease_ms = request.lease_ms.unwrap_or(0);
-            let (call, handout) = self.ask(self.system.reserve(request)).await;
-            let handout = match handout {
-                Ok(handout) => handout,
+            let (call, reservation) = self.ask(self.system.reserve(request)).await;
+            let reservation = match reservation {
+                Ok(reservation) => reservation,
                 Err(error) => {
                     self.check("a reserve", &error);
                     self.pause(50).await;
                     continue;
                 }
             };
-            for lease in &handout.leases {
+            for lease in &reservation.leases {
                 self.field.account().leased(&lease.job, lease_ms, call);
             }
             let mut runs = JoinSet::new();
-            for lease in handout.leases {
+            for lease in reservation.leases {
                 runs.spawn(self.other().run(lease));
             }
             while let Some(run) = runs.join_next().await {
@@ -246,12 +246,12 @@ impl Actor {
     }
 
     async fn take(&mut self) {
-        let (from, limit) = (From::Queues(vec!["plain".into()]), self.random.within(1..4) as usize);
+        let (from, limit) = (Source::Queues(vec!["plain".into()]), self.random.within(1..4) as usize);
         let request = TakeRequest { from, limit, due_from: None, due_to: None, request_id: None };
-        let (call, handout) = self.ask(self.system.take(request)).await;
-        match handout {
-            Ok(handout) => {
-                for lease in &handout.leases {
+        let (call, reservation) = self.ask(self.system.take(request)).await;
+        match reservation {
+            Ok(reservation) => {
+                for lease in &reservation.leases {
                     self.field.account().taken(&lease.job, call);
                     self.field.live.fetch_sub(1, Ordering::Relaxed);
                 }

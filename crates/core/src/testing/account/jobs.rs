@@ -1,6 +1,6 @@
 //! Whether what was told of a job is true.
 
-use super::{Account, At, CUT_MS, Call, End, Held, Life, Loss, Told, Wish};
+use super::{Account, Answered, At, CUT_MS, Call, End, HeldLease, Life, Loss, Wish};
 use crate::id::JobId;
 use crate::job::{Job, State};
 
@@ -15,7 +15,7 @@ impl Account {
     pub(super) fn judge_job(&self, id: JobId, life: &Life, record: Option<&Job>) -> Vec<String> {
         let mut wrong = Vec::new();
         self.judge_due(id, life, &mut wrong);
-        let leases: Vec<(u64, &Held)> = life.leases.iter().map(|(&epoch, held)| (epoch, held)).collect();
+        let leases: Vec<(u64, &HeldLease)> = life.leases.iter().map(|(&epoch, held)| (epoch, held)).collect();
         for pair in leases.windows(2) {
             self.judge_pair(id, life.is_touched, pair[0], pair[1], &mut wrong);
         }
@@ -42,14 +42,14 @@ impl Account {
         let Some((call, due_at, delay_ms)) = life.pushed else { return };
         let least = call.asked.wall + delay_ms;
         let read = At { mono: call.asked.mono.saturating_sub(READING_MS), ..call.asked };
-        if delay_ms > 0 && due_at + CUT_MS < least && !self.is_clock_set(read, call.told) {
+        if delay_ms > 0 && due_at + CUT_MS < least && !self.is_clock_set(read, call.answered) {
             wrong.push(format!("{id}: a delay of {delay_ms} ms was cut short by {} ms", least - due_at));
         }
         let Some((epoch, held)) = life.leases.first_key_value() else { return };
         if !life.is_touched && held.due_at < due_at {
-            wrong.push(format!("{id}.{epoch} was due at {}, and the push was told {due_at}", held.due_at));
+            wrong.push(format!("{id}.{epoch} was due at {}, and the push was answered {due_at}", held.due_at));
         }
-        if !life.is_touched && held.started_at + CUT_MS < least && !self.is_clock_set(read, held.span.call.told) {
+        if !life.is_touched && held.started_at + CUT_MS < least && !self.is_clock_set(read, held.span.call.answered) {
             wrong.push(format!("{id}.{epoch} began {} ms early", least - held.started_at));
         }
     }
@@ -59,24 +59,24 @@ impl Account {
         &self,
         id: JobId,
         is_touched: bool,
-        before: (u64, &Held),
-        after: (u64, &Held),
+        before: (u64, &HeldLease),
+        after: (u64, &HeldLease),
         wrong: &mut Vec<String>,
     ) {
         let ((last, a), (epoch, b)) = (before, after);
-        if self.is_memory_lost(&a.span, b.span.call.told) {
+        if self.is_memory_lost(&a.span, b.span.call.answered) {
             return;
         }
         if b.started_at + CUT_MS < a.started_at {
             wrong.push(format!("{id}.{epoch} began before {id}.{last}"));
         }
         let certain = a.span.certain_until();
-        let may_have_ended = |end: &&End| end.may_have_ended() && end.call.asked.mono <= b.span.call.told.mono;
+        let may_have_ended = |end: &&End| end.may_have_ended() && end.call.asked.mono <= b.span.call.answered.mono;
         if b.started_at + CUT_MS < certain && !a.ends.iter().any(|end| may_have_ended(&end)) {
             wrong.push(format!("{id}.{epoch} began {} ms before the end of {id}.{last}", certain - b.started_at));
         }
         for end in a.ends.iter().filter(may_have_ended) {
-            let (Wish::Again(after_ms), Told::State(..)) = (end.wish, end.told) else { continue };
+            let (Wish::Again(after_ms), Answered::State(..)) = (end.wish, end.answered) else { continue };
             let least = end.call.asked.wall + after_ms;
             if after_ms > 0 && !is_touched && b.started_at + CUT_MS < least.min(certain) {
                 wrong.push(format!("{id}.{epoch} began {} ms too early after a failure", least - b.started_at));
@@ -85,23 +85,24 @@ impl Account {
     }
 
     /// Nothing is refused while the lease lives.
-    fn judge_refusals(&self, id: JobId, epoch: u64, held: &Held, wrong: &mut Vec<String>) {
-        let ends = held.ends.iter().filter(|end| end.told == Told::Refused && !matches!(end.wish, Wish::Again(_)));
+    fn judge_refusals(&self, id: JobId, epoch: u64, held: &HeldLease, wrong: &mut Vec<String>) {
+        let ends =
+            held.ends.iter().filter(|end| end.answered == Answered::Refused && !matches!(end.wish, Wish::Again(_)));
         for call in held.span.refused.iter().chain(ends.map(|end| &end.call)) {
             let certain = held.span.certain_before(call);
             let has_ended = held.ends.iter().any(|end| end.call.asked.mono < call.asked.mono && end.may_have_ended());
-            let lives = call.told.wall + CUT_MS < certain && !held.is_take;
-            if lives && !has_ended && !self.is_memory_lost(&held.span, call.told) {
-                wrong.push(format!("{id}.{epoch} was refused {} ms before its end", certain - call.told.wall));
+            let lives = call.answered.wall + CUT_MS < certain && !held.is_take;
+            if lives && !has_ended && !self.is_memory_lost(&held.span, call.answered) {
+                wrong.push(format!("{id}.{epoch} was refused {} ms before its end", certain - call.answered.wall));
             }
         }
     }
 
     /// Whether an end of these leases was acknowledged before it was recorded. The job may have been handed out again before the
     /// ledger recorded that end.
-    fn may_be_over(leases: &[(u64, &Held)]) -> bool {
+    fn may_be_over(leases: &[(u64, &HeldLease)]) -> bool {
         let mut ends = leases.iter().flat_map(|(_, held)| &held.ends);
-        ends.any(|end| matches!(end.told, Told::State(state, false) if !state.is_live()))
+        ends.any(|end| matches!(end.answered, Answered::State(state, false) if !state.is_live()))
     }
 
     /// What has ended stays so.
@@ -110,11 +111,11 @@ impl Account {
         id: JobId,
         epoch: u64,
         end: &End,
-        later: &[(u64, &Held)],
+        later: &[(u64, &HeldLease)],
         record: Option<&Job>,
         wrong: &mut Vec<String>,
     ) {
-        let Told::State(state, is_recorded) = end.told else { return };
+        let Answered::State(state, is_recorded) = end.answered else { return };
         let expected = match end.wish {
             Wish::Complete => state == State::Succeeded,
             Wish::FailFinally => matches!(state, State::Failed | State::Cancelled),
@@ -129,8 +130,8 @@ impl Account {
         let is_kept = |to: At| self.is_kept(is_recorded, end.call, to);
         for (next, held) in later {
             let what = if held.is_take { "was taken" } else { "was handed out" };
-            let was_before = held.span.call.told.mono < end.call.asked.mono;
-            if is_kept(held.span.call.told) && !(was_before && self.is_grant_killed(&held.span)) {
+            let was_before = held.span.call.answered.mono < end.call.asked.mono;
+            if is_kept(held.span.call.answered) && !(was_before && self.is_grant_killed(&held.span)) {
                 wrong.push(format!("{id}.{next} {what} after {id}.{epoch} had ended as {state}"));
             }
         }
@@ -158,14 +159,15 @@ impl Account {
         &self,
         id: JobId,
         call: &Call,
-        leases: &[(u64, &Held)],
+        leases: &[(u64, &HeldLease)],
         record: Option<&Job>,
         wrong: &mut Vec<String>,
     ) {
         for (epoch, held) in leases {
-            let is_later = held.span.call.asked.mono > call.told.mono
-                || (held.started_at > call.told.wall + CUT_MS && !self.is_clock_set(held.span.call.asked, call.told));
-            if is_later && self.is_kept(true, *call, held.span.call.told) {
+            let is_later = held.span.call.asked.mono > call.answered.mono
+                || (held.started_at > call.answered.wall + CUT_MS
+                    && !self.is_clock_set(held.span.call.asked, call.answered));
+            if is_later && self.is_kept(true, *call, held.span.call.answered) {
                 wrong.push(format!("{id}.{epoch} began after the job was cancelled"));
             }
         }
@@ -173,7 +175,7 @@ impl Account {
         // It was acknowledged before the cancel, and recorded after it.
         let is_end_of_before = |record: &Job| {
             leases.iter().any(|&(epoch, held)| {
-                record.epoch == epoch && held.ends.iter().any(|end| end.call.asked.mono <= call.told.mono)
+                record.epoch == epoch && held.ends.iter().any(|end| end.call.asked.mono <= call.answered.mono)
             })
         };
         if let Some(record) = record
@@ -190,7 +192,7 @@ impl Account {
         let (id, state) = (record.id, record.state(0));
         let asked = |wish: Wish| {
             let held = life.leases.get(&record.epoch);
-            held.is_some_and(|held| held.ends.iter().any(|end| end.wish == wish && end.told != Told::Refused))
+            held.is_some_and(|held| held.ends.iter().any(|end| end.wish == wish && end.answered != Answered::Refused))
         };
         let was_lost = !self.losses.is_empty();
         let is_known = match state {
@@ -226,6 +228,6 @@ impl Account {
 impl End {
     /// Whether the lease may have ended by it. Of a failure or a release the repeat after a lost reply is refused.
     fn may_have_ended(&self) -> bool {
-        self.told != Told::Refused || matches!(self.wish, Wish::Again(_))
+        self.answered != Answered::Refused || matches!(self.wish, Wish::Again(_))
     }
 }

@@ -1,6 +1,6 @@
 //! Whether pauses, `max_running` and rates were kept.
 
-use super::{Account, CUT_MS, Call, Held, Loss, earlier, later};
+use super::{Account, CUT_MS, Call, HeldLease, Loss, earlier, later};
 use crate::clock::Millis;
 use crate::ports::{Limits, Rate};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ pub(super) struct Setting {
 }
 
 /// One hand-out of a queue: when it began, until when it ran at the least, and when its holder knew of it.
-struct Run<'a> {
+struct Handed<'a> {
     began: Millis,
     until: Millis,
-    held: &'a Held,
+    held: &'a HeldLease,
 }
 
 impl Account {
@@ -32,19 +32,19 @@ impl Account {
                 if !setting.is_known || (i > 0 && !settings[i - 1].is_known && !self.follows(settings, i)) {
                     continue;
                 }
-                let from = setting.call.told;
-                let within = |run: &&Run<'_>| {
+                let from = setting.call.answered;
+                let within = |run: &&Handed<'_>| {
                     let call = &run.held.span.call;
-                    let to = end.unwrap_or(call.told);
+                    let to = end.unwrap_or(call.answered);
                     let is_before_end = end.is_none_or(|end| run.began + CUT_MS < end.wall);
                     let is_after = run.began > from.wall + CUT_MS;
                     // Without a ledger a loss of the broker's memory takes the setting with it.
                     let lost = [Loss::ClockSet, Loss::Emptied, Loss::FellBack];
                     let lost = if self.has_ledger { &lost[..1] } else { &lost };
-                    let (first, last) = (earlier(setting.call.asked, call.asked), later(to, call.told));
+                    let (first, last) = (earlier(setting.call.asked, call.asked), later(to, call.answered));
                     is_after && is_before_end && !self.befell(lost, first, last)
                 };
-                let these: Vec<&Run<'_>> = runs.iter().filter(within).collect();
+                let these: Vec<&Handed<'_>> = runs.iter().filter(within).collect();
                 let before = wrong.len();
                 self.judge_setting(queue, &setting.limits, &these, &runs, &mut wrong);
                 if wrong.len() > before {
@@ -57,14 +57,14 @@ impl Account {
 
     /// Who sets a queue asks one thing after the other, so what was answered last holds.
     fn follows(&self, settings: &[Setting], i: usize) -> bool {
-        settings[i - 1].call.told.mono <= settings[i].call.asked.mono
+        settings[i - 1].call.answered.mono <= settings[i].call.asked.mono
     }
 
     /// What was handed out of a queue, by when it began.
-    fn runs(&self, queue: &Arc<str>) -> Vec<Run<'_>> {
+    fn runs(&self, queue: &Arc<str>) -> Vec<Handed<'_>> {
         let all = self.jobs.values().flat_map(|life| life.leases.values()).filter(|held| held.queue == *queue);
-        let run = |held| Run { began: Held::began(held), until: Held::runs_until(held), held };
-        let mut runs: Vec<Run<'_>> = all.map(run).collect();
+        let run = |held| Handed { began: HeldLease::began(held), until: HeldLease::runs_until(held), held };
+        let mut runs: Vec<Handed<'_>> = all.map(run).collect();
         runs.sort_by_key(|run| run.began);
         runs
     }
@@ -73,8 +73,8 @@ impl Account {
         &self,
         queue: &str,
         limits: &Limits,
-        these: &[&Run<'_>],
-        all: &[Run<'_>],
+        these: &[&Handed<'_>],
+        all: &[Handed<'_>],
         wrong: &mut Vec<String>,
     ) {
         if limits.paused
@@ -97,20 +97,21 @@ impl Account {
     }
 
     /// Whether one runs for certain when another begins.
-    fn runs_beside(&self, one: &Run<'_>, beginner: &Run<'_>) -> bool {
+    fn runs_beside(&self, one: &Handed<'_>, beginner: &Handed<'_>) -> bool {
         let is_there = one.began <= beginner.began && beginner.began < one.until && !one.held.is_take;
         let is_other = !std::ptr::eq(one.held, beginner.held);
-        is_there && is_other && !self.is_memory_lost(&one.held.span, beginner.held.span.call.told)
+        is_there && is_other && !self.is_memory_lost(&one.held.span, beginner.held.span.call.answered)
     }
 
     /// As the queue's own measure, with a memory that a loss of the broker's empties.
-    fn judge_rate(&self, queue: &str, rate: &Rate, these: &[&Run<'_>], wrong: &mut Vec<String>) {
+    fn judge_rate(&self, queue: &str, rate: &Rate, these: &[&Handed<'_>], wrong: &mut Vec<String>) {
         let (period_ms, mut full_at) = (rate.period() / 1_000.0, 0.0_f64);
-        let mut before: Option<&Run<'_>> = None;
+        let mut before: Option<&Handed<'_>> = None;
         for run in these {
             let began = run.began as f64;
             let lost = [Loss::Emptied, Loss::FellBack, Loss::Killed, Loss::ClockSet];
-            if before.is_some_and(|before| self.befell(&lost, before.held.span.call.asked, run.held.span.call.told)) {
+            if before.is_some_and(|before| self.befell(&lost, before.held.span.call.asked, run.held.span.call.answered))
+            {
                 full_at = 0.0;
             }
             full_at = full_at.max(began) + period_ms;
@@ -124,7 +125,7 @@ impl Account {
     }
 }
 
-impl Held {
+impl HeldLease {
     fn began(&self) -> Millis {
         self.started_at
     }

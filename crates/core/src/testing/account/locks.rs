@@ -19,7 +19,7 @@ impl Account {
         let mut wrong = Vec::new();
         for (name, holds) in &self.locks {
             let mut holds: Vec<&Hold> = holds.iter().collect();
-            holds.sort_by_key(|hold| (hold.fence, hold.call.told.mono));
+            holds.sort_by_key(|hold| (hold.fence, hold.call.answered.mono));
             for pair in holds.windows(2) {
                 self.judge_holders(name, pair[0], pair[1], &mut wrong);
             }
@@ -34,18 +34,18 @@ impl Account {
         if a.fence == b.fence {
             wrong.push(format!("the fence {} of {name} was given twice: {a:?}, {b:?}", a.fence));
         }
-        let (first, last) = (earlier(a.call.asked, b.call.asked), later(a.call.told, b.call.told));
+        let (first, last) = (earlier(a.call.asked, b.call.asked), later(a.call.answered, b.call.answered));
         if self.is_clock_set(first, last) && !self.has_ledger {
             return;
         }
-        if b.call.told.mono < a.call.asked.mono {
+        if b.call.answered.mono < a.call.asked.mono {
             wrong.push(format!("the fences of {name} fell: {b:?}, then {a:?}"));
             return;
         }
         let granted_at = b.span.first_until().saturating_sub(b.ttl_ms);
         let certain = a.span.certain_until();
-        let is_released = a.release.is_some_and(|at| at.mono <= b.call.told.mono);
-        if granted_at + CUT_MS < certain && !is_released && !self.is_memory_lost(&a.span, b.call.told) {
+        let is_released = a.release.is_some_and(|at| at.mono <= b.call.answered.mono);
+        if granted_at + CUT_MS < certain && !is_released && !self.is_memory_lost(&a.span, b.call.answered) {
             wrong.push(format!("{name} had two holders for {} ms: {a:?}, {b:?}", certain - granted_at));
         }
     }
@@ -54,10 +54,10 @@ impl Account {
     fn judge_lost(&self, name: &str, hold: &Hold, wrong: &mut Vec<String>) {
         for call in &hold.span.refused {
             let certain = hold.span.certain_before(call);
-            let is_released = hold.release.is_some_and(|at| at.mono <= call.told.mono);
-            let lives = call.told.wall + CUT_MS < certain;
-            if lives && !is_released && !self.is_memory_lost(&hold.span, call.told) {
-                wrong.push(format!("{name} was lost {} ms before its end: {hold:?}", certain - call.told.wall));
+            let is_released = hold.release.is_some_and(|at| at.mono <= call.answered.mono);
+            let lives = call.answered.wall + CUT_MS < certain;
+            if lives && !is_released && !self.is_memory_lost(&hold.span, call.answered) {
+                wrong.push(format!("{name} was lost {} ms before its end: {hold:?}", certain - call.answered.wall));
             }
         }
     }

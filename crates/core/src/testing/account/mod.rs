@@ -46,7 +46,7 @@ pub struct Call {
     /// Before it was sent.
     pub asked: At,
     /// After it was answered.
-    pub told: At,
+    pub answered: At,
 }
 
 /// What befell the store.
@@ -97,7 +97,7 @@ struct Life {
     /// Whether somebody asked to change it.
     is_touched: bool,
     /// By epoch.
-    leases: BTreeMap<u64, Held>,
+    leases: BTreeMap<u64, HeldLease>,
     /// Answered as cancelled.
     cancelled: Vec<Call>,
     is_cancel_asked: bool,
@@ -105,7 +105,7 @@ struct Life {
 
 /// A lease, or a take, which is over when it is told.
 #[derive(Debug)]
-struct Held {
+struct HeldLease {
     queue: Arc<str>,
     due_at: Millis,
     started_at: Millis,
@@ -119,12 +119,12 @@ struct Held {
 struct End {
     wish: Wish,
     call: Call,
-    told: Told,
+    answered: Answered,
 }
 
 /// What the answer to the end of a lease was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum Answered {
     /// The state that the job is in now, and whether that is recorded.
     State(State, bool),
     /// The lease had ended before.
@@ -182,8 +182,8 @@ impl Account {
     pub fn taken(&mut self, job: &Job, call: Call) {
         self.count("jobs taken");
         self.handed_out(job, Span::new(call, 0, job.started_at.unwrap_or(0)), true, call);
-        let told = Told::State(State::Succeeded, true);
-        self.held(job.receipt()).ends.push(End { wish: Wish::Complete, call, told });
+        let answered = Answered::State(State::Succeeded, true);
+        self.held(job.receipt()).ends.push(End { wish: Wish::Complete, call, answered });
     }
 
     /// A take was asked for, and nobody knows what came of it.
@@ -197,7 +197,7 @@ impl Account {
         if started_at < due_at {
             self.blame(format!("{id}.{epoch} began at {started_at}, and was due at {due_at}"));
         }
-        let held = Held { queue: job.queue.clone(), due_at, started_at, is_take, span, ends: Vec::new() };
+        let held = HeldLease { queue: job.queue.clone(), due_at, started_at, is_take, span, ends: Vec::new() };
         if let Some(before) = self.jobs.entry(id).or_default().leases.insert(epoch, held) {
             self.blame(format!("the receipt {id}.{epoch} was given twice: {call:?}, and before {before:?}"));
         }
@@ -215,21 +215,21 @@ impl Account {
 
     /// A holder asked for the end of its lease, and was told this, or nothing.
     pub fn ended(&mut self, receipt: Receipt, wish: Wish, call: Call, answer: Option<&Result<Settlement, Error>>) {
-        let told = match answer {
-            Some(Ok(settlement)) => Told::State(settlement.state, settlement.recorded),
-            Some(Err(Error::LeaseLost(_))) => Told::Refused,
+        let answered = match answer {
+            Some(Ok(settlement)) => Answered::State(settlement.state, settlement.recorded),
+            Some(Err(Error::LeaseLost(_))) => Answered::Refused,
             Some(Err(error)) if !error.is_retryable() => {
                 self.blame(format!("{wish:?} of {receipt} was answered {error}"));
-                Told::Nothing
+                Answered::Nothing
             }
-            Some(Err(_)) | None => Told::Nothing,
+            Some(Err(_)) | None => Answered::Nothing,
         };
-        self.count(match told {
-            Told::State(..) => "leases ended",
-            Told::Refused => "ends refused",
-            Told::Nothing => "ends without an answer",
+        self.count(match answered {
+            Answered::State(..) => "leases ended",
+            Answered::Refused => "ends refused",
+            Answered::Nothing => "ends without an answer",
         });
-        self.held(receipt).ends.push(End { wish, call, told });
+        self.held(receipt).ends.push(End { wish, call, answered });
     }
 
     /// Somebody asks for a job to be cancelled, and was told this, or nothing.
@@ -284,7 +284,7 @@ impl Account {
         hold.release.get_or_insert(at);
     }
 
-    fn held(&mut self, receipt: Receipt) -> &mut Held {
+    fn held(&mut self, receipt: Receipt) -> &mut HeldLease {
         let life = self.jobs.get_mut(&receipt.id).expect("it was handed out");
         life.leases.get_mut(&receipt.epoch).expect("it was handed out")
     }
@@ -322,7 +322,7 @@ impl Account {
     /// Whether the process was killed before the lease was written, because the disk was full, for example. The receipt before
     /// it is then valid again.
     fn is_grant_killed(&self, span: &Span) -> bool {
-        span.told().any(|call| self.befell(&[Loss::Killed], call.asked, call.told))
+        span.answered().any(|call| self.befell(&[Loss::Killed], call.asked, call.answered))
     }
 
     fn is_clock_set(&self, from: At, to: At) -> bool {

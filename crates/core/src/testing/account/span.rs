@@ -33,7 +33,7 @@ impl Span {
     }
 
     /// All that it rests on.
-    pub(super) fn told(&self) -> impl Iterator<Item = &Call> {
+    pub(super) fn answered(&self) -> impl Iterator<Item = &Call> {
         self.grants.iter().map(|asked| &asked.call)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::clock::Millis;
 use crate::engine::{
-    Answers, CancelOutcome, Engine, Handout, JobRef, LockRequest, Outcome, Patch, QueueSettings, ReserveRequest,
+    Answers, CancelOutcome, Engine, JobRef, LockRequest, Outcome, Patch, QueueSettings, Reservation, ReserveRequest,
     Settlement, TakeRequest,
 };
 use crate::error::Error;
@@ -18,9 +18,9 @@ pub trait System: Send + Sync {
     /// Pushes jobs without keys; answers their ids, and when they are due.
     async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<(JobId, Millis)>, Error>;
     /// As [`Engine::reserve`].
-    async fn reserve(&self, request: ReserveRequest) -> Result<Handout, Error>;
+    async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, Error>;
     /// As [`Engine::take`].
-    async fn take(&self, request: TakeRequest) -> Result<Handout, Error>;
+    async fn take(&self, request: TakeRequest) -> Result<Reservation, Error>;
     /// Extends one lease; answers its end.
     async fn extend(&self, receipt: Receipt, lease_ms: u64) -> Result<Millis, Error>;
     /// Ends one lease.
@@ -46,11 +46,11 @@ impl System for Engine {
         Ok(pushed.into_iter().map(|answer| answer.map(|pushed| (pushed.job.id, pushed.job.due_at))).collect())
     }
 
-    async fn reserve(&self, request: ReserveRequest) -> Result<Handout, Error> {
+    async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, Error> {
         Self::reserve(self, request).await
     }
 
-    async fn take(&self, request: TakeRequest) -> Result<Handout, Error> {
+    async fn take(&self, request: TakeRequest) -> Result<Reservation, Error> {
         Self::take(self, request).await
     }
 

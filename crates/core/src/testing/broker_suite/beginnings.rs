@@ -32,7 +32,7 @@ pub async fn numbers_begin_at_the_floor(s: Subject) {
         assert!(lease.job.version >= low && lease.job.epoch >= low, "{:?}", lease.job);
         assert!(generation_above(lease.job.version) == GENERATION + 1, "no higher than it must be: {:?}", lease.job);
         let settled = s.settled(lease.job.receipt(), success()).await;
-        assert!(settled.notes[0].job().version > lease.job.version);
+        assert!(settled.entries[0].job().version > lease.job.version);
         assert!(lease.job.id != id(3) || lease.job.epoch > low + 4);
     }
 }

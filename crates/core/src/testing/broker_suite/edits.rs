@@ -2,7 +2,7 @@
 
 use super::Subject;
 use crate::job::{Job, Stage, State};
-use crate::ports::{Broker, Change, Edit, Edited, Extended, Note, Put, Queues, Room, Update};
+use crate::ports::{Broker, Change, Edit, Edited, Extended, OutboxEntry, Put, Queues, Room, Update};
 use crate::rules::{Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, edit, finish, id, job, success};
 
@@ -11,12 +11,12 @@ pub async fn a_waiting_job_is_cancelled(s: Subject) {
     s.hold(&[job(1), due(2, T0 + 500)]).await;
     for n in [1, 2] {
         let change = Change::Cancel { message: Some("not needed".into()) };
-        let (edited, notes) = s.edit_noted(edit(id(n), change)).await;
+        let (edited, entries) = s.edit_with_entries(edit(id(n), change)).await;
         let Edited::Changed(job) = edited else { panic!("{edited:?}") };
         assert_eq!((job.stage, job.finished_at), (Stage::Cancelled, Some(T0)));
         assert_eq!(job.message.as_deref(), Some("not needed"));
         assert!(job.version > 1);
-        assert!(matches!(&notes[..], [Note::Changed(noted)] if *noted == job));
+        assert!(matches!(&entries[..], [OutboxEntry::Changed(noted)] if *noted == job));
     }
     s.pass(500);
     assert_eq!(s.handed_out(10).await, []);
@@ -27,11 +27,11 @@ pub async fn a_waiting_job_is_cancelled(s: Subject) {
 pub async fn a_running_job_is_asked_to_stop(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
-    let (edited, notes) = s.edit_noted(edit(id(1), cancel())).await;
+    let (edited, entries) = s.edit_with_entries(edit(id(1), cancel())).await;
     let Edited::CancelAsked(asked) = edited else { panic!("{edited:?}") };
     assert!(asked.cancel_asked && asked.version > running.version);
     assert_eq!((asked.lease_until, asked.epoch), (running.lease_until, running.epoch));
-    assert!(matches!(&notes[..], [Note::Changed(noted)] if *noted == asked));
+    assert!(matches!(&entries[..], [OutboxEntry::Changed(noted)] if *noted == asked));
     assert_eq!(s.get(id(1)).await, Some(asked));
     let extended = s.extend(running.receipt(), None).await;
     assert!(matches!(extended, Extended::Until { cancel_asked: true, .. }), "{extended:?}");
@@ -72,10 +72,10 @@ pub async fn a_cancelled_run_does_not_go_on(s: Subject) {
 pub async fn an_update_moves_a_job(s: Subject) {
     s.hold(&[job(1), job(2), due(3, T0 + 9_000), due(4, T0 + 9_000)]).await;
     let to = |due_at| Change::Update(Update { due_at: Some(due_at), ..Update::default() });
-    let (edited, notes) = s.edit_noted(edit(id(1), to(T0 + 9_000))).await;
+    let (edited, entries) = s.edit_with_entries(edit(id(1), to(T0 + 9_000))).await;
     let Edited::Changed(moved) = edited else { panic!("{edited:?}") };
     assert_eq!((moved.due_at, moved.first_due_at, moved.stage), (T0 + 9_000, T0 + 9_000, Stage::Pending));
-    assert!(matches!(&notes[..], [Note::Rewritten(noted)] if *noted == moved));
+    assert!(matches!(&entries[..], [OutboxEntry::Rewritten(noted)] if *noted == moved));
     s.edit(id(3), to(T0)).await;
     s.edit(id(4), Change::Update(Update { due_at: Some(T0), priority: Some(0), ..Update::default() })).await;
     assert_eq!(s.handed_out(10).await, [4, 2, 3].map(id));
@@ -97,16 +97,16 @@ pub async fn an_update_keeps_what_it_does_not_name(s: Subject) {
 pub async fn an_edit_of_another_version_changes_nothing(s: Subject) {
     s.hold(&[job(1)]).await;
     let of = |version| Edit { version: Some(version), ..edit(id(1), cancel()) };
-    assert_eq!(s.edit_noted(of(2)).await.0, Edited::Mismatch(job(1)));
+    assert_eq!(s.edit_with_entries(of(2)).await.0, Edited::Mismatch(job(1)));
     assert!(s.outcomes().await.is_empty());
-    assert!(matches!(s.edit_noted(of(1)).await.0, Edited::Changed(_)));
+    assert!(matches!(s.edit_with_entries(of(1)).await.0, Edited::Changed(_)));
 }
 
 /// As long as its end is not forgotten.
 pub async fn a_finished_job_is_unfit(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
-    let ended = s.settled(running.receipt(), success()).await.notes.remove(0);
+    let ended = s.settled(running.receipt(), success()).await.entries.remove(0);
     let unfit = Edited::Unfit { id: id(1), state: State::Succeeded };
     for change in [cancel(), Change::Delete, Change::Update(Update::default()), Change::Retry] {
         assert_eq!(s.edit(id(1), change).await, unfit);
@@ -115,19 +115,19 @@ pub async fn a_finished_job_is_unfit(s: Subject) {
     assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown, "the ledger knows");
 }
 
-/// With the note that removes its record.
+/// With the entry that removes its record.
 pub async fn a_deleted_job_is_gone(s: Subject) {
     s.hold(&[job(1)]).await;
-    let (edited, notes) = s.edit_noted(edit(id(1), Change::Delete)).await;
+    let (edited, entries) = s.edit_with_entries(edit(id(1), Change::Delete)).await;
     assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
-    let [Note::Removed(removed)] = &notes[..] else { panic!("{notes:?}") };
+    let [OutboxEntry::Removed(removed)] = &entries[..] else { panic!("{entries:?}") };
     assert!(removed.version > 1);
     assert_eq!(s.get(id(1)).await, None);
     assert_eq!(s.handed_out(1).await, []);
 }
 
-/// Its row is still pending in the ledger until the note is recorded: an edit there would outlive the removal.
-pub async fn a_removed_job_is_not_edited_behind_its_note(s: Subject) {
+/// Its row is still pending in the ledger until the entry is recorded: an edit there would outlive the removal.
+pub async fn a_removed_job_is_not_edited_behind_its_entry(s: Subject) {
     s.hold(&[job(1), job(2)]).await;
     s.edit(id(1), Change::Delete).await;
     let running = s.one().await;
@@ -158,18 +158,18 @@ pub async fn a_late_job_is_expired_by_hand(s: Subject) {
 pub async fn an_unknown_job_gets_a_tombstone(s: Subject) {
     for (n, change) in [(1, cancel()), (2, Change::Delete), (3, Change::Update(Update::default()))] {
         assert_eq!(s.edit(id(n), change).await, Edited::Unknown);
-        assert_eq!(s.put(&[Job { version: T0 + 1_000, ..job(n) }]).await, [Put::Buried]);
+        assert_eq!(s.put(&[Job { version: T0 + 1_000, ..job(n) }]).await, [Put::Tombstone]);
     }
     s.pass(2 * <dyn Broker>::READ_AGE_MS_MAX - 1);
-    assert_eq!(s.put(&[job(1), job(2), job(3)]).await, [Put::Buried; 3]);
+    assert_eq!(s.put(&[job(1), job(2), job(3)]).await, [Put::Tombstone; 3]);
     assert!(s.outcomes().await.is_empty(), "it noted nothing");
 }
 
-/// Versions below it stay buried.
+/// Versions below it stay out.
 pub async fn a_tombstone_is_lifted_to_the_version_noted(s: Subject) {
     assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
     s.forget(id(1), T0 + 5).await;
-    assert_eq!(s.put(&[Job { version: T0 + 4, ..job(1) }]).await, [Put::Buried]);
+    assert_eq!(s.put(&[Job { version: T0 + 4, ..job(1) }]).await, [Put::Tombstone]);
     s.hold(&[Job { version: T0 + 5, ..job(1) }]).await;
     assert_eq!(s.handed_out(10).await, [id(1)]);
 }
@@ -178,11 +178,11 @@ pub async fn a_tombstone_is_lifted_to_the_version_noted(s: Subject) {
 pub async fn an_edit_that_changed_nothing_lifts_its_tombstone(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
-    let ended = s.settled(running.receipt(), success()).await.notes.remove(0).job().clone();
+    let ended = s.settled(running.receipt(), success()).await.entries.remove(0).job().clone();
     s.forget(id(1), ended.version).await;
     assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
     s.forget(id(1), 0).await;
-    assert_eq!(s.put(&[job(1)]).await, [Put::Buried], "its end stands");
+    assert_eq!(s.put(&[job(1)]).await, [Put::Tombstone], "its end stands");
     let retried = Job { stage: Stage::Pending, version: ended.version + 1, finished_at: None, ..ended };
     s.hold(&[retried]).await;
 }
@@ -192,9 +192,9 @@ pub async fn a_tombstone_of_two_edits_is_lifted_by_the_second(s: Subject) {
     assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
     assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
     s.forget(id(1), T0 + 5).await;
-    assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Buried]);
+    assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Tombstone]);
     s.forget(id(1), T0 + 6).await;
-    assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Buried]);
+    assert_eq!(s.put(&[Job { version: T0 + 5, ..job(1) }]).await, [Put::Tombstone]);
     s.hold(&[Job { version: T0 + 6, ..job(1) }]).await;
 }
 
@@ -205,18 +205,18 @@ pub async fn a_tombstone_stands_when_the_ledger_has_answered(s: Subject) {
     let reading = s.broker.reading();
     s.forget(id(1), T0 + 5).await;
     s.pass(<dyn Broker>::READ_AGE_MS_MAX);
-    assert_eq!(s.broker.put(vec![job(1)], reading, Room::Any).await.unwrap(), [Put::Buried]);
+    assert_eq!(s.broker.put(vec![job(1)], reading, Room::Any).await.unwrap(), [Put::Tombstone]);
 }
 
 /// It ended here, was retried by hand in the ledger, and is cancelled before its new reading arrives.
 pub async fn a_retried_job_is_cancelled_unseen(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
-    let ended = s.settled(running.receipt(), success()).await.notes.remove(0).job().clone();
+    let ended = s.settled(running.receipt(), success()).await.entries.remove(0).job().clone();
     s.forget(id(1), ended.version).await;
     let retried = Job { stage: Stage::Pending, version: ended.version + 1, finished_at: None, ..ended };
     assert_eq!(s.edit(id(1), cancel()).await, Edited::Unknown);
-    assert_eq!(s.put(&[retried]).await, [Put::Buried], "the ledger is about to cancel it");
+    assert_eq!(s.put(&[retried]).await, [Put::Tombstone], "the ledger is about to cancel it");
     assert_eq!(s.settle(running.receipt(), success()).await, Some(State::Succeeded), "its end is still known");
 }
 

@@ -165,7 +165,7 @@ pub async fn what_is_said_of_a_job_stays_until_its_next_lease(s: Subject) {
     }
     let last = Some(told(100, Some(&"ä".repeat(512))));
     let settled = s.settled(first.receipt(), again(&first, T0)).await;
-    assert_eq!((settled.notes.len(), &settled.notes[0].job().progress), (1, &last));
+    assert_eq!((settled.entries.len(), &settled.entries[0].job().progress), (1, &last));
     assert_eq!(s.get(id(1)).await.unwrap().progress, last, "it waits");
 
     let second = s.one().await;
@@ -177,7 +177,7 @@ pub async fn what_is_said_of_a_job_stays_until_its_next_lease(s: Subject) {
     s.edit(id(1), cancel()).await;
     assert_eq!(s.get(id(1)).await.unwrap().progress, Some(told(50, Some("half"))), "asked to stop");
     let settled = s.settled(second.receipt(), success()).await;
-    let ended = settled.notes[0].job();
+    let ended = settled.entries[0].job();
     assert_eq!((&ended.progress, &ended.errors), (&Some(told(50, Some("half"))), &failed.errors));
 }
 
@@ -193,7 +193,7 @@ pub async fn what_is_said_of_a_job_extends_its_lease(s: Subject) {
     let seen = s.get(id(1)).await.unwrap();
     assert_eq!((seen.version, seen.lease_until, seen.progress), (version, Some(lease_until), Some(told(7, None))));
     let settled = s.settled(receipt, success()).await;
-    assert_eq!(settled.notes[0].job().progress, Some(told(7, None)));
+    assert_eq!(settled.entries[0].job().progress, Some(told(7, None)));
 }
 
 /// When it was settled, when it is an earlier one, and when nobody knows the job.

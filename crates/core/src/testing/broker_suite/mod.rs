@@ -29,8 +29,8 @@ use crate::error::Error;
 use crate::id::{JobId, Receipt};
 use crate::job::{Job, State};
 use crate::ports::{
-    Beginning, Broker, Change, Detail, Edited, EventBus, Extend, Extended, Host, Lease, Limits, Note, Outcomes, Put,
-    Reserve, Reserved, Room, Settle, Settled,
+    Beginning, Broker, Change, Detail, Edited, EventBus, Extend, Extended, Host, Lease, Limits, OutboxEntry, Outcomes,
+    Put, Reserve, Reserved, Room, Settle, Settled,
 };
 use crate::progress::Progress;
 use crate::rules::Decision;
@@ -168,13 +168,13 @@ impl Subject {
     }
 
     async fn edit(&self, id: JobId, change: Change) -> Edited {
-        self.edit_noted(edit(id, change)).await.0
+        self.edit_with_entries(edit(id, change)).await.0
     }
 
-    async fn edit_noted(&self, edit: crate::ports::Edit) -> (Edited, Vec<Note>) {
-        let (mut edited, notes) = self.broker.edit(vec![edit]).await.expect("edit");
+    async fn edit_with_entries(&self, edit: crate::ports::Edit) -> (Edited, Vec<OutboxEntry>) {
+        let (mut edited, entries) = self.broker.edit(vec![edit]).await.expect("edit");
         assert_eq!(edited.len(), 1);
-        (edited.remove(0), notes)
+        (edited.remove(0), entries)
     }
 
     async fn get(&self, id: JobId) -> Option<Job> {
@@ -183,7 +183,7 @@ impl Subject {
         jobs.remove(0)
     }
 
-    async fn outcomes(&self) -> Vec<Note> {
+    async fn outcomes(&self) -> Vec<OutboxEntry> {
         self.broker.outcomes(Outcomes::Oldest { limit: 1_000, age_ms: 0 }).await.expect("outcomes")
     }
 
@@ -247,7 +247,7 @@ macro_rules! broker_suite {
                 a_waiting_job_is_cancelled a_running_job_is_asked_to_stop a_running_job_is_not_updated
                 a_cancelled_run_can_succeed a_cancelled_run_does_not_go_on an_update_moves_a_job
                 an_update_keeps_what_it_does_not_name an_edit_of_another_version_changes_nothing
-                a_finished_job_is_unfit a_deleted_job_is_gone a_removed_job_is_not_edited_behind_its_note
+                a_finished_job_is_unfit a_deleted_job_is_gone a_removed_job_is_not_edited_behind_its_entry
                 a_late_job_is_expired_by_hand an_unknown_job_gets_a_tombstone a_tombstone_is_lifted_to_the_version_noted
                 a_retried_job_is_cancelled_unseen a_tombstone_lapses
                 a_tombstone_of_two_edits_is_lifted_by_the_second
@@ -280,14 +280,14 @@ macro_rules! broker_suite {
                 a_paused_queue_hands_out_nothing the_next_instant_is_told
             }
             outbox {
-                the_latest_note_stands a_rewritten_note_absorbs_later_ones a_lease_joins_the_note_of_its_job a_returned_note_says_it_all
-                notes_are_forgotten_by_version notes_have_an_age_and_a_limit what_waits_beyond_the_frontier_goes
-                what_the_brokers_own_frontier_has_passed_stays what_is_in_an_older_version_is_let_go_of
-                what_is_not_known_is_not_put_in_a_lower_version what_has_changed_since_stays a_lease_leaves_no_note
+                the_latest_entry_stands a_rewritten_entry_absorbs_later_ones a_lease_joins_the_entry_of_its_job a_returned_entry_says_it_all
+                entries_are_forgotten_by_version entries_have_an_age_and_a_limit what_waits_beyond_the_watermark_goes
+                what_the_brokers_own_watermark_has_passed_stays what_is_in_an_older_version_is_let_go_of
+                what_is_not_known_is_not_put_in_a_lower_version what_has_changed_since_stays a_lease_leaves_no_entry
             }
             puts {
                 a_put_is_idempotent an_older_version_changes_nothing a_newer_version_replaces a_running_job_stays
-                a_reading_can_be_too_old an_ended_job_is_buried an_ended_job_stays_buried_however_late_it_is_noted
+                a_reading_can_be_too_old an_ended_job_leaves_a_tombstone an_ended_job_leaves_a_tombstone_however_late_it_is_noted
                 a_job_let_go_is_not_put_as_it_was a_job_retried_by_hand_is_held
             }
             repeats {

@@ -50,34 +50,34 @@ pub async fn a_reading_can_be_too_old(s: Subject) {
 }
 
 /// However it ended: a reading from before does not raise the dead.
-pub async fn an_ended_job_is_buried(s: Subject) {
+pub async fn an_ended_job_leaves_a_tombstone(s: Subject) {
     s.hold(&[job(1), job(2), job(3)]).await;
     let running = s.one().await;
     s.settle(running.receipt(), success()).await;
     s.edit(id(2), crate::testing::fixtures::cancel()).await;
     s.edit(id(3), Change::Delete).await;
-    assert_eq!(s.put(&[job(1), job(2), job(3)]).await, [Put::Buried; 3]);
-    for note in s.outcomes().await {
-        s.forget(note.job().id, note.job().version).await;
+    assert_eq!(s.put(&[job(1), job(2), job(3)]).await, [Put::Tombstone; 3]);
+    for entry in s.outcomes().await {
+        s.forget(entry.job().id, entry.job().version).await;
     }
-    assert_eq!(s.put(&[job(1), job(2), job(3)]).await, [Put::Buried; 3], "the reading may still be on its way");
+    assert_eq!(s.put(&[job(1), job(2), job(3)]).await, [Put::Tombstone; 3], "the reading may still be on its way");
     assert_eq!(s.handed_out(10).await, []);
 }
 
 /// A reading that began just before the ledger had the end is put a little later.
-pub async fn an_ended_job_stays_buried_however_late_it_is_noted(s: Subject) {
+pub async fn an_ended_job_leaves_a_tombstone_however_late_it_is_noted(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
-    let ended = s.settled(running.receipt(), success()).await.notes.remove(0);
+    let ended = s.settled(running.receipt(), success()).await.entries.remove(0);
     s.pass(60_000);
     let reading = s.broker.reading();
     s.forget(id(1), ended.job().version).await;
     s.pass(<dyn Broker>::READ_AGE_MS_MAX);
-    assert_eq!(s.broker.put(vec![job(1)], reading, Room::Any).await.unwrap(), [Put::Buried]);
+    assert_eq!(s.broker.put(vec![job(1)], reading, Room::Any).await.unwrap(), [Put::Tombstone]);
     assert_eq!(s.handed_out(10).await, []);
 }
 
-/// A job that was moved beyond the frontier is not put by a reading from before, which would run it early.
+/// A job that was moved beyond the watermark is not put by a reading from before, which would run it early.
 pub async fn a_job_let_go_is_not_put_as_it_was(s: Subject) {
     s.hold(&[due(1, T0 + 10)]).await;
     let reading = s.broker.reading();
@@ -85,11 +85,11 @@ pub async fn a_job_let_go_is_not_put_as_it_was(s: Subject) {
     let later = Change::Update(Update { due_at: Some(year), ..Update::default() });
     s.edit(id(1), later).await;
     let moved = s.get(id(1)).await.unwrap();
-    s.broker.set_frontier(T0 + 1).await.unwrap();
+    s.broker.set_watermark(T0 + 1).await.unwrap();
     s.broker.forget(&[(id(1), moved.version)], T0 + 3_600_000).await.unwrap();
-    assert_eq!(s.get(id(1)).await, None, "it is beyond the frontier");
+    assert_eq!(s.get(id(1)).await, None, "it is beyond the watermark");
     s.pass(1_000);
-    assert_eq!(s.broker.put(vec![due(1, T0 + 10)], reading, Room::Any).await.unwrap(), [Put::Buried]);
+    assert_eq!(s.broker.put(vec![due(1, T0 + 10)], reading, Room::Any).await.unwrap(), [Put::Tombstone]);
     assert_eq!(s.put(&[moved]).await, [Put::Held], "the row as it is now may come");
 }
 
@@ -97,7 +97,7 @@ pub async fn a_job_let_go_is_not_put_as_it_was(s: Subject) {
 pub async fn a_job_retried_by_hand_is_held(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
-    let ended = s.settled(running.receipt(), success()).await.notes.remove(0).job().clone();
+    let ended = s.settled(running.receipt(), success()).await.entries.remove(0).job().clone();
     s.forget(id(1), ended.version).await;
     let retried = Job { stage: Stage::Pending, attempt: 0, version: ended.version + 1, finished_at: None, ..ended };
     s.hold(&[retried]).await;

@@ -4,11 +4,11 @@ use super::Subject;
 use crate::id::Receipt;
 use crate::job::{AttemptError, Job, Stage, State};
 use crate::limits::LEASE_MS_DEFAULT;
-use crate::ports::{Change, Detail, Edited, Extended, Lease, Note, Reserve, Run, Settle, Settled, Update};
+use crate::ports::{Change, Detail, Edited, Extended, Lease, OutboxEntry, Reserve, Run, Settle, Settled, Update};
 use crate::rules::{Again, Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, finish, id, job, reserve, reserve_from, success};
 
-/// It is handed out no more, and its note has its full final state.
+/// It is handed out no more, and its entry has its full final state.
 pub async fn success_ends_a_job(s: Subject) {
     s.hold(&[job(1)]).await;
     let job = s.one().await;
@@ -17,7 +17,7 @@ pub async fn success_ends_a_job(s: Subject) {
     let decision = Decision::Finish(Finish { result, message: Some("fine".into()), ..Finish::new(Stage::Succeeded) });
     let settled = s.settled(job.receipt(), decision).await;
     assert_eq!(settled.states, [Some(State::Succeeded)]);
-    let [Note::Changed(ended)] = &settled.notes[..] else { panic!("{:?}", settled.notes) };
+    let [OutboxEntry::Changed(ended)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
     assert_eq!((ended.stage, ended.finished_at, ended.lease_until), (Stage::Succeeded, Some(s.now()), None));
     assert_eq!((ended.message.as_deref(), ended.result.as_deref()), (Some("fine"), Some(&b"done"[..])));
     assert_eq!((ended.attempt, ended.epoch, ended.updated_at), (1, job.epoch, s.now()));
@@ -34,12 +34,12 @@ pub async fn a_failure_is_kept_with_its_error(s: Subject) {
     let error = AttemptError { attempt: 1, at: T0, message: "broken".into(), crashed: true };
     let failed = Finish { error: Some(error.clone()), crashes: Some(5), ..Finish::new(Stage::Failed) };
     assert_eq!(s.settle(job.receipt(), Decision::Finish(failed)).await, Some(State::Failed));
-    let note = s.outcomes().await.remove(0);
-    assert_eq!((&note.job().errors[..], note.job().crashes), (&[error][..], 5));
-    assert_eq!(note.job().message.as_deref(), Some("broken"));
+    let entry = s.outcomes().await.remove(0);
+    assert_eq!((&entry.job().errors[..], entry.job().crashes), (&[error][..], 5));
+    assert_eq!(entry.job().message.as_deref(), Some("broken"));
 }
 
-/// When the decision says, with the numbers that it says, and a note.
+/// When the decision says, with the numbers that it says, and an entry.
 pub async fn a_job_goes_on_later(s: Subject) {
     s.hold(&[job(1)]).await;
     let job = s.one().await;
@@ -47,7 +47,7 @@ pub async fn a_job_goes_on_later(s: Subject) {
     let decision = Again { due_at: T0 + 15_000, attempt: 1, crashes: 2, error: Some(error.clone()) };
     let settled = s.settled(job.receipt(), Decision::Again(decision)).await;
     assert_eq!(settled.states, [Some(State::Scheduled)]);
-    let [Note::Changed(waiting)] = &settled.notes[..] else { panic!("{:?}", settled.notes) };
+    let [OutboxEntry::Changed(waiting)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
     assert_eq!(s.get(id(1)).await.as_ref(), Some(waiting));
     assert_eq!((waiting.due_at, waiting.crashes, &waiting.errors[..]), (T0 + 15_000, 2, &[error][..]));
     s.pass(14_999);
@@ -69,26 +69,26 @@ pub async fn a_stale_receipt_changes_nothing(s: Subject) {
     let unknown = Receipt { id: id(2), epoch: second.epoch };
     for receipt in [first.receipt(), future, unknown] {
         let settled = s.settled(receipt, success()).await;
-        assert!(settled.states == [None] && settled.notes.is_empty(), "{settled:?}");
+        assert!(settled.states == [None] && settled.entries.is_empty(), "{settled:?}");
     }
     assert_eq!(s.get(id(1)).await, Some(second.clone()));
     assert_eq!(s.outcomes().await.len(), noted);
     assert_eq!(s.settle(second.receipt(), success()).await, Some(State::Succeeded));
 }
 
-/// The same state, and its note as long as that is not forgotten; but not for another decision.
+/// The same state, and its entry as long as that is not forgotten; but not for another decision.
 pub async fn an_end_is_answered_again(s: Subject) {
     s.hold(&[job(1)]).await;
     let receipt = s.one().await.receipt();
     let first = s.settled(receipt, success()).await;
     let repeat = s.settled(receipt, success()).await;
     assert_eq!(repeat.states, [Some(State::Succeeded)]);
-    assert_eq!(repeat.notes.len(), 1, "it, too, is answered once that is recorded");
-    assert_eq!(repeat.notes[0].job(), first.notes[0].job());
+    assert_eq!(repeat.entries.len(), 1, "it, too, is answered once that is recorded");
+    assert_eq!(repeat.entries[0].job(), first.entries[0].job());
     assert_eq!(s.settle(receipt, finish(Stage::Failed)).await, None);
-    s.forget(id(1), first.notes[0].job().version).await;
+    s.forget(id(1), first.entries[0].job().version).await;
     let repeat = s.settled(receipt, success()).await;
-    assert!(repeat.states == [Some(State::Succeeded)] && repeat.notes.is_empty(), "{repeat:?}");
+    assert!(repeat.states == [Some(State::Succeeded)] && repeat.entries.is_empty(), "{repeat:?}");
 }
 
 /// In front of what is due later.
@@ -104,7 +104,7 @@ pub async fn a_release_keeps_the_place(s: Subject) {
     assert_eq!(super::ids(leases), [1, 2, 3].map(id));
 }
 
-/// The failed job, and the copy that starts with it, in one note. The copy is put when the ledger has it.
+/// The failed job, and the copy that starts with it, in one entry. The copy is put when the ledger has it.
 pub async fn a_moved_job_leaves_both(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
@@ -112,22 +112,22 @@ pub async fn a_moved_job_leaves_both(s: Subject) {
     let moved = Finish { successor: Some(Box::new(copy.clone())), ..Finish::new(Stage::Failed) };
     let settled = s.settled(running.receipt(), Decision::Finish(moved)).await;
     assert_eq!(settled.states, [Some(State::Failed)]);
-    let [Note::Moved(failed, successor)] = &settled.notes[..] else { panic!("{:?}", settled.notes) };
+    let [OutboxEntry::Moved(failed, successor)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
     assert_eq!((failed.id, failed.stage, successor.as_ref()), (id(1), Stage::Failed, &copy));
-    assert!(matches!(&s.outcomes().await[..], [Note::Moved(..)]));
+    assert!(matches!(&s.outcomes().await[..], [OutboxEntry::Moved(..)]));
     assert_eq!(s.get(id(2)).await, None);
 }
 
-/// But the note that removes its record.
+/// But the entry that removes its record.
 pub async fn a_dropped_job_leaves_nothing(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
     let dropped = Finish { drop: true, ..Finish::new(Stage::Failed) };
     let settled = s.settled(running.receipt(), Decision::Finish(dropped)).await;
-    let [Note::Removed(removed)] = &settled.notes[..] else { panic!("{:?}", settled.notes) };
+    let [OutboxEntry::Removed(removed)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
     assert!(removed.version > running.version, "the ledger knows that it is the later state");
     assert_eq!(s.get(id(1)).await, None);
-    assert_eq!(s.put(&[job(1)]).await, [crate::ports::Put::Buried]);
+    assert_eq!(s.put(&[job(1)]).await, [crate::ports::Put::Tombstone]);
 }
 
 /// Though nothing else is known of it: its reply may have been lost.
@@ -140,7 +140,7 @@ pub async fn the_end_of_a_dropped_job_is_answered_again(s: Subject) {
         assert_eq!(s.settle(receipt, finish(Stage::Failed)).await, Some(State::Failed));
         assert_eq!(s.settle(receipt, success()).await, None, "that is another end");
         assert_eq!(s.settle(Receipt { epoch: receipt.epoch - 1, ..receipt }, finish(Stage::Failed)).await, None);
-        s.forget(id(1), first.notes[0].job().version).await;
+        s.forget(id(1), first.entries[0].job().version).await;
     }
 }
 
@@ -185,7 +185,7 @@ pub async fn a_decision_from_a_reading_loses_against_an_extension(s: Subject) {
     let settled = s.broker.settle(read.iter().map(decide).collect()).await.unwrap();
     assert_eq!(settled.states, [None, Some(State::Ready)], "only what was not extended is given up");
     assert_eq!(settled.runs.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true]);
-    assert_eq!(settled.notes.iter().map(|note| note.job().id).collect::<Vec<_>>(), [id(2)]);
+    assert_eq!(settled.entries.iter().map(|entry| entry.job().id).collect::<Vec<_>>(), [id(2)]);
     assert_eq!(s.get(id(1)).await.as_ref(), Some(&extended));
     assert_eq!(s.handed_out(2).await, [id(2)]);
     let success = Settle { version: Some(extended.version), ..Settle::new(extended.receipt(), success()) };
@@ -215,7 +215,7 @@ pub async fn a_cancelled_run_leaves_no_copy(s: Subject) {
         assert!(matches!(s.edit(id(n), cancel()).await, Edited::CancelAsked(_)));
         let settled = s.settled(running.receipt(), Decision::Finish(end)).await;
         assert_eq!(settled.states, [Some(State::Cancelled)]);
-        let [Note::Changed(ended)] = &settled.notes[..] else { panic!("{:?}", settled.notes) };
+        let [OutboxEntry::Changed(ended)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
         assert_eq!((ended.stage, ended.crashes), (Stage::Cancelled, 3));
     }
 }
@@ -232,8 +232,8 @@ pub async fn a_settle_from_a_head_keeps_what_the_job_holds(s: Subject) {
         |head: Job| Settle { read: Some(Box::new(head.clone())), ..Settle::new(head.receipt(), again(&head, T0)) };
     let settled = s.broker.settle(heads.map(settle).collect()).await.unwrap();
     assert_eq!(settled.states, [Some(State::Ready); 2]);
-    let note = settled.notes.iter().find(|note| note.job().id == id(2));
-    assert!(matches!(note, Some(Note::Rewritten(job)) if *job.payload == *b"another"), "{note:?}");
+    let entry = settled.entries.iter().find(|entry| entry.job().id == id(2));
+    assert!(matches!(entry, Some(OutboxEntry::Rewritten(job)) if *job.payload == *b"another"), "{entry:?}");
     for (n, payload) in [(1, &b"payload"[..]), (2, &b"another"[..])] {
         assert_eq!(*s.get(id(n)).await.unwrap().payload, *payload);
     }

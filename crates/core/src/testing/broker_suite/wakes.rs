@@ -24,7 +24,7 @@ pub async fn something_sooner_is_told(s: Subject) {
     s.told_of(QUEUE).await;
     let to = |due_at| Change::Update(Update { due_at: Some(due_at), ..Update::default() });
     s.reserve(reserve(QUEUE, 1)).await;
-    s.edit_noted(edit(id(1), to(T0 + 20))).await;
+    s.edit_with_entries(edit(id(1), to(T0 + 20))).await;
     s.told_of(QUEUE).await;
     s.hold(&[job(3)]).await;
     s.told_of(QUEUE).await;

@@ -31,7 +31,7 @@ pub async fn a_cancel_ends_a_waiting_job(subject: Subject) {
         ..keyed(1, "k")
     };
     assert_eq!(cancelled, expected);
-    assert_eq!(pending(ledger, FRONTIER, 10).await, [2]);
+    assert_eq!(pending(ledger, WATERMARK, 10).await, [2]);
     record(ledger, &[keyed(3, "k")]).await;
 }
 
@@ -39,7 +39,7 @@ pub async fn a_cancel_ends_a_waiting_job(subject: Subject) {
 pub async fn a_cancel_takes_a_lost_lease_with_it(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
-    note(ledger, &[leased(&job(1))]).await;
+    apply(ledger, &[leased(&job(1))]).await;
     let cancelled = changed(ledger, change(&job(1), CANCEL)).await;
     assert_eq!((cancelled.stage, cancelled.lease_until), (Stage::Cancelled, None));
     assert_eq!(row(ledger, id(1)).await.unwrap().lease_until, None);
@@ -83,19 +83,19 @@ pub async fn an_update_gives_new_values(subject: Subject) {
     assert_eq!(new, expected);
     assert_eq!(found(ledger, all(Selector::Tag(text("a")))).await, [0; 0]);
     assert_eq!(found(ledger, all(Selector::Tag(text("c")))).await, [1]);
-    assert_eq!(ledger.record(vec![keyed(2, "k")], FRONTIER).await.unwrap(), [Recorded::KeyHeld(id(1))]);
+    assert_eq!(ledger.record(vec![keyed(2, "k")], WATERMARK).await.unwrap(), [Recorded::KeyHeld(id(1))]);
 }
 
 /// By its new due time.
-pub async fn an_update_refiles_the_row(subject: Subject) {
+pub async fn an_update_sets_a_new_bucket(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
     for due_at in [NOW + DAY_MS, NOW] {
         let update = Update { due_at: Some(due_at), ..Update::default() };
         let job = changed(ledger, change(&job(1), Change::Update(update))).await;
         assert_eq!((job.due_at, job.first_due_at), (due_at, due_at));
-        let is_near = due_at < FRONTIER;
-        assert_eq!(pending(ledger, FRONTIER, 10).await.len(), usize::from(is_near));
+        let is_near = due_at < WATERMARK;
+        assert_eq!(pending(ledger, WATERMARK, 10).await.len(), usize::from(is_near));
         assert_eq!(pending(ledger, u64::MAX, 10).await, [1]);
     }
 }
@@ -113,7 +113,7 @@ pub async fn a_retry_starts_over_and_keeps_errors(subject: Subject) {
         cancel_asked: true,
         ..ended(&tagged(1, &["t"]), Stage::Failed)
     };
-    note(ledger, std::slice::from_ref(&failed)).await;
+    apply(ledger, std::slice::from_ref(&failed)).await;
     let expected = Job {
         stage: Stage::Pending,
         due_at: LATER,
@@ -129,7 +129,7 @@ pub async fn a_retry_starts_over_and_keeps_errors(subject: Subject) {
         ..failed.clone()
     };
     assert_eq!(changed(ledger, change(&failed, Change::Retry)).await, expected);
-    assert_eq!(pending(ledger, FRONTIER, 10).await, [1]);
+    assert_eq!(pending(ledger, WATERMARK, 10).await, [1]);
     assert_eq!(ledger.prune(crate::ports::Retention::default(), LATER + 90 * DAY_MS, 10).await.unwrap(), 0);
 }
 
@@ -141,7 +141,7 @@ pub async fn a_retry_holds_the_key_again(subject: Subject) {
     for job in record_ended(ledger, &[finished, started], Stage::Succeeded).await {
         changed(ledger, change(&job, Change::Retry)).await;
     }
-    let recorded = ledger.record(vec![keyed(3, "finished"), keyed(4, "started")], FRONTIER).await.unwrap();
+    let recorded = ledger.record(vec![keyed(3, "finished"), keyed(4, "started")], WATERMARK).await.unwrap();
     assert_eq!(recorded, [Recorded::KeyHeld(id(1)), Recorded::KeyHeld(id(2))]);
 }
 
@@ -163,7 +163,7 @@ pub async fn an_expiry_only_where_not_started_in_time(subject: Subject) {
     let tried = expiring(3, 1);
     record(ledger, &[late.clone(), early.clone(), tried.clone(), job(4)]).await;
     let tried = again(&tried, NOW);
-    note(ledger, std::slice::from_ref(&tried)).await;
+    apply(ledger, std::slice::from_ref(&tried)).await;
     let failed = changed(ledger, change(&late, Change::Expire)).await;
     assert_eq!((failed.stage, failed.finished_at), (Stage::Failed, Some(LATER)));
     assert!(failed.message.unwrap().starts_with("expired"));
@@ -209,7 +209,7 @@ pub async fn edits_of_one_job_follow_each_other(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2)]).await;
     let edits = [CANCEL, CANCEL, Change::Retry, Change::Delete, CANCEL].map(|change| self::change(&job(1), change));
-    let edited = ledger.edit(edits.to_vec(), LATER, FRONTIER).await.unwrap();
+    let edited = ledger.edit(edits.to_vec(), LATER, WATERMARK).await.unwrap();
     let kinds: Vec<_> = edited
         .iter()
         .map(|edited| match edited {

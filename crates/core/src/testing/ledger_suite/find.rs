@@ -3,7 +3,7 @@
 use super::Subject;
 use super::fixture::*;
 use crate::job::{Job, Stage, State};
-use crate::ports::{Find, Ledger, Note, Selector, Window};
+use crate::ports::{Find, Ledger, OutboxEntry, Selector, Window};
 
 const STAGES: [Stage; 4] = [Stage::Pending, Stage::Succeeded, Stage::Failed, Stage::Cancelled];
 
@@ -20,7 +20,7 @@ async fn mixed(ledger: &dyn Ledger) {
         .collect();
     record(ledger, &jobs).await;
     let ends = jobs.iter().zip(STAGES.iter().cycle()).filter(|&(_, &stage)| stage != Stage::Pending);
-    note(ledger, &ends.map(|(job, &stage)| ended(job, stage)).collect::<Vec<_>>()).await;
+    apply(ledger, &ends.map(|(job, &stage)| ended(job, stage)).collect::<Vec<_>>()).await;
 }
 
 fn queue(name: &str) -> Find {
@@ -142,7 +142,7 @@ pub async fn names_compare_byte_by_byte(subject: Subject) {
         assert_eq!(found(ledger, all(Selector::Key(text("default"), text(name)))).await, [n], "{name:?}");
         assert_eq!(found(ledger, all(Selector::Tag(text(name)))).await, [n], "{name:?}");
     }
-    ledger.note(vec![Note::Removed(jobs[0].clone())], FRONTIER).await.unwrap();
+    ledger.apply(vec![OutboxEntry::Removed(jobs[0].clone())], WATERMARK).await.unwrap();
     assert_eq!(found(ledger, all(Selector::Tag(text("order-1")))).await, [2]);
 }
 

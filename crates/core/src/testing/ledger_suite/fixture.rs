@@ -5,7 +5,7 @@ use crate::id::JobId;
 use crate::id::sequence_at;
 use crate::job::{Job, NewJob, Stage};
 use crate::limits::{HOUR_MS, PAYLOAD_BYTES_DEFAULT};
-use crate::ports::{BUCKET_MS, Change, Edit, Edited, Find, Ledger, Note, Page, Recorded, Selector, Window};
+use crate::ports::{BUCKET_MS, Change, Edit, Edited, Find, Ledger, OutboxEntry, Page, Recorded, Selector, Window};
 use crate::progress::Progress;
 use crate::target::Target;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// When tests play: a multiple of [`BUCKET_MS`].
 pub const NOW: Millis = 3_000_000 * BUCKET_MS;
 /// Up to where jobs are in the broker.
-pub const FRONTIER: Millis = NOW + HOUR_MS;
+pub const WATERMARK: Millis = NOW + HOUR_MS;
 /// Every due instant.
 pub const ANY_DUE: Window = Window::ALL;
 
@@ -99,20 +99,20 @@ pub fn again(job: &Job, due_at: Millis) -> Job {
 
 /// Records jobs that are all new.
 pub async fn record(ledger: &dyn Ledger, jobs: &[Job]) {
-    let recorded = ledger.record(jobs.to_vec(), FRONTIER).await.expect("recorded");
+    let recorded = ledger.record(jobs.to_vec(), WATERMARK).await.expect("recorded");
     assert_eq!(recorded, vec![Recorded::Created; jobs.len()]);
 }
 
-/// Notes changes of jobs.
-pub async fn note(ledger: &dyn Ledger, jobs: &[Job]) {
-    ledger.note(jobs.iter().cloned().map(Note::Changed).collect(), FRONTIER).await.expect("noted");
+/// Applies changes of jobs.
+pub async fn apply(ledger: &dyn Ledger, jobs: &[Job]) {
+    ledger.apply(jobs.iter().cloned().map(OutboxEntry::Changed).collect(), WATERMARK).await.expect("noted");
 }
 
-/// Records jobs and notes that they ended so.
+/// Records jobs, and that they ended so.
 pub async fn record_ended(ledger: &dyn Ledger, jobs: &[Job], stage: Stage) -> Vec<Job> {
     record(ledger, jobs).await;
     let jobs: Vec<Job> = jobs.iter().map(|job| ended(job, stage)).collect();
-    note(ledger, &jobs).await;
+    apply(ledger, &jobs).await;
     jobs
 }
 
@@ -128,7 +128,7 @@ pub fn change(job: &Job, change: Change) -> Edit {
 
 /// Makes one edit, a second later.
 pub async fn edit(ledger: &dyn Ledger, edit: Edit) -> Edited {
-    ledger.edit(vec![edit], LATER, FRONTIER).await.expect("edited").pop().expect("one answer")
+    ledger.edit(vec![edit], LATER, WATERMARK).await.expect("edited").pop().expect("one answer")
 }
 
 /// When edits are made.
@@ -157,7 +157,7 @@ pub async fn found(ledger: &dyn Ledger, mut find: Find) -> Vec<u64> {
     }
 }
 
-/// The numbers of all pending rows filed as due before this instant, page by page.
+/// The numbers of all pending rows in buckets before this instant, page by page.
 pub async fn pending(ledger: &dyn Ledger, until: Millis, limit: usize) -> Vec<u64> {
     let (mut numbers, mut after) = (Vec::new(), None);
     loop {

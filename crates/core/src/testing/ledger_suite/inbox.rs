@@ -92,7 +92,7 @@ pub async fn large_rows_make_short_pages(subject: SharedSubject) {
     assert_eq!(waiting(&*subject.inbox).await.len(), 1);
 }
 
-/// The row is gone, and the job is filed for the loader however soon it is due.
+/// The row is gone, and the job is marked as not loaded, however soon it is due.
 pub async fn a_recorded_row_is_a_job(subject: SharedSubject) {
     let (ledger, inbox) = (&*subject.ledger, &*subject.inbox);
     subject.application.insert(plain("1")).await;
@@ -103,7 +103,7 @@ pub async fn a_recorded_row_is_a_job(subject: SharedSubject) {
     assert_eq!(found(ledger, all(crate::ports::Selector::Tag(text("t")))).await, [1]);
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.pending, 1);
     assert_eq!(pending(ledger, 1, 10).await, [0; 0], "not near");
-    assert_eq!(pending(ledger, FRONTIER, 10).await, [1]);
+    assert_eq!(pending(ledger, WATERMARK, 10).await, [1]);
     assert!(subject.application.rows().await.is_empty());
 }
 

@@ -3,7 +3,7 @@
 use super::NotingSubject;
 use super::fixture::*;
 use crate::job::{Job, KeyUntil, Stage};
-use crate::ports::{LeaseNote, Leases, Recorded};
+use crate::ports::{LeaseRecord, Leases, Recorded};
 use std::time::Duration;
 
 /// Long enough for any store to write a lease.
@@ -30,20 +30,20 @@ pub async fn a_lease_is_restored(subject: NotingSubject) {
     let jobs = [tagged(1, &["t"]), job(2), job(3)];
     record(ledger, &jobs).await;
     let running = [leased(&jobs[0]), leased(&jobs[2])];
-    leases.lease(running.iter().map(LeaseNote::of).collect());
+    leases.lease(running.iter().map(LeaseRecord::of).collect());
     assert_eq!(until_leased(leases, 2).await, running);
-    assert_eq!(pending(ledger, FRONTIER, 10).await, [2]);
+    assert_eq!(pending(ledger, WATERMARK, 10).await, [2]);
 }
 
 /// Nor does one of a finished or unknown job.
 pub async fn a_lease_never_overwrites_a_higher_version(subject: NotingSubject) {
     let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     record(ledger, &[job(1), job(2), job(3)]).await;
-    let lost = LeaseNote::of(&leased(&job(1)));
-    note(ledger, &[again(&job(1), NOW + 5), ended(&job(2), Stage::Failed)]).await;
-    let late = LeaseNote { version: job(2).version + 10, ..LeaseNote::of(&leased(&job(2))) };
-    leases.lease(vec![lost, late, LeaseNote::of(&leased(&job(9)))]);
-    leases.lease(vec![LeaseNote::of(&leased(&job(3)))]);
+    let lost = LeaseRecord::of(&leased(&job(1)));
+    apply(ledger, &[again(&job(1), NOW + 5), ended(&job(2), Stage::Failed)]).await;
+    let late = LeaseRecord { version: job(2).version + 10, ..LeaseRecord::of(&leased(&job(2))) };
+    leases.lease(vec![lost, late, LeaseRecord::of(&leased(&job(9)))]);
+    leases.lease(vec![LeaseRecord::of(&leased(&job(3)))]);
     assert_eq!(until_leased(leases, 1).await, [leased(&job(3))]);
     let rows = ledger.get(&[id(1), id(2), id(9)]).await.unwrap();
     assert_eq!(rows, [Some(again(&job(1), NOW + 5)), Some(ended(&job(2), Stage::Failed)), None]);
@@ -54,9 +54,9 @@ pub async fn a_lease_forgets_how_far_the_last_one_came(subject: NotingSubject) {
     let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     record(ledger, &[job(1)]).await;
     let waits = Job { progress: progress(70), ..again(&job(1), NOW + 5) };
-    note(ledger, std::slice::from_ref(&waits)).await;
+    apply(ledger, std::slice::from_ref(&waits)).await;
     let running = Job { version: waits.version + 1, progress: None, ..leased(&waits) };
-    leases.lease(vec![LeaseNote::of(&running)]);
+    leases.lease(vec![LeaseRecord::of(&running)]);
     assert_eq!(until_leased(leases, 1).await[0].progress, None);
 }
 
@@ -65,9 +65,9 @@ pub async fn a_lease_frees_a_key_held_until_started(subject: NotingSubject) {
     let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     let started = Job { key_until: KeyUntil::Started, ..keyed(1, "started") };
     record(ledger, &[started.clone(), keyed(2, "finished")]).await;
-    leases.lease([started, keyed(2, "finished")].iter().map(|job| LeaseNote::of(&leased(job))).collect());
+    leases.lease([started, keyed(2, "finished")].iter().map(|job| LeaseRecord::of(&leased(job))).collect());
     until_leased(leases, 2).await;
-    let recorded = ledger.record(vec![keyed(3, "started"), keyed(4, "finished")], FRONTIER).await.unwrap();
+    let recorded = ledger.record(vec![keyed(3, "started"), keyed(4, "finished")], WATERMARK).await.unwrap();
     assert_eq!(recorded, [Recorded::Created, Recorded::KeyHeld(id(2))]);
 }
 
@@ -75,10 +75,10 @@ pub async fn a_lease_frees_a_key_held_until_started(subject: NotingSubject) {
 pub async fn a_settled_job_is_not_leased(subject: NotingSubject) {
     let (ledger, leases) = (&*subject.ledger, &*subject.leases);
     record(ledger, &[job(1), job(2), job(3)]).await;
-    leases.lease(vec![LeaseNote::of(&leased(&job(1)))]);
+    leases.lease(vec![LeaseRecord::of(&leased(&job(1)))]);
     until_leased(leases, 1).await;
-    leases.lease(vec![LeaseNote::of(&leased(&job(2))), LeaseNote::of(&leased(&job(3)))]);
-    note(ledger, &[ended(&job(1), Stage::Succeeded), again(&job(2), NOW + 5)]).await;
+    leases.lease(vec![LeaseRecord::of(&leased(&job(2))), LeaseRecord::of(&leased(&job(3)))]);
+    apply(ledger, &[ended(&job(1), Stage::Succeeded), again(&job(2), NOW + 5)]).await;
     assert_eq!(until_leased(leases, 1).await, [leased(&job(3))]);
     assert_eq!(row(ledger, id(1)).await, Some(ended(&job(1), Stage::Succeeded)));
     assert_eq!(row(ledger, id(2)).await, Some(again(&job(2), NOW + 5)));
@@ -91,7 +91,7 @@ pub async fn a_later_lease_wins(subject: NotingSubject) {
     let first = leased(&job(1));
     let extended =
         Job { version: first.version + 1, lease_until: Some(NOW + 120_000), updated_at: NOW + 60_000, ..first.clone() };
-    leases.lease(vec![LeaseNote::of(&extended)]);
-    leases.lease(vec![LeaseNote::of(&first)]);
+    leases.lease(vec![LeaseRecord::of(&extended)]);
+    leases.lease(vec![LeaseRecord::of(&first)]);
     assert_eq!(until_leased(leases, 1).await, [extended]);
 }

@@ -5,11 +5,11 @@
 //! duetime_core::ledger_suite!(subject);
 //! ```
 //!
-//! Ledgers beside a broker in the memory of a process also note leases:
+//! Ledgers beside a broker in the memory of a process also record leases:
 //!
 //! ```ignore
 //! async fn noting() -> NotingSubject { /* an empty store */ }
-//! duetime_core::noting_ledger_suite!(noting);
+//! duetime_core::lease_ledger_suite!(noting);
 //! ```
 //!
 //! Ledgers beside a broker that several processes share have more to do, and cases of their own:
@@ -21,13 +21,13 @@
 //!
 //! A case never asks which store it runs on.
 
+pub mod apply;
 pub mod edit;
-pub mod filing;
 pub mod find;
 pub mod fixture;
 pub mod inbox;
 pub mod lease;
-pub mod note;
+pub mod loaded;
 pub mod overflow;
 pub mod pending;
 pub mod prune;
@@ -49,7 +49,7 @@ pub struct Subject {
     pub keep: Box<dyn Any + Send>,
 }
 
-/// An empty store for the cases of ledgers that note leases.
+/// An empty store for the cases of ledgers that entry leases.
 pub struct NotingSubject {
     /// Its ledger.
     pub ledger: Arc<dyn Ledger>,
@@ -78,7 +78,7 @@ macro_rules! ledger_suite {
         $crate::ledger_suite! { $subject:
             edit: [
                 a_cancel_ends_a_waiting_job, a_cancel_takes_a_lost_lease_with_it, a_delete_removes_row_and_tags,
-                an_update_gives_new_values, an_update_refiles_the_row, a_retry_starts_over_and_keeps_errors,
+                an_update_gives_new_values, an_update_sets_a_new_bucket, a_retry_starts_over_and_keeps_errors,
                 a_retry_holds_the_key_again, a_retry_of_a_taken_key_names_the_holder, an_expiry_only_where_not_started_in_time,
                 a_change_that_does_not_fit_changes_nothing, a_version_must_match, an_unknown_job_is_unknown,
                 edits_of_one_job_follow_each_other, versions_of_edits_are_odd,
@@ -88,22 +88,22 @@ macro_rules! ledger_suite {
                 everything, everything_in_a_state, filters_narrow, pages_continue, rare_rows_are_found_among_many,
                 names_compare_byte_by_byte, get_answers_in_order,
             ]
-            note: [
-                every_field_comes_back, how_far_a_job_had_come_stays_with_its_end, the_higher_version_wins, what_has_ended_is_changed_by_no_note, the_end_of_a_later_lease_replaces_that_of_an_earlier_one,
+            apply: [
+                every_field_comes_back, how_far_a_job_had_come_stays_with_its_end, the_higher_version_wins, what_has_ended_is_changed_by_no_entry, the_end_of_a_later_lease_replaces_that_of_an_earlier_one,
                 what_an_edit_has_ended_stays,
-                a_note_of_an_unknown_job_is_nothing,
-                a_final_note_frees_the_key, a_job_that_waits_again_keeps_its_key, a_rewritten_job_has_new_payload_and_tags,
+                an_entry_of_an_unknown_job_is_nothing,
+                a_final_entry_frees_the_key, a_job_that_waits_again_keeps_its_key, a_rewritten_job_has_new_payload_and_tags,
                 a_moved_job_is_copied_once, a_moved_job_comes_back_no_second_time, a_moved_job_survives_a_taken_key,
-                a_removed_job_is_gone, a_removal_of_an_older_version_is_nothing, notes_of_one_job_in_disorder,
+                a_removed_job_is_gone, a_removal_of_an_older_version_is_nothing, entries_of_one_job_in_disorder,
             ]
             overflow: [
                 the_most_urgent_come_first, rows_are_read_as_they_are, large_payloads_make_short_pages,
                 queues_with_an_overflow_are_named, they_are_not_among_what_is_loaded_by_time, what_is_loaded_leaves,
-                what_finds_no_room_joins, only_what_waits_is_there, what_is_due_is_counted, rows_are_filed_in_bulk,
+                what_finds_no_room_joins, only_what_waits_is_there, what_is_due_is_counted, rows_are_marked_in_bulk,
             ]
             pending: [
                 near_rows_come_first_then_by_bucket, rows_beyond_are_left_out, pages_cover_all_once,
-                leased_and_finished_rows_are_left_out, large_payloads_make_short_pages, tags_and_keys_are_read, a_row_that_waits_again_is_refiled,
+                leased_and_finished_rows_are_left_out, large_payloads_make_short_pages, tags_and_keys_are_read, a_row_that_waits_again_has_a_new_bucket,
             ]
             prune: [
                 only_what_is_past_its_retention, at_most_the_limit, tags_go_too, late_finishers_among_early_ids,
@@ -120,7 +120,7 @@ macro_rules! ledger_suite {
                 kinds_are_apart, concurrent_puts_have_one_winner,
             ]
             tally: [
-                rows_are_counted_by_queue, queues_are_tallied_in_steps, a_refused_note_counts_nothing, totals_only_grow, totals_are_exact_under_load, counts_match_a_model, a_closed_store_says_so,
+                rows_are_counted_by_queue, queues_are_tallied_in_steps, a_refused_entry_counts_nothing, totals_only_grow, totals_are_exact_under_load, counts_match_a_model, a_closed_store_says_so,
             ]
         }
     };
@@ -138,9 +138,9 @@ macro_rules! ledger_suite {
     };
 }
 
-/// The same for ledgers that note leases.
+/// The same for ledgers that record leases.
 #[macro_export]
-macro_rules! noting_ledger_suite {
+macro_rules! lease_ledger_suite {
     ($subject:ident) => {
         $crate::ledger_suite! { $subject:
             lease: [
@@ -156,9 +156,9 @@ macro_rules! noting_ledger_suite {
 macro_rules! shared_ledger_suite {
     ($subject:ident) => {
         $crate::ledger_suite! { $subject:
-            filing: [
-                loaded_rows_are_near, what_is_loaded_must_be_as_it_is_now, unloaded_rows_wait_to_be_loaded,
-                finished_rows_stay_as_they_are, rows_are_filed_in_bulk,
+            loaded: [
+                loaded_rows_are_near, what_is_loaded_must_be_as_it_is_now, rows_that_are_not_loaded_wait_to_be,
+                finished_rows_stay_as_they_are, rows_are_marked_in_bulk,
             ]
             inbox: [
                 a_row_is_read_as_it_was_inserted, the_oldest_come_first, large_rows_make_short_pages,

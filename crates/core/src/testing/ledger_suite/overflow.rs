@@ -4,7 +4,7 @@ use super::Subject;
 use super::fixture::*;
 use crate::job::{Job, Stage};
 use crate::limits::DAY_MS;
-use crate::ports::{Change, Edit, Ledger, Note, OVERFLOW, OverflowDue, Update, Window};
+use crate::ports::{Change, Edit, Ledger, OVERFLOW, OutboxEntry, OverflowDue, Update, Window};
 use std::sync::Arc;
 
 /// A job of a queue with this priority and due time.
@@ -80,7 +80,7 @@ pub async fn queues_with_an_overflow_are_named(subject: Subject) {
 /// What is loaded by its due time never has them.
 pub async fn they_are_not_among_what_is_loaded_by_time(subject: Subject) {
     let ledger = &*subject.ledger;
-    file(ledger, &[job(1), waiting(2, "a", 0, FRONTIER + DAY_MS)]).await;
+    file(ledger, &[job(1), waiting(2, "a", 0, WATERMARK + DAY_MS)]).await;
     record(ledger, &[job(3)]).await;
     for limit in [1, 10] {
         assert_eq!(pending(ledger, u64::MAX, limit).await, [3]);
@@ -97,29 +97,29 @@ pub async fn what_is_loaded_leaves(subject: Subject) {
     assert_eq!(row(ledger, id(1)).await, Some(job(1)), "nothing else of it changes");
 }
 
-/// Wherever they were filed before; not what has ended.
+/// Whatever their bucket was before; not what has ended.
 pub async fn what_finds_no_room_joins(subject: Subject) {
     let ledger = &*subject.ledger;
-    record(ledger, &[job(1), waiting(2, &job(1).queue, 0, FRONTIER + DAY_MS), job(3)]).await;
-    note(ledger, &[ended(&job(3), Stage::Succeeded)]).await;
-    ledger.unloaded(&[id(1), id(2), id(3), id(9)], OVERFLOW).await.unwrap();
-    ledger.unloaded(&[], OVERFLOW).await.unwrap();
+    record(ledger, &[job(1), waiting(2, &job(1).queue, 0, WATERMARK + DAY_MS), job(3)]).await;
+    apply(ledger, &[ended(&job(3), Stage::Succeeded)]).await;
+    ledger.not_loaded(&[id(1), id(2), id(3), id(9)], OVERFLOW).await.unwrap();
+    ledger.not_loaded(&[], OVERFLOW).await.unwrap();
     assert_eq!(overflow(ledger, &job(1).queue, u64::MAX, 10).await, [2, 1]);
     assert!(pending(ledger, u64::MAX, 10).await.is_empty());
 }
 
-/// Neither what has ended, nor what is leased; and what waits again, or is changed, is filed anew.
+/// Neither what has ended, nor what is leased; and what waits again, or is changed, gets a new bucket.
 pub async fn only_what_waits_is_there(subject: Subject) {
     let ledger = &*subject.ledger;
     let queue = job(1).queue;
     file(ledger, &(1..=5).map(job).collect::<Vec<_>>()).await;
-    note(ledger, &[ended(&job(1), Stage::Cancelled), leased(&job(2))]).await;
-    ledger.note(vec![Note::Changed(again(&job(3), NOW))], FRONTIER).await.unwrap();
+    apply(ledger, &[ended(&job(1), Stage::Cancelled), leased(&job(2))]).await;
+    ledger.apply(vec![OutboxEntry::Changed(again(&job(3), NOW))], WATERMARK).await.unwrap();
     let change = Change::Update(Update { due_at: Some(NOW + 1), priority: None, payload: None, tags: None });
-    ledger.edit(vec![Edit { id: id(4), version: None, change }], NOW, FRONTIER).await.unwrap();
+    ledger.edit(vec![Edit { id: id(4), version: None, change }], NOW, WATERMARK).await.unwrap();
     assert_eq!(overflow(ledger, &queue, u64::MAX, 10).await, [5]);
     assert_eq!(pending(ledger, u64::MAX, 10).await, [3, 4]);
-    ledger.unloaded(&[id(4)], OVERFLOW).await.unwrap();
+    ledger.not_loaded(&[id(4)], OVERFLOW).await.unwrap();
     assert_eq!(overflow(ledger, &queue, u64::MAX, 10).await, [5, 4], "by its new due time");
 }
 
@@ -137,11 +137,11 @@ pub async fn what_is_due_is_counted(subject: Subject) {
 }
 
 /// Of more rows than one statement takes.
-pub async fn rows_are_filed_in_bulk(subject: Subject) {
+pub async fn rows_are_marked_in_bulk(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &(1..=1_500).map(job).collect::<Vec<_>>()).await;
     let ids: Vec<_> = (1..=1_500).rev().map(id).collect();
-    ledger.unloaded(&ids, OVERFLOW).await.unwrap();
+    ledger.not_loaded(&ids, OVERFLOW).await.unwrap();
     let all = overflow(ledger, &job(1).queue, u64::MAX, 2_000).await;
     assert_eq!(all, (1..=1_500).collect::<Vec<_>>());
     let all: Vec<_> = ids.iter().map(|id| (*id, job(1).version)).collect();

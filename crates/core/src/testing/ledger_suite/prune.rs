@@ -53,7 +53,7 @@ pub async fn late_finishers_among_early_ids(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2)]).await;
     let late = Job { finished_at: Some(NOW + 9_000), ..ended(&job(1), Stage::Succeeded) };
-    note(ledger, &[late, ended(&job(2), Stage::Succeeded)]).await;
+    apply(ledger, &[late, ended(&job(2), Stage::Succeeded)]).await;
     assert_eq!(ledger.prune(RETENTION, NOW + 9_050, 10).await.unwrap(), 1);
     assert_eq!(found(ledger, all(Selector::All)).await, [1]);
 }

@@ -77,8 +77,8 @@ pub async fn a_job_that_has_ended_comes_back(subject: Subject) {
         ended(3, Stage::Cancelled, NOW),
         holder,
     ];
-    assert_eq!(ledger.record(jobs.to_vec(), FRONTIER).await.unwrap(), [Recorded::Created; 4]);
-    assert_eq!(ledger.record(jobs.to_vec(), FRONTIER).await.unwrap(), [Recorded::Repeat; 4]);
+    assert_eq!(ledger.record(jobs.to_vec(), WATERMARK).await.unwrap(), [Recorded::Created; 4]);
+    assert_eq!(ledger.record(jobs.to_vec(), WATERMARK).await.unwrap(), [Recorded::Repeat; 4]);
     for job in &jobs {
         assert_eq!(row(ledger, job.id).await.as_ref(), Some(job));
     }
@@ -111,7 +111,7 @@ pub async fn a_repeat_is_told_and_changes_nothing(subject: Subject) {
     let job = keyed(1, "k");
     record(&*subject.ledger, std::slice::from_ref(&job)).await;
     let repeat = job_with(1, |job| job.payload = Arc::from(b"other".as_slice()));
-    let recorded = subject.ledger.record(vec![repeat, job.clone(), self::job(2)], FRONTIER).await.unwrap();
+    let recorded = subject.ledger.record(vec![repeat, job.clone(), self::job(2)], WATERMARK).await.unwrap();
     assert_eq!(recorded, [Recorded::Repeat, Recorded::Repeat, Recorded::Created]);
     assert_eq!(row(&*subject.ledger, job.id).await, Some(job));
 }
@@ -120,17 +120,17 @@ pub async fn a_repeat_is_told_and_changes_nothing(subject: Subject) {
 pub async fn a_held_key_names_its_holder(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[keyed(1, "k")]).await;
-    let recorded = ledger.record(vec![keyed(2, "k"), keyed(3, "other")], FRONTIER).await.unwrap();
+    let recorded = ledger.record(vec![keyed(2, "k"), keyed(3, "other")], WATERMARK).await.unwrap();
     assert_eq!(recorded, [Recorded::KeyHeld(id(1)), Recorded::Created]);
     assert_eq!(row(ledger, id(2)).await, None);
-    note(ledger, &[ended(&keyed(1, "k"), Stage::Succeeded)]).await;
+    apply(ledger, &[ended(&keyed(1, "k"), Stage::Succeeded)]).await;
     record(ledger, &[keyed(2, "k")]).await;
 }
 
 /// The first of a batch wins.
 pub async fn a_key_is_held_within_a_batch(subject: Subject) {
     let jobs = vec![keyed(1, "k"), keyed(2, "k"), keyed(3, "K"), keyed(4, "k")];
-    let recorded = subject.ledger.record(jobs, FRONTIER).await.unwrap();
+    let recorded = subject.ledger.record(jobs, WATERMARK).await.unwrap();
     let held = Recorded::KeyHeld(id(1));
     assert_eq!(recorded, [Recorded::Created, held, Recorded::Created, held]);
 }
@@ -147,28 +147,28 @@ pub async fn an_origin_names_the_job_of_the_first_push(subject: Subject) {
     assert_eq!(row(ledger, first.id).await.as_ref(), Some(&first));
     let elsewhere = job_with(4, |job| (job.origin, job.queue) = (Some(text("o\0")), text("elsewhere")));
     let repeat = job_with(2, |job| (job.origin, job.key) = (Some(text("o\0")), Some(text("k"))));
-    let recorded = ledger.record(vec![repeat, from_push(3, "o"), elsewhere], FRONTIER).await.unwrap();
+    let recorded = ledger.record(vec![repeat, from_push(3, "o"), elsewhere], WATERMARK).await.unwrap();
     assert_eq!(recorded, [Recorded::Known(id(1)), Recorded::Created, Recorded::Created]);
     assert_eq!(row(ledger, id(2)).await, None);
-    assert_eq!(ledger.record(vec![first.clone()], FRONTIER).await.unwrap(), [Recorded::Repeat]);
+    assert_eq!(ledger.record(vec![first.clone()], WATERMARK).await.unwrap(), [Recorded::Repeat]);
     let ended = job_with(1, |job| {
         *job = first.clone();
         (job.stage, job.version, job.finished_at) = (Stage::Succeeded, first.version + 2, Some(NOW - 2 * DAY_MS));
     });
-    note(ledger, &[ended.clone()]).await;
-    assert_eq!(ledger.record(vec![from_push(5, "o\0")], FRONTIER).await.unwrap(), [Recorded::Known(id(1))]);
+    apply(ledger, &[ended.clone()]).await;
+    assert_eq!(ledger.record(vec![from_push(5, "o\0")], WATERMARK).await.unwrap(), [Recorded::Known(id(1))]);
     assert_eq!(row(ledger, first.id).await, Some(ended));
     assert_eq!(ledger.prune(Retention::default(), NOW, 10).await.unwrap(), 1);
-    assert_eq!(ledger.record(vec![from_push(5, "o\0")], FRONTIER).await.unwrap(), [Recorded::Created]);
+    assert_eq!(ledger.record(vec![from_push(5, "o\0")], WATERMARK).await.unwrap(), [Recorded::Created]);
 }
 
 /// Also among many jobs that say nothing else, and within a batch.
 pub async fn a_batch_with_origins_may_be_repeated(subject: Subject) {
     let batch = |from: u64| (0..100).map(|n| from_push(from + n, &format!("batch-{n}"))).collect::<Vec<_>>();
     record(&*subject.ledger, &batch(1)).await;
-    let recorded = subject.ledger.record(batch(1_001), FRONTIER).await.unwrap();
+    let recorded = subject.ledger.record(batch(1_001), WATERMARK).await.unwrap();
     assert_eq!(recorded, (1..=100).map(|n| Recorded::Known(id(n))).collect::<Vec<_>>());
-    let recorded = subject.ledger.record(vec![from_push(2_001, "twice"), from_push(2_002, "twice")], FRONTIER).await;
+    let recorded = subject.ledger.record(vec![from_push(2_001, "twice"), from_push(2_002, "twice")], WATERMARK).await;
     assert_eq!(recorded.unwrap(), [Recorded::Created, Recorded::Known(id(2_001))]);
 }
 
@@ -177,7 +177,7 @@ pub async fn concurrent_pushes_of_one_origin_make_one_job(subject: Subject) {
     let pushes: Vec<_> = (1..=50)
         .map(|n| {
             let ledger = subject.ledger.clone();
-            tokio::spawn(async move { ledger.record(vec![from_push(n, "o")], FRONTIER).await.unwrap()[0] })
+            tokio::spawn(async move { ledger.record(vec![from_push(n, "o")], WATERMARK).await.unwrap()[0] })
         })
         .collect();
     let (mut created, mut known) = (Vec::new(), Vec::new());
@@ -238,7 +238,7 @@ pub async fn every_kind_of_job_in_bulk(subject: Subject) {
 
 /// The same id twice in a batch.
 pub async fn a_repeat_within_a_batch(subject: Subject) {
-    let recorded = subject.ledger.record(vec![job(1), job(2), job(1)], FRONTIER).await.unwrap();
+    let recorded = subject.ledger.record(vec![job(1), job(2), job(1)], WATERMARK).await.unwrap();
     assert_eq!(recorded, [Recorded::Created, Recorded::Created, Recorded::Repeat]);
 }
 
@@ -249,7 +249,7 @@ pub async fn numbers_beyond_63_bits_are_refused(subject: Subject) {
     for set in [|job: &mut crate::Job| job.version = 1 << 63, |job: &mut crate::Job| job.expires_ms = Some(u64::MAX)] {
         let mut beyond = beyond.clone();
         set(&mut beyond);
-        let error = ledger.record(vec![job(1), beyond], FRONTIER).await.unwrap_err();
+        let error = ledger.record(vec![job(1), beyond], WATERMARK).await.unwrap_err();
         assert_eq!(error.code(), "invalid");
     }
     assert_eq!(ledger.get(&[id(1), id(2)]).await.unwrap(), [None, None], "a verb that fails has changed nothing");
@@ -261,9 +261,9 @@ pub async fn a_bad_batch_hurts_no_other(subject: Subject) {
     let ledger = &*subject.ledger;
     let bad = job_with(2, |job| job.version = u64::MAX);
     let (a, b, c) = tokio::join!(
-        ledger.record(vec![job(1)], FRONTIER),
-        ledger.record(vec![bad], FRONTIER),
-        ledger.record(vec![job(3)], FRONTIER)
+        ledger.record(vec![job(1)], WATERMARK),
+        ledger.record(vec![bad], WATERMARK),
+        ledger.record(vec![job(3)], WATERMARK)
     );
     assert_eq!((a.unwrap(), c.unwrap()), (vec![Recorded::Created], vec![Recorded::Created]));
     assert_eq!(b.unwrap_err().code(), "invalid");
@@ -273,10 +273,10 @@ pub async fn a_bad_batch_hurts_no_other(subject: Subject) {
 
 /// Nothing to do is not an error.
 pub async fn an_empty_batch(subject: Subject) {
-    assert_eq!(subject.ledger.record(Vec::new(), FRONTIER).await.unwrap(), []);
-    subject.ledger.note(Vec::new(), FRONTIER).await.unwrap();
+    assert_eq!(subject.ledger.record(Vec::new(), WATERMARK).await.unwrap(), []);
+    subject.ledger.apply(Vec::new(), WATERMARK).await.unwrap();
     assert_eq!(subject.ledger.get(&[]).await.unwrap(), []);
-    assert_eq!(subject.ledger.edit(Vec::new(), NOW, FRONTIER).await.unwrap(), []);
+    assert_eq!(subject.ledger.edit(Vec::new(), NOW, WATERMARK).await.unwrap(), []);
 }
 
 /// The largest batch, with one conflict in it, beside small ones.
@@ -284,8 +284,8 @@ pub async fn many_at_once(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(5_000)]).await;
     let (large, small) = tokio::join!(
-        ledger.record((1..=10_000).map(job).collect(), FRONTIER),
-        ledger.record(vec![job(10_001)], FRONTIER)
+        ledger.record((1..=10_000).map(job).collect(), WATERMARK),
+        ledger.record(vec![job(10_001)], WATERMARK)
     );
     let large = large.unwrap();
     assert_eq!(large.iter().filter(|&&recorded| recorded == Recorded::Created).count(), 9_999);
@@ -299,7 +299,7 @@ pub async fn concurrent_keys_have_one_winner(subject: Subject) {
     let pushes: Vec<_> = (1..=50)
         .map(|n| {
             let ledger = subject.ledger.clone();
-            tokio::spawn(async move { ledger.record(vec![keyed(n, "k")], FRONTIER).await.unwrap()[0] })
+            tokio::spawn(async move { ledger.record(vec![keyed(n, "k")], WATERMARK).await.unwrap()[0] })
         })
         .collect();
     let mut created = Vec::new();

@@ -4,7 +4,7 @@ use super::Subject;
 use super::fixture::*;
 use crate::id::JobId;
 use crate::job::{Job, Stage};
-use crate::ports::{Change, Edited, Ledger, Note, Queues, Recorded, Retention, Selector, Tally, Totals};
+use crate::ports::{Change, Edited, Ledger, OutboxEntry, Queues, Recorded, Retention, Selector, Tally, Totals};
 use crate::testing::model_totals::ModelTotals;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngSeed, TestRng, TestRunner};
@@ -40,7 +40,7 @@ pub async fn rows_are_counted_by_queue(subject: Subject) {
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap(), []);
     let other = |n| job_with(n, |job| job.queue = text("other"));
     record(ledger, &[job(1), job(2), job(3), other(4)]).await;
-    note(ledger, &[ended(&job(1), Stage::Succeeded), ended(&job(2), Stage::Failed), leased(&job(3))]).await;
+    apply(ledger, &[ended(&job(1), Stage::Succeeded), ended(&job(2), Stage::Failed), leased(&job(3))]).await;
     edit(ledger, change(&other(4), Change::Cancel { message: None })).await;
     let totals = Totals { pushed: 3, succeeded: 1, failed: 1, cancelled: 0 };
     let default = Tally { pending: 1, succeeded: 1, failed: 1, cancelled: 0, totals };
@@ -55,12 +55,12 @@ pub async fn rows_are_counted_by_queue(subject: Subject) {
 }
 
 /// Nor does a refused record.
-pub async fn a_refused_note_counts_nothing(subject: Subject) {
+pub async fn a_refused_entry_counts_nothing(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[keyed(1, "k")]).await;
-    ledger.record(vec![keyed(1, "k"), keyed(2, "k")], FRONTIER).await.unwrap();
+    ledger.record(vec![keyed(1, "k"), keyed(2, "k")], WATERMARK).await.unwrap();
     let done = ended(&keyed(1, "k"), Stage::Succeeded);
-    note(ledger, &[done.clone(), done, ended(&job(9), Stage::Failed)]).await;
+    apply(ledger, &[done.clone(), done, ended(&job(9), Stage::Failed)]).await;
     let totals = Totals { pushed: 1, succeeded: 1, ..Totals::default() };
     let tally = Tally { succeeded: 1, totals, ..Tally::default() };
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap(), [(text("default"), tally)]);
@@ -79,29 +79,29 @@ async fn totals(ledger: &dyn Ledger) -> [u64; 4] {
 pub async fn totals_only_grow(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2), job(3), job(4), job(5)]).await;
-    ledger.record(vec![job(1), job(2)], FRONTIER).await.unwrap();
-    note(ledger, &[leased(&job(1)), again(&job(2), NOW + 5)]).await;
+    ledger.record(vec![job(1), job(2)], WATERMARK).await.unwrap();
+    apply(ledger, &[leased(&job(1)), again(&job(2), NOW + 5)]).await;
     assert_eq!(totals(ledger).await, [5, 0, 0, 0]);
     let first = ended(&job(1), Stage::Succeeded);
     for _ in 0..2 {
-        note(ledger, std::slice::from_ref(&first)).await;
+        apply(ledger, std::slice::from_ref(&first)).await;
         edit(ledger, change(&job(2), Change::Cancel { message: None })).await;
     }
     assert_eq!(totals(ledger).await, [5, 1, 0, 1]);
 
     // Once failed, and once succeeded.
-    note(ledger, &[ended(&job(3), Stage::Failed)]).await;
+    apply(ledger, &[ended(&job(3), Stage::Failed)]).await;
     let Edited::Changed(retried) = edit(ledger, change(&job(3), Change::Retry)).await else { panic!("it had failed") };
     assert_eq!(totals(ledger).await, [5, 1, 1, 1]);
-    note(ledger, &[ended(&retried, Stage::Succeeded)]).await;
+    apply(ledger, &[ended(&retried, Stage::Succeeded)]).await;
     assert_eq!(totals(ledger).await, [5, 2, 1, 1]);
 
     // Dropped in place of becoming a dead letter; deleted while it waited; pruned.
     let dropped = ended(&job(4), Stage::Failed);
     for _ in 0..2 {
-        ledger.note(vec![Note::Removed(dropped.clone())], FRONTIER).await.unwrap();
+        ledger.apply(vec![OutboxEntry::Removed(dropped.clone())], WATERMARK).await.unwrap();
     }
-    ledger.note(vec![Note::Removed(job(5))], FRONTIER).await.unwrap();
+    ledger.apply(vec![OutboxEntry::Removed(job(5))], WATERMARK).await.unwrap();
     record(ledger, &[job(6)]).await;
     assert_eq!(totals(ledger).await, [6, 2, 2, 1]);
     let all = Retention { succeeded_ms: 0, failed_ms: 0 };
@@ -111,14 +111,14 @@ pub async fn totals_only_grow(subject: Subject) {
     // Of an import, twice; and a copy that a rule has moved here.
     let imported = ended(&job(7), Stage::Failed);
     for _ in 0..2 {
-        ledger.record(vec![imported.clone()], FRONTIER).await.unwrap();
+        ledger.record(vec![imported.clone()], WATERMARK).await.unwrap();
     }
     assert_eq!(totals(ledger).await, [7, 2, 3, 1]);
     let elsewhere = job_with(8, |job| job.queue = text("elsewhere"));
     record(ledger, std::slice::from_ref(&elsewhere)).await;
     for _ in 0..2 {
-        let moved = Note::Moved(ended(&elsewhere, Stage::Failed), Box::new(job(9)));
-        ledger.note(vec![moved], FRONTIER).await.unwrap();
+        let moved = OutboxEntry::Moved(ended(&elsewhere, Stage::Failed), Box::new(job(9)));
+        ledger.apply(vec![moved], WATERMARK).await.unwrap();
     }
     assert_eq!(totals(ledger).await, [8, 2, 3, 1]);
 }
@@ -131,7 +131,7 @@ pub async fn totals_are_exact_under_load(subject: Subject) {
         async move {
             let jobs: Vec<Job> = (0..50).map(|n| job(batch * 50 + n + 1)).collect();
             record(&*ledger, &jobs).await;
-            note(&*ledger, &jobs.iter().map(|job| ended(job, Stage::Succeeded)).collect::<Vec<_>>()).await;
+            apply(&*ledger, &jobs.iter().map(|job| ended(job, Stage::Succeeded)).collect::<Vec<_>>()).await;
         }
     };
     let works: Vec<_> = (0..20).map(|batch| tokio::spawn(work(batch))).collect();
@@ -147,7 +147,7 @@ pub async fn a_closed_store_says_so(subject: Subject) {
     record(ledger, &[job(1)]).await;
     ledger.close().await.unwrap();
     ledger.close().await.unwrap();
-    assert_eq!(ledger.record(vec![job(2)], FRONTIER).await.unwrap_err().code(), "stopping");
+    assert_eq!(ledger.record(vec![job(2)], WATERMARK).await.unwrap_err().code(), "stopping");
     assert_eq!(ledger.get(&[id(1)]).await.unwrap_err().code(), "stopping");
 }
 
@@ -206,7 +206,7 @@ pub async fn counts_match_a_model(subject: Subject) {
     assert_eq!(pending, waiting);
 }
 
-/// Answers a job that is gone as its note says that it was last.
+/// Answers a job that is gone as its entry says that it was last.
 async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut TestRng) -> Option<Job> {
     let ledger = &*subject.ledger;
     let mut below = |end: u64| random.next_u64() % end;
@@ -231,7 +231,7 @@ async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut 
                 (None, Some(holder)) => Recorded::KeyHeld(holder),
                 (None, None) => Recorded::Created,
             };
-            assert_eq!(ledger.record(vec![job.clone()], FRONTIER).await.unwrap(), [expected]);
+            assert_eq!(ledger.record(vec![job.clone()], WATERMARK).await.unwrap(), [expected]);
             if expected == Recorded::Created {
                 model.insert(job.id, job);
             }
@@ -245,19 +245,19 @@ async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut 
             new.version = version;
             new.finished_at = new.finished_at.filter(|_| stage != Stage::Pending);
             let is_newer = version > job.version;
-            let note = match below(4) {
+            let entry = match below(4) {
                 0 => {
                     new.tags = [text("t2")].into();
-                    Note::Rewritten(new.clone())
+                    OutboxEntry::Rewritten(new.clone())
                 }
                 1 if version >= job.version => {
-                    ledger.note(vec![Note::Removed(new.clone())], FRONTIER).await.unwrap();
+                    ledger.apply(vec![OutboxEntry::Removed(new.clone())], WATERMARK).await.unwrap();
                     model.remove(&job.id);
                     return Some(new);
                 }
-                _ => Note::Changed(new.clone()),
+                _ => OutboxEntry::Changed(new.clone()),
             };
-            ledger.note(vec![note], FRONTIER).await.unwrap();
+            ledger.apply(vec![entry], WATERMARK).await.unwrap();
             if is_newer {
                 model.insert(job.id, new);
             }
@@ -274,7 +274,7 @@ async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut 
                 _ => job.is_pending(),
             };
             let held = holder(model, &job.queue, job.key.as_ref()).filter(|&holder| holder != job.id);
-            let edited = ledger.edit(vec![self::change(&job, change.clone())], now, FRONTIER).await.unwrap().remove(0);
+            let edited = ledger.edit(vec![self::change(&job, change.clone())], now, WATERMARK).await.unwrap().remove(0);
             match edited {
                 Edited::Changed(_) if matches!(change, Change::Delete) => {
                     model.remove(&job.id);

@@ -5,8 +5,8 @@ use super::moment::{Asked, At};
 use crate::api::Span;
 use crate::clock::Clock;
 use crate::engine::{
-    BulkAction, CancelOutcome, Engine, From, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, QueueSettings,
-    ReserveRequest, TakeRequest,
+    BulkAction, CancelOutcome, Engine, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, QueueSettings,
+    ReserveRequest, Source, TakeRequest,
 };
 use crate::id::JobId;
 use crate::job::{Due, KeyUntil, NewJob, OnConflict, State};
@@ -159,22 +159,22 @@ impl Actor {
             let first = self.random.within(0..4) as usize;
             queues.rotate_left(first);
             let request = ReserveRequest {
-                from: From::Queues(queues),
+                from: Source::Queues(queues),
                 limit: self.random.within(1..6) as usize,
                 lease_ms: None,
                 wait_ms: self.random.within(0..60) * SECOND_MS,
                 request_id: None,
             };
-            let Ok(handout) = self.engine.reserve(request).await else {
+            let Ok(reservation) = self.engine.reserve(request).await else {
                 self.pause(SECOND_MS).await;
                 continue;
             };
             let at = self.at();
             if self.pace.is_alone {
-                handout.leases.iter().for_each(|lease| self.history().handed_out(lease, at));
+                reservation.leases.iter().for_each(|lease| self.history().handed_out(lease, at));
             }
-            handout.leases.iter().for_each(|lease| self.history().claimed(lease.job.receipt()));
-            for lease in handout.leases {
+            reservation.leases.iter().for_each(|lease| self.history().claimed(lease.job.receipt()));
+            for lease in reservation.leases {
                 self.work(lease, calm).await;
             }
         }
@@ -305,7 +305,7 @@ impl Actor {
             self.pause(4 * SECOND_MS).await;
             let number = self.random.any();
             let request = TakeRequest {
-                from: From::Queues(vec![self.queue()]),
+                from: Source::Queues(vec![self.queue()]),
                 limit: self.random.within(1..4) as usize,
                 due_from: None,
                 due_to: None,
@@ -313,9 +313,9 @@ impl Actor {
             };
             for _ in 0..self.random.within(1..4) {
                 let revivals = self.history().revivals();
-                if let Ok(handout) = self.engine.take(request.clone()).await {
+                if let Ok(reservation) = self.engine.take(request.clone()).await {
                     let at = self.at();
-                    let jobs = handout.leases.iter().map(|lease| &lease.job);
+                    let jobs = reservation.leases.iter().map(|lease| &lease.job);
                     jobs.for_each(|job| self.history().taken(job, request.request_id.as_ref(), &revivals, at));
                 }
                 self.pause(2 * SECOND_MS).await;

@@ -235,7 +235,7 @@ impl Fleet {
                 }
                 75..85 => {
                     let Some(life) = self.some_life(&mut random) else { continue };
-                    life.mute(Some("note"));
+                    life.mute(Some("apply"));
                     let ms = random.within(1..8_000);
                     tokio::time::sleep(Duration::from_millis(ms)).await;
                     life.mute(None);
@@ -299,7 +299,7 @@ impl Fleet {
         for look in 0_u64.. {
             tokio::time::sleep(LOOK_EVERY).await;
             let compared = self.ledger.document(BROKER, COMPARED).await.ok().flatten();
-            let is_compared = compared.is_some_and(|document| document.body == self.broker.stamp_now());
+            let is_compared = compared.is_some_and(|document| document.body == self.broker.incarnation_now());
             let mut history = self.history.lock().expect("no panic under this lock");
             if is_compared && history.is_unfenced {
                 history.fenced(&self.ledger);

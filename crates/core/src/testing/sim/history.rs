@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 /// What is known of a job whose push was answered.
 #[derive(Debug)]
-struct Known {
+struct KnownJob {
     pushed: Job,
     /// Its fields may differ from what was pushed: somebody asked to change it, or may replace it by its key.
     is_touched: bool,
     may_be_gone: bool,
-    ended: Option<End>,
+    ended: Option<LeaseEnd>,
     /// By which request it was taken, where it has one.
     taken_by: Option<Arc<str>>,
     /// How often somebody asked that it may live again.
@@ -37,7 +37,7 @@ struct Known {
 
 /// An end that was answered.
 #[derive(Clone, Copy, Debug)]
-struct End {
+struct LeaseEnd {
     stage: Stage,
     /// Whether that was said to be in the ledger.
     is_recorded: bool,
@@ -45,7 +45,7 @@ struct End {
 
 #[derive(Debug, Default)]
 pub(super) struct History {
-    jobs: BTreeMap<JobId, Known>,
+    jobs: BTreeMap<JobId, KnownJob>,
     /// Which job each push of a queue has made, by its origin.
     origins: BTreeMap<(Arc<str>, Arc<str>), JobId>,
     /// Jobs that were handed out, some of them before their push was answered.
@@ -85,7 +85,7 @@ impl History {
             self.blame(job.id, "was pushed", vec![wrong], at);
         }
         let exhausted = job.options().retry.when_exhausted.clone();
-        let known = Known {
+        let known = KnownJob {
             is_touched: job.key.is_some(),
             may_be_gone: exhausted == Some(WhenExhausted::Drop),
             ended: None,
@@ -225,7 +225,7 @@ impl History {
 
     fn check_key(&self, job: &Job, at: At, wrong: &mut Vec<String>) {
         let key = job.key.as_ref().filter(|_| job.key_until == KeyUntil::Finished);
-        let holds = |known: &&Known| {
+        let holds = |known: &&KnownJob| {
             let span = known.span.filter(|span| span.until > at.mono && span.began.life == at.life);
             let same = known.pushed.key.as_ref() == key && known.pushed.queue == job.queue;
             same && known.pushed.key_until == KeyUntil::Finished && known.pushed.id != job.id && span.is_some()
@@ -347,9 +347,9 @@ impl History {
         let known = self.jobs.get_mut(&id).filter(|known| known.revivals == asked.revivals && !is_lost);
         let known = known.filter(|known| known.unanswered == 0);
         // What was handed out by mistake ends no second time.
-        let has_ended = |known: &Known| is_unfenced && known.ended.is_some_and(|end| end.is_recorded);
+        let has_ended = |known: &KnownJob| is_unfenced && known.ended.is_some_and(|end| end.is_recorded);
         if let Some(known) = known.filter(|known| !has_ended(known) && (!is_unfenced || asked.life == at.life)) {
-            known.ended = Some(End { stage, is_recorded });
+            known.ended = Some(LeaseEnd { stage, is_recorded });
         }
     }
 
@@ -389,10 +389,10 @@ impl History {
     }
 }
 
-impl Known {
+impl KnownJob {
     /// Of an end only that counts which is in the ledger.
     fn keep_recorded_end(&mut self, row: Option<&Job>) {
-        let is_there = |end: &mut End| end.is_recorded || row.is_some_and(|row| row.stage == end.stage);
+        let is_there = |end: &mut LeaseEnd| end.is_recorded || row.is_some_and(|row| row.stage == end.stage);
         if self.ended.as_mut().is_some_and(|end| !is_there(end)) {
             self.ended = None;
         } else if let Some(end) = &mut self.ended {

@@ -2,7 +2,7 @@
 
 use super::{DONE, Node, World, seconds};
 use crate::engine::fixture::{job, request};
-use duetime_core::engine::{From, ReserveRequest};
+use duetime_core::engine::{ReserveRequest, Source};
 use duetime_core::ports::{Broker, Queues};
 use duetime_core::testing::mortal::When;
 use duetime_core::{Job, JobId, NewJob};
@@ -40,7 +40,7 @@ impl Node {
 
     async fn run_all(&self, queue: &str, done: &mut Vec<JobId>) {
         loop {
-            let from = From::Queues(vec![queue.into()]);
+            let from = Source::Queues(vec![queue.into()]);
             let request = ReserveRequest { from, ..request(20, Duration::from_secs(1)) };
             let leases = self.engine.reserve(request).await.unwrap().leases;
             if leases.is_empty() {
@@ -95,7 +95,7 @@ async fn an_emptied_broker_is_filled_within_its_bound() {
 
 #[tokio::test(start_paused = true)]
 async fn what_found_no_room_is_loaded_whoever_dies() {
-    for (verb, when) in [("unloaded", When::Before), ("unloaded", When::After), ("loaded", When::Before)] {
+    for (verb, when) in [("not_loaded", When::Before), ("not_loaded", When::After), ("loaded", When::Before)] {
         let (_world, leader, other) = bounded().await;
         let pushed = other.push_to("default", 1_000).await;
         leader.life.die_at(verb, when);

@@ -44,7 +44,7 @@ async fn while_the_ledger_is_away_nothing_is_taken() {
 async fn a_take_of_which_nobody_knows_whether_it_was_recorded_is_answered_later() {
     let (_world, leader, other) = World::with_two().await;
     let Job { id, .. } = leader.push(job()).await;
-    leader.life.mute(Some("note"));
+    leader.life.mute(Some("apply"));
     assert_eq!(leader.take("a").await.unwrap_err().code(), "store_unavailable");
     assert!(other.leases().await.is_empty());
     leader.life.mute(None);
@@ -62,7 +62,7 @@ async fn what_is_recorded_as_taken_never_runs() {
     for flushes in [false, true] {
         let (world, leader, other) = World::with_two().await;
         let Job { id, .. } = leader.push(job()).await;
-        leader.life.mute(Some("note"));
+        leader.life.mute(Some("apply"));
         leader.take("a").await.unwrap_err();
         leader.life.mute(None);
         if flushes {
@@ -79,7 +79,7 @@ async fn what_is_recorded_as_taken_never_runs() {
 async fn who_dies_before_a_take_is_recorded_has_taken_nothing() {
     let (_world, leader, other) = World::with_two().await;
     let Job { id, .. } = leader.push(job()).await;
-    other.take_unheard("a", "note", When::Before).await;
+    other.take_unheard("a", "apply", When::Before).await;
     assert!(leader.leases().await.is_empty());
     assert_eq!(leader.take("a").await.unwrap_err().code(), "store_unavailable", "it is not known yet");
     seconds(LATER).await;
@@ -89,7 +89,7 @@ async fn who_dies_before_a_take_is_recorded_has_taken_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn who_dies_after_a_take_is_recorded_has_taken_the_jobs() {
-    for (verb, when) in [("note", When::After), ("settle", When::After), ("forget", When::Before)] {
+    for (verb, when) in [("apply", When::After), ("settle", When::After), ("forget", When::Before)] {
         for asks in [false, true] {
             let (world, leader, other) = World::with_two().await;
             let Job { id, .. } = leader.push(job()).await;

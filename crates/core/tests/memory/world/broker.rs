@@ -1,11 +1,11 @@
 //! What a worker, or a user, does with the broker.
 
-use super::{NUMBERS, REQUEST_MS, Run, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
+use super::{ModelLease, NUMBERS, REQUEST_MS, Truth, UNSEEN_MS_MAX, Unseen, World, pick};
 use crate::memory::random::{How, What};
 use duetime_core::limits::LEASE_MS_DEFAULT;
 use duetime_core::ports::{
-    Change, Edit, Edited, Extend, Extended, Lease, LeaseNote, Note, Outcomes, Reserve, Reserved, Settle, Source,
-    Update, Window,
+    Change, Edit, Edited, Extend, Extended, Lease, LeaseRecord, OutboxEntry, Outcomes, Reserve, Reserved, Settle,
+    Source, Update, Window,
 };
 use duetime_core::rules::{self, Again, Decision, Finish, Left};
 use duetime_core::testing::fixtures::{due, edit, finish, reserve, success};
@@ -67,7 +67,7 @@ impl World {
     /// Checks the leases, and makes them true.
     pub(super) fn hand_out(&mut self, asked: &Reserve, reserved: &Reserved) -> Vec<Receipt> {
         let (now, mono) = (self.now(), self.clock.mono());
-        let mut notes = reserved.notes.iter();
+        let mut entries = reserved.entries.iter();
         for Lease { job, lease_ms } in &reserved.leases {
             let truth = self.truths.get_mut(&job.id).unwrap();
             assert_eq!(*lease_ms, asked.lease_ms.or(job.lease_ms).unwrap_or(LEASE_MS_DEFAULT));
@@ -75,7 +75,7 @@ impl World {
             let receipt = truth.job.receipt();
             assert!(!self.receipts.contains(&receipt), "epochs never repeat");
             self.receipts.push(receipt);
-            truth.lease = Some(Run {
+            truth.lease = Some(ModelLease {
                 ends: mono + lease_ms,
                 lease_ms: *lease_ms,
                 given_ms: *lease_ms,
@@ -83,16 +83,16 @@ impl World {
                 takes: asked.take,
             });
             if let Some((known, _)) = &truth.noted {
-                let note = notes.next().unwrap().clone();
+                let entry = entries.next().unwrap().clone();
                 if asked.take {
-                    assert_eq!(note.job(), known.job());
+                    assert_eq!(entry.job(), known.job());
                 } else {
-                    self.noted(job.id, note);
+                    self.noted(job.id, entry);
                 }
             }
             assert_eq!(*job, self.truths[&job.id].job);
         }
-        assert!(notes.next().is_none());
+        assert!(entries.next().is_none());
         reserved.leases.iter().map(|lease| lease.job.receipt()).collect()
     }
 
@@ -167,9 +167,9 @@ impl World {
             (truth.held, truth.removed) = (truth.job.is_pending(), drops);
             self.ended.extend(truth.job.stage.end_state().map(|state| (receipt, state)));
             assert_eq!(settled.states, [Some(truth.job.state(now))]);
-            assert_eq!(settled.notes.len(), 1);
-            assert_eq!(matches!(settled.notes[0], Note::Removed(_)), drops);
-            self.noted(receipt.id, settled.notes.into_iter().next().unwrap());
+            assert_eq!(settled.entries.len(), 1);
+            assert_eq!(matches!(settled.entries[0], OutboxEntry::Removed(_)), drops);
+            self.noted(receipt.id, settled.entries.into_iter().next().unwrap());
             return;
         }
         let same_end = match &decision {
@@ -180,7 +180,7 @@ impl World {
             [Some(state)] => {
                 // It may have been retried by hand since.
                 assert!(same_end || self.ended.contains(&(receipt, state)));
-                assert!(settled.notes.len() <= 1);
+                assert!(settled.entries.len() <= 1);
             }
             [None] => assert!(!(same_end && truth.noted.is_some()), "the end is in the outbox"),
             _ => panic!("{settled:?}"),
@@ -205,11 +205,11 @@ impl World {
         truth.job.lease_until = Some(now + lease_ms);
         truth.job.progress = progress.or(truth.job.progress.take());
         let Job { version, cancel_asked, .. } = truth.job;
-        let lease = truth.noted.is_none().then(|| LeaseNote::of(&truth.job));
+        let lease = truth.noted.is_none().then(|| LeaseRecord::of(&truth.job));
         assert_eq!(extended, Extended::Until { lease_until: now + lease_ms, version, cancel_asked, lease });
         if truth.noted.is_some() {
-            let note = self.broker.outcomes(Outcomes::Of(receipt.id)).await.unwrap().pop().unwrap();
-            self.noted(receipt.id, note);
+            let entry = self.broker.outcomes(Outcomes::Of(receipt.id)).await.unwrap().pop().unwrap();
+            self.noted(receipt.id, entry);
         }
     }
 
@@ -228,7 +228,7 @@ impl World {
     }
 
     pub(super) async fn edit(&mut self, edit: Edit) {
-        let (mut edited, notes) = self.broker.edit(vec![edit.clone()]).await.unwrap();
+        let (mut edited, entries) = self.broker.edit(vec![edit.clone()]).await.unwrap();
         let (now, mono) = (self.now(), self.clock.mono());
         let truth = self.truths.get_mut(&edit.id).unwrap();
         if !truth.held {
@@ -236,49 +236,49 @@ impl World {
                 assert!(matches!(edited[0], Edited::Unfit { state, .. } if !state.is_live()), "{edited:?}");
             } else {
                 assert_eq!(edited, [Edited::Unknown]);
-                self.buried_until.insert(edit.id, mono + UNSEEN_MS_MAX);
+                self.tombstone_until.insert(edit.id, mono + UNSEEN_MS_MAX);
                 self.unseen.push(Unseen { edit, since: mono });
             }
-            return assert!(notes.is_empty());
+            return assert!(entries.is_empty());
         }
         if truth.lease.as_ref().is_some_and(|run| run.takes) {
-            assert_eq!((edited, notes.len()), (vec![Edited::Running(truth.job.clone())], 0));
+            assert_eq!((edited, entries.len()), (vec![Edited::Running(truth.job.clone())], 0));
             return;
         }
         let expected = rules::edit(&mut truth.job, edit.version, &edit.change, now, NUMBERS);
         assert_eq!(edited.remove(0), expected);
         let is_changed = matches!(expected, Edited::Changed(_));
-        assert_eq!(notes.len(), usize::from(is_changed || matches!(expected, Edited::CancelAsked(_))));
+        assert_eq!(entries.len(), usize::from(is_changed || matches!(expected, Edited::CancelAsked(_))));
         if is_changed {
             truth.removed = matches!(edit.change, Change::Delete);
             truth.held = truth.job.is_pending() && !truth.removed;
         }
-        for note in notes {
+        for entry in entries {
             if matches!(edit.change, Change::Update(_)) {
-                assert!(matches!(note, Note::Rewritten(_)));
+                assert!(matches!(entry, OutboxEntry::Rewritten(_)));
             }
-            self.noted(edit.id, note);
+            self.noted(edit.id, entry);
         }
     }
 
-    /// A verb answered this note of a job as it is now.
-    pub(super) fn noted(&mut self, id: JobId, note: Note) {
+    /// A verb answered this entry of a job as it is now.
+    pub(super) fn noted(&mut self, id: JobId, entry: OutboxEntry) {
         let truth = self.truths.get_mut(&id).unwrap();
-        assert_eq!(*note.job(), truth.job);
+        assert_eq!(*entry.job(), truth.job);
         if truth.job.stage != Stage::Pending {
             truth.held = false;
         }
         let was_full = truth.noted.as_ref().is_some_and(|(_, full)| *full);
-        let is_full = match &note {
-            Note::Changed(_) => {
+        let is_full = match &entry {
+            OutboxEntry::Changed(_) => {
                 assert!(!was_full, "payload and tags are still to be recorded");
                 false
             }
-            Note::Rewritten(_) => true,
-            Note::Moved(..) | Note::Removed(_) => was_full,
+            OutboxEntry::Rewritten(_) => true,
+            OutboxEntry::Moved(..) | OutboxEntry::Removed(_) => was_full,
         };
-        truth.noted = Some((note.clone(), is_full));
-        self.unrecorded.push(note);
+        truth.noted = Some((entry.clone(), is_full));
+        self.unrecorded.push(entry);
     }
 
     pub(super) async fn expired(&mut self, limit: usize, acts: bool) {

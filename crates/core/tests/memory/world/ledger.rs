@@ -2,7 +2,7 @@
 
 use super::{HORIZON_MS, QUEUES, Truth, World, at, fresh};
 use crate::memory::random::Op;
-use duetime_core::ports::{Broker, Change, Edit, Edited, Note, Put, Room};
+use duetime_core::ports::{Broker, Change, Edit, Edited, OutboxEntry, Put, Room};
 use duetime_core::rules::{self};
 use duetime_core::testing::fixtures::due;
 use duetime_core::{Clock, Job, JobId, KeyUntil, Millis, Numbers, Stage};
@@ -43,15 +43,15 @@ impl World {
         let (now, mono) = (self.now(), self.clock.mono());
         let answer = self.broker.put(vec![job.clone()], at(read_at), Room::Any).await.unwrap()[0];
         let truth = &self.truths[&job.id];
-        let may_be_buried = self.buried_until.get(&job.id).is_some_and(|&until| mono < until);
-        let must_be_buried = self.unseen.iter().any(|unseen| unseen.edit.id == job.id);
+        let may_have_tombstone = self.tombstone_until.get(&job.id).is_some_and(|&until| mono < until);
+        let must_have_tombstone = self.unseen.iter().any(|unseen| unseen.edit.id == job.id);
         if now - read_at > <dyn Broker>::READ_AGE_MS_MAX {
             assert_eq!(answer, Put::Stale);
         } else if truth.held {
             assert_eq!(answer, Put::Held);
-        } else if must_be_buried || truth.removed || truth.job.version > job.version {
-            assert_eq!(answer, Put::Buried, "what has changed since is not put: {:?}", truth.job);
-        } else if answer != Put::Buried || !may_be_buried {
+        } else if must_have_tombstone || truth.removed || truth.job.version > job.version {
+            assert_eq!(answer, Put::Tombstone, "what has changed since is not put: {:?}", truth.job);
+        } else if answer != Put::Tombstone || !may_have_tombstone {
             let holder = self.holder_in_broker(&job);
             assert_eq!(answer, holder.map_or(Put::Held, Put::KeyHeld));
             self.truths.get_mut(&job.id).unwrap().held = answer == Put::Held;
@@ -68,18 +68,18 @@ impl World {
         self.truths.iter().find(|(id, t)| **id != job.id && holds(t)).map(|(&id, _)| id)
     }
 
-    /// The ledger records a note; the higher version wins.
-    pub(super) fn record(&mut self, note: Note) {
-        let (id, version) = (note.job().id, note.job().version);
+    /// The ledger records an entry; the higher version wins.
+    pub(super) fn record(&mut self, entry: OutboxEntry) {
+        let (id, version) = (entry.job().id, entry.job().version);
         if self.rows.get(&id).is_some_and(|row| row.version < version) {
             let old = self.rows.remove(&id).unwrap();
-            match note {
-                Note::Removed(_) => {}
-                Note::Rewritten(job) => drop(self.rows.insert(id, job)),
-                Note::Changed(job) => {
+            match entry {
+                OutboxEntry::Removed(_) => {}
+                OutboxEntry::Rewritten(job) => drop(self.rows.insert(id, job)),
+                OutboxEntry::Changed(job) => {
                     self.rows.insert(id, Job { payload: old.payload, tags: old.tags, ..job });
                 }
-                Note::Moved(job, copy) => {
+                OutboxEntry::Moved(job, copy) => {
                     self.rows.insert(id, job);
                     self.create(*copy);
                 }
@@ -123,13 +123,13 @@ impl World {
             return;
         }
         let noted = self.recorded.swap_remove(batch % self.recorded.len());
-        let frontier = self.now() + HORIZON_MS;
-        self.broker.set_frontier(1).await.unwrap();
-        assert_eq!(self.broker.forget(&noted, frontier).await.unwrap(), []);
+        let watermark = self.now() + HORIZON_MS;
+        self.broker.set_watermark(1).await.unwrap();
+        assert_eq!(self.broker.forget(&noted, watermark).await.unwrap(), []);
         for (id, version) in noted {
             let truth = self.truths.get_mut(&id).unwrap();
-            truth.noted.take_if(|(note, _)| note.job().version <= version);
-            if truth.held && truth.lease.is_none() && truth.job.version == version && truth.job.due_at >= frontier {
+            truth.noted.take_if(|(entry, _)| entry.job().version <= version);
+            if truth.held && truth.lease.is_none() && truth.job.version == version && truth.job.due_at >= watermark {
                 truth.held = false;
             }
         }
@@ -142,7 +142,7 @@ impl World {
         self.reads.clear();
         self.requests.clear();
         self.limits.clear();
-        self.buried_until.clear();
+        self.tombstone_until.clear();
         self.look_everywhere(Some(0));
         let (now, mono) = (self.now(), self.clock.mono());
         for truth in self.truths.values_mut().filter(|t| t.held) {

@@ -15,8 +15,8 @@ use crate::request_id;
 use api::path_segment;
 use duetime_core::api;
 use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Handout, Health, Imported, JobRef, Listed, Options,
-    Outcome, Patch, PushOutcome, Query, QueueSettings, QueueStatus, ReserveRequest, Settlement, TakeRequest,
+    BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Health, Imported, JobRef, Listed, Options, Outcome,
+    Patch, PushOutcome, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
 };
 use duetime_core::limits::PAGE_NAMES_MAX;
 use duetime_core::ports::Lease;
@@ -126,25 +126,25 @@ impl Remote {
         Ok(answers)
     }
 
-    pub(super) async fn reserve(&self, mut request: ReserveRequest) -> Result<Handout, Error> {
+    pub(super) async fn reserve(&self, mut request: ReserveRequest) -> Result<Reservation, Error> {
         request.request_id.get_or_insert_with(request_id::next);
         let call = Call::post("/v1/reserve").json(&api::Reserve::from(&request))?;
         let reply = self.transport.send(call.wait_ms(request.wait_ms).repeats(true)).await?;
-        let handout: api::Handout<'_> = reply.read()?;
-        Ok(Handout {
-            leases: handout.leases.into_iter().map(Lease::try_from).collect::<Result<_, _>>()?,
-            next_due_at: handout.next_due_at.map(|instant| instant.0),
-            refused: refused(&handout.refused),
+        let reservation: api::Reservation<'_> = reply.read()?;
+        Ok(Reservation {
+            leases: reservation.leases.into_iter().map(Lease::try_from).collect::<Result<_, _>>()?,
+            next_due_at: reservation.next_due_at.map(|instant| instant.0),
+            refused: refused(&reservation.refused),
         })
     }
 
-    pub(super) async fn take(&self, mut request: TakeRequest) -> Result<Handout, Error> {
+    pub(super) async fn take(&self, mut request: TakeRequest) -> Result<Reservation, Error> {
         request.request_id.get_or_insert_with(request_id::next);
         let call = Call::post("/v1/take").json(&api::Take::from(&request))?.repeats(true);
         let reply = self.transport.send(call).await?;
         let taken: api::Taken<'_> = reply.read()?;
         let lease = |body| Ok::<_, Error>(Lease { job: Job::try_from(body)?, lease_ms: 0 });
-        Ok(Handout {
+        Ok(Reservation {
             leases: taken.jobs.into_iter().map(lease).collect::<Result<_, _>>()?,
             next_due_at: taken.next_due_at.map(|instant| instant.0),
             refused: refused(&taken.refused),
@@ -235,7 +235,7 @@ impl Remote {
         parts: fn(P) -> (Vec<T>, Option<String>),
     ) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
-        let mut page = api::LockQuery { limit: Some(PAGE_NAMES_MAX), ..api::LockQuery::default() };
+        let mut page = api::PageQuery { limit: Some(PAGE_NAMES_MAX), ..api::PageQuery::default() };
         loop {
             let (some, next) = parts(self.transport.send(Call::get(format!("{path}?{page}"))).await?.read()?);
             all.extend(some);

@@ -5,7 +5,7 @@ use crate::cli::exit::{Failure, Result};
 use crate::cli::progress::Progress;
 use crate::cli::time::late;
 use duetime::Client;
-use duetime_core::engine::{From, Outcome, ReserveRequest};
+use duetime_core::engine::{Outcome, ReserveRequest, Source};
 use duetime_core::limits::{RESERVE_JOBS_MAX, SECOND_MS};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,7 +58,7 @@ impl Drain {
         let mut seen = Drained { lateness: Histogram::new(), handed_out: Instant::now() };
         while left.load(Ordering::Relaxed) > 0 {
             let request = ReserveRequest {
-                from: From::Queues(vec![self.queue.clone()]),
+                from: Source::Queues(vec![self.queue.clone()]),
                 limit: self.batch,
                 lease_ms: None,
                 wait_ms: WAIT_MS,

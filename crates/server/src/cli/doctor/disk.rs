@@ -11,7 +11,7 @@ const FREE_BYTES_MIN: u64 = 64 << 20;
 const FREE_BYTES_LOW: u64 = 1 << 30;
 
 /// How much is free beside a store of so many bytes; `None` where the system does not say.
-pub(super) fn look(folder: &Path, bytes: u64) -> Option<Finding> {
+pub(super) fn probe(folder: &Path, bytes: u64) -> Option<Finding> {
     let disk = statvfs(folder).ok()?;
     #[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "other widths on other systems")]
     let free = (disk.blocks_available() as u64).saturating_mul(disk.fragment_size() as u64);

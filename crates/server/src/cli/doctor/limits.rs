@@ -8,7 +8,7 @@ const CHECK: &str = "limits";
 const OTHERS: u64 = 512;
 
 /// Compares it with what may come.
-pub(super) fn look(connections_max: u32) -> Finding {
+pub(super) fn probe(connections_max: u32) -> Finding {
     match getrlimit(Resource::RLIMIT_NOFILE) {
         // A server raises its own as far as it may.
         Ok((_, hard)) => judge(hard, connections_max),

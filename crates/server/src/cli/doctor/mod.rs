@@ -46,14 +46,15 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, settings: &Settings) -> Result {
     let mut findings = configuration(settings, &args.serve);
-    let server = server::look(args.server.as_deref().filter(|url| !url.is_empty()), args.ca.clone(), &args.serve).await;
-    let store = store::look(&args.serve, server.answers).await;
+    let server =
+        server::probe(args.server.as_deref().filter(|url| !url.is_empty()), args.ca.clone(), &args.serve).await;
+    let store = store::probe(&args.serve, server.answers).await;
     findings.extend(store.findings);
     findings.extend(server.findings);
     findings.extend(store.clocks.findings());
-    findings.push(limits::look(args.serve.http.connections_max));
-    findings.extend(store.folder.and_then(|(folder, bytes)| disk::look(&folder, bytes)));
-    findings.push(zones::look());
+    findings.push(limits::probe(args.serve.http.connections_max));
+    findings.extend(store.folder.and_then(|(folder, bytes)| disk::probe(&folder, bytes)));
+    findings.push(zones::probe());
     tell(&findings, args.json)
 }
 

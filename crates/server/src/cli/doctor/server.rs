@@ -11,27 +11,27 @@ const CHECK: &str = "server";
 const TIME_LIMIT: Duration = Duration::from_secs(3);
 
 /// What was found.
-pub(super) struct Looked {
+pub(super) struct ServerProbe {
     pub(super) findings: Vec<Finding>,
     /// Where a server answers.
     pub(super) answers: Option<String>,
 }
 
 /// Asks the server that was named, or the one that listens where the configuration says.
-pub(super) async fn look(named: Option<&str>, ca: Option<PathBuf>, args: &serve::Args) -> Looked {
+pub(super) async fn probe(named: Option<&str>, ca: Option<PathBuf>, args: &serve::Args) -> ServerProbe {
     let Some(url) = named.map(str::to_owned).or_else(|| usual(args)) else {
         let text = "no address is known: the system chooses the port";
-        return Looked { findings: vec![Finding::ok(CHECK, text)], answers: None };
+        return ServerProbe { findings: vec![Finding::ok(CHECK, text)], answers: None };
     };
     match ask(&url, ca).await {
-        Ok(findings) => Looked { findings, answers: Some(url) },
+        Ok(findings) => ServerProbe { findings, answers: Some(url) },
         // Nobody said that there is one.
         Err(Error::Unreachable { .. }) if named.is_none() => {
-            Looked { findings: vec![Finding::ok(CHECK, format!("none runs at {url}"))], answers: None }
+            ServerProbe { findings: vec![Finding::ok(CHECK, format!("none runs at {url}"))], answers: None }
         }
         Err(error) => {
             let advice = "start it with `duetime serve`, or name its address with --server";
-            Looked { findings: vec![Finding::problem(CHECK, error.to_string(), advice)], answers: None }
+            ServerProbe { findings: vec![Finding::problem(CHECK, error.to_string(), advice)], answers: None }
         }
     }
 }

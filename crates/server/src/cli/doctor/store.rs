@@ -5,7 +5,7 @@ use crate::cli::time::now;
 use crate::serve;
 use duetime_core::{Error, Millis};
 use duetime_store::open::Spec;
-use duetime_store::sqlite::{self, Stand};
+use duetime_store::sqlite::{self, FileState};
 use duetime_store::{redis, sql};
 use nix::unistd::{AccessFlags, access};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const APART_MS_MAX: u64 = 1_000;
 
 /// What was found.
 #[derive(Default)]
-pub(super) struct Looked {
+pub(super) struct StoreProbe {
     pub(super) findings: Vec<Finding>,
     pub(super) clocks: Clocks,
     /// Where a file grows, and its bytes so far.
@@ -56,31 +56,31 @@ impl Clocks {
 }
 
 /// Looks at it; a server that answers may hold the file.
-pub(super) async fn look(args: &serve::Args, server: Option<String>) -> Looked {
-    let mut looked = Looked::default();
+pub(super) async fn probe(args: &serve::Args, server: Option<String>) -> StoreProbe {
+    let mut probed = StoreProbe::default();
     match args.store() {
-        Spec::Memory => looked.findings.push(Finding::warning(
+        Spec::Memory => probed.findings.push(Finding::warning(
             "store",
             "jobs are kept in memory alone, and are gone with the process",
             "name a file with --store where they must not be lost",
         )),
-        Spec::File { path, .. } => file(&path, server.as_deref(), &mut looked),
-        Spec::Redis { url, .. } => shared(&url, &mut looked).await,
+        Spec::File { path, .. } => file(&path, server.as_deref(), &mut probed),
+        Spec::Redis { url, .. } => shared(&url, &mut probed).await,
         Spec::Pair { broker, ledger, options } => {
-            shared(&broker, &mut looked).await;
-            recorded(&ledger, options, &mut looked).await;
+            shared(&broker, &mut probed).await;
+            recorded(&ledger, options, &mut probed).await;
         }
     }
-    looked
+    probed
 }
 
-fn file(path: &Path, server: Option<&str>, looked: &mut Looked) {
+fn file(path: &Path, server: Option<&str>, probed: &mut StoreProbe) {
     const CHECK: &str = "store";
-    let seen = match sqlite::look(path) {
+    let seen = match sqlite::probe(path) {
         Ok(seen) => seen,
         Err(error) => {
             let advice = "name a file of Duetime with --store, or restore a backup of it";
-            return looked.findings.push(Finding::problem(CHECK, error.to_string(), advice));
+            return probed.findings.push(Finding::problem(CHECK, error.to_string(), advice));
         }
     };
     let shown = seen.path.display();
@@ -100,16 +100,18 @@ fn file(path: &Path, server: Option<&str>, looked: &mut Looked) {
         )),
         (None, _) => {}
     }
-    match seen.stand {
-        Stand::Nothing => found.push(Finding::ok(CHECK, format!("{shown} is not there yet: `duetime serve` makes it"))),
+    match seen.state {
+        FileState::Nothing => {
+            found.push(Finding::ok(CHECK, format!("{shown} is not there yet: `duetime serve` makes it")))
+        }
         // Who holds it knows it, and its server has been asked.
-        Stand::InLog if seen.held_by.is_some() => {}
-        Stand::InLog => found.push(Finding::warning(
+        FileState::InLog if seen.held_by.is_some() => {}
+        FileState::InLog => found.push(Finding::warning(
             CHECK,
             format!("{shown} was not closed in good order: all that is new in it stands in its log"),
             "leave the file with -wal at its end where it is: `duetime serve` takes it up",
         )),
-        Stand::Schema(schema) if schema < seen.schema_known => found.push(Finding::warning(
+        FileState::Schema(schema) if schema < seen.schema_known => found.push(Finding::warning(
             CHECK,
             format!(
                 "{shown} has the schema {schema}; this version needs {}, and changes it when it starts",
@@ -117,54 +119,54 @@ fn file(path: &Path, server: Option<&str>, looked: &mut Looked) {
             ),
             "make a copy first: `duetime backup`; older versions cannot open it afterwards",
         )),
-        Stand::Schema(schema) => {
+        FileState::Schema(schema) => {
             found.push(Finding::ok(CHECK, format!("{shown} has the schema {schema}, as this version needs it")));
         }
     }
     let may = |path: &Path, rights: AccessFlags| access(path, rights).is_ok();
     let writes = AccessFlags::R_OK | AccessFlags::W_OK;
-    if !may(&folder, writes | AccessFlags::X_OK) || (seen.stand != Stand::Nothing && !may(&seen.path, writes)) {
+    if !may(&folder, writes | AccessFlags::X_OK) || (seen.state != FileState::Nothing && !may(&seen.path, writes)) {
         let text = format!("this user may not write {shown} and beside it in {}", folder.display());
         found.push(Finding::problem(CHECK, text, "give the user of the server the file and its folder (chown)"));
     }
-    looked.findings.extend(found);
-    looked.folder = Some((folder, seen.bytes));
+    probed.findings.extend(found);
+    probed.folder = Some((folder, seen.bytes));
 }
 
-async fn shared(url: &str, looked: &mut Looked) {
+async fn shared(url: &str, probed: &mut StoreProbe) {
     const CHECK: &str = "redis";
-    let seen = match limited(redis::look(url)).await {
+    let seen = match limited(redis::probe(url)).await {
         Ok(seen) => seen,
         Err(error) => {
             let advice = "check --broker, and that Redis runs and is reached from here";
-            return looked.findings.push(Finding::problem(CHECK, error.to_string(), advice));
+            return probed.findings.push(Finding::problem(CHECK, error.to_string(), advice));
         }
     };
-    looked.clocks.add("Redis", seen.clock);
+    probed.clocks.add("Redis", seen.clock);
     let text = format!("{} answers, version {}; could lose {}", seen.place, seen.version, seen.loss);
-    looked.findings.push(Finding::ok(CHECK, text));
+    probed.findings.push(Finding::ok(CHECK, text));
     let of_clock = |warning: &&String| !warning.contains("the clock");
-    looked.findings.extend(seen.warnings.iter().filter(of_clock).map(|text| Finding::of_warning(CHECK, text)));
+    probed.findings.extend(seen.warnings.iter().filter(of_clock).map(|text| Finding::of_warning(CHECK, text)));
     if let Some(why) = seen.no_scripts {
         let advice = "let its user run scripts: ACL SETUSER … +@all, or +eval +evalsha +script";
-        looked.findings.push(Finding::problem(CHECK, format!("no script may be run: {why}"), advice));
+        probed.findings.push(Finding::problem(CHECK, format!("no script may be run: {why}"), advice));
     }
 }
 
-async fn recorded(url: &str, options: sql::Options, looked: &mut Looked) {
+async fn recorded(url: &str, options: sql::Options, probed: &mut StoreProbe) {
     let sql::Options { migrates, may_lose, .. } = options;
     const CHECK: &str = "ledger";
-    let seen = match limited(sql::look(url, may_lose)).await {
+    let seen = match limited(sql::probe(url, may_lose)).await {
         Ok(seen) => seen,
         Err(error) => {
             let advice = "check --ledger, and that the database runs, is reached from here and takes the user";
-            return looked.findings.push(Finding::problem(CHECK, error.to_string(), advice));
+            return probed.findings.push(Finding::problem(CHECK, error.to_string(), advice));
         }
     };
-    looked.clocks.add("the database", seen.clock);
+    probed.clocks.add("the database", seen.clock);
     let (found, known) = (seen.schema.found, seen.schema.known);
     let text = format!("{} has the schema {found}, this version needs {known}", seen.shown);
-    looked.findings.push(match (found < known, migrates) {
+    probed.findings.push(match (found < known, migrates) {
         (false, _) => Finding::ok(CHECK, format!("{} answers, with the schema {found}", seen.shown)),
         (true, false) => Finding::problem(CHECK, text, "run `duetime migrate`, since --no-migrate is given"),
         (true, true) if found == 0 => {
@@ -179,7 +181,7 @@ async fn recorded(url: &str, options: sql::Options, looked: &mut Looked) {
     if !seen.missing_rights.is_empty() {
         let text = format!("its user may not {}", seen.missing_rights.join(", "));
         let advice = "grant that, as docs/internals/ledger.md has it under \"Tables\"";
-        looked.findings.push(Finding::problem(CHECK, text, advice));
+        probed.findings.push(Finding::problem(CHECK, text, advice));
     }
 }
 

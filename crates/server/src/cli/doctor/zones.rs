@@ -8,7 +8,7 @@ const CHECK: &str = "time zones";
 const FOLDERS: [&str; 3] = ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo"];
 
 /// Whether the machine has a database of its own.
-pub(super) fn look() -> Finding {
+pub(super) fn probe() -> Finding {
     let named = std::env::var_os("TZDIR").map(PathBuf::from);
     let has_zones = |folder: &Path| folder.join("Europe/London").exists() || folder.join("UTC").exists();
     let mut folders = named.map_or_else(|| FOLDERS.map(PathBuf::from).to_vec(), |folder| vec![folder]).into_iter();

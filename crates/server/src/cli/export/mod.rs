@@ -34,7 +34,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct ExportReport {
     jobs: u64,
     queues: u64,
     schedules: u64,
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: Args) -> Result {
     tell(&report, &args)
 }
 
-async fn write(mut export: Export, out: &mut Out) -> Result<Report> {
+async fn write(mut export: Export, out: &mut Out) -> Result<ExportReport> {
     let settings = export.settings().await?;
     let jobs = export.estimate().await?;
     let by = env!("CARGO_PKG_VERSION").to_owned();
@@ -78,12 +78,12 @@ async fn write(mut export: Export, out: &mut Out) -> Result<Report> {
     let running = export.running();
     export.end().await?;
     let Sums { jobs, queues, schedules } = sums;
-    Ok(Report { jobs, queues, schedules, running })
+    Ok(ExportReport { jobs, queues, schedules, running })
 }
 
 /// On standard error where standard output has the lines.
-fn tell(report: &Report, args: &Args) -> Result {
-    let Report { jobs, queues, schedules, running } = report;
+fn tell(report: &ExportReport, args: &Args) -> Result {
+    let ExportReport { jobs, queues, schedules, running } = report;
     let text = if args.target.json {
         serde_json::to_string(report)?
     } else {

@@ -89,9 +89,9 @@ pub(crate) async fn run(args: Args) -> Result {
     }
     let stop = Stop::on_signals()?;
     // Before anything is reserved: a command that is not there must not fail every job.
-    let means = Means::of(&args, &stop)?;
+    let runner = Runner::of(&args, &stop)?;
     let client = open(&args, &stop).await?;
-    let result = work(&args, &client, means, &stop).await;
+    let result = work(&args, &client, runner, &stop).await;
     let closed = client.close().await;
     let summary = result?;
     closed?;
@@ -99,12 +99,12 @@ pub(crate) async fn run(args: Args) -> Result {
 }
 
 /// What is done with each job.
-enum Means {
+enum Runner {
     Command(Handler),
     Url(Box<Courier>),
 }
 
-impl Means {
+impl Runner {
     fn of(args: &Args, stop: &Stop) -> Result<Self> {
         if let Some(url) = &args.url.url {
             let courier = Courier::new(&args.url, url, args.time_limit, args.concurrency.get().into(), stop.clone())?;
@@ -127,15 +127,15 @@ impl Means {
     }
 }
 
-async fn work(args: &Args, client: &Client, means: Means, stop: &Stop) -> Result<Summary> {
+async fn work(args: &Args, client: &Client, runner: Runner, stop: &Stop) -> Result<Summary> {
     if args.once {
         // A server that has just started may not know yet all that is due.
         loaded(client).await?;
     }
     let mut worker = Worker::new(client).stop_limit(STOP_LIMIT);
-    worker = match &means {
-        Means::Command(_) => worker.concurrency(args.concurrency.get().into()),
-        Means::Url(courier) => {
+    worker = match &runner {
+        Runner::Command(_) => worker.concurrency(args.concurrency.get().into()),
+        Runner::Url(courier) => {
             let pace = courier.pace.clone();
             worker.room(move |now| pace.room(now))
         }
@@ -146,10 +146,10 @@ async fn work(args: &Args, client: &Client, means: Means, stop: &Stop) -> Result
     if let Some(Span(lease_ms)) = args.lease {
         worker = worker.lease(Duration::from_millis(lease_ms));
     }
-    let means = Arc::new(means);
+    let runner = Arc::new(runner);
     let worker = worker.fallback(move |_, context| {
-        let means = means.clone();
-        async move { means.run(context).await }
+        let runner = runner.clone();
+        async move { runner.run(context).await }
     });
     let end = stop.asked_within(args.span.map(|span| Duration::from_millis(span.0)));
     let summary = if args.once { worker.run_once_until(end).await } else { worker.run_until(end).await }

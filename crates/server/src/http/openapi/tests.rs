@@ -187,7 +187,7 @@ fn examples_are_what_they_say() {
             "Extensions" => borrowed(serde_json::from_str::<Vec<api::ExtendOne>>(&text).map(drop)),
             "Job" => borrowed(serde_json::from_str::<api::JobBody<'_>>(&text).map(drop)),
             "JobPage" => borrowed(serde_json::from_str::<api::Page<'_>>(&text).map(drop)),
-            "Handout" => borrowed(serde_json::from_str::<api::Handout<'_>>(&text).map(drop)),
+            "Reservation" => borrowed(serde_json::from_str::<api::Reservation<'_>>(&text).map(drop)),
             "Taken" => borrowed(serde_json::from_str::<api::Taken<'_>>(&text).map(drop)),
             "SchedulePage" => borrowed(serde_json::from_str::<api::Schedules>(&text).map(drop)),
             _ => continue,

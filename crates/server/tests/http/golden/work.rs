@@ -12,9 +12,9 @@ fn handing_out() {
         "trace": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}));
     api.push(&json!({"payload_base64": "/w=="}));
     let later = api.push(&json!({"payload": "later", "delay": "2h"}));
-    let handout =
+    let reservation =
         api.post("/v1/queues/q/reserve", &json!({"limit": 10, "lease": "2h", "wait": "1s", "request_id": "r"}));
-    assert_eq!(handout.json()["leases"][0]["id"], *id);
+    assert_eq!(reservation.json()["leases"][0]["id"], *id);
     api.post("/v1/queues/q/reserve", &json!({"limit": 10, "lease": "2h", "wait": "1s", "request_id": "r"}));
     api.post("/v1/reserve", &json!({"queues": ["a", "q"], "limit": 3}));
     api.post(

@@ -30,9 +30,9 @@ fn what_is_not_yours_looks_like_what_does_not_exist() {
                 assert!(!reply.ok().to_string().contains("orders.a"), "{reply:?}");
             }
             "POST /v1/reserve" | "POST /v1/take" | "POST /v1/queues/{queue}/take" => {
-                let handout = reply.ok();
-                assert_eq!(handout["refused"][0]["code"], "not_found", "{operation}: {handout}");
-                assert_eq!(handout["refused"].as_array().map(Vec::len), Some(1), "{operation}: {handout}");
+                let reservation = reply.ok();
+                assert_eq!(reservation["refused"][0]["code"], "not_found", "{operation}: {reservation}");
+                assert_eq!(reservation["refused"].as_array().map(Vec::len), Some(1), "{operation}: {reservation}");
             }
             "POST /v1/settle" | "POST /v1/extend" => assert_eq!(reply.ok()[0]["code"], "lease_lost"),
             named if named.contains("{receipt}") => drop(reply.problem(409, "lease_lost")),
@@ -74,10 +74,10 @@ fn of_named_jobs_those_of_ones_own_are_handed_out() {
     let (own, theirs) = (push("mail.a"), push("orders.a"));
     let missing = Things::of_nothing().job;
     let jobs = json!({"jobs": [{"id": missing}, {"id": theirs}, {"id": own}]}).to_string();
-    let handout = crate::http::tokens::send(&world.server, &token, "POST", "/v1/reserve", &jobs).ok();
-    assert_eq!(handout["leases"].as_array().unwrap().len(), 1);
-    assert_eq!(handout["leases"][0]["id"], json!(own));
-    let refused: Vec<_> = handout["refused"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
+    let reservation = crate::http::tokens::send(&world.server, &token, "POST", "/v1/reserve", &jobs).ok();
+    assert_eq!(reservation["leases"].as_array().unwrap().len(), 1);
+    assert_eq!(reservation["leases"][0]["id"], json!(own));
+    let refused: Vec<_> = reservation["refused"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
     assert_eq!(refused, [json!(missing), json!(theirs)]);
     assert_eq!(world.as_root("GET", &format!("/v1/jobs/{theirs}"), &json!(null)).ok()["state"], "ready");
 }

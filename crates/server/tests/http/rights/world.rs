@@ -61,8 +61,8 @@ impl World {
         let id = |pushed: Value| pushed["id"].as_str().unwrap().to_owned();
         push(&json!({"payload": 1}));
         let job = id(push(&json!({"payload": 1, "delay": "1h"})));
-        let handout = world.as_root("POST", "/v1/queues/orders.a/reserve", &json!({})).ok();
-        let receipt = handout["leases"][0]["receipt"].as_str().unwrap().to_owned();
+        let reservation = world.as_root("POST", "/v1/queues/orders.a/reserve", &json!({})).ok();
+        let receipt = reservation["leases"][0]["receipt"].as_str().unwrap().to_owned();
         let schedule = json!({"every": "1h", "job": {"queue": "orders.a", "payload": 1}});
         world.as_root("PUT", "/v1/schedules/orders.a", &schedule).ok();
         world.as_root("PUT", "/v1/locks/orders.a", &json!({"owner": "root", "ttl": "1h"})).ok();

@@ -1,6 +1,6 @@
--- A memory begins, where it has not: from now on it hands out. ARGV[5]: its stamp from now on; then for each queue with settings
--- its name, whether it is paused, how many may run at once (0: any number), the microseconds from one job to the next ('' none),
--- how many may come at once, and the version of the settings. Of a rate the burst counts as used up.
+-- A memory begins, where it has not: from now on it hands out. ARGV[5]: its incarnation from now on; then for each queue
+-- with settings its name, whether it is paused, how many may run at once (0: any number), the microseconds from one job to
+-- the next ('' none), how many may come at once, and the version of the settings. Of a rate the burst counts as used up.
 if GENERATION ~= 0 then return { micros } end
 runs_when_full()
 many('SREM', PAUSED, redis.call('SMEMBERS', PAUSED))
@@ -20,5 +20,5 @@ for i = 6, #ARGV, 6 do
 end
 if #marked > 0 then many('SADD', PAUSED, marked) end
 if #fields > 0 then many('HSET', COUNTERS, fields) end
-redis.call('SET', STAMP, ARGV[5])
+redis.call('SET', INCARNATION, ARGV[5])
 return { micros }

@@ -62,8 +62,8 @@ local function change(i)
     erase({ id }, { meta })
     -- Its end is known as long as a call is repeated.
     drop_lapsed(10)
-    redis.call('HSET', TOMBS, id, struct.pack(TOMB, new.version, new.epoch, new.stage, 0, now + SPARED_MS))
-    redis.call('ZADD', TOMB_TIMES, now + SPARED_MS, id)
+    redis.call('HSET', TOMBSTONES, id, struct.pack(TOMBSTONE, new.version, new.epoch, new.stage, 0, now + SPARED_MS))
+    redis.call('ZADD', TOMBSTONE_TIMES, now + SPARED_MS, id)
   else
     redis.call('HSET', META, id, meta)
   end

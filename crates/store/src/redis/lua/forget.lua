@@ -1,47 +1,47 @@
--- The ledger has jobs in these versions. ARGV[5]: the frontier; [6]: how many queues; then for each job its id, version, and the
--- number of its queue, 0 where it was not asked for. Answers the ids of jobs that are here in an older version, which are let go
--- of where their queue's number is given.
+-- The ledger has jobs in these versions. ARGV[5]: the watermark; [6]: how many queues; then for each job its id, version,
+-- and the number of its queue, 0 where it was not asked for. Answers the ids of jobs that are here in an older version,
+-- which are let go of where their queue's number is given.
 runs_when_full()
 -- Until it was told one, nothing is too far.
-local own_frontier = redis.call('HGET', COUNTERS, FRONTIER)
-local frontier = own_frontier and math.max(tonumber(ARGV[5]), tonumber(own_frontier)) or math.huge
+local own_watermark = redis.call('HGET', COUNTERS, WATERMARK)
+local watermark = own_watermark and math.max(tonumber(ARGV[5]), tonumber(own_watermark)) or math.huge
 
 drop_lapsed(#ARGV - 6 + 10)
 
-local function bury(id, version, epoch, stage)
-  local tomb = redis.call('HGET', TOMBS, id)
-  local unseen, ends = 0, now + TOMB_MS
-  if tomb then
-    local _, old_epoch, old_stage, old_unseen, old_until = struct.unpack(TOMB, tomb)
+local function add_tombstone(id, version, epoch, stage)
+  local tombstone = redis.call('HGET', TOMBSTONES, id)
+  local unseen, ends = 0, now + TOMBSTONE_MS
+  if tombstone then
+    local _, old_epoch, old_stage, old_unseen, old_until = struct.unpack(TOMBSTONE, tombstone)
     if old_until > now then
       unseen, ends = old_unseen, math.max(ends, old_until)
       if stage == 0 then epoch, stage = old_epoch, old_stage end
     end
   end
-  redis.call('HSET', TOMBS, id, struct.pack(TOMB, version, epoch, stage, unseen, ends))
-  redis.call('ZADD', TOMB_TIMES, ends, id)
+  redis.call('HSET', TOMBSTONES, id, struct.pack(TOMBSTONE, version, epoch, stage, unseen, ends))
+  redis.call('ZADD', TOMBSTONE_TIMES, ends, id)
 end
 
 -- An edit that did not find the job is answered.
 local function answer(id, version)
-  local tomb = redis.call('HGET', TOMBS, id)
-  if not tomb then return end
-  local old, epoch, stage, unseen, ends = struct.unpack(TOMB, tomb)
+  local tombstone = redis.call('HGET', TOMBSTONES, id)
+  if not tombstone then return end
+  local old, epoch, stage, unseen, ends = struct.unpack(TOMBSTONE, tombstone)
   if ends <= now or unseen == 0 or not (version > old or version == 0 or old == 0) then return end
   unseen = unseen - 1
-  if unseen == 0 then ends = now + TOMB_MS end
-  redis.call('HSET', TOMBS, id, struct.pack(TOMB, math.max(old, version), epoch, stage, unseen, ends))
-  redis.call('ZADD', TOMB_TIMES, ends, id)
+  if unseen == 0 then ends = now + TOMBSTONE_MS end
+  redis.call('HSET', TOMBSTONES, id, struct.pack(TOMBSTONE, math.max(old, version), epoch, stage, unseen, ends))
+  redis.call('ZADD', TOMBSTONE_TIMES, ends, id)
 end
 
 -- No lower version of a job that is not known here is put.
 local function raise(id, version)
-  local tomb = redis.call('HGET', TOMBS, id)
-  if tomb then
-    local old, _, _, unseen, ends = struct.unpack(TOMB, tomb)
+  local tombstone = redis.call('HGET', TOMBSTONES, id)
+  if tombstone then
+    local old, _, _, unseen, ends = struct.unpack(TOMBSTONE, tombstone)
     if ends > now and (unseen > 0 or old >= version) then return end
   end
-  bury(id, version, 0, 0)
+  add_tombstone(id, version, 0, 0)
 end
 
 local function let_go(n, id, h, body, version)
@@ -55,7 +55,7 @@ local function let_go(n, id, h, body, version)
   if has(h.flags, HOLDS_KEY) then free_key(id, h.queue, h.key) end
   if has(h.flags, TAGGED) then untag(id, body) end
   erase({ id }, {})
-  bury(id, version, 0, 0)
+  add_tombstone(id, version, 0, 0)
 end
 
 -- Most have just ended, with nothing else to be looked after: these go in a few calls for all.
@@ -63,18 +63,18 @@ local gone = {}
 if not OWN then
   local ids = {}
   for i = 7, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
-  local tombs, metas = fetch(TOMBS, ids), fetch(META, ids)
-  local ends, list, graves, times = now + TOMB_MS, {}, {}, {}
+  local tombstones, metas = fetch(TOMBSTONES, ids), fetch(META, ids)
+  local ends, list, rows, times = now + TOMBSTONE_MS, {}, {}, {}
   for k, id in ipairs(ids) do
     local meta = metas[k]
-    if meta and not tombs[k] then
+    if meta and not tombstones[k] then
       local flags, stage = struct.unpack('>I2B', meta, HEAD_FLAGS)
       if stage ~= PENDING and not has(flags, bit.bor(TAGGED, HAS_RESULT, REMOVED)) then
         local version, epoch = struct.unpack('>I6I6', meta)
         if version <= tonumber(ARGV[5 + 3 * k]) then
           gone[id] = true
           list[#list + 1] = id
-          graves[#graves + 1], graves[#graves + 2] = id, struct.pack(TOMB, version, epoch, stage, 0, ends)
+          rows[#rows + 1], rows[#rows + 2] = id, struct.pack(TOMBSTONE, version, epoch, stage, 0, ends)
           times[#times + 1], times[#times + 2] = ends, id
         end
       end
@@ -84,8 +84,8 @@ if not OWN then
     many('ZREM', OUTBOX, list)
     many('HDEL', MOVED, list)
     erase(list, {})
-    many('HSET', TOMBS, graves)
-    many('ZADD', TOMB_TIMES, times)
+    many('HSET', TOMBSTONES, rows)
+    many('ZADD', TOMBSTONE_TIMES, times)
   end
 end
 
@@ -106,11 +106,11 @@ for i = 7, #ARGV, 3 do
         if has(h.flags, TAGGED) then untag(id, body) end
         redis.call('HDEL', RESULT, id)
         erase({ id }, {})
-        bury(id, h.version, h.epoch, h.stage)
+        add_tombstone(id, h.version, h.epoch, h.stage)
       elseif h.version < version then
         if n > 0 then let_go(n, id, h, body, version) end
         outdated[#outdated + 1] = id
-      elseif h.version == version and h.lease_until == 0 and h.due >= frontier and n > 0 then
+      elseif h.version == version and h.lease_until == 0 and h.due >= watermark and n > 0 then
         let_go(n, id, h, body, version)
       elseif has(h.flags, REWRITTEN) then
         h.flags = without(h.flags, REWRITTEN)

@@ -12,7 +12,7 @@ for n, id in ipairs(ids) do
   local at, body, meta, result = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local h = head(body, meta)
   local first = has(h.flags, TAGGED) and known_origin(body)
-  if bodies[n] or seen[id] or is_buried(id, h.version) then
+  if bodies[n] or seen[id] or has_tombstone(id, h.version) then
     answers[n] = 0
   elseif first then
     answers[n] = first

@@ -1,4 +1,4 @@
--- Notes that are not forgotten. ARGV[5]: how many at most; [6]: of what age in ms; [7]: of which job, '' for the oldest.
+-- Entries that are not forgotten. ARGV[5]: how many at most; [6]: of what age in ms; [7]: of which job, '' for the oldest.
 local ids
 if ARGV[7] ~= '' then
   ids = redis.call('ZSCORE', OUTBOX, ARGV[7]) and { ARGV[7] } or {}

@@ -1,10 +1,10 @@
 -- What all scripts share, after the numbers that Rust knows, too (scripts.rs). KEYS: those of the partition, always in this order; from KEYS[19] on four for each queue.
--- ARGV: the stamp, the clock ('' for that of Redis), whether the broker is its own ledger, the channel for wakes.
-local STAMP, BODY, META, RESULT, HOLDERS, TAGS, RUNNING, EXPIRING, ENDED, DEAD, OUTBOX, MOVED, TOMBS, TOMB_TIMES, COUNTERS,
+-- ARGV: the incarnation, the clock ('' for that of Redis), whether the broker is its own ledger, the channel for wakes.
+local INCARNATION, BODY, META, RESULT, HOLDERS, TAGS, RUNNING, EXPIRING, ENDED, DEAD, OUTBOX, MOVED, TOMBSTONES, TOMBSTONE_TIMES, COUNTERS,
   QUEUES, PAUSED, REQUEST = unpack(KEYS, 1, 18)
 local OWN, CHANNEL = ARGV[3] == '1', ARGV[4]
 
-if redis.call('GET', STAMP) ~= ARGV[1] then return redis.error_reply('STAMP the partition was emptied or replaced') end
+if redis.call('GET', INCARNATION) ~= ARGV[1] then return redis.error_reply('INCARNATION the partition was emptied or replaced') end
 -- The server on which this memory began, and its generation, 0 while it is not ready.
 local SERVER, GENERATION = string.match(ARGV[1], '(%S+) (%d+)$')
 GENERATION = tonumber(GENERATION)
@@ -37,7 +37,7 @@ local HAS_ORIGIN, HAS_LEASE, HAS_PRIORITY, HAS_KEY, HAS_VERSION, FIRST_DUE_DIFFE
   1, 1024, 2048, 4096, 8192, 16384, 32768
 local META_FLAGS = HOLDS_KEY + TAGGED + EXPIRES + UNTIL_STARTED
 -- Among the counters, whose other fields have a queue's name before the colon.
-local FRONTIER = ':frontier'
+local WATERMARK = ':watermark'
 -- An instant as it is packed, and as a score: Lua's own way of writing numbers is slow.
 local function six(number) return struct.pack('>I6', number) end
 local function text(number) return string.format('%.0f', number) end
@@ -241,21 +241,21 @@ end
 local SPARED_MS = 20000
 
 -- A tombstone: version, epoch and stage of the job's end, how many edits did not find the job, until when it stands.
-local TOMB = '>I6I6BI4I6'
+local TOMBSTONE = '>I6I6BI4I6'
 -- Whether a job that is not here must not be put in this version.
-local function is_buried(id, version)
-  local tomb = redis.call('HGET', TOMBS, id)
-  if not tomb then return false end
-  local buried_version, _, _, unseen, ends = struct.unpack(TOMB, tomb)
-  return ends > now and (unseen > 0 or buried_version > version)
+local function has_tombstone(id, version)
+  local tombstone = redis.call('HGET', TOMBSTONES, id)
+  if not tombstone then return false end
+  local tombstone_version, _, _, unseen, ends = struct.unpack(TOMBSTONE, tombstone)
+  return ends > now and (unseen > 0 or tombstone_version > version)
 end
 
 -- Drops tombstones that stand no longer, at most so many.
 local function drop_lapsed(most)
-  local lapsed = redis.call('ZRANGEBYSCORE', TOMB_TIMES, '-inf', now, 'LIMIT', 0, most)
+  local lapsed = redis.call('ZRANGEBYSCORE', TOMBSTONE_TIMES, '-inf', now, 'LIMIT', 0, most)
   if #lapsed > 0 then
-    many('ZREM', TOMB_TIMES, lapsed)
-    many('HDEL', TOMBS, lapsed)
+    many('ZREM', TOMBSTONE_TIMES, lapsed)
+    many('HDEL', TOMBSTONES, lapsed)
   end
 end
 

@@ -62,7 +62,7 @@ local function put(i)
     elseif old.version > version then
       return 1
     end
-  elseif is_buried(id, version) then
+  elseif has_tombstone(id, version) then
     return 1
   end
   if not old and lease_until == 0 and is_full(n, due_at) then return 4 end

@@ -63,10 +63,10 @@ for i = 7, #ARGV, 3 do
     finish(id, epoch, h.queue, packed(h))
     answer = SUCCEEDED
   elseif not h then
-    local tomb = redis.call('HGET', TOMBS, id)
-    if tomb then
-      local _, tomb_epoch, tomb_stage, _, tomb_until = struct.unpack(TOMB, tomb)
-      if tomb_until > now and six(tomb_epoch) == epoch then answer = tomb_stage end
+    local tombstone = redis.call('HGET', TOMBSTONES, id)
+    if tombstone then
+      local _, tombstone_epoch, tombstone_stage, _, tombstone_until = struct.unpack(TOMBSTONE, tombstone)
+      if tombstone_until > now and six(tombstone_epoch) == epoch then answer = tombstone_stage end
     end
   end
   answers[#answers + 1] = answer
@@ -87,14 +87,14 @@ if #gone > 0 then
   if OWN then trim(ENDED, kept, #gone) end
 end
 
-local notes = {}
-local bodies, note_metas, results = fetch(BODY, noted), fetch(META, noted), fetch(RESULT, noted)
+local entries = {}
+local bodies, entry_metas, results = fetch(BODY, noted), fetch(META, noted), fetch(RESULT, noted)
 for i, id in ipairs(noted) do
   if bodies[i] then
-    table.insert(notes, id)
-    table.insert(notes, bodies[i])
-    table.insert(notes, note_metas[i] or '')
-    table.insert(notes, results[i] and '=' .. results[i] or '')
+    table.insert(entries, id)
+    table.insert(entries, bodies[i])
+    table.insert(entries, entry_metas[i] or '')
+    table.insert(entries, results[i] and '=' .. results[i] or '')
   end
 end
-return { micros, answers, runs, notes, OWN and 0 or redis.call('ZCARD', OUTBOX) }
+return { micros, answers, runs, entries, OWN and 0 or redis.call('ZCARD', OUTBOX) }

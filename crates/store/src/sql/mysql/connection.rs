@@ -117,7 +117,7 @@ impl Connection for Borrowed {
     }
 
     async fn fit(&mut self, may_lose: bool) -> Result<(), Fault> {
-        let unusable = |text: String| Err(Fault::Told(Error::Unusable(text)));
+        let unusable = |text: String| Err(Fault::Known(Error::Unusable(text)));
         let rows = self.ask("SELECT VERSION(), @@GLOBAL.innodb_flush_log_at_trx_commit").await?;
         let row = rows.first().ok_or_else(|| Fault::damaged("the settings", "nothing"))?;
         let (version, flush) = (row.text(0)?, row.whole(1)?);

@@ -9,18 +9,18 @@ impl From<mysql_async::Error> for Fault {
         use mysql_async::Error as Sql;
         match error {
             Sql::Server(said) => said_by(&said),
-            Sql::Io(error) if error.to_string().contains("ertificate") => Self::Told(Error::Unusable(format!(
+            Sql::Io(error) if error.to_string().contains("ertificate") => Self::Known(Error::Unusable(format!(
                 "MySQL: {error}: its certificate is not one that this machine trusts, or is for another name; \
                  `sslrootcert` in its URL names another root"
             ))),
             Sql::Io(error) => Self::Lost(format!("MySQL: {error}")),
-            Sql::Driver(DriverError::PoolDisconnected) => Self::Told(Error::Stopping),
-            Sql::Driver(DriverError::PacketTooLarge) => Self::Told(too_large("a larger one")),
+            Sql::Driver(DriverError::PoolDisconnected) => Self::Known(Error::Stopping),
+            Sql::Driver(DriverError::PacketTooLarge) => Self::Known(too_large("a larger one")),
             Sql::Driver(error @ (DriverError::FromRow { .. } | DriverError::FromValue { .. })) => {
                 Self::damaged("a column", error)
             }
             Sql::Driver(error) => Self::Lost(format!("MySQL: {error}")),
-            error => Self::Told(Error::Unusable(format!("MySQL: {error}"))),
+            error => Self::Known(Error::Unusable(format!("MySQL: {error}"))),
         }
     }
 }
@@ -48,7 +48,7 @@ fn said_by(said: &ServerError) -> Fault {
         }
         _ => Error::Unavailable(text),
     };
-    Fault::Told(told)
+    Fault::Known(told)
 }
 
 fn too_large(got: &str) -> Error {

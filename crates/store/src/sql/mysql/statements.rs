@@ -104,13 +104,13 @@ pub(super) const STATEMENTS: Statements = Statements {
     versions: Some(Bulk::list(
         "SELECT id, version FROM duetime_jobs WHERE id IN ({}) AND state = 1 ORDER BY id FOR UPDATE",
     )),
-    file_near: Bulk::list("UPDATE duetime_jobs SET bucket = 0, urgency = NULL WHERE id IN ({})"),
+    mark_loaded: Bulk::list("UPDATE duetime_jobs SET bucket = 0, urgency = NULL WHERE id IN ({})"),
     // By the width of buckets that is fixed for all ledgers.
-    file_by_due: Bulk::list(
+    mark_not_loaded: Bulk::list(
         "UPDATE duetime_jobs SET bucket = GREATEST(1, due_at DIV 600000), urgency = NULL WHERE id IN ({}) AND state = 1",
     ),
     // As `row::urgency` has it.
-    file_over: Bulk::list(
+    mark_overflow: Bulk::list(
         "UPDATE duetime_jobs SET bucket = -1, urgency = CONCAT(queue, UNHEX('00'), UNHEX(LPAD(HEX(priority), 8, '0')), \
      UNHEX(LPAD(HEX(due_at), 16, '0'))) WHERE id IN ({}) AND state = 1",
     ),

@@ -59,9 +59,9 @@ impl Drop for Borrowed {
 }
 
 /// What goes into one place of a statement: a value, or a column of values.
-type Place<'a> = Box<dyn ToSql + Sync + Send + 'a>;
+type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 
-fn place<'a>(ty: &Type, values: impl Iterator<Item = &'a Value<'a>>) -> Result<Place<'a>, Fault> {
+fn place<'a>(ty: &Type, values: impl Iterator<Item = &'a Value<'a>>) -> Result<Parameter<'a>, Fault> {
     Ok(match *ty {
         Type::INT8 => one(values, whole)?,
         Type::INT8_ARRAY => all(values, whole)?,
@@ -79,14 +79,14 @@ fn place<'a>(ty: &Type, values: impl Iterator<Item = &'a Value<'a>>) -> Result<P
 fn one<'a, T: ToSql + Sync + Send + 'a>(
     mut values: impl Iterator<Item = &'a Value<'a>>,
     read: fn(&'a Value<'a>) -> Result<Option<T>, Fault>,
-) -> Result<Place<'a>, Fault> {
+) -> Result<Parameter<'a>, Fault> {
     Ok(Box::new(values.next().map(read).transpose()?.flatten()))
 }
 
 fn all<'a, T: ToSql + Sync + Send + 'a>(
     values: impl Iterator<Item = &'a Value<'a>>,
     read: fn(&'a Value<'a>) -> Result<Option<T>, Fault>,
-) -> Result<Place<'a>, Fault> {
+) -> Result<Parameter<'a>, Fault> {
     Ok(Box::new(values.map(read).collect::<Result<Vec<_>, _>>()?))
 }
 
@@ -163,7 +163,7 @@ impl Connection for Borrowed {
     }
 
     async fn fit(&mut self, may_lose: bool) -> Result<(), Fault> {
-        let unusable = |text: String| Err(Fault::Told(Error::Unusable(text)));
+        let unusable = |text: String| Err(Fault::Known(Error::Unusable(text)));
         let settings = "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), \
                         current_setting('synchronous_commit'), current_setting('fsync')";
         let rows = self.ask(settings).await?;

@@ -36,7 +36,7 @@ impl From<tokio_postgres::Error> for Fault {
             _ if *code == SqlState::FEATURE_NOT_SUPPORTED => Error::Unusable(text),
             _ => Error::Unavailable(text),
         };
-        Self::Told(told)
+        Self::Known(told)
     }
 }
 
@@ -48,7 +48,7 @@ fn not_said(error: &tokio_postgres::Error) -> Fault {
         None => format!("PostgreSQL: {error}"),
     };
     if text.contains("certificate") {
-        return Fault::Told(Error::Unusable(format!(
+        return Fault::Known(Error::Unusable(format!(
             "{text}: its certificate is not one that this machine trusts, or is for another name; `sslrootcert` in its \
              URL names another root"
         )));
@@ -61,7 +61,7 @@ fn not_said(error: &tokio_postgres::Error) -> Fault {
         return Fault::Lost(text);
     }
     if shown.contains("authentication") || shown.contains("password") || shown.contains("TLS") {
-        return Fault::Told(Error::Unusable(text));
+        return Fault::Known(Error::Unusable(text));
     }
-    Fault::Told(Error::Damaged(text))
+    Fault::Known(Error::Damaged(text))
 }

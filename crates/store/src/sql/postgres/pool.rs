@@ -93,9 +93,9 @@ impl Database for Server {
             Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => {
                 Err(Fault::from(error).at(&self.shown))
             }
-            Err(PoolError::Closed) => Err(Fault::Told(Error::Stopping)),
+            Err(PoolError::Closed) => Err(Fault::Known(Error::Stopping)),
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
-                Err(Fault::Told(Error::Unavailable("all connections to PostgreSQL are in use".into())))
+                Err(Fault::Known(Error::Unavailable("all connections to PostgreSQL are in use".into())))
             }
             Err(error) => Err(Fault::Lost(format!("{}: {error}", self.shown))),
         }

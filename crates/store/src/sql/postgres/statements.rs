@@ -91,16 +91,18 @@ pub(super) const STATEMENTS: Statements = Statements {
      JOIN duetime_jobs j ON j.queue = u.queue AND j.origin = u.origin",
     ),
     versions: None,
-    file_near: bulk(
+    mark_loaded: bulk(
         "UPDATE duetime_jobs j SET bucket = 0 \
      FROM unnest($1::bigint[], $2::bigint[]) u (id, version) \
      WHERE j.id = u.id AND j.version = u.version AND j.state = 1 AND j.bucket <> 0",
     ),
-    file_by_due: bulk(
+    mark_not_loaded: bulk(
         "UPDATE duetime_jobs SET bucket = greatest(1, due_at / 600000) \
      WHERE id = ANY ($1::bigint[]) AND state = 1 AND bucket = 0",
     ),
-    file_over: bulk("UPDATE duetime_jobs SET bucket = -1 WHERE id = ANY ($1::bigint[]) AND state = 1 AND bucket <> -1"),
+    mark_overflow: bulk(
+        "UPDATE duetime_jobs SET bucket = -1 WHERE id = ANY ($1::bigint[]) AND state = 1 AND bucket <> -1",
+    ),
     delete: bulk("DELETE FROM duetime_jobs WHERE id = ANY($1)"),
     tag: bulk(
         "INSERT INTO duetime_tags (tag, job_id) SELECT * FROM unnest($1::bytea[], $2::bigint[]) \

@@ -5,7 +5,7 @@ CREATE TABLE duetime_jobs (
     queue        TEXT    NOT NULL,
     kind         TEXT    NOT NULL,
     state        INTEGER NOT NULL DEFAULT 1,  -- 1 pending, 10 succeeded, 20 failed, 30 cancelled
-    bucket       INTEGER NOT NULL DEFAULT 0,  -- where a pending row is filed: -1 overflow, 0 near, else due_at / 10 min
+    bucket       INTEGER NOT NULL DEFAULT 0,  -- of a pending row: -1 overflow, 0 loaded, else due_at / 10 min
     due_at       INTEGER NOT NULL,
     first_due_at INTEGER NOT NULL,
     priority     INTEGER NOT NULL,

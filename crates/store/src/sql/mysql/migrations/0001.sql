@@ -4,7 +4,7 @@ CREATE TABLE IF NOT EXISTS duetime_jobs (
     id           BIGINT         NOT NULL PRIMARY KEY,
     due_at       BIGINT         NOT NULL,
     first_due_at BIGINT         NOT NULL,
-    bucket       BIGINT,                        -- where a pending row is filed: -1 overflow, 0 near, else due_at / 10 min
+    bucket       BIGINT,                        -- of a pending row: -1 overflow, 0 loaded, else due_at / 10 min
     urgency      VARBINARY(213),                -- of a row in the overflow, what it is ordered by: queue, 0, priority, due_at
     priority     BIGINT         NOT NULL,
     attempt      BIGINT         NOT NULL,

@@ -4,7 +4,7 @@ CREATE TABLE duetime_jobs (
     id           bigint   PRIMARY KEY,
     due_at       bigint   NOT NULL,
     first_due_at bigint   NOT NULL,
-    bucket       bigint,                        -- where a pending row is filed: -1 overflow, 0 near, else due_at / 10 min
+    bucket       bigint,                        -- of a pending row: -1 overflow, 0 loaded, else due_at / 10 min
     priority     bigint   NOT NULL,
     attempt      bigint   NOT NULL,
     crashes      bigint   NOT NULL,

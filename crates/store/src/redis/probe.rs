@@ -7,7 +7,7 @@ use duetime_core::{Error, Millis};
 /// What was seen.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Looked {
+pub struct ProbeReport {
     /// Where it is, without user and password.
     pub place: String,
     /// Its version.
@@ -26,7 +26,7 @@ pub struct Looked {
 ///
 /// # Errors
 /// As [`Redis::connect`](super::Redis::connect).
-pub async fn look(address: &str) -> Result<Looked, Error> {
+pub async fn probe(address: &str) -> Result<ProbeReport, Error> {
     // Where another provider was installed before, that one serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let link = Link::new(&url::Address::parse(address)?)?;
@@ -38,5 +38,5 @@ pub async fn look(address: &str) -> Result<Looked, Error> {
     script.arg("return 1").arg(0);
     let no_scripts = link.query(&script).await.err().map(|error| error.to_string());
     let checks::Fitness { warnings, loss, version } = fitness;
-    Ok(Looked { place: link.place.clone(), version, warnings, loss, clock, no_scripts })
+    Ok(ProbeReport { place: link.place.clone(), version, warnings, loss, clock, no_scripts })
 }

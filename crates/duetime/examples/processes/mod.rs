@@ -19,12 +19,12 @@ pub(crate) fn own_namespace(url: &str, name: &str) -> Result<String> {
 }
 
 /// Processes of this program.
-pub(crate) struct Crew {
+pub(crate) struct Processes {
     children: Vec<Child>,
     lines: Receiver<(usize, std::io::Result<String>)>,
 }
 
-impl Crew {
+impl Processes {
     /// Starts so many copies with these arguments and the copy's number, and lets all of them go once all are ready.
     pub(crate) fn start(count: usize, arguments: &[&str]) -> Result<Self> {
         let (sender, lines) = channel();
@@ -39,17 +39,17 @@ impl Crew {
             std::thread::spawn(move || said.for_each(|line| drop(sender.send((number, line)))));
             children.push(child);
         }
-        let mut crew = Self { children, lines };
+        let mut processes = Self { children, lines };
         for _ in 0..count {
-            let (number, line) = crew.hear()?.ok_or("all copies have ended at once")?;
+            let (number, line) = processes.hear()?.ok_or("all copies have ended at once")?;
             if line != "ready" {
                 return Err(format!("copy {number} says {line}").into());
             }
         }
-        for child in &mut crew.children {
+        for child in &mut processes.children {
             child.stdin.as_mut().ok_or("a copy without an input")?.write_all(b"go\n")?;
         }
-        Ok(crew)
+        Ok(processes)
     }
 
     /// The next line and whose it is; `None` once all have ended.

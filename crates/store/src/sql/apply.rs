@@ -7,7 +7,7 @@ use super::record::insert;
 use super::row::{Head, Inserted};
 use super::session::{Key, Session};
 use super::tally::Tallies;
-use duetime_core::ports::{Note, bucket};
+use duetime_core::ports::{OutboxEntry, bucket};
 use duetime_core::{Job, JobId, Millis, Stage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ struct Slot {
     /// Where its new payload and tags are to be had.
     body: Option<Job>,
     live_key: Option<Arc<str>>,
-    frontier: Millis,
+    watermark: Millis,
     /// What its job came to before it went, where it is gone.
     last: Option<Stage>,
 }
@@ -41,32 +41,40 @@ impl Slot {
 }
 
 /// Records what became of jobs.
-pub(super) async fn note(session: &mut Session, notes: &[(&Note, Millis)], tallies: &mut Tallies) -> Result<(), Fault> {
-    let Some(mut slots) = read(session, notes).await? else { return Ok(()) };
-    let mut keys = Keys::read(session, claims(notes, &slots)).await?;
-    for &(note, frontier) in notes {
-        match note {
-            Note::Changed(job) => {
-                change(&mut slots, &mut keys, job, false, frontier);
+pub(super) async fn apply(
+    session: &mut Session,
+    entries: &[(&OutboxEntry, Millis)],
+    tallies: &mut Tallies,
+) -> Result<(), Fault> {
+    let Some(mut slots) = read(session, entries).await? else { return Ok(()) };
+    let mut keys = Keys::read(session, claims(entries, &slots)).await?;
+    for &(entry, watermark) in entries {
+        match entry {
+            OutboxEntry::Changed(job) => {
+                change(&mut slots, &mut keys, job, false, watermark);
             }
-            Note::Rewritten(job) => {
-                change(&mut slots, &mut keys, job, true, frontier);
+            OutboxEntry::Rewritten(job) => {
+                change(&mut slots, &mut keys, job, true, watermark);
             }
-            Note::Moved(job, copy) => {
+            OutboxEntry::Moved(job, copy) => {
                 // Only with the change itself, so that a repeat brings back no copy that has been pruned since.
-                if change(&mut slots, &mut keys, job, false, frontier) {
-                    add(&mut slots, &mut keys, copy, frontier);
+                if change(&mut slots, &mut keys, job, false, watermark) {
+                    add(&mut slots, &mut keys, copy, watermark);
                 }
             }
-            Note::Removed(job) => remove(&mut slots, &mut keys, job),
+            OutboxEntry::Removed(job) => remove(&mut slots, &mut keys, job),
         }
     }
     write(session, slots, tallies).await
 }
 
-async fn read(session: &mut Session, notes: &[(&Note, Millis)]) -> Result<Option<BTreeMap<JobId, Slot>>, Fault> {
-    let copy = |note: &Note| if let Note::Moved(_, copy) = note { Some(copy.id) } else { None };
-    let mut ids: Vec<JobId> = notes.iter().flat_map(|(note, _)| [Some(note.job().id), copy(note)]).flatten().collect();
+async fn read(
+    session: &mut Session,
+    entries: &[(&OutboxEntry, Millis)],
+) -> Result<Option<BTreeMap<JobId, Slot>>, Fault> {
+    let copy = |entry: &OutboxEntry| if let OutboxEntry::Moved(_, copy) = entry { Some(copy.id) } else { None };
+    let mut ids: Vec<JobId> =
+        entries.iter().flat_map(|(entry, _)| [Some(entry.job().id), copy(entry)]).flatten().collect();
     ids.sort_unstable();
     ids.dedup();
     if ids.is_empty() {
@@ -80,7 +88,7 @@ async fn read(session: &mut Session, notes: &[(&Note, Millis)]) -> Result<Option
         state: None,
         body: None,
         live_key: None,
-        frontier: 0,
+        watermark: 0,
         last: None,
     };
     let heads = session.heads(&ids).await?;
@@ -95,11 +103,11 @@ async fn read(session: &mut Session, notes: &[(&Note, Millis)]) -> Result<Option
     Ok(Some(slots))
 }
 
-/// The keys that jobs of these notes hold and their rows do not.
-fn claims(notes: &[(&Note, Millis)], slots: &BTreeMap<JobId, Slot>) -> Vec<Key> {
-    let jobs = notes.iter().flat_map(|&(note, _)| {
-        let copy = if let Note::Moved(_, copy) = note { Some(&**copy) } else { None };
-        [Some(note.job()), copy]
+/// The keys that jobs of these entries hold and their rows do not.
+fn claims(entries: &[(&OutboxEntry, Millis)], slots: &BTreeMap<JobId, Slot>) -> Vec<Key> {
+    let jobs = entries.iter().flat_map(|&(entry, _)| {
+        let copy = if let OutboxEntry::Moved(_, copy) = entry { Some(&**copy) } else { None };
+        [Some(entry.job()), copy]
     });
     let jobs = jobs.flatten();
     let claims = jobs.filter_map(|job| {
@@ -115,15 +123,15 @@ fn claims(notes: &[(&Note, Millis)], slots: &BTreeMap<JobId, Slot>) -> Vec<Key> 
     if claims.is_empty() { claims } else { claims.into_iter().chain(frees).collect() }
 }
 
-/// Changes a row, where the note replaces it. Returns whether it did.
-fn change(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, body: bool, frontier: Millis) -> bool {
+/// Changes a row, where the entry replaces it. Returns whether it did.
+fn change(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, body: bool, watermark: Millis) -> bool {
     let Some(slot) = slots.get_mut(&job.id) else { return false };
     let (Some(version), Some(stage)) = (slot.version, slot.stage()) else { return false };
-    if !Note::replaces(job, version, slot.epoch, stage) {
+    if !OutboxEntry::replaces(job, version, slot.epoch, stage) {
         return false;
     }
     (slot.version, slot.epoch) = (Some(job.version), job.epoch);
-    slot.frontier = frontier;
+    slot.watermark = watermark;
     claim(slot, keys, job);
     match &mut slot.new {
         Some(new) if !body => {
@@ -140,13 +148,13 @@ fn change(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, body: b
     true
 }
 
-fn add(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, frontier: Millis) {
+fn add(slots: &mut BTreeMap<JobId, Slot>, keys: &mut Keys, job: &Job, watermark: Millis) {
     let Some(slot) = slots.get_mut(&job.id) else { return };
     if slot.version.is_some() {
         return;
     }
     (slot.version, slot.epoch) = (Some(job.version), job.epoch);
-    slot.frontier = frontier;
+    slot.watermark = watermark;
     slot.new = Some(job.clone());
     claim(slot, keys, job);
 }
@@ -188,7 +196,7 @@ fn claim(slot: &mut Slot, keys: &mut Keys, job: &Job) {
 async fn write(session: &mut Session, slots: BTreeMap<JobId, Slot>, tallies: &mut Tallies) -> Result<(), Fault> {
     let (mut changes, mut new) = (Changes::default(), Vec::new());
     for slot in slots.values() {
-        let row = |job| Inserted { job, bucket: bucket(job.due_at, slot.frontier), live_key: slot.live_key.as_ref() };
+        let row = |job| Inserted { job, bucket: bucket(job.due_at, slot.watermark), live_key: slot.live_key.as_ref() };
         if let Some(job) = &slot.new {
             tallies.inserted(&job.queue, job.stage);
             new.push(row(job));

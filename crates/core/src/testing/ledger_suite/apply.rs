@@ -4,7 +4,7 @@ use super::Subject;
 use super::fixture::*;
 use crate::job::{AttemptError, Job, KeyUntil, Stage};
 use crate::options::JobOptions;
-use crate::ports::{Change, Edit, Edited, Note, Queues, Recorded, Selector};
+use crate::ports::{Change, Edit, Edited, OutboxEntry, Queues, Recorded, Selector};
 use std::sync::Arc;
 
 /// Every field that a change can have.
@@ -28,15 +28,15 @@ pub async fn every_field_comes_back(subject: Subject) {
         progress: progress(40),
         ..again(&of_trace(tagged(1, &["a"])), NOW + 9)
     };
-    note(ledger, std::slice::from_ref(&waits)).await;
+    apply(ledger, std::slice::from_ref(&waits)).await;
     assert_eq!(row(ledger, id(1)).await, Some(waits.clone()));
 
     let running = leased(&waits);
-    note(ledger, std::slice::from_ref(&running)).await;
+    apply(ledger, std::slice::from_ref(&running)).await;
     assert_eq!(row(ledger, id(1)).await, Some(running.clone()));
 
     let done = Job { result: Some(Arc::from(b"42".as_slice())), ..ended(&running, Stage::Failed) };
-    note(ledger, std::slice::from_ref(&done)).await;
+    apply(ledger, std::slice::from_ref(&done)).await;
     assert_eq!(row(ledger, id(1)).await, Some(done));
 }
 
@@ -46,13 +46,13 @@ pub async fn how_far_a_job_had_come_stays_with_its_end(subject: Subject) {
     record(ledger, &[job(1), job(2), job(3)]).await;
     let told = |n| Job { progress: progress(60), ..ended(&job(n), Stage::Succeeded) };
     let waits = Job { progress: progress(60), ..again(&job(3), NOW + 5) };
-    note(ledger, &[told(1), ended(&job(2), Stage::Succeeded), waits.clone()]).await;
+    apply(ledger, &[told(1), ended(&job(2), Stage::Succeeded), waits.clone()]).await;
     assert_eq!(row(ledger, id(1)).await, Some(told(1)));
     assert_eq!(row(ledger, id(2)).await, Some(ended(&job(2), Stage::Succeeded)));
     assert_eq!(row(ledger, id(3)).await, Some(waits.clone()));
     // The end of a later run, of which nothing was said.
     let failed = ended(&Job { progress: None, ..waits }, Stage::Failed);
-    note(ledger, std::slice::from_ref(&failed)).await;
+    apply(ledger, std::slice::from_ref(&failed)).await;
     assert_eq!(row(ledger, id(3)).await, Some(failed));
 }
 
@@ -62,30 +62,30 @@ pub async fn the_higher_version_wins(subject: Subject) {
     record(ledger, &[job(1)]).await;
     let done = ended(&job(1), Stage::Succeeded);
     let older = Job { version: done.version - 1, ..again(&job(1), NOW + 5) };
-    note(ledger, std::slice::from_ref(&done)).await;
+    apply(ledger, std::slice::from_ref(&done)).await;
     let same = Job { version: done.version, message: Some(text("late")), ..done.clone() };
-    note(ledger, &[older, same]).await;
+    apply(ledger, &[older, same]).await;
     assert_eq!(row(ledger, id(1)).await, Some(done));
 }
 
 /// A broker that fell back to what it held before the end decides about the job in a higher version: that it waits again, say.
-pub async fn what_has_ended_is_changed_by_no_note(subject: Subject) {
+pub async fn what_has_ended_is_changed_by_no_entry(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2), job(3)]).await;
     let done: Vec<Job> = (1..4).map(|n| ended(&job(n), Stage::Succeeded)).collect();
-    note(ledger, &done).await;
+    apply(ledger, &done).await;
     let later = |job: &Job| Job { version: job.version + 100, ..again(job, NOW + 5) };
     let stale = vec![
-        Note::Changed(later(&job(1))),
-        Note::Rewritten(Job { payload: Arc::from(b"new".as_slice()), ..later(&job(2)) }),
-        Note::Moved(ended(&later(&job(3)), Stage::Failed), Box::new(copy(4, &job(3)))),
+        OutboxEntry::Changed(later(&job(1))),
+        OutboxEntry::Rewritten(Job { payload: Arc::from(b"new".as_slice()), ..later(&job(2)) }),
+        OutboxEntry::Moved(ended(&later(&job(3)), Stage::Failed), Box::new(copy(4, &job(3)))),
     ];
-    ledger.note(stale, FRONTIER).await.unwrap();
+    ledger.apply(stale, WATERMARK).await.unwrap();
     assert_eq!(ledger.get(&[id(1), id(2), id(3)]).await.unwrap(), done.iter().cloned().map(Some).collect::<Vec<_>>());
     assert_eq!(found(ledger, all(Selector::All)).await, [1, 2, 3], "no copy");
     let tally = ledger.tallies(Queues::first()).await.unwrap()[0].1;
     assert_eq!((tally.succeeded, tally.failed, tally.totals.failed), (3, 0, 0));
-    ledger.note(vec![Note::Removed(later(&job(1)))], FRONTIER).await.unwrap();
+    ledger.apply(vec![OutboxEntry::Removed(later(&job(1)))], WATERMARK).await.unwrap();
     assert_eq!(row(ledger, id(1)).await, None, "a removal counts");
 }
 
@@ -96,12 +96,12 @@ pub async fn the_end_of_a_later_lease_replaces_that_of_an_earlier_one(subject: S
     let first = |n| Job { version: 100, ..ended(&tagged(n, &["t"]), Stage::Failed) };
     let later = |n| Job { version: 201, epoch: NOW + 1, ..ended(&tagged(n, &["t"]), Stage::Succeeded) };
     record(ledger, &(1..6).map(|n| tagged(n, &["t"])).collect::<Vec<_>>()).await;
-    note(ledger, &(1..6).map(first).collect::<Vec<_>>()).await;
-    note(ledger, &[later(1), first(1), Job { epoch: NOW, ..later(2) }, Job { version: 99, ..later(3) }]).await;
+    apply(ledger, &(1..6).map(first).collect::<Vec<_>>()).await;
+    apply(ledger, &[later(1), first(1), Job { epoch: NOW, ..later(2) }, Job { version: 99, ..later(3) }]).await;
     let rewritten = Job { payload: Arc::from(b"new".as_slice()), ..later(4) };
     let copy = copy(6, &tagged(5, &["t"]));
-    let moved = vec![Note::Rewritten(rewritten.clone()), Note::Moved(later(5), Box::new(copy.clone()))];
-    ledger.note(moved, FRONTIER).await.unwrap();
+    let moved = vec![OutboxEntry::Rewritten(rewritten.clone()), OutboxEntry::Moved(later(5), Box::new(copy.clone()))];
+    ledger.apply(moved, WATERMARK).await.unwrap();
     let rows = [later(1), first(2), first(3), rewritten, later(5), copy];
     assert_eq!(ledger.get(&(1..7).map(id).collect::<Vec<_>>()).await.unwrap(), rows.map(Some));
     assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [1, 2, 3, 4, 5, 6]);
@@ -112,24 +112,24 @@ pub async fn what_an_edit_has_ended_stays(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
     let edit = Edit { id: id(1), version: None, change: Change::Cancel { message: None } };
-    let edited = ledger.edit(vec![edit], NOW + 2, FRONTIER).await.unwrap();
+    let edited = ledger.edit(vec![edit], NOW + 2, WATERMARK).await.unwrap();
     assert!(matches!(edited[..], [Edited::Changed(_)]), "{edited:?}");
     let cancelled = row(ledger, id(1)).await;
-    note(ledger, &[Job { version: 200, epoch: NOW + 5, ..ended(&job(1), Stage::Succeeded) }]).await;
+    apply(ledger, &[Job { version: 200, epoch: NOW + 5, ..ended(&job(1), Stage::Succeeded) }]).await;
     assert_eq!(row(ledger, id(1)).await, cancelled);
 }
 
 /// It does not bring back what was pruned.
-pub async fn a_note_of_an_unknown_job_is_nothing(subject: Subject) {
+pub async fn an_entry_of_an_unknown_job_is_nothing(subject: Subject) {
     let ledger = &*subject.ledger;
-    note(ledger, &[ended(&job(1), Stage::Succeeded), again(&job(2), NOW)]).await;
-    ledger.note(vec![Note::Rewritten(job(3)), Note::Removed(job(4))], FRONTIER).await.unwrap();
+    apply(ledger, &[ended(&job(1), Stage::Succeeded), again(&job(2), NOW)]).await;
+    ledger.apply(vec![OutboxEntry::Rewritten(job(3)), OutboxEntry::Removed(job(4))], WATERMARK).await.unwrap();
     assert_eq!(found(ledger, all(Selector::All)).await, [0; 0]);
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap(), []);
 }
 
 /// For the next job with it.
-pub async fn a_final_note_frees_the_key(subject: Subject) {
+pub async fn a_final_entry_frees_the_key(subject: Subject) {
     for (n, stage) in [(1, Stage::Succeeded), (2, Stage::Failed), (3, Stage::Cancelled)] {
         record_ended(&*subject.ledger, &[keyed(n, "k")], stage).await;
     }
@@ -140,8 +140,8 @@ pub async fn a_job_that_waits_again_keeps_its_key(subject: Subject) {
     let ledger = &*subject.ledger;
     let until_started = Job { key_until: KeyUntil::Started, ..keyed(2, "started") };
     record(ledger, &[keyed(1, "finished"), until_started.clone()]).await;
-    note(ledger, &[again(&keyed(1, "finished"), NOW + 5), again(&until_started, NOW + 5)]).await;
-    let recorded = ledger.record(vec![keyed(3, "finished"), keyed(4, "started")], FRONTIER).await.unwrap();
+    apply(ledger, &[again(&keyed(1, "finished"), NOW + 5), again(&until_started, NOW + 5)]).await;
+    let recorded = ledger.record(vec![keyed(3, "finished"), keyed(4, "started")], WATERMARK).await.unwrap();
     assert_eq!(recorded, [Recorded::KeyHeld(id(1)), Recorded::Created]);
 }
 
@@ -151,9 +151,9 @@ pub async fn a_rewritten_job_has_new_payload_and_tags(subject: Subject) {
     record(ledger, &[tagged(1, &["a", "b"])]).await;
     let mut new = again(&tagged(1, &["b", "c"]), NOW + 5);
     new.payload = Arc::from(b"new".as_slice());
-    ledger.note(vec![Note::Rewritten(new.clone())], FRONTIER).await.unwrap();
+    ledger.apply(vec![OutboxEntry::Rewritten(new.clone())], WATERMARK).await.unwrap();
     let old = Job { version: new.version - 1, ..job(1) };
-    ledger.note(vec![Note::Rewritten(old)], FRONTIER).await.unwrap();
+    ledger.apply(vec![OutboxEntry::Rewritten(old)], WATERMARK).await.unwrap();
     assert_eq!(row(ledger, id(1)).await, Some(new));
     for (tag, numbers) in [("a", vec![]), ("b", vec![1]), ("c", vec![1])] {
         assert_eq!(found(ledger, all(Selector::Tag(text(tag)))).await, numbers, "{tag}");
@@ -173,20 +173,20 @@ pub async fn a_moved_job_is_copied_once(subject: Subject) {
     let done = ended(&original, Stage::Failed);
     let copy = copy(2, &original);
     for _ in 0..2 {
-        ledger.note(vec![Note::Moved(done.clone(), Box::new(copy.clone()))], FRONTIER).await.unwrap();
+        ledger.apply(vec![OutboxEntry::Moved(done.clone(), Box::new(copy.clone()))], WATERMARK).await.unwrap();
     }
     assert_eq!(ledger.get(&[id(1), id(2)]).await.unwrap(), [Some(done), Some(copy)]);
     assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [1, 2]);
-    assert_eq!(pending(ledger, FRONTIER, 10).await, [2]);
+    assert_eq!(pending(ledger, WATERMARK, 10).await, [2]);
 }
 
 /// When the copy has been removed since.
 pub async fn a_moved_job_comes_back_no_second_time(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
-    let moved = Note::Moved(ended(&job(1), Stage::Failed), Box::new(copy(2, &job(1))));
-    ledger.note(vec![moved.clone()], FRONTIER).await.unwrap();
-    ledger.note(vec![Note::Removed(copy(2, &job(1))), moved], FRONTIER).await.unwrap();
+    let moved = OutboxEntry::Moved(ended(&job(1), Stage::Failed), Box::new(copy(2, &job(1))));
+    ledger.apply(vec![moved.clone()], WATERMARK).await.unwrap();
+    ledger.apply(vec![OutboxEntry::Removed(copy(2, &job(1))), moved], WATERMARK).await.unwrap();
     assert_eq!(row(ledger, id(2)).await, None);
 }
 
@@ -197,12 +197,12 @@ pub async fn a_moved_job_survives_a_taken_key(subject: Subject) {
     record(ledger, &[keyed(1, "k"), taken]).await;
     let copy = copy(2, &keyed(1, "k"));
     let done = ended(&keyed(1, "k"), Stage::Failed);
-    ledger.note(vec![Note::Moved(done, Box::new(copy.clone()))], FRONTIER).await.unwrap();
+    ledger.apply(vec![OutboxEntry::Moved(done, Box::new(copy.clone()))], WATERMARK).await.unwrap();
     assert_eq!(row(ledger, id(2)).await, Some(copy.clone()));
     // Its own end is recorded all the same, and leaves the key with the other.
-    note(ledger, &[again(&copy, NOW + 5)]).await;
+    apply(ledger, &[again(&copy, NOW + 5)]).await;
     let next = Job { queue: text("dead"), ..keyed(4, "k") };
-    assert_eq!(ledger.record(vec![next], FRONTIER).await.unwrap(), [Recorded::KeyHeld(id(3))]);
+    assert_eq!(ledger.record(vec![next], WATERMARK).await.unwrap(), [Recorded::KeyHeld(id(3))]);
 }
 
 /// With its record, its tags and its key.
@@ -210,7 +210,7 @@ pub async fn a_removed_job_is_gone(subject: Subject) {
     let ledger = &*subject.ledger;
     let job = Job { tags: [text("t")].into(), ..keyed(1, "k") };
     record(ledger, std::slice::from_ref(&job)).await;
-    ledger.note(vec![Note::Removed(job)], FRONTIER).await.unwrap();
+    ledger.apply(vec![OutboxEntry::Removed(job)], WATERMARK).await.unwrap();
     assert_eq!(row(ledger, id(1)).await, None);
     assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [0; 0]);
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap(), []);
@@ -221,13 +221,13 @@ pub async fn a_removed_job_is_gone(subject: Subject) {
 pub async fn a_removal_of_an_older_version_is_nothing(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
-    note(ledger, &[again(&job(1), NOW)]).await;
-    ledger.note(vec![Note::Removed(job(1))], FRONTIER).await.unwrap();
+    apply(ledger, &[again(&job(1), NOW)]).await;
+    ledger.apply(vec![OutboxEntry::Removed(job(1))], WATERMARK).await.unwrap();
     assert_eq!(row(ledger, id(1)).await, Some(again(&job(1), NOW)));
 }
 
-/// Any order of notes, in any batches, leaves the row as the highest version says.
-pub async fn notes_of_one_job_in_disorder(subject: Subject) {
+/// Any order of entries, in any batches, leaves the row as the highest version says.
+pub async fn entries_of_one_job_in_disorder(subject: Subject) {
     let ledger = &*subject.ledger;
     let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
     for (n, order) in (1..).zip(orders) {
@@ -235,8 +235,8 @@ pub async fn notes_of_one_job_in_disorder(subject: Subject) {
         let waits = again(&job(n), NOW + 5);
         let done = ended(&waits, Stage::Succeeded);
         let states = [leased(&job(n)), waits, done.clone()];
-        note(ledger, &[states[order[0]].clone(), states[order[1]].clone()]).await;
-        note(ledger, &[states[order[2]].clone()]).await;
+        apply(ledger, &[states[order[0]].clone(), states[order[1]].clone()]).await;
+        apply(ledger, &[states[order[2]].clone()]).await;
         assert_eq!(row(ledger, id(n)).await, Some(done), "{order:?}");
     }
     assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.succeeded, 6);

@@ -1,4 +1,4 @@
-//! A look at a file that changes nothing, and waits for nobody: what its head says, and which process holds it.
+//! Probes a file without changing it or waiting for anybody: what its head says, and which process holds it.
 
 use super::lock::beside;
 use super::{file, schema};
@@ -16,7 +16,7 @@ const HEAD_BYTES: usize = 100;
 
 /// How far a file has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stand {
+pub enum FileState {
     /// There is no file yet, or an empty one.
     Nothing,
     /// Its first page stands in the log yet, which only SQLite reads: it is new, or its process was killed.
@@ -28,11 +28,11 @@ pub enum Stand {
 /// What was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Looked {
+pub struct ProbeReport {
     /// Its full path.
     pub path: PathBuf,
     /// How far it has come.
-    pub stand: Stand,
+    pub state: FileState,
     /// The schema that this version makes.
     pub schema_known: usize,
     /// Bytes of the file and its log.
@@ -46,22 +46,22 @@ pub struct Looked {
 ///
 /// # Errors
 /// [`Error::Unusable`] where the file is no store or cannot be read, [`Error::Damaged`].
-pub fn look(path: &Path) -> Result<Looked, Error> {
+pub fn probe(path: &Path) -> Result<ProbeReport, Error> {
     let path = file::locate(path)?;
     file::check_head(&path)?;
     let bytes = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     let log = bytes(&beside(&path, "-wal"));
-    let stand = match head(&path)? {
-        None => Stand::Nothing,
-        Some((schema, application)) if log > 0 && !schema::is_ours(schema, application) => Stand::InLog,
+    let state = match head(&path)? {
+        None => FileState::Nothing,
+        Some((schema, application)) if log > 0 && !schema::is_ours(schema, application) => FileState::InLog,
         Some((schema, application)) => {
             schema::judge(schema, application, true, &path.display().to_string())?;
-            Stand::Schema(schema)
+            FileState::Schema(schema)
         }
     };
     let all = bytes(&path) + log;
     let held_by = holder(&beside(&path, ".lock"));
-    Ok(Looked { stand, schema_known: schema::known(), bytes: all, held_by, path })
+    Ok(ProbeReport { state, schema_known: schema::known(), bytes: all, held_by, path })
 }
 
 /// The schema's number and whose file it is; `None` where there is nothing yet.
@@ -104,15 +104,15 @@ mod tests {
     fn a_store_is_looked_at_and_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
-        let looked = look(&path).unwrap();
-        assert_eq!((looked.stand, looked.bytes, looked.held_by), (Stand::Nothing, 0, None));
+        let probed = probe(&path).unwrap();
+        assert_eq!((probed.state, probed.bytes, probed.held_by), (FileState::Nothing, 0, None));
         assert!(fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing was made");
         let mut connection = rusqlite::Connection::open(&path).unwrap();
         schema::migrate(&mut connection, "it").unwrap();
         connection.close().unwrap();
-        let looked = look(&path).unwrap();
-        assert_eq!((looked.stand, looked.held_by), (Stand::Schema(schema::known()), None));
-        assert_eq!(looked.bytes, fs::metadata(&path).unwrap().len());
+        let probed = probe(&path).unwrap();
+        assert_eq!((probed.state, probed.held_by), (FileState::Schema(schema::known()), None));
+        assert_eq!(probed.bytes, fs::metadata(&path).unwrap().len());
     }
 
     #[test]
@@ -120,9 +120,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         let lock = super::super::Lock::take(&path).unwrap();
-        assert_eq!(look(&path).unwrap().held_by, Some(std::process::id()));
+        assert_eq!(probe(&path).unwrap().held_by, Some(std::process::id()));
         drop(lock);
-        assert_eq!(look(&path).unwrap().held_by, None);
+        assert_eq!(probe(&path).unwrap().held_by, None);
     }
 
     #[test]
@@ -130,10 +130,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         fs::write(&path, "x".repeat(200)).unwrap();
-        assert_eq!(look(&path).unwrap_err().code(), "store_damaged");
+        assert_eq!(probe(&path).unwrap_err().code(), "store_damaged");
         fs::remove_file(&path).unwrap();
         rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
-        assert!(look(&path).unwrap_err().to_string().contains("another program"));
-        assert_eq!(look(folder.path()).unwrap_err().code(), "store_unusable");
+        assert!(probe(&path).unwrap_err().to_string().contains("another program"));
+        assert_eq!(probe(folder.path()).unwrap_err().code(), "store_unusable");
     }
 }

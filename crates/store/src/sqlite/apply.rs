@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::record::{holder, insert, tag, untag};
 use super::row::{self, list};
 use super::task::Transaction;
-use duetime_core::ports::{Note, bucket};
+use duetime_core::ports::{OutboxEntry, bucket};
 use duetime_core::{Job, JobId, Millis, Stage};
 use rusqlite::{CachedStatement, Connection, Statement};
 use std::sync::Arc;
@@ -29,28 +29,32 @@ const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_
      progress = ?19, bucket = ?20, tags = ?21, payload = ?22 WHERE id = ?1";
 
 /// Records what became of jobs.
-pub(super) fn note(transaction: &mut Transaction<'_>, notes: &[Note], frontier: Millis) -> Result<(), Fault> {
+pub(super) fn apply(
+    transaction: &mut Transaction<'_>,
+    entries: &[OutboxEntry],
+    watermark: Millis,
+) -> Result<(), Fault> {
     let connection = transaction.connection;
     let mut pending = OfPending { end: connection.prepare_cached(END)?, again: connection.prepare_cached(AGAIN)? };
-    for note in notes {
-        match note {
-            Note::Changed(job) => {
-                change(transaction, &mut pending, job, frontier)?;
+    for entry in entries {
+        match entry {
+            OutboxEntry::Changed(job) => {
+                change(transaction, &mut pending, job, watermark)?;
             }
-            Note::Rewritten(job) => {
+            OutboxEntry::Rewritten(job) => {
                 let stored = older(transaction.connection, job.id, job.version)?;
                 if let Some(stored) = stored.filter(|stored| stored.is_replaced_by(job)) {
-                    rewrite(transaction, &stored, job, frontier)?;
+                    rewrite(transaction, &stored, job, watermark)?;
                 }
             }
-            Note::Moved(job, copy) => {
+            OutboxEntry::Moved(job, copy) => {
                 // Only with the change itself, so that a repeat brings back no copy that has been pruned since.
-                if change(transaction, &mut pending, job, frontier)? {
+                if change(transaction, &mut pending, job, watermark)? {
                     let live_key = free_key(transaction.connection, copy)?;
-                    insert(transaction, copy, live_key, frontier)?;
+                    insert(transaction, copy, live_key, watermark)?;
                 }
             }
-            Note::Removed(job) => {
+            OutboxEntry::Removed(job) => {
                 if let Some(stored) = older(transaction.connection, job.id, job.version.saturating_add(1))? {
                     remove(transaction, job.id, &stored, job.stage)?;
                 }
@@ -83,7 +87,7 @@ impl Stored {
     }
 
     fn is_replaced_by(&self, job: &Job) -> bool {
-        Note::replaces(job, self.version, self.epoch, self.stage)
+        OutboxEntry::replaces(job, self.version, self.epoch, self.stage)
     }
 }
 
@@ -108,17 +112,17 @@ pub(super) fn stored(row: &rusqlite::Row<'_>) -> Result<Stored, Fault> {
     })
 }
 
-/// Changes everything but payload and tags of a row, where the note replaces it. Returns whether it did.
+/// Changes everything but payload and tags of a row, where the entry replaces it. Returns whether it did.
 fn change(
     transaction: &mut Transaction<'_>,
     pending: &mut OfPending<'_>,
     job: &Job,
-    frontier: Millis,
+    watermark: Millis,
 ) -> Result<bool, Fault> {
     let connection = transaction.connection;
     let live_key = free_key(connection, job)?;
     let statement = if job.is_pending() { &mut pending.again } else { &mut pending.end };
-    bind(statement, job, live_key, job.is_pending().then_some(frontier))?;
+    bind(statement, job, live_key, job.is_pending().then_some(watermark))?;
     if !job.is_pending() {
         statement.raw_bind_parameter(20, Stage::Pending.code())?;
     }
@@ -139,12 +143,12 @@ pub(super) fn rewrite(
     transaction: &mut Transaction<'_>,
     stored: &Stored,
     job: &Job,
-    frontier: Millis,
+    watermark: Millis,
 ) -> Result<(), Fault> {
     let connection = transaction.connection;
     let live_key = free_key(connection, job)?;
     let mut statement = connection.prepare_cached(REWRITE)?;
-    bind(&mut statement, job, live_key, Some(frontier))?;
+    bind(&mut statement, job, live_key, Some(watermark))?;
     statement.raw_bind_parameter(21, list(&job.tags)?)?;
     statement.raw_bind_parameter(22, &*job.payload)?;
     statement.raw_execute()?;
@@ -164,12 +168,12 @@ pub(super) fn remove(transaction: &mut Transaction<'_>, id: JobId, stored: &Stor
     Ok(())
 }
 
-/// Binds all but payload and tags; the bucket where a frontier is given.
+/// Binds all but payload and tags; the bucket where a watermark is given.
 fn bind(
     statement: &mut Statement<'_>,
     job: &Job,
     live_key: Option<&Arc<str>>,
-    frontier: Option<Millis>,
+    watermark: Option<Millis>,
 ) -> Result<(), Fault> {
     statement.raw_bind_parameter(1, job.id.get())?;
     statement.raw_bind_parameter(2, job.version)?;
@@ -190,8 +194,8 @@ fn bind(
     statement.raw_bind_parameter(17, job.stage.code())?;
     statement.raw_bind_parameter(18, job.finished_at)?;
     statement.raw_bind_parameter(19, row::progress(job)?)?;
-    if let Some(frontier) = frontier {
-        statement.raw_bind_parameter(20, bucket(job.due_at, frontier))?;
+    if let Some(watermark) = watermark {
+        statement.raw_bind_parameter(20, bucket(job.due_at, watermark))?;
     }
     Ok(())
 }

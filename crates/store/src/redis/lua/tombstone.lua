@@ -4,16 +4,16 @@ runs_when_full()
 local known = {}
 for i = 5, #ARGV do
   local id, version, epoch, stage, unseen = ARGV[i], 0, 0, 0, 0
-  local tomb = redis.call('HGET', TOMBS, id)
-  if tomb then
-    local old_version, old_epoch, old_stage, old_unseen, ends = struct.unpack(TOMB, tomb)
+  local tombstone = redis.call('HGET', TOMBSTONES, id)
+  if tombstone then
+    local old_version, old_epoch, old_stage, old_unseen, ends = struct.unpack(TOMBSTONE, tombstone)
     if ends > now then version, epoch, stage, unseen = old_version, old_epoch, old_stage, old_unseen end
   end
   if redis.call('HGET', BODY, id) then
     known[#known + 1] = id
   else
-    redis.call('HSET', TOMBS, id, struct.pack(TOMB, version, epoch, stage, unseen + 1, now + UNSEEN_MS))
-    redis.call('ZADD', TOMB_TIMES, now + UNSEEN_MS, id)
+    redis.call('HSET', TOMBSTONES, id, struct.pack(TOMBSTONE, version, epoch, stage, unseen + 1, now + UNSEEN_MS))
+    redis.call('ZADD', TOMBSTONE_TIMES, now + UNSEEN_MS, id)
   end
 end
 return { micros, known }

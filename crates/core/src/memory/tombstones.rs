@@ -1,6 +1,6 @@
 //! Tombstones: of jobs that have ended, were let go, or were edited unseen, so that no earlier reading of them is put.
 //!
-//! While a note waits in the outbox, that stands for the tombstone: it begins when the note is forgotten, since up to
+//! While an entry waits in the outbox, that stands for the tombstone: it begins when the entry is forgotten, since up to
 //! then the ledger may be read as it was before.
 
 use super::by_id::ById;
@@ -15,7 +15,7 @@ const DROPPED_MAX: usize = 3;
 
 /// What is remembered of a job.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tomb {
+pub(super) struct Tombstone {
     /// No version below this one is put.
     version: u64,
     /// Its last lease, and how it ended, where it ended here.
@@ -25,7 +25,7 @@ pub(super) struct Tomb {
     until: Millis,
 }
 
-impl Tomb {
+impl Tombstone {
     /// The least version that may be put.
     pub(super) fn version(&self) -> u64 {
         if self.unseen > 0 { u64::MAX } else { self.version }
@@ -34,62 +34,62 @@ impl Tomb {
 
 #[derive(Debug, Default)]
 #[cfg_attr(any(test, feature = "testing"), derive(Clone))]
-pub(super) struct Tombs {
-    tombs: ById<Tomb>,
+pub(super) struct Tombstones {
+    tombstones: ById<Tombstone>,
     /// When to look whether a tombstone has lapsed.
     order: VecDeque<(Millis, JobId)>,
     /// The same for those of unseen edits.
     order_unseen: VecDeque<(Millis, JobId)>,
 }
 
-impl Tombs {
-    pub(super) fn get(&self, id: JobId, mono: Millis) -> Option<&Tomb> {
-        self.tombs.get(id).filter(|tomb| tomb.until > mono)
+impl Tombstones {
+    pub(super) fn get(&self, id: JobId, mono: Millis) -> Option<&Tombstone> {
+        self.tombstones.get(id).filter(|tombstone| tombstone.until > mono)
     }
 
     /// The ledger has recorded that the job has ended, or waits for something far.
-    pub(super) fn bury(&mut self, id: JobId, version: u64, end: Option<(u64, Stage)>, mono: Millis) {
-        let until = mono + <dyn Broker>::TOMB_MS;
-        let tomb = match self.get(id, mono) {
-            Some(&old) => Tomb { version, end: end.or(old.end), unseen: old.unseen, until: until.max(old.until) },
-            None => Tomb { version, end, unseen: 0, until },
+    pub(super) fn add(&mut self, id: JobId, version: u64, end: Option<(u64, Stage)>, mono: Millis) {
+        let until = mono + <dyn Broker>::TOMBSTONE_MS;
+        let tombstone = match self.get(id, mono) {
+            Some(&old) => Tombstone { version, end: end.or(old.end), unseen: old.unseen, until: until.max(old.until) },
+            None => Tombstone { version, end, unseen: 0, until },
         };
-        self.set(id, tomb, mono);
+        self.set(id, tombstone, mono);
     }
 
     /// The ledger has this version of a job that is not known here.
     pub(super) fn raise(&mut self, id: JobId, version: u64, mono: Millis) {
         if self.get(id, mono).is_none_or(|old| old.unseen == 0 && old.version < version) {
-            self.bury(id, version, None, mono);
+            self.add(id, version, None, mono);
         }
     }
 
     /// The job was edited and is not known.
     pub(super) fn edit_unseen(&mut self, id: JobId, mono: Millis) {
         let until = mono + <dyn Broker>::UNSEEN_MS;
-        let tomb = match self.get(id, mono) {
-            Some(&old) => Tomb { unseen: old.unseen.saturating_add(1), until, ..old },
-            None => Tomb { version: 0, end: None, unseen: 1, until },
+        let tombstone = match self.get(id, mono) {
+            Some(&old) => Tombstone { unseen: old.unseen.saturating_add(1), until, ..old },
+            None => Tombstone { version: 0, end: None, unseen: 1, until },
         };
-        self.set(id, tomb, mono);
+        self.set(id, tombstone, mono);
     }
 
     /// The ledger has answered an edit, and has the job in this version; 0 where it changed nothing. A version that was
     /// forgotten before is no such answer, but its repeat.
     pub(super) fn resolve(&mut self, id: JobId, version: u64, mono: Millis) {
-        let is_answer = |old: &Tomb| old.unseen > 0 && (version > old.version || version == 0 || old.version == 0);
+        let is_answer = |old: &Tombstone| old.unseen > 0 && (version > old.version || version == 0 || old.version == 0);
         if let Some(&old) = self.get(id, mono).filter(|&old| is_answer(old)) {
-            let tomb = Tomb { version: old.version.max(version), unseen: old.unseen - 1, ..old };
-            let until = if tomb.unseen > 0 { tomb.until } else { mono + <dyn Broker>::TOMB_MS };
-            self.set(id, Tomb { until, ..tomb }, mono);
+            let tombstone = Tombstone { version: old.version.max(version), unseen: old.unseen - 1, ..old };
+            let until = if tombstone.unseen > 0 { tombstone.until } else { mono + <dyn Broker>::TOMBSTONE_MS };
+            self.set(id, Tombstone { until, ..tombstone }, mono);
         }
     }
 
-    fn set(&mut self, id: JobId, tomb: Tomb, mono: Millis) {
+    fn set(&mut self, id: JobId, tombstone: Tombstone, mono: Millis) {
         self.drop_lapsed(mono);
-        let order = if tomb.unseen > 0 { &mut self.order_unseen } else { &mut self.order };
-        order.push_back((tomb.until, id));
-        self.tombs.insert(id, tomb);
+        let order = if tombstone.unseen > 0 { &mut self.order_unseen } else { &mut self.order };
+        order.push_back((tombstone.until, id));
+        self.tombstones.insert(id, tombstone);
     }
 
     /// Drops a few, so that no call pays for a burst, and more than come in.
@@ -98,8 +98,8 @@ impl Tombs {
             for _ in 0..DROPPED_MAX {
                 let Some(&(_, id)) = order.front().filter(|(until, _)| *until <= mono) else { break };
                 order.pop_front();
-                if self.tombs.get(id).is_some_and(|tomb| tomb.until <= mono) {
-                    self.tombs.remove(id);
+                if self.tombstones.get(id).is_some_and(|tombstone| tombstone.until <= mono) {
+                    self.tombstones.remove(id);
                 }
             }
         }

@@ -40,7 +40,7 @@ impl Error {
 
 /// Who may reach the server, and how; a cheap handle.
 #[derive(Clone)]
-pub(crate) struct Edge {
+pub(crate) struct ListenerConfig {
     /// The tokens that are asked for; `None`: everybody may do everything.
     pub(super) tokens: Option<Arc<Tokens>>,
     /// By which names it may be addressed.
@@ -53,7 +53,7 @@ pub(crate) struct Edge {
     pub(super) connections_max: usize,
 }
 
-impl Edge {
+impl ListenerConfig {
     /// Reads what the operator says of a server that is to listen here.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
--- The stamp of a partition's memory: format, number of partitions, side, name, server, generation (0: it has not begun).
--- KEYS[1]: the stamp. ARGV[1]: the beginning of a new one, '' to look only. One that was made on another server, which has
--- failed over or was restarted since, counts for nothing; nor does that server's replication id come back.
+-- The incarnation of a partition's memory: format, number of partitions, side, name, server, generation (0: it has not
+-- begun). KEYS[1]: the incarnation. ARGV[1]: the beginning of a new one, '' to look only. One that was made on another
+-- server, which has failed over or was restarted since, counts for nothing; nor does that server's replication id come
+-- back.
 local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or '-'
 local found = redis.call('GET', KEYS[1])
 if found and (string.match(found, '^%d+ %d+ %S+ %S+ (%S+) %d+$') or server) == server then return found end

@@ -8,7 +8,7 @@ use duetime_core::Millis;
 /// What was seen.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Looked {
+pub struct ProbeReport {
     /// What it is and where, without user and password.
     pub shown: String,
     /// How far its tables have come.
@@ -45,7 +45,7 @@ fn rights() -> impl Iterator<Item = (String, String)> {
 }
 
 /// Whether the server is fit, how far its tables are, its clock, and what its user may not do.
-pub(super) async fn look(database: &dyn Database, may_lose: bool) -> Result<Looked, Fault> {
+pub(super) async fn probe(database: &dyn Database, may_lose: bool) -> Result<ProbeReport, Fault> {
     let mut connection = database.connection().await?;
     connection.hold(true);
     connection.fit(may_lose).await?;
@@ -62,5 +62,5 @@ pub(super) async fn look(database: &dyn Database, may_lose: bool) -> Result<Look
             }
         }
     }
-    Ok(Looked { shown: database.shown().to_owned(), schema, clock, missing_rights })
+    Ok(ProbeReport { shown: database.shown().to_owned(), schema, clock, missing_rights })
 }

@@ -1,5 +1,0 @@
--- From now on what is due before this instant is not let go of. ARGV[5]: the instant.
-runs_when_full()
-local known = redis.call('HGET', COUNTERS, FRONTIER)
-if not known or tonumber(known) < tonumber(ARGV[5]) then redis.call('HSET', COUNTERS, FRONTIER, ARGV[5]) end
-return { micros }
