@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use duetime_core::wheel::{Handle, Wheel};
+use duetime_core::memory::wheel::{Handle, Wheel};
 use tokio::runtime::Runtime;
 use tokio_util::time::{DelayQueue, delay_queue};
 

@@ -5,8 +5,8 @@
 //! `/proc/self/statm` shows it, with the allocator that the server uses; so a count of less than 1 M says little.
 //! Costs are processor time of the one thread, and wall time for the longest call.
 
-use duetime_core::id::sequence_at;
 use duetime_core::limits::{BATCH_JOBS_MAX, HOUR_MS, MINUTE_MS, RESERVE_JOBS_MAX};
+use duetime_core::model::id::sequence_at;
 use duetime_core::ports::{Beginning, Broker, BrokerClock, Outbox, Put, Reserve, Room, Settle, Source, Window};
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::ManualClock;

@@ -1,7 +1,7 @@
 //! What can go wrong, each with a stable code.
 
-use crate::id::{JobId, Receipt};
-use crate::job::State;
+use crate::model::id::{JobId, Receipt};
+use crate::model::job::State;
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! What is left of a lease that is read back, from a ledger or an export.
 
 use crate::clock::Millis;
-use crate::job::Job;
 use crate::limits::{LEASE_MS_DEFAULT, LEASE_MS_MAX};
+use crate::model::job::Job;
 
 impl Job {
     /// The length that its lease was last given, in milliseconds; where its worker was asked to stop since, what was left

@@ -1,9 +1,10 @@
 //! Parsers that meet the outside, fuzzed from a corpus.
 
 use duetime_core::api::{Object, Push, Span, read};
+use duetime_core::model::trace;
 use duetime_core::schedule::Timing;
 use duetime_core::testing::fuzz;
-use duetime_core::{JobId, NewJob, Receipt, Schedule, Target, trace};
+use duetime_core::{JobId, NewJob, Receipt, Schedule, Target};
 use std::str::FromStr;
 
 /// An instant in November 2026.

@@ -4,7 +4,7 @@ mod given;
 
 use duetime_core::api::Span;
 use duetime_core::limits::{DAY_MS, DELAY_MS_MAX, HOUR_MS, MINUTE_MS, SECOND_MS};
-use duetime_core::retry::{Backoff, DEFAULT_STEPS_MS, Exponential, Fixed, Retry, WhenExhausted};
+use duetime_core::model::retry::{Backoff, DEFAULT_STEPS_MS, Exponential, Fixed, Retry, WhenExhausted};
 use duetime_core::rules::{
     self, Again, Decision, Failure, Finish, after_crash, after_expiry, after_failure, after_release,
 };

@@ -20,5 +20,5 @@ pub trait Kind: Serialize + DeserializeOwned + Send + 'static {
     /// Which handler its jobs are for: 1 to 128 bytes.
     const KIND: &'static str;
     /// The queue of its jobs where a push names none; by default `default`.
-    const QUEUE: &'static str = duetime_core::name::QUEUE_DEFAULT;
+    const QUEUE: &'static str = duetime_core::model::name::QUEUE_DEFAULT;
 }

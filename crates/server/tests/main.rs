@@ -6,13 +6,13 @@ mod cases;
 #[path = "common/certificate.rs"]
 mod certificate;
 mod cli;
-mod client;
 mod clients;
 mod common;
 #[path = "common/golden.rs"]
 mod golden;
 mod http;
 mod inbox;
+mod library;
 mod orders;
 mod packaging;
 mod readme;

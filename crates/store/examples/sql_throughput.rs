@@ -1,7 +1,7 @@
 //! How fast the ledgers in SQL servers are, each on a private server on this machine:
 //! `cargo run --release --example sql_throughput --features postgres,mysql,testing`.
 
-use duetime_core::id::sequence_at;
+use duetime_core::model::id::sequence_at;
 use duetime_core::ports::{Find, Ledger, OutboxEntry, Selector, Window};
 use duetime_core::{Job, JobId, NewJob, Stage};
 use duetime_store::sql::{self, Options};

@@ -4,7 +4,7 @@
 //! Other processes slow the rows per second; the writer's CPU time a row says what they could be.
 //! With `rich` each job has a key, two tags and 1 KiB of payload. Uses and leaves behind `FOLDER/throughput.db`.
 
-use duetime_core::id::sequence_at;
+use duetime_core::model::id::sequence_at;
 use duetime_core::ports::{LeaseRecord, Leases, Ledger, OutboxEntry, Retention};
 use duetime_core::{Job, JobId, NewJob, Stage};
 use duetime_store::sqlite::{Durability, Options, Sqlite};

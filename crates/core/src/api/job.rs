@@ -6,7 +6,7 @@ use super::lease::is_zero;
 use super::schema::{Cursor, Key, Kind, Message, QueueName, Tag};
 use super::{Instant, Span};
 use crate::engine::Listed;
-use crate::options::with_options;
+use crate::model::options::with_options;
 use crate::{AttemptError, Error, Job, JobId, JobOptions, KeyUntil, Millis, Payload, Progress, Stage, State};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

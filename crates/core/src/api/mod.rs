@@ -10,7 +10,6 @@ mod counts;
 mod event;
 #[cfg(test)]
 mod extras_tests;
-mod handout;
 mod health;
 pub mod instant;
 mod job;
@@ -24,6 +23,7 @@ mod problem;
 mod push;
 mod queue;
 mod read;
+mod reserve;
 mod schedule;
 #[cfg(feature = "openapi")]
 pub mod schema;
@@ -36,12 +36,11 @@ pub(crate) mod text;
 #[cfg(feature = "openapi")]
 mod words;
 
-pub use crate::retry::{Backoff, Exponential, Fixed};
+pub use crate::model::retry::{Backoff, Exponential, Fixed};
 pub use answer::Answer;
 pub use bytes::{Base64, bytes_of, show_bytes};
 pub use counts::Counts;
 pub use event::{EventQuery, LOST, STOPPING, SUBSCRIBED};
-pub use handout::{Reservation, Reserve, Take, Taken};
 pub use health::Alive;
 pub use instant::Instant;
 pub use job::{JobBody, Page};
@@ -53,6 +52,7 @@ pub use problem::Problem;
 pub use push::{Push, Pushed};
 pub use queue::{PauseBody, Purged, Queue, QueueChanges, Queues};
 pub use read::{Unread, read, read_bytes, unread};
+pub use reserve::{Reservation, Reserve, Take, Taken};
 pub use schedule::{ScheduleBody, Schedules, dry_run};
 pub use select::{Find, path_segment};
 pub use settle::{Cancelled, Complete, Extend, ExtendOne, Nothing, Progress, Release, Settle};

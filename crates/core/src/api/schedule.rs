@@ -4,8 +4,9 @@
 use super::schema::{Cron, Cursor, TimeZone};
 use super::select::once;
 use super::{Instant, Push, Span};
+use crate::model::name;
 use crate::schedule::ScheduleStatus;
-use crate::{Error, Missed, Overlap, Schedule, Timing, name};
+use crate::{Error, Missed, Overlap, Schedule, Timing};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use super::bytes::{Base64, bytes_of, raw, show_bytes};
 use super::schema::Note;
 use super::{Object, Span};
 use crate::engine::{CancelOutcome, Outcome};
-use crate::job::check_lease;
+use crate::model::job::check_lease;
 use crate::rules::Failure;
 use crate::{Error, Receipt};
 use serde::{Deserialize, Serialize};

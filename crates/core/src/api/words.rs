@@ -3,16 +3,16 @@
 //! Lengths are checked in bytes and stand here in characters: for text beyond ASCII the description is exact.
 
 use super::{Object, Span};
-use crate::id::{JobId, Receipt};
-use crate::job::State;
 use crate::limits::{
     CRON_BYTES_MAX, KEY_BYTES_MAX, KIND_BYTES_MAX, LOCK_NAME_BYTES_MAX, LOCK_OWNER_BYTES_MAX, MESSAGE_BYTES_MAX,
     QUEUE_BYTES_MAX, REQUEST_ID_BYTES_MAX, RETRY_STEPS_MAX, TAG_BYTES_MAX,
 };
-use crate::progress::NOTE_BYTES_MAX;
-use crate::retry::{Backoff, Exponential, Fixed, WhenExhausted};
-use crate::target::{self, Target};
-use crate::trace::TRACE_BYTES;
+use crate::model::id::{JobId, Receipt};
+use crate::model::job::State;
+use crate::model::progress::NOTE_BYTES_MAX;
+use crate::model::retry::{Backoff, Exponential, Fixed, WhenExhausted};
+use crate::model::target::{self, Target};
+use crate::model::trace::TRACE_BYTES;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 use utoipa::openapi::schema::{ObjectBuilder, Type};

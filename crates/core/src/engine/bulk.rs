@@ -3,8 +3,8 @@
 use super::find::check_query;
 use super::{Answers, BulkAction, BulkCounts, CancelOutcome, Engine, JobRef, Query};
 use crate::error::Error;
-use crate::job::{Job, State};
 use crate::limits::PAGE_JOBS_MAX;
+use crate::model::job::{Job, State};
 use std::sync::Arc;
 
 /// How often a job that others change all the time is read anew.

@@ -3,11 +3,11 @@
 use crate::api::{instant, span};
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::job::check_lease;
 use crate::limits::DELAY_MS_MAX;
+use crate::model::job::check_lease;
+use crate::model::retry::with_rule;
+use crate::model::target::Target;
 use crate::ports::{Limits, Rate, Retention};
-use crate::retry::with_rule;
-use crate::target::Target;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

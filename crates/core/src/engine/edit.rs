@@ -4,9 +4,9 @@ use super::events::{Observed, Subject};
 use super::{Answers, CancelOutcome, Engine, JobRef, Patch};
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::JobId;
-use crate::job::{Due, Job, check_payload};
 use crate::limits::BATCH_JOBS_MAX;
+use crate::model::id::JobId;
+use crate::model::job::{Due, Job, check_payload};
 use crate::ports::{Change, Detail, Edit, Edited, Reading, Update};
 use std::sync::Arc;
 

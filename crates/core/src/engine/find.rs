@@ -6,10 +6,10 @@
 use super::{Engine, Listed, Query};
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::JobId;
-use crate::job::{Job, State};
 use crate::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX};
-use crate::name;
+use crate::model::id::JobId;
+use crate::model::job::{Job, State};
+use crate::model::name;
 use crate::ports::{Detail, Find, Listing, Selector, Window};
 use std::str::FromStr;
 

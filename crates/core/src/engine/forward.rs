@@ -6,9 +6,9 @@
 
 use super::{Engine, Pushed};
 use crate::error::Error;
-use crate::job::{Job, NewJob};
 use crate::limits::MOVES_MAX;
-use crate::name::OF_ENGINE;
+use crate::model::job::{Job, NewJob};
+use crate::model::name::OF_ENGINE;
 use std::sync::Arc;
 
 /// How origins of copies go on.

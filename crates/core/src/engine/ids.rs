@@ -2,7 +2,7 @@
 
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::JobId;
+use crate::model::id::JobId;
 use crate::ports::Ledger;
 use std::ops::Range;
 use tokio::sync::Mutex;

@@ -9,13 +9,13 @@ use super::push::{TRIES, conflict, is_same};
 use super::{Answers, Engine, Imported};
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::{JobId, NUMBER_END};
-use crate::job::{Job, check_lease, check_payload};
 use crate::limits::{
     BATCH_BYTES_MAX, BATCH_JOBS_MAX, DAY_MS, DELAY_MS_MAX, ERRORS_KEPT, MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX,
     RESULT_BYTES_MAX,
 };
-use crate::name;
+use crate::model::id::{JobId, NUMBER_END};
+use crate::model::job::{Job, check_lease, check_payload};
+use crate::model::name;
 use crate::ports::Recorded;
 use crate::rules;
 

@@ -5,7 +5,7 @@
 
 use super::events::Observed;
 use crate::clock::Millis;
-use crate::job::State;
+use crate::model::job::State;
 use crate::ports::Run;
 use std::collections::HashMap;
 use std::future::Future;

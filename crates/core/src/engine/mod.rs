@@ -12,8 +12,8 @@
 //!
 //! It deliberately does not run business code, parse or render.
 
+mod background;
 mod bulk;
-mod census;
 mod changes;
 mod configured;
 mod edit;
@@ -22,22 +22,16 @@ mod expected;
 mod export;
 mod find;
 mod forward;
-mod handout;
 mod host;
 mod ids;
 mod import;
-mod inbox;
-mod lead;
+mod reserve;
 
-mod load;
 mod locks;
 pub mod metrics;
-mod overflow;
 mod parts;
-mod prune;
 mod push;
 mod queues;
-mod record;
 mod request;
 mod schedules;
 mod settings;
@@ -49,12 +43,12 @@ mod take;
 mod unclaimed;
 mod wait;
 
-pub use census::Sum;
+pub use background::census::Sum;
+pub use background::inbox::check_target as check_inbox_target;
 pub use configured::{Configured, QueueRetention, QueueSettings};
 pub use expected::Expected;
 pub use export::Export;
 pub use import::check_whole;
-pub use inbox::check_target as check_inbox_target;
 pub use locks::LockList;
 pub use request::*;
 pub use status::Fault;
@@ -126,17 +120,17 @@ impl Engine {
             bus,
             options,
             ids: ids::Ids::default(),
-            watermark: load::Watermark::default(),
+            watermark: background::load::Watermark::default(),
             to_reconcile: Mutex::default(),
             finding: tokio::sync::Mutex::default(),
             left: Mutex::default(),
-            overflow: overflow::Overflow::default(),
-            together: load::Together::default(),
+            overflow: background::overflow::Overflow::default(),
+            together: background::load::Together::default(),
             ending_takes: tokio::sync::Mutex::default(),
-            recorder: record::Recorder::default(),
-            role: lead::Role::default(),
+            recorder: background::record::Recorder::default(),
+            role: background::leader::Role::default(),
             settings: settings::Settings::default(),
-            census: census::Census::default(),
+            census: background::census::Census::default(),
             configuring: tokio::sync::Mutex::default(),
             waiting: Arc::default(),
             lock_waiters: Arc::default(),

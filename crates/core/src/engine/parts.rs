@@ -1,11 +1,9 @@
 //! What an engine is made of.
 
-use super::{
-    Options, Topology, census, events, ids, lead, load, locks, metrics, overflow, record, schedules, settings, status,
-    wait,
-};
-use crate::id::JobId;
+use super::background::{census, leader, load, overflow, record};
+use super::{Options, Topology, events, ids, locks, metrics, schedules, settings, status, wait};
 use crate::keyed_mutex::KeyedMutex;
+use crate::model::id::JobId;
 use crate::ports::{Broker, EventBus, Inbox, Leases, Ledger, Locks, Registry};
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
@@ -41,7 +39,7 @@ pub struct Parts {
     /// Entries that are recorded soon.
     pub(super) recorder: record::Recorder,
     /// Whether this process loads for all that share the broker.
-    pub(super) role: lead::Role,
+    pub(super) role: leader::Role,
     pub(super) settings: settings::Settings,
     /// What is in many queues together.
     pub(super) census: census::Census,

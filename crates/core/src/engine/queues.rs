@@ -5,7 +5,7 @@ use super::{Configured, Engine, Expected, QueueSettings, QueueStatus};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{DELAY_MS_MAX, STEP_QUEUES_MAX};
-use crate::name;
+use crate::model::name;
 use crate::ports::{Document, OverflowDue, PutIf, Queues, Registry, after};
 use std::collections::BTreeMap;
 use std::sync::Arc;

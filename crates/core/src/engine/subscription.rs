@@ -3,7 +3,7 @@
 use super::events::Subscribers;
 use crate::error::Error;
 use crate::limits::RESERVE_QUEUES_MAX;
-use crate::name;
+use crate::model::name;
 use crate::ports::{Event, Transition, What};
 use std::sync::Arc;
 use tokio::sync::broadcast::Receiver;

@@ -7,14 +7,14 @@
 //! Only the call that leased records. A repeat of the request reads what the row says, so it gets the answer that the
 //! first call could not give.
 
+use super::background::leader::outdated;
 use super::events::Observed;
-use super::handout::{check_limit, check_request_id, check_source};
-use super::lead::outdated;
+use super::reserve::{check_limit, check_request_id, check_source};
 use super::{Engine, Reservation, TakeRequest};
 use crate::error::Error;
-use crate::id::{JobId, Numbers, Receipt};
-use crate::job::{Job, Stage};
 use crate::limits::SECOND_MS;
+use crate::model::id::{JobId, Numbers, Receipt};
+use crate::model::job::{Job, Stage};
 use crate::ports::{Detail, Lease, OutboxEntry, Reserve, Reserved, Settle, Window};
 use crate::rules::{self, Decision, Finish, TAKEN};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! In shards, since a table that doubles moves all its entries at once: with ten million of them in one table, that
 //! would stop everybody for some tenths of a second. A shard that has become empty gives its memory back.
 
-use crate::id::JobId;
+use crate::model::id::JobId;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -2,8 +2,8 @@
 
 use super::held::{Held, Now};
 use super::live::{Live, Whereabouts};
-use crate::id::JobId;
-use crate::job::{Job, State};
+use crate::model::id::JobId;
+use crate::model::job::{Job, State};
 use crate::ports::{Change, Edit, Edited, OutboxEntry};
 use crate::rules;
 

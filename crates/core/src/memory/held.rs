@@ -8,11 +8,11 @@ use super::outbox::Outbox;
 use super::queue::Queue;
 use super::requests::Requests;
 use super::tombstones::Tombstones;
+use super::wheel::Wheel;
 use crate::clock::{Clock, Millis};
-use crate::id::{JobId, Numbers};
-use crate::job::Job;
+use crate::model::id::{JobId, Numbers};
+use crate::model::job::Job;
 use crate::ports::{Beginning, Broker, Limits, OutboxEntry, Put, Room};
-use crate::wheel::Wheel;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -337,8 +337,8 @@ fn queue_mut<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::progress::Progress;
     use crate::ports::{Change, Edit, Extend};
-    use crate::progress::Progress;
     use crate::testing::fixtures::{T0, id, job};
 
     #[test]

@@ -3,9 +3,9 @@
 use super::held::Held;
 use super::queue::{FIRST, Rank, Walk};
 use crate::clock::Millis;
-use crate::id::JobId;
-use crate::job::{Job, State};
 use crate::limits::STEP_JOBS_MAX;
+use crate::model::id::JobId;
+use crate::model::job::{Job, State};
 use crate::ports::{Counts, Listing, OutboxEntry};
 use std::collections::BTreeSet;
 use std::ops::Bound;

@@ -2,13 +2,13 @@
 
 use super::names::{Label, Names};
 use super::queue::Entered;
+use super::wheel::Handle;
 use crate::clock::Millis;
-use crate::id::{JobId, Receipt};
-use crate::job::{AttemptError, Job, KeyUntil, Payload, Stage};
-use crate::options::JobOptions;
+use crate::model::id::{JobId, Receipt};
+use crate::model::job::{AttemptError, Job, KeyUntil, Payload, Stage};
+use crate::model::options::JobOptions;
+use crate::model::progress::Progress;
 use crate::ports::LeaseRecord;
-use crate::progress::Progress;
-use crate::wheel::Handle;
 use std::sync::Arc;
 
 /// About what a job without a payload takes, as measured: itself, its entry by id, and its place in a wheel or an order.
@@ -290,7 +290,7 @@ impl Extra {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{Due, NewJob};
+    use crate::model::job::{Due, NewJob};
 
     #[test]
     fn packing_loses_nothing() {

@@ -20,12 +20,13 @@ mod requests;
 mod reserve;
 mod settle;
 mod tombstones;
+pub mod wheel;
 
 use crate::clock::{Clock, Millis};
 use crate::error::Error;
-use crate::id::JobId;
-use crate::job::Job;
 use crate::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
+use crate::model::id::JobId;
+use crate::model::job::Job;
 use crate::ports::{
     Beginning, Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Limits, Listing,
     Outbox, OutboxEntry, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally,

@@ -2,7 +2,7 @@
 
 use super::by_id::ById;
 use crate::clock::Millis;
-use crate::id::JobId;
+use crate::model::id::JobId;
 use crate::ports::OutboxEntry;
 use std::collections::BTreeMap;
 

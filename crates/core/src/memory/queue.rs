@@ -4,11 +4,11 @@
 //! back where the clock was set back. Invariant: after a look that is through, a job is in `ready` or `overdue` exactly
 //! when it is due.
 
+use super::wheel::{Handle, Wheel};
 use crate::clock::Millis;
-use crate::id::JobId;
 use crate::limits::STEP_JOBS_MAX;
+use crate::model::id::JobId;
 use crate::ports::{GcraLimiter, Limits};
-use crate::wheel::{Handle, Wheel};
 use std::collections::BTreeSet;
 
 /// The order among ready jobs: priority, then `due_at`, then id.

@@ -1,8 +1,8 @@
 //! What recent reserves and takes handed out, by request id: a repeat after a lost reply gets the same.
 
 use crate::clock::Millis;
-use crate::id::Receipt;
 use crate::limits::{SECOND_MS, STEP_JOBS_MAX};
+use crate::model::id::Receipt;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 

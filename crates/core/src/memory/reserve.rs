@@ -4,8 +4,8 @@ use super::held::{Held, Now};
 use super::live::Whereabouts;
 use super::queue::{FIRST, Rank, Walk};
 use crate::clock::Millis;
-use crate::id::{JobId, JobRef, Receipt};
 use crate::limits::{LEASE_MS_DEFAULT, STEP_JOBS_MAX};
+use crate::model::id::{JobId, JobRef, Receipt};
 use crate::ports::{Edited, Lease, Reserve, Reserved, Source};
 use std::sync::Arc;
 

@@ -2,9 +2,9 @@
 
 use super::held::{Held, Now};
 use super::live::Whereabouts;
-use crate::id::Receipt;
-use crate::job::State;
 use crate::limits::SECOND_MS;
+use crate::model::id::Receipt;
+use crate::model::job::State;
 use crate::ports::{Expired, Extend, Extended, OutboxEntry, Run, Settle, Settled};
 use crate::rules::{self, Decision, Left};
 

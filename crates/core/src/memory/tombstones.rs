@@ -5,8 +5,8 @@
 
 use super::by_id::ById;
 use crate::clock::Millis;
-use crate::id::JobId;
-use crate::job::Stage;
+use crate::model::id::JobId;
+use crate::model::job::Stage;
 use crate::ports::Broker;
 use std::collections::VecDeque;
 

@@ -13,10 +13,10 @@ use super::room::Room;
 use super::window::Window;
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::{JobId, JobRef, Receipt};
-use crate::job::{Job, State};
 use crate::limits::MINUTE_MS;
-use crate::progress::Progress;
+use crate::model::id::{JobId, JobRef, Receipt};
+use crate::model::job::{Job, State};
+use crate::model::progress::Progress;
 use crate::rules::Decision;
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Holds live jobs.
 ///
 /// # Contract
-/// - A job has at most one live lease. Epochs and versions only grow, each new one by [`crate::id::Numbers`].
+/// - A job has at most one live lease. Epochs and versions only grow, each new one by [`crate::model::id::Numbers`].
 /// - A memory that has not [begun](Self::begin) hands nothing out, whoever asks: it knows neither its generation nor what
 ///   limits queues. It takes jobs, shows them, and forgets entries. Other verbs begin it first, or fail.
 /// - No job is handed out before its `due_at`, by [`now`](BrokerClock::now).

@@ -1,8 +1,8 @@
 //! Changes of a job from outside, the same for what a broker holds and for what only a ledger knows.
 
 use crate::clock::Millis;
-use crate::id::JobId;
-use crate::job::{Job, Payload, State};
+use crate::model::id::JobId;
+use crate::model::job::{Job, Payload, State};
 use std::sync::Arc;
 
 /// A change of one job.

@@ -3,8 +3,8 @@
 use crate::api::instant;
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::JobId;
-use crate::job::State;
+use crate::model::id::JobId;
+use crate::model::job::State;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::fmt;

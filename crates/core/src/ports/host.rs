@@ -21,7 +21,7 @@ pub trait Host: Send + Sync {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Beginning {
     /// Its versions and epochs, and those of its locks' fences, are not below the
-    /// [floor](crate::id::floor) of this. A broker that is its own ledger goes by its clock instead.
+    /// [floor](crate::model::id::floor) of this. A broker that is its own ledger goes by its clock instead.
     pub generation: u64,
     /// The limits of all queues that have settings, and the versions of these.
     pub limits: Vec<(Arc<str>, Limits, u64)>,

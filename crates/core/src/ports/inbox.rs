@@ -2,8 +2,8 @@
 
 use super::ledger::Recorded;
 use crate::error::Error;
-use crate::id::JobId;
-use crate::job::{Job, Payload};
+use crate::model::id::JobId;
+use crate::model::job::{Job, Payload};
 use async_trait::async_trait;
 
 /// The size at which a page of the inbox is full: 16 MiB.

@@ -2,8 +2,8 @@
 
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::JobId;
-use crate::job::Job;
+use crate::model::id::JobId;
+use crate::model::job::Job;
 use async_trait::async_trait;
 
 /// Who runs what, as a ledger beside a broker in the memory of one process remembers it: so that a restart knows.

@@ -5,9 +5,9 @@ use super::queues::Queues;
 use super::window::Window;
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::JobId;
-use crate::job::{Job, Stage, State};
 use crate::limits::MINUTE_MS;
+use crate::model::id::JobId;
+use crate::model::job::{Job, Stage, State};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -55,7 +55,7 @@ pub fn bucket(due_at: Millis, watermark: Millis) -> i64 {
 #[async_trait]
 pub trait Ledger: Send + Sync {
     /// A block of `count` sequences for ids that never was and never will be allotted to another, and that begins no lower
-    /// than `now` says ([`block_start`](crate::id::block_start)).
+    /// than `now` says ([`block_start`](crate::model::id::block_start)).
     async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error>;
 
     /// Records new jobs. `watermark` is up to where jobs are loaded into the broker, or [`OVERFLOW`]: it only decides
@@ -149,7 +149,7 @@ impl OutboxEntry {
     /// Whether an entry about this job changes a row with this version, epoch and stage. A higher version changes a
     /// pending row. Only the end of a later lease changes a row that an entry has ended: the broker lost the first end
     /// before it was recorded, and handed the job out again. A row that an edit has ended keeps its end; its version is
-    /// [odd](crate::id::Numbers::Ledger).
+    /// [odd](crate::model::id::Numbers::Ledger).
     pub fn replaces(job: &Job, version: u64, epoch: u64, stage: Stage) -> bool {
         let is_later_end = !job.is_pending() && job.epoch > epoch && version.is_multiple_of(2);
         job.version > version && (stage == Stage::Pending || is_later_end)

@@ -17,7 +17,7 @@ pub type TurnWake = Arc<dyn Fn(&Arc<str>, &Arc<str>) + Send + Sync>;
 /// - A lock has at most one holder: an owner, to whom it was granted for a time to live, under a fence. It ends when
 ///   that time has passed since the grant or the last renewal, by the store's own clock, or when it is released.
 /// - Fences only grow and never repeat, over all locks of a store. Where it may lose its memory, they begin at the
-///   [floor](crate::id::floor) of a new generation; one that is its own ledger has only its clock for that.
+///   [floor](crate::model::id::floor) of a new generation; one that is its own ledger has only its clock for that.
 /// - The line is first come, first served. Who waits holds a *ticket*, of which an owner has at most one for each lock.
 ///   It lives for [`LOCK_TICKET_MS`](crate::limits::LOCK_TICKET_MS) and is refreshed by asking again. A grant is only
 ///   ever made to somebody who is asking just then: a waiter that went away is never granted, and one that died

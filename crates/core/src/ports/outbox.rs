@@ -3,7 +3,7 @@
 use super::ledger::OutboxEntry;
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::JobId;
+use crate::model::id::JobId;
 use async_trait::async_trait;
 
 /// Entries about jobs, of each only the latest, until they are forgotten.

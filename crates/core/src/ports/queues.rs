@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn nothing_lies_between_a_name_and_the_one_after_it() {
         let names = (0..=u8::MAX).map(|byte| format!("a{}", char::from(byte)));
-        for name in names.filter(|name| crate::name::check_queue(name).is_ok()) {
+        for name in names.filter(|name| crate::model::name::check_queue(name).is_ok()) {
             assert!(*after("a") <= *name && *after("a") > *"a", "{name}");
         }
     }

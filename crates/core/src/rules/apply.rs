@@ -2,9 +2,9 @@
 
 use super::{Again, Decision, Finish};
 use crate::clock::Millis;
-use crate::id::Numbers;
-use crate::job::{AttemptError, Job, Stage};
 use crate::limits::ERRORS_KEPT;
+use crate::model::id::Numbers;
+use crate::model::job::{AttemptError, Job, Stage};
 use crate::ports::{Change, Edited, Update};
 use std::sync::Arc;
 

@@ -3,10 +3,10 @@
 use super::{Again, Decision, Finish};
 use crate::api::{Span, or_default, span};
 use crate::clock::Millis;
-use crate::id::JobId;
-use crate::job::{AttemptError, Job, Stage};
 use crate::limits::{DELAY_MS_MAX, MOVES_MAX};
-use crate::retry::{Backoff, DEFAULT_STEPS_MS, Exponential, Fixed, Retry, WhenExhausted};
+use crate::model::id::JobId;
+use crate::model::job::{AttemptError, Job, Stage};
+use crate::model::retry::{Backoff, DEFAULT_STEPS_MS, Exponential, Fixed, Retry, WhenExhausted};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

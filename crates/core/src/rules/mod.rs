@@ -7,7 +7,7 @@ pub use apply::{Left, apply, edit, lease, touch, unlease};
 pub use failure::{Failure, after_crash, after_expiry, after_failure, after_release};
 
 use crate::clock::Millis;
-use crate::job::{AttemptError, Job, Payload, Stage};
+use crate::model::job::{AttemptError, Job, Payload, Stage};
 use std::sync::Arc;
 
 /// What is to become of a job, decided under the epoch (or version) that was read.

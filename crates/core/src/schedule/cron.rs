@@ -8,7 +8,7 @@
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::CRON_BYTES_MAX;
-use crate::name;
+use crate::model::name;
 use croner::parser::{CronParser, Year};
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};

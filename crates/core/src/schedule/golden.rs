@@ -2,8 +2,8 @@
 
 use super::{Schedule, Ticks, Timing};
 use crate::clock::Millis;
-use crate::job::{Due, NewJob};
 use crate::limits::{DAY_MS, MINUTE_MS};
+use crate::model::job::{Due, NewJob};
 use jiff::Timestamp;
 
 /// 2026-01-01.

@@ -15,10 +15,10 @@ pub use ticks::Ticks;
 use crate::api::Span;
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::JobId;
-use crate::job::{Due, Job, NewJob};
 use crate::limits::{DELAY_MS_MAX, EVERY_MS_MIN, SCHEDULE_PAYLOAD_BYTES_MAX};
-use crate::name;
+use crate::model::id::JobId;
+use crate::model::job::{Due, Job, NewJob};
+use crate::model::name;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use super::Schedule;
 use crate::api::instant;
 use crate::clock::Millis;
-use crate::id::JobId;
+use crate::model::id::JobId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

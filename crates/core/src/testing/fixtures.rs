@@ -2,9 +2,9 @@
 
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::{JobId, JobRef};
-use crate::job::{Due, Job, NewJob, Stage};
 use crate::limits::PAYLOAD_BYTES_DEFAULT;
+use crate::model::id::{JobId, JobRef};
+use crate::model::job::{Due, Job, NewJob, Stage};
 use crate::ports::{Beginning, Change, Edit, Host, Listing, Reserve, Source, Window};
 use crate::rules::{Again, Decision, Finish};
 use async_trait::async_trait;
@@ -94,7 +94,7 @@ pub fn cancel() -> Change {
 
 /// The first live jobs of a queue, in whatever state.
 pub fn listing(queue: &str) -> Listing {
-    use crate::job::State::{Ready, Running, Scheduled};
+    use crate::model::job::State::{Ready, Running, Scheduled};
     let states = vec![Scheduled, Ready, Running];
     Listing { queue: Arc::from(queue), states, window: Window::ALL, after: None, limit: 1_000 }
 }

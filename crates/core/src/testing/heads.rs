@@ -1,6 +1,6 @@
 //! Leaves out of jobs what a remote broker does not send, so that nobody relies on it.
 
-use crate::job::Job;
+use crate::model::job::Job;
 use crate::ports::{Expired, OutboxEntry, Settled};
 use std::sync::Arc;
 

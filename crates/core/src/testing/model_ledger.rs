@@ -4,8 +4,8 @@ mod registry;
 
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::{JobId, Numbers, block_start};
-use crate::job::{Job, Stage, State};
+use crate::model::id::{JobId, Numbers, block_start};
+use crate::model::job::{Job, Stage, State};
 use crate::ports::{
     ADOPTED, Admitted, BROKER, BUCKET_MS, Change, Cursor, Edit, Edited, Find, Found, INBOX_BYTES_MAX, INBOX_TEXT_MAX,
     Inbox, InboxRow, LeaseRecord, Leases, Ledger, OVERFLOW_BUCKET, OutboxEntry, OverflowDue, Page, Queues, Recorded,

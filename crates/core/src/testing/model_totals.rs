@@ -1,6 +1,6 @@
 //! How many jobs of a queue there ever were, as plainly as can be.
 
-use crate::job::{Job, Stage};
+use crate::model::job::{Job, Stage};
 use crate::ports::{Tally, Totals};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,8 +6,8 @@ mod others;
 pub use super::life::{Life, When};
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::id::JobId;
-use crate::job::Job;
+use crate::model::id::JobId;
+use crate::model::job::Job;
 use crate::ports::{
     Admitted, Broker, BrokerClock, Counts, Cursor, Detail, Edit, Edited, Expired, Extend, Extended, Find, Found, Host,
     Inbox, InboxRow, LeaseRecord, Leases, Ledger, Limits, Listing, Outbox, OutboxEntry, Outcomes, OverflowDue, Page,

@@ -3,9 +3,9 @@
 
 use crate::clock::{Clock, Millis};
 use crate::error::Error;
-use crate::id::{JobId, floor};
-use crate::job::Job;
 use crate::memory::{self, Memory};
+use crate::model::id::{JobId, floor};
+use crate::model::job::Job;
 use crate::ports::{
     Beginning, Broker, BrokerClock, Counts, Detail, Edit, Edited, Expired, Extend, Extended, Host, Lease, Limits,
     Listing, Outbox, OutboxEntry, Outcomes, Put, Queues, Reading, Reserve, Reserved, Room, Settle, Settled, Tally,

@@ -2,8 +2,8 @@
 
 use super::fixture::{Bench, job, pass};
 use duetime_core::engine::{Answers, Imported};
-use duetime_core::id::sequence_at;
 use duetime_core::limits::DAY_MS;
+use duetime_core::model::id::sequence_at;
 use duetime_core::{Due, Error, Job, JobId, NewJob, Stage, State};
 use std::time::Duration;
 

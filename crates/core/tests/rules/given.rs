@@ -2,7 +2,7 @@
 
 use duetime_core::api::Span;
 use duetime_core::limits::DELAY_MS_MAX;
-use duetime_core::retry::{Backoff, Exponential, Fixed, Retry, WhenExhausted};
+use duetime_core::model::retry::{Backoff, Exponential, Fixed, Retry, WhenExhausted};
 use duetime_core::testing::fixtures::{T0, job};
 use duetime_core::{Job, JobId};
 use proptest::prelude::*;

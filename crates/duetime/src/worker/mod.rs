@@ -25,7 +25,7 @@ use crate::kind::Kind;
 use crate::push::millis_up;
 use duetime_core::Payload;
 use duetime_core::api::Span;
-use duetime_core::name::QUEUE_DEFAULT;
+use duetime_core::model::name::QUEUE_DEFAULT;
 use handler::Handlers;
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The file of tokens: TOML, written anew as a whole, and read by servers and by `duetime token`.
 
-use super::token::Token;
+use super::stored_token::Token;
 use duetime_store::private::{self, Draft};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Write};

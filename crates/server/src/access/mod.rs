@@ -8,7 +8,7 @@ mod file;
 mod grant;
 mod names;
 mod secret;
-mod token;
+mod stored_token;
 mod tokens;
 
 pub(crate) use caller::Caller;
@@ -16,5 +16,5 @@ pub(crate) use file::{Error, TokenFile};
 pub(crate) use grant::{Grant, Scope};
 pub(crate) use names::Names;
 pub(crate) use secret::{Secret, hex};
-pub(crate) use token::Token;
+pub(crate) use stored_token::Token;
 pub(crate) use tokens::{STREAMS_MAX, Tokens};

@@ -2,7 +2,7 @@
 
 use super::file::{Error, TokenFile};
 use super::secret::hash;
-use super::token::Token;
+use super::stored_token::Token;
 use crate::watched::reread;
 use duetime_core::Millis;
 use duetime_core::ports::GcraLimiter;

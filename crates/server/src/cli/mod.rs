@@ -1,48 +1,35 @@
 //! The command line: it parses, calls and renders, and decides nothing about jobs.
 
-mod backup;
 mod bench;
 mod completions;
 mod config;
 mod demo;
 mod doctor;
-mod due;
 mod events;
 mod exit;
-mod export;
-mod filter;
-mod get;
-mod group;
-mod groups;
 mod health;
-mod import;
-mod job_args;
+mod help_groups;
+mod jobs;
 mod lease;
-mod line;
-mod lines;
-mod list;
-mod lock;
+mod line_reader;
 mod locks;
-mod many;
-mod migrate;
 mod output;
-mod peek;
+mod process_group;
 mod program;
 mod progress;
-mod push;
 mod queues;
 mod reserve;
-mod retry_rule;
 #[cfg(test)]
 mod routes_tests;
 mod schedules;
 mod settle;
 mod stdin;
+mod store;
 mod take;
 mod target;
 mod time;
 mod token;
-mod update;
+mod with_lock;
 mod work;
 
 pub(crate) use output::is_colourful;
@@ -66,42 +53,42 @@ struct Cli {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Serve(Box<crate::serve::Args>),
-    Push(Box<push::Args>),
-    List(list::Args),
-    Get(get::Args),
+    Push(Box<jobs::push::Args>),
+    List(jobs::list::Args),
+    Get(jobs::get::Args),
     /// Cancel jobs.
     ///
     /// A waiting job is cancelled; of a running one the worker is asked to stop.
     #[command(after_help = "Examples:
   duetime cancel 117111681613568
   duetime cancel --tag order:4711")]
-    Cancel(many::Selected),
-    Reschedule(update::Reschedule),
+    Cancel(jobs::many::Selected),
+    Reschedule(jobs::update::Reschedule),
     /// Run finished jobs again, from attempt 0.
     #[command(after_help = "Examples:
   duetime retry 117111681613568
   duetime retry --queue orders --state failed")]
-    Retry(many::Selected),
+    Retry(jobs::many::Selected),
     /// Remove jobs that do not run, with their records.
     #[command(after_help = "Examples:
   duetime delete 117111681613568
   duetime delete --queue orders-dead --state failed")]
-    Delete(many::Selected),
+    Delete(jobs::many::Selected),
     Queues(queues::Args),
     Schedules(Box<schedules::Args>),
     Events(events::Args),
-    Peek(peek::Args),
+    Peek(jobs::peek::Args),
     Take(take::Args),
     Work(work::Args),
     Progress(lease::Progress),
-    Lock(lock::Args),
+    Lock(with_lock::Args),
     Demo(demo::Args),
     Bench(bench::Args),
     Token(token::Args),
     Config(config::Args),
     Doctor(Box<doctor::Args>),
-    Update(update::Args),
-    Run(update::Run),
+    Update(jobs::update::Args),
+    Run(jobs::update::Run),
     Reserve(reserve::Args),
     Complete(lease::Complete),
     Fail(lease::Fail),
@@ -113,15 +100,15 @@ enum Command {
     Metrics(health::Metrics),
     Completions(completions::Args),
     Man(completions::Man),
-    Backup(backup::Args),
-    Migrate(migrate::Args),
-    Export(export::Args),
-    Import(import::Args),
+    Backup(store::backup::Args),
+    Migrate(store::migrate::Args),
+    Export(store::export::Args),
+    Import(store::import::Args),
 }
 
 /// All commands with their options.
 pub(crate) fn command() -> clap::Command {
-    groups::grouped(Cli::command())
+    help_groups::grouped(Cli::command())
 }
 
 /// Runs the command that the process was started with.
@@ -163,8 +150,8 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Serve(args) => serve(*args, &settings).await,
         Command::Config(args) => config::run(args, &settings),
         Command::Doctor(args) => doctor::run(*args, &settings).await,
-        Command::Update(args) => update::run(args).await,
-        Command::Run(args) => update::run_now(args).await,
+        Command::Update(args) => jobs::update::run(args).await,
+        Command::Run(args) => jobs::update::run_now(args).await,
         Command::Reserve(args) => reserve::run(args).await,
         Command::Complete(args) => lease::complete(args).await,
         Command::Fail(args) => lease::fail(args).await,
@@ -176,28 +163,28 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Metrics(args) => health::metrics(args).await,
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => completions::man(&args),
-        Command::Push(args) => push::run(*args).await,
-        Command::List(args) => list::run(args).await,
-        Command::Get(args) => get::run(args).await,
-        Command::Cancel(args) => many::run(&args, BulkAction::Cancel).await,
-        Command::Reschedule(args) => update::reschedule(args).await,
-        Command::Retry(args) => many::run(&args, BulkAction::Retry).await,
-        Command::Delete(args) => many::run(&args, BulkAction::Delete).await,
+        Command::Push(args) => jobs::push::run(*args).await,
+        Command::List(args) => jobs::list::run(args).await,
+        Command::Get(args) => jobs::get::run(args).await,
+        Command::Cancel(args) => jobs::many::run(&args, BulkAction::Cancel).await,
+        Command::Reschedule(args) => jobs::update::reschedule(args).await,
+        Command::Retry(args) => jobs::many::run(&args, BulkAction::Retry).await,
+        Command::Delete(args) => jobs::many::run(&args, BulkAction::Delete).await,
         Command::Queues(args) => queues::run(args).await,
         Command::Schedules(args) => schedules::run(*args).await,
         Command::Events(args) => events::run(args).await,
-        Command::Peek(args) => peek::run(args).await,
+        Command::Peek(args) => jobs::peek::run(args).await,
         Command::Take(args) => take::run(args).await,
         Command::Work(args) => work::run(args).await,
         Command::Progress(args) => lease::progress(args).await,
-        Command::Lock(args) => lock::run(args).await,
+        Command::Lock(args) => with_lock::run(args).await,
         Command::Demo(args) => demo::run(args).await,
         Command::Bench(args) => bench::run(args).await,
         Command::Token(args) => token::run(args),
-        Command::Backup(args) => backup::run(args).await,
-        Command::Migrate(args) => migrate::run(args).await,
-        Command::Export(args) => export::run(args).await,
-        Command::Import(args) => import::run(args).await,
+        Command::Backup(args) => store::backup::run(args).await,
+        Command::Migrate(args) => store::migrate::run(args).await,
+        Command::Export(args) => store::export::run(args).await,
+        Command::Import(args) => store::import::run(args).await,
     }
 }
 

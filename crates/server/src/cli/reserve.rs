@@ -8,7 +8,7 @@ use duetime::{ReserveRequest, Source};
 use duetime_core::JobId;
 use duetime_core::api::{Reservation, Span};
 use duetime_core::engine::JobRef;
-use duetime_core::name;
+use duetime_core::model::name;
 use std::sync::Arc;
 
 /// Lease due jobs by hand, as a worker does; each is settled by its receipt.

@@ -2,7 +2,7 @@
 
 use super::exit::{Failure, Result};
 use super::lease::{ended, refusal};
-use super::lines::Lines;
+use super::line_reader::Lines;
 use super::output::{self, note};
 use super::target::Target;
 use duetime::{Client, Outcome};

@@ -7,7 +7,7 @@ use super::time::now;
 use duetime_core::api::{Instant, Taken};
 use duetime_core::engine::{Source, TakeRequest};
 use duetime_core::limits::TAKE_JOBS_DEFAULT;
-use duetime_core::name;
+use duetime_core::model::name;
 use std::sync::Arc;
 
 /// Take due jobs off queues: each is handed out once and is finished with that.

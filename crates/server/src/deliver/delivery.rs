@@ -5,7 +5,7 @@ use super::forward;
 use super::redis_list::{List, Servers};
 use super::webhook::{Keys, Route, Rules};
 use super::{Delivered, Executor};
-use duetime_core::target::{Endpoint, Target};
+use duetime_core::model::target::{Endpoint, Target};
 use duetime_core::{Error, Job};
 use std::sync::Arc;
 use std::time::Duration;

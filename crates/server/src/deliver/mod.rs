@@ -22,7 +22,7 @@ use delivery::Delivery;
 use duetime::{Client, Worker};
 use duetime_core::engine::QueueSettings;
 use duetime_core::limits::RESERVE_JOBS_MAX;
-use duetime_core::target::Target;
+use duetime_core::model::target::Target;
 use duetime_core::{Engine, Error as CoreError};
 use redis_list::Servers;
 use std::collections::{HashMap, HashSet};

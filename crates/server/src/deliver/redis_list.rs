@@ -6,7 +6,7 @@
 
 use super::delivered::{Delivered, Sign};
 use duetime_core::Error;
-use duetime_core::target::RedisList;
+use duetime_core::model::target::RedisList;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError,

@@ -1,11 +1,12 @@
 //! What every request is handled with.
 
-use super::budget::Budget;
+use super::etag;
 use super::limits::EVENT_STREAMS_MAX;
 use super::listener_config::ListenerConfig;
+use super::middleware::access;
+use super::middleware::budget::Budget;
 use super::problem::Problem;
 use super::segment::Segment;
-use super::{access, etag};
 use crate::access::{Caller, Scope};
 use crate::deliver::{Observed, Policy};
 use axum::extract::FromRequestParts;

@@ -1,6 +1,6 @@
 //! Who may reach the server, and how.
 
-use super::hosts::HostName;
+use super::middleware::hosts::HostName;
 use std::path::PathBuf;
 
 /// What an operator says of the network.

@@ -1,12 +1,12 @@
 //! Request bodies: read within limits of time, speed and memory, and parsed in place.
 
 use super::app::App;
-use super::budget::{Budget, Exhausted, Share};
-use super::gzip::{Flaw, Intake};
 use super::limits::{
     BATCH_BODY_BYTES_MAX, BODY_BYTES_MAX, BODY_PROGRESS_BYTES, BODY_STALL_SECONDS_MAX, BODY_TIME_MAX, DISCARD_TIME_MAX,
 };
-use super::pace::Pace;
+use super::middleware::budget::{Budget, Exhausted, Share};
+use super::middleware::gzip::{Flaw, Intake};
+use super::middleware::pace::Pace;
 use super::problem::{Problem, refuse};
 use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};

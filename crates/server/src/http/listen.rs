@@ -1,15 +1,16 @@
 //! Connections: accepted within limits, encrypted where that is asked, served, and let go in order.
 
 use super::app::App;
-use super::audit::Peer;
 use super::limits::{
     ACCEPT_PAUSE, BUFFER_BYTES_MAX, HANDSHAKE_TIME_MAX, HEAD_TIME_MAX, HEADERS_PARSED_MAX, STOP_TIME_MAX,
     UNACKNOWLEDGED_MS_MAX,
 };
-use super::peers::{self, PeerConnection, Peers};
-use super::request_id::{self, REQUEST_ID};
-use super::sending::SendProgress;
-use super::{guard, routes, trace};
+use super::middleware::audit::Peer;
+use super::middleware::peers::{self, PeerConnection, Peers};
+use super::middleware::request_id::{self, REQUEST_ID};
+use super::middleware::sending::SendProgress;
+use super::middleware::{guard, trace};
+use super::routes;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use hyper::body::Incoming;

@@ -1,8 +1,8 @@
 //! Who may reach the server, and how: read from what the operator says before there is an engine.
 
 use super::args::Args;
-use super::audit::{self, Audit};
-use super::hosts::Hosts;
+use super::middleware::audit::{self, Audit};
+use super::middleware::hosts::Hosts;
 use super::tls::{self, Tls};
 use crate::access::{self, Caller, Tokens};
 use duetime_core::Millis;

@@ -2,10 +2,11 @@
 //! are made from the same lists.
 
 use super::app::App;
+use super::handlers::{bulk, events, find, health, jobs, leases, locks, metrics, push, queues, reserve, schedules};
 use super::limits::GZIP_BYTES_MIN;
+use super::middleware::{access, audit};
 use super::openapi::{self, Needs, needing};
 use super::problem::{Problem, refuse};
-use super::{access, audit, bulk, events, find, handout, health, job, leases, locks, metrics, push, queues, schedules};
 use crate::access::Scope;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -74,10 +75,10 @@ fn pushing() -> OpenApiRouter<App> {
 /// To work: to lease or take jobs, and to say what became of them.
 fn working() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(handout::reserve))
-        .routes(routes!(handout::reserve_anywhere))
-        .routes(routes!(handout::take))
-        .routes(routes!(handout::take_anywhere))
+        .routes(routes!(reserve::reserve))
+        .routes(routes!(reserve::reserve_anywhere))
+        .routes(routes!(reserve::take))
+        .routes(routes!(reserve::take_anywhere))
         .routes(routes!(leases::complete))
         .routes(routes!(leases::fail))
         .routes(routes!(leases::release))
@@ -100,7 +101,7 @@ fn locking() -> OpenApiRouter<App> {
 fn reading() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(find::find))
-        .routes(routes!(job::get))
+        .routes(routes!(jobs::get))
         .routes(routes!(queues::list))
         .routes(routes!(queues::get))
         .routes(routes!(schedules::list))
@@ -112,10 +113,10 @@ fn reading() -> OpenApiRouter<App> {
 /// To change a job.
 fn changing() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(job::patch, job::delete))
-        .routes(routes!(job::cancel))
-        .routes(routes!(job::retry))
-        .routes(routes!(job::run))
+        .routes(routes!(jobs::patch, jobs::delete))
+        .routes(routes!(jobs::cancel))
+        .routes(routes!(jobs::retry))
+        .routes(routes!(jobs::run))
 }
 
 /// To change all jobs that are found.

@@ -42,7 +42,7 @@ async fn five_servers_that_start_at_once_on_an_empty_maria_db_serve() {
 /// A job that ended two days ago, as an export has it: the server is to prune it.
 fn ended_long_ago(now: u64) -> String {
     let ago = duetime_core::api::Instant(now - 2 * 24 * 3_600_000);
-    let id = duetime_core::JobId::from_sequence(duetime_core::id::sequence_at(now - 2 * 24 * 3_600_000));
+    let id = duetime_core::JobId::from_sequence(duetime_core::model::id::sequence_at(now - 2 * 24 * 3_600_000));
     let head = r#"{"duetime_export":{"version":1,"by":"0.1.0","exported_at":"2026-11-21T00:00:00Z","jobs":1}}"#;
     let job = format!(
         r#"{{"job":{{"id":"{id}","queue":"{QUEUE}","kind":"k","payload":1,"state":"succeeded","due_at":"{ago}",

@@ -29,7 +29,7 @@ const TESTS: [(&str, &str, &str); 35] = [
     ("media_type", "tests/http/protocol.rs", "only_json_is_read"),
     ("method_not_allowed", "tests/http/protocol.rs", "a_path_or_method_that_is_not_there"),
     ("no_route", "tests/http/protocol.rs", "a_path_or_method_that_is_not_there"),
-    ("not_due", "tests/http/handout.rs", "named_jobs_are_handed_out_in_their_version_only"),
+    ("not_due", "tests/http/reserve.rs", "named_jobs_are_handed_out_in_their_version_only"),
     ("not_found", "tests/http/jobs.rs", "cancelling_says_what_happened"),
     ("schedule_not_found", "tests/http/schedules.rs", "a_schedule_is_set_shown_and_deleted"),
     ("stopping", "src/http/tests.rs", "who_stops_says_so"),
@@ -40,7 +40,7 @@ const TESTS: [(&str, &str, &str); 35] = [
     ("timeout", "src/http/body.rs", "a_body_that_does_not_come_is_given_up"),
     ("too_many_bodies", "src/http/body.rs", "a_body_for_which_there_is_no_room_is_refused"),
     ("too_many_requests", "tests/http/tokens.rs", "a_token_may_end_and_may_ask_so_much"),
-    ("too_many_streams", "src/http/events.rs", "a_stream_too_many_is_refused_and_one_that_ends_makes_room"),
+    ("too_many_streams", "src/http/handlers/events.rs", "a_stream_too_many_is_refused_and_one_that_ends_makes_room"),
     ("unauthorized", "tests/http/tokens.rs", "without_a_token_that_counts_nothing_is_done"),
     ("version_mismatch", "tests/http/conditions.rs", "a_schedule_is_changed_as_it_was_read_only"),
 ];

@@ -2,9 +2,9 @@
 
 mod changes;
 mod elsewhere;
+mod examples;
 mod failures;
 mod receiver;
-mod receivers;
 mod refusals;
 mod requests;
 mod server;

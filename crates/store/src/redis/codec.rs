@@ -5,9 +5,9 @@
 //! Numbers are big-endian, of 6 bytes where they are instants, versions or epochs.
 
 use super::bytes::{Reader, Writer};
-use duetime_core::job::{AttemptError, KeyUntil};
 use duetime_core::limits::PRIORITY_DEFAULT;
-use duetime_core::name::KIND_DEFAULT;
+use duetime_core::model::job::{AttemptError, KeyUntil};
+use duetime_core::model::name::KIND_DEFAULT;
 use duetime_core::{Error, Job, JobId, Progress, Stage, rules};
 use serde::Serialize;
 use std::sync::Arc;

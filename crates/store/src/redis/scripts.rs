@@ -1,11 +1,11 @@
 //! The scripts: one for each transition, each made of what all share and of its own part.
 
 use duetime_core::Stage;
-use duetime_core::id::{FIRST_MS, SECOND_BITS, floor};
 use duetime_core::limits::{
     LOCK_LOST_KEPT_MS, LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX, MINUTE_MS, PRIORITY_DEFAULT, STEP_JOBS_MAX,
 };
-use duetime_core::name::OF_ENGINE;
+use duetime_core::model::id::{FIRST_MS, SECOND_BITS, floor};
+use duetime_core::model::name::OF_ENGINE;
 use duetime_core::ports::{Broker, SOON_MS};
 use std::sync::LazyLock;
 
@@ -86,7 +86,7 @@ scripts! { OF_JOBS, jobs_prelude().as_str() =>
     WATERMARK "watermark"
 }
 
-scripts! { OF_A_MEMORY_THAT_HAS_BEGUN, (jobs_prelude() + include_str!("lua/begun.lua")).as_str() =>
+scripts! { OF_A_MEMORY_THAT_HAS_BEGUN, (jobs_prelude() + include_str!("lua/require_begun.lua")).as_str() =>
     CHANGE "change"
     EXPIRED "expired"
     EXTEND "extend"

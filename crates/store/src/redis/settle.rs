@@ -4,7 +4,7 @@ use super::change::{Came, Step};
 use super::codec::{self, Record};
 use super::jobs::{bytes, groups, place};
 use super::{Parts, scripts};
-use duetime_core::name::KIND_DEFAULT;
+use duetime_core::model::name::KIND_DEFAULT;
 use duetime_core::ports::{Expired, Extend, Extended, OutboxEntry, Run, Settle, Settled};
 use duetime_core::rules::{self, Decision, Finish, Left};
 use duetime_core::{Error, JobId, Receipt, Stage, State};

@@ -4,7 +4,7 @@ use super::call::Verb;
 use super::fault::Fault;
 use super::session::Session;
 use async_trait::async_trait;
-use duetime_core::id::{SEQUENCE_END, block_start};
+use duetime_core::model::id::{SEQUENCE_END, block_start};
 use duetime_core::ports::{Document, PutIf};
 use duetime_core::{Error, Millis};
 use std::ops::Range;

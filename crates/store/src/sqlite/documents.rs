@@ -1,7 +1,7 @@
 //! The registry's documents, and blocks of ids.
 
 use super::fault::Fault;
-use duetime_core::id::{SEQUENCE_END, block_start};
+use duetime_core::model::id::{SEQUENCE_END, block_start};
 use duetime_core::ports::{Document, PutIf};
 use duetime_core::{Error, Millis};
 use rusqlite::{Connection, OptionalExtension, Row};

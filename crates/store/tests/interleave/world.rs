@@ -3,7 +3,7 @@
 use crate::harm;
 use duetime_core::clock::SystemClock;
 use duetime_core::engine::{Engine, Options as EngineOptions};
-use duetime_core::job::Job;
+use duetime_core::model::job::Job;
 use duetime_core::testing::account::{Account, At, Field, System};
 use duetime_core::testing::{ModelLedger, Random};
 use duetime_core::{Clock as _, Error, JobId};

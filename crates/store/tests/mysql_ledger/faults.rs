@@ -2,7 +2,7 @@
 
 use super::server::{OPTIONS, client, database};
 use duetime_core::Error;
-use duetime_core::job::Stage;
+use duetime_core::model::job::Stage;
 use duetime_core::ports::Selector;
 use duetime_core::ports::{Ledger, Queues, Recorded, Registry};
 use duetime_core::testing::ledger_suite::fixture::{NOW, WATERMARK, all, apply, ended, found, id, job, keyed, record};

@@ -3,10 +3,11 @@
 
 use crate::redis_faults::subject::until;
 use duetime_core::engine::{LockRequest, Options as EngineOptions, QueueSettings, ReserveRequest, Source};
+use duetime_core::model::id;
 use duetime_core::ports::{Broker, Locks};
 use duetime_core::testing::fixtures::{Given, reserve};
 use duetime_core::testing::{ManualClock, ModelLedger};
-use duetime_core::{Due, Engine, Error, Job, NewJob, Receipt, id};
+use duetime_core::{Due, Engine, Error, Job, NewJob, Receipt};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::{RedisCluster, RedisServer};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Every script in a Redis that has reached its `maxmemory`: what frees room runs, what needs room is refused.
 
 use crate::redis_faults::memory::{fill, make_room};
-use duetime_core::name::OF_ENGINE;
+use duetime_core::model::name::OF_ENGINE;
 use duetime_core::ports::{
     Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Detail, Edited, Extend, Extended, Grant, Ledger, Limits,
     Listing, Locks, Outbox, Outcomes, PutIf, Queues, Recorded, Registry, Retention, Room, Settle, Update,

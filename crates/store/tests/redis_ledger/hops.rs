@@ -2,7 +2,7 @@
 
 use super::many_queues::calls;
 use duetime_core::engine::{Engine, Options as EngineOptions, Outcome, ReserveRequest, Source};
-use duetime_core::retry::{Retry, WhenExhausted};
+use duetime_core::model::retry::{Retry, WhenExhausted};
 use duetime_core::rules::Failure;
 use duetime_core::{JobOptions, NewJob, State};
 use duetime_store::redis::{Options, Redis};

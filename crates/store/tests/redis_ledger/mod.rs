@@ -4,17 +4,18 @@ mod hops;
 mod many_queues;
 mod totals;
 
-use duetime_core::job::{Job, NewJob, Stage, State};
 use duetime_core::limits::DAY_MS;
+use duetime_core::model::id as ids;
+use duetime_core::model::job::{Job, NewJob, Stage, State};
+use duetime_core::model::retry::{Retry, WhenExhausted};
 use duetime_core::ports::{
     Broker, Change, Edit, Edited, Find, Ledger, Outbox, OutboxEntry, PutIf, Queues, Recorded, Registry, Reserve,
     Retention, Selector, Settle, Source, Update, Window,
 };
-use duetime_core::retry::{Retry, WhenExhausted};
 use duetime_core::rules::{self, Decision, Failure, Finish};
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{Given, QUEUE, T0, cancel, due, id, job, reserve, success};
-use duetime_core::{Clock, JobId, JobRef, id as ids};
+use duetime_core::{Clock, JobId, JobRef};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::shared_redis;
 use std::sync::Arc;

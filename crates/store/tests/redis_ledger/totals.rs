@@ -2,7 +2,7 @@
 
 use super::Bench;
 use duetime_core::Clock;
-use duetime_core::job::{Job, Stage};
+use duetime_core::model::job::{Job, Stage};
 use duetime_core::ports::{Broker, Change, Edit, Ledger, Queues, Reserve, Retention, Settle};
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::fixtures::{QUEUE, cancel, id, job, reserve, success};

@@ -11,7 +11,7 @@ use super::{Engine, LockRequest};
 use crate::error::Error;
 use crate::keyed_mutex::KeyedGuard;
 use crate::limits::{LOCK_TTL_MS_MAX, LOCK_TTL_MS_MIN, PAGE_LOCKS_MAX, WAIT_MS_MAX};
-use crate::name::{check_free, check_lock, check_owner};
+use crate::model::name::{check_free, check_lock, check_owner};
 use crate::ports::{Acquire, Acquired, Grant, Holding, Released};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -14,7 +14,7 @@ pub(super) use timer::Timer;
 use super::{Engine, Expected};
 use crate::error::Error;
 use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_MAX};
-use crate::name;
+use crate::model::name;
 use crate::ports::{PutIf, Registry};
 use crate::schedule::{Schedule, ScheduleStatus, Timing};
 use entry::{Entry, Known};

@@ -10,7 +10,7 @@ use crate::clock::Millis;
 use crate::engine::Engine;
 use crate::engine::wait::LOOK_AGAIN;
 use crate::error::Error;
-use crate::id::JobId;
+use crate::model::id::JobId;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -2,9 +2,9 @@
 
 use super::record::Written;
 use crate::clock::Millis;
-use crate::id::next_fence;
 use crate::limits::{LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX, STEP_JOBS_MAX};
 use crate::memory::held::Now;
+use crate::model::id::next_fence;
 use crate::ports::{Acquire, Acquired, Grant, Holding, LockPage};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;

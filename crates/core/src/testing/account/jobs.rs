@@ -1,8 +1,8 @@
 //! Whether what was told of a job is true.
 
 use super::{Account, Answered, At, CUT_MS, Call, End, HeldLease, Life, Loss, Wish};
-use crate::id::JobId;
-use crate::job::{Job, State};
+use crate::model::id::JobId;
+use crate::model::job::{Job, State};
 
 /// The crashes after which a job is given up.
 const CRASHES_MAX: u32 = 5;

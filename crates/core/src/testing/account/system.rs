@@ -6,8 +6,8 @@ use crate::engine::{
     Settlement, TakeRequest,
 };
 use crate::error::Error;
-use crate::id::{JobId, Receipt};
-use crate::job::NewJob;
+use crate::model::id::{JobId, Receipt};
+use crate::model::job::NewJob;
 use crate::ports::Grant;
 use async_trait::async_trait;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! What a memory must know before it hands anything out.
 
 use super::{ALL, Subject};
-use crate::id::{floor, generation_above};
-use crate::job::Job;
+use crate::model::id::{floor, generation_above};
+use crate::model::job::Job;
 use crate::ports::{Beginning, Limits, Rate, Reserve};
 use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, success};
 

@@ -1,8 +1,8 @@
 //! Many jobs that are due at the same instant.
 
 use super::Subject;
-use crate::job::Job;
 use crate::limits::{BATCH_JOBS_MAX, RESERVE_JOBS_MAX};
+use crate::model::job::Job;
 use crate::testing::fixtures::{T0, due, reserve};
 
 const BURST: u64 = 50_000;

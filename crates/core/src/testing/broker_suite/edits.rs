@@ -1,7 +1,7 @@
 //! Changes from outside.
 
 use super::Subject;
-use crate::job::{Job, Stage, State};
+use crate::model::job::{Job, Stage, State};
 use crate::ports::{Broker, Change, Edit, Edited, Extended, OutboxEntry, Put, Queues, Room, Update};
 use crate::rules::{Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, edit, finish, id, job, success};

@@ -1,7 +1,7 @@
 //! Unique keys.
 
 use super::Subject;
-use crate::job::{Job, KeyUntil, State};
+use crate::model::job::{Job, KeyUntil, State};
 use crate::ports::Put;
 use crate::testing::fixtures::{again, cancel, id, job, success};
 

@@ -1,11 +1,11 @@
 //! Leases: their length, their numbers, their end.
 
 use super::Subject;
-use crate::id::Receipt;
-use crate::job::{AttemptError, Job, State};
 use crate::limits::{LEASE_MS_DEFAULT, MINUTE_MS};
+use crate::model::id::Receipt;
+use crate::model::job::{AttemptError, Job, State};
+use crate::model::progress::Progress;
 use crate::ports::{Extended, Put, QueueLeases, Queues, Reserve};
-use crate::progress::Progress;
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, reserve, success};
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! How many jobs of a queue run at once, and how often one is handed out.
 
 use super::{Subject, ids};
-use crate::id::JobRef;
-use crate::job::Job;
 use crate::limits::LEASE_MS_DEFAULT;
+use crate::model::id::JobRef;
+use crate::model::job::Job;
 use crate::ports::{Limits, Rate, Reserve, Source};
 use crate::rules::{Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, due, id, job, reserve, reserve_from, success};
@@ -189,7 +189,7 @@ pub async fn a_removed_job_leaves_room(s: Subject) {
     s.limit(at_once(1)).await;
     s.hold(&jobs(2)).await;
     let running = s.one().await;
-    let dropped = Finish { drop: true, ..Finish::new(crate::job::Stage::Failed) };
+    let dropped = Finish { drop: true, ..Finish::new(crate::model::job::Stage::Failed) };
     s.settle(running.receipt(), Decision::Finish(dropped)).await;
     assert_eq!(s.handed_out(2).await, [id(2)]);
 }

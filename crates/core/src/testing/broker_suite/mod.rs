@@ -26,13 +26,13 @@ use super::clock::ManualClock;
 use super::fixtures::{QUEUE, edit, reserve};
 use crate::clock::{Clock, Millis};
 use crate::error::Error;
-use crate::id::{JobId, Receipt};
-use crate::job::{Job, State};
+use crate::model::id::{JobId, Receipt};
+use crate::model::job::{Job, State};
+use crate::model::progress::Progress;
 use crate::ports::{
     Beginning, Broker, Change, Detail, Edited, EventBus, Extend, Extended, Host, Lease, Limits, OutboxEntry, Outcomes,
     Put, Reserve, Reserved, Room, Settle, Settled,
 };
-use crate::progress::Progress;
 use crate::rules::Decision;
 use async_trait::async_trait;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
 //! Reserves of particular jobs.
 
 use super::{Subject, ids};
-use crate::id::JobRef;
-use crate::job::{Job, State};
+use crate::model::id::JobRef;
+use crate::model::job::{Job, State};
 use crate::ports::{Edited, Limits, Reserve, Source, Window};
 use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, reserve_named, success};
 

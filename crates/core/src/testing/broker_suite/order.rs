@@ -1,7 +1,7 @@
 //! What is handed out, and in which order.
 
 use super::{Subject, ids};
-use crate::job::Job;
+use crate::model::job::Job;
 use crate::ports::{Limits, Reserve, Window};
 use crate::testing::fixtures::{QUEUE, T0, due, id, job, reserve, reserve_from};
 

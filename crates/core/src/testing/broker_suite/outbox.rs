@@ -2,7 +2,7 @@
 
 use super::Subject;
 use crate::clock::Millis;
-use crate::job::{Job, State};
+use crate::model::job::{Job, State};
 use crate::ports::{Change, Edit, Extend, OutboxEntry, Outcomes, Put, Queues, Room, Update};
 use crate::testing::fixtures::{T0, again, cancel, due, id, job, success};
 

@@ -1,7 +1,7 @@
 //! What enters.
 
 use super::Subject;
-use crate::job::{Job, Stage, State};
+use crate::model::job::{Job, Stage, State};
 use crate::ports::{Broker, Change, Put, Room, Update};
 use crate::testing::fixtures::{T0, due, id, job, success};
 

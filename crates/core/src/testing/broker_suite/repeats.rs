@@ -1,8 +1,8 @@
 //! Requests that are sent again because their reply was lost.
 
 use super::{Subject, ids};
-use crate::id::Receipt;
 use crate::limits::DAY_MS;
+use crate::model::id::Receipt;
 use crate::ports::Reserve;
 use crate::rules::{Decision, Finish};
 use crate::testing::fixtures::{QUEUE, again, id, job, reserve, success};

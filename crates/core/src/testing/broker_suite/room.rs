@@ -1,7 +1,7 @@
 //! Bounded puts: where a queue has no room its jobs stay in the ledger.
 
 use super::Subject;
-use crate::job::Job;
+use crate::model::job::Job;
 use crate::ports::{Put, Room};
 use crate::testing::fixtures::*;
 

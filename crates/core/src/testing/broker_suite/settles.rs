@@ -1,9 +1,9 @@
 //! The end of a lease.
 
 use super::Subject;
-use crate::id::Receipt;
-use crate::job::{AttemptError, Job, Stage, State};
 use crate::limits::LEASE_MS_DEFAULT;
+use crate::model::id::Receipt;
+use crate::model::job::{AttemptError, Job, Stage, State};
 use crate::ports::{Change, Detail, Edited, Extended, Lease, OutboxEntry, Reserve, Run, Settle, Settled, Update};
 use crate::rules::{Again, Decision, Finish};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, finish, id, job, reserve, reserve_from, success};

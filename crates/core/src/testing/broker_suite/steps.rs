@@ -1,8 +1,8 @@
 //! A wall clock that somebody sets, while the monotonic one goes on.
 
 use super::{Subject, ids};
-use crate::job::{Job, State};
 use crate::limits::LEASE_MS_DEFAULT;
+use crate::model::job::{Job, State};
 use crate::ports::{Counts, Extended, Put, Queues, Room};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, listing, reserve, success};
 

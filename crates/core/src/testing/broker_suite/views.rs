@@ -2,9 +2,9 @@
 
 use super::Subject;
 use crate::clock::Millis;
-use crate::id::JobId;
-use crate::job::{Job, State};
 use crate::limits::BATCH_JOBS_MAX;
+use crate::model::id::JobId;
+use crate::model::job::{Job, State};
 use crate::ports::{Counts, Detail, Limits, Listing, Queues, Tally, Window};
 use crate::testing::fixtures::{QUEUE, T0, cancel, due, id, job, listing, success};
 use std::sync::Arc;
@@ -26,11 +26,11 @@ async fn counted(s: &Subject, queue: &str) -> Counts {
 
 /// Waiting and running, with all its fields.
 pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
-    use crate::job::{AttemptError, KeyUntil};
-    use crate::options::JobOptions;
-    use crate::progress::Progress;
-    use crate::retry::Retry;
-    use crate::target::Target;
+    use crate::model::job::{AttemptError, KeyUntil};
+    use crate::model::options::JobOptions;
+    use crate::model::progress::Progress;
+    use crate::model::retry::Retry;
+    use crate::model::target::Target;
     let rich = Job {
         kind: "mail".into(),
         first_due_at: T0 - 77,

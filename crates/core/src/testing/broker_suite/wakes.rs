@@ -3,7 +3,7 @@
 //! That somebody is *not* told is seen by what comes after it: a put into the queue `probe`.
 
 use super::Subject;
-use crate::job::Job;
+use crate::model::job::Job;
 use crate::ports::{Change, Limits, Update};
 use crate::testing::fixtures::{QUEUE, T0, again, due, edit, id, job, reserve};
 

@@ -2,8 +2,8 @@
 
 use super::Subject;
 use super::fixture::*;
-use crate::job::{AttemptError, Job, KeyUntil, Stage};
-use crate::options::JobOptions;
+use crate::model::job::{AttemptError, Job, KeyUntil, Stage};
+use crate::model::options::JobOptions;
 use crate::ports::{Change, Edit, Edited, OutboxEntry, Queues, Recorded, Selector};
 use std::sync::Arc;
 

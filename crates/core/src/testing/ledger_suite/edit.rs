@@ -2,9 +2,9 @@
 
 use super::Subject;
 use super::fixture::*;
-use crate::id::Numbers;
-use crate::job::{AttemptError, Job, KeyUntil, Stage, State};
 use crate::limits::DAY_MS;
+use crate::model::id::Numbers;
+use crate::model::job::{AttemptError, Job, KeyUntil, Stage, State};
 use crate::ports::{Change, Edit, Edited, Ledger, Queues, Recorded, Selector, Update};
 use std::sync::Arc;
 

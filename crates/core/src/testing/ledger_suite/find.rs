@@ -2,7 +2,7 @@
 
 use super::Subject;
 use super::fixture::*;
-use crate::job::{Job, Stage, State};
+use crate::model::job::{Job, Stage, State};
 use crate::ports::{Find, Ledger, OutboxEntry, Selector, Window};
 
 const STAGES: [Stage; 4] = [Stage::Pending, Stage::Succeeded, Stage::Failed, Stage::Cancelled];

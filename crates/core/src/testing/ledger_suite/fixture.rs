@@ -1,13 +1,13 @@
 //! Jobs for tests, with defaults for all that is irrelevant.
 
 use crate::clock::Millis;
-use crate::id::JobId;
-use crate::id::sequence_at;
-use crate::job::{Job, NewJob, Stage};
 use crate::limits::{HOUR_MS, PAYLOAD_BYTES_DEFAULT};
+use crate::model::id::JobId;
+use crate::model::id::sequence_at;
+use crate::model::job::{Job, NewJob, Stage};
+use crate::model::progress::Progress;
+use crate::model::target::Target;
 use crate::ports::{BUCKET_MS, Change, Edit, Edited, Find, Ledger, OutboxEntry, Page, Recorded, Selector, Window};
-use crate::progress::Progress;
-use crate::target::Target;
 use std::sync::Arc;
 
 /// When tests play: a multiple of [`BUCKET_MS`].

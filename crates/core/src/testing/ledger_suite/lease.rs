@@ -2,7 +2,7 @@
 
 use super::NotingSubject;
 use super::fixture::*;
-use crate::job::{Job, KeyUntil, Stage};
+use crate::model::job::{Job, KeyUntil, Stage};
 use crate::ports::{LeaseRecord, Leases, Recorded};
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use super::SharedSubject;
 use super::fixture::*;
-use crate::job::Stage;
 use crate::limits::DAY_MS;
+use crate::model::job::Stage;
 use crate::ports::{ADOPTED, BROKER, BUCKET_MS, Cursor, Ledger, Page, PutIf};
 
 /// The memory of the broker.

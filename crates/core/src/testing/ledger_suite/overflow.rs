@@ -2,8 +2,8 @@
 
 use super::Subject;
 use super::fixture::*;
-use crate::job::{Job, Stage};
 use crate::limits::DAY_MS;
+use crate::model::job::{Job, Stage};
 use crate::ports::{Change, Edit, Ledger, OVERFLOW, OutboxEntry, OverflowDue, Update, Window};
 use std::sync::Arc;
 

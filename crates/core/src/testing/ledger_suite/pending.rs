@@ -2,8 +2,8 @@
 
 use super::Subject;
 use super::fixture::*;
-use crate::job::{Job, Stage};
 use crate::limits::DAY_MS;
+use crate::model::job::{Job, Stage};
 use crate::ports::{BUCKET_MS, OutboxEntry};
 
 fn due(n: u64, due_at: u64) -> Job {

@@ -2,7 +2,7 @@
 
 use super::Subject;
 use super::fixture::*;
-use crate::job::{Job, Stage};
+use crate::model::job::{Job, Stage};
 use crate::ports::{Queues, Retention, Selector};
 
 const RETENTION: Retention = Retention { succeeded_ms: 100, failed_ms: 1_000 };

@@ -3,12 +3,12 @@
 use super::Subject;
 use super::fixture::*;
 use crate::api::Span;
-use crate::id::sequence_at;
-use crate::job::{AttemptError, Job, KeyUntil, Stage};
 use crate::limits::DAY_MS;
-use crate::options::JobOptions;
+use crate::model::id::sequence_at;
+use crate::model::job::{AttemptError, Job, KeyUntil, Stage};
+use crate::model::options::JobOptions;
+use crate::model::retry::{Backoff, Exponential, Retry, WhenExhausted};
 use crate::ports::{Queues, Recorded, Retention};
-use crate::retry::{Backoff, Exponential, Retry, WhenExhausted};
 use std::sync::Arc;
 
 fn traced() -> Option<Arc<JobOptions>> {

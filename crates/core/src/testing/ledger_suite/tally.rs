@@ -2,8 +2,8 @@
 
 use super::Subject;
 use super::fixture::*;
-use crate::id::JobId;
-use crate::job::{Job, Stage};
+use crate::model::id::JobId;
+use crate::model::job::{Job, Stage};
 use crate::ports::{Change, Edited, Ledger, OutboxEntry, Queues, Recorded, Retention, Selector, Tally, Totals};
 use crate::testing::model_totals::ModelTotals;
 use proptest::prelude::Rng;

@@ -8,12 +8,12 @@ use crate::engine::{
     BulkAction, CancelOutcome, Engine, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, QueueSettings,
     ReserveRequest, Source, TakeRequest,
 };
-use crate::id::JobId;
-use crate::job::{Due, KeyUntil, NewJob, OnConflict, State};
 use crate::limits::{HOUR_MS, MINUTE_MS, SECOND_MS};
-use crate::options::JobOptions;
+use crate::model::id::JobId;
+use crate::model::job::{Due, KeyUntil, NewJob, OnConflict, State};
+use crate::model::options::JobOptions;
+use crate::model::retry::{Backoff, Retry, WhenExhausted};
 use crate::ports::Lease;
-use crate::retry::{Backoff, Retry, WhenExhausted};
 use crate::rules::Failure;
 use crate::testing::{ModelLedger, Random, TokioClock};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
 //! What is given once, whatever a broker forgets: receipts, versions of a job's states, and fences; and what limits a queue.
 
 use crate::clock::Millis;
-use crate::id::{JobId, Receipt};
-use crate::job::{Job, Payload, Stage};
+use crate::model::id::{JobId, Receipt};
+use crate::model::job::{Job, Payload, Stage};
 use crate::ports::Limits;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -11,9 +11,9 @@ mod history;
 mod moment;
 
 use crate::engine::{Engine, Options, Stores};
-use crate::job::Job;
 use crate::limits::{HOUR_MS, MINUTE_MS};
 use crate::memory::Memory;
+use crate::model::job::Job;
 use crate::ports::{Broker, Detail};
 use crate::testing::mortal::{Life, MortalBroker, MortalLeases, MortalLedger};
 use crate::testing::tokio_clock::{Past, TokioClock};

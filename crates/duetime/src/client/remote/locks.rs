@@ -5,7 +5,7 @@ use super::transport::Call;
 use crate::error::Error;
 use duetime_core::api::{self, LockBody, PageQuery, path_segment};
 use duetime_core::engine::{LockList, LockRequest};
-use duetime_core::name::{check_lock, check_owner};
+use duetime_core::model::name::{check_lock, check_owner};
 use duetime_core::ports::{Grant, Holding, Released};
 use hyper::Method;
 use std::sync::Arc;

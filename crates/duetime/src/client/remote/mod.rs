@@ -19,8 +19,9 @@ use duetime_core::engine::{
     Patch, PushOutcome, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
 };
 use duetime_core::limits::PAGE_NAMES_MAX;
+use duetime_core::model::name;
 use duetime_core::ports::Lease;
-use duetime_core::{Job, JobId, Millis, NewJob, Receipt, name};
+use duetime_core::{Job, JobId, Millis, NewJob, Receipt};
 pub(super) use events::Stream;
 use hyper::Method;
 use serde::de::DeserializeOwned;

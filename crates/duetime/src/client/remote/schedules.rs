@@ -3,9 +3,10 @@
 use super::Remote;
 use super::transport::Call;
 use crate::error::Error;
+use duetime_core::Schedule;
 use duetime_core::api::{self, path_segment};
+use duetime_core::model::name;
 use duetime_core::schedule::ScheduleStatus;
-use duetime_core::{Schedule, name};
 use hyper::Method;
 
 impl Remote {

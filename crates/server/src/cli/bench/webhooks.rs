@@ -11,7 +11,7 @@ use crate::cli::progress::Progress;
 use crate::cli::time::{late, now};
 use duetime_core::api;
 use duetime_core::limits::SECOND_MS;
-use duetime_core::target::{Endpoint, Target};
+use duetime_core::model::target::{Endpoint, Target};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -83,7 +83,7 @@ pub(super) async fn run(args: Args) -> Result {
         url: Arc::from(url),
         method: Arc::from("POST"),
         headers: std::collections::BTreeMap::new(),
-        timeout_ms: duetime_core::target::TIMEOUT_MS_DEFAULT,
+        timeout_ms: duetime_core::model::target::TIMEOUT_MS_DEFAULT,
         final_statuses: Vec::new(),
         key: None,
     });

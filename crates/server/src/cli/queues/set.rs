@@ -2,8 +2,8 @@
 
 use super::super::exit::{Failure, Result};
 use super::super::output;
-use super::super::retry_rule::{parse_backoff, parse_exhausted};
 use super::super::target::Target as Server;
+use crate::cli::jobs::retry_rule::{parse_backoff, parse_exhausted};
 use crate::rate;
 use duetime_core::api::Span;
 use duetime_core::engine::QueueSettings;

@@ -2,7 +2,7 @@
 
 use super::show;
 use crate::cli::exit::Result;
-use crate::cli::job_args::{JobArgs, words};
+use crate::cli::jobs::job_args::{JobArgs, words};
 use crate::cli::output;
 use crate::cli::target::Target;
 use duetime_core::api::{Instant, Span};

@@ -14,7 +14,7 @@ use super::program::Program;
 use super::target::{Target, loaded};
 use duetime::{Client, Context, Handled, Summary, Worker};
 use duetime_core::api::Span;
-use duetime_core::name;
+use duetime_core::model::name;
 use handler::Handler;
 use serde_json::json;
 use std::ffi::OsString;

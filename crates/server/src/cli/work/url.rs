@@ -8,7 +8,7 @@ use crate::deliver::SharedPace;
 use crate::deliver::webhook::{self, Route, Sender};
 use duetime::{Context, Handled, HandlerError};
 use duetime_core::api::Span;
-use duetime_core::target::Target;
+use duetime_core::model::target::Target;
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -89,7 +89,9 @@ mod tests {
 
     fn judged(status: u16, header: Option<(&'static str, &str)>, body: &str) -> Delivered {
         let target = r#"{"url": "https://a.example", "final_statuses": [410, 422, 451]}"#;
-        let Ok(duetime_core::target::Target::Url(endpoint)) = serde_json::from_str(target) else { panic!("a URL") };
+        let Ok(duetime_core::model::target::Target::Url(endpoint)) = serde_json::from_str(target) else {
+            panic!("a URL")
+        };
         let route = Route::new(&endpoint, Rules::default()).unwrap();
         let headers = header.into_iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
         judge(&route, StatusCode::from_u16(status).unwrap(), &headers, body, 1_000)

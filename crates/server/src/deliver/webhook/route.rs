@@ -2,7 +2,7 @@
 
 use super::address::Rules;
 use duetime_core::Error;
-use duetime_core::target::Endpoint;
+use duetime_core::model::target::Endpoint;
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
     USER_AGENT,
@@ -103,7 +103,9 @@ mod tests {
     }
 
     fn route_with(target: &str, allow_private: bool) -> Result<Route, Error> {
-        let Ok(duetime_core::target::Target::Url(endpoint)) = serde_json::from_str(target) else { panic!("a URL") };
+        let Ok(duetime_core::model::target::Target::Url(endpoint)) = serde_json::from_str(target) else {
+            panic!("a URL")
+        };
         Route::new(&endpoint, Rules { allow_private })
     }
 

@@ -5,7 +5,7 @@
 
 use super::environment;
 use super::tail::Tail;
-use crate::cli::group::Group;
+use crate::cli::process_group::Group;
 use crate::cli::program::Program;
 use duetime_core::Payload;
 use std::io;

@@ -1,0 +1,338 @@
+//! Where several processes share a broker and a ledger, one of them leads: it loads, drains the outbox and prunes. The
+//! role is a lock that its holder renews, so it moves when that process dies. Two leaders for a moment do no harm:
+//! whatever they do may be done twice.
+//!
+//! The ledger marks the jobs that the broker holds as loaded, so that each job is loaded once. That is true of one
+//! incarnation of the broker. When the incarnation has changed, the leader *adopts* the new one, so that a
+//! leader of before marks nothing more; then it compares what is left with the ledger, and puts all loaded jobs again.
+//! Once nothing can be put any more that was read before, it compares again: from then on the broker has nothing that
+//! the ledger knows better. A slow audit puts loaded jobs again without end: a job that slipped through comes late, but
+//! comes.
+
+use super::load::{LOADING, LoadProgress};
+use super::overflow::OVERFLOWING;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::limits::STEP_JOBS_MAX;
+use crate::model::id::JobId;
+use crate::model::job::{Job, State};
+use crate::model::name::OF_ENGINE;
+use crate::ports::{
+    ADOPTED, Acquire, Acquired, BROKER, BUCKET_MS, Broker, COMPARED, Counts, Cursor, Detail, LOADED, Listing, PutIf,
+    Queues, Registry, Window,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The lock of who leads: one of [`OF_ENGINE`].
+const LEADER: &str = "duetime:leader";
+/// How long a leader that is gone keeps the role.
+const LEADER_TTL_MS: u64 = 3_000;
+/// Tasks that record outcomes: while one forgets what it recorded, the other records.
+const RECORDERS: usize = 2;
+/// How often the leader says that it is there, and others ask.
+const RENEW_EVERY: Duration = Duration::from_millis(500);
+/// How often it is looked whether the broker still has its memory.
+const LOOK_AT_BROKER_EVERY: Duration = Duration::from_millis(500);
+/// How often the ledger is asked for what enters the horizon, or was left to the loader.
+const LOAD_EVERY: Duration = Duration::from_millis(200);
+/// Between two pages of the audit.
+const AUDIT_EVERY: Duration = Duration::from_secs(4);
+/// Between two rounds of the audit.
+const AUDIT_REST: Duration = Duration::from_secs(15);
+/// From the end of loading to the second comparison: until then readings from before may be put.
+const COMPARE_AFTER: Duration = Duration::from_millis(<dyn Broker>::READ_AGE_MS_MAX + 1_000);
+/// How often jobs are compared that change meanwhile.
+const COMPARE_TRIES: usize = 5;
+/// The end of the rows that are marked as loaded.
+const END_OF_NEAR: Cursor = Cursor { bucket: 0, id: u64::MAX };
+
+/// Whether this process leads, and under which name.
+#[derive(Debug, Default)]
+pub(crate) struct Role {
+    leads: AtomicBool,
+    owner: OnceLock<Arc<str>>,
+}
+
+impl Role {
+    fn set_owner(&self, owner: &str) {
+        assert!(self.owner.set(Arc::from(owner)).is_ok(), "an engine starts once");
+    }
+
+    fn owner(&self) -> Arc<str> {
+        self.owner.get().cloned().unwrap_or_default()
+    }
+}
+
+/// How far the audit is.
+#[derive(Debug, Default)]
+struct Audit {
+    compare_at: Option<Instant>,
+    after: Option<Cursor>,
+    next_at: Option<Instant>,
+}
+
+impl Engine {
+    /// Whether this process leads, or there is nobody to be led.
+    pub(crate) fn leads(&self) -> bool {
+        !self.topology.shares_ledger() || self.role.leads.load(Ordering::Relaxed)
+    }
+
+    /// Begins what an engine does that is one of several, and asks for the role.
+    pub(crate) async fn begin_to_share(&self) -> Result<(), Error> {
+        let number = self.ids.next(&[0], self.ledger.as_ref(), self.now()).await?;
+        self.role.set_owner(&format!("{OF_ENGINE}engine-{}", number[0]));
+        self.seek_role().await;
+        self.advance_watermark();
+        self.in_background("keep_role", |engine| async move { engine.keep_role().await });
+        self.in_background("watch_broker", |engine| async move { engine.watch_broker().await });
+        self.in_background("load_for_all", |engine| async move { engine.load_for_all().await });
+        if let Some(inbox) = self.inbox.clone() {
+            self.in_background("empty_inbox", |engine| async move { engine.empty_inbox(&inbox).await });
+        }
+        for _ in 0..RECORDERS {
+            self.in_background("record_waiting", |engine| async move { engine.record_waiting().await });
+        }
+        Ok(())
+    }
+
+    async fn keep_role(&self) {
+        loop {
+            tokio::time::sleep(RENEW_EVERY).await;
+            self.seek_role().await;
+        }
+    }
+
+    /// Gets the role where nobody has it, or keeps it.
+    async fn seek_role(&self) {
+        let (name, owner) = (Arc::from(LEADER), self.role.owner());
+        let acquire = Acquire { name, owner: owner.clone(), ttl_ms: LEADER_TTL_MS, waiting: false };
+        let leads = matches!(self.locks.acquire(acquire).await, Ok(Acquired::Granted { .. }));
+        if self.role.leads.swap(leads, Ordering::Relaxed) != leads {
+            let now = if leads { "starts" } else { "stops" };
+            tracing::info!(%owner, "this process {now} loading jobs for all servers");
+        }
+    }
+
+    /// Gives the role up.
+    pub(crate) async fn leave_role(&self) {
+        if self.role.leads.swap(false, Ordering::Relaxed)
+            && let Err(error) = self.locks.release_all(&self.role.owner()).await
+        {
+            tracing::debug!(%error, "the role was not given up; it ends by itself");
+        }
+    }
+
+    /// As the leader loads what enters the horizon, for ever.
+    pub(crate) async fn load_for_all(&self) {
+        loop {
+            tokio::time::sleep(LOAD_EVERY).await;
+            let loaded = if self.leads() {
+                self.load_unloaded().await
+            } else {
+                // What is pushed here is put here, up to there.
+                self.advance_watermark();
+                self.reconcile().await
+            };
+            match loaded {
+                Ok(()) => self.status.mend(LOADING),
+                Err(error) => self.status.degrade(LOADING, &error),
+            }
+        }
+    }
+
+    /// Puts what is due before the watermark and not marked as loaded, and marks it so.
+    async fn load_unloaded(&self) -> Result<(), Error> {
+        // In a broker that lost its memory just now this may be put too early, but is not marked as loaded.
+        let Some(incarnation) = document(self.registry.as_ref(), ADOPTED).await? else { return Ok(()) };
+        let watermark = self.advance().await?;
+        let (mut after, mut progress) = (Some(END_OF_NEAR), LoadProgress::begin());
+        while self.leads()
+            && let Some(held) = self.load_page(watermark, &mut after).await?
+        {
+            progress.add(held.len());
+            if !held.is_empty() {
+                self.ledger.loaded(&held, &incarnation).await?;
+            }
+        }
+        progress.end();
+        self.reconcile().await
+    }
+
+    /// As the leader looks after the broker's memory, and otherwise learns whether it is whole; for ever.
+    pub(crate) async fn watch_broker(&self) {
+        let mut audit = Audit::default();
+        loop {
+            match self.look_at_broker(&mut audit).await {
+                Ok(()) => self.status.mend(WATCHING),
+                Err(error) => self.status.degrade(WATCHING, &error),
+            }
+            tokio::time::sleep(LOOK_AT_BROKER_EVERY).await;
+        }
+    }
+
+    async fn look_at_broker(&self, audit: &mut Audit) -> Result<(), Error> {
+        let documents = self.registry.documents(BROKER).await?;
+        let of = |name| documents.iter().find(|document| document.name == name).map(|document| &document.body);
+        let (adopted, loaded, compared) = (of(ADOPTED), of(LOADED), of(COMPARED));
+        if !self.leads() {
+            if let Some(told) = of(OVERFLOWING) {
+                self.overflow.hear(told);
+            }
+            self.status.set_loaded(adopted.is_some() && adopted == loaded);
+            *audit = Audit::default();
+            return Ok(());
+        }
+        let told = self.overflow.told();
+        if of(OVERFLOWING).map_or("{}", String::as_str) != told {
+            set_document(self.registry.as_ref(), OVERFLOWING, &told).await?;
+        }
+        let incarnation = self.broker.incarnation().await?;
+        // A leader of before may have adopted once more what it saw.
+        if loaded != Some(&incarnation) || adopted != Some(&incarnation) {
+            self.status.set_loaded(false);
+            *audit = Audit::default();
+            return self.reload(&incarnation).await;
+        }
+        self.status.set_loaded(true);
+        if compared != Some(&incarnation) {
+            return self.compare_again(audit, &incarnation).await;
+        }
+        self.audit(audit).await
+    }
+
+    /// The broker has another memory than the one in which all was loaded.
+    async fn reload(&self, incarnation: &str) -> Result<(), Error> {
+        set_document(self.registry.as_ref(), ADOPTED, incarnation).await?;
+        self.load_settings().await?;
+        self.advance().await?;
+        self.compare().await?;
+        let (mut after, mut progress) = (None, LoadProgress::begin());
+        while let Some(held) = self.load_page(NEAR, &mut after).await? {
+            progress.add(held.len());
+            self.reconcile().await?;
+            if !self.leads() {
+                return Ok(());
+            }
+        }
+        progress.end();
+        if self.broker.incarnation().await? == incarnation {
+            set_document(self.registry.as_ref(), LOADED, incarnation).await?;
+            self.status.set_loaded(true);
+        }
+        Ok(())
+    }
+
+    /// Compares once more, when its time has come.
+    async fn compare_again(&self, audit: &mut Audit, incarnation: &str) -> Result<(), Error> {
+        let now = Instant::now();
+        if now < *audit.compare_at.get_or_insert(now + COMPARE_AFTER) {
+            return Ok(());
+        }
+        self.compare().await?;
+        if self.leads() && self.broker.incarnation().await? == incarnation {
+            set_document(self.registry.as_ref(), COMPARED, incarnation).await?;
+        }
+        Ok(())
+    }
+
+    /// Has the broker let go of what the ledger knows better: what a failover brought back.
+    async fn compare(&self) -> Result<(), Error> {
+        let mut queues = Some(Queues::first());
+        while let Some(asked) = queues.take() {
+            let counted = self.broker.counts(asked.clone()).await?;
+            queues = asked.next(counted.iter().map(|(queue, ..)| queue)).filter(|_| self.leads());
+            for (queue, counts, _) in counted {
+                self.compare_queue(&queue, counts).await?;
+            }
+        }
+        self.reconcile().await
+    }
+
+    async fn compare_queue(&self, queue: &Arc<str>, counts: Counts) -> Result<(), Error> {
+        let Counts { scheduled, ready, running, .. } = counts;
+        if scheduled + ready + running == 0 {
+            return Ok(());
+        }
+        let mut states = vec![State::Scheduled, State::Ready];
+        if running > 0 {
+            states.push(State::Running);
+        }
+        let (window, limit) = (Window::ALL, STEP_JOBS_MAX);
+        let mut listing = Listing { queue: queue.clone(), states, window, after: None, limit };
+        loop {
+            let jobs = self.broker.list(listing.clone()).await?;
+            listing.after = jobs.last().map(|job| (job.due_at, job.id));
+            let is_last = jobs.len() < STEP_JOBS_MAX;
+            self.compare_jobs(jobs).await?;
+            if is_last || !self.leads() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn compare_jobs(&self, mut jobs: Vec<Job>) -> Result<(), Error> {
+        for _ in 0..COMPARE_TRIES {
+            let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+            let rows = self.ledger.get(&ids).await?;
+            let outdated = jobs.iter().zip(rows).filter_map(|(job, row)| outdated(job, row));
+            let outdated: Vec<(JobId, u64)> = outdated.collect();
+            if outdated.is_empty() {
+                return Ok(());
+            }
+            tracing::warn!(jobs = outdated.len(), "the broker fell back: it held jobs as they had been before");
+            let gone = self.broker.forget(&outdated, crate::Millis::MAX).await?;
+            // Those that were changed in between are looked at again.
+            let left = outdated.iter().map(|&(id, _)| id).filter(|id| !gone.contains(id));
+            let left: Vec<JobId> = left.collect();
+            self.reconcile_later(gone.into_iter());
+            jobs = self.broker.get(&left, Detail::Head).await?.into_iter().flatten().filter(Job::is_pending).collect();
+        }
+        Ok(())
+    }
+
+    /// Puts one page of what is near again, now and then.
+    async fn audit(&self, audit: &mut Audit) -> Result<(), Error> {
+        let now = Instant::now();
+        let next_at = *audit.next_at.get_or_insert(now + AUDIT_EVERY);
+        if now < next_at {
+            return Ok(());
+        }
+        let is_over = self.load_page(NEAR, &mut audit.after).await?.is_none();
+        if is_over {
+            audit.after = None;
+        }
+        audit.next_at = Some(now + if is_over { AUDIT_REST } else { AUDIT_EVERY });
+        self.reconcile().await
+    }
+}
+
+/// Up to where pages have nothing but loaded rows.
+const NEAR: u64 = BUCKET_MS;
+/// What is degraded while the broker or the ledger does not answer.
+const WATCHING: &str = "whether the broker still holds what it should is not known";
+
+/// Up to which version the broker may not hold the job as it does: the ledger has it in a later one, or as one that has
+/// ended, or no more. What ends is not live again before the ledger knows.
+pub(crate) fn outdated(job: &Job, row: Option<Job>) -> Option<(JobId, u64)> {
+    match row {
+        Some(row) if row.is_pending() => (row.version > job.version).then_some((row.id, row.version)),
+        Some(row) => Some((job.id, row.version.max(job.version) + 1)),
+        None => Some((job.id, job.version + 1)),
+    }
+}
+
+pub(crate) async fn document(registry: &dyn Registry, name: &str) -> Result<Option<String>, Error> {
+    Ok(registry.document(BROKER, name).await?.map(|document| document.body))
+}
+
+async fn set_document(registry: &dyn Registry, name: &str, body: &str) -> Result<(), Error> {
+    loop {
+        let version = registry.document(BROKER, name).await?.map_or(0, |document| document.version);
+        if let PutIf::Stored(_) = registry.put_if(BROKER, name, body, version).await? {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! The horizon: what is due within it is in the broker.
+//!
+//! The *watermark* is the instant up to which that holds. It moves on by buckets; whoever records a job looks at it
+//! after the commit, and the loader reads a bucket after having moved it, so one of the two puts the job. The broker
+//! knows it, too, before the bucket is read: it lets go of no job that the loader may have passed.
+//!
+//! Where several processes share the broker, only one of them loads (`leader`), and marks what it has put as loaded.
+
+use crate::clock::Millis;
+use crate::engine::Engine;
+use crate::engine::wait::LOOK_AGAIN;
+use crate::error::Error;
+use crate::limits::STEP_JOBS_MAX;
+use crate::model::id::JobId;
+use crate::model::job::Job;
+use crate::ports::{BUCKET_MS, Cursor, OVERFLOW, Put, Reading, Room};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::Instant;
+
+/// Rows read at once.
+pub(crate) const PAGE_JOBS: usize = 4_000;
+/// Between two lines of progress while loading.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+/// How long a push waits for a broker of several processes: then its jobs are left to the loader.
+const HOLD_MAX: Duration = Duration::from_secs(1);
+/// Puts of this process at the same time, each of what several callers have.
+const HOLDS_AT_ONCE: usize = 2;
+/// What is degraded while the ledger cannot be read.
+pub(crate) const LOADING: &str = "jobs are not loaded";
+/// What is degraded while a shared broker takes no jobs.
+const HOLDING: &str = "jobs that are due soon wait in the ledger for the broker";
+
+#[derive(Debug, Default)]
+pub(crate) struct Watermark {
+    at: AtomicU64,
+}
+
+impl Watermark {
+    pub(crate) fn get(&self) -> Millis {
+        self.at.load(Ordering::SeqCst)
+    }
+
+    /// Moves on to the end of the bucket in which `until` lies.
+    pub(crate) fn advance(&self, until: Millis) {
+        let next = until.div_ceil(BUCKET_MS).saturating_mul(BUCKET_MS);
+        self.at.fetch_max(next, Ordering::SeqCst);
+    }
+}
+
+/// Jobs of several callers that are put at once.
+#[derive(Debug)]
+pub(crate) struct Together {
+    waiting: Mutex<Vec<Batch>>,
+    permits: Semaphore,
+}
+
+#[derive(Debug)]
+struct Batch {
+    jobs: Vec<Job>,
+    /// The oldest reading.
+    reading: Reading,
+    callers: Vec<oneshot::Sender<Result<(), Error>>>,
+}
+
+impl Default for Together {
+    fn default() -> Self {
+        Self { waiting: Mutex::default(), permits: Semaphore::new(HOLDS_AT_ONCE) }
+    }
+}
+
+impl Together {
+    fn add(&self, jobs: Vec<Job>, reading: Reading) -> oneshot::Receiver<Result<(), Error>> {
+        let (caller, answer) = oneshot::channel();
+        let mut waiting = self.waiting.lock().expect("no panic under this lock");
+        match waiting.last_mut().filter(|batch| batch.jobs.len() + jobs.len() <= STEP_JOBS_MAX) {
+            Some(batch) => {
+                batch.jobs.extend(jobs);
+                batch.reading = batch.reading.older(reading);
+                batch.callers.push(caller);
+            }
+            None => waiting.push(Batch { jobs, reading, callers: vec![caller] }),
+        }
+        answer
+    }
+
+    fn take(&self) -> Option<Batch> {
+        let mut waiting = self.waiting.lock().expect("no panic under this lock");
+        if waiting.is_empty() { None } else { Some(waiting.remove(0)) }
+    }
+}
+
+/// Jobs that the broker does not hold as they were put, until the ledger has been asked or told.
+#[derive(Debug, Default)]
+pub(crate) struct ToReconcile {
+    /// To be read anew.
+    again: Vec<JobId>,
+    /// To be marked as overflow.
+    full: Vec<JobId>,
+}
+
+/// What came of a put.
+#[derive(Debug, Default)]
+pub(crate) struct Puts {
+    pub(crate) held: Vec<(JobId, u64)>,
+    /// Not as it was read.
+    refused: Vec<JobId>,
+    /// There was no room.
+    full: Vec<JobId>,
+}
+
+/// What was put, and how fast.
+#[derive(Debug)]
+pub(crate) struct LoadProgress {
+    jobs: u64,
+    told_at: Instant,
+}
+
+impl LoadProgress {
+    pub(crate) fn begin() -> Self {
+        Self { jobs: 0, told_at: Instant::now() }
+    }
+
+    pub(crate) fn add(&mut self, jobs: usize) {
+        self.jobs += jobs as u64;
+        if self.told_at.elapsed() >= PROGRESS_EVERY {
+            self.told_at = Instant::now();
+            tracing::info!(jobs = self.jobs, "loading jobs that are due soon");
+        }
+    }
+
+    pub(crate) fn end(self) {
+        if self.jobs > 0 {
+            tracing::info!(jobs = self.jobs, "loaded the jobs that are due soon");
+        }
+    }
+}
+
+impl Engine {
+    /// Whether a job is put into the broker that is recorded: where the ledger is another store, and it is due before the
+    /// watermark.
+    pub(crate) fn is_to_hold(&self, job: &Job) -> bool {
+        self.topology.has_ledger() && job.due_at < self.watermark.get()
+    }
+
+    /// Puts those of these jobs into the broker that are due before the watermark. `reading` is from before they
+    /// were read from the ledger, or recorded there. Where a shared broker does not take them, they are
+    /// left to the loader.
+    pub(crate) async fn hold(&self, mut jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
+        jobs.retain(|job| self.is_to_hold(job));
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        if !self.topology.shares_ledger() {
+            self.put(jobs, reading).await?;
+            if !self.to_reconcile().full.is_empty()
+                && let Err(error) = self.reconcile().await
+            {
+                // They are known here, and marked as loaded for the next process.
+                self.status.degrade(LOADING, &error);
+            }
+            return Ok(());
+        }
+        self.hold_together(jobs, reading).await
+    }
+
+    /// Puts jobs together with those of all who ask at the same time: whoever has the turn puts what waits.
+    async fn hold_together(&self, jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
+        let mut answer = self.together.add(jobs, reading);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answer => return answer.unwrap_or(Err(Error::Stopping)),
+                _permit = self.together.permits.acquire() => {
+                    // Where nothing waits, another has these in hand.
+                    let Some(batch) = self.together.take() else { break };
+                    let held = self.hold_or_leave(batch.jobs, batch.reading).await;
+                    batch.callers.into_iter().for_each(|caller| drop(caller.send(held.clone())));
+                }
+            }
+        }
+        answer.await.unwrap_or(Err(Error::Stopping))
+    }
+
+    async fn hold_or_leave(&self, jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        match tokio::time::timeout(HOLD_MAX, self.put(jobs, reading)).await {
+            Ok(Ok(_)) => self.status.mend(HOLDING),
+            Ok(Err(error)) => self.leave(&ids, &error),
+            Err(_) => self.leave(&ids, &Error::Unavailable("the broker gave no answer".into())),
+        }
+        self.reconcile().await
+    }
+
+    fn leave(&self, ids: &[JobId], error: &Error) {
+        self.status.degrade(HOLDING, error);
+        *self.left.lock().expect("no panic under this lock") = ids.last().copied();
+        self.reconcile_later(ids.iter().copied());
+    }
+
+    /// Puts one of the jobs that were left to the loader, so that what is degraded is mended without another push.
+    pub(crate) async fn try_left(&self) {
+        let left = self.left.lock().expect("no panic under this lock").take();
+        let Some(id) = left else { return };
+        let reading = self.broker.reading();
+        let row = self.ledger.get(&[id]).await;
+        let put = async { self.put(row?.into_iter().flatten().collect(), reading).await.map(drop) };
+        match tokio::time::timeout(HOLD_MAX, put).await {
+            Ok(Ok(())) => self.status.mend(HOLDING),
+            Ok(Err(error)) => self.leave(&[id], &error),
+            Err(_) => self.leave(&[id], &Error::Unavailable("the broker gave no answer".into())),
+        }
+    }
+
+    /// Puts all of these jobs that are pending, also those beyond the watermark: what a page of the ledger held is
+    /// marked as due before a watermark that may have been a later one, before the clock was set back. Answers which of
+    /// them the broker holds.
+    pub(crate) async fn put(&self, jobs: Vec<Job>, reading: Reading) -> Result<Vec<(JobId, u64)>, Error> {
+        let Puts { held, refused, full } = self.try_put(jobs, reading, self.room()).await?;
+        let mut to_reconcile = self.to_reconcile();
+        to_reconcile.again.extend(refused);
+        to_reconcile.full.extend(full);
+        Ok(held)
+    }
+
+    /// The same, where whatever is not held is the caller's business.
+    pub(crate) async fn try_put(&self, mut jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Puts, Error> {
+        jobs.retain(Job::is_pending);
+        if jobs.is_empty() {
+            return Ok(Puts::default());
+        }
+        let mut puts = Puts::default();
+        let stale = self.put_read(jobs, reading, room, &mut puts).await?;
+        if stale.is_empty() {
+            return Ok(puts);
+        }
+        // The broker's memory may have begun since.
+        let reading = self.broker.reading();
+        let again = match self.ledger.get(&stale).await {
+            Ok(rows) => {
+                let rows = rows.into_iter().flatten().filter(Job::is_pending).collect();
+                self.put_read(rows, reading, room, &mut puts).await
+            }
+            Err(error) => Err(error),
+        };
+        puts.refused.extend(again.unwrap_or(stale));
+        Ok(puts)
+    }
+
+    /// Answers those that were read too long ago.
+    async fn put_read(
+        &self,
+        jobs: Vec<Job>,
+        reading: Reading,
+        room: Room,
+        sorted: &mut Puts,
+    ) -> Result<Vec<JobId>, Error> {
+        let rank = |job: &Job| (job.id, job.version, (job.queue.clone(), job.priority, job.due_at));
+        let ranks: Vec<_> = jobs.iter().map(rank).collect();
+        let puts = self.metrics.stores.put.time(self.broker.put(jobs, reading, room)).await?;
+        let now = self.now();
+        let mut stale = Vec::new();
+        for ((id, version, rank), put) in ranks.into_iter().zip(puts) {
+            match put {
+                Put::Held => sorted.held.push((id, version)),
+                Put::Full => {
+                    self.overflow.refused(rank, now);
+                    sorted.full.push(id);
+                }
+                Put::Stale => stale.push(id),
+                Put::Tombstone | Put::KeyHeld(_) => sorted.refused.push(id),
+            }
+        }
+        Ok(stale)
+    }
+
+    /// The broker does not hold these as they are in the ledger: they are read anew.
+    pub(crate) fn reconcile_later(&self, ids: impl Iterator<Item = JobId>) {
+        self.to_reconcile().again.extend(ids);
+    }
+
+    /// Moves the watermark on with the clock: by as little as can be while the broker has no room for all.
+    pub(crate) fn advance_watermark(&self) {
+        let horizon_ms = self.options.horizon_ms;
+        let horizon_ms = if self.overflow.is_used() { horizon_ms.min(BUCKET_MS) } else { horizon_ms };
+        self.watermark.advance(self.now().saturating_add(horizon_ms));
+    }
+
+    /// Moves the watermark on with the clock, and has the broker know.
+    pub(crate) async fn advance(&self) -> Result<Millis, Error> {
+        self.advance_watermark();
+        let watermark = self.watermark.get();
+        self.broker.set_watermark(watermark).await?;
+        Ok(watermark)
+    }
+
+    /// Restores the leases that were noted. Must end before anything is served: their holders may settle at once.
+    pub(crate) async fn restore_leases(&self) -> Result<(), Error> {
+        let reading = self.broker.reading();
+        let Some(leases) = &self.leases else { return Ok(()) };
+        let leased = leases.leased().await?;
+        if !leased.is_empty() {
+            tracing::info!(leases = leased.len(), "restored the leases of running jobs");
+        }
+        self.broker.put(leased, reading, Room::Any).await.map(drop)
+    }
+
+    /// Loads what enters the horizon, for ever.
+    pub(crate) async fn load(&self) {
+        let mut after = None;
+        let mut loaded_until = 0;
+        loop {
+            match self.load_entering(&mut loaded_until, &mut after).await {
+                Ok(()) => self.status.mend(LOADING),
+                Err(error) => self.status.degrade(LOADING, &error),
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    async fn load_entering(&self, loaded_until: &mut Millis, after: &mut Option<Cursor>) -> Result<(), Error> {
+        let watermark = self.advance().await?;
+        if *loaded_until < watermark {
+            let mut progress = LoadProgress::begin();
+            while let Some(held) = self.load_page(watermark, after).await? {
+                progress.add(held.len());
+            }
+            progress.end();
+            (*loaded_until, *after) = (watermark, Some(end_before(watermark)));
+            self.status.set_loaded(true);
+        }
+        self.reconcile().await
+    }
+
+    /// Puts a page of the rows in buckets before `until`, and moves on behind it; answers what is held of it, and
+    /// nothing behind the last page.
+    pub(crate) async fn load_page(
+        &self,
+        until: Millis,
+        after: &mut Option<Cursor>,
+    ) -> Result<Option<Vec<(JobId, u64)>>, Error> {
+        if after.is_some_and(|after| after == END) {
+            return Ok(None);
+        }
+        let reading = self.broker.reading();
+        let page = self.ledger.pending(until, *after, PAGE_JOBS).await?;
+        self.status.count_loaded(page.jobs.len() as u64);
+        let held = self.put(page.jobs, reading).await?;
+        if !self.to_reconcile().full.is_empty() {
+            self.reconcile().await?;
+        }
+        *after = Some(page.next.unwrap_or(END));
+        Ok(Some(held))
+    }
+
+    /// Has jobs read anew that the broker refused to be put as they had been read: by the loader, where that may be
+    /// another process. Those for which it had no room go to the overflow. They are known here until that is done,
+    /// whoever asks for it: a push is answered only then.
+    pub(crate) async fn reconcile(&self) -> Result<(), Error> {
+        let is_none = |to_reconcile: &ToReconcile| to_reconcile.again.is_empty() && to_reconcile.full.is_empty();
+        if is_none(&self.to_reconcile()) {
+            return Ok(());
+        }
+        let _one_at_a_time = self.finding.lock().await;
+        let mut left = self.to_reconcile().again.len();
+        while left > 0 {
+            let count = left.min(STEP_JOBS_MAX);
+            let ids = self.to_reconcile().again[..count].to_vec();
+            self.find_again(&ids).await?;
+            // What was refused once more stands behind them.
+            self.to_reconcile().again.drain(..count);
+            left -= count;
+        }
+        loop {
+            let ids: Vec<JobId> = self.to_reconcile().full.iter().take(PAGE_JOBS).copied().collect();
+            if ids.is_empty() {
+                return Ok(());
+            }
+            self.ledger.not_loaded(&ids, OVERFLOW).await?;
+            self.to_reconcile().full.drain(..ids.len());
+            self.overflow.ask();
+        }
+    }
+
+    fn to_reconcile(&self) -> MutexGuard<'_, ToReconcile> {
+        self.to_reconcile.lock().expect("no panic under this lock")
+    }
+
+    async fn find_again(&self, ids: &[JobId]) -> Result<(), Error> {
+        if self.topology.shares_ledger() {
+            return self.ledger.not_loaded(ids, 0).await;
+        }
+        let reading = self.broker.reading();
+        let rows = self.ledger.get(ids).await?;
+        self.put(rows.into_iter().flatten().collect(), reading).await.map(drop)
+    }
+}
+
+/// Behind every page.
+const END: Cursor = Cursor { bucket: i64::MAX, id: u64::MAX };
+
+/// The end of the buckets that lie before the watermark.
+fn end_before(watermark: Millis) -> Cursor {
+    let last = i64::MAX.unsigned_abs();
+    Cursor { bucket: i64::try_from(watermark / BUCKET_MS).unwrap_or(i64::MAX) - 1, id: last }
+}

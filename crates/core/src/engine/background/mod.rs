@@ -1,0 +1,9 @@
+//! What the engine does in the background: it loads, records, prunes and leads.
+
+pub(super) mod census;
+pub(super) mod inbox;
+pub(super) mod leader;
+pub(super) mod load;
+pub(super) mod overflow;
+pub(super) mod prune;
+pub(super) mod record;

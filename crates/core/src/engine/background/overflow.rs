@@ -1,0 +1,374 @@
+//! Overflow: jobs that are due soon and wait in the ledger, since the broker has no room for them.
+//!
+//! A put answers which jobs found no room ([`Put::Full`]). Their rows move to the overflow of their queue. From there
+//! the loader puts the most urgent ones that are due soon, whenever the broker has few ready jobs of the queue; a reserve
+//! or take that finds nothing loads for itself. While a queue has an overflow, new jobs join it without a put, unless they
+//! are more urgent than all that is due soon there.
+//!
+//! Invariant: the ledger alone knows what is in the overflow. What is known here only decides where a new job goes first,
+//! so nothing is stranded by a process that dies, or that knows less than another.
+
+use super::leader::document;
+use super::load::PAGE_JOBS;
+use crate::clock::Millis;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::model::id::{JobId, JobRef};
+use crate::model::job::Job;
+use crate::ports::{ADOPTED, Detail, OverflowDue, Queues, Reserve, Reserved, Room, SOON_MS, Source, Window};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// The document of a shared registry that says which queues have an overflow.
+pub(crate) const OVERFLOWING: &str = "overflowing";
+/// Ready jobs of an overflowing queue that the broker holds at least, as far as there is room: enough for what workers take
+/// until more is loaded, and few enough that an urgent job does not wait long behind them.
+const READY_MIN: u64 = 16_000;
+/// How often overflows are looked at where nobody asks for it.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// The same where none is known: another process may have added something.
+const LOOK_SHARED_EVERY: Duration = Duration::from_millis(500);
+/// The same where only this process adds.
+const LOOK_ALONE_EVERY: Duration = Duration::from_secs(10);
+/// Between two looks that somebody asked for.
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
+/// Queues that one look takes; the next one goes on behind them.
+const QUEUES_AT_ONCE: usize = 100;
+/// Queues of which other processes are told.
+const QUEUES_TOLD: usize = 1_000;
+/// Jobs that are tried where the last try found no room.
+const PROBE_JOBS: usize = 10;
+/// A count is as old as this, or as twenty times what it took, before it is made again.
+const COUNT_AGE_MIN: Duration = Duration::from_secs(1);
+/// What is degraded while overflows cannot be read.
+const OVERFLOW_LOADING: &str = "jobs that wait in the ledger for room are not loaded";
+
+/// From where on new jobs of a queue join its overflow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Boundary {
+    /// Priority and due time of the most urgent job there that is due soon.
+    soon: Option<(u32, Millis)>,
+    /// Whether others are there.
+    later: bool,
+}
+
+impl Boundary {
+    fn takes(self, job: &Job, now: Millis) -> bool {
+        let is_later = job.due_at > now.saturating_add(SOON_MS);
+        self.soon.is_some_and(|soon| (job.priority, job.due_at) >= soon) || (is_later && self.later)
+    }
+}
+
+/// What is known of overflows.
+#[derive(Debug, Default)]
+pub(crate) struct Overflow {
+    bounds: RwLock<HashMap<Arc<str>, Boundary>>,
+    /// Whether there are any.
+    is_used: AtomicBool,
+    /// Somebody asks for a look.
+    asked: Notify,
+    /// One loads at a time. Queues of which the last page found no room.
+    full: tokio::sync::Mutex<HashSet<Arc<str>>>,
+    counted: Mutex<HashMap<Arc<str>, Counted>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    until: Instant,
+    due: OverflowDue,
+}
+
+/// How far the loader has gone through the queues.
+#[derive(Debug, Default)]
+struct Walk {
+    after: Option<Arc<str>>,
+    seen: HashSet<Arc<str>>,
+}
+
+impl Overflow {
+    /// Whether any queue is known to have one.
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Acquire)
+    }
+
+    fn bounds(&self) -> std::sync::RwLockReadGuard<'_, HashMap<Arc<str>, Boundary>> {
+        self.bounds.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut HashMap<Arc<str>, Boundary>) -> R) -> R {
+        let mut bounds = self.bounds.write().unwrap_or_else(PoisonError::into_inner);
+        let answer = change(&mut bounds);
+        self.is_used.store(!bounds.is_empty(), Ordering::Release);
+        answer
+    }
+
+    fn bound(&self, queue: &str) -> Option<Boundary> {
+        if self.is_used() { self.bounds().get(queue).copied() } else { None }
+    }
+
+    /// Whether a new job joins the overflow of its queue.
+    pub(crate) fn takes(&self, job: &Job, now: Millis) -> bool {
+        self.bound(&job.queue).is_some_and(|bound| bound.takes(job, now))
+    }
+
+    /// There was no room for this job.
+    pub(crate) fn refused(&self, (queue, priority, due_at): (Arc<str>, u32, Millis), now: Millis) {
+        let is_new = self.change(|bounds| {
+            let is_new = !bounds.contains_key(&queue);
+            let bound = bounds.entry(queue.clone()).or_default();
+            if due_at <= now.saturating_add(SOON_MS) {
+                let rank = (priority, due_at);
+                bound.soon = Some(bound.soon.map_or(rank, |soon| soon.min(rank)));
+            } else {
+                bound.later = true;
+            }
+            is_new
+        });
+        if is_new {
+            tracing::info!(%queue, "the queue has more jobs than there is memory for: the rest waits in the ledger");
+        }
+    }
+
+    fn set(&self, queue: &Arc<str>, bound: Boundary) {
+        self.change(|bounds| {
+            if bound == Boundary::default() {
+                bounds.remove(queue);
+            } else {
+                bounds.insert(queue.clone(), bound);
+            }
+        });
+    }
+
+    /// Has the loader look.
+    pub(crate) fn ask(&self) {
+        self.asked.notify_one();
+    }
+
+    /// What other processes are told.
+    pub(crate) fn told(&self) -> String {
+        let bounds: BTreeMap<String, Boundary> =
+            self.bounds().iter().take(QUEUES_TOLD).map(|(queue, bound)| (queue.to_string(), *bound)).collect();
+        serde_json::to_string(&bounds).unwrap_or_default()
+    }
+
+    /// Takes over what the leader told.
+    pub(crate) fn hear(&self, told: &str) {
+        if let Ok(told) = serde_json::from_str::<BTreeMap<String, Boundary>>(told) {
+            self.change(|bounds| *bounds = told.into_iter().map(|(queue, bound)| (queue.into(), bound)).collect());
+        }
+    }
+}
+
+impl Engine {
+    /// How much a put may fill.
+    pub(crate) fn room(&self) -> Room {
+        Room::Within(self.options.memory_max)
+    }
+
+    /// Learns which queues have an overflow, before anything is served.
+    pub(crate) async fn learn_overflow(&self) -> Result<(), Error> {
+        let mut after: Option<Arc<str>> = None;
+        for _ in 0..QUEUES_TOLD {
+            let Some(queue) = self.ledger.overflowing(after.as_deref()).await? else { break };
+            self.find_edge(&queue).await?;
+            after = Some(queue);
+        }
+        Ok(())
+    }
+
+    /// Loads from overflows as room appears, for ever; as the leader, where several processes share the broker.
+    pub(crate) async fn load_overflow(&self) {
+        let mut walk = Walk::default();
+        loop {
+            let mut is_more = false;
+            if self.leads() {
+                match self.look_at_overflow(&mut walk).await {
+                    Ok(more) => {
+                        self.status.mend(OVERFLOW_LOADING);
+                        is_more = more;
+                    }
+                    Err(error) => self.status.degrade(OVERFLOW_LOADING, &error),
+                }
+            }
+            tokio::time::sleep(LOOK_PAUSE).await;
+            let every = match (self.overflow.is_used(), self.topology.shares_ledger()) {
+                (true, _) => LOOK_EVERY,
+                (false, true) => LOOK_SHARED_EVERY,
+                (false, false) => LOOK_ALONE_EVERY,
+            };
+            if !is_more {
+                tokio::select! {
+                    biased;
+                    () = self.overflow.asked.notified() => {}
+                    () = tokio::time::sleep(every) => {}
+                }
+            }
+        }
+    }
+
+    /// Looks at some queues; answers whether more is to be loaded at once.
+    async fn look_at_overflow(&self, walk: &mut Walk) -> Result<bool, Error> {
+        let mut is_more = false;
+        for _ in 0..QUEUES_AT_ONCE {
+            let Some(queue) = self.ledger.overflowing(walk.after.as_deref()).await? else {
+                let seen = std::mem::take(&mut walk.seen);
+                walk.after = None;
+                if self.overflow.is_used() {
+                    self.overflow.change(|bounds| bounds.retain(|queue, _| seen.contains(queue)));
+                }
+                return Ok(is_more);
+            };
+            is_more |= self.load_from_overflow(&queue, READY_MIN).await? > 0;
+            walk.seen.insert(queue.clone());
+            walk.after = Some(queue);
+        }
+        Ok(true)
+    }
+
+    /// Puts a page of what is most urgent of a queue and due soon, where the broker has fewer ready jobs of it; answers how
+    /// many were put.
+    async fn load_from_overflow(&self, queue: &Arc<str>, ready_min: u64) -> Result<usize, Error> {
+        let mut full = self.overflow.full.lock().await;
+        let counts = self.broker.counts(Queues::one(queue)).await?;
+        if counts.first().is_some_and(|(_, counts, _)| counts.ready >= ready_min) {
+            return Ok(0);
+        }
+        let Some(incarnation) = self.loading_incarnation().await? else { return Ok(0) };
+        let reading = self.broker.reading();
+        let soon = Window { from: 0, to: self.now().saturating_add(SOON_MS) };
+        let limit = if full.contains(queue) { PROBE_JOBS } else { PAGE_JOBS };
+        let jobs = self.ledger.overflow(queue, soon, limit).await?;
+        let asked = jobs.len();
+        // What is refused for another reason stays where it is, too, and is read again at the next look.
+        let held = self.try_put(jobs, reading, self.room()).await?.held;
+        self.ledger.loaded(&held, &incarnation).await?;
+        self.status.count_loaded(held.len() as u64);
+        if held.is_empty() && asked > 0 {
+            full.insert(queue.clone());
+        } else {
+            full.remove(queue);
+        }
+        self.find_edge(queue).await?;
+        Ok(held.len())
+    }
+
+    /// The incarnation in which rows are marked as loaded; none while none is adopted.
+    async fn loading_incarnation(&self) -> Result<Option<String>, Error> {
+        if self.topology.shares_ledger() {
+            document(self.registry.as_ref(), ADOPTED).await
+        } else {
+            Ok(Some(String::new()))
+        }
+    }
+
+    /// Learns from where on jobs of a queue join its overflow.
+    async fn find_edge(&self, queue: &Arc<str>) -> Result<(), Error> {
+        let until = self.now().saturating_add(SOON_MS);
+        let soon = self.ledger.overflow(queue, Window { from: 0, to: until }, 1).await?;
+        let soon = soon.first().map(|job| (job.priority, job.due_at));
+        let after = Window { from: until.saturating_add(1), to: Millis::MAX };
+        let later = soon.is_none() && !self.ledger.overflow(queue, after, 1).await?.is_empty();
+        self.overflow.set(queue, Boundary { soon, later });
+        Ok(())
+    }
+
+    /// Reserves from the broker, also what waits in an overflow.
+    pub(crate) async fn reserve_due(&self, reserve: Reserve) -> Result<Reserved, Error> {
+        let again = self.overflow.is_used().then(|| reserve.clone());
+        if let Some(asked) = &again {
+            self.load_asked(asked).await;
+        }
+        let mut reserved = self.metrics.stores.reserve.time(self.broker.reserve(reserve)).await?;
+        if let Some(again) = again
+            && let Source::Queues(queues) = again.source.clone()
+        {
+            if reserved.leases.is_empty() && self.load_for_reserve(&queues).await {
+                reserved = self.metrics.stores.reserve.time(self.broker.reserve(again)).await?;
+            }
+            reserved.next_at = self.look_by(&queues, reserved.next_at);
+        }
+        Ok(reserved)
+    }
+
+    /// Loads for a reserve of these queues that found nothing; answers whether there is something now.
+    async fn load_for_reserve(&self, queues: &[Arc<str>]) -> bool {
+        let mut has_loaded = false;
+        for queue in queues {
+            if self.overflow.bound(queue).is_some_and(|bound| bound.soon.is_some()) {
+                match self.load_from_overflow(queue, 1).await {
+                    Ok(loaded) => has_loaded |= loaded > 0,
+                    Err(error) => self.status.degrade(OVERFLOW_LOADING, &error),
+                }
+            }
+        }
+        has_loaded
+    }
+
+    /// Loads what a take, or a reserve of named jobs, asks for in particular, and is in the overflow.
+    async fn load_asked(&self, reserve: &Reserve) {
+        let is_plain = reserve.window == Window::ALL && matches!(reserve.source, Source::Queues(_));
+        if !is_plain && let Err(error) = self.load_particular(reserve).await {
+            self.status.degrade(OVERFLOW_LOADING, &error);
+        }
+    }
+
+    async fn load_particular(&self, reserve: &Reserve) -> Result<(), Error> {
+        let (reading, now) = (self.broker.reading(), self.now());
+        let mut jobs = Vec::new();
+        match &reserve.source {
+            Source::Queues(queues) => {
+                for queue in queues.iter().filter(|queue| self.overflow.bound(queue).is_some()) {
+                    let counts = self.broker.counts(Queues::one(queue)).await?;
+                    let ready = counts.first().map_or(0, |(_, counts, _)| counts.ready);
+                    if reserve.window.from == 0 && ready >= reserve.limit as u64 {
+                        continue;
+                    }
+                    jobs.extend(self.ledger.overflow(queue, reserve.window, reserve.limit).await?);
+                }
+            }
+            Source::Jobs(named) => {
+                let ids: Vec<JobId> = named.iter().map(|&JobRef { id, .. }| id).collect();
+                let held = self.broker.get(&ids, Detail::Head).await?;
+                let unknown = ids.iter().zip(held).filter(|(_, job)| job.is_none()).map(|(id, _)| *id);
+                let unknown: Vec<JobId> = unknown.collect();
+                jobs.extend(self.ledger.get(&unknown).await?.into_iter().flatten());
+                jobs.retain(|job| job.is_pending() && job.lease_until.is_none() && job.due_at <= now);
+            }
+        }
+        let Some(incarnation) = self.loading_incarnation().await? else { return Ok(()) };
+        let held = self.try_put(jobs, reading, Room::Any).await?.held;
+        self.ledger.loaded(&held, &incarnation).await
+    }
+
+    /// Before when a caller should look again, where an overflow has something that the broker does not know.
+    fn look_by(&self, queues: &[Arc<str>], next_at: Option<Millis>) -> Option<Millis> {
+        if queues.iter().all(|queue| self.overflow.bound(queue).is_none()) {
+            return next_at;
+        }
+        let look_by = self.now().saturating_add(SOON_MS);
+        Some(next_at.map_or(look_by, |next_at| next_at.min(look_by)))
+    }
+
+    /// What is due in the overflow of a queue, as it was a moment ago.
+    pub(crate) async fn overflow_due(&self, queue: &Arc<str>) -> Result<OverflowDue, Error> {
+        if self.overflow.bound(queue).is_none() {
+            return Ok(OverflowDue::default());
+        }
+        let counted = || self.overflow.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = Instant::now();
+        if let Some(counted) = counted().get(queue).filter(|counted| counted.until > begun) {
+            return Ok(counted.due);
+        }
+        let due = self.ledger.overflow_due(queue, self.now()).await?;
+        let until = Instant::now() + (begun.elapsed() * 20).max(COUNT_AGE_MIN);
+        let mut counted = counted();
+        counted.retain(|_, counted| counted.until > begun);
+        counted.insert(queue.clone(), Counted { until, due });
+        Ok(due)
+    }
+}

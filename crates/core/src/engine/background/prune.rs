@@ -1,0 +1,164 @@
+//! Retention: what has ended is removed once it was kept for long enough.
+//!
+//! Ledgers find what has ended long ago by an index over all queues. So where queues have retentions of their own, they
+//! are asked for what is past the longest of all; those that keep theirs for less are walked through, page by page.
+
+use crate::clock::Millis;
+use crate::engine::{Engine, JobRef};
+use crate::error::Error;
+use crate::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
+use crate::model::job::{Job, State};
+use crate::ports::{Find, Queues, Retention, Selector, Tally, Window, after};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often finished jobs past their retention are looked for.
+const PRUNE_EVERY: Duration = Duration::from_secs(10);
+/// What is degraded while they cannot be removed.
+const PRUNING: &str = "finished jobs past their retention are not removed";
+/// Pages of a queue in which nothing is past its retention that are looked at each time: what was pushed early may have
+/// ended late, and stand before others.
+const IDLE_PAGES_MAX: usize = 10;
+
+/// Queues that are walked through each time.
+const WALKS_MAX: usize = 100;
+
+/// How far queues were walked through.
+#[derive(Debug, Default)]
+struct Walks {
+    /// With which queue to go on.
+    from: Arc<str>,
+    /// Where the last walk through a queue stopped.
+    stopped: HashMap<Arc<str>, String>,
+}
+
+impl Engine {
+    /// Removes finished jobs past their retention, for ever.
+    pub(crate) async fn prune(&self) {
+        let mut walks = Walks::default();
+        loop {
+            tokio::time::sleep(PRUNE_EVERY).await;
+            if !self.leads() {
+                continue;
+            }
+            self.status.set(PRUNING, self.prune_once(&mut walks).await.err());
+        }
+    }
+
+    async fn prune_once(&self, walks: &mut Walks) -> Result<(), Error> {
+        let usual = self.options.retention;
+        let longest = self.settings.longest_retention(usual);
+        while self.ledger.prune(longest, self.now(), STEP_JOBS_MAX).await? == STEP_JOBS_MAX {
+            if !self.leads() {
+                return Ok(());
+            }
+        }
+        let (tallies, mut next) = self.tallies_to_walk(&walks.from, usual, longest).await?;
+        let mut walked_count = 0;
+        for (queue, tally) in tallies {
+            let kept = self.settings.of(&queue).retention.or(usual);
+            let states = walked(&tally, kept, longest);
+            // First where most are found, then on from where the last walk stopped.
+            let stopped = walks.stopped.remove(&queue);
+            if states.is_empty() {
+                continue;
+            }
+            self.walk(&queue, &states, kept, None, 0).await?;
+            if let Some(stopped) = self.walk(&queue, &states, kept, stopped, IDLE_PAGES_MAX).await? {
+                walks.stopped.insert(queue.clone(), stopped);
+            }
+            walked_count += 1;
+            if walked_count == WALKS_MAX {
+                next = after(&queue);
+                break;
+            }
+        }
+        walks.from = next;
+        Ok(())
+    }
+
+    /// Some queues that may keep what has ended for less than the longest time, from this one on, and from where to go on.
+    async fn tallies_to_walk(
+        &self,
+        from: &Arc<str>,
+        usual: Retention,
+        longest: Retention,
+    ) -> Result<(Vec<(Arc<str>, Tally)>, Arc<str>), Error> {
+        let asked = Queues::From(from.clone(), STEP_QUEUES_MAX);
+        // Where nobody keeps it for longer than is usual, only those keep it for less that say so.
+        let only = (usual == longest).then(|| self.settings.keeping(from, STEP_QUEUES_MAX));
+        let (tallies, next) = match only {
+            Some(names) => {
+                let next = asked.next(names.iter());
+                let named =
+                    if names.is_empty() { Vec::new() } else { self.ledger.tallies(Queues::Named(names)).await? };
+                (named, next)
+            }
+            None => {
+                let tallies = self.ledger.tallies(asked.clone()).await?;
+                let next = asked.next(tallies.iter().map(|(queue, _)| queue));
+                (tallies, next)
+            }
+        };
+        let next = match next {
+            Some(Queues::From(next, _)) => next,
+            _ => Arc::default(),
+        };
+        Ok((tallies, next))
+    }
+
+    /// Removes what is past its retention, page by page, until so many pages had nothing; answers where it stopped.
+    async fn walk(
+        &self,
+        queue: &Arc<str>,
+        states: &[State],
+        kept: Retention,
+        mut after: Option<String>,
+        idle_pages_max: usize,
+    ) -> Result<Option<String>, Error> {
+        let mut idle_pages = 0;
+        loop {
+            let find = Find {
+                selector: Selector::Queue(queue.clone()),
+                queue: None,
+                states: states.to_vec(),
+                kind: None,
+                due: Window::ALL,
+                after: after.clone(),
+                limit: STEP_JOBS_MAX,
+            };
+            let found = self.ledger.find(find).await?;
+            let now = self.now();
+            let past = found.jobs.iter().filter(|job| is_past(job, kept, now));
+            // One that was tried again by hand meanwhile stays.
+            let past: Vec<JobRef> = past.map(|job| JobRef { id: job.id, version: Some(job.version) }).collect();
+            if past.is_empty() {
+                idle_pages += 1;
+            } else {
+                drop(self.delete(past).await);
+            }
+            after = found.next;
+            if after.is_none() || idle_pages > idle_pages_max {
+                return Ok(after);
+            }
+        }
+    }
+}
+
+/// The final states of a queue that are kept for less than the longest time, as far as there are any.
+fn walked(tally: &Tally, kept: Retention, longest: Retention) -> Vec<State> {
+    let mut states = Vec::new();
+    if kept.succeeded_ms < longest.succeeded_ms && tally.succeeded + tally.cancelled > 0 {
+        states.extend([State::Succeeded, State::Cancelled]);
+    }
+    if kept.failed_ms < longest.failed_ms && tally.failed > 0 {
+        states.push(State::Failed);
+    }
+    states
+}
+
+fn is_past(job: &Job, kept: Retention, now: Millis) -> bool {
+    let kept_ms = if job.stage.end_state() == Some(State::Failed) { kept.failed_ms } else { kept.succeeded_ms };
+    job.finished_at.is_some_and(|at| at.saturating_add(kept_ms) <= now)
+}

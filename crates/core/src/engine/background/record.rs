@@ -1,0 +1,185 @@
+//! Outcomes on their way from the broker's outbox to the ledger.
+
+use crate::clock::Millis;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::limits::STEP_JOBS_MAX;
+use crate::model::id::JobId;
+use crate::ports::{OutboxEntry, Outcomes};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How often the outbox is searched for entries that whoever wrote them did not get recorded.
+const DRAIN_EVERY: Duration = Duration::from_secs(1);
+/// An entry younger than this is still on its way.
+const DRAIN_AGE_MS: u64 = 1_000;
+/// The same where other processes have entries on their way, too.
+const DRAIN_AGE_SHARED_MS: u64 = 2_000;
+/// Entries that wait to be recorded soon, at most.
+const SOON_MAX: usize = 50_000;
+/// Entries recorded in one go.
+const SOON_STEP: usize = 4 * STEP_JOBS_MAX;
+/// What is degraded while outcomes cannot be recorded.
+const RECORDING: &str = "outcomes are not recorded";
+
+/// Entries that are recorded soon.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    entries: Mutex<VecDeque<OutboxEntry>>,
+    filled: Notify,
+}
+
+impl Recorder {
+    fn add(&self, entries: Vec<OutboxEntry>) {
+        let mut waiting = self.entries();
+        if entries.is_empty() || waiting.len() + entries.len() > SOON_MAX {
+            return;
+        }
+        waiting.extend(entries);
+        drop(waiting);
+        self.filled.notify_one();
+    }
+
+    fn take(&self) -> Option<Vec<OutboxEntry>> {
+        let mut waiting = self.entries();
+        let count = waiting.len().min(SOON_STEP);
+        let entries: Vec<OutboxEntry> = waiting.drain(..count).collect();
+        if !waiting.is_empty() {
+            self.filled.notify_one();
+        }
+        if entries.is_empty() { None } else { Some(entries) }
+    }
+
+    async fn next(&self) -> Vec<OutboxEntry> {
+        loop {
+            let filled = self.filled.notified();
+            if let Some(entries) = self.take() {
+                return entries;
+            }
+            filled.await;
+        }
+    }
+
+    fn clear(&self) {
+        self.entries().clear();
+    }
+
+    fn entries(&self) -> std::sync::MutexGuard<'_, VecDeque<OutboxEntry>> {
+        self.entries.lock().expect("no panic under this lock")
+    }
+}
+
+impl Engine {
+    /// Records entries, and answers whether that went well. Otherwise they stay in the outbox until it does.
+    pub(crate) async fn record(&self, entries: Vec<OutboxEntry>) -> bool {
+        self.try_record(entries).await.is_ok()
+    }
+
+    /// As [`record`](Self::record), with the reason.
+    pub(crate) async fn try_record(&self, mut entries: Vec<OutboxEntry>) -> Result<(), Error> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        if self.topology.shares_ledger() {
+            // Such a lease ends with the broker's memory; the row must be loaded again then.
+            entries.iter_mut().for_each(|entry| entry.job_mut().lease_until = None);
+        }
+        let mut noted: Vec<(JobId, u64)> = Vec::with_capacity(entries.len());
+        let mut successors = Vec::new();
+        let mut latest_due = 0;
+        for entry in &entries {
+            let job = entry.job();
+            noted.push((job.id, job.version));
+            if job.is_pending() {
+                latest_due = latest_due.max(job.due_at);
+            }
+            if let OutboxEntry::Moved(_, successor) = entry {
+                successors.push(successor.id);
+            }
+        }
+        let noted_now = self.metrics.stores.apply.time(self.ledger.apply(entries, self.watermark.get())).await;
+        if let Err(error) = noted_now {
+            self.status.degrade(RECORDING, &error);
+            return Err(error);
+        }
+        self.status.mend(RECORDING);
+        // While the entry stands, a crash before the copies are put has them put again.
+        if !successors.is_empty() {
+            // As they are now: an entry that stood for long has been recorded before, and they may have run.
+            let reading = self.broker.reading();
+            let successors = self.ledger.get(&successors).await?;
+            self.hold(successors.into_iter().flatten().collect(), reading).await?;
+        }
+        let watermark = self.watermark.get();
+        let watermark = if latest_due < watermark { Millis::MAX } else { watermark };
+        let outdated = self.broker.forget(&noted, watermark).await?;
+        if outdated.is_empty() {
+            return Ok(());
+        }
+        tracing::warn!(jobs = outdated.len(), "the broker held jobs as they had been before: they are read anew");
+        self.reconcile_later(outdated.into_iter());
+        self.reconcile().await
+    }
+
+    /// Records entries for which nobody waits. Where a shared broker keeps the outbox, a bounded number waits here, and
+    /// what does not fit is left to whoever drains it.
+    pub(crate) async fn record_soon(&self, entries: Vec<OutboxEntry>) -> bool {
+        if !self.topology.shares_ledger() || self.options.settles_recorded {
+            return self.record(entries).await;
+        }
+        let is_empty = entries.is_empty();
+        self.recorder.add(entries);
+        is_empty
+    }
+
+    /// Records what waits to be recorded soon, for ever.
+    pub(crate) async fn record_waiting(&self) {
+        loop {
+            let entries = self.recorder.next().await;
+            if !self.record(entries).await {
+                // They stand in the outbox.
+                self.recorder.clear();
+                tokio::time::sleep(DRAIN_EVERY).await;
+            }
+        }
+    }
+
+    /// Records what waits to be recorded soon, once.
+    pub(crate) async fn record_rest(&self) {
+        while let Some(entries) = self.recorder.take() {
+            if !self.record(entries).await {
+                return;
+            }
+        }
+    }
+
+    /// Records what was left in the outbox, for ever; of an outbox that several processes share, one does.
+    pub(crate) async fn drain(&self) {
+        let age_ms = if self.topology.shares_ledger() { DRAIN_AGE_SHARED_MS } else { DRAIN_AGE_MS };
+        loop {
+            tokio::time::sleep(DRAIN_EVERY).await;
+            self.try_left().await;
+            if self.broker.backlog() == 0 {
+                // What could not be recorded is, by another; or has gone.
+                self.status.mend(RECORDING);
+            }
+            if self.leads() {
+                self.drain_older(age_ms).await;
+            }
+        }
+    }
+
+    /// Records all entries of this age, as far as the ledger takes them.
+    pub(crate) async fn drain_older(&self, age_ms: u64) {
+        loop {
+            let oldest = Outcomes::Oldest { limit: STEP_JOBS_MAX, age_ms };
+            let entries = self.broker.outcomes(oldest).await.unwrap_or_default();
+            let is_all = entries.len() < STEP_JOBS_MAX;
+            if !self.record(entries).await || is_all {
+                return;
+            }
+        }
+    }
+}

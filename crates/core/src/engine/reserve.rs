@@ -1,0 +1,180 @@
+//! Reserve.
+
+use super::unclaimed::Unclaimed;
+use super::wait::Registration;
+use super::{Engine, Reservation, ReserveRequest};
+use crate::error::Error;
+use crate::limits::{REQUEST_ID_BYTES_MAX, RESERVE_JOBS_MAX, RESERVE_QUEUES_MAX, WAIT_MS_MAX};
+use crate::model::id::JobId;
+use crate::model::job::{Job, State, check_lease};
+use crate::model::name;
+use crate::ports::{Edited, LeaseRecord, Reserve, Reserved, Source, Window};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+impl Engine {
+    /// Leases due jobs, waiting for some where none is due. Dropped before it is ready, it has leased nothing, or gives it back.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] beyond a limit; [`Error::Backlog`]; [`Error::Stopping`].
+    pub async fn reserve(&self, request: ReserveRequest) -> Result<Reservation, Error> {
+        Ok(self.reserve_unclaimed(request).await?.claim())
+    }
+
+    /// The same for a caller that may go away before it has got it.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub async fn reserve_unclaimed(&self, request: ReserveRequest) -> Result<Unclaimed, Error> {
+        self.check_open()?;
+        if let Some(lease_ms) = request.lease_ms {
+            check_lease(lease_ms)?;
+        }
+        if request.wait_ms > WAIT_MS_MAX {
+            let got = format!("{} ms", request.wait_ms);
+            return Err(Error::invalid("wait", format!("at most {WAIT_MS_MAX} ms"), got));
+        }
+        let reserve = Reserve {
+            source: check_source(request.from, request.limit)?,
+            limit: check_limit(request.limit)?,
+            window: Window::ALL,
+            lease_ms: request.lease_ms,
+            queue_leases: self.settings.leases(),
+            request_id: check_request_id(request.request_id)?,
+            take: false,
+        };
+        let wait = Duration::from_millis(request.wait_ms);
+        if matches!(reserve.source, Source::Jobs(_)) {
+            // It does not wait, and may have to ask the ledger once it has leased something.
+            let engine = self.clone();
+            return self.run_to_completion(async move { engine.hand_out(reserve, wait).await }).await;
+        }
+        self.hand_out(reserve, wait).await
+    }
+
+    async fn hand_out(&self, reserve: Reserve, wait: Duration) -> Result<Unclaimed, Error> {
+        let may_be_repeated = reserve.request_id.is_some();
+        let mut reserved = self.reserve_or_wait(reserve, wait).await?;
+        let (refused, next_due_at) = (std::mem::take(&mut reserved.refused), reserved.next_at);
+        let unclaimed = self.handed_out(reserved, may_be_repeated);
+        let refused = self.refusals(refused).await?;
+        Ok(unclaimed.with(Reservation { leases: Vec::new(), next_due_at, refused }))
+    }
+
+    /// What was leased, once what it says of other jobs is on its way to the ledger.
+    pub(super) fn handed_out(&self, reserved: Reserved, may_be_repeated: bool) -> Unclaimed {
+        if let Some(leases) = self.leases.as_ref().filter(|_| !reserved.leases.is_empty()) {
+            let noted: HashSet<JobId> = reserved.entries.iter().map(|entry| entry.job().id).collect();
+            let jobs = reserved.leases.iter().map(|lease| &lease.job).filter(|job| !noted.contains(&job.id));
+            leases.lease(jobs.map(LeaseRecord::of).collect());
+        }
+        if !reserved.entries.is_empty() {
+            // Leases of jobs that were given back a moment ago. Nobody waits for these either.
+            let (engine, entries) = (self.clone(), reserved.entries);
+            self.finish_alone(async move {
+                let _ = engine.record_soon(entries).await;
+            });
+        }
+        Unclaimed::new(self, reserved.leases, may_be_repeated)
+    }
+
+    async fn reserve_or_wait(&self, reserve: Reserve, wait: Duration) -> Result<Reserved, Error> {
+        let Source::Queues(queues) = &reserve.source else {
+            self.check_backlog()?;
+            return self.lease(reserve).await;
+        };
+        let (queues, end) = (queues.clone(), Instant::now() + wait);
+        let place = (!wait.is_zero()).then(|| self.waiting.register(&queues));
+        let mut is_last = place.is_none();
+        let reserved = loop {
+            self.check_backlog()?;
+            // Woken from before the question on: what comes between the two is not missed.
+            let woken = place.as_ref().filter(|_| !is_last).map(Registration::woken);
+            let reserved = self.lease(reserve.clone()).await?;
+            let Some(woken) = woken.filter(|_| reserved.leases.is_empty()) else { break reserved };
+            if let Some(next_at) = reserved.next_at {
+                self.waiting.arm(&queues, next_at);
+            }
+            tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => return Ok(reserved),
+                // Also as the wait ends.
+                () = woken.wait() => is_last = Instant::now() >= end,
+                () = tokio::time::sleep_until(end) => return Ok(reserved),
+            }
+        };
+        drop(place);
+        self.pass_on(&queues, &reserved);
+        Ok(reserved)
+    }
+
+    /// Wakes the next who waits where more is due.
+    fn pass_on(&self, queues: &[Arc<str>], reserved: &Reserved) {
+        match reserved.next_at {
+            Some(next_at) if next_at <= self.now() => queues.iter().for_each(|queue| self.waiting.wake(queue)),
+            Some(next_at) => self.waiting.arm_waited(queues, next_at),
+            None => {}
+        }
+    }
+
+    /// Why named jobs were not handed out; the ledger is asked where the broker knows nothing.
+    pub(super) async fn refusals(&self, refused: Vec<(JobId, Edited)>) -> Result<Vec<(JobId, Error)>, Error> {
+        let mut refusals = Vec::with_capacity(refused.len());
+        for (id, edited) in refused {
+            let error = match edited {
+                Edited::Mismatch(job) => Error::VersionMismatch { id, current: job.version },
+                Edited::Running(_) => Error::Running(id),
+                Edited::Unfit { state, .. } => not_handed_out(id, state),
+                _ => {
+                    let row: Option<Job> = self.ledger.get(&[id]).await?.pop().flatten();
+                    row.map_or(Error::NotFound(id), |job| not_handed_out(id, job.state(self.now())))
+                }
+            };
+            refusals.push((id, error));
+        }
+        Ok(refusals)
+    }
+}
+
+fn not_handed_out(id: JobId, state: State) -> Error {
+    match state {
+        State::Scheduled => Error::NotDue(id),
+        State::Ready => Error::HeldBack(id),
+        State::Running => Error::Running(id),
+        state => Error::Finished { id, state },
+    }
+}
+
+pub(super) fn check_source(source: Source, limit: usize) -> Result<Source, Error> {
+    match &source {
+        Source::Jobs(jobs) if jobs.len() > limit => {
+            return Err(Error::invalid("jobs", format!("at most the limit of {limit}"), jobs.len()));
+        }
+        Source::Jobs(_) => {}
+        Source::Queues(queues) if queues.is_empty() || queues.len() > RESERVE_QUEUES_MAX => {
+            return Err(Error::invalid("queues", format!("between 1 and {RESERVE_QUEUES_MAX} queues"), queues.len()));
+        }
+        Source::Queues(queues) => queues.iter().try_for_each(|queue| name::check_queue(queue))?,
+    }
+    Ok(source)
+}
+
+pub(super) fn check_limit(limit: usize) -> Result<usize, Error> {
+    if (1..=RESERVE_JOBS_MAX).contains(&limit) {
+        Ok(limit)
+    } else {
+        Err(Error::invalid("limit", format!("between 1 and {RESERVE_JOBS_MAX}"), limit))
+    }
+}
+
+pub(super) fn check_request_id(id: Option<Arc<str>>) -> Result<Option<Arc<str>>, Error> {
+    match &id {
+        Some(text) if text.is_empty() || text.len() > REQUEST_ID_BYTES_MAX => {
+            let got = format!("{} bytes", text.len());
+            Err(Error::invalid("request_id", format!("1 to {REQUEST_ID_BYTES_MAX} bytes"), got))
+        }
+        _ => Ok(id),
+    }
+}

@@ -1,0 +1,397 @@
+//! The job: what a store keeps of it, and what a caller gives.
+
+use super::id::{JobId, Receipt};
+pub use super::key::{KeyUntil, OnConflict};
+use super::name;
+use super::options::{self, JobOptions};
+use super::progress::Progress;
+use crate::api::instant;
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// Opaque bytes, shared: of a payload or a result.
+pub type Payload = Arc<[u8]>;
+
+/// Where a job stands, derived from what is stored and the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Due in the future, for the first time or again.
+    Scheduled,
+    /// Due, and not leased.
+    Ready,
+    /// Leased.
+    Running,
+    /// Completed.
+    Succeeded,
+    /// Out of attempts, failed finally, or expired: the dead letter.
+    Failed,
+    /// Cancelled before it finished.
+    Cancelled,
+}
+
+impl State {
+    /// All of them, in the order of a job's life.
+    pub const ALL: [Self; 6] =
+        [Self::Scheduled, Self::Ready, Self::Running, Self::Succeeded, Self::Failed, Self::Cancelled];
+
+    /// The word for it, as in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Ready => "ready",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether it is scheduled, ready or running.
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Scheduled | Self::Ready | Self::Running)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// What is stored of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Stage {
+    /// Scheduled, ready or running.
+    Pending = 1,
+    /// Completed.
+    Succeeded = 10,
+    /// The dead letter.
+    Failed = 20,
+    /// Cancelled.
+    Cancelled = 30,
+}
+
+impl Stage {
+    /// The stored number.
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The state that a job of this stage has ended in.
+    pub fn end_state(self) -> Option<State> {
+        match self {
+            Self::Pending => None,
+            Self::Succeeded => Some(State::Succeeded),
+            Self::Failed => Some(State::Failed),
+            Self::Cancelled => Some(State::Cancelled),
+        }
+    }
+
+    /// The stage with this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Self::Pending, Self::Succeeded, Self::Failed, Self::Cancelled].into_iter().find(|s| s.code() == code)
+    }
+}
+
+/// One attempt that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Attempt))]
+pub struct AttemptError {
+    /// Which attempt.
+    pub attempt: u32,
+    /// When it ended.
+    #[cfg_attr(feature = "openapi", schema(value_type = instant::Instant))]
+    #[serde(with = "instant")]
+    pub at: Millis,
+    /// What the worker said, or what the engine found.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::api::schema::Message))]
+    pub message: Arc<str>,
+    /// Whether the lease ended unsettled: the worker crashed or lost touch.
+    #[serde(default)]
+    pub crashed: bool,
+}
+
+/// A job as stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its id.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: Arc<str>,
+    /// Which handler it is for.
+    pub kind: Arc<str>,
+    /// What the handler is given.
+    pub payload: Payload,
+    /// Pending, or how it ended.
+    pub stage: Stage,
+    /// From when it may run.
+    pub due_at: Millis,
+    /// When it was first due; `max_age` counts from here.
+    pub first_due_at: Millis,
+    /// 0 is the most urgent.
+    pub priority: u32,
+    /// How many times it has been leased, less releases.
+    pub attempt: u32,
+    /// How many leases ended unsettled.
+    pub crashes: u32,
+    /// Its own lease, in milliseconds.
+    pub lease_ms: Option<u64>,
+    /// How long after `due_at` it may still start, in milliseconds.
+    pub expires_ms: Option<u64>,
+    /// Its unique name in its queue.
+    pub key: Option<Arc<str>>,
+    /// Until when it holds the key.
+    pub key_until: KeyUntil,
+    /// The push that made it: no other job of its queue has the same, as long as its record is kept.
+    pub origin: Option<Arc<str>>,
+    /// Its labels.
+    pub tags: Arc<[Arc<str>]>,
+    /// What few jobs have: read it by [`Job::options`].
+    pub options: Option<Arc<JobOptions>>,
+    /// What the last attempt or edit said.
+    pub message: Option<Arc<str>>,
+    /// The last 20 attempts that did not succeed, oldest first.
+    pub errors: Vec<AttemptError>,
+    /// What the handler answered.
+    pub result: Option<Payload>,
+    /// How far its current attempt has come, or the last one had.
+    pub progress: Option<Arc<Progress>>,
+    /// Grows with every change.
+    pub version: u64,
+    /// The version with which its current or last lease began; 0 before the first.
+    pub epoch: u64,
+    /// When the current lease ends, by the wall clock; `None` when it is not running.
+    pub lease_until: Option<Millis>,
+    /// Whether its worker has been asked to stop.
+    pub cancel_asked: bool,
+    /// When it was pushed.
+    pub created_at: Millis,
+    /// When it last changed.
+    pub updated_at: Millis,
+    /// When it was last handed out.
+    pub started_at: Option<Millis>,
+    /// When it ended.
+    pub finished_at: Option<Millis>,
+}
+
+impl Job {
+    /// Where it stands at `now`.
+    pub fn state(&self, now: Millis) -> State {
+        match self.stage {
+            Stage::Pending if self.lease_until.is_some() => State::Running,
+            Stage::Pending if self.due_at <= now => State::Ready,
+            Stage::Pending => State::Scheduled,
+            Stage::Succeeded => State::Succeeded,
+            Stage::Failed => State::Failed,
+            Stage::Cancelled => State::Cancelled,
+        }
+    }
+
+    /// What few jobs have; nothing is set where it has none of it.
+    pub fn options(&self) -> &JobOptions {
+        self.options.as_deref().unwrap_or(&options::NONE)
+    }
+
+    /// Bytes of its payload and its result.
+    pub fn held_bytes(&self) -> usize {
+        self.payload.len() + self.result.as_ref().map_or(0, |result| result.len())
+    }
+
+    /// Whether it waits for, or has begun, another attempt.
+    pub fn is_pending(&self) -> bool {
+        self.stage == Stage::Pending
+    }
+
+    /// The key that it holds now.
+    pub fn live_key(&self) -> Option<&Arc<str>> {
+        let holds = self.is_pending() && (self.key_until == KeyUntil::Finished || self.started_at.is_none());
+        self.key.as_ref().filter(|_| holds)
+    }
+
+    /// The instant from which it may no longer start, where it waits for its first start and has one.
+    pub fn start_by(&self) -> Option<Millis> {
+        let waits = self.is_pending() && self.lease_until.is_none() && self.attempt == 0;
+        self.expires_ms.filter(|_| waits).map(|expires_ms| self.due_at.saturating_add(expires_ms).saturating_add(1))
+    }
+
+    /// The receipt of its current or last lease.
+    pub fn receipt(&self) -> Receipt {
+        Receipt { id: self.id, epoch: self.epoch }
+    }
+}
+
+/// When a job is to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Due {
+    /// As soon as it is pushed.
+    #[default]
+    Now,
+    /// This many milliseconds after the broker's now.
+    After(u64),
+    /// At this instant, in milliseconds since 1970; in the past means now, but keeps its place in the order.
+    At(Millis),
+}
+
+impl Due {
+    /// The instant it means at `now`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] beyond 10 years, and where an instant looks like seconds.
+    pub fn resolve(self, now: Millis) -> Result<Millis, Error> {
+        let years = "at most 10 years ahead";
+        match self {
+            Self::Now => Ok(now),
+            Self::After(delay_ms) if delay_ms > DELAY_MS_MAX => {
+                Err(Error::invalid("delay", years, format!("{delay_ms} ms")))
+            }
+            Self::After(delay_ms) => Ok(now + delay_ms),
+            Self::At(at) if at < INSTANT_MS_MIN => {
+                let expected = format!("milliseconds since 1970, {INSTANT_MS_MIN} or more");
+                Err(Error::invalid("due_at", expected, format!("{at}, which looks like seconds")))
+            }
+            Self::At(at) if at.saturating_sub(now) > DELAY_MS_MAX => Err(Error::invalid("due_at", years, at)),
+            Self::At(at) => Ok(at),
+        }
+    }
+}
+
+/// A job to push. Only the payload has no default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewJob {
+    /// Its queue; by default `default`.
+    pub queue: Arc<str>,
+    /// Which handler it is for; by default `default`.
+    pub kind: Arc<str>,
+    /// What the handler is given.
+    pub payload: Payload,
+    /// When it is to run; by default now.
+    pub due: Due,
+    /// 0 is the most urgent; by default 1024.
+    pub priority: u32,
+    /// Its unique name in its queue.
+    pub key: Option<Arc<str>>,
+    /// What to do where the key is held.
+    pub on_conflict: OnConflict,
+    /// Until when it holds the key.
+    pub key_until: KeyUntil,
+    /// Identifies this push, 1 to 255 bytes: a push to the same queue with an origin that is known makes no job, and answers the
+    /// first one, whatever became of it, as long as its record is kept. So a push may be repeated.
+    pub origin: Option<Arc<str>>,
+    /// Its labels.
+    pub tags: Vec<Arc<str>>,
+    /// Its own lease, 1 s to 12 h in milliseconds; by default that of the reserve, of its queue, or 60 s.
+    pub lease_ms: Option<u64>,
+    /// How long after its `due_at` it may still start, in milliseconds; by default for ever.
+    pub expires_ms: Option<u64>,
+    /// What few jobs have: a retry rule, a target, a trace.
+    pub options: JobOptions,
+}
+
+impl NewJob {
+    /// A job for the queue `default` with this payload, due now.
+    pub fn new(payload: impl Into<Payload>) -> Self {
+        Self {
+            queue: Arc::from(name::QUEUE_DEFAULT),
+            kind: Arc::from(name::KIND_DEFAULT),
+            payload: payload.into(),
+            due: Due::Now,
+            priority: PRIORITY_DEFAULT,
+            key: None,
+            on_conflict: OnConflict::Keep,
+            key_until: KeyUntil::Finished,
+            origin: None,
+            tags: Vec::new(),
+            lease_ms: None,
+            expires_ms: None,
+            options: JobOptions::default(),
+        }
+    }
+
+    /// The job as stored, where everything keeps its limits.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], naming what is wrong.
+    pub fn accept(&self, id: JobId, now: Millis, payload_bytes_max: usize) -> Result<Job, Error> {
+        name::check_queue(&self.queue)?;
+        name::check_kind(&self.kind)?;
+        if let Some(key) = &self.key {
+            name::check_key(key)?;
+            name::check_free("key", key)?;
+        }
+        if let Some(origin) = &self.origin {
+            name::check_origin(origin)?;
+            name::check_free("origin", origin)?;
+        }
+        name::check_tags(&self.tags)?;
+        check_payload(&self.payload, payload_bytes_max)?;
+        self.options.check(&self.queue)?;
+        if let Some(lease_ms) = self.lease_ms {
+            check_lease(lease_ms)?;
+        }
+        if let Some(expires_ms) = self.expires_ms.filter(|&ms| ms > DELAY_MS_MAX) {
+            return Err(Error::invalid("expires", "at most 10 years", format!("{expires_ms} ms")));
+        }
+        let due_at = self.due.resolve(now)?;
+        Ok(Job {
+            id,
+            queue: self.queue.clone(),
+            kind: self.kind.clone(),
+            payload: self.payload.clone(),
+            stage: Stage::Pending,
+            due_at,
+            first_due_at: due_at,
+            priority: self.priority,
+            attempt: 0,
+            crashes: 0,
+            lease_ms: self.lease_ms,
+            expires_ms: self.expires_ms,
+            key: self.key.clone(),
+            key_until: self.key_until,
+            origin: self.origin.clone(),
+            tags: if self.tags.is_empty() { Arc::default() } else { Arc::from(self.tags.as_slice()) },
+            options: self.options.clone().shared(),
+            message: None,
+            errors: Vec::new(),
+            result: None,
+            progress: None,
+            version: 1,
+            epoch: 0,
+            lease_until: None,
+            cancel_asked: false,
+            created_at: now,
+            updated_at: now,
+            started_at: None,
+            finished_at: None,
+        })
+    }
+}
+
+/// Whether a payload keeps its limit.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_payload(payload: &[u8], bytes_max: usize) -> Result<(), Error> {
+    if payload.len() > bytes_max {
+        let got = format!("{} bytes", payload.len());
+        return Err(Error::invalid("payload", format!("at most {bytes_max} bytes"), got));
+    }
+    Ok(())
+}
+
+/// Whether a lease keeps its limits.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_lease(lease_ms: u64) -> Result<(), Error> {
+    if !(LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease_ms) {
+        return Err(Error::invalid("lease", "between 1 s and 12 h", format!("{lease_ms} ms")));
+    }
+    Ok(())
+}

@@ -1,0 +1,12 @@
+//! The model: jobs, their options and what names them.
+
+pub mod id;
+pub mod job;
+pub(super) mod key;
+pub mod name;
+pub mod options;
+pub mod progress;
+pub mod retry;
+pub mod states;
+pub mod target;
+pub mod trace;

@@ -1,0 +1,160 @@
+//! Options that few jobs have, kept as one value: one column or slot in every store, which is empty for other jobs. Fields that
+//! scripts, indexes or views read stay separate: see [`Job`](crate::Job).
+//!
+//! A new option is a field here; [`check`](JobOptions::check) and [`moved`](JobOptions::moved) name every field, so that a
+//! forgotten one does not compile.
+
+use super::retry::Retry;
+use super::target::Target;
+use super::trace;
+use crate::error::Error;
+use crate::limits::MOVES_MAX;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A job's own retry rule, target and trace, and how often it was moved. The same JSON in stores and in the API.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobOptions {
+    /// Its retry rule. A job inherits what is unset from its queue.
+    #[serde(flatten)]
+    pub retry: Retry,
+    /// Where it is delivered in place of its queue's target. Its queue must have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Arc<Target>>,
+    /// The trace that it belongs to: a W3C `traceparent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Arc<str>>,
+    /// How often it was moved from queue to queue, at most [`MOVES_MAX`] times.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub moves: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// Declares a struct with the [`JobOptions`] that a caller gives between its own fields, as they stand in JSON.
+macro_rules! with_options {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident<$life:lifetime> { $($before:tt)* } { $($after:tt)* }
+    ) => {
+        $crate::model::retry::with_rule! {
+            $(#[$meta])*
+            pub struct $name<$life> { $($before)* } {
+                /// Where it is delivered in place of its queue's target.
+                #[cfg_attr(feature = "openapi", schema(value_type = Option<$crate::Target>))]
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub target: Option<std::sync::Arc<$crate::Target>>,
+                /// The trace that it belongs to: a W3C `traceparent`.
+                #[cfg_attr(feature = "openapi", schema(value_type = Option<$crate::api::schema::Trace>))]
+                #[serde(default, deserialize_with = "crate::api::text::some", skip_serializing_if = "Option::is_none")]
+                pub trace: Option<std::sync::Arc<str>>,
+                $($after)*
+            }
+        }
+
+        impl<$life> $name<$life> {
+            /// What is given of a job's options.
+            pub fn options(&self) -> $crate::JobOptions {
+                $crate::JobOptions { retry: self.rule(), target: self.target.clone(), trace: self.trace.clone(), moves: 0 }
+            }
+
+            /// The same with these options.
+            #[must_use]
+            pub fn with_options(self, options: &$crate::JobOptions) -> Self {
+                let $crate::JobOptions { retry, target, trace, moves: _ } = options.clone();
+                Self { target, trace, ..self.with_rule(retry) }
+            }
+        }
+    };
+}
+pub(crate) use with_options;
+
+/// The options of a job that has none.
+pub(crate) static NONE: JobOptions = JobOptions { retry: Retry::INHERITED, target: None, trace: None, moves: 0 };
+
+impl From<Retry> for JobOptions {
+    fn from(retry: Retry) -> Self {
+        Self { retry, ..Self::default() }
+    }
+}
+
+impl JobOptions {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == NONE
+    }
+
+    /// As a job keeps them.
+    pub fn shared(self) -> Option<Arc<Self>> {
+        (!self.is_empty()).then(|| Arc::new(self))
+    }
+
+    /// Whether everything keeps its limits, for a job in this queue.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], naming the field.
+    pub fn check(&self, queue: &str) -> Result<(), Error> {
+        let Self { retry, target, trace, moves } = self;
+        if *moves > MOVES_MAX {
+            return Err(Error::invalid("moves", format!("at most {MOVES_MAX}"), moves));
+        }
+        retry.check(queue)?;
+        target.as_ref().map_or(Ok(()), |target| target.check())?;
+        trace.as_ref().map_or(Ok(()), |trace| trace::check(trace))
+    }
+
+    /// Those of a copy in another queue: that queue's retry rule and target apply there.
+    #[must_use]
+    pub fn moved(&self) -> Self {
+        let Self { retry: _, target: _, trace, moves } = self;
+        Self { trace: trace.clone(), moves: moves + 1, ..Self::default() }
+    }
+
+    /// About how many bytes of memory they take.
+    pub(crate) fn bytes(&self) -> usize {
+        let Self { retry: _, target: _, trace, moves: _ } = self;
+        size_of::<Self>() + trace.as_ref().map_or(0, |trace| trace.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Span;
+    use crate::model::retry::WhenExhausted;
+
+    #[test]
+    fn options_read_back() {
+        let target: Arc<Target> = Arc::new(serde_json::from_str(r#"{"queue":"mail"}"#).unwrap());
+        let trace = Some(Arc::from("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
+        let retry = Retry {
+            max_attempts: Some(3),
+            max_age: Some(Span(60_000)),
+            when_exhausted: Some(WhenExhausted::Move("dead".into())),
+            ..Retry::default()
+        };
+        let all = JobOptions { retry, target: Some(target), trace, moves: 2 };
+        let text = serde_json::to_string(&all).unwrap();
+        assert_eq!(
+            text,
+            concat!(
+                r#"{"max_attempts":3,"max_age":"1m","when_exhausted":{"move":"dead"},"target":{"queue":"mail"},"#,
+                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","moves":2}"#
+            )
+        );
+        let some = [
+            JobOptions { target: None, ..all.clone() },
+            JobOptions { retry: Retry::default(), moves: 0, ..all.clone() },
+            all,
+        ];
+        for options in some {
+            let text = serde_json::to_string(&options).unwrap();
+            assert_eq!(serde_json::from_str::<JobOptions>(&text).unwrap(), options, "{text}");
+        }
+        assert_eq!(JobOptions::default().shared(), None);
+        assert_eq!(NONE, JobOptions::default());
+    }
+}

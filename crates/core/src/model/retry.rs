@@ -1,0 +1,265 @@
+//! Retry rules: what a job, a queue or the default says about failures. What follows from them is decided in
+//! [`crate::rules`].
+
+use super::name;
+use crate::api::{Span, object};
+use crate::error::Error;
+use crate::limits::{CRASHES_MAX_DEFAULT, DELAY_MS_MAX, HOUR_MS, MINUTE_MS, RETRY_STEPS_MAX, SECOND_MS};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The default steps: 15 s, 15 s, 30 s, 3 min, 10 min, 20 min, 3 × 30 min, 60 min, 3 × 3 h, 2 × 6 h; the schedule by
+/// which payment services notify merchants.
+pub const DEFAULT_STEPS_MS: [u64; 15] = [
+    15 * SECOND_MS,
+    15 * SECOND_MS,
+    30 * SECOND_MS,
+    3 * MINUTE_MS,
+    10 * MINUTE_MS,
+    20 * MINUTE_MS,
+    30 * MINUTE_MS,
+    30 * MINUTE_MS,
+    30 * MINUTE_MS,
+    60 * MINUTE_MS,
+    3 * HOUR_MS,
+    3 * HOUR_MS,
+    3 * HOUR_MS,
+    6 * HOUR_MS,
+    6 * HOUR_MS,
+];
+
+/// How long to wait before each new attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backoff {
+    /// [`DEFAULT_STEPS_MS`].
+    Default,
+    /// No second attempt.
+    None,
+    /// The n-th failure waits for the n-th step; further failures for the last one.
+    Steps(Vec<Span>),
+    /// Always the same wait.
+    Fixed(#[serde(deserialize_with = "object")] Fixed),
+    /// Growing waits.
+    Exponential(#[serde(deserialize_with = "object")] Exponential),
+}
+
+impl Backoff {
+    /// One wait after the other, in whole milliseconds.
+    pub fn steps(waits: impl IntoIterator<Item = Duration>) -> Self {
+        Self::Steps(waits.into_iter().map(Span::from).collect())
+    }
+
+    /// Always the same wait, in whole milliseconds.
+    pub fn fixed(delay: Duration) -> Self {
+        Self::Fixed(Fixed { delay: delay.into() })
+    }
+}
+
+/// Always the same wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Fixed {
+    /// The wait.
+    pub delay: Span,
+}
+
+/// Growing waits.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Exponential {
+    /// The first wait.
+    pub first: Span,
+    /// From one wait to the next.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100))]
+    pub factor: f64,
+    /// The longest wait.
+    pub max: Span,
+    /// Each wait is multiplied by a random number from `1 - jitter` to `1 + jitter`.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 1))]
+    pub jitter: f64,
+}
+
+/// What becomes of a job whose attempts are used up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenExhausted {
+    /// It is kept, failed, for inspection: a dead letter.
+    Keep,
+    /// It is removed with its record.
+    Drop,
+    /// It starts over with attempt 0, after the first wait of its backoff.
+    Restart,
+    /// It is kept as failed, and a copy starts in this queue.
+    Move(Arc<str>),
+}
+
+/// A retry rule. What is `None` is taken from the queue's rule, then from the default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Retry {
+    /// The waits between attempts; by default [`Backoff::Default`].
+    #[serde(rename = "retry", skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Backoff>,
+    /// Attempts in all, 0 for no limit; by default one more than there are steps (16 by default steps), and 16 where
+    /// there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// No attempt begins later than this after the first `due_at`; by default no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<Span>,
+    /// The lease that ends unsettled for this many-th time fails the job; by default 5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_crashes: Option<u32>,
+    /// What becomes of the job in the end; by default it is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when_exhausted: Option<WhenExhausted>,
+}
+
+/// Declares a struct with the fields of a [`Retry`] between its own, as they stand in JSON.
+macro_rules! with_rule {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident $(<$life:lifetime>)? { $($before:tt)* } { $($after:tt)* }
+    ) => {
+        $(#[$meta])*
+        pub struct $name $(<$life>)? {
+            $($before)*
+            /// How long to wait before each new attempt.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub retry: Option<$crate::model::retry::Backoff>,
+            /// Attempts in all; 0 for no limit.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub max_attempts: Option<u32>,
+            /// No attempt begins later than this after the first `due_at`.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub max_age: Option<$crate::api::Span>,
+            /// Crashes that fail the job; by default 5.
+            #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub max_crashes: Option<u32>,
+            /// What becomes of the job in the end.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub when_exhausted: Option<$crate::model::retry::WhenExhausted>,
+            $($after)*
+        }
+
+        impl $(<$life>)? $name $(<$life>)? {
+            /// Its retry rule.
+            pub fn rule(&self) -> $crate::model::retry::Retry {
+                $crate::model::retry::Retry {
+                    backoff: self.retry.clone(),
+                    max_attempts: self.max_attempts,
+                    max_age: self.max_age,
+                    max_crashes: self.max_crashes,
+                    when_exhausted: self.when_exhausted.clone(),
+                }
+            }
+
+            /// The same with this retry rule.
+            #[must_use]
+            pub fn with_rule(self, rule: $crate::model::retry::Retry) -> Self {
+                let $crate::model::retry::Retry { backoff, max_attempts, max_age, max_crashes, when_exhausted } = rule;
+                Self { retry: backoff, max_attempts, max_age, max_crashes, when_exhausted, ..self }
+            }
+        }
+    };
+}
+pub(crate) use with_rule;
+
+impl Retry {
+    /// Takes everything from the queue's rule.
+    pub const INHERITED: Self =
+        Self { backoff: None, max_attempts: None, max_age: None, max_crashes: None, when_exhausted: None };
+
+    /// This rule, with what it leaves open filled from `other`. A rule with a backoff of its own takes no
+    /// `max_attempts` from another, which was meant for another backoff.
+    pub fn or(&self, other: &Self) -> Self {
+        Self {
+            backoff: self.backoff.clone().or_else(|| other.backoff.clone()),
+            max_attempts: match (&self.backoff, self.max_attempts) {
+                (None, None) => other.max_attempts,
+                (_, own) => own,
+            },
+            max_age: self.max_age.or(other.max_age),
+            max_crashes: self.max_crashes.or(other.max_crashes),
+            when_exhausted: self.when_exhausted.clone().or_else(|| other.when_exhausted.clone()),
+        }
+    }
+
+    /// Attempts in all; `None` for no limit.
+    pub fn attempts(&self) -> Option<u32> {
+        match (self.max_attempts, &self.backoff) {
+            (Some(0), _) => None,
+            (Some(count), _) => Some(count),
+            (None, Some(Backoff::None)) => Some(1),
+            (None, Some(Backoff::Steps(steps))) => {
+                Some(u32::try_from(steps.len()).unwrap_or(u32::MAX).saturating_add(1))
+            }
+            (None, _) => Some(u32::try_from(DEFAULT_STEPS_MS.len()).unwrap_or(u32::MAX) + 1),
+        }
+    }
+
+    /// Crashes that fail the job.
+    pub fn crashes(&self) -> u32 {
+        self.max_crashes.unwrap_or(CRASHES_MAX_DEFAULT)
+    }
+
+    /// Whether every part keeps its limits, as the rule of this queue or of a job in it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], naming the part.
+    pub fn check(&self, queue: &str) -> Result<(), Error> {
+        match &self.backoff {
+            None | Some(Backoff::Default | Backoff::None) => {}
+            Some(Backoff::Steps(steps)) => {
+                if steps.is_empty() || steps.len() > RETRY_STEPS_MAX {
+                    let expected = format!("between 1 and {RETRY_STEPS_MAX} steps");
+                    return Err(Error::invalid("retry.steps", expected, steps.len()));
+                }
+                for &step in steps {
+                    wait("retry.steps", step)?;
+                }
+            }
+            Some(Backoff::Fixed(fixed)) => wait("retry.fixed.delay", fixed.delay)?,
+            Some(Backoff::Exponential(Exponential { first, factor, max, jitter })) => {
+                wait("retry.exponential.first", *first)?;
+                wait("retry.exponential.max", *max)?;
+                within("retry.exponential.factor", *factor, 1.0, 100.0)?;
+                within("retry.exponential.jitter", *jitter, 0.0, 1.0)?;
+            }
+        }
+        if let Some(max_age) = self.max_age {
+            wait("max_age", max_age)?;
+        }
+        if self.max_crashes == Some(0) {
+            return Err(Error::invalid("max_crashes", "1 or more", 0));
+        }
+        if let Some(WhenExhausted::Move(other)) = &self.when_exhausted {
+            name::check_queue(other)?;
+            if **other == *queue {
+                let got = format!("{other:?}, the queue itself (to start over in it, use \"restart\")");
+                return Err(Error::invalid("when_exhausted.move", "another queue", got));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn wait(what: &'static str, Span(wait_ms): Span) -> Result<(), Error> {
+    if wait_ms > DELAY_MS_MAX {
+        return Err(Error::invalid(what, "at most 10 years", format!("{wait_ms} ms")));
+    }
+    Ok(())
+}
+
+fn within(what: &'static str, number: f64, low: f64, high: f64) -> Result<(), Error> {
+    if (low..=high).contains(&number) {
+        Ok(())
+    } else {
+        Err(Error::invalid(what, format!("between {low} and {high}"), number))
+    }
+}

@@ -1,0 +1,300 @@
+//! Targets: where due jobs are delivered, in place of being handed to workers. Here is what a target is; who delivers
+//! to it is an edge's business.
+
+use super::name;
+use crate::api::{Span, read};
+use crate::error::Error;
+use crate::limits::{MINUTE_MS, SECOND_MS};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// How long one delivery may take where nobody says: 30 s.
+pub const TIMEOUT_MS_DEFAULT: u64 = 30 * SECOND_MS;
+/// How long one delivery may take at most: 30 min.
+pub const TIMEOUT_MS_MAX: u64 = 30 * MINUTE_MS;
+/// Most headers of one target.
+pub const HEADERS_MAX: usize = 32;
+/// Most final statuses of one target.
+pub const FINAL_STATUSES_MAX: usize = 32;
+/// Longest URL, header, or name of a list.
+pub const TEXT_BYTES_MAX: usize = 2_048;
+/// What every key in Redis begins with that the broker keeps there, in whatever namespace.
+pub const BROKER_KEYS: &str = "{duetime:";
+/// What stands in place of a secret that a reader has no right to.
+const MASK: &str = "***";
+
+/// Where due jobs are delivered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Form", into = "Form")]
+pub enum Target {
+    /// To an HTTP endpoint.
+    Url(Endpoint),
+    /// To the end of a Redis list, from which others take them.
+    RedisList(RedisList),
+    /// To another queue, as a new job.
+    Queue(Arc<str>),
+}
+
+/// An HTTP endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its URL, `https://…` or `http://…`.
+    pub url: Arc<str>,
+    /// The method; by default `POST`.
+    pub method: Arc<str>,
+    /// Headers that go along.
+    pub headers: BTreeMap<String, String>,
+    /// How long one delivery may take, in milliseconds; by default [`TIMEOUT_MS_DEFAULT`].
+    pub timeout_ms: u64,
+    /// Statuses after which the job is not delivered again; by default 410 and 422.
+    pub final_statuses: Vec<u16>,
+    /// The name of the keys it is signed with; by default `default`.
+    pub key: Option<Arc<str>>,
+}
+
+/// A Redis list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedisList {
+    /// The server, `redis://…` or `rediss://…`.
+    pub url: Arc<str>,
+    /// The list.
+    pub key: Arc<str>,
+}
+
+/// A target as it is written: one of `url`, `redis_list` and `queue`, and what belongs to a `url`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Form {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    final_statuses: Option<Vec<u16>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis_list: Option<RedisList>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<Arc<str>>,
+}
+
+const METHOD_DEFAULT: &str = "POST";
+const FINAL_STATUSES_DEFAULT: [u16; 2] = [410, 422];
+
+impl TryFrom<Form> for Target {
+    type Error = String;
+
+    fn try_from(form: Form) -> Result<Self, String> {
+        let Form { url, method, headers, timeout, final_statuses, key, redis_list, queue } = form;
+        let is_bare =
+            method.is_none() && headers.is_empty() && timeout.is_none() && final_statuses.is_none() && key.is_none();
+        match (url, redis_list, queue) {
+            (Some(url), None, None) => Ok(Self::Url(Endpoint {
+                url,
+                method: method.unwrap_or_else(|| Arc::from(METHOD_DEFAULT)),
+                headers,
+                timeout_ms: timeout.map_or(TIMEOUT_MS_DEFAULT, |span| span.0),
+                final_statuses: final_statuses.unwrap_or_else(|| FINAL_STATUSES_DEFAULT.to_vec()),
+                key,
+            })),
+            (None, Some(list), None) if is_bare => Ok(Self::RedisList(list)),
+            (None, None, Some(queue)) if is_bare => Ok(Self::Queue(queue)),
+            (None, Some(_), None) | (None, None, Some(_)) => {
+                Err("`method`, `headers`, `timeout`, `final_statuses` and `key` are for a target with a `url`".into())
+            }
+            _ => Err("expected a target with one of `url`, `redis_list` and `queue`".into()),
+        }
+    }
+}
+
+impl From<Target> for Form {
+    fn from(target: Target) -> Self {
+        match target {
+            Target::Url(Endpoint { url, method, headers, timeout_ms, final_statuses, key }) => Self {
+                url: Some(url),
+                method: Some(method),
+                headers,
+                timeout: Some(Span(timeout_ms)),
+                final_statuses: Some(final_statuses),
+                key,
+                ..Self::default()
+            },
+            Target::RedisList(list) => Self { redis_list: Some(list), ..Self::default() },
+            Target::Queue(queue) => Self { queue: Some(queue), ..Self::default() },
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    /// A URL, or JSON as in the HTTP API; within its limits.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let target = if text.starts_with('{') {
+            read::<Self>(text).map_err(|unread| unread.to_string())?
+        } else {
+            Self::try_from(Form { url: Some(Arc::from(text)), ..Form::default() })?
+        };
+        target.check().map_err(|error| error.to_string())?;
+        Ok(target)
+    }
+}
+
+impl Target {
+    /// Whether every part keeps its limits.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], naming the part.
+    pub fn check(&self) -> Result<(), Error> {
+        match self {
+            Self::Url(endpoint) => endpoint.check(),
+            Self::RedisList(RedisList { url, key }) => {
+                scheme("target.redis_list.url", url, &["redis://", "rediss://"])?;
+                short("target.redis_list.url", url)?;
+                short("target.redis_list.key", key)?;
+                if key.starts_with(BROKER_KEYS) {
+                    let expected = format!("a list that does not begin with {BROKER_KEYS}, as Duetime's own keys do");
+                    return Err(Error::invalid("target.redis_list.key", expected, format!("{key:?}")));
+                }
+                Ok(())
+            }
+            Self::Queue(queue) => name::check_queue(queue),
+        }
+    }
+
+    /// The target for those who may look at it but not set it: without the values of headers and the query of the URL, which
+    /// may be secrets of the receiver.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        let Self::Url(endpoint) = self else { return self.clone() };
+        let mut endpoint = endpoint.clone();
+        endpoint.headers.values_mut().for_each(|value| MASK.clone_into(value));
+        if let Some((before, _)) = endpoint.url.split_once('?') {
+            endpoint.url = Arc::from(format!("{before}?{MASK}"));
+        }
+        Self::Url(endpoint)
+    }
+}
+
+impl Endpoint {
+    fn check(&self) -> Result<(), Error> {
+        scheme("target.url", &self.url, &["https://", "http://"])?;
+        short("target.url", &self.url)?;
+        let methods = ["POST", "PUT", "PATCH", "GET", "DELETE"];
+        if !methods.contains(&&*self.method) {
+            return Err(Error::invalid("target.method", "POST, PUT, PATCH, GET or DELETE", &self.method));
+        }
+        if self.headers.len() > HEADERS_MAX {
+            return Err(Error::invalid("target.headers", format!("at most {HEADERS_MAX}"), self.headers.len()));
+        }
+        for (name, value) in &self.headers {
+            short("target.headers", name)?;
+            let is_visible = |byte: u8| (b' '..=b'~').contains(&byte);
+            if value.len() > TEXT_BYTES_MAX || !value.bytes().all(is_visible) {
+                let expected = format!("at most {TEXT_BYTES_MAX} visible ASCII characters in {name:?}");
+                return Err(Error::invalid("target.headers", expected, "another value"));
+            }
+        }
+        if !(1..=TIMEOUT_MS_MAX).contains(&self.timeout_ms) {
+            return Err(Error::invalid("target.timeout", "between 1 ms and 30 min", Span(self.timeout_ms)));
+        }
+        if self.final_statuses.len() > FINAL_STATUSES_MAX {
+            let expected = format!("at most {FINAL_STATUSES_MAX}");
+            return Err(Error::invalid("target.final_statuses", expected, self.final_statuses.len()));
+        }
+        if let Some(status) = self.final_statuses.iter().find(|status| !(300..=599).contains(*status)) {
+            return Err(Error::invalid("target.final_statuses", "statuses from 300 to 599", status));
+        }
+        self.key.as_ref().map_or(Ok(()), |key| short("target.key", key))
+    }
+}
+
+fn scheme(what: &'static str, url: &str, schemes: &[&str]) -> Result<(), Error> {
+    if schemes.iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme)) {
+        Ok(())
+    } else {
+        Err(Error::invalid(what, format!("a URL that begins with {}", schemes.join(" or ")), "another"))
+    }
+}
+
+fn short(what: &'static str, text: &str) -> Result<(), Error> {
+    if (1..=TEXT_BYTES_MAX).contains(&text.len()) {
+        Ok(())
+    } else {
+        Err(Error::invalid(what, format!("1 to {TEXT_BYTES_MAX} bytes"), text.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_reads_and_prints() {
+        for text in [
+            r#"{"redis_list":{"url":"redis://localhost","key":"mail"}}"#,
+            r#"{"queue":"mail"}"#,
+            r#"{"url":"https://a.example/x","method":"PUT","headers":{"a":"b"},"timeout":"5s","final_statuses":[404],"key":"k"}"#,
+        ] {
+            let target: Target = read(text).unwrap();
+            target.check().unwrap();
+            assert_eq!(serde_json::to_string(&target).unwrap(), text);
+        }
+        let Target::Url(endpoint) = read(r#"{"url":"https://a.example/x"}"#).unwrap() else { panic!("a URL") };
+        assert_eq!((&*endpoint.method, endpoint.timeout_ms), ("POST", 30_000));
+        assert_eq!(endpoint.final_statuses, [410, 422]);
+    }
+
+    #[test]
+    fn secrets_are_masked() {
+        let shown = |text: &str| {
+            let masked = serde_json::from_str::<Target>(text).unwrap().masked();
+            masked.check().unwrap();
+            serde_json::to_string(&masked).unwrap()
+        };
+        let masked = shown(r#"{"url":"https://a.example/x?token=secret","headers":{"authorization":"secret"}}"#);
+        assert!(
+            masked.contains(r#""https://a.example/x?***""#) && masked.contains(r#""authorization":"***""#),
+            "{masked}"
+        );
+        assert!(!masked.contains("secret"), "{masked}");
+        assert_eq!(shown(r#"{"queue":"mail"}"#), r#"{"queue":"mail"}"#);
+    }
+
+    #[test]
+    fn what_is_no_target_is_refused() {
+        for (text, why) in [
+            ("{}", "a target with one of"),
+            (r#"{"url":"https://a.example","queue":"b"}"#, "a target with one of"),
+            (r#"{"queue":"b","timeout":"5s"}"#, "are for a target with a `url`"),
+            (r#"{"link":"https://a.example"}"#, "unknown field `link`"),
+        ] {
+            let error = read::<Target>(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        for text in [
+            r#"{"url":"ftp://a.example"}"#,
+            r#"{"url":"https://"}"#,
+            r#"{"url":"https://a.example","method":"BREW"}"#,
+            r#"{"url":"https://a.example","timeout":"31m"}"#,
+            r#"{"url":"https://a.example","timeout":"0s"}"#,
+            r#"{"url":"https://a.example","final_statuses":[200]}"#,
+            r#"{"url":"https://a.example","headers":{"a":"b\nc"}}"#,
+            r#"{"redis_list":{"url":"http://a","key":"b"}}"#,
+            r#"{"redis_list":{"url":"redis://a","key":""}}"#,
+            r#"{"redis_list":{"url":"redis://a","key":"{duetime:shop:0}:body"}}"#,
+            r#"{"queue":"a b"}"#,
+            &format!(r#"{{"url":"https://a.example","final_statuses":{:?}}}"#, vec![404; FINAL_STATUSES_MAX + 1]),
+        ] {
+            assert_eq!(read::<Target>(text).unwrap().check().unwrap_err().code(), "invalid", "{text}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! A token as it stands in the file.
+
+use super::grant::Grant;
+use super::secret::{Hash, hex};
+use crate::rate::{parse_rate, show_rate};
+use duetime_core::api::Instant;
+use duetime_core::model::name::check_lock;
+use duetime_core::ports::Rate;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A token: whose it is, what it may do, and the hash of its secret.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [[token]]")]
+pub(crate) struct Token {
+    /// Whose it is; no two have the same.
+    pub(crate) name: String,
+    /// The hash of its secret.
+    #[serde(serialize_with = "show_hash", deserialize_with = "read_hash")]
+    pub(crate) sha256: Hash,
+    /// What it may do.
+    pub(crate) allow: Vec<Grant>,
+    /// Requests a second at most; `None`: as many as there are.
+    #[serde(default, serialize_with = "show_limit", deserialize_with = "read_limit")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rate: Option<Rate>,
+    /// When it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) created: Option<Instant>,
+    /// From when on it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) expires: Option<Instant>,
+}
+
+impl Token {
+    /// Whether it makes sense.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        // What suits a lock's name suits a token's: some bytes, and not too many.
+        check_lock(&self.name).map_err(|_| format!("expected a name of 1 to 255 bytes, got {:?}", self.name))?;
+        if self.name.chars().any(char::is_control) {
+            return Err(format!("expected a name without control characters, got {:?}", self.name));
+        }
+        if self.allow.is_empty() {
+            return Err(format!("expected at least one right in `allow` of the token {:?}, got none", self.name));
+        }
+        Ok(())
+    }
+}
+
+fn show_hash<S: Serializer>(hash: &Hash, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&hex(hash))
+}
+
+fn read_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Hash, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let byte = |pair: &[u8]| {
+        let digits = std::str::from_utf8(pair).ok().filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()));
+        digits.and_then(|digits| u8::from_str_radix(digits, 16).ok())
+    };
+    let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
+    let hash = bytes.and_then(|bytes| Hash::try_from(bytes).ok());
+    hash.ok_or_else(|| de::Error::custom("expected a SHA-256 in 64 hexadecimal digits"))
+}
+
+fn show_limit<S: Serializer>(rate: &Option<Rate>, serializer: S) -> Result<S::Ok, S::Error> {
+    rate.as_ref().map(show_rate).serialize(serializer)
+}
+
+fn read_limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Rate>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse_rate(&text).map(Some).map_err(de::Error::custom)
+}

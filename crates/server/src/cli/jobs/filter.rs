@@ -1,0 +1,69 @@
+//! Options that say which jobs.
+
+use crate::cli::exit::{Failure, Result};
+use duetime_core::api::Instant;
+use duetime_core::engine::Query;
+use duetime_core::{State, States};
+use std::sync::Arc;
+
+/// The word for scheduled or ready jobs with an attempt behind them.
+const RETRYING: &str = "retrying";
+
+/// Which jobs.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Filter {
+    /// Only jobs of this queue
+    #[arg(long, short, value_name = "QUEUE", help_heading = "Which jobs")]
+    pub(crate) queue: Option<Arc<str>>,
+    /// Only jobs in this state; may be given several times
+    #[arg(
+        long,
+        short,
+        value_name = "STATE",
+        value_parser = ["scheduled", "ready", "running", "succeeded", "failed", "cancelled", RETRYING],
+        help_heading = "Which jobs"
+    )]
+    pub(crate) state: Vec<String>,
+    /// Only jobs with this tag
+    #[arg(long, short, value_name = "TAG", help_heading = "Which jobs")]
+    pub(crate) tag: Option<Arc<str>>,
+    /// Only jobs with this key; needs --queue
+    #[arg(long, value_name = "KEY", requires = "queue", help_heading = "Which jobs")]
+    pub(crate) key: Option<Arc<str>>,
+    /// Only jobs of this kind
+    #[arg(long, short, value_name = "KIND", help_heading = "Which jobs")]
+    pub(crate) kind: Option<Arc<str>>,
+    /// Only jobs due from this instant on, such as 2027-01-31T08:00:00Z
+    #[arg(long, value_name = "INSTANT", help_heading = "Which jobs")]
+    pub(crate) due_from: Option<Instant>,
+    /// Only jobs due up to this instant
+    #[arg(long, value_name = "INSTANT", help_heading = "Which jobs")]
+    pub(crate) due_to: Option<Instant>,
+}
+
+impl Filter {
+    /// As the engine is asked.
+    pub(crate) fn query(&self) -> Result<Query> {
+        let retrying = self.state.iter().any(|word| word == RETRYING);
+        if retrying && self.state.len() > 1 {
+            return Err(Failure::usage("the state `retrying` stands alone"));
+        }
+        let states = State::ALL.into_iter().filter(|state| self.state.iter().any(|word| word == state.word()));
+        Ok(Query {
+            queue: self.queue.clone(),
+            key: self.key.clone(),
+            tag: self.tag.clone(),
+            kind: self.kind.clone(),
+            state: States { states: states.collect(), retrying },
+            due_from: self.due_from.map(|instant| instant.0),
+            due_to: self.due_to.map(|instant| instant.0),
+        })
+    }
+
+    /// Whether it names no job in particular.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self { queue, state, tag, key, kind, due_from, due_to } = self;
+        let texts = [queue, tag, key, kind];
+        texts.iter().all(|text| text.is_none()) && state.is_empty() && due_from.is_none() && due_to.is_none()
+    }
+}

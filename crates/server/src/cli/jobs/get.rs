@@ -1,0 +1,80 @@
+//! `duetime get`.
+
+use crate::cli::exit::Result;
+use crate::cli::output::{self, safe, snippet};
+use crate::cli::target::Target;
+use crate::cli::time::{now, relative};
+use duetime_core::api::{Instant, JobBody};
+use duetime_core::{Job, JobId, Millis};
+use std::fmt::Display;
+
+/// Show all there is to know of a job.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime get 117111681613568 --json | jq .errors")]
+pub(crate) struct Args {
+    /// The job
+    #[arg(value_name = "ID")]
+    id: JobId,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) async fn run(args: Args) -> Result {
+    let client = args.target.client().await?;
+    let job = client.get(args.id).await?;
+    if args.target.json { output::json(&JobBody::new(&job, now())) } else { show(&job, now()) }
+}
+
+fn show(job: &Job, now: Millis) -> Result {
+    let when = |at: Millis| format!("{} ({})", Instant(at), relative(at, now));
+    line("id", job.id)?;
+    line("queue", &job.queue)?;
+    line("kind", safe(&job.kind))?;
+    line("state", job.state(now))?;
+    line("due", when(job.due_at))?;
+    line("attempt", job.attempt)?;
+    line("priority", job.priority)?;
+    optional("key", job.key.as_deref().map(safe))?;
+    optional("tags", (!job.tags.is_empty()).then(|| safe(&job.tags.join(" "))))?;
+    optional("target", job.options().target.as_ref().map(|target| safe(&shown(target))))?;
+    optional("trace", job.options().trace.as_deref())?;
+    optional("crashes", (job.crashes > 0).then_some(job.crashes))?;
+    optional("cancel", job.cancel_asked.then_some("asked for; the worker has not stopped yet"))?;
+    optional("leased until", job.lease_until.map(when))?;
+    optional(
+        "progress",
+        job.progress.as_ref().map(|progress| {
+            let note = progress.note.as_deref().map(|note| format!(": {}", safe(note))).unwrap_or_default();
+            format!("{} %{note}, at {}", progress.percent, when(progress.at))
+        }),
+    )?;
+    line("pushed", when(job.created_at))?;
+    optional("started", job.started_at.map(when))?;
+    optional("finished", job.finished_at.map(when))?;
+    line("version", job.version)?;
+    optional("message", job.message.as_deref().map(safe))?;
+    for error in &job.errors {
+        let said = snippet(error.message.as_bytes());
+        line("error", format_args!("attempt {}, {}: {said}", error.attempt, when(error.at)))?;
+    }
+    line("payload", safe(&String::from_utf8_lossy(&job.payload)))?;
+    optional("result", job.result.as_deref().map(|result| safe(&String::from_utf8_lossy(result))))
+}
+
+/// In a few words: headers may hold secrets.
+fn shown(target: &duetime_core::Target) -> String {
+    match target {
+        duetime_core::Target::Url(endpoint) => format!("{} {}", endpoint.method, endpoint.url),
+        duetime_core::Target::RedisList(list) => format!("the Redis list {}", list.key),
+        duetime_core::Target::Queue(queue) => format!("the queue {queue}"),
+    }
+}
+
+fn line(name: &str, value: impl Display) -> Result {
+    output::say(format_args!("{:<13} {value}", format!("{name}:")))
+}
+
+fn optional(name: &str, value: Option<impl Display>) -> Result {
+    value.map_or(Ok(()), |value| line(name, value))
+}

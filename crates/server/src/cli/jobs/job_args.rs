@@ -1,0 +1,105 @@
+//! Options that say what a job is.
+
+use super::retry_rule::{parse_backoff, parse_exhausted};
+use crate::cli::exit::Result;
+use crate::cli::stdin;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use duetime_core::api::Span;
+use duetime_core::limits::PRIORITY_DEFAULT;
+use duetime_core::model::{name, trace};
+use duetime_core::{Backoff, JobOptions, KeyUntil, NewJob, OnConflict, Retry, Target, WhenExhausted};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// All of a job but its payload, and when it is due.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct JobArgs {
+    /// The queue
+    #[arg(long, short, value_name = "QUEUE", default_value = name::QUEUE_DEFAULT)]
+    pub(crate) queue: Arc<str>,
+    /// Which handler the job is for
+    #[arg(long, short, value_name = "KIND", default_value = name::KIND_DEFAULT)]
+    kind: Arc<str>,
+    /// A name that is unique in the queue while the job lives
+    #[arg(long, value_name = "KEY")]
+    key: Option<Arc<str>>,
+    /// What to do where another live job has the key: keep it, replace what it is to do, or refuse this one
+    #[arg(long, value_name = "WHAT", default_value = "keep", requires = "key")]
+    #[arg(value_parser = words::<OnConflict>(["keep", "replace", "reject"]))]
+    on_conflict: OnConflict,
+    /// Until when the job holds its key
+    #[arg(long, value_name = "WHEN", default_value = "finished", requires = "key")]
+    #[arg(value_parser = words::<KeyUntil>(["finished", "started"]))]
+    key_until: KeyUntil,
+    /// A label; may be given several times
+    #[arg(long, short, value_name = "TAG")]
+    tag: Vec<Arc<str>>,
+    /// How urgent it is among the due jobs of its queue; 0 comes first
+    #[arg(long, value_name = "N", default_value_t = PRIORITY_DEFAULT)]
+    priority: u32,
+    /// How long a worker holds it unless it asks for more; 1s to 12h
+    #[arg(long, value_name = "SPAN")]
+    lease: Option<Span>,
+    /// Attempts in all, 0 for no limit
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// Waits between attempts: `none`, `default`, steps such as `15s,30s,5m`, or JSON as in the HTTP API
+    #[arg(long, value_name = "RULE", value_parser = parse_backoff)]
+    retry: Option<Backoff>,
+    /// What becomes of it after the last attempt: `keep`, `drop`, `restart` or `move:QUEUE`
+    #[arg(long, value_name = "WHAT", value_parser = parse_exhausted)]
+    when_exhausted: Option<WhenExhausted>,
+    /// How long after it is due it may still start
+    #[arg(long, value_name = "SPAN")]
+    expires: Option<Span>,
+    /// Where the job is delivered in place of its queue's target: a URL, or JSON as in the HTTP API
+    #[arg(long = "target", value_name = "URL|JSON", value_parser = parse_target)]
+    delivery: Option<Arc<Target>>,
+    /// The trace that it belongs to, as a W3C traceparent; by default TRACEPARENT, where that is one
+    #[arg(long, value_name = "TRACEPARENT")]
+    trace: Option<Arc<str>>,
+}
+
+fn parse_target(text: &str) -> std::result::Result<Arc<Target>, String> {
+    text.parse().map(Arc::new)
+}
+
+/// Takes one of these words, as they are in JSON.
+pub(crate) fn words<T>(words: impl Into<PossibleValuesParser>) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    words.into().map(|word| serde_json::from_value(word.into()).expect("each of the words is one"))
+}
+
+impl JobArgs {
+    /// The trace that is named, or that this command was started in.
+    pub(crate) fn trace(&self) -> Option<Arc<str>> {
+        let of_environment = || std::env::var("TRACEPARENT").ok().filter(|trace| trace::check(trace).is_ok());
+        self.trace.clone().or_else(|| of_environment().map(Arc::from))
+    }
+
+    /// The job with this payload, due now; `-` is what standard input has.
+    pub(crate) fn job(&self, payload: &str) -> Result<NewJob> {
+        let payload = stdin::or_text(payload)?;
+        let retry = Retry {
+            backoff: self.retry.clone(),
+            max_attempts: self.max_attempts,
+            when_exhausted: self.when_exhausted.clone(),
+            ..Retry::default()
+        };
+        Ok(NewJob {
+            queue: self.queue.clone(),
+            kind: self.kind.clone(),
+            priority: self.priority,
+            key: self.key.clone(),
+            on_conflict: self.on_conflict,
+            key_until: self.key_until,
+            tags: self.tag.clone(),
+            lease_ms: self.lease.map(|span| span.0),
+            expires_ms: self.expires.map(|span| span.0),
+            options: JobOptions { retry, target: self.delivery.clone(), trace: self.trace(), moves: 0 },
+            ..NewJob::new(payload)
+        })
+    }
+}

@@ -1,0 +1,197 @@
+//! `duetime push --file`: many jobs, one a line.
+
+use super::report::{Gap, Report};
+use crate::cli::exit::{Failure, Result};
+use crate::cli::line_reader::Lines;
+use crate::cli::progress::Progress;
+use crate::cli::target::Target;
+use duetime::{Client, Error, Pushed};
+use duetime_core::api::{self, Object, Push};
+use duetime_core::{Error as CoreError, NewJob};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Jobs pushed at a time, and bytes of payload.
+const BATCH_JOBS: usize = 1_000;
+const BATCH_BYTES: usize = 8 << 20;
+/// Of a body that is too large for the server.
+const TOO_LARGE: u16 = 413;
+
+/// Which lines, and what they leave out.
+pub(super) struct Source<'a> {
+    pub(super) path: &'a Path,
+    /// Lines that were pushed before.
+    pub(super) skip: u64,
+    pub(super) rejects: Option<&'a PathBuf>,
+    pub(super) queue: Arc<str>,
+    pub(super) trace: Option<Arc<str>>,
+}
+
+/// A line that is a job, if the engine takes it.
+struct Waiting {
+    number: u64,
+    /// As it came, where that may be wanted.
+    line: Vec<u8>,
+    job: NewJob,
+}
+
+pub(super) async fn run(source: Source<'_>, target: &Target) -> Result {
+    let mut lines = Lines::open(source.path)?;
+    let mut report = Report::new(source.rejects.map(PathBuf::as_path))?;
+    let json = target.json;
+    let client = target.client_of_new().await?;
+    let progress = Progress::counting("pushing");
+    let gap = push(client, &source, &mut lines, &mut report, &progress).await;
+    progress.done();
+    match gap? {
+        None => report.end(json),
+        Some(gap) => Err(report.broken(json, &gap)),
+    }
+}
+
+/// Pushes all lines; answers where the answers ceased, if they did.
+async fn push(
+    client: &Client,
+    source: &Source<'_>,
+    lines: &mut Lines,
+    report: &mut Report,
+    progress: &Progress,
+) -> Result<Option<Gap>> {
+    let (mut batch, mut bytes, mut count) = (Vec::new(), 0, 0);
+    while let Some((number, line)) = lines.next()? {
+        count = number;
+        if number <= source.skip || line.is_empty() {
+            continue;
+        }
+        match parse(line, source) {
+            Ok(job) => {
+                bytes += job.payload.len();
+                let line = if report.keeps_rejects() { line.to_vec() } else { Vec::new() };
+                batch.push(Waiting { number, line, job });
+            }
+            Err((code, why)) => report.refuse(number, line, code, why)?,
+        }
+        if batch.len() >= BATCH_JOBS || bytes >= BATCH_BYTES {
+            let gap = send(client, std::mem::take(&mut batch), report, progress).await?;
+            if gap.is_some() {
+                return Ok(gap);
+            }
+            bytes = 0;
+        }
+    }
+    if count < source.skip {
+        let error = format!("expected at least the {} lines of --skip, got {count}: is it another file?", source.skip);
+        return Err(Failure::error(error));
+    }
+    send(client, batch, report, progress).await
+}
+
+/// The job of a line, or the code and the reason why it is none.
+fn parse(line: &[u8], source: &Source<'_>) -> std::result::Result<NewJob, (&'static str, String)> {
+    let mut job = job_of(line, &source.queue)?;
+    job.options.trace = job.options.trace.or_else(|| source.trace.clone());
+    Ok(job)
+}
+
+fn job_of(line: &[u8], queue: &Arc<str>) -> std::result::Result<NewJob, (&'static str, String)> {
+    let Object(push) =
+        api::read_bytes::<Object<Push<'_>>>(line).map_err(|unread| (unread.code(), unread.to_string()))?;
+    push.into_job(queue).map_err(|error| (error.code(), error.to_string()))
+}
+
+async fn send(client: &Client, batch: Vec<Waiting>, report: &mut Report, progress: &Progress) -> Result<Option<Gap>> {
+    let jobs: Vec<NewJob> = batch.iter().map(|waiting| waiting.job.clone()).collect();
+    let mut answers = client.push_all(jobs).await;
+    if batch.len() > 1 && answers.as_ref().is_err_and(is_of_a_job) {
+        // One that is too large must not keep out the others.
+        let mut each = Vec::with_capacity(batch.len());
+        for waiting in &batch {
+            let answer = client.push_all(vec![waiting.job.clone()]).await;
+            each.push(answer.and_then(|mut answers| answers.remove(0)));
+        }
+        answers = Ok(each);
+    }
+    let answers = answers.unwrap_or_else(|error| batch.iter().map(|_| Err(error.clone())).collect());
+    progress.add(batch.len());
+    note(&batch, answers, report)
+}
+
+/// Counts answers; answers what was not answered.
+fn note(
+    batch: &[Waiting],
+    answers: Vec<std::result::Result<Pushed, Error>>,
+    report: &mut Report,
+) -> Result<Option<Gap>> {
+    let mut gap: Option<Gap> = None;
+    for (Waiting { number, line, .. }, answer) in batch.iter().zip(answers) {
+        match answer {
+            Ok(pushed) => {
+                report.taken(pushed.outcome);
+                gap.iter_mut().for_each(|gap| gap.taken_behind.push(*number));
+            }
+            Err(error) if is_of_a_job(&error) => report.refuse(*number, line, error.code(), &error)?,
+            Err(error) => {
+                let gap = gap.get_or_insert_with(|| Gap {
+                    unanswered: Vec::new(),
+                    taken_behind: Vec::new(),
+                    why: error.to_string(),
+                    is_unknown: false,
+                    passes: error.is_retryable(),
+                });
+                gap.unanswered.push(*number);
+                gap.is_unknown |= matches!(error, Error::OutcomeUnknown { .. });
+            }
+        }
+    }
+    Ok(gap)
+}
+
+/// Whether a job is what is wrong, and not the way to the engine.
+fn is_of_a_job(error: &Error) -> bool {
+    match error {
+        Error::Core(error) => matches!(
+            error,
+            CoreError::Invalid { .. }
+                | CoreError::KeyConflict { .. }
+                | CoreError::Running(_)
+                | CoreError::Finished { .. }
+        ),
+        Error::Refused { status, .. } => *status == TOO_LARGE,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(text: &str) -> std::result::Result<NewJob, String> {
+        job_of(text.as_bytes(), &"else".into()).map_err(|(_, error)| error)
+    }
+
+    #[test]
+    fn a_line_is_a_push_with_its_queue() {
+        let named = job(r#"{"payload": {"b" : 1.0,"a":"\u00fc"}, "queue": "orders", "kind": "k"}"#).unwrap();
+        assert_eq!(
+            (&*named.queue, &*named.kind, &*named.payload),
+            ("orders", "k", &br#"{"b" : 1.0,"a":"\u00fc"}"#[..])
+        );
+        assert_eq!(&*job(r#"{"payload": 1}"#).unwrap().queue, "else");
+    }
+
+    #[test]
+    fn what_is_no_push_is_refused() {
+        for (text, why) in [
+            (r#"{"payload":1,"queue":"a","queue":"b"}"#, "`queue` to be given once"),
+            (r#"{"payload":1,"payload":2}"#, "`payload` to be given once"),
+            (r#"{"payload":1,"que":"a"}"#, "unknown field `que`"),
+            (r#"{"payload":1,"queue":7}"#, "to be a string"),
+            (r#"{"queue":"a"}"#, "neither"),
+            ("[1]", "to be an object"),
+            (r#"{"payload":1} 2"#, "trailing characters"),
+        ] {
+            let error = job(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Retry rules on the command line.
+
+use duetime_core::api::{self, Span};
+use duetime_core::model::name;
+use duetime_core::{Backoff, Fixed, WhenExhausted};
+use std::sync::Arc;
+
+/// `none`, `default`, `15s,30s,5m` (also with `steps:` before), `fixed:30s`, or the JSON of the HTTP API.
+pub(crate) fn parse_backoff(text: &str) -> Result<Backoff, String> {
+    match text {
+        "none" => Ok(Backoff::None),
+        "default" => Ok(Backoff::Default),
+        json if json.starts_with('{') => api::read::<Backoff>(json).map_err(|unread| unread.to_string()),
+        text if text.starts_with("fixed:") => {
+            let delay = text.trim_start_matches("fixed:").trim().parse::<Span>()?;
+            Ok(Backoff::Fixed(Fixed { delay }))
+        }
+        steps => {
+            let steps = steps.strip_prefix("steps:").unwrap_or(steps);
+            let steps: Result<Vec<Span>, String> = steps.split(',').map(|step| step.trim().parse()).collect();
+            let expected = "expected `none`, `default`, steps such as `15s,30s,5m`, `fixed:30s`, or JSON";
+            steps.map(Backoff::Steps).map_err(|why| format!("{expected}; {why}"))
+        }
+    }
+}
+
+/// `keep`, `drop`, `restart` or `move:QUEUE`.
+pub(crate) fn parse_exhausted(text: &str) -> Result<WhenExhausted, String> {
+    match text {
+        "keep" => Ok(WhenExhausted::Keep),
+        "drop" => Ok(WhenExhausted::Drop),
+        "restart" => Ok(WhenExhausted::Restart),
+        _ => {
+            let queue = text.strip_prefix("move:").ok_or("expected `keep`, `drop`, `restart` or `move:QUEUE`")?;
+            name::check_queue(queue).map_err(|error| error.to_string())?;
+            Ok(WhenExhausted::Move(Arc::from(queue)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoffs_read() {
+        assert_eq!(parse_backoff("none"), Ok(Backoff::None));
+        assert_eq!(parse_backoff("15s, 1m"), Ok(Backoff::Steps(vec![Span(15_000), Span(60_000)])));
+        assert_eq!(parse_backoff("steps:15s,15s"), Ok(Backoff::Steps(vec![Span(15_000), Span(15_000)])));
+        assert_eq!(parse_backoff("fixed:5s"), Ok(Backoff::Fixed(Fixed { delay: Span(5_000) })));
+        assert_eq!(parse_backoff(r#"{"fixed":{"delay":"5s"}}"#), Ok(Backoff::Fixed(Fixed { delay: Span(5_000) })));
+        assert!(parse_backoff("15").unwrap_err().contains("without a unit"));
+    }
+
+    #[test]
+    fn ends_read() {
+        assert_eq!(parse_exhausted("move:dead"), Ok(WhenExhausted::Move(Arc::from("dead"))));
+        assert!(parse_exhausted("move:").is_err());
+        assert!(parse_exhausted("explode").is_err());
+    }
+}

@@ -1,0 +1,178 @@
+//! `duetime import`.
+
+mod report;
+mod sink;
+
+use super::export_line::{self, Line, Sums};
+use crate::cli::exit::{Failure, Result};
+use crate::cli::line_reader::Lines;
+use crate::cli::progress::Progress;
+use crate::cli::target::Target;
+use crate::cli::time::now;
+use duetime_core::api;
+use duetime_core::engine::{QueueSettings, check_whole};
+use duetime_core::limits::SCHEDULE_PAYLOAD_BYTES_MAX;
+use duetime_core::{Job, Schedule};
+use report::Report;
+use sink::Sink;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Record the jobs of an export in a store, with their states, ids, attempts and times, the settings of queues, and schedules.
+///
+/// What is there already stays as it is, so an import that was cut off may be repeated. A line that is no good is refused
+/// with its number and the reason; the others go on, and the exit code is 1. Jobs become due as they were to; what ended
+/// is kept for as long as it would have been. Settings of a queue that has others here stay, and so do schedules, which go on with the
+/// first run from now on. On a Redis Cluster, and
+/// wherever a queue's partition is another one than the id names, jobs get another id: always the same one, which differs
+/// in its low 10 bits.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime import --in jobs.jsonl --check
+  duetime import --in jobs.jsonl --server redis://127.0.0.1 --ledger mysql://user:secret@db/duetime
+  duetime export --store old.db | duetime import --store new.db")]
+pub(crate) struct Args {
+    /// An export; `-` is standard input
+    #[arg(long = "in", value_name = "FILE|-", default_value = "-")]
+    from: PathBuf,
+    /// Look whether all lines are good, and touch no store
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) async fn run(args: Args) -> Result {
+    let lines = Lines::open(&args.from)?;
+    let mut report = Report::default();
+    let sink = if args.check { None } else { Some(Sink::open(&args.target).await?) };
+    match sink {
+        None => read(lines, None, &mut report).await?,
+        Some(mut sink) => {
+            let result = read(lines, Some(&mut sink), &mut report).await;
+            let closed = sink.close().await;
+            let again = "run it again: what is here already is not doubled";
+            result.map_err(|failure| if report.imported > 0 { failure.hint(again) } else { failure })?;
+            closed?;
+        }
+    }
+    report.end(args.check, args.target.json)
+}
+
+/// What a line holds.
+enum Thing {
+    Head(u64),
+    Queue(Arc<str>, Box<QueueSettings>),
+    Schedule(Arc<str>, Box<Schedule>),
+    Job(Box<Job>),
+    End(Sums),
+}
+
+async fn read(mut lines: Lines, mut sink: Option<&mut Sink>, report: &mut Report) -> Result {
+    let (mut seen, mut said, mut progress) = (Sums::default(), None, None);
+    while let Some((number, text)) = lines.next()? {
+        let thing = match parse(number, text) {
+            Ok(thing) => thing,
+            Err(why) if number == 1 => {
+                return Err(Failure::error(format!("line 1: {why}"))
+                    .hint("expected an export: the first line says {\"duetime_export\": …}"));
+            }
+            Err(why) => {
+                count(text, &mut seen);
+                report.refuse(number, why);
+                continue;
+            }
+        };
+        match thing {
+            Thing::Head(jobs) => {
+                progress = Some(Progress::new("importing", usize::try_from(jobs).unwrap_or(usize::MAX)));
+            }
+            Thing::Queue(queue, settings) => {
+                seen.queues += 1;
+                match &mut sink {
+                    Some(sink) => sink.configure(number, queue, *settings, report).await?,
+                    None => report.queues += 1,
+                }
+            }
+            Thing::Schedule(name, schedule) => {
+                seen.schedules += 1;
+                match &mut sink {
+                    Some(sink) => sink.set_schedule(number, name, *schedule, report).await?,
+                    None => report.schedules += 1,
+                }
+            }
+            Thing::Job(job) => {
+                seen.jobs += 1;
+                progress.iter().for_each(|progress: &Progress| progress.add(1));
+                match &mut sink {
+                    Some(sink) => sink.add(number, *job, report).await?,
+                    None => report.imported += 1,
+                }
+            }
+            Thing::End(sums) => said = Some(sums),
+        }
+    }
+    if let Some(sink) = sink {
+        sink.flush(report).await?;
+    }
+    progress.iter().for_each(Progress::done);
+    report.compare(seen, said);
+    Ok(())
+}
+
+/// What a line holds, or why it is no good.
+fn parse(number: u64, text: &[u8]) -> std::result::Result<Thing, String> {
+    let parsed: Line<'_> = api::read_bytes(text).map_err(|unread| unread.to_string())?;
+    match parsed {
+        Line::DuetimeExport(head) if number == 1 => {
+            export_line::check(&head).map_err(|failure| failure.to_string())?;
+            Ok(Thing::Head(head.jobs))
+        }
+        _ if number == 1 => Err("expected `duetime_export`, got another kind of line".to_owned()),
+        Line::DuetimeExport(_) => Err("expected a job, a queue, a schedule or an end, got a second head".to_owned()),
+        Line::Queue(configured) => {
+            let queue = configured.queue.clone();
+            duetime_core::model::name::check_queue(&queue).map_err(|error| error.to_string())?;
+            let settings = configured.into_settings();
+            settings.rule().check(&queue).map_err(|error| error.to_string())?;
+            settings
+                .lease_ms
+                .map_or(Ok(()), duetime_core::model::job::check_lease)
+                .map_err(|error| error.to_string())?;
+            Ok(Thing::Queue(queue, Box::new(settings)))
+        }
+        Line::Schedule(named) => {
+            let schedule = named.schedule.into_schedule().map_err(|error| error.to_string())?;
+            let checked = schedule.check(&named.name, now(), SCHEDULE_PAYLOAD_BYTES_MAX);
+            checked.map_err(|error| error.to_string())?;
+            Ok(Thing::Schedule(named.name, Box::new(schedule)))
+        }
+        Line::Job(body) => {
+            let job = Job::try_from(*body).map_err(|error| error.to_string())?;
+            check_whole(&job, now()).map_err(|error| error.to_string())?;
+            Ok(Thing::Job(Box::new(job)))
+        }
+        Line::End(sums) => Ok(Thing::End(sums)),
+    }
+}
+
+/// Counts a line that was refused as what it begins like, so that it is not missed at the end, too.
+fn count(text: &[u8], seen: &mut Sums) {
+    if text.starts_with(b"{\"queue\":") {
+        seen.queues += 1;
+    } else if text.starts_with(b"{\"schedule\":") {
+        seen.schedules += 1;
+    } else if text.starts_with(b"{\"job\":") {
+        seen.jobs += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_line_holds_is_a_thing_or_refused() {
+        duetime_core::testing::fuzz("import-line", |text| parse(2, text.as_bytes()).ok().map(|_| text.to_owned()));
+    }
+}

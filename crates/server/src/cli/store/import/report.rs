@@ -1,0 +1,90 @@
+//! What came of the lines.
+
+use crate::cli::exit::{ERROR, Failure, Result};
+use crate::cli::output::{self, note};
+use crate::cli::store::export_line::Sums;
+use serde::Serialize;
+use std::fmt::Display;
+
+/// Counts. Whatever is refused is told at once, on standard error.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Report {
+    /// Jobs that are new here; with `--check` those that may come.
+    pub(super) imported: u64,
+    /// Jobs that were here, and are as they were.
+    pub(super) known: u64,
+    /// Of both, those that have another id here.
+    pub(super) renamed: u64,
+    /// Lines that were refused.
+    pub(super) refused: u64,
+    /// Queues whose settings were imported, or are the same here.
+    pub(super) queues: u64,
+    /// Queues that have other settings here, which stay.
+    pub(super) queues_kept: u64,
+    /// Schedules that were imported, or are the same here.
+    pub(super) schedules: u64,
+    /// Schedules that are others here, and stay.
+    pub(super) schedules_kept: u64,
+    /// What is missing at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cut_off: Option<String>,
+}
+
+impl Report {
+    /// A line is no good.
+    pub(super) fn refuse(&mut self, number: u64, why: impl Display) {
+        self.refused += 1;
+        note!("line {number}: {why}");
+    }
+
+    /// Compares what came with what the last line says.
+    pub(super) fn compare(&mut self, seen: Sums, said: Option<Sums>) {
+        let Sums { queues, schedules, jobs } = seen;
+        self.cut_off = match said {
+            None => Some("expected a last line `end`, got none: the export was cut off, or filtered".to_owned()),
+            Some(said) if said != seen => Some(format!(
+                "expected {} jobs, {} queues and {} schedules, as the last line says, got {jobs}, {queues} and {schedules}: \
+                 lines are missing",
+                said.jobs, said.queues, said.schedules
+            )),
+            Some(_) => None,
+        };
+    }
+
+    /// Tells it; fails where something was refused or is missing.
+    pub(super) fn end(&self, is_check: bool, json: bool) -> Result {
+        if json {
+            output::json(self)?;
+        } else {
+            self.say(is_check)?;
+        }
+        if let Some(why) = &self.cut_off {
+            note!("duetime: {why}");
+        }
+        if self.refused > 0 || self.cut_off.is_some() { Err(Failure::quiet(ERROR)) } else { Ok(()) }
+    }
+
+    fn say(&self, is_check: bool) -> Result {
+        let Self { imported, known, renamed, refused, queues, queues_kept, schedules, schedules_kept, .. } = self;
+        if is_check {
+            return output::say(format_args!(
+                "{imported} jobs, {queues} queues and {schedules} schedules read well, {refused} lines refused"
+            ));
+        }
+        output::say(format_args!("{imported} jobs imported, {known} were here already, {refused} lines refused"))?;
+        if *renamed > 0 {
+            output::say(format_args!(
+                "{renamed} have other ids here, which keeps their queues in other partitions: only the low 10 bits differ"
+            ))?;
+        }
+        if queues + queues_kept > 0 {
+            output::say(format_args!(
+                "{queues} queues have their settings, {queues_kept} keep those that they have here"
+            ))?;
+        }
+        if schedules + schedules_kept > 0 {
+            output::say(format_args!("{schedules} schedules are set, {schedules_kept} stay as they are here"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! For the platform: whether the process lives, and whether it hands out jobs.
+
+use crate::access::Caller;
+use crate::http::app::App;
+use crate::http::reply;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use duetime_core::api::Alive;
+use duetime_core::engine::Health;
+
+/// Whether the process lives.
+#[utoipa::path(
+    get, path = "/healthz", operation_id = "healthz", tag = "server",
+    responses(
+        (status = 200, description = "It does.", body = Alive),
+    ),
+)]
+pub(crate) async fn alive() -> Response {
+    reply::ok(&Alive { status: "ok".to_owned(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) })
+}
+
+/// Whether jobs are handed out.
+///
+/// And what does not work as it should, in words. Where tokens are asked for, the log says why.
+#[utoipa::path(
+    get, path = "/readyz", operation_id = "readyz", tag = "server",
+    responses(
+        (status = 200, description = "They are.", body = Health),
+        (status = 503, description = "They are not, or not yet.", body = Health),
+    ),
+)]
+pub(crate) async fn ready(State(app): State<App>, caller: Caller) -> Response {
+    let mut health = app.engine.health();
+    if matches!(caller, Caller::Nobody) {
+        health.degraded.iter_mut().for_each(withhold);
+    }
+    let status = if health.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    reply::with_status(status, &health)
+}
+
+/// Leaves out what a store said: it may name addresses and tables.
+fn withhold(degraded: &mut String) {
+    degraded.truncate(degraded.find(": ").unwrap_or(degraded.len()));
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_a_store_said_is_left_out() {
+        for (told, shown) in [
+            (
+                "rows of the inbox wait to become jobs: MySQL: out of range in `jobs` (1690)",
+                "rows of the inbox wait to become jobs",
+            ),
+            ("the background task `x` ended", "the background task `x` ended"),
+        ] {
+            let mut told = told.to_owned();
+            super::withhold(&mut told);
+            assert_eq!(told, shown);
+        }
+    }
+}

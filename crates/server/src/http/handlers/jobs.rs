@@ -1,0 +1,126 @@
+//! One job: read, change, remove, cancel, retry, run.
+
+use crate::access::Scope;
+use crate::http::app::{Call, Changing};
+use crate::http::body::{Batch, Empty};
+use crate::http::limits::JOB_ANSWER_BYTES;
+use crate::http::middleware::access;
+use crate::http::middleware::sending::Room;
+use crate::http::problem::Problem;
+use crate::http::reply::{self, Answered};
+use crate::http::segment::Segment;
+use crate::http::shown;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
+use duetime_core::api::schema::ETag;
+use duetime_core::api::{Cancelled, JobBody, Nothing, Patch};
+use duetime_core::{Error, JobId, engine};
+
+/// Show a job.
+///
+/// With everything that is known of it, for as long as its record is kept.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}", operation_id = "get_job", tag = "jobs",
+    params(
+        ("if-none-match" = Option<String>, Header, description = "The ETag of what the caller has: then it is 304 where that has not changed."),
+    ),
+    responses(
+        (status = 304, description = "It has not changed.", headers(("etag" = ETag, description = "Its version."))),
+        (status = 200, description = "The job.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
+    ),
+    extensions(("x-codes" = json!(["not_found", "too_many_bodies"]))),
+)]
+pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>, headers: HeaderMap) -> Answered {
+    access::check_job(&app, &caller, Scope::Read, id).await?;
+    let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
+    let mut job = app.engine.job(id).await?;
+    shown::job(&caller, &mut job);
+    room.hold(reply::unless_known(reply::job(&app, &job), job.version, &headers)).await
+}
+
+/// Change a waiting job.
+///
+/// What is left out stays. A token without the right `read` is answered without what is in the job: payload, result, key,
+/// tags, target and messages.
+#[utoipa::path(
+    patch, path = "/v1/jobs/{id}", operation_id = "change_job", tag = "jobs",
+    request_body = Option<Patch<'_>>,
+    responses(
+        (status = 200, description = "The job as it is now.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
+    ),
+    extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
+)]
+pub(crate) async fn patch(Changing(app, caller, job): Changing, body: Batch) -> Answered {
+    let patch = engine::Patch::try_from(body.object::<Patch<'_>>()?)?;
+    drop(body);
+    let job = app.engine.update(job, patch).await.map_err(conditional)?;
+    Ok(shown::changed(&app, &caller, job))
+}
+
+/// Remove a job and its record.
+///
+/// It must not run.
+#[utoipa::path(
+    delete, path = "/v1/jobs/{id}", operation_id = "delete_job", tag = "jobs",
+    responses(
+        (status = 204, description = "It is gone."),
+    ),
+    extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running"]))),
+)]
+pub(crate) async fn delete(Changing(app, _, job): Changing) -> Answered {
+    reply::only(app.engine.delete(vec![job]).await).map_err(conditional)?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Cancel a job.
+///
+/// One that runs is asked to stop, which its worker hears when it extends the lease.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/cancel", operation_id = "cancel_job", tag = "jobs",
+    request_body = Option<Nothing>,
+    responses(
+        (status = 200, description = "What came of it.", body = Cancelled),
+    ),
+    extensions(("x-codes" = json!(["not_found", "version_mismatch"]))),
+)]
+pub(crate) async fn cancel(Changing(app, _, job): Changing, _: Empty) -> Answered {
+    let outcome = reply::only(app.engine.cancel(vec![job]).await).map_err(conditional)?;
+    Ok(reply::ok(&Cancelled { outcome }))
+}
+
+/// Try a job again that has ended.
+///
+/// With attempt 0, now. A token without the right `read` is answered without what is in the job.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/retry", operation_id = "retry_job", tag = "jobs",
+    request_body = Option<Nothing>,
+    responses(
+        (status = 200, description = "The job as it is now.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
+    ),
+    extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_live", "key_conflict"]))),
+)]
+pub(crate) async fn retry(Changing(app, caller, job): Changing, _: Empty) -> Answered {
+    let job = reply::only(app.engine.retry(vec![job]).await).map_err(|error| shown::refused(&caller, error))?;
+    Ok(shown::changed(&app, &caller, job))
+}
+
+/// Make a waiting job due now.
+///
+/// A token without the right `read` is answered without what is in the job.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/run", operation_id = "run_job", tag = "jobs",
+    request_body = Option<Nothing>,
+    responses(
+        (status = 200, description = "The job as it is now.", body = JobBody<'_>, headers(("etag" = ETag, description = "Its version."))),
+    ),
+    extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running", "already_finished"]))),
+)]
+pub(crate) async fn run(Changing(app, caller, job): Changing, _: Empty) -> Answered {
+    let job = app.engine.run(job).await.map_err(conditional)?;
+    Ok(shown::changed(&app, &caller, job))
+}
+
+/// Only `If-Match` asks for a version here.
+fn conditional(error: Error) -> Problem {
+    Problem::from(error).of_precondition()
+}

@@ -1,0 +1,169 @@
+//! Leases: complete, fail, release, extend, progress; and many settles, or extensions, at once.
+
+use crate::access::{Caller, Scope};
+use crate::http::app::{App, Call};
+use crate::http::batch;
+use crate::http::body::{Batch, One};
+use crate::http::middleware::access;
+use crate::http::problem::Problem;
+use crate::http::reply::{self, Answered};
+use crate::http::segment::Segment;
+use duetime_core::api::schema::{ExtendAnswers, Extensions, SettleAnswers, Settles};
+use duetime_core::api::{Answer, Complete, Extend, ExtendOne, Progress, Release, Settle};
+use duetime_core::engine::{Answers, Extension, Outcome, Settlement};
+use duetime_core::rules::Failure;
+use duetime_core::{Error, Receipt};
+
+/// Complete a job.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/complete", operation_id = "complete", tag = "work",
+    request_body = Option<Complete<'_>>,
+    responses(
+        (status = 200, description = "What became of the job.", body = Settlement),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
+pub(crate) async fn complete(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
+    let outcome = Outcome::try_from(body.object::<Complete<'_>>()?)?;
+    settle_one(&app, &caller, receipt, outcome).await
+}
+
+/// Fail an attempt.
+///
+/// The job is tried again by its retry rule, unless this is final or its attempts are used up.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/fail", operation_id = "fail", tag = "work",
+    request_body = Option<Failure>,
+    responses(
+        (status = 200, description = "What became of the job.", body = Settlement),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
+pub(crate) async fn fail(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
+    let outcome = Outcome::Fail(body.object()?);
+    settle_one(&app, &caller, receipt, outcome).await
+}
+
+/// Give a job back.
+///
+/// The attempt does not count.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/release", operation_id = "release", tag = "work",
+    request_body = Option<Release>,
+    responses(
+        (status = 200, description = "What became of the job.", body = Settlement),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
+pub(crate) async fn release(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
+    let outcome = Outcome::from(body.object::<Release>()?);
+    settle_one(&app, &caller, receipt, outcome).await
+}
+
+async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, outcome: Outcome) -> Answered {
+    check(app, caller, receipt).await?;
+    let settlement = reply::only(app.engine.settle(vec![(receipt, outcome)]).await)?;
+    Ok(reply::ok(&settlement))
+}
+
+/// Extend a lease.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/extend", operation_id = "extend", tag = "work",
+    request_body = Option<Extend>,
+    responses(
+        (status = 200, description = "It goes on.", body = Extension),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
+pub(crate) async fn extend(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
+    let lease_ms = body.object::<Extend>()?.lease.map(|span| span.0);
+    check(&app, &caller, receipt).await?;
+    let extension = reply::only(app.engine.extend(vec![(receipt, lease_ms)]).await)?;
+    Ok(reply::ok(&extension))
+}
+
+/// Extend many leases.
+///
+/// One answer for each, in order.
+#[utoipa::path(
+    post, path = "/v1/extend", operation_id = "extend_many", tag = "work",
+    request_body = Extensions,
+    responses(
+        (status = 200, description = "An answer for each.", body = ExtendAnswers),
+    ),
+)]
+pub(crate) async fn extend_many(Call(app, caller): Call, body: Batch) -> Answered {
+    let mut batch = batch::read(body.text(), |one: ExtendOne| <(Receipt, Option<u64>)>::try_from(one))?;
+    drop(body);
+    check_each(&app, &caller, &mut batch).await?;
+    let (leases, merge) = batch.split();
+    let receipts: Vec<_> = leases.iter().map(|(receipt, _)| *receipt).collect();
+    let answers = app.engine.extend(leases).await;
+    Ok(reply::ok(&merge.answers(each(receipts, answers))))
+}
+
+/// Say how far a job has come.
+///
+/// The lease is extended by that.
+#[utoipa::path(
+    post, path = "/v1/leases/{receipt}/progress", operation_id = "progress", tag = "work",
+    request_body = Progress,
+    responses(
+        (status = 200, description = "It goes on.", body = Extension),
+    ),
+    extensions(("x-codes" = json!(["lease_lost"]))),
+)]
+pub(crate) async fn progress(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
+    let Progress { percent, note } = body.object::<Progress>()?;
+    check(&app, &caller, receipt).await?;
+    let extension = app.engine.progress(receipt, percent, note).await?;
+    Ok(reply::ok(&extension))
+}
+
+/// End many leases.
+///
+/// Each with `complete`, `fail` or `release`; one answer for each, in order.
+#[utoipa::path(
+    post, path = "/v1/settle", operation_id = "settle", tag = "work",
+    request_body = Settles,
+    responses(
+        (status = 200, description = "An answer for each.", body = SettleAnswers),
+    ),
+)]
+pub(crate) async fn settle(Call(app, caller): Call, body: Batch) -> Answered {
+    let mut batch = batch::read(body.text(), |one: Settle<'_>| <(Receipt, Outcome)>::try_from(one))?;
+    drop(body);
+    check_each(&app, &caller, &mut batch).await?;
+    let (outcomes, merge) = batch.split();
+    let receipts: Vec<_> = outcomes.iter().map(|(receipt, _)| *receipt).collect();
+    let answers = app.engine.settle(outcomes).await;
+    Ok(reply::ok(&merge.answers(each(receipts, answers))))
+}
+
+/// A lease of a queue that the caller has no right to has ended, as far as the caller can tell.
+async fn check(app: &App, caller: &Caller, receipt: Receipt) -> Result<(), Error> {
+    match access::allowed(app, caller, Scope::Work, &[receipt.id]).await?[..] {
+        [true] => Ok(()),
+        _ => Err(Error::LeaseLost(receipt)),
+    }
+}
+
+/// The same for each lease of a batch.
+async fn check_each<T>(app: &App, caller: &Caller, batch: &mut batch::Batch<(Receipt, T)>) -> Result<(), Problem> {
+    let receipts: Vec<_> = batch.asked().map(|(receipt, _)| *receipt).collect();
+    let ids: Vec<_> = receipts.iter().map(|receipt| receipt.id).collect();
+    let allowed = access::allowed(app, caller, Scope::Work, &ids).await?;
+    let judge = |(receipt, is_allowed): (Receipt, bool)| {
+        if is_allowed { Ok(()) } else { Err(Problem::of_lease(receipt, Error::LeaseLost(receipt))) }
+    };
+    batch.refuse(receipts.into_iter().zip(allowed).map(judge).collect());
+    Ok(())
+}
+
+/// What is said of each lease: a problem names it.
+fn each<T>(receipts: Vec<Receipt>, answers: Answers<T>) -> impl Iterator<Item = Answer<T>> {
+    receipts.into_iter().zip(answers).map(|(receipt, answer)| match answer {
+        Ok(done) => Answer::Done(done),
+        Err(error) => Answer::Problem(Box::new(Problem::of_lease(receipt, error).into())),
+    })
+}

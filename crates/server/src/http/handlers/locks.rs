@@ -1,0 +1,156 @@
+//! Locks: acquire, renew, release, look.
+//!
+//! A request that waits ends with its connection, as a reserve does: then its place in line is given up.
+
+use crate::access::{Names, Scope};
+use crate::http::app::{App, Call};
+use crate::http::body::One;
+use crate::http::middleware::access;
+use crate::http::reply::{self, Answered};
+use crate::http::segment::{Name, Segment};
+use axum::extract::RawQuery;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use duetime_core::Error;
+use duetime_core::api::schema::{Cursor, Owner};
+use duetime_core::api::{self, LockAsked, LockBody, PageQuery};
+use duetime_core::engine::LockList;
+use duetime_core::limits::PAGE_LOCKS_DEFAULT;
+use duetime_core::ports::{Grant, Released};
+
+/// List the locks that are held.
+///
+/// By name.
+#[utoipa::path(
+    get, path = "/v1/locks", operation_id = "list_locks", tag = "locks",
+    params(
+        ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
+        ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
+    ),
+    responses(
+        (status = 200, description = "A page.", body = LockList),
+    ),
+)]
+pub(crate) async fn list(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
+    let query = PageQuery::read(&text.unwrap_or_default(), &["cursor", "limit"])?;
+    let limit = query.limit.unwrap_or(PAGE_LOCKS_DEFAULT);
+    let cursor = query.cursor.as_deref();
+    let locks = match caller.names(Scope::Lock) {
+        None => app.engine.list_locks(cursor, limit).await?,
+        Some(names) => list_own(&app, names, cursor, limit).await?,
+    };
+    Ok(reply::ok(&locks))
+}
+
+/// A page of the locks that have these names. A lock with another name is neither shown nor named by the cursor.
+async fn list_own(app: &App, names: Vec<&Names>, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
+    let mut listed = LockList::default();
+    for names in Names::in_order(names) {
+        let mut cursor = cursor.map(str::to_owned);
+        loop {
+            let left = limit.saturating_sub(listed.locks.len());
+            let page = app.engine.list_locks_in(names.beginning(), cursor.as_deref(), left).await?;
+            listed.locks.extend(page.locks.into_iter().filter(|holding| names.has(&holding.name)));
+            if listed.locks.len() == limit {
+                // Perhaps there are none beyond; then the next page is empty.
+                listed.next_cursor = listed.locks.last().map(|last| last.name.to_string());
+                return Ok(listed);
+            }
+            cursor = page.next_cursor.filter(|_| !names.is_one());
+            if cursor.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(listed)
+}
+
+/// Show a lock.
+///
+/// Held or not: a lock need not be made.
+#[utoipa::path(
+    get, path = "/v1/locks/{name}", operation_id = "get_lock", tag = "locks",
+    responses(
+        (status = 200, description = "Who holds it.", body = LockBody),
+    ),
+)]
+pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Name>) -> Answered {
+    access::check(&caller, Scope::Lock, &name)?;
+    let holding = app.engine.inspect(&name).await?;
+    Ok(reply::ok(&holding.as_ref().map_or_else(|| LockBody::free(name), LockBody::from)))
+}
+
+/// Acquire a lock, or renew it.
+///
+/// First come, first served. Without `fence` it is acquired, after a wait where it is held; with the fence of a grant
+/// it is renewed.
+#[utoipa::path(
+    put, path = "/v1/locks/{name}", operation_id = "acquire_lock", tag = "locks",
+    request_body = api::Lock,
+    responses(
+        (status = 200, description = "It is held now.", body = Grant),
+    ),
+    extensions(("x-codes" = json!(["lock_held", "lock_lost"]))),
+)]
+pub(crate) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Name>, body: One) -> Answered {
+    access::check(&caller, Scope::Lock, &name)?;
+    let asked = body.object::<api::Lock>()?.into_asked(name.clone())?;
+    drop(body);
+    let grant = match asked {
+        LockAsked::Acquire(request) => {
+            let owner = request.owner.clone();
+            let grant = tokio::select! {
+                biased;
+                grant = app.engine.acquire(request) => grant?,
+                () = app.stopping.cancelled() => return Err(Error::Stopping.into()),
+            };
+            if let Err(problem) = access::check_still(&app, &caller) {
+                app.engine.release_lock(&name, &owner, grant.fence).await?;
+                return Err(problem);
+            }
+            grant
+        }
+        LockAsked::Renew { owner, fence, ttl_ms } => app.engine.renew(&name, &owner, fence, ttl_ms).await?,
+    };
+    Ok(reply::ok(&grant))
+}
+
+/// Release a lock.
+#[utoipa::path(
+    delete, path = "/v1/locks/{name}", operation_id = "release_lock", tag = "locks",
+    params(
+        ("owner" = Owner, Query, description = "Who holds it."),
+        ("fence" = u64, Query, description = "Under which fence."),
+    ),
+    responses(
+        (status = 204, description = "It is free, or another has it."),
+    ),
+    extensions(("x-codes" = json!(["lock_lost"]))),
+)]
+pub(crate) async fn delete(
+    Call(app, caller): Call,
+    Segment(Name(name)): Segment<Name>,
+    RawQuery(text): RawQuery,
+) -> Answered {
+    access::check(&caller, Scope::Lock, &name)?;
+    let query = PageQuery::read(&text.unwrap_or_default(), &["owner", "fence"])?;
+    app.engine.release_lock(&name, query.owner()?, query.fence()?).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Release all locks of an owner.
+#[utoipa::path(
+    delete, path = "/v1/locks", operation_id = "release_locks", tag = "locks",
+    params(
+        ("owner" = Owner, Query, description = "Who holds them."),
+    ),
+    responses(
+        (status = 200, description = "How many there were.", body = Released),
+    ),
+)]
+pub(crate) async fn delete_all(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
+    // The owner's locks may have any names.
+    access::check_all(&caller, Scope::Lock)?;
+    let query = PageQuery::read(&text.unwrap_or_default(), &["owner"])?;
+    Ok(reply::ok(&app.engine.release_all(query.owner()?).await?))
+}

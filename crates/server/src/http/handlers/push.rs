@@ -1,0 +1,130 @@
+//! `POST /v1/queues/{queue}/jobs` and `POST /v1/jobs`: push one job, or an array. Jobs that name no trace belong to that of the
+//! request, and the header `Idempotency-Key` gives an origin to those that name none.
+
+use crate::access::{Caller, Scope};
+use crate::http::app::{App, Call};
+use crate::http::batch;
+use crate::http::body::Batch;
+use crate::http::middleware::access;
+use crate::http::middleware::trace;
+use crate::http::problem::Problem;
+use crate::http::reply::{self, Answered};
+use crate::http::segment::{Name, Segment};
+use axum::http::header::{HeaderValue, LOCATION};
+use axum::http::{HeaderMap, StatusCode};
+use duetime_core::api::schema::{Key, PushAnswers, Pushes, PushesAnywhere};
+use duetime_core::api::{self, Answer, Push, Pushed};
+use duetime_core::engine::{self, PushOutcome};
+use duetime_core::limits::ORIGIN_BYTES_MAX;
+use duetime_core::model::name;
+use duetime_core::{Error, NewJob};
+use std::sync::Arc;
+
+/// Push jobs.
+///
+/// One job, or an array of at most 10,000 that are answered one by one, in order. It is acknowledged once it is
+/// recorded. With the header `Idempotency-Key` the request may be repeated: a job that a first one made is answered again,
+/// with the outcome `repeated`, as long as its record is kept. Jobs that name no trace belong to that of the request. A job with a target also needs the right `target`.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/jobs", operation_id = "push", tag = "jobs",
+    params(("Idempotency-Key" = Option<Key>, Header, description = "The origin of the job, where it names none; of an array the beginning of the origins.")),
+    request_body = Pushes,
+    responses(
+        (status = 201, description = "The job was made.", body = api::Pushed, headers(("location" = String, description = "The path of the job."))),
+        (status = 200, description = "The key was held, and the job that holds it is kept or replaced; or the push is a repeat; or answers to an array.", body = PushAnswers, headers(("location" = String, description = "The path of the job, where one was pushed."))),
+    ),
+    extensions(("x-codes" = json!(["key_conflict", "job_running"]))),
+)]
+pub(crate) async fn push(
+    Call(app, caller): Call,
+    Segment(Name(queue)): Segment<Name>,
+    headers: HeaderMap,
+    body: Batch,
+) -> Answered {
+    // Before anything is said of the jobs.
+    access::check(&caller, Scope::Push, &queue)?;
+    push_into(&app, &caller, Some(queue), &headers, body).await
+}
+
+/// Push jobs into several queues.
+///
+/// As the push into one queue, but each job names its queue. Each needs the right `push` for its queue.
+#[utoipa::path(
+    post, path = "/v1/jobs", operation_id = "push_anywhere", tag = "jobs",
+    params(("Idempotency-Key" = Option<Key>, Header, description = "As of the push into one queue.")),
+    request_body = PushesAnywhere,
+    responses(
+        (status = 201, description = "The job was made.", body = api::Pushed, headers(("location" = String, description = "The path of the job."))),
+        (status = 200, description = "The key was held, and the job that holds it is kept or replaced; or the push is a repeat; or answers to an array.", body = PushAnswers, headers(("location" = String, description = "The path of the job, where one was pushed."))),
+    ),
+    extensions(("x-codes" = json!(["key_conflict", "job_running"]))),
+)]
+pub(crate) async fn push_anywhere(Call(app, caller): Call, headers: HeaderMap, body: Batch) -> Answered {
+    push_into(&app, &caller, None, &headers, body).await
+}
+
+/// Pushes into the queue of the path, or into those that the jobs name.
+async fn push_into(app: &App, caller: &Caller, path: Option<Arc<str>>, headers: &HeaderMap, body: Batch) -> Answered {
+    let (trace, origin) = (trace::of(headers), idempotency_key(headers)?);
+    let queue = path.clone().unwrap_or_else(|| Arc::from(name::QUEUE_DEFAULT));
+    let into_job = |job: Push<'_>| -> Result<NewJob, Problem> {
+        let mut job = job.into_job(&queue)?;
+        match &path {
+            None => access::check(caller, Scope::Push, &job.queue)?,
+            Some(path) if job.queue != *path => {
+                let expected = format!("left out, or {path:?} as in the path");
+                return Err(Error::invalid("queue", expected, format!("{:?}", job.queue)).into());
+            }
+            Some(_) => {}
+        }
+        job.options.trace = job.options.trace.or_else(|| trace.clone());
+        access::check_ends_of(app, caller, Scope::Push, &job)?;
+        Ok(job)
+    };
+    if body.text().trim_ascii_start().starts_with('[') {
+        let mut batch = batch::read(body.text(), into_job)?;
+        drop(body);
+        if let Some(origin) = &origin {
+            for (place, job) in batch.placed().filter(|(_, job)| job.origin.is_none()) {
+                job.origin = Some(Arc::from(format!("{origin}-{place}")));
+            }
+        }
+        let (jobs, merge) = batch.split();
+        let answers = app.engine.push(jobs).await?;
+        let now = app.engine.now();
+        let answer = |answer: Result<engine::Pushed, Error>| {
+            Answer::from(answer.map(|pushed| Pushed::new(&pushed, now)).map_err(Problem::from))
+        };
+        return Ok(reply::ok(&merge.answers(answers.into_iter().map(answer))));
+    }
+    let mut job = into_job(body.object::<Push<'_>>()?)?;
+    job.origin = job.origin.or(origin);
+    drop(body);
+    let pushed = reply::only(app.engine.push(vec![job]).await?)?;
+    let status = match pushed.outcome {
+        PushOutcome::Created => StatusCode::CREATED,
+        PushOutcome::Kept | PushOutcome::Replaced | PushOutcome::Repeated => StatusCode::OK,
+    };
+    let mut response = reply::with_status(status, &Pushed::new(&pushed, app.engine.now()));
+    let location =
+        HeaderValue::try_from(format!("/v1/jobs/{}", pushed.job.id)).expect("digits are allowed in a header");
+    response.headers_mut().insert(LOCATION, location);
+    Ok(response)
+}
+
+/// The header `Idempotency-Key`, which leaves room for places of an array behind it.
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<Arc<str>>, Error> {
+    const MAX: usize = ORIGIN_BYTES_MAX - "-9999".len();
+    let refused =
+        |got: String| Err(Error::invalid("Idempotency-Key", format!("one of 1 to {MAX} ASCII characters"), got));
+    let mut values = headers.get_all("idempotency-key").iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(_), Some(_)) => refused("several".to_owned()),
+        (Some(value), None) => match value.to_str() {
+            Ok(key) if (1..=MAX).contains(&key.len()) => Ok(Some(Arc::from(key))),
+            Ok(key) => refused(format!("{} characters", key.len())),
+            Err(_) => refused("other characters".to_owned()),
+        },
+    }
+}

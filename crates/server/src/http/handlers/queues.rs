@@ -1,0 +1,163 @@
+//! Queues: statistics and settings.
+
+use crate::access::Scope;
+use crate::http::app::Call;
+use crate::http::body::{Empty, One};
+use crate::http::etag;
+use crate::http::middleware::access;
+use crate::http::middleware::audit::Jobs;
+use crate::http::page::{self, Page};
+use crate::http::reply::{self, Answered};
+use crate::http::segment::{Name, Segment};
+use crate::http::shown;
+use axum::extract::RawQuery;
+use axum::http::HeaderMap;
+use duetime_core::Error;
+use duetime_core::api::schema::{Cursor, ETag, Star};
+use duetime_core::api::{Counts, Nothing, PauseBody, Purged, Queue, QueueChanges, Queues};
+use duetime_core::engine::{Configured, Query, QueueStatus};
+use duetime_core::limits::STEP_QUEUES_MAX;
+use duetime_core::model::name;
+use duetime_core::ports::after;
+use std::sync::Arc;
+
+/// List the queues.
+///
+/// All that have jobs or settings, by name.
+#[utoipa::path(
+    get, path = "/v1/queues", operation_id = "list_queues", tag = "queues",
+    params(
+        ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
+        ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
+    ),
+    responses(
+        (status = 200, description = "A page.", body = Queues),
+    ),
+)]
+pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
+    let (cursor, limit) = page::asked(query.as_deref())?;
+    let mut queues: Vec<QueueStatus> = Vec::new();
+    if let Some(cursor) = &cursor {
+        let is_wrong = |_| Error::invalid("cursor", "a `next_cursor`, as it was answered", cursor);
+        name::check_queue(cursor).map_err(is_wrong)?;
+    }
+    let mut from = cursor.map_or_else(Arc::default, |cursor| after(&cursor));
+    // From one name that the caller may see to the next; one more than is shown tells whether there are more.
+    while let Some(first) = caller.first_from(Scope::Read, &from) {
+        let asked = (limit + 1 - queues.len()).min(STEP_QUEUES_MAX);
+        let some = app.engine.queues_from(first, asked).await?;
+        let Some(last) = some.last() else { break };
+        from = after(&last.queue);
+        let is_all = some.len() < asked;
+        queues.extend(some.into_iter().filter(|status| caller.may(Scope::Read, &status.queue)));
+        if is_all || queues.len() > limit {
+            break;
+        }
+    }
+    let Page { mut shown, next_cursor } = page::cut(queues, |status| &status.queue, limit);
+    shown.iter_mut().for_each(|status| shown::queue(&caller, status));
+    Ok(reply::ok(&Queues { queues: shown, next_cursor }))
+}
+
+/// Show a queue.
+///
+/// Known or not: a queue need not be made. The ETag is the version of its settings: what is in it changes without that.
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}", operation_id = "get_queue", tag = "queues",
+    params(
+        ("if-none-match" = Option<String>, Header, description = "The ETag of what the caller has: then it is 304 where that has not changed."),
+    ),
+    responses(
+        (status = 304, description = "Its settings have not changed.", headers(("etag" = ETag, description = "Its version."))),
+        (status = 200, description = "What is in it, and its settings.", body = Queue, headers(("etag" = ETag, description = "The version of its settings."))),
+    ),
+)]
+pub(crate) async fn get(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, headers: HeaderMap) -> Answered {
+    access::check(&caller, Scope::Read, &queue)?;
+    let (mut status, version) = app.engine.queue_versioned(&queue).await?;
+    shown::queue(&caller, &mut status);
+    Ok(reply::unless_known(reply::ok(&status), version, &headers))
+}
+
+/// Change a queue's settings.
+///
+/// What is left out keeps its value; `null` goes back to the default.
+#[utoipa::path(
+    put, path = "/v1/queues/{queue}", operation_id = "set_queue", tag = "queues",
+    params(
+        ("if-none-match" = Option<Star>, Header, description = "Only where there is none yet; else 412."),
+    ),
+    request_body = Option<QueueChanges>,
+    responses(
+        (status = 200, description = "The settings as they are now.", body = Configured, headers(("etag" = ETag, description = "Their version."))),
+    ),
+    extensions(("x-codes" = json!(["version_mismatch"]))),
+)]
+pub(crate) async fn put(
+    Call(app, caller): Call,
+    Segment(Name(queue)): Segment<Name>,
+    headers: HeaderMap,
+    body: One,
+) -> Answered {
+    access::check(&caller, Scope::Admin, &queue)?;
+    let expected = etag::expected(&headers)?;
+    let changes = body.object::<QueueChanges>()?;
+    let given = changes.given();
+    access::check_ends(&caller, Scope::Admin, given.target.as_ref(), given.when_exhausted.as_ref())?;
+    if let Some(target) = &given.target {
+        app.targets.check(&queue, target)?;
+    }
+    let change = move |old| changes.apply(&old);
+    let (new, version) = app.engine.reconfigure_if(&queue, expected, change).await?;
+    Ok(reply::versioned(reply::ok(&Configured::new(queue, new)), version))
+}
+
+/// Pause a queue.
+///
+/// Nothing more is handed out, for good or for a while. What runs goes on.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/pause", operation_id = "pause_queue", tag = "queues",
+    request_body = Option<PauseBody>,
+    responses(
+        (status = 200, description = "The settings as they are now.", body = Configured),
+    ),
+)]
+pub(crate) async fn pause(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
+    access::check(&caller, Scope::Admin, &queue)?;
+    let until = body.object::<PauseBody>()?.until(app.engine.now_at_most())?;
+    let settings = app.engine.pause(&queue, until).await?;
+    Ok(reply::ok(&Configured::new(queue, settings)))
+}
+
+/// Resume a queue.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/resume", operation_id = "resume_queue", tag = "queues",
+    request_body = Option<Nothing>,
+    responses(
+        (status = 200, description = "The settings as they are now.", body = Configured),
+    ),
+)]
+pub(crate) async fn resume(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, _: Empty) -> Answered {
+    access::check(&caller, Scope::Admin, &queue)?;
+    let settings = app.engine.resume(&queue).await?;
+    Ok(reply::ok(&Configured::new(queue, settings)))
+}
+
+/// Cancel all waiting jobs of a queue.
+///
+/// They are kept as cancelled, with the message `purged`.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/purge", operation_id = "purge_queue", tag = "queues",
+    request_body = Option<Nothing>,
+    responses(
+        (status = 200, description = "How many there were.", body = Purged),
+    ),
+)]
+pub(crate) async fn purge(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, _: Empty) -> Answered {
+    access::check(&caller, Scope::Admin, &queue)?;
+    let purged = app.engine.purge(&queue).await?;
+    let mut response = reply::ok(&Purged { purged });
+    let selection = Query { queue: Some(queue), ..Query::default() };
+    response.extensions_mut().insert(Jobs { selection, counts: Some(Counts([("cancelled", purged)].into())) });
+    Ok(response)
+}

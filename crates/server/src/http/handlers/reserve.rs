@@ -1,0 +1,147 @@
+//! Reserve and take.
+//!
+//! A reserve that waits ends with its connection: the HTTP library drops the handler once the client has closed it, and
+//! the engine hands nothing to a caller that is gone. A client that shuts down its sending half counts as gone.
+
+use crate::access::{Caller, Scope};
+use crate::http::app::{App, Call};
+use crate::http::body::One;
+use crate::http::middleware::access;
+use crate::http::problem::Problem;
+use crate::http::reply::{self, Answered};
+use crate::http::segment::{Name, Segment};
+use crate::http::{repeat, shown};
+use duetime_core::api::{self, Reservation, Reserve, Take, Taken};
+use duetime_core::engine::{self, ReserveRequest, Source, TakeRequest, Unclaimed};
+use duetime_core::{Error, JobId};
+
+/// Lease due jobs of a queue.
+///
+/// The most urgent due ones, or those that are named. Where nothing is due it waits for as long as it may. A worker
+/// then completes, fails, releases or extends each lease.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/reserve", operation_id = "reserve", tag = "work",
+    request_body = Option<Reserve>,
+    responses(
+        (status = 200, description = "Leases; none where nothing came due.", body = Reservation<'_>),
+    ),
+    extensions(("x-codes" = json!(["backlog"]))),
+)]
+pub(crate) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
+    let request = body.object::<Reserve>()?.into_request(Some(queue))?;
+    drop(body);
+    hand_out(&app, &caller, request).await
+}
+
+/// Lease due jobs of several queues, or named ones.
+///
+/// Of `queues` in strict order: of the second only when the first has none.
+#[utoipa::path(
+    post, path = "/v1/reserve", operation_id = "reserve_anywhere", tag = "work",
+    request_body = Reserve,
+    responses(
+        (status = 200, description = "Leases; none where nothing came due.", body = Reservation<'_>),
+    ),
+    extensions(("x-codes" = json!(["backlog"]))),
+)]
+pub(crate) async fn reserve_anywhere(Call(app, caller): Call, body: One) -> Answered {
+    let request = body.object::<Reserve>()?.into_request(None)?;
+    drop(body);
+    hand_out(&app, &caller, request).await
+}
+
+async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> Answered {
+    request.request_id = repeat::of_reserve(caller, &request);
+    let unknown = check(app, caller, &mut request.from).await?;
+    let reserved = tokio::select! {
+        biased;
+        // In a box, since it is what waits: so that what is around it, and holds it twice, stays small.
+        reserved = Box::pin(app.engine.reserve_unclaimed(request)) => Some(reserved?),
+        () = app.stopping.cancelled() => None,
+    };
+    if let Err(problem) = access::check_still(app, caller) {
+        if let Some(reserved) = reserved {
+            reserved.give_back().await;
+        }
+        return Err(problem);
+    }
+    let mut reservation = reserved.map(Unclaimed::claim).unwrap_or_default();
+    reservation.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
+    let refused = refusals(&mut reservation, unknown);
+    Ok(reply::ok(&Reservation::new(&reservation, refused)))
+}
+
+/// Take due jobs, at most once.
+///
+/// Taken jobs have succeeded: nobody settles them. The answer comes once that is recorded; with 503 or 507 nothing was
+/// handed out. After an error or a lost answer repeat the request with the same `request_id`: if the jobs were taken, the
+/// answer has them.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/take", operation_id = "take", tag = "work",
+    request_body = Option<Take>,
+    responses(
+        (status = 200, description = "The jobs.", body = Taken<'_>),
+    ),
+    extensions(("x-codes" = json!(["backlog"]))),
+)]
+pub(crate) async fn take(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
+    let request = body.object::<Take>()?.into_request(Some(queue))?;
+    drop(body);
+    take_from(&app, &caller, request).await
+}
+
+/// Take due jobs of several queues, or named ones, at most once.
+///
+/// Of `queues` in strict order: of the second only when the first has too few. Otherwise as the take from one queue.
+#[utoipa::path(
+    post, path = "/v1/take", operation_id = "take_anywhere", tag = "work",
+    request_body = Take,
+    responses(
+        (status = 200, description = "The jobs.", body = Taken<'_>),
+    ),
+    extensions(("x-codes" = json!(["backlog"]))),
+)]
+pub(crate) async fn take_anywhere(Call(app, caller): Call, body: One) -> Answered {
+    let request = body.object::<Take>()?.into_request(None)?;
+    drop(body);
+    take_from(&app, &caller, request).await
+}
+
+async fn take_from(app: &App, caller: &Caller, mut request: TakeRequest) -> Answered {
+    request.request_id = repeat::of_take(caller, &request);
+    let unknown = check(app, caller, &mut request.from).await?;
+    let mut reservation = app.engine.take(request).await?;
+    reservation.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
+    let refused = refusals(&mut reservation, unknown);
+    Ok(reply::ok(&Taken::new(&reservation, refused, app.engine.now())))
+}
+
+/// Whether the caller may work on these queues. Named jobs are handed out whatever the queue of the path: those of queues that
+/// they have no right to are taken out, and answered, as are jobs that do not exist.
+async fn check(app: &App, caller: &Caller, from: &mut Source) -> Result<Vec<JobId>, Problem> {
+    match from {
+        Source::Queues(queues) => {
+            queues.iter().try_for_each(|queue| access::check(caller, Scope::Work, queue))?;
+            Ok(Vec::new())
+        }
+        Source::Jobs(jobs) => {
+            let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
+            let mut allowed = access::allowed(app, caller, Scope::Work, &ids).await?.into_iter();
+            let mut unknown = Vec::new();
+            jobs.retain(|job| {
+                let is_allowed = allowed.next().expect("an answer for each");
+                if !is_allowed {
+                    unknown.push(job.id);
+                }
+                is_allowed
+            });
+            Ok(unknown)
+        }
+    }
+}
+
+fn refusals(reservation: &mut engine::Reservation, unknown: Vec<JobId>) -> Vec<api::Problem> {
+    let problem = |(id, error): (JobId, Error)| api::Problem { id: Some(id), ..Problem::from(error).into() };
+    let unknown = unknown.into_iter().map(|id| (id, Error::NotFound(id)));
+    std::mem::take(&mut reservation.refused).into_iter().chain(unknown).map(problem).collect()
+}

@@ -1,0 +1,174 @@
+//! Schedules: list, show, set, delete.
+//!
+//! The `ETag` says whether what was set has changed; ticks change nothing of that.
+
+use crate::access::{Caller, Scope};
+use crate::http::app::{App, Call};
+use crate::http::body::One;
+use crate::http::etag;
+use crate::http::middleware::access;
+use crate::http::page::{self, Page};
+use crate::http::problem::refuse;
+use crate::http::reply::{self, Answered};
+use crate::http::segment::{Name, Segment};
+use crate::http::shown;
+use axum::extract::RawQuery;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
+use duetime_core::Error;
+use duetime_core::api::schema::{Cursor, ETag, Star};
+use duetime_core::api::{ScheduleBody, Schedules, dry_run};
+use duetime_core::engine::Expected;
+use duetime_core::schedule::ScheduleStatus;
+
+/// How often a schedule that others change meanwhile is looked at anew.
+const TRIES: u32 = 5;
+
+/// List the schedules.
+///
+/// By name.
+#[utoipa::path(
+    get, path = "/v1/schedules", operation_id = "list_schedules", tag = "schedules",
+    params(
+        ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
+        ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
+    ),
+    responses(
+        (status = 200, description = "A page.", body = Schedules),
+    ),
+)]
+pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
+    let mut schedules = app.engine.schedules().await?;
+    schedules.retain(|status| caller.may(Scope::Read, &status.schedule.job.queue));
+    let Page { mut shown, next_cursor } = page::of(schedules, |status| &status.name, query.as_deref())?;
+    shown.iter_mut().for_each(|status| shown::schedule(&caller, status));
+    Ok(reply::ok(&Schedules { schedules: shown, next_cursor }))
+}
+
+/// Show a schedule.
+///
+/// With its next ten runs, and what came of the last one.
+#[utoipa::path(
+    get, path = "/v1/schedules/{name}", operation_id = "get_schedule", tag = "schedules",
+    params(
+        ("if-none-match" = Option<String>, Header, description = "The ETag of what the caller has: then it is 304 where that has not changed."),
+    ),
+    responses(
+        (status = 304, description = "It has not changed.", headers(("etag" = ETag, description = "Its version."))),
+        (status = 200, description = "The schedule.", body = ScheduleStatus, headers(("etag" = ETag, description = "Its version."))),
+    ),
+    extensions(("x-codes" = json!(["schedule_not_found"]))),
+)]
+pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Name>, headers: HeaderMap) -> Answered {
+    let mut status = app.engine.schedule(&name).await?;
+    if !caller.may(Scope::Read, &status.schedule.job.queue) {
+        return Err(Error::NoSchedule(name).into());
+    }
+    shown::schedule(&caller, &mut status);
+    Ok(reply::unless_known(reply::schedule(&status), status.version, &headers))
+}
+
+/// Set a schedule, or make it.
+///
+/// Where it ticks at other times than before, the next tick is the first from now on.
+#[utoipa::path(
+    put, path = "/v1/schedules/{name}", operation_id = "set_schedule", tag = "schedules",
+    params(
+        ("dry_run" = Option<bool>, Query, description = "With `true` nothing is changed: the answer is what it would be."),
+        ("if-none-match" = Option<Star>, Header, description = "Only where there is none yet; else 412."),
+    ),
+    request_body = ScheduleBody<'_>,
+    responses(
+        (status = 200, description = "The schedule as it is now.", body = ScheduleStatus, headers(("etag" = ETag, description = "Its version."))),
+    ),
+    extensions(("x-codes" = json!(["version_mismatch"]))),
+)]
+pub(crate) async fn put(
+    Call(app, caller): Call,
+    Segment(Name(name)): Segment<Name>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: One,
+) -> Answered {
+    let expected = etag::expected(&headers)?;
+    let is_dry = dry_run(&query.unwrap_or_default())?;
+    let schedule = body.object::<ScheduleBody<'_>>()?.into_schedule()?;
+    drop(body);
+    let job = &schedule.job;
+    access::check(&caller, Scope::Admin, &job.queue)?;
+    access::check_ends_of(&app, &caller, Scope::Admin, job)?;
+    let mut tries = TRIES;
+    loop {
+        tries -= 1;
+        let expected = match present(&app, &caller, &name).await? {
+            Present::Any => expected,
+            Present::Nothing => expected.check("schedule", &name, 0).map(|()| Expected::Nothing)?,
+            Present::Own(version) => expected.check("schedule", &name, version).map(|()| Expected::Version(version))?,
+            Present::Foreign => {
+                let detail = "expected a name that no schedule of another queue has, got one";
+                return Err(refuse("forbidden", detail));
+            }
+        };
+        let status = if is_dry {
+            app.engine.preview_schedule_if(&name, schedule.clone(), expected).await
+        } else {
+            app.engine.set_schedule_if(&name, schedule.clone(), expected).await
+        };
+        match status {
+            // It changed after it was looked at.
+            Err(Error::Changed { .. }) if tries > 0 => {}
+            status => return Ok(reply::schedule(&status?)),
+        }
+    }
+}
+
+/// Delete a schedule.
+///
+/// A tick that was begun may still be pushed, and what was pushed stays.
+#[utoipa::path(
+    delete, path = "/v1/schedules/{name}", operation_id = "delete_schedule", tag = "schedules",
+    responses(
+        (status = 204, description = "It is gone."),
+    ),
+    extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch"]))),
+)]
+pub(crate) async fn delete(
+    Call(app, caller): Call,
+    Segment(Name(name)): Segment<Name>,
+    headers: HeaderMap,
+) -> Answered {
+    let expected = etag::expected(&headers)?;
+    let expected = match present(&app, &caller, &name).await? {
+        Present::Any => expected,
+        Present::Own(version) => expected.check("schedule", &name, version).map(|()| Expected::Version(version))?,
+        Present::Nothing | Present::Foreign => return Err(Error::NoSchedule(name).into()),
+    };
+    app.engine.delete_schedule_if(&name, expected).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// What a caller may change under a name.
+enum Present {
+    /// Whatever is there: they may change every schedule.
+    Any,
+    /// There is nothing.
+    Nothing,
+    /// A schedule of a queue that they have the right to, in this version. A change that expects it holds that right in
+    /// the step that makes the change.
+    Own(u64),
+    /// A schedule of another queue.
+    Foreign,
+}
+
+async fn present(app: &App, caller: &Caller, name: &str) -> Result<Present, Error> {
+    if caller.may_all(Scope::Admin) {
+        return Ok(Present::Any);
+    }
+    match app.engine.schedule(name).await {
+        Ok(status) if caller.may(Scope::Admin, &status.schedule.job.queue) => Ok(Present::Own(status.version)),
+        // Of one that does not read back, the queue is not known.
+        Ok(_) | Err(Error::Damaged(_)) => Ok(Present::Foreign),
+        Err(Error::NoSchedule(_)) => Ok(Present::Nothing),
+        Err(error) => Err(error),
+    }
+}

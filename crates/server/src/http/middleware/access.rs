@@ -1,0 +1,164 @@
+//! What a request may do: a token is asked for before any route is looked for, its rights by each group of routes, and
+//! the names that they are for by what handles the request.
+//!
+//! An id says nothing of its queue. For a token that is not for all queues, the queue is looked up before anything else is
+//! asked of the engine. A job that does not exist and a job of another queue are answered alike.
+
+use crate::access::{Caller, Scope};
+use crate::http::app::App;
+use crate::http::problem::{Problem, refuse};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use duetime_core::engine::Query;
+use duetime_core::model::target::Target;
+use duetime_core::{Error, JobId, NewJob, WhenExhausted};
+use std::convert::Infallible;
+
+/// Paths for which no token is asked: what tells the platform how the server is, and readers what the API is.
+fn is_open(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz" | "/openapi.json" | "/docs") || path.starts_with("/docs/")
+}
+
+/// Who makes a request.
+///
+/// # Errors
+/// Where a token is asked for and none that counts is shown, or too much is asked with it.
+pub(crate) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let Some(tokens) = &app.listener_config.tokens else { return Ok(Caller::Anyone) };
+    if is_open(path) {
+        return Ok(Caller::Nobody);
+    }
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return Err(refuse("unauthorized", "expected one header `authorization: Bearer TOKEN`, got none or several"));
+    };
+    let shown = value.to_str().ok().and_then(|value| value.split_once(' '));
+    let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+    let now = app.engine.now();
+    let known = shown.and_then(|shown| tokens.find(shown, now)).ok_or_else(unknown)?;
+    known.pass(now).map_err(|from| Problem::too_many(from.saturating_sub(now)))?;
+    Ok(Caller::Token(known))
+}
+
+fn unknown() -> Problem {
+    refuse("unauthorized", "expected a bearer token that this server knows and that is not over, got another")
+}
+
+/// Checks the caller's token again after a wait.
+///
+/// # Errors
+/// If the token was revoked or has expired in the meantime.
+pub(crate) fn check_still(app: &App, caller: &Caller) -> Result<(), Problem> {
+    if app.listener_config.still_lets(caller, app.engine.now()) { Ok(()) } else { Err(unknown()) }
+}
+
+/// The layer of a group of routes: lets those through who have this right, for whatever name.
+pub(crate) async fn require(State(scope): State<Scope>, caller: Caller, request: Request, next: Next) -> Response {
+    if caller.has(scope) {
+        return next.run(request).await;
+    }
+    forbidden(&caller, scope, "this").into_response()
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or(Self::Nobody))
+    }
+}
+
+fn forbidden(caller: &Caller, scope: Scope, what: &str) -> Problem {
+    let (word, rights) = (scope.word(), caller.rights());
+    refuse("forbidden", format!("expected a token with the right `{word}` for {what}, got one with: {rights}"))
+}
+
+/// Whether this may be done with this name.
+///
+/// # Errors
+/// `forbidden`.
+pub(crate) fn check(caller: &Caller, scope: Scope, name: &str) -> Result<(), Problem> {
+    if caller.may(scope, name) { Ok(()) } else { Err(forbidden(caller, scope, &format!("{name:?}"))) }
+}
+
+/// Whether this may be done with all names.
+///
+/// # Errors
+/// `forbidden`.
+pub(crate) fn check_all(caller: &Caller, scope: Scope) -> Result<(), Problem> {
+    if caller.may_all(scope) {
+        Ok(())
+    } else {
+        Err(forbidden(caller, scope, "all names (or a request that names one)"))
+    }
+}
+
+/// With which of these jobs this may be done. The others are to look as if they did not exist, and nothing more is asked
+/// of the engine for them.
+///
+/// # Errors
+/// What the stores say.
+pub(crate) async fn allowed(app: &App, caller: &Caller, scope: Scope, ids: &[JobId]) -> Result<Vec<bool>, Error> {
+    if caller.may_all(scope) {
+        return Ok(vec![true; ids.len()]);
+    }
+    app.engine.are_in(ids, |queue| caller.may(scope, queue)).await
+}
+
+/// Whether this may be done with a job.
+///
+/// # Errors
+/// [`Error::NotFound`], also for a job of a queue that the caller has no right to; what the stores say.
+pub(crate) async fn check_job(app: &App, caller: &Caller, scope: Scope, id: JobId) -> Result<(), Error> {
+    match allowed(app, caller, scope, &[id]).await?[..] {
+        [true] => Ok(()),
+        _ => Err(Error::NotFound(id)),
+    }
+}
+
+/// Whether this may be done with all jobs that are looked for so: those of a queue, for a token that is not for all.
+///
+/// # Errors
+/// `forbidden`.
+pub(crate) fn check_query(caller: &Caller, scope: Scope, query: &Query) -> Result<(), Problem> {
+    match &query.queue {
+        Some(queue) => check(caller, scope, queue),
+        None => check_all(caller, scope),
+    }
+}
+
+/// Whether a job may be delivered to its own target, and go on to the queues that it names.
+///
+/// # Errors
+/// `forbidden`; [`Error::Invalid`] where nobody may have it delivered there.
+pub(crate) fn check_ends_of(app: &App, caller: &Caller, scope: Scope, job: &NewJob) -> Result<(), Problem> {
+    if let Some(target) = &job.options.target {
+        check(caller, Scope::Target, &job.queue)?;
+        app.targets.check(&job.queue, target)?;
+    }
+    let when_exhausted = job.options.retry.when_exhausted.as_ref();
+    check_ends(caller, scope, job.options.target.as_deref(), when_exhausted)
+}
+
+/// Whether jobs may go on to the queues that a target and a rule name.
+///
+/// # Errors
+/// `forbidden`.
+pub(crate) fn check_ends(
+    caller: &Caller,
+    scope: Scope,
+    target: Option<&Target>,
+    when_exhausted: Option<&WhenExhausted>,
+) -> Result<(), Problem> {
+    if let Some(Target::Queue(queue)) = target {
+        check(caller, scope, queue)?;
+    }
+    match when_exhausted {
+        Some(WhenExhausted::Move(queue)) => check(caller, scope, queue),
+        _ => Ok(()),
+    }
+}

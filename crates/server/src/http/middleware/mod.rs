@@ -1,0 +1,13 @@
+//! What every request passes before and after its handler: rights, limits, budgets, the audit log.
+
+pub(super) mod access;
+pub(super) mod audit;
+pub(super) mod budget;
+pub(super) mod guard;
+pub(super) mod gzip;
+pub(super) mod hosts;
+pub(super) mod pace;
+pub(super) mod peers;
+pub(super) mod request_id;
+pub(super) mod sending;
+pub(super) mod trace;

@@ -1,0 +1,107 @@
+//! How many connections there are from where, so that nobody can have them all.
+
+use crate::http::limits::DESCRIPTORS_KEPT;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Connections by their peers' addresses.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    each_max: usize,
+    counts: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// One connection of a peer, as long as it is held.
+#[derive(Debug)]
+pub(crate) struct PeerConnection {
+    peers: Arc<Peers>,
+    address: IpAddr,
+}
+
+impl Peers {
+    /// With at most so many connections from one address.
+    pub(crate) fn new(each_max: usize) -> Arc<Self> {
+        Arc::new(Self { each_max, counts: Mutex::default() })
+    }
+
+    /// Room for one more connection; `None` where that address has as many as it may have.
+    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<PeerConnection> {
+        let address = network(address);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(address).or_default();
+        if *count >= self.each_max {
+            return None;
+        }
+        *count += 1;
+        Some(PeerConnection { peers: self.clone(), address })
+    }
+}
+
+impl Drop for PeerConnection {
+    fn drop(&mut self) {
+        let mut counts = self.peers.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// What counts as one address: of IPv6 the network that one household or machine gets.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address => address,
+    }
+}
+
+/// How many connections the system allows, up to as many as are wanted: open files are limited, by a bound that a process
+/// may raise up to another.
+pub(crate) fn connections(wanted: usize) -> usize {
+    let needed = (wanted + DESCRIPTORS_KEPT) as u64;
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return wanted };
+    let raised = needed.min(hard).max(soft);
+    let has = if raised > soft && setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_ok() { raised } else { soft };
+    let files = usize::try_from(has).unwrap_or(usize::MAX);
+    let connections = wanted.min(files.saturating_sub(DESCRIPTORS_KEPT).max(files / 2));
+    if connections < wanted {
+        tracing::warn!(
+            connections,
+            "the system allows {files} open files, too few for {wanted} connections: raise its limit (`ulimit -n`, or \
+             LimitNOFILE of systemd) or lower --connections-max"
+        );
+    }
+    connections
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_no_more_than_its_seats() {
+        let peers = Peers::new(2);
+        let of = |text: &str| peers.admit(text.parse().unwrap());
+        let (one, two) = (of("10.0.0.1"), of("::ffff:10.0.0.1"));
+        assert!(one.is_some() && two.is_some() && of("10.0.0.1").is_none());
+        let six = [of("2001:db8::1"), of("2001:db8::2:1")];
+        assert!(six.iter().all(Option::is_some) && of("2001:db8::3").is_none() && of("2001:db8:0:1::").is_some());
+        drop(one);
+        assert!(of("10.0.0.1").is_some());
+        drop((two, six));
+        assert!(peers.counts.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn no_more_connections_than_files() {
+        assert_eq!(connections(1), 1);
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        if let Ok(hard) = usize::try_from(hard).map(|hard| hard.min(usize::MAX / 2)) {
+            assert!(connections(hard) <= hard);
+        }
+    }
+}
