@@ -1,6 +1,7 @@
 //! Redis as its own ledger.
 
 mod hops;
+mod keys;
 mod many_queues;
 mod totals;
 
@@ -98,51 +99,6 @@ async fn a_push_is_recorded_once_and_handed_out() {
     let row = bench.row(1).await.unwrap();
     assert_eq!((row.stage, row.epoch, row.attempt), (Stage::Succeeded, done.epoch, 1));
     assert_eq!(row.finished_at, Some(T0));
-}
-
-#[tokio::test]
-async fn keys_are_judged() {
-    let bench = Bench::new("keys").await;
-    let keyed = |n| Job { key: Some("k".into()), ..job(n) };
-    assert_eq!(bench.record(&[keyed(1), keyed(2)]).await, [Recorded::Created, Recorded::KeyHeld(id(1))]);
-    bench.complete_one().await;
-    assert_eq!(bench.record(&[keyed(2)]).await, [Recorded::Created]);
-    let edited = bench.redis.edit_in_ledger(id(1), Change::Retry).await;
-    assert_eq!(edited, Edited::KeyHeld(id(2), QUEUE.into(), "k".into()));
-    bench.complete_one().await;
-    let edited = bench.redis.edit_in_ledger(id(1), Change::Retry).await;
-    assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
-    assert_eq!(bench.record(&[keyed(3)]).await, [Recorded::KeyHeld(id(1))]);
-    assert_eq!(bench.one().await.id, id(1));
-}
-
-#[tokio::test]
-async fn an_origin_is_known_as_long_as_the_record_of_its_job() {
-    let bench = Bench::with("origins", Options { ended_max: 1, ..Options::default() }).await;
-    let from_push = |n, origin: &str| Job { origin: Some(origin.into()), ..job(n) };
-    let tagged = Job { tags: ["t".into()].into(), key: Some("k".into()), ..from_push(1, "o") };
-    let recorded = bench.record(&[tagged.clone(), from_push(2, "o"), from_push(3, "\0o")]).await;
-    assert_eq!(recorded, [Recorded::Created, Recorded::Known(id(1)), Recorded::Created]);
-    assert_eq!(bench.record(&[tagged.clone()]).await, [Recorded::Repeat]);
-    assert_eq!(bench.row(1).await, Some(tagged));
-    let elsewhere = Job { queue: "other".into(), ..from_push(4, "o") };
-    assert_eq!(bench.record(&[elsewhere]).await, [Recorded::Created]);
-    assert_eq!(bench.complete_one().await.origin.as_deref(), Some("o"));
-    assert_eq!(bench.record(&[from_push(5, "o")]).await, [Recorded::Known(id(1))]);
-
-    // What is kept of ended jobs has its bounds, and makes room.
-    bench.clock.advance(DAY_MS);
-    assert_eq!(bench.complete_one().await.id, id(3));
-    assert_eq!(bench.row(1).await, None);
-    assert_eq!(
-        bench.record(&[from_push(5, "o"), from_push(6, "\0o")]).await,
-        [Recorded::Created, Recorded::Known(id(3))]
-    );
-    let edited = bench.redis.edit_in_ledger(id(5), Change::Delete).await;
-    assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
-    assert_eq!(bench.record(&[from_push(7, "o")]).await, [Recorded::Created]);
-    let ended = |n| Job { stage: Stage::Succeeded, finished_at: Some(T0), ..from_push(n, "o") };
-    assert_eq!(bench.record(&[ended(8)]).await, [Recorded::Known(id(7))], "an import");
 }
 
 trait EditInLedger {

@@ -155,7 +155,7 @@ pub async fn an_origin_names_the_job_of_the_first_push(subject: Subject) {
         *job = first.clone();
         (job.stage, job.version, job.finished_at) = (Stage::Succeeded, first.version + 2, Some(NOW - 2 * DAY_MS));
     });
-    apply(ledger, &[ended.clone()]).await;
+    apply(ledger, std::slice::from_ref(&ended)).await;
     assert_eq!(ledger.record(vec![from_push(5, "o\0")], WATERMARK).await.unwrap(), [Recorded::Known(id(1))]);
     assert_eq!(row(ledger, first.id).await, Some(ended));
     assert_eq!(ledger.prune(Retention::default(), NOW, 10).await.unwrap(), 1);

@@ -5,6 +5,7 @@ use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Job, Payload, Stage};
 use crate::ports::Limits;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What was given so far.
 #[derive(Debug, Default)]
@@ -13,6 +14,8 @@ pub(super) struct Given {
     receipts: BTreeSet<Receipt>,
     /// What each version of a job was seen to be.
     versions: BTreeMap<(JobId, u64), Seen>,
+    /// Which job each push of a queue has made, by its origin.
+    origins: BTreeMap<(Arc<str>, Arc<str>), JobId>,
     /// The last one, for whatever lock.
     fence: u64,
     /// What limits the queue that has limits; unknown while they are being set.
@@ -42,6 +45,13 @@ impl Given {
         let seen = Seen { stage, epoch, attempt, due_at, payload: job.payload.clone() };
         let before = self.versions.entry((job.id, job.version)).or_insert_with(|| seen.clone());
         (*before != seen).then(|| format!("in the version {} as {seen:?}, and before as {before:?}", job.version))
+    }
+
+    /// A push was answered with this job. A repeat is answered with the same one, unless that is gone.
+    pub(super) fn made(&mut self, job: &Job, is_gone: impl Fn(JobId) -> bool) -> Option<String> {
+        let of_push = (job.queue.clone(), job.origin.clone()?);
+        let before = self.origins.insert(of_push, job.id).filter(|before| *before != job.id && !is_gone(*before));
+        before.map(|before| format!("though its push had made {before}"))
     }
 
     /// A lock was granted anew, whether or not its holder ever hears of it.

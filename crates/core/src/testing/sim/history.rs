@@ -46,8 +46,6 @@ struct LeaseEnd {
 #[derive(Debug, Default)]
 pub(super) struct History {
     jobs: BTreeMap<JobId, KnownJob>,
-    /// Which job each push of a queue has made, by its origin.
-    origins: BTreeMap<(Arc<str>, Arc<str>), JobId>,
     /// Jobs that were handed out, some of them before their push was answered.
     started: BTreeSet<JobId>,
     pub(super) given: Given,
@@ -68,16 +66,10 @@ impl History {
         self.jobs.keys().copied().collect()
     }
 
-    /// It was asked for at this time, or before by a push with the same origin.
+    /// It was asked for at this time, or before with the same origin.
     pub(super) fn pushed(&mut self, job: Job, due: Due, at: At) {
-        if let Some(origin) = &job.origin {
-            let first = self.origins.entry((job.queue.clone(), origin.clone())).or_insert(job.id);
-            let (other, is_gone) = (*first, self.jobs.get(first).is_some_and(|known| known.may_be_gone));
-            *first = job.id;
-            if other != job.id && !is_gone {
-                self.blame(job.id, "was pushed", vec![format!("though the push had made {other}")], at);
-            }
-        }
+        let wrong = self.given.made(&job, |id| self.jobs.get(&id).is_some_and(|known| known.may_be_gone));
+        self.blame(job.id, "was pushed", wrong.into_iter().collect(), at);
         if let Due::After(delay_ms @ 1..) = due
             && job.due_at < at.wall + delay_ms
         {
@@ -238,8 +230,7 @@ impl History {
         }
     }
 
-    /// Its holder is about to give a lease another end. Until it is answered, it counts neither on that nor on more than
-    /// the end that it had.
+    /// Its holder is about to give a lease another end: until it is answered, it counts on the earlier of both.
     pub(super) fn extending(&mut self, receipt: Receipt, until: Millis) {
         if let Some(span) = self.span(receipt) {
             span.until = span.until.min(until);

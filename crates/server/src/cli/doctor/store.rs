@@ -102,7 +102,7 @@ fn file(path: &Path, server: Option<&str>, probed: &mut StoreProbe) {
     }
     match seen.state {
         FileState::Nothing => {
-            found.push(Finding::ok(CHECK, format!("{shown} is not there yet: `duetime serve` makes it")))
+            found.push(Finding::ok(CHECK, format!("{shown} is not there yet: `duetime serve` makes it")));
         }
         // Who holds it knows it, and its server has been asked.
         FileState::InLog if seen.held_by.is_some() => {}
