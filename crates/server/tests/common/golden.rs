@@ -77,6 +77,8 @@ impl Golden {
         match value {
             Value::Object(object) => object
                 .iter()
+                // A client names its pushes only to a server.
+                .filter(|(name, value)| *name != "origin" || !value.as_str().is_some_and(is_random))
                 .map(|(name, value)| {
                     let is_left = name == "expires_in";
                     (name.clone(), if is_left { "<time left>".into() } else { self.masked_value(value) })
@@ -95,8 +97,7 @@ impl Golden {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
-            let known = self.instant(rest).or_else(|| origin(rest)).or_else(|| self.number(rest));
-            if let Some((word, shown)) = known.or_else(|| address(rest)) {
+            if let Some((word, shown)) = self.instant(rest).or_else(|| self.number(rest)).or_else(|| address(rest)) {
                 out += &shown;
                 rest = &rest[word..];
             } else {
@@ -143,14 +144,10 @@ impl Golden {
     }
 }
 
-/// An origin that a client has chosen at the beginning: 32 random digits, the number of its request, and a place in that.
-fn origin(text: &str) -> Option<(usize, String)> {
-    let is_random = |random: &str| random.len() == 32 && random.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let length = text.find(|c: char| !(c.is_ascii_hexdigit() || c == '-')).unwrap_or(text.len());
-    let (random, numbers) = text[..length].split_once('-')?;
-    let (request, place) = numbers.split_once('-')?;
-    let is_number = |digits: &str| digits.parse::<u32>().is_ok();
-    (is_random(random) && is_number(request) && is_number(place)).then(|| (length, "<origin>".to_owned()))
+/// Whether a client has chosen this origin: 32 random digits, the number of its request, and a place in that.
+fn is_random(origin: &str) -> bool {
+    let random = origin.split('-').next().unwrap_or_default();
+    random.len() == 32 && random.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
 /// An address of this machine at the beginning.

@@ -73,17 +73,30 @@ impl Actor {
                 continue;
             }
             let count = self.random.within(1..8);
-            let jobs: Vec<NewJob> = (0..count).map(|_| self.new_job()).collect();
-            let (call, answers) = self.ask(self.system.push(jobs.clone())).await;
-            let answers = answers.unwrap_or_else(|error| vec![Err(error); jobs.len()]);
-            for (new, answer) in jobs.iter().zip(answers) {
-                match answer {
-                    Ok((id, due_at)) => {
-                        self.field.account().pushed(new, id, due_at, call);
-                        self.field.live.fetch_add(1, Ordering::Relaxed);
-                    }
-                    Err(error) => self.check("a push", &error),
+            let mut jobs: Vec<NewJob> = (0..count).map(|_| self.new_job()).collect();
+            // Answered or not, some are repeated.
+            let pushes = if self.random.percent(50) { self.random.within(2..4) } else { 1 };
+            if pushes > 1 {
+                let push = self.random.any();
+                (0..).zip(&mut jobs).for_each(|(n, job)| job.origin = Some(Arc::from(format!("{push}-{n}"))));
+            }
+            for _ in 0..pushes {
+                self.push_once(&jobs).await;
+                self.pause(60).await;
+            }
+        }
+    }
+
+    async fn push_once(&self, jobs: &[NewJob]) {
+        let (call, answers) = self.ask(self.system.push(jobs.to_vec())).await;
+        let answers = answers.unwrap_or_else(|error| vec![Err(error); jobs.len()]);
+        for (new, answer) in jobs.iter().zip(answers) {
+            match answer {
+                Ok((id, due_at)) => {
+                    let is_new = self.field.account().pushed(new, id, due_at, call);
+                    self.field.live.fetch_add(i64::from(is_new), Ordering::Relaxed);
                 }
+                Err(error) => self.check("a push", &error),
             }
         }
     }

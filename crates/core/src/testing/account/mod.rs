@@ -80,6 +80,8 @@ pub struct Account {
     /// Whether what is acknowledged is in a ledger, which outlives the broker.
     has_ledger: bool,
     jobs: BTreeMap<JobId, Life>,
+    /// Which job each push has made, by its queue and origin.
+    origins: BTreeMap<(Arc<str>, Arc<str>), JobId>,
     locks: BTreeMap<Arc<str>, Vec<locks::Hold>>,
     settings: BTreeMap<Arc<str>, Vec<limits::Setting>>,
     losses: Vec<(Loss, Millis, Millis)>,
@@ -164,11 +166,24 @@ impl Account {
         self.jobs.keys().copied().collect()
     }
 
-    /// A push was acknowledged, and made this job.
-    pub fn pushed(&mut self, new: &NewJob, id: JobId, due_at: Millis, call: Call) {
+    /// A push was acknowledged with this job; answers whether that was not known. An attempt before may have made it, so of a
+    /// push with an origin nobody knows since when its delay counts.
+    pub fn pushed(&mut self, new: &NewJob, id: JobId, due_at: Millis, call: Call) -> bool {
+        if let Some(origin) = &new.origin {
+            let first = *self.origins.entry((new.queue.clone(), origin.clone())).or_insert(id);
+            if first != id && self.has_ledger {
+                self.blame(format!("a push made {first}, and its repeat {id}"));
+            }
+            let life = self.jobs.entry(id).or_default();
+            let is_new = life.pushed.is_none();
+            life.pushed.get_or_insert((call, 0, 0));
+            self.count(if is_new { "jobs pushed" } else { "pushes repeated" });
+            return is_new;
+        }
         self.count("jobs pushed");
         let delay_ms = if let Due::After(ms) = new.due { ms } else { 0 };
         self.jobs.entry(id).or_default().pushed = Some((call, due_at, delay_ms));
+        true
     }
 
     /// A lease was handed out. A repeat of the same request is not told again.
