@@ -140,7 +140,7 @@ fn a_cluster_replaces_a_killed_master() {
     let mut cluster = RedisCluster::start();
     assert_eq!(cluster.nodes().len(), 6);
     cluster.nodes()[2].command(&["SET", "foo", "1"]);
-    cluster.nodes()[2].command(&["WAIT", "1", "1000"]);
+    cluster.nodes()[2].wait_for_replicas(1);
     cluster.kill_master(2);
     cluster.wait_for_failover(2);
     assert_eq!(cluster.nodes()[5].command(&["GET", "foo"]), "1");
@@ -155,7 +155,7 @@ fn sentinels_replace_a_killed_master() {
     assert_eq!(first, watched.servers()[0].port());
     assert!(watched.url().starts_with("redis+sentinel://127.0.0.1:") && watched.url().ends_with("/mymaster/0"));
     watched.servers()[0].command(&["SET", "key", "value"]);
-    assert_eq!(watched.servers()[0].command(&["WAIT", "2", "30000"]), "2");
+    watched.servers()[0].wait_for_replicas(2);
     assert_eq!(watched.kill_master(), first);
     let second = watched.wait_for_failover(first);
     assert_eq!(watched.master_port(), second);

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::fake_clock::FakeClock;
 use super::port::Port;
 use super::process::Process;
-use super::{LIMIT, resp, until};
+use super::{AGREED_LIMIT, LIMIT, resp, until};
 
 /// What a server prints, in its folder.
 const LOG: &str = "log";
@@ -137,6 +137,22 @@ impl RedisServer {
     /// Runs a command; an error is what the server said, or why it said nothing.
     pub fn try_command(&self, words: &[&str]) -> Result<String, String> {
         resp::call(self.port(), words).map_err(|error| error.to_string())?
+    }
+
+    /// Waits until so many replicas have what was written so far. `WAIT` knows only what its own connection has written.
+    pub fn wait_for_replicas(&self, count: usize) {
+        let number = |text: &str, name: &str| {
+            let (_, rest) = text.split_once(name)?;
+            rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
+        };
+        let info = || self.command(&["INFO", "replication"]);
+        let written = number(&info(), "master_repl_offset:").expect("Redis tells its offset");
+        until("replicas to have what was written", AGREED_LIMIT, || {
+            // Has replicas tell how far they are.
+            self.command(&["WAIT", &count.to_string(), "100"]);
+            let is_there = |line: &&str| number(line, ",offset=").is_some_and(|offset| offset >= written);
+            (info().lines().filter(|line| line.starts_with("slave")).filter(is_there).count() >= count).then_some(())
+        });
     }
 
     /// Ends the server in good order and starts it again, with the same port and folder. What it kept on disk is there

@@ -24,7 +24,7 @@ async fn calls_outlast_a_failover_in_a_cluster() {
     let held = s.reserve(5).await.unwrap();
     let master = master(&cluster);
     // What was acknowledged has been passed on.
-    cluster.nodes()[master].command(&["WAIT", "1", "5000"]);
+    cluster.nodes()[master].wait_for_replicas(1);
     cluster.kill_master(master);
     s.push(11..=20).await.unwrap();
     assert_eq!(s.settle(held[0].receipt(), success()).await.unwrap(), Some(State::Succeeded));
