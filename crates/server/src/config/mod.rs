@@ -80,7 +80,7 @@ pub(crate) fn parse(command: &Command, line: &[OsString], around: &Surroundings<
         Err(error) if !error.use_stderr() => return Err(command.try_get_matches_from(line).err().unwrap_or(error)),
         matches => matches?,
     };
-    if chosen(&matches).try_contains_id(FILE).is_err() {
+    if !is_configured(&command, &matches) {
         return Ok(Parsed { matches, settings: None });
     }
     let mut settings = Settings::read(serve, chosen(&matches), around);
@@ -92,6 +92,14 @@ pub(crate) fn parse(command: &Command, line: &[OsString], around: &Surroundings<
 /// What was matched in the last of the subcommands.
 fn chosen(matches: &ArgMatches) -> &ArgMatches {
     matches.subcommand().map_or(matches, |(_, inner)| chosen(inner))
+}
+
+/// Whether the last of the subcommands is configured. Matches do not tell: outside of debug builds they know no names of options.
+fn is_configured(command: &Command, matches: &ArgMatches) -> bool {
+    match matches.subcommand() {
+        Some((name, inner)) => command.find_subcommand(name).is_some_and(|command| is_configured(command, inner)),
+        None => command.get_arguments().any(|arg| arg.get_id() == FILE),
+    }
 }
 
 /// Commands that are configured, without the environment, which is read here.
