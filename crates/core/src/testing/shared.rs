@@ -46,7 +46,7 @@ impl Host for Hosts {
 }
 
 /// Told of what was leased, as it is leased.
-type OnLease = Arc<dyn Fn(&Lease, &Shared) + Send + Sync>;
+type OnLease = Arc<dyn Fn(&Lease, bool, &Shared) + Send + Sync>;
 
 /// Told of a lock that was granted anew, and its fence.
 pub(super) type OnGrant = Arc<dyn Fn(&str, u64) + Send + Sync>;
@@ -121,7 +121,7 @@ impl Shared {
         Self { clock, parts, hosts, on_lease, on_grant, host, known }
     }
 
-    /// Tells of every lease that begins, whether or not its holder ever hears of it.
+    /// Tells of every lease that begins and whether a take began it, whether or not its holder ever hears of it.
     pub fn on_lease(&self, tell: OnLease) {
         assert!(self.on_lease.set(tell).is_ok(), "one listens");
     }
@@ -349,8 +349,8 @@ impl Broker for Shared {
             }
             let is_take = reserve.take;
             let reserved = memory.reserve(reserve).await?;
-            if let Some(tell) = self.on_lease.get().filter(|_| !is_take) {
-                reserved.leases.iter().for_each(|lease| tell(lease, self));
+            if let Some(tell) = self.on_lease.get() {
+                reserved.leases.iter().for_each(|lease| tell(lease, is_take, self));
             }
             Ok(reserved)
         })

@@ -80,8 +80,13 @@ pub fn run(seed: u64) -> Report {
 impl Fleet {
     async fn live(&self, random: &mut Random) -> Report {
         let (history, clock, memory) = (self.history.clone(), self.clock.clone(), self.memory.clone());
-        self.broker.on_lease(Arc::new(move |lease, broker| {
+        self.broker.on_lease(Arc::new(move |lease, is_take, broker| {
             let mut history = history.lock().expect("no panic under this lock");
+            if is_take {
+                // A take that fails gives the job back, which is due from then on.
+                history.started.insert(lease.job.id);
+                return;
+            }
             let at = at(broker, &clock, &memory);
             history.handed_out(lease, at);
             if *lease.job.queue == *LIMITED {

@@ -46,8 +46,8 @@ struct LeaseEnd {
 #[derive(Debug, Default)]
 pub(super) struct History {
     jobs: BTreeMap<JobId, KnownJob>,
-    /// Jobs that were handed out, some of them before their push was answered.
-    started: BTreeSet<JobId>,
+    /// Jobs that were handed out, or leased by a take; some of them before their push was answered.
+    pub(super) started: BTreeSet<JobId>,
     pub(super) given: Given,
     pub(super) violations: Vec<String>,
     pub(super) handed_out: u64,
