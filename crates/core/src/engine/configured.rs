@@ -39,7 +39,7 @@ with_rule! {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueRetention>))]
         #[serde(skip_serializing_if = "QueueRetention::is_usual")]
         pub retention: QueueRetention,
-        /// Where its jobs are delivered, instead of being reserved by workers.
+        /// The target of its jobs. They are delivered there, and no worker reserves them.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub target: Option<Target>,
     }

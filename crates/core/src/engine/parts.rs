@@ -45,7 +45,7 @@ pub struct Parts {
     pub(super) census: census::Census,
     pub(super) configuring: tokio::sync::Mutex<()>,
     pub(super) waiting: Arc<wait::Waiting>,
-    /// Who waits for a lock.
+    /// The callers that wait for a lock.
     pub(super) lock_waiters: Arc<locks::Waiters>,
     /// One question at a time by each owner for a lock.
     pub(super) asking: KeyedMutex<locks::Claim>,

@@ -40,8 +40,8 @@ use std::sync::Arc;
 /// - No verb touches an unbounded number of jobs in one atomic step.
 #[async_trait]
 pub trait Broker: BrokerClock + Outbox {
-    /// What its memory is known by: another incarnation says that it may have lost some of what it held, or all. A broker
-    /// in the memory of one process needs none.
+    /// Identifies the present life of its memory. If it differs from before, the broker may have lost jobs. Empty for a broker
+    /// in the memory of one process.
     async fn incarnation(&self) -> Result<String, Error> {
         Ok(String::new())
     }
@@ -129,7 +129,7 @@ pub enum Put {
 pub enum Detail {
     /// All of it.
     Whole,
-    /// What decides about it: payload and result may be left out, and are empty then.
+    /// All that a decision about the job needs. Payload and result may be left out; they are empty then.
     Head,
 }
 
@@ -219,8 +219,8 @@ pub enum Extended {
         version: u64,
         /// Whether the worker is asked to stop.
         cancel_asked: bool,
-        /// What the ledger is to be told of it, by a broker in the memory of one process. Not where the outbox has an entry
-        /// of the job, which says this, too.
+        /// The lease as the ledger records it, from a broker in the memory of one process. `None` if the outbox has an entry of
+        /// the job: that contains the lease.
         lease: Option<LeaseRecord>,
     },
     /// The lease has ended.

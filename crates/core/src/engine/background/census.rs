@@ -74,7 +74,7 @@ impl Engine {
         Ok(sums)
     }
 
-    /// Counts what is in those that are not counted when they are asked for, for ever.
+    /// Counts the jobs of the queues that are not counted on demand, until the engine stops.
     pub(crate) async fn count_others(&self) {
         loop {
             self.census.asked.notified().await;

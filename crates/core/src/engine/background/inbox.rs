@@ -35,7 +35,7 @@ struct Candidate {
 }
 
 impl Engine {
-    /// As the leader moves rows of the inbox to the jobs, for ever.
+    /// If this engine leads, moves rows of the inbox to the jobs, until the engine stops.
     pub(crate) async fn empty_inbox(&self, inbox: &Arc<dyn Inbox>) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;

@@ -125,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// As the leader loads what enters the horizon, for ever.
+    /// If this engine leads, loads jobs as they enter the horizon, until the engine stops.
     pub(crate) async fn load_for_all(&self) {
         loop {
             tokio::time::sleep(LOAD_EVERY).await;
@@ -161,7 +161,7 @@ impl Engine {
         self.reconcile().await
     }
 
-    /// As the leader looks after the broker's memory, and otherwise learns whether it is whole; for ever.
+    /// If this engine leads, restores the broker's memory; otherwise learns whether it is complete. Runs until the engine stops.
     pub(crate) async fn watch_broker(&self) {
         let mut audit = Audit::default();
         loop {

@@ -4,7 +4,7 @@
 //! after the commit, and the loader reads a bucket after having moved it, so one of the two puts the job. The broker
 //! knows it, too, before the bucket is read: it lets go of no job that the loader may have passed.
 //!
-//! Where several processes share the broker, only one of them loads (`leader`), and marks what it has put as loaded.
+//! If several processes share the broker, only the leader loads (`leader`). It marks the jobs that it has put as loaded.
 
 use crate::clock::Millis;
 use crate::engine::Engine;
@@ -307,7 +307,7 @@ impl Engine {
         self.broker.put(leased, reading, Room::Any).await.map(drop)
     }
 
-    /// Loads what enters the horizon, for ever.
+    /// Loads jobs as they enter the horizon, until the engine stops.
     pub(crate) async fn load(&self) {
         let mut after = None;
         let mut loaded_until = 0;

@@ -1,4 +1,4 @@
-//! What the engine does in the background: it loads, records, prunes and leads.
+//! Background tasks of the engine: loading, recording, pruning, leading.
 
 pub(super) mod census;
 pub(super) mod inbox;

@@ -181,7 +181,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Loads from overflows as room appears, for ever; as the leader, where several processes share the broker.
+    /// Loads jobs from overflows as room appears, until the engine stops. Only the leader does if several processes share the broker.
     pub(crate) async fn load_overflow(&self) {
         let mut walk = Walk::default();
         loop {

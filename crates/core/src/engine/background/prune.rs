@@ -34,7 +34,7 @@ struct Walks {
 }
 
 impl Engine {
-    /// Removes finished jobs past their retention, for ever.
+    /// Removes finished jobs past their retention, until the engine stops.
     pub(crate) async fn prune(&self) {
         let mut walks = Walks::default();
         loop {

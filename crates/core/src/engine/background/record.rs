@@ -134,19 +134,19 @@ impl Engine {
         is_empty
     }
 
-    /// Records what waits to be recorded soon, for ever.
+    /// Records waiting entries as they come, until the engine stops.
     pub(crate) async fn record_waiting(&self) {
         loop {
             let entries = self.recorder.next().await;
             if !self.record(entries).await {
-                // They stand in the outbox.
+                // They are still in the outbox. A ledger that has just failed is not asked again at once.
                 self.recorder.clear();
                 tokio::time::sleep(DRAIN_EVERY).await;
             }
         }
     }
 
-    /// Records what waits to be recorded soon, once.
+    /// Records the waiting entries, once.
     pub(crate) async fn record_rest(&self) {
         while let Some(entries) = self.recorder.take() {
             if !self.record(entries).await {
@@ -155,7 +155,8 @@ impl Engine {
         }
     }
 
-    /// Records what was left in the outbox, for ever; of an outbox that several processes share, one does.
+    /// Records entries that were left in the outbox, until the engine stops. The leader does it if several processes share the
+    /// outbox. It looks once a second because nobody tells it of an entry whose process has died.
     pub(crate) async fn drain(&self) {
         let age_ms = if self.topology.shares_ledger() { DRAIN_AGE_SHARED_MS } else { DRAIN_AGE_MS };
         loop {
@@ -171,7 +172,7 @@ impl Engine {
         }
     }
 
-    /// Records all entries of this age, as far as the ledger takes them.
+    /// Records all entries that are at least this old, until the ledger refuses one.
     pub(crate) async fn drain_older(&self, age_ms: u64) {
         loop {
             let oldest = Outcomes::Oldest { limit: STEP_JOBS_MAX, age_ms };

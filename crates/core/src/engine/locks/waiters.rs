@@ -1,4 +1,4 @@
-//! Who waits for a lock in this process: a waiter for each owner and lock, woken when that is the first in line.
+//! The callers in this process that wait for a lock: one waiter for each owner and lock, woken when it is first in line.
 
 use std::collections::HashMap;
 use std::pin::Pin;
