@@ -56,7 +56,7 @@ struct Entry<T> {
 /// given back when the wheel is empty again.
 ///
 /// ```
-/// let mut wheel = duetime_core::wheel::Wheel::new(1_000);
+/// let mut wheel = duetime_core::memory::wheel::Wheel::new(1_000);
 /// let tea = wheel.insert(1_500, "tea");
 /// wheel.insert(1_200, "egg");
 /// let mut ready = Vec::new();
