@@ -2,7 +2,7 @@
 
 pub use super::words::*;
 
-use super::{Instant, Problem, Push, Pushed, counts};
+use super::{HistorySpan, Instant, Problem, Push, Pushed, counts};
 use crate::engine::{Extension, QueueSettings, Settlement};
 use crate::limits::BATCH_JOBS_MAX;
 use crate::{State, States};
@@ -34,6 +34,15 @@ impl PartialSchema for Instant {
 }
 
 impl ToSchema for Instant {}
+
+impl PartialSchema for HistorySpan {
+    fn schema() -> RefOr<Schema> {
+        let words = HistorySpan::ALL.map(HistorySpan::word);
+        literal(json!({"type": "string", "enum": words, "description": "How far back.", "examples": ["hour"]}))
+    }
+}
+
+impl ToSchema for HistorySpan {}
 
 impl PartialSchema for States {
     fn schema() -> RefOr<Schema> {

@@ -22,6 +22,7 @@ mod expected;
 mod export;
 mod find;
 mod forward;
+mod history;
 mod host;
 mod ids;
 mod import;
@@ -138,6 +139,7 @@ impl Engine {
             timer: schedules::Timer::default(),
             status: status::Status::default(),
             metrics: metrics::Metrics::default(),
+            history: history::Record::default(),
             subscribers: Arc::default(),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
@@ -174,6 +176,7 @@ impl Engine {
             engine.in_background("refresh_settings", |engine| async move { engine.refresh_settings().await });
         }
         engine.in_background("count_others", |engine| async move { engine.count_others().await });
+        engine.in_background("record_history", |engine| async move { engine.record_history().await });
         engine.in_background("end_pauses", |engine| async move { engine.end_pauses().await });
         engine.in_background("alarm", |engine| async move { engine.waiting.keep(engine.broker.as_ref()).await });
         Ok(engine)

@@ -1,7 +1,7 @@
 //! What an engine is made of.
 
 use super::background::{census, leader, load, overflow, record};
-use super::{Options, Topology, events, ids, locks, metrics, schedules, settings, status, wait};
+use super::{Options, Topology, events, history, ids, locks, metrics, schedules, settings, status, wait};
 use crate::keyed_mutex::KeyedMutex;
 use crate::model::id::JobId;
 use crate::ports::{Broker, EventBus, Inbox, Leases, Ledger, Locks, Registry};
@@ -53,6 +53,7 @@ pub struct Parts {
     pub(super) timer: schedules::Timer,
     pub(super) status: status::Status,
     pub(super) metrics: metrics::Metrics,
+    pub(super) history: history::Record,
     pub(super) subscribers: Arc<events::Subscribers>,
     pub(super) tasks: TaskTracker,
     /// Carries what nobody waits for.

@@ -7,6 +7,7 @@ mod events;
 mod failures;
 mod faults;
 mod fixture;
+mod history;
 mod imports;
 mod keys;
 mod limits;

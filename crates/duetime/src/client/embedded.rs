@@ -6,6 +6,7 @@
 use super::pushes::only;
 use crate::error::{Answers, Error, answers};
 use crate::push::Pushed;
+use duetime_core::api::{History, HistorySpan};
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
     self, BulkAction, BulkCounts, CancelOutcome, Extension, Health, Imported, JobRef, Listed, LockList, LockRequest,
@@ -215,6 +216,11 @@ impl Embedded {
     pub(super) async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
         let queue = queue.to_owned();
         Ok(self.call(|engine| async move { engine.configure(&queue, settings).await }).await??)
+    }
+
+    #[expect(clippy::unused_async, reason = "the same form as for a server")]
+    pub(super) async fn history(&self, queue: Option<&str>, span: HistorySpan) -> Result<History, Error> {
+        Ok(self.0.engine.history(queue, span)?)
     }
 
     pub(super) async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {

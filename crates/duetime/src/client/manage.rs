@@ -2,6 +2,7 @@
 
 use super::{Client, forward};
 use crate::error::Error;
+use duetime_core::api::{History, HistorySpan};
 use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Health, JobRef, Listed, Patch, Query, QueueSettings, QueueStatus,
 };
@@ -175,6 +176,15 @@ impl Client {
     /// As [`queue`](Self::queue), and where a setting is out of bounds.
     pub async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
         forward!(self.configure(queue, settings))
+    }
+
+    /// What the engine or the server did in the last hour or day, in a queue or in all together. With several engines or
+    /// servers, each counts its own work.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue).
+    pub async fn history(&self, queue: Option<&str>, span: HistorySpan) -> Result<History, Error> {
+        forward!(self.history(queue, span))
     }
 
     /// How the engine is.

@@ -2,8 +2,8 @@
 
 use super::{Remind, ended, push, queue};
 use duetime::{
-    Client, Due, Event, Filter, JobRef, KeyUntil, NewJob, OnConflict, Outcome, Patch, PushOutcome, Query,
-    QueueSettings, Rate, ReserveRequest, Retry, Source, Stage, State, TakeRequest, What, Window,
+    Client, Due, Event, Filter, HistoryPoint, HistorySpan, JobRef, KeyUntil, NewJob, OnConflict, Outcome, Patch,
+    PushOutcome, Query, QueueSettings, Rate, ReserveRequest, Retry, Source, Stage, State, TakeRequest, What, Window,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -228,6 +228,12 @@ pub(crate) async fn queues_are_managed(client: Client) {
     assert_eq!(client.reserve(reserve(&queue, 10)).await.unwrap().leases.len(), 1, "one runs at a time");
     assert_eq!(client.purge(&queue).await.unwrap(), 1);
     assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 0);
+    let history = client.history(Some(&queue), HistorySpan::Hour).await.unwrap();
+    let points = history.points.unwrap();
+    let sum = |count: fn(&HistoryPoint) -> u64| points.iter().map(count).sum::<u64>();
+    assert_eq!((sum(|point| point.pushed), sum(|point| point.started), sum(|point| point.cancelled)), (2, 1, 1));
+    assert!(client.history(None, HistorySpan::Day).await.unwrap().points.is_some());
+    assert_eq!(client.history(Some("not a name"), HistorySpan::Day).await.unwrap_err().code(), "invalid");
     assert!(client.health().await.unwrap().ready);
     assert_eq!(client.queue("not a name").await.unwrap_err().code(), "invalid");
 }

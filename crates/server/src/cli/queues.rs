@@ -1,5 +1,6 @@
 //! `duetime queues`.
 
+mod reports;
 mod set;
 
 use super::exit::Result;
@@ -30,6 +31,8 @@ enum Action {
     List(Target),
     /// Show one queue, with its settings
     Show(One),
+    /// Show what a server did in the last hour or day, by minutes or quarters of an hour
+    History(reports::HistoryArgs),
     /// Change settings of a queue; what is not named stays as it is
     Set(Box<set::Set>),
     /// Stop handing out a queue's jobs; what runs goes on
@@ -66,6 +69,7 @@ pub(crate) async fn run(args: Args) -> Result {
         None => list(&args.target).await,
         Some(Action::List(target)) => list(&target).await,
         Some(Action::Show(one)) => show(&one).await,
+        Some(Action::History(args)) => reports::history(&args).await,
         Some(Action::Set(set)) => set.run().await,
         Some(Action::Pause(pause)) => self::pause(&pause).await,
         Some(Action::Resume(one)) => resume(&one).await,

@@ -4,7 +4,7 @@ use super::command;
 use crate::http::operations;
 
 /// What does it, with the option that it takes where one is needed.
-const COMMANDS: [(&str, &str, &str); 43] = [
+const COMMANDS: [(&str, &str, &str); 44] = [
     ("POST", "/v1/queues/{queue}/jobs", "push"),
     ("POST", "/v1/jobs", "push"),
     ("POST", "/v1/take", "take"),
@@ -13,6 +13,7 @@ const COMMANDS: [(&str, &str, &str); 43] = [
     ("GET", "/v1/queues", "queues list"),
     ("GET", "/v1/queues/{queue}", "queues show"),
     ("PUT", "/v1/queues/{queue}", "queues set"),
+    ("GET", "/v1/history", "queues history"),
     ("POST", "/v1/queues/{queue}/pause", "queues pause"),
     ("POST", "/v1/queues/{queue}/resume", "queues resume"),
     ("POST", "/v1/queues/{queue}/purge", "queues purge"),

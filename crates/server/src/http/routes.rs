@@ -2,7 +2,9 @@
 //! are made from the same lists.
 
 use super::app::App;
-use super::handlers::{bulk, events, find, health, jobs, leases, locks, metrics, push, queues, reserve, schedules};
+use super::handlers::{
+    bulk, events, find, health, jobs, leases, locks, metrics, push, queues, reports, reserve, schedules,
+};
 use super::limits::GZIP_BYTES_MIN;
 use super::middleware::{access, audit};
 use super::openapi::{self, Needs, needing};
@@ -104,6 +106,7 @@ fn reading() -> OpenApiRouter<App> {
         .routes(routes!(jobs::get))
         .routes(routes!(queues::list))
         .routes(routes!(queues::get))
+        .routes(routes!(reports::history))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::get))
         .routes(routes!(events::events))

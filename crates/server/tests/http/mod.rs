@@ -21,6 +21,7 @@ mod protocol;
 mod push;
 mod queues;
 mod refusals;
+mod reports;
 mod reserve;
 mod rights;
 mod schedules;

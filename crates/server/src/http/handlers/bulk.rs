@@ -55,7 +55,7 @@ pub(crate) async fn delete(Call(app, caller): Call, body: One) -> Answered {
 
 async fn bulk(app: &App, caller: &Caller, body: &One, action: BulkAction) -> Answered {
     let query = body.object::<Query>()?;
-    access::check_query(caller, Scope::Change, &query)?;
+    access::check_queue(caller, Scope::Change, query.queue.as_deref())?;
     Ok(match app.engine.bulk(&query, action).await.map(Counts) {
         Ok(counts) => {
             let response = reply::ok(&counts);

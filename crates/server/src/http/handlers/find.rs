@@ -36,7 +36,7 @@ use duetime_core::limits::PAGE_JOBS_DEFAULT;
 )]
 pub(crate) async fn find(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
     let find: Find = text.unwrap_or_default().parse()?;
-    access::check_query(&caller, Scope::Read, &find.query)?;
+    access::check_queue(&caller, Scope::Read, find.query.queue.as_deref())?;
     let limit = find.limit.unwrap_or(PAGE_JOBS_DEFAULT);
     let room = Room::new(&app, PAGE_ANSWER_BYTES).await?;
     let mut listed = app.engine.find(&find.query, find.cursor.as_deref(), limit).await?;

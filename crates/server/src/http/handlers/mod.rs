@@ -10,5 +10,6 @@ pub(super) mod locks;
 pub(super) mod metrics;
 pub(super) mod push;
 pub(super) mod queues;
+pub(super) mod reports;
 pub(super) mod reserve;
 pub(super) mod schedules;

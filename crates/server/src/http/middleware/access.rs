@@ -13,7 +13,6 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use duetime_core::engine::Query;
 use duetime_core::model::target::Target;
 use duetime_core::{Error, JobId, NewJob, WhenExhausted};
 use std::convert::Infallible;
@@ -120,12 +119,12 @@ pub(crate) async fn check_job(app: &App, caller: &Caller, scope: Scope, id: JobI
     }
 }
 
-/// Whether this may be done with all jobs that are looked for so: those of a queue, for a token that is not for all.
+/// Whether this may be done with a queue, or with all where none is named.
 ///
 /// # Errors
 /// `forbidden`.
-pub(crate) fn check_query(caller: &Caller, scope: Scope, query: &Query) -> Result<(), Problem> {
-    match &query.queue {
+pub(crate) fn check_queue(caller: &Caller, scope: Scope, queue: Option<&str>) -> Result<(), Problem> {
+    match queue {
         Some(queue) => check(caller, scope, queue),
         None => check_all(caller, scope),
     }

@@ -16,6 +16,7 @@ use super::reply;
 use super::routes;
 use axum::body::Bytes;
 use axum::response::Response;
+use duetime_core::api::HistorySpan;
 use duetime_core::api::schema::{ETag, IfMatch, Star, StateWord, literal};
 use serde_json::json;
 use std::sync::LazyLock;
@@ -106,6 +107,7 @@ pub(super) fn frame() -> OpenApi {
         // Of parameters and headers only, of which schemas are not collected.
         .schema_from::<ETag>()
         .schema_from::<IfMatch>()
+        .schema_from::<HistorySpan>()
         .schema_from::<Star>()
         .schema_from::<StateWord>();
     let tags = TAGS.map(|(name, description)| TagBuilder::new().name(name).description(Some(description)).build());

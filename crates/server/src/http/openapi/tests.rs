@@ -172,6 +172,7 @@ fn examples_are_what_they_say() {
             "Pause" => reads::<api::PauseBody>(example),
             "Queue" => reads::<engine::QueueStatus>(example),
             "QueuePage" => reads::<api::Queues>(example),
+            "History" => reads::<api::History>(example),
             "Configured" => reads::<engine::Configured>(example),
             "Pushed" => reads::<api::Pushed>(example),
             "Settled" => reads::<engine::Settlement>(example),
@@ -195,7 +196,7 @@ fn examples_are_what_they_say() {
         assert_eq!(result, Ok(()), "{name}");
         read += 1;
     }
-    assert_eq!(read, 32);
+    assert_eq!(read, 33);
 }
 
 /// But for payloads and results, which are whatever the application wants.

@@ -69,6 +69,8 @@ fn queues() {
     api.post("/v1/queues/orders/pause", &json!({"for": "1h", "until": "2031-01-01T00:00:00Z"}));
     api.post("/v1/queues/orders/pause", &json!({"for": "soon"}));
     api.get("/v1/queues?limit=x");
+    api.get("/v1/history?span=week");
+    api.get("/v1/history?queue=-");
     api.golden.finish();
 }
 

@@ -1,0 +1,123 @@
+//! What a server did in the last hour or day.
+
+#[cfg(feature = "openapi")]
+use super::schema::QueueName;
+use super::{Instant, Span};
+use crate::Error;
+use crate::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// How far back a history goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HistorySpan {
+    /// An hour, by minutes.
+    #[default]
+    Hour,
+    /// A day, by quarters of an hour.
+    Day,
+}
+
+impl HistorySpan {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Hour, Self::Day];
+
+    /// `hour` or `day`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Hour => "hour",
+            Self::Day => "day",
+        }
+    }
+
+    /// How long a step is, in milliseconds.
+    pub fn step_ms(self) -> u64 {
+        match self {
+            Self::Hour => MINUTE_MS,
+            Self::Day => 15 * MINUTE_MS,
+        }
+    }
+
+    /// How many steps there are.
+    pub fn steps(self) -> u64 {
+        let span_ms = match self {
+            Self::Hour => HOUR_MS,
+            Self::Day => DAY_MS,
+        };
+        span_ms / self.step_ms()
+    }
+}
+
+impl FromStr for HistorySpan {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let known = Self::ALL.into_iter().find(|span| span.word() == text);
+        known.ok_or_else(|| Error::invalid("span", "`hour` or `day`", format!("{text:?}")))
+    }
+}
+
+impl fmt::Display for HistorySpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// What one process did in the last hour or day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct History {
+    /// The queue; left out for all queues together.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Arc<str>>,
+    /// When the process started, or the first point begins, whichever is later.
+    pub since: Instant,
+    /// The process's clock.
+    pub as_of: Instant,
+    /// How long a point is.
+    pub step: Span,
+    /// One for each step, oldest first; the last one is not over yet. `null` if the process counts this queue only together
+    /// with others: it counts the first 200 separately.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub points: Option<Vec<HistoryPoint>>,
+}
+
+/// What a process did in one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HistoryPoint {
+    /// When the step begins.
+    pub at: Instant,
+    /// New jobs.
+    pub pushed: u64,
+    /// Attempts that started.
+    pub started: u64,
+    /// Jobs that were completed, or taken.
+    pub succeeded: u64,
+    /// Jobs that failed for good.
+    pub failed: u64,
+    /// Jobs that were cancelled.
+    pub cancelled: u64,
+    /// Attempts that their worker failed.
+    pub attempts_failed: u64,
+    /// Attempts whose lease expired.
+    pub attempts_crashed: u64,
+    /// How late first attempts started; `null` if none did.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub lateness: Option<Lateness>,
+}
+
+/// How late jobs started: upper bounds of histogram buckets. `1h` also stands for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Lateness {
+    /// Half of them started within this time.
+    pub p50: Span,
+    /// 99 % of them started within this time.
+    pub p99: Span,
+    /// All of them started within this time.
+    pub max: Span,
+}

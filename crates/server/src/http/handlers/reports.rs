@@ -1,0 +1,28 @@
+//! Reports: what was done, what comes due, what failed.
+
+use crate::access::Scope;
+use crate::http::app::Call;
+use crate::http::middleware::access;
+use crate::http::reply::{self, Answered};
+use axum::extract::RawQuery;
+use duetime_core::api::schema::QueueName;
+use duetime_core::api::{History, HistorySpan, ReportQuery};
+
+/// Show what this server did in the last hour or day.
+///
+/// Each server shows its own work since its start. If several servers share a store, add up their answers.
+#[utoipa::path(
+    get, path = "/v1/history", operation_id = "history", tag = "queues",
+    params(
+        ("queue" = Option<QueueName>, Query, description = "Of this queue; by default of all together."),
+        ("span" = Option<HistorySpan>, Query, description = "`hour` by minutes, or `day` by quarters of an hour; by default `hour`."),
+    ),
+    responses(
+        (status = 200, description = "One point for each step.", body = History),
+    ),
+)]
+pub(crate) async fn history(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
+    let query = ReportQuery::read(query.as_deref().unwrap_or_default(), &["queue", "span"])?;
+    access::check_queue(&caller, Scope::Read, query.queue.as_deref())?;
+    Ok(reply::ok(&app.engine.history(query.queue.as_deref(), query.span.unwrap_or_default())?))
+}

@@ -1,0 +1,42 @@
+//! Reports: what was done.
+
+use super::server::Server;
+use serde_json::{Value, json};
+
+/// The sum of a count over all points.
+fn sum(history: &Value, name: &str) -> u64 {
+    history["points"].as_array().unwrap().iter().map(|point| point[name].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_history_counts_what_this_server_did() {
+    let server = Server::start();
+    for n in 0..3 {
+        server.push(&json!({"payload": n, "retry": "none"}));
+    }
+    server.push_to("other", &json!({"payload": 1}));
+    let receipts: Vec<String> =
+        server.reserve(2).iter().map(|lease| lease["receipt"].as_str().unwrap().to_owned()).collect();
+    server.call(&format!("/v1/leases/{}/complete", receipts[0])).ok();
+    server.call(&format!("/v1/leases/{}/fail", receipts[1])).ok();
+    server.call("/v1/queues/q/purge").ok();
+    for (query, queue, pushed) in
+        [("?queue=q", json!("q"), 3), ("?queue=q&span=day", json!("q"), 3), ("", Value::Null, 4)]
+    {
+        let history = server.get(&format!("/v1/history{query}")).ok();
+        assert_eq!(history["queue"], queue, "{query}");
+        let counts = ["started", "succeeded", "failed", "cancelled", "attempts_failed", "attempts_crashed"];
+        assert_eq!(counts.map(|name| sum(&history, name)), [2, 1, 1, 1, 1, 0], "{query}: {history}");
+        assert_eq!(sum(&history, "pushed"), pushed, "{query}: {history}");
+        let points = history["points"].as_array().unwrap();
+        // The server has just started; a step may have ended meanwhile.
+        assert!(points.len() <= 2, "{query}: {history}");
+        let late = points.iter().find_map(|point| point["lateness"].as_object()).unwrap();
+        assert!(["p50", "p99", "max"].iter().all(|part| late[*part].is_string()), "{query}: {history}");
+        assert_eq!(history["step"], if query.contains("day") { "15m" } else { "1m" });
+    }
+    assert_eq!(sum(&server.get("/v1/history?queue=none").ok(), "pushed"), 0);
+    for wrong in ["span=week", "queue=-", "queue=q&queue=q", "limit=1"] {
+        server.get(&format!("/v1/history?{wrong}")).problem(400, "invalid");
+    }
+}
