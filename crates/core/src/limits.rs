@@ -118,3 +118,5 @@ pub const TICK_LATE_MS_MAX: u64 = MINUTE_MS;
 pub const TICK_AHEAD_MS_MAX: u64 = 2 * SECOND_MS;
 /// How many of the next runs of a schedule are shown.
 pub const NEXT_RUNS_SHOWN: usize = 10;
+/// Most runs of a schedule that one request computes.
+pub const RUNS_MAX: usize = 100;

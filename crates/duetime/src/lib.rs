@@ -81,7 +81,7 @@ pub use duetime_core::engine::{
 };
 pub use duetime_core::ports::{Grant, Holding, Lease, Rate, Released, Window};
 pub use duetime_core::rules::Failure;
-pub use duetime_core::schedule::{LastTick, ScheduleStatus, TickOutcome};
+pub use duetime_core::schedule::{ClockChange, LastTick, Run, ScheduleStatus, TickOutcome};
 pub use duetime_core::{
     AttemptError, Backoff, Due, Exponential, Fixed, Job, JobId, JobOptions, KeyUntil, Millis, Missed, NewJob,
     OnConflict, Overlap, Payload, Progress, Receipt, Retry, Schedule, Stage, State, Target, Timing, WhenExhausted,

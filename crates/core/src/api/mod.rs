@@ -57,7 +57,7 @@ pub use queue::{PauseBody, Purged, Queue, QueueChanges, Queues};
 pub use read::{Unread, read, read_bytes, unread};
 pub use report::ReportQuery;
 pub use reserve::{Reservation, Reserve, Take, Taken};
-pub use schedule::{ScheduleBody, Schedules, dry_run};
+pub use schedule::{Runs, ScheduleBody, Schedules, dry_run};
 pub use select::{Find, path_segment};
 pub use settle::{Cancelled, Complete, Extend, ExtendOne, Nothing, Progress, Release, Settle};
 pub use span::Span;

@@ -5,7 +5,7 @@ use super::schema::{Cron, Cursor, TimeZone};
 use super::select::once;
 use super::{Instant, Push, Span};
 use crate::model::name;
-use crate::schedule::ScheduleStatus;
+use crate::schedule::{Run, ScheduleStatus};
 use crate::{Error, Missed, Overlap, Schedule, Timing};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::sync::Arc;
@@ -42,6 +42,12 @@ pub struct ScheduleBody<'a> {
     /// No tick after this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<Instant>,
+    /// Whether it pushes nothing. If left out, a schedule that is paused stays paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// The end of the pause, beside `"paused": true`; by default it lasts until the schedule is resumed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<Instant>,
 }
 
 impl ScheduleBody<'_> {
@@ -75,6 +81,8 @@ impl ScheduleBody<'_> {
             overlap: self.overlap.unwrap_or_default(),
             start: self.start.map(|start| start.0),
             end: self.end.map(|end| end.0),
+            paused: self.paused,
+            paused_until: self.paused_until.map(|until| until.0),
         })
     }
 }
@@ -94,6 +102,8 @@ impl<'a> From<&'a Schedule> for ScheduleBody<'a> {
             overlap: Some(schedule.overlap),
             start: schedule.start.map(Instant),
             end: schedule.end.map(Instant),
+            paused: schedule.paused,
+            paused_until: schedule.paused_until.map(Instant),
         }
     }
 }
@@ -120,6 +130,15 @@ pub struct Schedules {
     #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
     #[serde(default)]
     pub next_cursor: Option<String>,
+}
+
+/// The next runs of a schedule.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Runs))]
+pub struct Runs {
+    /// In order; fewer than `limit` only where the schedule ends or is paused.
+    #[cfg_attr(feature = "openapi", schema(max_items = 100))]
+    pub runs: Vec<Run>,
 }
 
 /// Reads `dry_run=true` or `dry_run=false` from the query string of a request; by default `false`.

@@ -85,7 +85,7 @@ impl Export {
     /// # Errors
     /// Of the registry.
     pub async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
-        read_schedules(self.stores.registry.as_ref()).await
+        read_schedules(self.stores.registry.as_ref(), self.stores.broker.now()).await
     }
 
     /// The next page, which may be empty; `None` at the end. What runs comes as what waits, and where its worker was

@@ -5,6 +5,7 @@
 //! shows what it says, so never for what the clock leaps over, and twice for what it shows twice. Any other is *fixed*:
 //! what the clock leaps over ticks at the instant of the leap, and what it shows twice ticks the first time.
 
+use super::ClockChange;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::CRON_BYTES_MAX;
@@ -65,6 +66,20 @@ impl Cron {
 
     pub(super) fn time_zone(&self) -> Option<&str> {
         self.zone.iana_name()
+    }
+
+    pub(super) fn zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
+    /// Whether a change of the clock moved the tick at this instant, or shows its time twice.
+    pub(super) fn clock_change(&self, at: Millis) -> Option<ClockChange> {
+        let reading = self.zone.to_datetime(Timestamp::from_millisecond(i64::try_from(at).ok()?).ok()?);
+        if matches!(self.zone.to_ambiguous_timestamp(reading).offset(), AmbiguousOffset::Fold { .. }) {
+            return Some(ClockChange::Fold);
+        }
+        let is_moved = !self.cron.is_time_matching(&reading).ok()?;
+        is_moved.then_some(ClockChange::Gap)
     }
 
     /// The first match after this instant.

@@ -1,6 +1,6 @@
 //! Ticks that were worked out by hand, also over the changes of clocks, and what is refused.
 
-use super::{Schedule, Ticks, Timing};
+use super::{ClockChange, Schedule, ScheduleStatus, Ticks, Timing};
 use crate::clock::Millis;
 use crate::limits::{DAY_MS, MINUTE_MS};
 use crate::model::job::{Due, NewJob};
@@ -52,6 +52,69 @@ fn berlin_leaps_forward() {
     // From within what follows the leap nothing ticks again.
     golden("30 2 * * *", BERLIN, "2026-03-29T01:00", &["2026-03-30T00:30"]);
     golden("30 2 * * *", BERLIN, "2026-03-29T00:59:59", &["2026-03-29T01:00"]);
+}
+
+/// What clocks show at each run, and what a change of theirs does to it.
+#[track_caller]
+fn runs(expression: &str, zone: &str, after: &str, expected: &[(&str, Option<ClockChange>)]) {
+    let schedule = Schedule::new(Timing::parse(expression, Some(zone)).unwrap(), NewJob::new(*b"{}"));
+    let next = ticks(expression, zone).from(ticks(expression, zone).next(at(after)), 1);
+    let status = ScheduleStatus { name: "s".into(), version: 1, schedule, next, last: None };
+    let runs = status.runs(expected.len()).unwrap();
+    let found: Vec<_> = runs.iter().map(|run| (&*run.local, run.clock_change)).collect();
+    assert_eq!(found, expected, "{expression} in {zone}");
+}
+
+#[test]
+fn runs_say_how_clocks_change_them() {
+    const GAP: Option<ClockChange> = Some(ClockChange::Gap);
+    const FOLD: Option<ClockChange> = Some(ClockChange::Fold);
+    runs(
+        "30 2 * * *",
+        BERLIN,
+        "2026-03-28T12:00",
+        &[("2026-03-29T03:00:00+02:00[Europe/Berlin]", GAP), ("2026-03-30T02:30:00+02:00[Europe/Berlin]", None)],
+    );
+    // At the change, and meant to be.
+    runs("0 3 * * *", BERLIN, "2026-03-28T12:00", &[("2026-03-29T03:00:00+02:00[Europe/Berlin]", None)]);
+    runs("*/30 * * * *", BERLIN, "2026-03-29T00:30", &[("2026-03-29T03:00:00+02:00[Europe/Berlin]", None)]);
+    runs(
+        "30 2 * * *",
+        BERLIN,
+        "2026-10-24T12:00",
+        &[("2026-10-25T02:30:00+02:00[Europe/Berlin]", FOLD), ("2026-10-26T02:30:00+01:00[Europe/Berlin]", None)],
+    );
+    runs(
+        "30 * * * *",
+        BERLIN,
+        "2026-10-25T00:00",
+        &[
+            ("2026-10-25T02:30:00+02:00[Europe/Berlin]", FOLD),
+            ("2026-10-25T02:30:00+01:00[Europe/Berlin]", FOLD),
+            ("2026-10-25T03:30:00+01:00[Europe/Berlin]", None),
+        ],
+    );
+    let ticks = Schedule::new(Timing::Every(1_500), NewJob::new(*b"{}")).ticks(NOW).unwrap();
+    assert_eq!(ticks.run(NOW + 1_500).local, "2026-01-01T00:00:01.5+00:00[UTC]");
+}
+
+#[test]
+fn so_many_runs_are_shown() {
+    let status = |expression: &str, end| {
+        let timing = Timing::parse(expression, Some(BERLIN)).unwrap();
+        let schedule = Schedule { end, ..Schedule::new(timing, NewJob::new(*b"{}")) };
+        let next = schedule.ticks(NOW).unwrap().next(NOW).into_iter().collect();
+        ScheduleStatus { name: "s".into(), version: 1, schedule, next, last: None }
+    };
+    // The search for one that hardly ever comes is bounded.
+    for leap_days in ["0 0 29 2 *", "59 */23 29 2 *"] {
+        assert_eq!(status(leap_days, None).runs(100).unwrap().len(), 100);
+    }
+    let ending = status("0 0 * * *", Some(NOW + 5 * DAY_MS));
+    assert_eq!((ending.runs(100).unwrap().len(), ending.runs(2).unwrap().len()), (5, 2));
+    for limit in [0, 101] {
+        assert_eq!(ending.runs(limit).unwrap_err().code(), "invalid");
+    }
 }
 
 /// 2026-10-25, 03:00 becomes 02:00 at 01:00Z.

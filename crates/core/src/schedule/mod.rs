@@ -6,9 +6,11 @@
 mod cron;
 #[cfg(test)]
 mod golden;
+mod run;
 mod status;
 mod ticks;
 
+pub use run::{ClockChange, Run};
 pub use status::{LastTick, ScheduleStatus, TickOutcome};
 pub use ticks::Ticks;
 
@@ -42,6 +44,10 @@ pub struct Schedule {
     pub start: Option<Millis>,
     /// No tick after this; by default for ever.
     pub end: Option<Millis>,
+    /// Whether it pushes nothing. Left out, the schedule that is set again stays as it is.
+    pub paused: Option<bool>,
+    /// The end of the pause; by default it lasts until the schedule is resumed.
+    pub paused_until: Option<Millis>,
 }
 
 /// When a schedule ticks.
@@ -85,7 +91,16 @@ pub enum Overlap {
 impl Schedule {
     /// A schedule with nothing special about it.
     pub fn new(timing: Timing, job: NewJob) -> Self {
-        Self { timing, job, missed: Missed::default(), overlap: Overlap::default(), start: None, end: None }
+        Self {
+            timing,
+            job,
+            missed: Missed::default(),
+            overlap: Overlap::default(),
+            start: None,
+            end: None,
+            paused: None,
+            paused_until: None,
+        }
     }
 
     /// Whether everything keeps its limits and it ticks at all; `now` is what instants are compared with.
@@ -106,7 +121,10 @@ impl Schedule {
             return Err(Error::invalid("origin", "left out: each tick makes a new job", "one"));
         }
         self.job(name, JobId::MIN, now, now, payload_bytes_max.min(SCHEDULE_PAYLOAD_BYTES_MAX))?;
-        for (what, at) in [("start", self.start), ("end", self.end)] {
+        if self.paused_until.is_some() && self.paused != Some(true) {
+            return Err(Error::invalid("paused_until", "left out unless `paused` is true", "one"));
+        }
+        for (what, at) in [("start", self.start), ("end", self.end), ("paused_until", self.paused_until)] {
             // The same bounds as those of a job.
             at.map_or(Ok(now), |at| Due::At(at).resolve(now)).map_err(|error| renamed(error, what))?;
         }
@@ -135,13 +153,28 @@ impl Schedule {
     /// # Errors
     /// [`Error::Invalid`] where it breaks a limit.
     pub fn job(&self, name: &str, id: JobId, at: Millis, now: Millis, payload_bytes_max: usize) -> Result<Job, Error> {
+        NewJob { due: Due::At(at), ..self.tagged_job(name) }.accept(id, now, payload_bytes_max)
+    }
+
+    /// The job with the tag `schedule:NAME` beside its own.
+    pub(crate) fn tagged_job(&self, name: &str) -> NewJob {
         let mut new = self.job.clone();
         let tag = tag(name);
         if !new.tags.contains(&tag) {
             new.tags.push(tag);
         }
-        new.due = Due::At(at);
-        new.accept(id, now, payload_bytes_max)
+        new
+    }
+
+    /// When the pause ends: [`Millis::MAX`] where it lasts until it is resumed, `None` where there is none by now.
+    pub(crate) fn pause_end(&self, now: Millis) -> Option<Millis> {
+        let end = self.paused_until.unwrap_or(Millis::MAX);
+        (self.paused == Some(true) && end > now).then_some(end)
+    }
+
+    /// Paused until this instant, as [`pause_end`](Self::pause_end) says it.
+    pub(crate) fn with_pause(self, end: Option<Millis>) -> Self {
+        Self { paused: Some(end.is_some()), paused_until: end.filter(|&end| end < Millis::MAX), ..self }
     }
 }
 

@@ -1,10 +1,11 @@
 //! The instants at which a schedule ticks.
 
 use super::cron::Cron;
-use super::{Missed, Schedule, Timing, check_every};
+use super::{Missed, Run, Schedule, Timing, check_every};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::TICK_LATE_MS_MAX;
+use jiff::tz::TimeZone;
 
 /// When a schedule ticks: whole seconds by the wall, or steps from an anchor.
 #[derive(Clone, Debug)]
@@ -49,6 +50,14 @@ impl Ticks {
     /// The first so many ticks from this one on.
     pub fn from(&self, tick: Option<Millis>, count: usize) -> Vec<Millis> {
         std::iter::successors(tick, |&at| self.next(at)).take(count).collect()
+    }
+
+    /// What a clock shows at this tick.
+    pub(super) fn run(&self, at: Millis) -> Run {
+        match &self.rule {
+            Rule::Cron(cron) => Run::new(at, cron.zone(), cron.clock_change(at)),
+            Rule::Every { .. } => Run::new(at, &TimeZone::UTC, None),
+        }
     }
 
     /// The last tick up to this instant, where `tick` is one that is not after it.

@@ -15,6 +15,7 @@ mod locks;
 mod many_queues;
 mod origins;
 mod overflow;
+mod paused_schedules;
 mod reserve;
 mod restarts;
 mod retention;

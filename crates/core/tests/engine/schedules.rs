@@ -13,18 +13,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// In small steps, as tasks would take it.
-async fn seconds(count: u64) {
+pub(super) async fn seconds(count: u64) {
     for _ in 0..count * 10 {
         pass(Duration::from_millis(100)).await;
     }
 }
 
-fn every(ms: u64) -> Schedule {
+pub(super) fn every(ms: u64) -> Schedule {
     Schedule::new(Timing::Every(ms), job())
 }
 
 /// The jobs of a schedule, by when they were first due.
-fn pushed(ledger: &ModelLedger, name: &str) -> BTreeMap<Millis, Vec<Job>> {
+pub(super) fn pushed(ledger: &ModelLedger, name: &str) -> BTreeMap<Millis, Vec<Job>> {
     let mut by_tick: BTreeMap<Millis, Vec<Job>> = BTreeMap::new();
     for job in ledger.jobs().into_iter().filter(|job| job.tags.contains(&tag(name))) {
         by_tick.entry(job.first_due_at).or_default().push(job);
@@ -33,7 +33,7 @@ fn pushed(ledger: &ModelLedger, name: &str) -> BTreeMap<Millis, Vec<Job>> {
 }
 
 /// When jobs were pushed, each tick having one.
-fn ticks(ledger: &ModelLedger, name: &str) -> Vec<Millis> {
+pub(super) fn ticks(ledger: &ModelLedger, name: &str) -> Vec<Millis> {
     let pushed = pushed(ledger, name);
     assert!(pushed.values().all(|jobs| jobs.len() == 1), "{pushed:?}");
     pushed.into_keys().collect()
@@ -225,19 +225,19 @@ async fn a_damaged_schedule_holds_up_no_other() {
 }
 
 /// What engines share.
-struct World {
-    clock: Arc<TokioClock>,
+pub(super) struct World {
+    pub(super) clock: Arc<TokioClock>,
     broker: Shared,
-    ledger: ModelLedger,
+    pub(super) ledger: ModelLedger,
 }
 
-struct Node {
-    engine: Engine,
-    life: Arc<Life>,
+pub(super) struct Node {
+    pub(super) engine: Engine,
+    pub(super) life: Arc<Life>,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let clock = Arc::new(TokioClock::new());
         Self { broker: Shared::new(clock.clone()), ledger: ModelLedger::default(), clock }
     }
@@ -257,7 +257,7 @@ impl World {
         another
     }
 
-    async fn node(&self, life: Arc<Life>) -> Node {
+    pub(super) async fn node(&self, life: Arc<Life>) -> Node {
         let (broker, ledger) = (Arc::new(self.broker.clone()), Arc::new(self.ledger.clone()));
         let stores = Stores {
             topology: Topology::RedisBesideLedger,

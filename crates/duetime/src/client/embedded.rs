@@ -9,12 +9,12 @@ use crate::push::Pushed;
 use duetime_core::api::{History, HistorySpan};
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
-    self, BulkAction, BulkCounts, CancelOutcome, Extension, Health, Imported, JobRef, Listed, LockList, LockRequest,
-    Outcome, Patch, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
-    uninterrupted,
+    self, BulkAction, BulkCounts, CancelOutcome, Expected, Extension, Health, Imported, JobRef, Listed, LockList,
+    LockRequest, Outcome, Patch, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement,
+    TakeRequest, uninterrupted,
 };
 use duetime_core::ports::{Grant, Holding, Released};
-use duetime_core::schedule::ScheduleStatus;
+use duetime_core::schedule::{Run, ScheduleStatus};
 use duetime_core::{Engine, Error as CoreError, Job, JobId, Millis, NewJob, Receipt, Schedule};
 use duetime_store::open::Opened;
 use std::sync::Arc;
@@ -247,6 +247,26 @@ impl Embedded {
             }
         };
         Ok(self.call(set).await??)
+    }
+
+    pub(super) async fn pause_schedule(&self, name: &str, until: Option<Millis>) -> Result<ScheduleStatus, Error> {
+        let name = name.to_owned();
+        Ok(self.call(|engine| async move { engine.pause_schedule(&name, until, Expected::Anything).await }).await??)
+    }
+
+    pub(super) async fn resume_schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
+        let name = name.to_owned();
+        Ok(self.call(|engine| async move { engine.resume_schedule(&name, Expected::Anything).await }).await??)
+    }
+
+    pub(super) async fn run_schedule(&self, name: &str, origin: Option<Arc<str>>) -> Result<Pushed, Error> {
+        let name = name.to_owned();
+        let run = |engine: Engine| async move { engine.run_schedule(&name, origin, Expected::Anything).await };
+        Ok(Pushed::new(&self.call(run).await??, self.0.engine.now()))
+    }
+
+    pub(super) async fn next_runs(&self, name: &str, limit: usize) -> Result<Vec<Run>, Error> {
+        Ok(self.schedule(name).await?.runs(limit)?)
     }
 
     pub(super) async fn delete_schedule(&self, name: &str) -> Result<(), Error> {

@@ -2,8 +2,10 @@
 
 use super::{Client, forward};
 use crate::error::Error;
-use duetime_core::Schedule;
-use duetime_core::schedule::ScheduleStatus;
+use crate::push::Pushed;
+use duetime_core::schedule::{Run, ScheduleStatus};
+use duetime_core::{Millis, Schedule};
+use std::sync::Arc;
 
 impl Client {
     /// All schedules, by name.
@@ -55,6 +57,47 @@ impl Client {
     /// As [`set_schedule`](Self::set_schedule).
     pub async fn preview_schedule(&self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
         forward!(self.set_schedule(name, schedule, true))
+    }
+
+    /// Stops pushing the jobs of a schedule. A tick that has begun may still push its job.
+    ///
+    /// # Errors
+    /// [`NoSchedule`](duetime_core::Error::NoSchedule).
+    pub async fn pause_schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
+        forward!(self.pause_schedule(name, None))
+    }
+
+    /// The same until this instant, in milliseconds since 1970. Ticks during the pause are not made up for.
+    ///
+    /// # Errors
+    /// As [`pause_schedule`](Self::pause_schedule), and where the instant is not in the future.
+    pub async fn pause_schedule_until(&self, name: &str, until: Millis) -> Result<ScheduleStatus, Error> {
+        forward!(self.pause_schedule(name, Some(until)))
+    }
+
+    /// Pushes the jobs of a schedule again, from its first tick after now.
+    ///
+    /// # Errors
+    /// [`NoSchedule`](duetime_core::Error::NoSchedule).
+    pub async fn resume_schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
+        forward!(self.resume_schedule(name))
+    }
+
+    /// Pushes the job of a schedule now, also if the schedule is paused or a job of it is live. Its ticks stay as they are.
+    /// To repeat it later, or from another process, give the job an origin.
+    ///
+    /// # Errors
+    /// [`NoSchedule`](duetime_core::Error::NoSchedule); and as a push.
+    pub async fn run_schedule(&self, name: &str, origin: Option<Arc<str>>) -> Result<Pushed, Error> {
+        forward!(self.run_schedule(name, origin))
+    }
+
+    /// The next runs of a schedule, 1 to 100, as clocks in its time zone show them.
+    ///
+    /// # Errors
+    /// [`NoSchedule`](duetime_core::Error::NoSchedule); beyond a limit.
+    pub async fn next_runs(&self, name: &str, limit: usize) -> Result<Vec<Run>, Error> {
+        forward!(self.next_runs(name, limit))
     }
 
     /// Deletes a schedule. A tick that was begun may still be pushed, and what was pushed stays.

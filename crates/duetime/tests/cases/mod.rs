@@ -43,6 +43,7 @@ macro_rules! client_cases {
             schedules:
                 a_schedule_pushes_at_its_ticks
                 schedules_are_set_shown_and_deleted
+                a_schedule_is_paused_resumed_and_run
                 a_schedule_beyond_a_limit_is_refused;
             worker:
                 a_typed_job_is_worked_off

@@ -2,8 +2,8 @@
 
 use super::queue;
 use duetime::{
-    Client, Error, Job, Missed, NewJob, Outcome, Overlap, Query, ReserveRequest, Schedule, Source, State, TickOutcome,
-    Timing,
+    Client, ClockChange, Error, Job, Millis, Missed, NewJob, Outcome, Overlap, PushOutcome, Query, ReserveRequest, Run,
+    Schedule, Source, State, TickOutcome, Timing,
 };
 use std::sync::Arc;
 
@@ -63,6 +63,48 @@ pub(crate) async fn schedules_are_set_shown_and_deleted(client: Client) {
     client.delete_schedule(&name).await.unwrap();
     let gone = client.delete_schedule(&name).await.unwrap_err();
     assert!(matches!(&gone, Error::Core(duetime::core::Error::NoSchedule(gone)) if *gone == name), "{gone}");
+}
+
+pub(crate) async fn a_schedule_is_paused_resumed_and_run(client: Client) {
+    let name = queue();
+    let cron = Timing::parse("30 2 * * *", Some("Europe/Berlin")).unwrap();
+    let start = Some(1_900_000_000_000);
+    let set = client.set_schedule(&name, Schedule { start, ..Schedule::new(cron, job(&name)) }).await.unwrap();
+    let runs = client.next_runs(&name, 16).await.unwrap();
+    assert_eq!(runs[..10].iter().map(|run| run.at).collect::<Vec<_>>(), set.next);
+    assert_eq!((&*runs[0].local, runs[0].clock_change), ("2030-03-18T02:30:00+01:00[Europe/Berlin]", None));
+    assert_eq!(runs[13].clock_change, Some(ClockChange::Gap));
+    assert_eq!(&*runs[13].local, "2030-03-31T03:00:00+02:00[Europe/Berlin]");
+    assert_eq!(client.next_runs(&name, 0).await.unwrap_err().code(), "invalid");
+
+    let until = set.next[3];
+    let paused = client.pause_schedule_until(&name, until).await.unwrap();
+    assert_eq!((paused.schedule.paused_until, &paused.next[..]), (Some(until), &runs_from(&runs, 3)[..]));
+    let paused = client.pause_schedule(&name).await.unwrap();
+    assert_eq!((paused.schedule.paused, paused.schedule.paused_until), (Some(true), None));
+    assert!(client.next_runs(&name, 10).await.unwrap().is_empty());
+
+    let first = client.run_schedule(&name, Some("once".into())).await.unwrap();
+    assert_eq!((&first.queue, first.outcome), (&name, PushOutcome::Created));
+    let repeated = client.run_schedule(&name, Some("once".into())).await.unwrap();
+    assert_eq!((repeated.id, repeated.outcome), (first.id, PushOutcome::Repeated));
+    let other = client.run_schedule(&name, None).await.unwrap();
+    assert_eq!(other.outcome, PushOutcome::Created);
+    let query = Query { tag: Some(format!("schedule:{name}").into()), ..Query::default() };
+    let mut found: Vec<_> = client.find(&query, None, 10).await.unwrap().jobs.iter().map(|job| job.id).collect();
+    found.sort_unstable();
+    assert_eq!(found, [first.id, other.id]);
+
+    let resumed = client.resume_schedule(&name).await.unwrap();
+    assert_eq!((resumed.schedule.paused, &resumed.next), (Some(false), &set.next));
+    client.delete_schedule(&name).await.unwrap();
+    for gone in [client.pause_schedule(&name).await.map(drop), client.run_schedule(&name, None).await.map(drop)] {
+        assert_eq!(gone.unwrap_err().code(), "schedule_not_found");
+    }
+}
+
+fn runs_from(runs: &[Run], first: usize) -> Vec<Millis> {
+    runs[first..].iter().take(10).map(|run| run.at).collect()
 }
 
 pub(crate) async fn a_schedule_beyond_a_limit_is_refused(client: Client) {

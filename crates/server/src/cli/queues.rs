@@ -8,6 +8,7 @@ use super::output;
 use super::target::Target;
 use super::time::{now, relative};
 use duetime::Client;
+use duetime_core::Millis;
 use duetime_core::api::{Instant, Purged, Queues, Span};
 use duetime_core::engine::QueueStatus;
 
@@ -56,12 +57,30 @@ struct One {
 struct Pause {
     #[command(flatten)]
     one: One,
-    /// For so long, such as `10m`; by default until `duetime queues resume`
+    #[command(flatten)]
+    end: PauseEnd,
+}
+
+/// When a pause ends.
+#[derive(Debug, clap::Args)]
+pub(super) struct PauseEnd {
+    /// For so long, such as `10m`; by default until `resume`
     #[arg(long = "for", value_name = "SPAN")]
     span: Option<Span>,
     /// Until this instant, such as `2026-12-01T06:00:00Z`
     #[arg(long, value_name = "INSTANT", conflicts_with = "span")]
     until: Option<Instant>,
+}
+
+impl PauseEnd {
+    pub(super) fn at(&self) -> Option<Millis> {
+        self.until.map(|Instant(at)| at).or(self.span.map(|Span(ms)| now().saturating_add(ms)))
+    }
+}
+
+/// ` until 2026-12-01T06:00:00.000Z`, where a pause ends.
+pub(super) fn until(end: Option<Millis>) -> String {
+    end.map_or_else(String::new, |at| format!(" until {}", Instant(at)))
 }
 
 pub(crate) async fn run(args: Args) -> Result {
@@ -122,15 +141,14 @@ fn lines(indent: &str, values: &serde_json::Value) -> Result {
     Ok(())
 }
 
-async fn pause(Pause { one, span, until }: &Pause) -> Result {
+async fn pause(Pause { one, end }: &Pause) -> Result {
     let client = one.target.client().await?;
-    let until = until.map(|Instant(at)| at).or(span.map(|Span(ms)| now().saturating_add(ms)));
-    match until {
-        Some(until) => client.pause_until(&one.queue, until).await?,
+    let end = end.at();
+    match end {
+        Some(end) => client.pause_until(&one.queue, end).await?,
         None => client.pause(&one.queue).await?,
     };
-    let until = until.map_or_else(String::new, |at| format!(" until {}", Instant(at)));
-    said(client, one, format_args!("{} is paused{until}", one.queue)).await
+    said(client, one, format_args!("{} is paused{}", one.queue, until(end))).await
 }
 
 async fn resume(one: &One) -> Result {

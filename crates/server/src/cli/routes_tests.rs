@@ -4,7 +4,7 @@ use super::command;
 use crate::http::operations;
 
 /// What does it, with the option that it takes where one is needed.
-const COMMANDS: [(&str, &str, &str); 44] = [
+const COMMANDS: &[(&str, &str, &str)] = &[
     ("POST", "/v1/queues/{queue}/jobs", "push"),
     ("POST", "/v1/jobs", "push"),
     ("POST", "/v1/take", "take"),
@@ -44,6 +44,10 @@ const COMMANDS: [(&str, &str, &str); 44] = [
     ("GET", "/v1/schedules", "schedules list"),
     ("GET", "/v1/schedules/{name}", "schedules show"),
     ("PUT", "/v1/schedules/{name}", "schedules set"),
+    ("GET", "/v1/schedules/{name}/next", "schedules next"),
+    ("POST", "/v1/schedules/{name}/pause", "schedules pause"),
+    ("POST", "/v1/schedules/{name}/resume", "schedules resume"),
+    ("POST", "/v1/schedules/{name}/run", "schedules run"),
     ("DELETE", "/v1/schedules/{name}", "schedules delete"),
     ("GET", "/v1/events", "events"),
     ("GET", "/healthz", "health --alive"),

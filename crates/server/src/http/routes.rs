@@ -109,6 +109,7 @@ fn reading() -> OpenApiRouter<App> {
         .routes(routes!(reports::history))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::get))
+        .routes(routes!(schedules::next))
         .routes(routes!(events::events))
         .routes(routes!(metrics::metrics))
 }
@@ -135,6 +136,9 @@ fn administering() -> OpenApiRouter<App> {
         .routes(routes!(queues::resume))
         .routes(routes!(queues::purge))
         .routes(routes!(schedules::put, schedules::delete))
+        .routes(routes!(schedules::pause))
+        .routes(routes!(schedules::resume))
+        .routes(routes!(schedules::run))
 }
 
 async fn no_route(method: Method, uri: Uri) -> Problem {

@@ -28,7 +28,7 @@ impl Request {
     }
 }
 
-const REQUESTS: [(&str, &str, &str); 40] = [
+const REQUESTS: [(&str, &str, &str); 44] = [
     (
         "POST",
         "/v1/queues/q/jobs",
@@ -100,6 +100,10 @@ const REQUESTS: [(&str, &str, &str); 40] = [
         "/v1/schedules/s?dry_run=true",
         r#"{"every":"90s","job":{"payload":1},"overlap":"skip","start":"2027-01-01T00:00:00Z"}"#,
     ),
+    ("POST", "/v1/schedules/s/pause", r#"{"for":"1h"}"#),
+    ("POST", "/v1/schedules/s/resume", ""),
+    ("POST", "/v1/schedules/s/run", ""),
+    ("GET", "/v1/schedules/s/next?limit=100", ""),
     ("DELETE", "/v1/schedules/s", ""),
     ("PUT", "/v1/locks/l", r#"{"owner":"o","ttl":"100ms","wait":"1ms"}"#),
     ("DELETE", "/v1/locks/l?owner=o&fence=7", ""),

@@ -38,6 +38,43 @@ fn a_schedule_is_set_shown_and_deleted() {
 }
 
 #[test]
+fn a_schedule_is_paused_resumed_and_run() {
+    let server = Server::start();
+    let etag = server.put("/v1/schedules/s", &nightly()).header("etag").unwrap().to_owned();
+    let paused = server.post("/v1/schedules/s/pause", &json!({"until": "2030-03-20T00:00:00Z"}));
+    assert_eq!(paused.ok()["schedule"]["paused_until"], "2030-03-20T00:00:00.000Z");
+    assert_eq!(paused.ok()["next"][0], "2030-03-20T19:00:00.000Z");
+    assert_ne!(paused.header("etag").unwrap(), etag);
+    let stale = [("if-match", &*etag)];
+    for action in ["pause", "resume", "run"] {
+        let path = format!("/v1/schedules/s/{action}");
+        server.send("POST", &path, &stale, "").problem(412, "version_mismatch");
+        server.send("POST", &format!("/v1/schedules/none/{action}"), &[], "").problem(404, "schedule_not_found");
+    }
+    let current = paused.header("etag").unwrap().to_owned();
+    let key = [("if-match", &*current), ("idempotency-key", "by-hand")];
+    let run = server.send("POST", "/v1/schedules/s/run", &key, "");
+    let job = run.expect(201)["id"].as_str().unwrap().to_owned();
+    assert_eq!(run.header("location").unwrap(), format!("/v1/jobs/{job}"));
+    let repeated = server.send("POST", "/v1/schedules/s/run", &key, "").expect(200);
+    assert_eq!((&repeated["id"], &repeated["outcome"]), (&json!(job), &json!("repeated")));
+    let shown = server.get(&format!("/v1/jobs/{job}")).ok();
+    assert_eq!((&shown["tags"], &shown["state"]), (&json!(["schedule:s"]), &json!("ready")));
+    assert_eq!(server.post("/v1/schedules/s/resume", &json!({})).ok()["schedule"]["paused"], false);
+    let runs = server.get("/v1/schedules/s/next?limit=2").ok();
+    let run = |at: &str, local: &str| json!({"at": at, "local": local, "clock_change": null});
+    let expected = [
+        run("2030-03-17T19:00:00.000Z", "2030-03-18T03:00:00+08:00[Asia/Shanghai]"),
+        run("2030-03-18T19:00:00.000Z", "2030-03-19T03:00:00+08:00[Asia/Shanghai]"),
+    ];
+    assert_eq!(runs, json!({"runs": expected}));
+    assert_eq!(server.get("/v1/schedules/s/next").ok()["runs"].as_array().unwrap().len(), 10);
+    for wrong in ["limit=0", "limit=101", "limit=x", "from=1"] {
+        server.get(&format!("/v1/schedules/s/next?{wrong}")).problem(400, "invalid");
+    }
+}
+
+#[test]
 fn a_rehearsal_saves_nothing() {
     let server = Server::start();
     let seen = server.put("/v1/schedules/s?dry_run=true", &nightly()).ok();

@@ -16,7 +16,7 @@ pub(super) struct Entry {
     pub(super) schedule: Schedule,
     /// What an interval without a start counts from: when it was set.
     pub(super) anchor: Millis,
-    /// The next tick; `None` behind the last one.
+    /// The next tick; `None` behind the last one, and in a pause without an end. A pause with an end moves it there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) next_at: Option<Millis>,
     /// The push that was begun.
@@ -47,22 +47,38 @@ pub(super) struct Known {
 }
 
 impl Entry {
-    /// What becomes of the entry, if there is one, when this is set. What does not change when it ticks, leaves the next
-    /// tick as it is.
+    /// What becomes of the entry, if there is one, when this is set. The next tick stays unless a change affects when it
+    /// ticks.
     pub(super) fn set(known: Option<&Known>, schedule: &Schedule, now: Millis) -> Result<Self, Error> {
         let old = known.map(|known| &known.entry);
-        if let Some(entry) = old
-            && let old = &entry.schedule
-            && (&old.timing, old.start, old.end) == (&schedule.timing, schedule.start, schedule.end)
+        let old_pause = old.and_then(|old| old.schedule.pause_end(now));
+        let pause = if schedule.paused.is_none() { old_pause } else { schedule.pause_end(now) };
+        let schedule = schedule.clone().with_pause(pause);
+        let version = match old {
+            Some(old) if old.schedule == schedule => old.version,
+            _ => old.map_or(now, |old| now.max(old.version + 1)),
+        };
+        let same = old.filter(|old| {
+            let old = &old.schedule;
+            (&old.timing, old.start, old.end) == (&schedule.timing, schedule.start, schedule.end)
+        });
+        if let Some(entry) = same
+            && pause == old_pause
         {
-            let version = if old == schedule { entry.version } else { now.max(entry.version + 1) };
-            return Ok(Self { version, schedule: schedule.clone(), ..entry.clone() });
+            return Ok(Self { version, schedule, ..entry.clone() });
         }
+        let anchor = same.map_or(now, |same| same.anchor);
+        let next_at = match pause {
+            Some(Millis::MAX) => None,
+            // A tick at the end of the pause is pushed.
+            Some(end) => schedule.ticks(anchor)?.next(now.max(end - 1)),
+            None => schedule.ticks(anchor)?.next(now),
+        };
         Ok(Self {
-            version: old.map_or(now, |old| now.max(old.version + 1)),
-            schedule: schedule.clone(),
-            anchor: now,
-            next_at: schedule.ticks(now)?.next(now),
+            version,
+            schedule,
+            anchor,
+            next_at,
             pending: None,
             last: old.and_then(|old| old.last),
             job: old.and_then(|old| old.job),
@@ -79,8 +95,11 @@ impl Entry {
 }
 
 impl Known {
-    pub(super) fn read(document: &Document) -> Result<Self, Error> {
-        let entry = Entry::parse(&document.name, &document.body)?;
+    /// A pause that is over by now is none.
+    pub(super) fn read(document: &Document, now: Millis) -> Result<Self, Error> {
+        let mut entry = Entry::parse(&document.name, &document.body)?;
+        let pause = entry.schedule.pause_end(now);
+        entry.schedule = entry.schedule.with_pause(pause);
         let ticks = entry.schedule.ticks(entry.anchor)?;
         let name = Arc::from(document.name.as_str());
         Ok(Self { name, document_version: document.version, entry, ticks })

@@ -11,12 +11,14 @@ mod timer;
 
 pub(super) use timer::Timer;
 
-use super::{Engine, Expected};
+use super::{Engine, Expected, Pushed};
+use crate::clock::Millis;
 use crate::error::Error;
-use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_MAX};
+use crate::limits::{DELAY_MS_MAX, NEXT_RUNS_SHOWN, SCHEDULES_MAX};
+use crate::model::job::NewJob;
 use crate::model::name;
 use crate::ports::{PutIf, Registry};
-use crate::schedule::{Schedule, ScheduleStatus, Timing};
+use crate::schedule::{Overlap, Schedule, ScheduleStatus, Timing};
 use entry::{Entry, Known};
 use std::sync::Arc;
 
@@ -31,7 +33,7 @@ impl Engine {
     /// # Errors
     /// Of the registry.
     pub async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
-        read_schedules(self.registry.as_ref()).await
+        read_schedules(self.registry.as_ref(), self.now()).await
     }
 
     /// One schedule.
@@ -92,7 +94,86 @@ impl Engine {
         self.check_open()?;
         let schedule = self.accept_schedule(name, schedule)?;
         let (engine, name) = (self.clone(), Arc::from(name));
-        self.run_to_completion(async move { engine.store_schedule(&name, schedule, expected).await }).await
+        self.run_to_completion(async move {
+            let now = engine.now_at_most();
+            let set = |known: Option<&Known>| Entry::set(known, &schedule, now);
+            Ok(status(&engine.store_entry(&name, expected, set).await?))
+        })
+        .await
+    }
+
+    /// Stops pushing the jobs of a schedule, for good or until this instant. A tick that has begun may still push its job.
+    /// Ticks during the pause are not made up for.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`]; [`Error::Changed`]; [`Error::Invalid`].
+    pub async fn pause_schedule(
+        &self,
+        name: &str,
+        until: Option<Millis>,
+        expected: Expected,
+    ) -> Result<ScheduleStatus, Error> {
+        let now = self.now();
+        if let Some(until) = until.filter(|&until| until <= now || until - now > DELAY_MS_MAX) {
+            let expected = format!("an instant within the next 10 years; it is {now} ms since 1970");
+            return Err(Error::invalid("until", expected, until));
+        }
+        self.set_pause(name, Some(until.unwrap_or(Millis::MAX)), expected).await
+    }
+
+    /// Pushes the jobs of a schedule again, from its first tick after now.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`]; [`Error::Changed`].
+    pub async fn resume_schedule(&self, name: &str, expected: Expected) -> Result<ScheduleStatus, Error> {
+        self.set_pause(name, None, expected).await
+    }
+
+    async fn set_pause(&self, name: &str, end: Option<Millis>, expected: Expected) -> Result<ScheduleStatus, Error> {
+        self.check_open()?;
+        name::check_schedule(name)?;
+        let (engine, name): (_, Arc<str>) = (self.clone(), Arc::from(name));
+        self.run_to_completion(async move {
+            let now = engine.now_at_most();
+            let set = |known: Option<&Known>| {
+                let known = known.ok_or_else(|| Error::NoSchedule(name.clone()))?;
+                Entry::set(Some(known), &known.entry.schedule.clone().with_pause(end), now)
+            };
+            Ok(status(&engine.store_entry(&name, expected, set).await?))
+        })
+        .await
+    }
+
+    /// Pushes the job of a schedule now, also if the schedule is paused or a job of it is live. Its ticks stay as they are.
+    /// With an origin it may be repeated.
+    ///
+    /// # Errors
+    /// [`Error::NoSchedule`]; [`Error::Changed`]; and as [`push`](Self::push).
+    pub async fn run_schedule(
+        &self,
+        name: &str,
+        origin: Option<Arc<str>>,
+        expected: Expected,
+    ) -> Result<Pushed, Error> {
+        self.check_open()?;
+        name::check_schedule(name)?;
+        let (engine, name): (_, Arc<str>) = (self.clone(), Arc::from(name));
+        self.run_to_completion(async move {
+            let mut known = engine.known_schedule(&name).await?.ok_or_else(|| Error::NoSchedule(name.clone()))??;
+            check(expected, &name, Some(&known))?;
+            if known.entry.schedule.overlap == Overlap::Skip {
+                // More than the last job may be live from now on: ticks look for all.
+                let forget = |known: Option<&Known>| {
+                    let known = known.ok_or_else(|| Error::NoSchedule(name.clone()))?;
+                    Ok(Entry { job: None, ..known.entry.clone() })
+                };
+                known = engine.store_entry(&name, expected, forget).await?;
+            }
+            let job = NewJob { origin, ..known.entry.schedule.tagged_job(&name) };
+            let pushed = engine.push_batch(vec![job], None).await?.pop();
+            pushed.expect("an answer for each job")
+        })
+        .await
     }
 
     /// Deletes a schedule. A tick that was begun may still be pushed, and what was pushed stays.
@@ -136,29 +217,31 @@ impl Engine {
         Ok(schedule)
     }
 
-    async fn store_schedule(
+    /// Stores what this function makes of a schedule that is as expected.
+    async fn store_entry(
         &self,
         name: &Arc<str>,
-        schedule: Schedule,
         expected: Expected,
-    ) -> Result<ScheduleStatus, Error> {
+        change: impl Fn(Option<&Known>) -> Result<Entry, Error>,
+    ) -> Result<Known, Error> {
         loop {
             let document = self.registry.document(KIND, name).await?;
             let version = document.as_ref().map_or(0, |document| document.version);
-            if document.is_none() {
-                self.check_room().await?;
-            }
-            // One that does not read back is replaced.
-            let known = document.and_then(|document| Known::read(&document).ok());
+            let is_new = document.is_none();
+            // One that does not read back counts as none.
+            let known = document.and_then(|document| Known::read(&document, self.now()).ok());
             check(expected, name, known.as_ref())?;
             if let Some(begun) = known.as_ref().filter(|known| known.entry.pending.is_some()) {
                 self.finish_tick(begun).await?;
                 continue;
             }
-            let entry = Entry::set(known.as_ref(), &schedule, self.now_at_most())?;
+            let entry = change(known.as_ref())?;
+            if is_new {
+                self.check_room().await?;
+            }
             if let PutIf::Stored(version) = self.registry.put_if(KIND, name, &entry.body(), version).await? {
                 self.tell_of(name.clone()).await?;
-                return Ok(status(&self::known(name, version, entry)?));
+                return self::known(name, version, entry);
             }
         }
     }
@@ -172,7 +255,7 @@ impl Engine {
     }
 
     async fn known_schedule(&self, name: &str) -> Result<Option<Result<Known, Error>>, Error> {
-        Ok(self.registry.document(KIND, name).await?.map(|document| Known::read(&document)))
+        Ok(self.registry.document(KIND, name).await?.map(|document| Known::read(&document, self.now())))
     }
 
     /// Has every engine look at this schedule anew: this one at once, others within a second.
@@ -191,10 +274,10 @@ impl Engine {
 }
 
 /// All schedules that read back, by name.
-pub(super) async fn read_schedules(registry: &dyn Registry) -> Result<Vec<ScheduleStatus>, Error> {
+pub(super) async fn read_schedules(registry: &dyn Registry, now: Millis) -> Result<Vec<ScheduleStatus>, Error> {
     let documents = registry.documents(KIND).await?;
     let read = documents.iter().filter_map(|document| {
-        Known::read(document).inspect_err(|error| tracing::warn!(%error, "a schedule is left out")).ok()
+        Known::read(document, now).inspect_err(|error| tracing::warn!(%error, "a schedule is left out")).ok()
     });
     Ok(read.map(|known| status(&known)).collect())
 }

@@ -53,7 +53,7 @@ impl Engine {
         for _ in 0..TICKS_AT_ONCE {
             let read_at = Instant::now();
             let Some(document) = self.registry.document(KIND, name).await? else { return Ok(Look::Never) };
-            let known = match Known::read(&document) {
+            let known = match Known::read(&document, self.now()) {
                 Ok(known) => known,
                 Err(error) => {
                     tracing::warn!(%error, "a schedule does not tick");
@@ -98,11 +98,9 @@ impl Engine {
                 return self.put_entry(name, document_version, &passed).await.map(drop);
             }
         };
-        if schedule.overlap == Overlap::Skip
-            && let Some(live) = self.live_job(name, entry.job, &schedule.job.queue).await?
-        {
+        if schedule.overlap == Overlap::Skip && self.has_live_job(name, entry.job, &schedule.job.queue).await? {
             let last = LastTick { at, outcome: TickOutcome::Overlap, job: None };
-            let passed = Entry { last: Some(last), next_at: ticks.next(at), job: Some(live), ..entry.clone() };
+            let passed = Entry { last: Some(last), next_at: ticks.next(at), ..entry.clone() };
             return self.put_entry(name, document_version, &passed).await.map(drop);
         }
         let claimed = Entry { pending: Some(self.claim(schedule, at).await?), ..entry.clone() };
@@ -192,12 +190,11 @@ impl Engine {
         }
     }
 
-    /// Whether the job waits or runs; also where its end is not recorded yet.
-    /// The job of the schedule that has not ended. One that was just set, or imported, does not know of any that it pushed
-    /// elsewhere, or before it was deleted: those are found by their tag.
-    async fn live_job(&self, name: &str, last: Option<JobId>, queue: &Arc<str>) -> Result<Option<JobId>, Error> {
+    /// Whether a job of the schedule has not ended. A schedule that was just set, imported or run by hand does not know
+    /// all jobs that may be live: they are found by their tag.
+    async fn has_live_job(&self, name: &str, last: Option<JobId>, queue: &Arc<str>) -> Result<bool, Error> {
         if let Some(last) = last {
-            return Ok(self.is_live(last).await?.then_some(last));
+            return self.is_live(last).await;
         }
         let mut find = Find {
             selector: Selector::Tag(tag(name)),
@@ -212,16 +209,17 @@ impl Engine {
             let found = self.ledger.find(find.clone()).await?;
             for job in found.jobs {
                 if self.is_live(job.id).await? {
-                    return Ok(Some(job.id));
+                    return Ok(true);
                 }
             }
             find.after = found.next;
             if find.after.is_none() {
-                return Ok(None);
+                return Ok(false);
             }
         }
     }
 
+    /// Whether the job waits or runs; also where its end is not recorded yet.
     async fn is_live(&self, id: JobId) -> Result<bool, Error> {
         if let Some(job) = self.broker.get(&[id], Detail::Head).await?.pop().flatten() {
             return Ok(job.is_pending());

@@ -115,16 +115,9 @@ impl Remote {
         }
         let bodies: Vec<_> = jobs.iter().map(api::Push::from).collect();
         let call = Call::post("/v1/jobs").json(&bodies)?.idempotency_key(request_id::next());
-        let mut answers: Answers<Pushed> = each(self.transport.send(call).await?.read()?, jobs.len())?;
-        for (answer, job) in answers.iter_mut().zip(&jobs) {
-            if let (Ok(pushed), None) = (answer, &job.origin)
-                && pushed.outcome == PushOutcome::Repeated
-            {
-                // The reply to the first attempt of this call was lost.
-                pushed.outcome = PushOutcome::Created;
-            }
-        }
-        Ok(answers)
+        let answers: Answers<Pushed> = each(self.transport.send(call).await?.read()?, jobs.len())?;
+        let jobs = jobs.iter().map(|job| job.origin.is_some());
+        Ok(answers.into_iter().zip(jobs).map(|(answer, has_origin)| Ok(first(answer?, has_origin))).collect())
     }
 
     pub(super) async fn reserve(&self, mut request: ReserveRequest) -> Result<Reservation, Error> {
@@ -300,6 +293,14 @@ impl Remote {
     pub(super) async fn close(&self) -> Result<(), Error> {
         Ok(())
     }
+}
+
+/// The answer to a push. If the caller named no origin, a repeat means that the reply to the first attempt was lost.
+fn first(mut pushed: Pushed, has_origin: bool) -> Pushed {
+    if pushed.outcome == PushOutcome::Repeated && !has_origin {
+        pushed.outcome = PushOutcome::Created;
+    }
+    pushed
 }
 
 /// Checked here, since a name that is none may lead to another path.

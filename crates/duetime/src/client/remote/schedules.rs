@@ -1,13 +1,16 @@
 //! Schedules of a server.
 
-use super::Remote;
 use super::transport::Call;
+use super::{Remote, first};
 use crate::error::Error;
-use duetime_core::Schedule;
+use crate::push::Pushed;
+use crate::request_id;
 use duetime_core::api::{self, path_segment};
 use duetime_core::model::name;
-use duetime_core::schedule::ScheduleStatus;
+use duetime_core::schedule::{Run, ScheduleStatus};
+use duetime_core::{Millis, Schedule};
 use hyper::Method;
+use std::sync::Arc;
 
 impl Remote {
     pub(in crate::client) async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
@@ -27,6 +30,31 @@ impl Remote {
         let query = if is_dry { "?dry_run=true" } else { "" };
         let call = Call::new(Method::PUT, format!("{}{query}", path(name)?));
         self.shown_schedule(call.json(&schedule)?.repeats(true)).await
+    }
+
+    pub(in crate::client) async fn pause_schedule(
+        &self,
+        name: &str,
+        until: Option<Millis>,
+    ) -> Result<ScheduleStatus, Error> {
+        let body = api::PauseBody { until: until.map(api::Instant), span: None };
+        self.shown_schedule(Call::post(format!("{}/pause", path(name)?)).json(&body)?.repeats(true)).await
+    }
+
+    pub(in crate::client) async fn resume_schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
+        self.shown_schedule(Call::post(format!("{}/resume", path(name)?)).repeats(true)).await
+    }
+
+    pub(in crate::client) async fn run_schedule(&self, name: &str, origin: Option<Arc<str>>) -> Result<Pushed, Error> {
+        let has_origin = origin.is_some();
+        let call = Call::post(format!("{}/run", path(name)?));
+        let call = call.idempotency_key(origin.unwrap_or_else(request_id::next));
+        Ok(first(self.transport.send(call).await?.read()?, has_origin))
+    }
+
+    pub(in crate::client) async fn next_runs(&self, name: &str, limit: usize) -> Result<Vec<Run>, Error> {
+        let call = Call::get(format!("{}/next?limit={limit}", path(name)?));
+        Ok(self.transport.send(call).await?.read::<api::Runs>()?.runs)
     }
 
     pub(in crate::client) async fn delete_schedule(&self, name: &str) -> Result<(), Error> {

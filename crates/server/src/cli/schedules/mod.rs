@@ -4,14 +4,18 @@ mod set;
 mod show;
 
 use super::exit::Result;
+use super::jobs::push::tell;
 use super::output;
+use super::queues::{PauseEnd, until};
 use super::target::Target;
 use super::time::{now, relative};
-use duetime::ScheduleStatus;
-use duetime_core::api::Schedules;
+use duetime::{ClockChange, ScheduleStatus};
+use duetime_core::api::{Runs, Schedules};
+use duetime_core::limits::NEXT_RUNS_SHOWN;
 use set::Set;
+use std::sync::Arc;
 
-/// Show recurring jobs; set, show or delete one.
+/// Show recurring jobs; set, show, pause, run or delete one.
 ///
 /// Each run of a schedule pushes one job with the tag schedule:NAME, due at its time, however many servers there are.
 #[derive(Debug, clap::Args)]
@@ -20,6 +24,8 @@ use set::Set;
   duetime schedules set nightly --cron '0 3 * * *' --time-zone Europe/Berlin --queue reports --dry-run
   duetime schedules set beat --every 90s --overlap skip '{\"check\": \"stock\"}'
   duetime schedules
+  duetime schedules pause nightly --for 2d
+  duetime schedules run nightly
   duetime list --tag schedule:nightly")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -35,6 +41,14 @@ enum Action {
     /// Show one schedule, with its next ten runs
     Show(One),
     Set(Box<Set>),
+    /// Stop pushing the jobs of a schedule; runs during the pause are not made up for
+    Pause(Pause),
+    /// Push the jobs of a schedule again, from its next run
+    Resume(One),
+    /// Push the job of a schedule now, once, even if it is paused
+    Run(Run),
+    /// List the next runs of a schedule, with those that a change of the clock affects
+    Next(Next),
     /// Delete a schedule; what it pushed stays
     Delete(One),
 }
@@ -48,12 +62,42 @@ struct One {
     target: Target,
 }
 
+#[derive(Debug, clap::Args)]
+struct Pause {
+    #[command(flatten)]
+    one: One,
+    #[command(flatten)]
+    end: PauseEnd,
+}
+
+#[derive(Debug, clap::Args)]
+struct Run {
+    #[command(flatten)]
+    one: One,
+    /// Identifies this run: a repeat with the same origin pushes no other job
+    #[arg(long, value_name = "ORIGIN")]
+    origin: Option<Arc<str>>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Next {
+    #[command(flatten)]
+    one: One,
+    /// At most so many, 1 to 100
+    #[arg(long, value_name = "N", default_value_t = NEXT_RUNS_SHOWN)]
+    limit: usize,
+}
+
 pub(crate) async fn run(args: Args) -> Result {
     match args.action {
         None => list(&args.target).await,
         Some(Action::List(target)) => list(&target).await,
         Some(Action::Show(one)) => show_one(&one).await,
         Some(Action::Set(set)) => set.run().await,
+        Some(Action::Pause(pause)) => self::pause(&pause).await,
+        Some(Action::Resume(one)) => resume(&one).await,
+        Some(Action::Run(run)) => run_now(&run).await,
+        Some(Action::Next(next)) => self::next(&next).await,
         Some(Action::Delete(one)) => delete(&one).await,
     }
 }
@@ -69,7 +113,11 @@ async fn list(target: &Target) -> Result {
 
 fn row(status: &ScheduleStatus) -> Vec<String> {
     let job = &status.schedule.job;
-    let next = status.next.first().map_or_else(|| "never".to_owned(), |&at| relative(at, now()));
+    let next = match status.next.first() {
+        Some(&at) => relative(at, now()),
+        None if status.schedule.paused == Some(true) => "paused".to_owned(),
+        None => "never".to_owned(),
+    };
     let last = status.last.map(|last| format!("{} {}", last.outcome.word(), relative(last.at, now())));
     let kind = output::snippet(job.kind.as_bytes());
     vec![status.name.to_string(), show::timing(status), job.queue.to_string(), kind, next, last.unwrap_or_default()]
@@ -79,6 +127,42 @@ async fn show_one(one: &One) -> Result {
     let client = one.target.client().await?;
     let status = client.schedule(&one.name).await?;
     if one.target.json { output::json(&status) } else { show::show(&status) }
+}
+
+async fn pause(Pause { one, end }: &Pause) -> Result {
+    let client = one.target.client().await?;
+    let end = end.at();
+    let status = match end {
+        Some(end) => client.pause_schedule_until(&one.name, end).await?,
+        None => client.pause_schedule(&one.name).await?,
+    };
+    output::tell(one.target.json, &status, format_args!("{} is paused{}", one.name, until(end)))
+}
+
+async fn resume(one: &One) -> Result {
+    let status = one.target.client().await?.resume_schedule(&one.name).await?;
+    output::tell(one.target.json, &status, format_args!("{} is resumed", one.name))
+}
+
+async fn run_now(Run { one, origin }: &Run) -> Result {
+    let pushed = one.target.client().await?.run_schedule(&one.name, origin.clone()).await?;
+    if one.target.json { output::json(&pushed) } else { tell(&pushed) }
+}
+
+async fn next(Next { one, limit }: &Next) -> Result {
+    let runs = one.target.client().await?.next_runs(&one.name, *limit).await?;
+    if one.target.json {
+        return output::json(&Runs { runs });
+    }
+    let row = |run: &duetime::Run| {
+        let change = match run.clock_change {
+            None => "",
+            Some(ClockChange::Gap) => "moved: the clock skips its time",
+            Some(ClockChange::Fold) => "the clock shows this time twice",
+        };
+        vec![run.local.clone(), relative(run.at, now()), change.to_owned()]
+    };
+    output::rows(&["RUN", "IN", "CLOCK CHANGE"], runs.iter().map(row), "no run: the schedule is over or paused")
 }
 
 async fn delete(one: &One) -> Result {

@@ -2,6 +2,7 @@
 
 use crate::cli::exit::Result;
 use crate::cli::output::{say, snippet};
+use crate::cli::queues::until;
 use crate::cli::time::{now, relative};
 use duetime::ScheduleStatus;
 use duetime_core::api::{Instant, Span};
@@ -29,12 +30,15 @@ pub(super) fn show(status: &ScheduleStatus) -> Result {
     line("job", format_args!("queue {}, kind {}, {}", job.queue, snippet(job.kind.as_bytes()), snippet(&job.payload)))?;
     line("missed", format!("{:?}", schedule.missed).to_lowercase())?;
     line("overlap", format!("{:?}", schedule.overlap).to_lowercase())?;
+    if schedule.paused == Some(true) {
+        line("paused", format_args!("yes{}", until(schedule.paused_until)))?;
+    }
     if let Some(last) = status.last {
         let job = last.job.map(|id| format!(", job {id}")).unwrap_or_default();
         line("last", format_args!("{}: {}{job}", local(last.at, &schedule.timing), last.outcome.word()))?;
     }
     if status.next.is_empty() {
-        return line("next", "never: it is over");
+        return line("next", if schedule.paused == Some(true) { "none" } else { "never: it is over" });
     }
     for (i, &at) in status.next.iter().enumerate() {
         let name = if i == 0 { "next" } else { "" };

@@ -12,6 +12,7 @@ use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use duetime_core::api::schema::{Key, PushAnswers, Pushes, PushesAnywhere};
 use duetime_core::api::{self, Answer, Push, Pushed};
 use duetime_core::engine::{self, PushOutcome};
@@ -101,19 +102,24 @@ async fn push_into(app: &App, caller: &Caller, path: Option<Arc<str>>, headers: 
     job.origin = job.origin.or(origin);
     drop(body);
     let pushed = reply::only(app.engine.push(vec![job]).await?)?;
+    Ok(answer(app, &pushed))
+}
+
+/// The answer to a push of one job.
+pub(super) fn answer(app: &App, pushed: &engine::Pushed) -> Response {
     let status = match pushed.outcome {
         PushOutcome::Created => StatusCode::CREATED,
         PushOutcome::Kept | PushOutcome::Replaced | PushOutcome::Repeated => StatusCode::OK,
     };
-    let mut response = reply::with_status(status, &Pushed::new(&pushed, app.engine.now()));
+    let mut response = reply::with_status(status, &Pushed::new(pushed, app.engine.now()));
     let location =
         HeaderValue::try_from(format!("/v1/jobs/{}", pushed.job.id)).expect("digits are allowed in a header");
     response.headers_mut().insert(LOCATION, location);
-    Ok(response)
+    response
 }
 
 /// The header `Idempotency-Key`, which leaves room for places of an array behind it.
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<Arc<str>>, Error> {
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<Arc<str>>, Error> {
     const MAX: usize = ORIGIN_BYTES_MAX - "-9999".len();
     let refused =
         |got: String| Err(Error::invalid("Idempotency-Key", format!("one of 1 to {MAX} ASCII characters"), got));

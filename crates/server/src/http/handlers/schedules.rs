@@ -1,25 +1,28 @@
-//! Schedules: list, show, set, delete.
+//! Schedules: list, show, set, pause, run, delete.
 //!
 //! The `ETag` says whether what was set has changed; ticks change nothing of that.
 
+use super::push;
 use crate::access::{Caller, Scope};
 use crate::http::app::{App, Call};
-use crate::http::body::One;
+use crate::http::body::{Empty, One};
 use crate::http::etag;
 use crate::http::middleware::access;
 use crate::http::page::{self, Page};
-use crate::http::problem::refuse;
+use crate::http::problem::{Problem, refuse};
 use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};
 use crate::http::shown;
 use axum::extract::RawQuery;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
-use duetime_core::Error;
-use duetime_core::api::schema::{Cursor, ETag, Star};
-use duetime_core::api::{ScheduleBody, Schedules, dry_run};
+use duetime_core::api::schema::{Cursor, ETag, Key, Star};
+use duetime_core::api::{Nothing, PageQuery, PauseBody, Pushed, Runs, ScheduleBody, Schedules, dry_run};
 use duetime_core::engine::Expected;
+use duetime_core::limits::NEXT_RUNS_SHOWN;
 use duetime_core::schedule::ScheduleStatus;
+use duetime_core::{Error, NewJob};
+use std::sync::Arc;
 
 /// How often a schedule that others change meanwhile is looked at anew.
 const TRIES: u32 = 5;
@@ -68,9 +71,36 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
     Ok(reply::unless_known(reply::schedule(&status), status.version, &headers))
 }
 
+/// Show the next runs of a schedule.
+///
+/// Each also as clocks in its time zone show it, and whether a change of the clock moves or repeats it.
+#[utoipa::path(
+    get, path = "/v1/schedules/{name}/next", operation_id = "next_runs", tag = "schedules",
+    params(
+        ("limit" = Option<usize>, Query, description = "At most so many; by default 10.", minimum = 1, maximum = 100),
+    ),
+    responses(
+        (status = 200, description = "The runs, in order.", body = Runs),
+    ),
+    extensions(("x-codes" = json!(["schedule_not_found"]))),
+)]
+pub(crate) async fn next(
+    Call(app, caller): Call,
+    Segment(Name(name)): Segment<Name>,
+    RawQuery(query): RawQuery,
+) -> Answered {
+    let query = PageQuery::read(&query.unwrap_or_default(), &["limit"])?;
+    let status = app.engine.schedule(&name).await?;
+    if !caller.may(Scope::Read, &status.schedule.job.queue) {
+        return Err(Error::NoSchedule(name).into());
+    }
+    Ok(reply::ok(&Runs { runs: status.runs(query.limit.unwrap_or(NEXT_RUNS_SHOWN))? }))
+}
+
 /// Set a schedule, or make it.
 ///
-/// Where it ticks at other times than before, the next tick is the first from now on.
+/// Where it ticks at other times than before, the next tick is the first from now on. A schedule that is paused stays
+/// paused unless the body has `paused`.
 #[utoipa::path(
     put, path = "/v1/schedules/{name}", operation_id = "set_schedule", tag = "schedules",
     params(
@@ -118,6 +148,104 @@ pub(crate) async fn put(
             // It changed after it was looked at.
             Err(Error::Changed { .. }) if tries > 0 => {}
             status => return Ok(reply::schedule(&status?)),
+        }
+    }
+}
+
+/// Pause a schedule.
+///
+/// It pushes nothing, for good or for a while. A run that has begun may still push its job. Runs during the pause are not
+/// made up for.
+#[utoipa::path(
+    post, path = "/v1/schedules/{name}/pause", operation_id = "pause_schedule", tag = "schedules",
+    request_body = Option<PauseBody>,
+    responses(
+        (status = 200, description = "The schedule as it is now.", body = ScheduleStatus, headers(("etag" = ETag, description = "Its version."))),
+    ),
+    extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch"]))),
+)]
+pub(crate) async fn pause(
+    Call(app, caller): Call,
+    Segment(Name(name)): Segment<Name>,
+    headers: HeaderMap,
+    body: One,
+) -> Answered {
+    let until = body.object::<PauseBody>()?.until(app.engine.now_at_most())?;
+    drop(body);
+    let pause = |expected| app.engine.pause_schedule(&name, until, expected);
+    Ok(reply::schedule(&change(&app, &caller, &name, &headers, |_| Ok(()), pause).await?))
+}
+
+/// Resume a schedule.
+///
+/// Its next run is the first from now on.
+#[utoipa::path(
+    post, path = "/v1/schedules/{name}/resume", operation_id = "resume_schedule", tag = "schedules",
+    request_body = Option<Nothing>,
+    responses(
+        (status = 200, description = "The schedule as it is now.", body = ScheduleStatus, headers(("etag" = ETag, description = "Its version."))),
+    ),
+    extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch"]))),
+)]
+pub(crate) async fn resume(
+    Call(app, caller): Call,
+    Segment(Name(name)): Segment<Name>,
+    headers: HeaderMap,
+    _: Empty,
+) -> Answered {
+    let resume = |expected| app.engine.resume_schedule(&name, expected);
+    Ok(reply::schedule(&change(&app, &caller, &name, &headers, |_| Ok(()), resume).await?))
+}
+
+/// Run a schedule now.
+///
+/// Its job is pushed once, due now, also while the schedule is paused or a job of it is live. The next run stays as it is.
+/// With the header `Idempotency-Key` the request may be repeated, as a push.
+#[utoipa::path(
+    post, path = "/v1/schedules/{name}/run", operation_id = "run_schedule", tag = "schedules",
+    params(("Idempotency-Key" = Option<Key>, Header, description = "The origin of the job.")),
+    request_body = Option<Nothing>,
+    responses(
+        (status = 201, description = "The job was made.", body = Pushed, headers(("location" = String, description = "The path of the job."))),
+        (status = 200, description = "The key was held, and the job that holds it is kept or replaced; or the request is a repeat.", body = Pushed, headers(("location" = String, description = "The path of the job."))),
+    ),
+    extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch", "key_conflict", "job_running"]))),
+)]
+pub(crate) async fn run(
+    Call(app, caller): Call,
+    Segment(Name(name)): Segment<Name>,
+    headers: HeaderMap,
+    _: Empty,
+) -> Answered {
+    let origin = push::idempotency_key(&headers)?;
+    let check = |job: &NewJob| access::check_ends_of(&app, &caller, Scope::Admin, job);
+    let run = |expected| app.engine.run_schedule(&name, origin.clone(), expected);
+    Ok(push::answer(&app, &change(&app, &caller, &name, &headers, check, run).await?))
+}
+
+/// Changes a schedule of a queue that the caller has the right to, and that passes this check.
+async fn change<T, F: Future<Output = Result<T, Error>>>(
+    app: &App,
+    caller: &Caller,
+    name: &Arc<str>,
+    headers: &HeaderMap,
+    check: impl Fn(&NewJob) -> Result<(), Problem>,
+    change: impl Fn(Expected) -> F,
+) -> Result<T, Problem> {
+    let expected = etag::expected(headers)?;
+    let mut tries = TRIES;
+    loop {
+        tries -= 1;
+        let ScheduleStatus { schedule, version, .. } = app.engine.schedule(name).await?;
+        if !caller.may(Scope::Admin, &schedule.job.queue) {
+            return Err(Error::NoSchedule(name.clone()).into());
+        }
+        expected.check("schedule", name, version)?;
+        check(&schedule.job)?;
+        match change(Expected::Version(version)).await {
+            // It changed after it was looked at.
+            Err(Error::Changed { .. }) if tries > 0 => {}
+            changed => return Ok(changed?),
         }
     }
 }

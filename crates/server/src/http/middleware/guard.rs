@@ -24,11 +24,16 @@ use tracing::field::Empty;
 /// Whether what the path names takes query parameters; what it names checks them.
 fn takes_query(method: &Method, path: &str) -> bool {
     let deletes = method == Method::DELETE;
+    if let Some(named) = path.strip_prefix("/v1/schedules/") {
+        return match named.split_once('/') {
+            Some((_, action)) => action == "next",
+            None => !matches!(*method, Method::GET | Method::HEAD | Method::DELETE),
+        };
+    }
     match path {
         "/v1/jobs" => method != Method::POST,
         // Whatever methods these have take some, and others are told that there is no such method.
         "/v1/events" | "/v1/history" | "/v1/queues" | "/v1/schedules" | "/v1/locks" => true,
-        path if path.starts_with("/v1/schedules/") => !matches!(*method, Method::GET | Method::HEAD | Method::DELETE),
         path => deletes && path.starts_with("/v1/locks/"),
     }
 }

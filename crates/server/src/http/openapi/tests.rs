@@ -190,13 +190,14 @@ fn examples_are_what_they_say() {
             "JobPage" => borrowed(serde_json::from_str::<api::Page<'_>>(&text).map(drop)),
             "Reservation" => borrowed(serde_json::from_str::<api::Reservation<'_>>(&text).map(drop)),
             "Taken" => borrowed(serde_json::from_str::<api::Taken<'_>>(&text).map(drop)),
+            "Runs" => reads::<api::Runs>(example),
             "SchedulePage" => borrowed(serde_json::from_str::<api::Schedules>(&text).map(drop)),
             _ => continue,
         };
         assert_eq!(result, Ok(()), "{name}");
         read += 1;
     }
-    assert_eq!(read, 33);
+    assert_eq!(read, 34);
 }
 
 /// But for payloads and results, which are whatever the application wants.

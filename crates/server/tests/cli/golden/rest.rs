@@ -101,6 +101,16 @@ fn schedules_and_locks() {
         shell.json(&["schedules", "show", "nightly"]);
         shell.run(&["schedules"]);
         shell.json(&["schedules"]);
+        shell.run(&["schedules", "next", "nightly", "--limit", "3"]);
+        shell.json(&["schedules", "next", "nightly", "--limit", "1"]);
+        shell.run(&["schedules", "pause", "nightly", "--until", "2031-01-01T00:00:00Z"]);
+        shell.run(&["schedules", "pause", "nightly"]);
+        shell.run(&["schedules", "show", "nightly"]);
+        shell.run(&["schedules"]);
+        shell.run(&["schedules", "next", "nightly"]);
+        shell.run(&["schedules", "run", "nightly", "--origin", "o"]);
+        shell.json(&["schedules", "run", "nightly", "--origin", "o"]);
+        shell.run(&["schedules", "resume", "nightly"]);
         shell.run(&["schedules", "delete", "nightly"]);
         shell.run(&["schedules", "show", "nightly"]);
         shell.run(&["schedules", "set", "s", "--cron", "* * * *"]);

@@ -91,6 +91,19 @@ fn schedules() {
     api.get("/v1/schedules?limit=1");
     api.send("PUT", "/v1/schedules/daily", &[("if-match", "\"99\"")], &daily.to_string());
     api.send("PUT", "/v1/schedules/daily", &[("if-none-match", "*")], &daily.to_string());
+    api.get("/v1/schedules/reports%2Fnightly/next?limit=2");
+    api.post("/v1/schedules/daily/pause", &json!({"for": "90m"}));
+    api.post("/v1/schedules/daily/pause", &json!({}));
+    api.get("/v1/schedules/daily/next");
+    api.send("POST", "/v1/schedules/daily/run", &[("idempotency-key", "k")], "");
+    api.send("POST", "/v1/schedules/daily/run", &[("idempotency-key", "k")], "");
+    api.send("POST", "/v1/schedules/daily/resume", &[("if-match", "\"99\"")], "");
+    api.post("/v1/schedules/daily/resume", &json!({}));
+    api.post("/v1/schedules/none/resume", &json!({}));
+    api.put(
+        "/v1/schedules/daily",
+        &json!({"every": "1h", "job": {"payload": 1}, "paused_until": "2031-01-01T00:00:00Z"}),
+    );
     api.send("DELETE", "/v1/schedules/daily", &[("if-match", "\"99\"")], "");
     api.send("DELETE", "/v1/schedules/daily", &[], "");
     api.send("DELETE", "/v1/schedules/daily", &[], "");

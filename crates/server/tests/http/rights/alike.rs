@@ -37,9 +37,8 @@ fn what_is_not_yours_looks_like_what_does_not_exist() {
             "POST /v1/settle" | "POST /v1/extend" => assert_eq!(reply.ok()[0]["code"], "lease_lost"),
             named if named.contains("{receipt}") => drop(reply.problem(409, "lease_lost")),
             named if named.contains("/v1/jobs/{id}") => drop(reply.problem(404, "not_found")),
-            "GET /v1/schedules/{name}" | "DELETE /v1/schedules/{name}" => {
-                reply.problem(404, "schedule_not_found");
-            }
+            "PUT /v1/schedules/{name}" => drop(reply.problem(403, "forbidden")),
+            named if named.contains("/v1/schedules/{name}") => drop(reply.problem(404, "schedule_not_found")),
             // By name, whether or not it is there.
             _ => drop(reply.problem(403, "forbidden")),
         }
@@ -53,7 +52,9 @@ fn who_may_do_everything_hears_the_same_of_what_does_not_exist() {
     let world = World::new();
     let (root, narrow) = (world.token("all", "admin"), world.token("tried", "admin:mail.*"));
     let nothing = Things::of_nothing();
-    let named = |operation: &&String| operation.contains("{id}") || operation.contains("{receipt}");
+    let named = |operation: &&String| {
+        operation.contains("{id}") || operation.contains("{receipt}") || operation.contains("/schedules/{name}/")
+    };
     let more =
         ["POST /v1/settle", "POST /v1/extend", "POST /v1/reserve", "POST /v1/take", "DELETE /v1/schedules/{name}"]
             .map(str::to_owned);

@@ -24,12 +24,15 @@ fn needed(operation: &str) -> Option<&'static str> {
         (_, "/v1/locks" | "/v1/locks/{name}") => "lock",
         ("GET", "/v1/jobs" | "/v1/jobs/{id}" | "/v1/queues" | "/v1/queues/{queue}") => "read",
         ("GET", "/v1/history") => "read",
-        ("GET", "/v1/schedules" | "/v1/schedules/{name}" | "/v1/events" | "/metrics") => "read",
+        ("GET", "/v1/schedules" | "/v1/schedules/{name}" | "/v1/schedules/{name}/next" | "/v1/events" | "/metrics") => {
+            "read"
+        }
         ("PATCH" | "DELETE", "/v1/jobs/{id}") => "change",
         ("POST", "/v1/jobs/{id}/cancel" | "/v1/jobs/{id}/retry" | "/v1/jobs/{id}/run") => "change",
         ("POST", "/v1/jobs/cancel" | "/v1/jobs/retry" | "/v1/jobs/delete") => "change",
         ("PUT", "/v1/queues/{queue}") | ("PUT" | "DELETE", "/v1/schedules/{name}") => "admin",
         ("POST", path) if path.starts_with("/v1/queues/{queue}/") => "admin",
+        ("POST", path) if path.starts_with("/v1/schedules/{name}/") => "admin",
         _ => panic!("say which right {operation} needs"),
     })
 }
@@ -100,6 +103,12 @@ fn jobs_of_ones_own_lead_to_no_queue_of_others() {
     schedule(json!({"queue": "mail.a", "payload": 1, "when_exhausted": {"move": "orders.a"}}))
         .problem(403, "forbidden");
     schedule(json!({"queue": "mail.a", "payload": 1})).ok();
+    // Nor by a run of one that an administrator of all set.
+    let theirs =
+        json!({"every": "2h", "job": {"queue": "mail.a", "payload": 1, "when_exhausted": {"move": "orders.a"}}});
+    world.as_root("PUT", "/v1/schedules/mail.moves", &theirs).ok();
+    send(&world.server, &token, "POST", "/v1/schedules/mail.moves/run", "").problem(403, "forbidden");
+    send(&world.server, &token, "POST", "/v1/schedules/mail.moves/pause", "").ok();
     // Nor by the name of a schedule of theirs, also for one who expects it to be there, or not to be.
     let theirs = json!({"every": "2h", "job": {"queue": "mail.a", "payload": 1}}).to_string();
     for header in [[].as_slice(), &[("if-match", "*")], &[("if-none-match", "*")]] {

@@ -74,7 +74,7 @@ fn job(args: &Args) -> Result<NewJob> {
     Ok(NewJob { due: args.when.due().unwrap_or_default(), origin: args.origin.clone(), ..job })
 }
 
-fn tell(pushed: &duetime::Pushed) -> Result {
+pub(in crate::cli) fn tell(pushed: &duetime::Pushed) -> Result {
     let what = match pushed.outcome {
         PushOutcome::Created => "pushed",
         PushOutcome::Kept => "kept (the key is held)",
