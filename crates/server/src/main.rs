@@ -5,6 +5,7 @@
 mod access;
 mod cli;
 mod config;
+mod dashboard;
 mod deliver;
 mod http;
 mod log;

@@ -53,7 +53,7 @@ pub use object::{Object, object, or_default};
 pub use patch::Patch;
 pub use problem::Problem;
 pub use push::{Push, Pushed};
-pub use queue::{PauseBody, Purged, Queue, QueueChanges, Queues};
+pub use queue::{PauseBody, Purged, Queue, QueueChanges, Queues, SETTINGS};
 pub use read::{Unread, read, read_bytes, unread};
 pub use report::ReportQuery;
 pub use reserve::{Reservation, Reserve, Take, Taken};

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The settings of a queue, by name.
-pub(super) const SETTINGS: [&str; 10] = [
+pub const SETTINGS: [&str; 10] = [
     "retry",
     "max_attempts",
     "max_age",

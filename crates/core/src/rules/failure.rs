@@ -69,6 +69,26 @@ pub fn after_release(job: &Job, delay_ms: u64, now: Millis) -> Decision {
     Decision::Again(Again { due_at, attempt, crashes: job.crashes, error: None })
 }
 
+/// When the next attempts would begin, at most so many, if each failed as soon as it began; a job that is running is taken
+/// to fail now. `retry` is the rule in force.
+pub fn retry_plan(job: &Job, retry: &Retry, now: Millis, limit: usize) -> Vec<Millis> {
+    let (mut job, mut planned) = (job.clone(), Vec::new());
+    let mut at = now;
+    if job.lease_until.is_none() {
+        at = job.due_at.max(now);
+        planned.push(at);
+        job.attempt += 1;
+    }
+    while planned.len() < limit
+        && let Decision::Again(again) = after_failure(&job, retry, &Failure::default(), at, Some(JobId::MIN))
+    {
+        at = again.due_at;
+        planned.push(at);
+        job.attempt = again.attempt + 1;
+    }
+    planned
+}
+
 /// After the job was not started in time.
 pub fn after_expiry(job: &Job) -> Finish {
     let expires_ms = job.expires_ms.unwrap_or(0);

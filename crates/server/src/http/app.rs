@@ -7,7 +7,7 @@ use super::middleware::access;
 use super::middleware::budget::Budget;
 use super::problem::Problem;
 use super::segment::Segment;
-use crate::access::{Caller, Scope};
+use crate::access::{Caller, Scope, Tokens};
 use crate::deliver::{Observed, Policy};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -67,6 +67,16 @@ impl FromRequestParts<App> for Changing {
 }
 
 impl App {
+    /// The tokens that are asked for; `None`: everybody may do everything.
+    pub(crate) fn tokens(&self) -> Option<&Tokens> {
+        self.listener_config.tokens.as_deref()
+    }
+
+    /// Whether connections are encrypted.
+    pub(crate) fn speaks_tls(&self) -> bool {
+        self.listener_config.tls.is_some()
+    }
+
     /// Handles requests with this engine.
     pub(crate) fn new(
         engine: Engine,

@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout_at};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The text of a body of at most so many bytes.
-pub(super) struct Body<const BYTES_MAX: usize> {
+pub(crate) struct Body<const BYTES_MAX: usize> {
     text: String,
     /// Held as long as the text is.
     _share: Share,
@@ -33,11 +33,11 @@ pub(super) struct Body<const BYTES_MAX: usize> {
 /// The body of a request about one thing.
 pub(super) type One = Body<BODY_BYTES_MAX>;
 /// The body of a request about many things, or with a payload.
-pub(super) type Batch = Body<BATCH_BODY_BYTES_MAX>;
+pub(crate) type Batch = Body<BATCH_BODY_BYTES_MAX>;
 
 impl<const BYTES_MAX: usize> Body<BYTES_MAX> {
     /// The text.
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 

@@ -10,6 +10,7 @@ use super::middleware::{access, audit};
 use super::openapi::{self, Needs, needing};
 use super::problem::{Problem, refuse};
 use crate::access::Scope;
+use crate::dashboard;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
@@ -24,13 +25,14 @@ pub(super) fn routes(app: App) -> Router {
     // Of what is small gzip makes no less, and it would hold back events.
     let documented = documented(Some(&app));
     let is_worth_it = SizeAbove::new(GZIP_BYTES_MIN).and(NotForContentType::SSE);
-    Router::from(documented)
+    let api = Router::from(documented)
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .layer(CompressionLayer::new().compress_when(is_worth_it))
         // Bodies have limits of their own.
         .layer(DefaultBodyLimit::disable())
-        .with_state(app)
+        .with_state(app.clone());
+    let pages = dashboard::routes(app, api.clone()).method_not_allowed_fallback(no_method);
+    pages.fallback_service(api).layer(CompressionLayer::new().compress_when(is_worth_it))
 }
 
 /// Every route, and what is said of it; without an app only for that.

@@ -5,6 +5,7 @@
 //! asked of the engine. A job that does not exist and a job of another queue are answered alike.
 
 use crate::access::{Caller, Scope};
+use crate::dashboard;
 use crate::http::app::App;
 use crate::http::problem::{Problem, refuse};
 use axum::extract::{FromRequestParts, Request, State};
@@ -28,6 +29,9 @@ fn is_open(path: &str) -> bool {
 /// Where a token is asked for and none that counts is shown, or too much is asked with it.
 pub(crate) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Caller, Problem> {
     let Some(tokens) = &app.listener_config.tokens else { return Ok(Caller::Anyone) };
+    if dashboard::is_page(path) {
+        return Ok(dashboard::caller(app, headers));
+    }
     if is_open(path) {
         return Ok(Caller::Nobody);
     }

@@ -1,0 +1,174 @@
+//! Calls of the API's routes, within the process.
+
+use crate::access::Caller;
+use crate::http::{Peer, REQUEST_ID};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderValue, Method};
+use axum::response::Response;
+use duetime_core::api::{Problem, read_bytes};
+use http_body_util::BodyExt;
+use serde::Deserialize;
+use serde_json::Value;
+use std::fmt::Write;
+use tower_service::Service;
+
+/// The API, as the reader of a page may use it.
+#[derive(Clone)]
+pub(super) struct Api {
+    pub(super) routes: Router,
+    pub(super) caller: Caller,
+    pub(super) peer: Peer,
+    pub(super) request_id: HeaderValue,
+}
+
+/// A call of the API.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) method: Method,
+    /// With its query.
+    pub(super) path: String,
+    /// The version that what is changed must have.
+    pub(super) version: Option<u64>,
+    /// JSON.
+    pub(super) body: Option<String>,
+    /// Whether there must be nothing yet.
+    is_new: bool,
+}
+
+/// What the API answered.
+pub(super) struct Answer {
+    /// That of what was read; 0 if it has none.
+    pub(super) version: u64,
+    bytes: Bytes,
+}
+
+impl Answer {
+    /// The body.
+    pub(super) fn read<'a, T: Deserialize<'a>>(&'a self) -> T {
+        read_bytes(&self.bytes).expect("the API's answers read back")
+    }
+}
+
+impl Api {
+    /// Reads what is at a path.
+    ///
+    /// # Errors
+    /// What the API refuses.
+    pub(super) async fn get(&self, path: impl Into<String>) -> Result<Answer, Problem> {
+        self.call(Call::new(Method::GET, path)).await
+    }
+
+    /// Makes a call.
+    ///
+    /// # Errors
+    /// What the API refuses.
+    pub(super) async fn call(&self, call: Call) -> Result<Answer, Problem> {
+        let response = self.send(call).await;
+        let status = response.status();
+        let version = response.headers().get(ETAG).and_then(|etag| etag.to_str().ok()?.trim_matches('"').parse().ok());
+        let bytes = match response.into_body().collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) => return Err(Problem::new("internal", 500, "Internal error", error.to_string())),
+        };
+        // `/readyz` answers with 503 what it would with 200.
+        match read_bytes::<Problem>(&bytes) {
+            Ok(problem) if !status.is_success() => Err(problem),
+            _ => Ok(Answer { version: version.unwrap_or_default(), bytes }),
+        }
+    }
+
+    /// Makes a call, and does not wait for the end of its answer.
+    pub(super) async fn send(&self, call: Call) -> Response {
+        let Call { method, path, version, body, is_new } = call;
+        let mut request = Request::new(Body::from(body.unwrap_or_default()));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().expect("paths are made of encoded segments");
+        let headers = request.headers_mut();
+        headers.insert(REQUEST_ID, self.request_id.clone());
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(version) = version {
+            headers.insert(IF_MATCH, HeaderValue::try_from(format!("\"{version}\"")).expect("digits"));
+        }
+        if is_new {
+            headers.insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
+        }
+        request.extensions_mut().insert(self.caller.clone());
+        request.extensions_mut().insert(self.peer);
+        match self.routes.clone().call(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}
+
+impl Call {
+    pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
+        Self { method, path: path.into(), version: None, body: None, is_new: false }
+    }
+
+    pub(super) fn post(path: impl Into<String>) -> Self {
+        Self::new(Method::POST, path)
+    }
+
+    /// If what is changed still has this version.
+    pub(super) fn at(self, version: Option<u64>) -> Self {
+        Self { version, ..self }
+    }
+
+    /// If there is nothing yet.
+    pub(super) fn if_new(self) -> Self {
+        Self { is_new: true, ..self }
+    }
+
+    pub(super) fn with(self, body: Value) -> Self {
+        self.with_text(body.to_string())
+    }
+
+    /// With this JSON, each digit as it is.
+    pub(super) fn with_text(self, body: String) -> Self {
+        Self { body: Some(body), ..self }
+    }
+
+    /// The same as a shell command, for the server with this address.
+    pub(super) fn curl(&self, origin: &str, asks_for_tokens: bool) -> String {
+        let mut text = format!("curl -X {} {}", self.method, quoted(&format!("{origin}{}", self.path)));
+        if asks_for_tokens {
+            text.push_str(" -H \"authorization: Bearer $DUETIME_TOKEN\"");
+        }
+        if let Some(version) = self.version {
+            let _ = write!(text, " -H 'if-match: \"{version}\"'");
+        }
+        if let Some(body) = &self.body {
+            let _ = write!(text, " --json {}", quoted(body));
+        }
+        text
+    }
+}
+
+/// As one word of a shell.
+pub(super) fn quoted(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=%@,".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_call_is_a_shell_command() {
+        let call = Call::post("/v1/jobs/7/cancel").at(Some(3)).with(json!({"note": "it's $HOME"}));
+        let text = r#"curl -X POST http://h:1/v1/jobs/7/cancel -H 'if-match: "3"' --json '{"note":"it'\''s $HOME"}'"#;
+        assert_eq!(call.curl("http://h:1", false), text);
+        let call = Call::new(Method::GET, "/v1/jobs?tag=a&key=b");
+        let text = "curl -X GET 'http://h:1/v1/jobs?tag=a&key=b' -H \"authorization: Bearer $DUETIME_TOKEN\"";
+        assert_eq!(call.curl("http://h:1", true), text);
+    }
+}

@@ -1,0 +1,62 @@
+//! Forms that a page sends: only the dashboard's, and only from the reader's session.
+
+use super::Dashboard;
+use super::session::{cookie, form_token, name};
+use crate::http::{App, BatchBody};
+use axum::extract::{FromRef, FromRequest, Request};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, ORIGIN};
+use axum::response::{IntoResponse, Response};
+use subtle::ConstantTimeEq;
+use url::form_urlencoded;
+
+/// The fields of a form.
+pub(super) struct Form(Vec<(String, String)>);
+
+impl Form {
+    /// The field with this name, unless it is empty.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.trim());
+        found.filter(|value| !value.is_empty())
+    }
+
+    /// All fields with this name.
+    pub(super) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| &**value)
+    }
+}
+
+impl FromRequest<Dashboard> for Form {
+    type Rejection = Response;
+
+    async fn from_request(mut request: Request, dashboard: &Dashboard) -> Result<Self, Response> {
+        let app = App::from_ref(dashboard);
+        let headers = request.headers_mut();
+        // Browsers leave the first out on plain HTTP beyond loopback. That an origin is this server's was checked before.
+        let is_ours = match headers.get("sec-fetch-site") {
+            Some(site) => site == "same-origin",
+            None => headers.contains_key(ORIGIN),
+        };
+        let expected = cookie(headers, name(&app)).map(form_token);
+        // Bodies are JSON everywhere else.
+        let media_type = headers.remove(CONTENT_TYPE);
+        let is_form = media_type.is_some_and(|media_type| media_type == "application/x-www-form-urlencoded");
+        if !is_ours || !is_form {
+            return Err(refused("expected a form that a page of this server sent"));
+        }
+        let body = BatchBody::from_request(request, &app).await.map_err(IntoResponse::into_response)?;
+        let form = Self(form_urlencoded::parse(body.text().as_bytes()).into_owned().collect());
+        let is_known = |expected: String| {
+            let shown = form.get("form").unwrap_or_default();
+            bool::from(expected.as_bytes().ct_eq(shown.as_bytes()))
+        };
+        if expected.is_some_and(is_known) {
+            return Ok(form);
+        }
+        Err(refused("expected a form of this session: go back, reload the page, and send it again"))
+    }
+}
+
+fn refused(why: &'static str) -> Response {
+    (StatusCode::FORBIDDEN, why).into_response()
+}

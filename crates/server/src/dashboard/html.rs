@@ -1,0 +1,307 @@
+//! What all pages are made of.
+
+use super::api::{Call, quoted};
+use super::assets;
+use super::language::Language;
+use super::text::Text;
+use super::visit::{Visit, with_query};
+use crate::access::Scope;
+use duetime_core::api::{Instant, Span};
+use duetime_core::{JobId, Millis, State};
+use maud::{DOCTYPE, Markup, html};
+use std::fmt::Write;
+
+/// The pages that each page names.
+const PAGES: [(&str, Text); 8] = [
+    ("/", Text::Overview),
+    ("/queues", Text::Queues),
+    ("/jobs", Text::Jobs),
+    ("/failed", Text::Failed),
+    ("/schedules", Text::Schedules),
+    ("/workers", Text::Workers),
+    ("/locks", Text::Locks),
+    ("/events", Text::Events),
+];
+
+/// A whole page.
+pub(super) fn page(visit: &Visit, title: &str, content: &Markup) -> Markup {
+    let path = visit.here.split('?').next().unwrap_or("/");
+    html! {
+        (DOCTYPE)
+        html lang=(visit.language.tag()) {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (shown(title)) " · Duetime" }
+                link rel="icon" href=(assets::ICON.path()) type="image/svg+xml";
+                link rel="stylesheet" href=(assets::STYLE.path());
+                script type="module" src=(assets::SCRIPT.path()) {}
+            }
+            body {
+                a.skip href="#main" { (visit.say(Text::SkipToContent)) }
+                header {
+                    a.brand href="/" { (logo()) "Duetime" }
+                    @if path != "/sign-in" {
+                        nav aria-label=(visit.say(Text::Pages)) {
+                            @for (href, text) in PAGES {
+                                @let is_here = path == href || (href != "/" && path.starts_with(href));
+                                a href=(href) aria-current=[is_here.then_some("page")] { (visit.say(text)) }
+                            }
+                        }
+                    }
+                    div.tools {
+                        button #live type="button" hidden aria-pressed="true" title=(visit.say(Text::LiveHint)) { (visit.say(Text::Live)) }
+                        @for language in Language::ALL.into_iter().filter(|language| *language != visit.language) {
+                            a lang=(language.tag()) href=(switched(&visit.here, language)) { (language.name()) }
+                        }
+                        @if visit.asks_for_tokens && path != "/sign-in" {
+                            form method="post" action="/sign-out" {
+                                (form_token(visit))
+                                button.plain type="submit" title=(visit.api.caller.name()) { (visit.say(Text::SignOut)) }
+                            }
+                        }
+                    }
+                }
+                main #main tabindex="-1" {
+                    h1 { (shown(title)) }
+                    (notices(visit))
+                    (content)
+                }
+                p #stale.notice.bad hidden { (visit.say(Text::Stale)) }
+            }
+        }
+    }
+}
+
+fn logo() -> Markup {
+    html! {
+        svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true" {
+            circle cx="12" cy="12" r="10" fill="none" stroke="currentColor" stroke-width="2.4" {}
+            path d="M12 6v6l4 3" fill="none" stroke="currentColor" stroke-width="2.4" stroke-linecap="round" {}
+        }
+    }
+}
+
+fn switched(here: &str, language: Language) -> String {
+    let glue = if here.contains('?') { '&' } else { '?' };
+    format!("{here}{glue}language={}", language.tag())
+}
+
+/// What the last action did, and what it could not do.
+fn notices(visit: &Visit) -> Markup {
+    let done = visit.asked("done").unwrap_or_default().split('-').filter_map(|told| {
+        let (word, count) = told.split_once('.')?;
+        Some((Text::of_outcome(word)?, count.parse::<u64>().ok()?))
+    });
+    let done: Vec<String> =
+        done.map(|(text, count)| visit.language.fill(Text::Outcome, &[visit.say(text), &number(count)])).collect();
+    html! {
+        @if !done.is_empty() {
+            p.notice.good role="status" { (done.join(" · ")) }
+        }
+        @if let Some(problem) = &visit.problem {
+            div.notice.bad role="alert" {
+                strong { (problem.title) }
+                p { (shown(&problem.detail)) }
+                @if problem.code == "version_mismatch" { p { (visit.say(Text::ChangedMeanwhile)) } }
+            }
+        }
+    }
+}
+
+/// What makes a form one of this session's.
+pub(super) fn form_token(visit: &Visit) -> Markup {
+    html! { input type="hidden" name="form" value=(visit.form); }
+}
+
+/// An action that a page offers.
+pub(super) struct Action<'a> {
+    /// What the page's form calls it.
+    pub(super) name: &'static str,
+    pub(super) text: Text,
+    /// What it does, where that cannot be undone.
+    pub(super) warning: Option<Text>,
+    /// More fields.
+    pub(super) fields: Markup,
+    /// The same for a program.
+    pub(super) call: Option<Call>,
+    /// The same on the command line.
+    pub(super) command: Vec<&'a str>,
+}
+
+impl Action<'_> {
+    pub(super) fn new(name: &'static str, text: Text) -> Self {
+        Self { name, text, warning: None, fields: html! {}, call: None, command: Vec::new() }
+    }
+
+    /// The form, closed until it is needed if it asks for more than a click.
+    pub(super) fn show(&self, visit: &Visit, to: &str, hidden: &[(&str, &str)]) -> Markup {
+        let is_bare = self.warning.is_none() && self.fields.0.is_empty();
+        let form = html! {
+            form method="post" action=(to) {
+                (form_token(visit))
+                input type="hidden" name="do" value=(self.name);
+                @for (name, value) in hidden { input type="hidden" name=(name) value=(value); }
+                (self.fields)
+                @if let Some(warning) = self.warning { p.warning { (visit.say(warning)) } }
+                button type="submit" class=[self.warning.map(|_| "danger")] { (visit.say(self.text)) }
+            }
+            (self.copies(visit))
+        };
+        html! {
+            @if is_bare && self.call.is_none() { (form) } @else {
+                details.action {
+                    summary { (visit.say(self.text)) "…" }
+                    div { (form) }
+                }
+            }
+        }
+    }
+
+    fn copies(&self, visit: &Visit) -> Markup {
+        let Some(call) = &self.call else { return html! {} };
+        let command: Vec<String> = self.command.iter().map(|word| quoted(word)).collect();
+        html! {
+            details.copy {
+                summary { (visit.say(Text::AsCommand)) }
+                pre { (call.curl(&visit.origin, visit.asks_for_tokens)) }
+                @if !command.is_empty() { pre { "duetime " (command.join(" ")) } }
+            }
+        }
+    }
+}
+
+/// Text from strangers: what would not be seen, or would change how other text is seen, is written as its number.
+pub(super) fn shown(text: &str) -> Markup {
+    let mut seen = String::with_capacity(text.len());
+    for character in text.chars() {
+        let is_hidden = character.is_control() && !matches!(character, '\n' | '\t');
+        let turns = matches!(character,
+            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}');
+        if is_hidden || turns {
+            let _ = write!(seen, "\\u{{{:x}}}", u32::from(character));
+        } else {
+            seen.push(character);
+        }
+    }
+    html! { bdi { (seen) } }
+}
+
+/// A number with all its digits.
+pub(super) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// An instant, and how far it is from now. A script shows it in the reader's zone.
+pub(super) fn instant(visit: &Visit, at: Millis) -> Markup {
+    let exact = Instant(at).to_string();
+    let plain = format!("{} {} UTC", &exact[..10.min(exact.len())], exact.get(11..19).unwrap_or_default());
+    html! {
+        span.instant {
+            time datetime=(exact) title=(exact) { (plain) }
+            " " small { (distance(visit, at)) }
+        }
+    }
+}
+
+/// How far an instant is from now.
+pub(super) fn distance(visit: &Visit, at: Millis) -> String {
+    let text = if at > visit.now { Text::InSpan } else { Text::SpanAgo };
+    visit.language.fill(text, &[&span(at.abs_diff(visit.now))])
+}
+
+/// A span in its two largest units.
+pub(super) fn span(ms: u64) -> String {
+    const UNITS: [(u64, &str); 5] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
+    let first = UNITS.iter().position(|&(unit, _)| ms >= unit).unwrap_or(UNITS.len() - 1);
+    let (unit, name) = UNITS[first];
+    let mut text = format!("{}{name}", ms / unit);
+    // Milliseconds say nothing beside seconds.
+    if let Some(&(smaller, name)) = UNITS.get(first + 1).filter(|_| first < 3)
+        && ms % unit >= smaller
+    {
+        let _ = write!(text, " {}{name}", ms % unit / smaller);
+    }
+    text
+}
+
+/// A length as the API writes it.
+pub(super) fn exact(ms: u64) -> String {
+    Span(ms).to_string()
+}
+
+/// A state, by word and colour.
+pub(super) fn state(visit: &Visit, state: State) -> Markup {
+    html! { span class={ "state " (state.word()) } { (visit.say(Text::of_state(state))) } }
+}
+
+/// A link to a job.
+pub(super) fn job(id: JobId) -> Markup {
+    html! { a.id href={ "/jobs/" (id) } { (id) } }
+}
+
+/// A link to a queue.
+pub(super) fn queue(name: &str) -> Markup {
+    html! { a href={ "/queues/" (duetime_core::api::path_segment(name)) } { (shown(name)) } }
+}
+
+/// The link to the next page of a list.
+pub(super) fn next_page(visit: &Visit, cursor: Option<&str>) -> Markup {
+    let Some(cursor) = cursor else { return html! {} };
+    let (path, query) = visit.here.split_once('?').unwrap_or((&visit.here, ""));
+    let kept: Vec<(String, String)> =
+        url::form_urlencoded::parse(query.as_bytes()).into_owned().filter(|(name, _)| name != "cursor").collect();
+    let pairs = kept.iter().map(|(name, value)| (&**name, &**value)).chain([("cursor", cursor)]);
+    html! { p.next { a rel="next" href=(with_query(path, pairs)) { (visit.say(Text::NextPage)) " →" } } }
+}
+
+/// What stands where a list is empty.
+pub(super) fn empty(visit: &Visit, text: Text) -> Markup {
+    html! { p.empty { (visit.say(text)) } }
+}
+
+/// A labelled field of a form.
+pub(super) fn field(visit: &Visit, name: &str, label: Text, value: &str, hint: &str) -> Markup {
+    html! {
+        label { span { (visit.say(label)) } input name=(name) value=(value) placeholder=(hint) autocomplete="off"; }
+    }
+}
+
+/// Whether the reader may do this with this name, and what they then see.
+pub(super) fn allowed(visit: &Visit, scope: Scope, name: &str, markup: impl FnOnce() -> Markup) -> Markup {
+    if visit.may(scope, name) { markup() } else { html! {} }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_all_their_digits() {
+        for (value, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (u64::MAX, "18,446,744,073,709,551,615")] {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn spans_are_short() {
+        for (ms, text) in [(0, "0ms"), (1_500, "1s"), (61_000, "1m 1s"), (3_600_000, "1h"), (90_000_000, "1d 1h")] {
+            assert_eq!(span(ms), text);
+        }
+    }
+
+    #[test]
+    fn nothing_hides_in_text_or_turns_it() {
+        let text = shown("<b onclick='x'>\u{202e}\u{0}\u{7f}\u{200b}&\n").into_string();
+        assert_eq!(text, "<bdi>&lt;b onclick='x'&gt;\\u{202e}\\u{0}\\u{7f}\\u{200b}&amp;\n</bdi>");
+    }
+}

@@ -1,0 +1,102 @@
+//! The languages of the dashboard.
+
+use super::session::cookie;
+use super::text::Text;
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT_LANGUAGE, HeaderValue};
+
+/// The cookie that holds the reader's choice.
+const COOKIE: &str = "duetime-language";
+
+/// A language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    English,
+    Chinese,
+}
+
+impl Language {
+    pub(super) const ALL: [Self; 2] = [Self::English, Self::Chinese];
+
+    /// As HTML names it.
+    pub(super) fn tag(self) -> &'static str {
+        match self {
+            Self::English => "en",
+            Self::Chinese => "zh-CN",
+        }
+    }
+
+    /// As its readers call it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::English => "English",
+            Self::Chinese => "中文",
+        }
+    }
+
+    /// The language with this tag, or with its first part.
+    pub(super) fn of_tag(tag: &str) -> Option<Self> {
+        let first = tag.split(['-', ';']).next().unwrap_or_default().trim();
+        Self::ALL.into_iter().find(|language| language.tag()[..2].eq_ignore_ascii_case(first))
+    }
+
+    /// What the reader chose, or else what the browser prefers.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let chosen = cookie(headers, COOKIE).and_then(Self::of_tag);
+        let preferred = || headers.get(ACCEPT_LANGUAGE)?.to_str().ok()?.split(',').find_map(Self::of_tag);
+        chosen.or_else(preferred).unwrap_or(Self::English)
+    }
+
+    /// The header that keeps the choice for a year.
+    pub(super) fn cookie(self) -> HeaderValue {
+        let text = format!("{COOKIE}={}; Path=/; SameSite=Lax; Max-Age=31536000", self.tag());
+        HeaderValue::try_from(text).expect("tags are letters")
+    }
+
+    /// A text in this language.
+    pub(super) fn say(self, text: Text) -> &'static str {
+        let [english, chinese] = text.in_all();
+        match self {
+            Self::English => english,
+            Self::Chinese => chinese,
+        }
+    }
+
+    /// The same with each `{}` filled.
+    pub(super) fn fill(self, text: Text, values: &[&str]) -> String {
+        let mut parts = self.say(text).split("{}");
+        let mut filled = parts.next().unwrap_or_default().to_owned();
+        for (part, value) in parts.zip(values) {
+            filled.push_str(value);
+            filled.push_str(part);
+        }
+        filled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pairs: &[(&'static str, &'static str)]) -> Language {
+        let header = |&(name, value): &(&'static str, &'static str)| (name.parse().unwrap(), value.parse().unwrap());
+        Language::of(&pairs.iter().map(header).collect())
+    }
+
+    #[test]
+    fn a_choice_goes_before_what_the_browser_prefers() {
+        assert_eq!(of(&[]), Language::English);
+        assert_eq!(of(&[("accept-language", "de, zh-TW;q=0.9, en;q=0.8")]), Language::Chinese);
+        assert_eq!(of(&[("accept-language", "zh"), ("cookie", "a=b; duetime-language=en")]), Language::English);
+        assert_eq!(of(&[("cookie", "duetime-language=<script>")]), Language::English);
+    }
+
+    #[test]
+    fn a_text_is_filled_in_order() {
+        assert_eq!(Language::English.fill(Text::PageOfQueues, &["3"]), "The first 3 queues by name");
+        for text in Text::ALL {
+            let [english, chinese] = text.in_all();
+            assert_eq!(english.matches("{}").count(), chinese.matches("{}").count(), "{english}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! One job: what it is, what became of it, what comes next, and what can be done with it.
+
+use super::queue::{invalid, value};
+use crate::access::Scope;
+use crate::dashboard::api::Call;
+use crate::dashboard::form::Form;
+use crate::dashboard::html::{Action, allowed, exact, field, instant, number, queue, shown, state};
+use crate::dashboard::text::Text;
+use crate::dashboard::visit::{Visit, went};
+use axum::extract::Path;
+use axum::http::Method;
+use axum::response::Response;
+use duetime_core::api::{Cancelled, JobBody, Problem, Queue, path_segment};
+use duetime_core::engine::CancelOutcome;
+use duetime_core::rules::retry_plan;
+use duetime_core::{Job, State};
+use maud::{Markup, html};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+/// Attempts ahead that are shown.
+const PLANNED_MAX: usize = 20;
+
+pub(in crate::dashboard) async fn page(visit: Visit, Path(id): Path<String>) -> Response {
+    let rendered = render(&visit, &id).await;
+    visit.answer(rendered)
+}
+
+async fn render(visit: &Visit, id: &str) -> Result<(String, Markup), Problem> {
+    let answer = visit.get(format!("/v1/jobs/{}", path_segment(id))).await?;
+    let job: JobBody<'_> = answer.read();
+    let content = html! {
+        p.lead {
+            (state(visit, job.state)) " " (queue(&job.queue)) " · " (shown(&job.kind))
+            @if job.cancel_requested { " " span.badge.warn { (visit.say(Text::CancelRequested)) } }
+        }
+        (progress(&job))
+        div.actions { (actions(visit, &job)) }
+        (facts(visit, &job))
+        (why(visit, &job).await?)
+        (plan(visit, &job).await?)
+        h2 { (visit.say(Text::Payload)) }
+        (bytes(job.payload, job.payload_base64.is_some().then(|| base64_text(job.payload_base64.as_ref()))))
+        @if job.result.is_some() || job.result_base64.is_some() {
+            h2 { (visit.say(Text::Result)) }
+            (bytes(job.result, job.result_base64.is_some().then(|| base64_text(job.result_base64.as_ref()))))
+        }
+        h2 { (visit.say(Text::History)) }
+        (history(visit, &job))
+    };
+    Ok((visit.language.fill(Text::JobTitle, &[id]), content))
+}
+
+fn base64_text(base64: Option<&duetime_core::api::Base64<'_>>) -> String {
+    serde_json::to_value(base64).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn bytes(json: Option<&RawValue>, base64: Option<String>) -> Markup {
+    html! {
+        @if let Some(json) = json { pre.data { (shown(json.get())) } }
+        @if let Some(base64) = base64 { pre.data { "base64: " (shown(&base64)) } }
+    }
+}
+
+fn progress(job: &JobBody<'_>) -> Markup {
+    let Some(progress) = job.progress.as_deref() else { return html! {} };
+    html! {
+        p.progress {
+            progress max="100" value=(progress.percent) {} " " (progress.percent) " % "
+            @if let Some(note) = &progress.note { (shown(note)) }
+        }
+    }
+}
+
+fn facts(visit: &Visit, job: &JobBody<'_>) -> Markup {
+    let fact = |text: Text, value: Markup| html! { div { dt { (visit.say(text)) } dd { (value) } } };
+    let at = |at: Option<duetime_core::api::Instant>| at.map(|at| instant(visit, at.0));
+    html! {
+        dl.facts {
+            (fact(Text::Due, instant(visit, job.due_at.0)))
+            @if job.first_due_at != job.due_at { (fact(Text::FirstDue, instant(visit, job.first_due_at.0))) }
+            (fact(Text::Created, instant(visit, job.created_at.0)))
+            (fact(Text::Updated, instant(visit, job.updated_at.0)))
+            @if let Some(at) = at(job.started_at) { (fact(Text::Started, at)) }
+            @if let Some(at) = at(job.finished_at) { (fact(Text::Finished, at)) }
+            @if let Some(at) = at(job.lease_until) { (fact(Text::LeaseUntil, at)) }
+            (fact(Text::Attempt, html! { (number(job.attempt.into())) }))
+            @if job.crashes > 0 { (fact(Text::Crashes, html! { (number(job.crashes.into())) })) }
+            (fact(Text::Priority, html! { (number(job.priority.into())) }))
+            @if let Some(lease) = job.lease { (fact(Text::Lease, html! { (exact(lease.0)) })) }
+            @if let Some(expires) = job.expires { (fact(Text::Expires, html! { (exact(expires.0)) })) }
+            @if let Some(key) = &job.key { (fact(Text::Key, html! { a href={ "/jobs?queue=" (path_segment(&job.queue)) "&key=" (path_segment(key)) } { (shown(key)) } })) }
+            @if let Some(origin) = &job.origin { (fact(Text::Origin, shown(origin))) }
+            @if !job.tags.is_empty() {
+                (fact(Text::Tags, html! { @for tag in job.tags.iter() { a.tag href={ "/jobs?tag=" (path_segment(tag)) } { (shown(tag)) } " " } }))
+            }
+            @if let Some(message) = &job.message { (fact(Text::Message, shown(message))) }
+            @if let Some(target) = &job.target {
+                (fact(Text::Target, html! { code { (shown(&serde_json::to_string(target).unwrap_or_default())) } }))
+            }
+            @if let Some(trace) = &job.trace { (fact(Text::Trace, shown(trace))) }
+            (fact(Text::Version, html! { (job.version) }))
+        }
+    }
+}
+
+/// Why it does not run.
+async fn why(visit: &Visit, job: &JobBody<'_>) -> Result<Markup, Problem> {
+    let _ = (visit, job);
+    Ok(html! {})
+}
+
+/// When it would run again, if each attempt failed as soon as it began.
+async fn plan(visit: &Visit, job: &JobBody<'_>) -> Result<Markup, Problem> {
+    if !job.state.is_live() {
+        return Ok(html! {});
+    }
+    let answer = visit.get(format!("/v1/queues/{}", path_segment(&job.queue))).await;
+    // Who may read a job may read its queue.
+    let status: Queue = answer?.read();
+    let rule = job.rule().or(&status.settings.rule());
+    let Ok(job) = Job::try_from(job.clone()) else { return Ok(html! {}) };
+    let planned = retry_plan(&job, &rule, visit.now, PLANNED_MAX);
+    Ok(html! {
+        h2 { (visit.say(Text::RetryPlan)) }
+        @if planned.is_empty() {
+            p { (visit.say(Text::NoMoreAttempts)) }
+        } @else {
+            p { (visit.say(Text::RetryPlanHint)) }
+            ol.plan { @for at in planned { li { (instant(visit, at)) } } }
+        }
+    })
+}
+
+fn history(visit: &Visit, job: &JobBody<'_>) -> Markup {
+    html! {
+        @if job.errors.is_empty() { p.empty { (visit.say(Text::NoErrors)) } } @else {
+            div.scroll {
+                table {
+                    thead { tr { @for text in [Text::Attempt, Text::Ended, Text::Message] { th scope="col" { (visit.say(text)) } } } }
+                    tbody {
+                        @for error in job.errors.iter().rev() {
+                            tr {
+                                td.number { (error.attempt) }
+                                td { (instant(visit, error.at)) }
+                                td.message { @if error.crashed { span.badge.bad { (visit.say(Text::Crashed)) } " " } (shown(&error.message)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn actions(visit: &Visit, job: &JobBody<'_>) -> Markup {
+    let id = job.id.to_string();
+    let (to, version) = (format!("/jobs/{id}"), job.version.to_string());
+    let hidden = [("version", version.as_str())];
+    let path = |verb: &str| format!("/v1/jobs/{id}/{verb}");
+    let show = |action: Action<'_>| action.show(visit, &to, &hidden);
+    let at = |call: Call| Some(call.at(Some(job.version)));
+    let is_waiting = matches!(job.state, State::Scheduled | State::Ready);
+    allowed(visit, Scope::Change, &job.queue, || html! {
+        @if job.state == State::Scheduled {
+            (show(Action { call: at(Call::post(path("run"))), command: vec!["run", &id], ..Action::new("run", Text::RunNow) }))
+        }
+        @if job.state.is_live() {
+            (show(Action { call: at(Call::post(path("cancel"))), command: vec!["cancel", &id], ..Action::new("cancel", Text::Cancel) }))
+        } @else {
+            (show(Action { call: at(Call::post(path("retry"))), command: vec!["retry", &id], ..Action::new("retry", Text::Retry) }))
+        }
+        @if is_waiting {
+            (show(Action {
+                fields: field(visit, "delay", Text::Delay, "", "30m"),
+                call: at(Call::new(Method::PATCH, to_api(&id)).with(json!({"delay": "30m"}))),
+                command: vec!["reschedule", &id, "--delay", "30m"],
+                ..Action::new("reschedule", Text::Reschedule)
+            }))
+            (show(Action {
+                fields: html! {
+                    (field(visit, "priority", Text::Priority, &job.priority.to_string(), ""))
+                    @if let Some(payload) = job.payload {
+                        label { span { (visit.say(Text::Payload)) } textarea name="payload" rows="8" spellcheck="false" { (payload.get()) } }
+                    }
+                },
+                call: at(Call::new(Method::PATCH, to_api(&id)).with(json!({"priority": 0}))),
+                ..Action::new("edit", Text::Edit)
+            }))
+        }
+        @if job.state != State::Running {
+            (show(Action {
+                warning: Some(Text::DeleteWarning),
+                call: at(Call::new(Method::DELETE, to_api(&id))),
+                command: vec!["delete", &id],
+                ..Action::new("delete", Text::Delete)
+            }))
+        }
+    })
+}
+
+fn to_api(id: &str) -> String {
+    format!("/v1/jobs/{id}")
+}
+
+pub(in crate::dashboard) async fn act(mut visit: Visit, Path(id): Path<String>, form: Form) -> Response {
+    match made(&visit, &id, &form).await {
+        Ok(response) => response,
+        Err(problem) => {
+            visit.problem = Some(problem);
+            page(visit, Path(id)).await
+        }
+    }
+}
+
+async fn made(visit: &Visit, id: &str, form: &Form) -> Result<Response, Problem> {
+    let id = path_segment(id);
+    let version = form.get("version").and_then(|version| version.parse().ok());
+    let Some(version) = version else { return Err(invalid("version", "that of the job, in digits")) };
+    let path = |verb: &str| format!("/v1/jobs/{id}/{verb}");
+    let (call, word) = match form.get("do").unwrap_or_default() {
+        "run" => (Call::post(path("run")), "run"),
+        "retry" => (Call::post(path("retry")), "retried"),
+        "cancel" => {
+            let answer = visit.api.call(Call::post(path("cancel")).at(Some(version))).await?;
+            let Cancelled { outcome } = answer.read();
+            let word = match outcome {
+                CancelOutcome::Cancelled => "cancelled",
+                CancelOutcome::CancelRequested => "cancel_requested",
+                CancelOutcome::AlreadyFinished => "already_finished",
+            };
+            return Ok(went(&visit.here, &[(word.to_owned(), 1)]));
+        }
+        "reschedule" => {
+            let delay = form.get("delay").ok_or_else(|| invalid("delay", "a span such as 30m, got nothing"))?;
+            (Call::new(Method::PATCH, to_api(&id)).with(json!({ "delay": delay })), "rescheduled")
+        }
+        "edit" => {
+            let mut patch = format!("{{\"priority\":{}", form.get("priority").unwrap_or("null"));
+            value("priority", form.get("priority").unwrap_or("null"))?;
+            if let Some(payload) = form.get("payload") {
+                value("payload", payload)?;
+                patch.push_str(",\"payload\":");
+                patch.push_str(payload);
+            }
+            patch.push('}');
+            (Call::new(Method::PATCH, to_api(&id)).with_text(patch), "saved")
+        }
+        "delete" => {
+            visit.api.call(Call::new(Method::DELETE, to_api(&id)).at(Some(version))).await?;
+            return Ok(went("/jobs", &[("deleted".to_owned(), 1)]));
+        }
+        other => return Err(invalid("do", &format!("an action of this page, got {other:?}"))),
+    };
+    visit.act(vec![(call.at(Some(version)), word)], &visit.here).await
+}

@@ -1,0 +1,14 @@
+//! The pages, a file each.
+
+pub(super) mod events;
+pub(super) mod failed;
+pub(super) mod job;
+pub(super) mod jobs;
+pub(super) mod locks;
+pub(super) mod overview;
+pub(super) mod queue;
+pub(super) mod queues;
+pub(super) mod schedule;
+pub(super) mod schedules;
+pub(super) mod sign_in;
+pub(super) mod workers;

@@ -1,0 +1,101 @@
+//! One schedule: when it runs next, what became of the last run, and what can be done with it.
+
+use super::queue::{invalid, value};
+use super::schedules::timing;
+use crate::access::Scope;
+use crate::dashboard::api::Call;
+use crate::dashboard::form::Form;
+use crate::dashboard::html::{Action, allowed, instant, job, queue, shown};
+use crate::dashboard::text::Text;
+use crate::dashboard::visit::{Visit, went};
+use axum::extract::Path;
+use axum::http::Method;
+use axum::response::Response;
+use duetime_core::api::{Problem, path_segment};
+use duetime_core::schedule::ScheduleStatus;
+use maud::{Markup, html};
+
+pub(in crate::dashboard) async fn page(visit: Visit, Path(name): Path<String>) -> Response {
+    let rendered = render(&visit, &name).await;
+    visit.answer(rendered)
+}
+
+fn api(name: &str) -> String {
+    format!("/v1/schedules/{}", path_segment(name))
+}
+
+async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> {
+    let answer = visit.get(api(name)).await?;
+    let status: ScheduleStatus = answer.read();
+    let schedule = &status.schedule;
+    let content = html! {
+        p.lead { code { (shown(&timing(&schedule.timing))) } " → " (queue(&schedule.job.queue)) " · " (shown(&schedule.job.kind)) }
+        div.actions { (actions(visit, &status)) }
+        h2 { (visit.say(Text::LastRun)) }
+        @if let Some(last) = &status.last {
+            p { (instant(visit, last.at)) " – " (last.outcome.word()) @if let Some(id) = last.job { " " (job(id)) } }
+        } @else { p.empty { (visit.say(Text::NeverRan)) } }
+        h2 { (visit.say(Text::NextRuns)) }
+        @if status.next.is_empty() { p.empty { (visit.say(Text::NoNextRun)) } } @else {
+            ol.plan { @for &at in &status.next { li { (instant(visit, at)) } } }
+        }
+        h2 { (visit.say(Text::Settings)) }
+        pre { (text(&status)) }
+    };
+    Ok((name.to_owned(), content))
+}
+
+fn text(status: &ScheduleStatus) -> String {
+    serde_json::to_string_pretty(&status.schedule).expect("a schedule has only string keys")
+}
+
+fn actions(visit: &Visit, status: &ScheduleStatus) -> Markup {
+    let name = &*status.name;
+    let (to, version) = (format!("/schedules/{}", path_segment(name)), status.version.to_string());
+    let hidden = [("version", version.as_str())];
+    allowed(visit, Scope::Admin, &status.schedule.job.queue, || html! {
+        (Action {
+            fields: html! { label { span { (visit.say(Text::Schedule)) } textarea name="schedule" rows="12" spellcheck="false" required { (text(status)) } } },
+            ..Action::new("set", Text::Edit)
+        }.show(visit, &to, &hidden))
+        (Action {
+            warning: Some(Text::DeleteScheduleWarning),
+            call: Some(Call::new(Method::DELETE, api(name)).at(Some(status.version))),
+            command: vec!["schedules", "delete", name],
+            ..Action::new("delete", Text::Delete)
+        }.show(visit, &to, &hidden))
+    })
+}
+
+pub(in crate::dashboard) async fn act(mut visit: Visit, Path(name): Path<String>, form: Form) -> Response {
+    match made(&visit, &name, &form).await {
+        Ok(response) => response,
+        Err(problem) => {
+            visit.problem = Some(problem);
+            page(visit, Path(name)).await
+        }
+    }
+}
+
+async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Problem> {
+    let version = form.get("version").and_then(|version| version.parse().ok());
+    let Some(version) = version else { return Err(invalid("version", "that of the schedule, in digits")) };
+    match form.get("do").unwrap_or_default() {
+        "set" => set(visit, name, form, Some(version)).await,
+        "delete" => {
+            visit.api.call(Call::new(Method::DELETE, api(name)).at(Some(version))).await?;
+            Ok(went("/schedules", &[("deleted".to_owned(), 1)]))
+        }
+        other => Err(invalid("do", &format!("an action of this page, got {other:?}"))),
+    }
+}
+
+/// Sets a schedule to what a form holds: a new one, or over this version.
+pub(super) async fn set(visit: &Visit, name: &str, form: &Form, version: Option<u64>) -> Result<Response, Problem> {
+    let text = form.get("schedule").unwrap_or_default();
+    value("schedule", text)?;
+    let call = Call::new(Method::PUT, api(name)).with_text(text.to_owned());
+    let call = if version.is_some() { call.at(version) } else { call.if_new() };
+    visit.api.call(call).await?;
+    Ok(went(&format!("/schedules/{}", path_segment(name)), &[("saved".to_owned(), 1)]))
+}

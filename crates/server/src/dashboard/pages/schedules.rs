@@ -1,0 +1,88 @@
+//! Recurring jobs.
+
+use super::queue::invalid;
+use super::schedule;
+use crate::access::Scope;
+use crate::dashboard::form::Form;
+use crate::dashboard::html::{Action, empty, instant, next_page, queue, shown};
+use crate::dashboard::text::Text;
+use crate::dashboard::visit::{Visit, with_query};
+use axum::response::Response;
+use duetime_core::Timing;
+use duetime_core::api::{Problem, Schedules, path_segment};
+use maud::{Markup, html};
+
+/// What a new schedule may look like.
+const EXAMPLE: &str = r#"{
+  "cron": "0 3 * * *",
+  "time_zone": "Europe/Berlin",
+  "job": {"queue": "reports", "kind": "nightly", "payload": {}}
+}"#;
+
+pub(in crate::dashboard) async fn page(visit: Visit) -> Response {
+    let rendered = render(&visit).await;
+    visit.answer(rendered)
+}
+
+async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
+    let answer = visit.get(with_query("/v1/schedules", visit.asked_all(&["cursor"]))).await?;
+    let Schedules { schedules, next_cursor } = answer.read();
+    let heads = [Text::Name, Text::Timing, Text::Queue, Text::Kind, Text::NextRun, Text::LastRun];
+    let content = html! {
+        @if visit.api.caller.has(Scope::Admin) {
+            div.actions {
+                (Action {
+                    fields: html! {
+                        label { span { (visit.say(Text::Name)) } input name="name" required autocomplete="off"; }
+                        label { span { (visit.say(Text::Schedule)) } textarea name="schedule" rows="8" spellcheck="false" required { (EXAMPLE) } }
+                    },
+                    ..Action::new("set", Text::NewSchedule)
+                }.show(visit, "/schedules", &[]))
+            }
+        }
+        @if schedules.is_empty() { (empty(visit, Text::NoSchedules)) } @else {
+            div.scroll {
+                table {
+                    thead { tr { @for head in heads { th scope="col" { (visit.say(head)) } } } }
+                    tbody {
+                        @for status in &schedules {
+                            tr {
+                                th scope="row" { a href={ "/schedules/" (path_segment(&status.name)) } { (shown(&status.name)) } }
+                                td { code { (shown(&timing(&status.schedule.timing))) } }
+                                td { (queue(&status.schedule.job.queue)) }
+                                td { (shown(&status.schedule.job.kind)) }
+                                td { @if let Some(&next) = status.next.first() { (instant(visit, next)) } @else { "–" } }
+                                td { @if let Some(last) = &status.last { (instant(visit, last.at)) } @else { "–" } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        (next_page(visit, next_cursor.as_deref()))
+    };
+    Ok((visit.say(Text::Schedules).to_owned(), content))
+}
+
+/// When it runs, as it was set.
+pub(super) fn timing(timing: &Timing) -> String {
+    match timing {
+        Timing::Cron { expression, time_zone } => format!("{expression} · {time_zone}"),
+        Timing::Every(ms) => format!("every {}", crate::dashboard::html::exact(*ms)),
+    }
+}
+
+pub(in crate::dashboard) async fn act(mut visit: Visit, form: Form) -> Response {
+    let made = match (form.get("do"), form.get("name")) {
+        (Some("set"), Some(name)) => schedule::set(&visit, name, &form, None).await,
+        (Some("set"), None) => Err(invalid("name", "1 to 255 bytes, got nothing")),
+        (other, _) => Err(invalid("do", &format!("an action of this page, got {other:?}"))),
+    };
+    match made {
+        Ok(response) => response,
+        Err(problem) => {
+            visit.problem = Some(problem);
+            page(visit).await
+        }
+    }
+}

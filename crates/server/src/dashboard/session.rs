@@ -1,0 +1,62 @@
+//! Who reads a page: a cookie holds a token of the server, or a random number if the server asks for none.
+//!
+//! The cookie is the token itself. So every server with the same token file accepts it, it ends with the token, and whoever
+//! reads the token file, which has only hashes, cannot make one. Scripts cannot read it, and other sites cannot send it.
+
+use crate::access::{Caller, Secret, hex};
+use crate::http::App;
+use axum::http::HeaderMap;
+use axum::http::header::{COOKIE, HeaderValue};
+use ring::hmac;
+use std::fmt::Write;
+
+/// What the cookie is called; browsers accept the first name only with TLS and for the whole host.
+const NAMES: [&str; 2] = ["__Host-duetime", "duetime"];
+
+/// Who makes a request for a page.
+pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Caller {
+    let Some(tokens) = app.tokens() else { return Caller::Anyone };
+    let now = app.engine.now();
+    let shown = cookie(headers, name(app));
+    shown.and_then(|shown| tokens.find(shown, now)).map_or(Caller::Nobody, Caller::Token)
+}
+
+/// The value of a cookie.
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let all = headers.get_all(COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    all.flat_map(|value| value.split(';')).find_map(|pair| {
+        let (found, value) = pair.trim().split_once('=')?;
+        (found == name).then_some(value)
+    })
+}
+
+/// What the session's cookie is called.
+pub(super) fn name(app: &App) -> &'static str {
+    if app.speaks_tls() { NAMES[0] } else { NAMES[1] }
+}
+
+/// A new cookie that is no token, to make forms with.
+pub(super) fn random() -> Option<String> {
+    Secret::new().ok().map(|secret| hex(&secret.hash()))
+}
+
+/// The header that sets the session's cookie until the browser ends, or removes it.
+pub(super) fn set(app: &App, value: Option<&str>) -> HeaderValue {
+    let mut text = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", name(app), value.unwrap_or_default());
+    if app.speaks_tls() {
+        text.push_str("; Secure");
+    }
+    if value.is_none() {
+        text.push_str("; Max-Age=0");
+    }
+    HeaderValue::try_from(text).expect("tokens and hexadecimal digits are allowed in a header")
+}
+
+/// What a form must hold to be one of this session's.
+pub(super) fn form_token(cookie: &str) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, cookie.as_bytes());
+    hmac::sign(&key, b"duetime form").as_ref()[..16].iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

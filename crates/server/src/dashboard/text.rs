@@ -1,0 +1,227 @@
+//! Every text of the dashboard, in every language.
+
+use duetime_core::State;
+
+macro_rules! texts {
+    ($($name:ident: $english:literal, $chinese:literal;)*) => {
+        /// A text.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Text { $($name),* }
+
+        impl Text {
+            /// All of them.
+            #[cfg(test)]
+            pub(super) const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// In English, and in Simplified Chinese.
+            pub(super) fn in_all(self) -> [&'static str; 2] {
+                match self { $(Self::$name => [$english, $chinese]),* }
+            }
+        }
+    };
+}
+
+texts! {
+    // Names of pages.
+    Overview: "Overview", "总览";
+    Queues: "Queues", "队列";
+    Jobs: "Jobs", "任务";
+    Failed: "Failed", "失败";
+    Schedules: "Schedules", "定时计划";
+    Workers: "Workers", "工作进程";
+    Locks: "Locks", "锁";
+    Events: "Events", "事件";
+    Pages: "Pages", "页面";
+    SkipToContent: "Skip to content", "跳到正文";
+    // Around each page.
+    Live: "Live", "实时";
+    LiveHint: "Refresh this page as jobs change", "任务变化时刷新本页";
+    Stale: "The server does not answer. This page shows what it last said, and is refreshed when the server is back.", "服务器没有响应。本页显示的是最后一次的数据，服务器恢复后会自动刷新。";
+    SignIn: "Sign in", "登录";
+    SignOut: "Sign out", "退出登录";
+    SignInHint: "This server asks for a token. Make one with: duetime token create NAME --allow read", "此服务器需要令牌。可用以下命令创建：duetime token create NAME --allow read";
+    Token: "Token", "令牌";
+    NotSignedIn: "Not signed in", "未登录";
+    TokenCannotRead: "This token has no right to read. The dashboard needs one that has.", "此令牌没有读取权限，控制台需要有读取权限的令牌。";
+    TokenUnknown: "The server does not know this token, or it has expired.", "服务器不认识此令牌，或者它已过期。";
+    NotShown: "This cannot be shown", "无法显示";
+    ChangedMeanwhile: "Someone else changed it since this page was loaded. The page now shows it as it is. Look again before you repeat the action.", "页面加载之后它已被他人修改。页面现在显示的是最新状态，请确认后再操作。";
+    NextPage: "Next page", "下一页";
+    Actions: "Actions", "操作";
+    AsCommand: "As a command", "命令行写法";
+    Back: "Back", "返回";
+    // States.
+    Scheduled: "Scheduled", "已计划";
+    Ready: "Ready", "就绪";
+    Running: "Running", "运行中";
+    Succeeded: "Succeeded", "成功";
+    Cancelled: "Cancelled", "已取消";
+    // What jobs and queues have.
+    Id: "ID", "编号";
+    Queue: "Queue", "队列";
+    Kind: "Kind", "类型";
+    State: "State", "状态";
+    Tag: "Tag", "标签";
+    Tags: "Tags", "标签";
+    Key: "Key", "唯一键";
+    Origin: "Origin", "来源标识";
+    Due: "Due", "到期时间";
+    DueFrom: "Due from", "到期不早于";
+    DueTo: "Due to", "到期不晚于";
+    FirstDue: "First due", "最初到期";
+    Created: "Pushed", "推送时间";
+    Updated: "Last changed", "最后变更";
+    Started: "Started", "开始时间";
+    Finished: "Ended", "结束时间";
+    Ended: "Ended", "结束时间";
+    LeaseUntil: "Leased until", "租约到期";
+    Lease: "Lease", "租约时长";
+    Expires: "Expires after its due time", "到期后失效";
+    Attempt: "Attempt", "尝试次数";
+    Crashes: "Crashes", "崩溃次数";
+    Crashed: "crashed", "崩溃";
+    Priority: "Priority", "优先级";
+    Delay: "Delay", "延迟";
+    Message: "Message", "消息";
+    Target: "Target", "投递目标";
+    Trace: "Trace", "追踪";
+    Version: "Version", "版本";
+    Payload: "Payload", "内容";
+    Result: "Result", "结果";
+    History: "Failed attempts", "失败的尝试";
+    NoErrors: "No attempt has failed.", "没有失败的尝试。";
+    RetryPlan: "Retry plan", "重试计划";
+    RetryPlanHint: "If each attempt failed as soon as it began, the next ones would begin:", "假如每次尝试一开始就失败，之后的尝试时间为：";
+    NoMoreAttempts: "If its next attempt fails, there is no other one.", "如果下一次尝试失败，将不再重试。";
+    CancelRequested: "Cancel requested", "已请求取消";
+    JobTitle: "Job {}", "任务 {}";
+    Time: "Time", "时间";
+    What: "What happened", "发生了什么";
+    OldestReady: "Oldest ready", "最早就绪";
+    Pushed: "Pushed", "已推送";
+    Paused: "paused", "已暂停";
+    QueueIsPaused: "This queue is paused: nothing more is handed out.", "此队列已暂停，不再分发任务。";
+    Until: "Until", "直到";
+    Settings: "Settings", "设置";
+    SettingsHint: "Settings in JSON; a missing one has its default", "JSON 格式的设置，未写的使用默认值";
+    Totals: "Totals", "总数";
+    RetriedByHand: "retried by hand", "手动重试";
+    DeletedLive: "deleted before their end", "结束前被删除";
+    InSpan: "in {}", "{} 后";
+    SpanAgo: "{} ago", "{} 前";
+    // Actions.
+    PushJob: "Push a job", "推送任务";
+    Pause: "Pause", "暂停";
+    Resume: "Resume", "恢复";
+    ForSpan: "For how long (empty: until it is resumed)", "暂停多久（留空：直到手动恢复）";
+    EditSettings: "Edit settings", "修改设置";
+    Purge: "Cancel all waiting jobs", "取消全部等待中的任务";
+    PurgeWarning: "All scheduled and ready jobs of this queue will be cancelled. Each can be retried by hand as long as its record is kept.", "此队列中所有已计划和就绪的任务都将被取消。记录保留期间可以逐个手动重试。";
+    Cancel: "Cancel", "取消任务";
+    Retry: "Retry", "重试";
+    RunNow: "Run now", "立即运行";
+    Reschedule: "Reschedule", "改期";
+    Edit: "Edit", "编辑";
+    Delete: "Delete", "删除";
+    DeleteWarning: "The job and its record will be gone.", "任务及其记录将被永久删除。";
+    DeleteScheduleWarning: "The schedule will be gone. Jobs that it has pushed stay.", "计划将被删除，已推送的任务保留。";
+    Release: "Release", "释放";
+    ReleaseWarning: "The holder does not learn of it and may still act on what the lock guards. Anyone may then acquire it.", "持有者不会收到通知，可能仍在操作锁所保护的资源。之后任何人都可以获取此锁。";
+    WithSelected: "With the selected jobs", "对选中的任务";
+    WithAllFound: "With all jobs that the search finds", "对搜索到的全部任务";
+    WouldAct: "{}: this is for {} jobs. Nothing has been done yet.", "{}：涉及 {} 个任务，尚未执行。";
+    SelectAll: "Select all", "全选";
+    Select: "Select", "选择";
+    Search: "Search", "搜索";
+    Clear: "Clear", "清除";
+    Any: "any", "任意";
+    // Lists.
+    NoQueues: "There are no queues yet. A queue is there as soon as a job is pushed into it.", "还没有队列。推送第一个任务时会自动创建队列。";
+    NoJobs: "No jobs found.", "没有找到任务。";
+    NoneOnThisPage: "Nothing found on this page; there may be more on the next.", "本页没有结果，下一页可能还有。";
+    NothingYet: "Nothing has been pushed yet. Push a first job, for example:", "还没有任务。推送第一个任务，例如：";
+    NoLocks: "Nobody holds a lock.", "没有被持有的锁。";
+    NoWorkers: "No worker has asked this server for jobs.", "还没有工作进程向此服务器请求任务。";
+    NoSchedules: "There are no schedules yet.", "还没有定时计划。";
+    PageOfQueues: "The first {} queues by name", "按名称排列的前 {} 个队列";
+    BusiestQueues: "Queues with the most to do", "最忙的队列";
+    Name: "Name", "名称";
+    Owner: "Owner", "持有者";
+    Fence: "Fence", "栅栏号";
+    Ends: "Ends", "到期";
+    Timing: "Runs", "运行规则";
+    NextRun: "Next run", "下次运行";
+    NextRuns: "Next runs", "接下来的运行";
+    NoNextRun: "It does not run again.", "不会再运行。";
+    LastRun: "Last run", "上次运行";
+    NeverRan: "It has not run yet.", "尚未运行。";
+    NewSchedule: "New schedule", "新建计划";
+    Schedule: "Schedule in JSON", "JSON 格式的计划";
+    EventsHint: "Events appear here as they happen.", "事件发生时会显示在这里。";
+    EventsAsText: "Show the stream of events as text", "以文本显示事件流";
+    // How the server is.
+    NotReady: "The server hands out no jobs.", "服务器目前不分发任务。";
+    StillLoading: "The server is still loading jobs after its start: {} so far.", "服务器启动后仍在加载任务：已加载 {} 个。";
+    Degraded: "Something does not work:", "出现问题：";
+    Unrecorded: "{} outcomes wait to be recorded.", "{} 个结果等待写入。";
+    // Outcomes of actions.
+    Outcome: "{}: {}", "{}：{}";
+    OutcomeCreated: "Pushed", "已推送";
+    OutcomeKept: "Key is held: the job that holds it was kept", "唯一键已被占用：保留原任务";
+    OutcomeRepeated: "Pushed before: nothing was pushed again", "此前已推送，未重复推送";
+    OutcomeCancelled: "Cancelled", "已取消";
+    OutcomeCancelRequested: "Asked to stop", "已请求停止";
+    OutcomeFinished: "Had ended before", "此前已结束";
+    OutcomeRetried: "Retried", "已重试";
+    OutcomeRun: "Due now", "立即到期";
+    OutcomeRescheduled: "Rescheduled", "已改期";
+    OutcomeDeleted: "Deleted", "已删除";
+    OutcomeSaved: "Saved", "已保存";
+    OutcomePaused: "Paused", "已暂停";
+    OutcomeResumed: "Resumed", "已恢复";
+    OutcomeReleased: "Released", "已释放";
+    OutcomeChanged: "Changed by someone else meanwhile: left alone", "已被他人修改：未处理";
+    OutcomeNotFound: "Not found", "未找到";
+    OutcomeRunning: "Running: left alone", "运行中：未处理";
+    OutcomeLive: "Has not ended: left alone", "尚未结束：未处理";
+    OutcomeRefused: "Refused", "被拒绝";
+}
+
+impl Text {
+    pub(super) fn of_state(state: State) -> Self {
+        match state {
+            State::Scheduled => Self::Scheduled,
+            State::Ready => Self::Ready,
+            State::Running => Self::Running,
+            State::Succeeded => Self::Succeeded,
+            State::Failed => Self::Failed,
+            State::Cancelled => Self::Cancelled,
+        }
+    }
+
+    /// What an action came to, by the word or the code of the API.
+    pub(super) fn of_outcome(word: &str) -> Option<Self> {
+        Some(match word {
+            "created" => Self::OutcomeCreated,
+            "kept" | "replaced" => Self::OutcomeKept,
+            "repeated" => Self::OutcomeRepeated,
+            "cancelled" => Self::OutcomeCancelled,
+            "cancel_requested" => Self::OutcomeCancelRequested,
+            "already_finished" => Self::OutcomeFinished,
+            "retried" => Self::OutcomeRetried,
+            "run" => Self::OutcomeRun,
+            "rescheduled" => Self::OutcomeRescheduled,
+            "deleted" => Self::OutcomeDeleted,
+            "saved" => Self::OutcomeSaved,
+            "paused" => Self::OutcomePaused,
+            "resumed" => Self::OutcomeResumed,
+            "released" => Self::OutcomeReleased,
+            "version_mismatch" => Self::OutcomeChanged,
+            "not_found" => Self::OutcomeNotFound,
+            "job_running" => Self::OutcomeRunning,
+            "job_live" => Self::OutcomeLive,
+            word if word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') => Self::OutcomeRefused,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,203 @@
+//! A request for a page: who makes it, in which language, and what it is answered with.
+
+use super::api::{Answer, Api, Call};
+use super::language::Language;
+use super::session::{self, cookie, form_token};
+use super::text::Text;
+use super::{Dashboard, html};
+use crate::access::{Caller, Scope};
+use crate::http::{Peer, REQUEST_ID};
+use axum::extract::FromRequestParts;
+use axum::http::header::{CONTENT_TYPE, HOST, LOCATION, SET_COOKIE};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use duetime_core::Millis;
+use duetime_core::api::Problem;
+use maud::Markup;
+use std::convert::Infallible;
+use url::form_urlencoded;
+
+/// A request for a page.
+pub(super) struct Visit {
+    pub(super) api: Api,
+    pub(super) language: Language,
+    pub(super) now: Millis,
+    /// What forms hold to be known as this session's.
+    pub(super) form: String,
+    /// Path and query of the page, without what was said once.
+    pub(super) here: String,
+    /// Parameters of the query.
+    query: Vec<(String, String)>,
+    /// How the server is reached.
+    pub(super) origin: String,
+    pub(super) asks_for_tokens: bool,
+    cookies: Vec<HeaderValue>,
+    /// What the last action could not do.
+    pub(super) problem: Option<Problem>,
+}
+
+impl Visit {
+    async fn new(parts: &mut Parts, dashboard: &Dashboard) -> Self {
+        let Dashboard { app, api } = dashboard;
+        let Ok::<Caller, Infallible>(caller) = Caller::from_request_parts(parts, app).await;
+        let peer = *parts.extensions.get::<Peer>().expect("each request has one");
+        let request_id = parts.headers[REQUEST_ID].clone();
+        let api = Api { routes: api.clone(), caller, peer, request_id };
+        let mut cookies = Vec::new();
+        let form = match cookie(&parts.headers, session::name(app)) {
+            Some(cookie) => form_token(cookie),
+            None => session::random().map_or_else(String::new, |random| {
+                cookies.push(session::set(app, Some(&random)));
+                form_token(&random)
+            }),
+        };
+        let mut query: Vec<(String, String)> =
+            form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
+        let chosen = query.iter().find(|(name, _)| name == "language").and_then(|(_, tag)| Language::of_tag(tag));
+        cookies.extend(chosen.map(Language::cookie));
+        let language = chosen.unwrap_or_else(|| Language::of(&parts.headers));
+        query.retain(|(name, value)| name != "language" && !value.is_empty());
+        let kept = query.iter().filter(|(name, _)| name != "done");
+        let here = with_query(parts.uri.path(), kept.map(|(name, value)| (&**name, &**value)));
+        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:7300");
+        let scheme = if app.speaks_tls() { "https" } else { "http" };
+        Self {
+            api,
+            language,
+            now: app.engine.now(),
+            form,
+            here,
+            query,
+            origin: format!("{scheme}://{host}"),
+            asks_for_tokens: app.tokens().is_some(),
+            cookies,
+            problem: None,
+        }
+    }
+
+    /// A parameter of the query, unless it is empty.
+    pub(super) fn asked(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.trim())
+    }
+
+    /// Parameters of the query with these names.
+    pub(super) fn asked_all<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.query.iter().filter(|(name, _)| names.contains(&&**name)).map(|(name, value)| (&**name, value.trim()))
+    }
+
+    /// A text in the reader's language.
+    pub(super) fn say(&self, text: Text) -> &'static str {
+        self.language.say(text)
+    }
+
+    /// Whether the reader may do this with this name.
+    pub(super) fn may(&self, scope: Scope, name: &str) -> bool {
+        self.api.caller.may(scope, name)
+    }
+
+    /// Reads what is at a path of the API.
+    ///
+    /// # Errors
+    /// What the API refuses.
+    pub(super) async fn get(&self, path: impl Into<String>) -> Result<Answer, Problem> {
+        self.api.get(path).await
+    }
+
+    /// A page.
+    pub(super) fn page(mut self, title: &str, content: &Markup) -> Response {
+        let status = self.problem.as_ref().map_or(200, |problem| problem.status);
+        let page = html::page(&self, title, content);
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, page.into_string()).into_response();
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+        for cookie in self.cookies.drain(..) {
+            response.headers_mut().append(SET_COOKIE, cookie);
+        }
+        response
+    }
+
+    /// The page with this title and content, or that of the problem.
+    pub(super) fn answer(mut self, rendered: Result<(String, Markup), Problem>) -> Response {
+        match rendered {
+            Ok((title, content)) => self.page(&title, &content),
+            Err(problem) => {
+                let title = self.say(Text::NotShown);
+                self.problem = Some(problem);
+                self.page(title, &maud::html! {})
+            }
+        }
+    }
+
+    /// Makes calls, and goes to a page that tells how many came to which outcome.
+    ///
+    /// # Errors
+    /// The first problem, if there is only one call.
+    pub(super) async fn act(&self, calls: Vec<(Call, &'static str)>, to: &str) -> Result<Response, Problem> {
+        let is_one = calls.len() == 1;
+        let mut done: Vec<(String, u64)> = Vec::new();
+        for (call, word) in calls {
+            let word = match self.api.call(call).await {
+                Ok(_) => word.to_owned(),
+                Err(problem) if is_one => return Err(problem),
+                Err(problem) => problem.code.clone(),
+            };
+            match done.iter_mut().find(|(known, _)| *known == word) {
+                Some((_, count)) => *count += 1,
+                None => done.push((word, 1)),
+            }
+        }
+        Ok(went(to, &done))
+    }
+}
+
+/// Goes to a page that tells how many came to which outcome.
+pub(super) fn went(to: &str, done: &[(String, u64)]) -> Response {
+    let told: Vec<String> = done.iter().map(|(word, count)| format!("{word}.{count}")).collect();
+    let glue = if to.contains('?') { '&' } else { '?' };
+    see_other(&format!("{to}{glue}done={}", told.join("-")))
+}
+
+/// Goes to a page of the dashboard.
+pub(super) fn see_other(to: &str) -> Response {
+    let to = HeaderValue::try_from(to).unwrap_or(HeaderValue::from_static("/"));
+    (StatusCode::SEE_OTHER, [(LOCATION, to)]).into_response()
+}
+
+/// A path with a query.
+pub(super) fn with_query<'a>(path: &str, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(pairs);
+    let query = query.finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
+/// A path of this server and nothing else, to go to after a form.
+pub(super) fn local(path: &str) -> &str {
+    let is_local = path.starts_with('/') && !path.starts_with("//") && !path.contains(['\\', '\r', '\n']);
+    if is_local { path } else { "/" }
+}
+
+/// A visit without a check of who makes it.
+pub(super) struct Guest(pub(super) Visit);
+
+impl FromRequestParts<Dashboard> for Guest {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, dashboard: &Dashboard) -> Result<Self, Infallible> {
+        Ok(Self(Visit::new(parts, dashboard).await))
+    }
+}
+
+impl FromRequestParts<Dashboard> for Visit {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, dashboard: &Dashboard) -> Result<Self, Response> {
+        let visit = Self::new(parts, dashboard).await;
+        if !matches!(visit.api.caller, Caller::Nobody) {
+            return Ok(visit);
+        }
+        let to = if parts.method == Method::GET { visit.here.as_str() } else { parts.uri.path() };
+        Err(see_other(&with_query("/sign-in", std::iter::once(("to", to)))))
+    }
+}
