@@ -123,7 +123,7 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => error.format(&mut command()).exit(),
     };
     let settings = parsed.settings.unwrap_or_default();
-    if !matches!(command, Command::Serve(_)) {
+    if !matches!(command, Command::Serve(_) | Command::Demo(demo::Args { serve: true, .. })) {
         log::of_command();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();

@@ -8,12 +8,15 @@ use axum::extract::Request;
 use axum::http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderValue, Method};
 use axum::response::Response;
-use duetime_core::api::{Problem, read_bytes};
+use duetime_core::api::{self, read_bytes};
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::Value;
 use std::fmt::Write;
 use tower_service::Service;
+
+/// What the API refuses.
+pub(super) type Problem = Box<api::Problem>;
 
 /// The API, as the reader of a page may use it.
 #[derive(Clone)]
@@ -71,11 +74,11 @@ impl Api {
         let version = response.headers().get(ETAG).and_then(|etag| etag.to_str().ok()?.trim_matches('"').parse().ok());
         let bytes = match response.into_body().collect().await {
             Ok(body) => body.to_bytes(),
-            Err(error) => return Err(Problem::new("internal", 500, "Internal error", error.to_string())),
+            Err(error) => return Err(api::Problem::new("internal", 500, "Internal error", error.to_string()).into()),
         };
         // `/readyz` answers with 503 what it would with 200.
-        match read_bytes::<Problem>(&bytes) {
-            Ok(problem) if !status.is_success() => Err(problem),
+        match read_bytes::<api::Problem>(&bytes) {
+            Ok(problem) if !status.is_success() => Err(problem.into()),
             _ => Ok(Answer { version: version.unwrap_or_default(), bytes }),
         }
     }
@@ -123,7 +126,7 @@ impl Call {
         Self { is_new: true, ..self }
     }
 
-    pub(super) fn with(self, body: Value) -> Self {
+    pub(super) fn with(self, body: &Value) -> Self {
         self.with_text(body.to_string())
     }
 
@@ -164,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_call_is_a_shell_command() {
-        let call = Call::post("/v1/jobs/7/cancel").at(Some(3)).with(json!({"note": "it's $HOME"}));
+        let call = Call::post("/v1/jobs/7/cancel").at(Some(3)).with(&json!({"note": "it's $HOME"}));
         let text = r#"curl -X POST http://h:1/v1/jobs/7/cancel -H 'if-match: "3"' --json '{"note":"it'\''s $HOME"}'"#;
         assert_eq!(call.curl("http://h:1", false), text);
         let call = Call::new(Method::GET, "/v1/jobs?tag=a&key=b");

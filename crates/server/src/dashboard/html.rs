@@ -101,7 +101,7 @@ fn notices(visit: &Visit) -> Markup {
             p.notice.good role="status" { (done.join(" · ")) }
         }
         @if let Some(problem) = &visit.problem {
-            div.notice.bad role="alert" {
+            div.notice.bad role="alert" data-keep {
                 strong { (problem.title) }
                 p { (shown(&problem.detail)) }
                 @if problem.code == "version_mismatch" { p { (visit.say(Text::ChangedMeanwhile)) } }
@@ -172,20 +172,38 @@ impl Action<'_> {
     }
 }
 
-/// Text from strangers: what would not be seen, or would change how other text is seen, is written as its number.
+/// Whether a character is not seen, or changes how other text is seen.
+fn is_hidden(character: char) -> bool {
+    let is_control = character.is_control() && !matches!(character, '\n' | '\t');
+    is_control
+        || matches!(character,
+            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+}
+
+/// Text from strangers, with hidden characters as their numbers.
 pub(super) fn shown(text: &str) -> Markup {
     let mut seen = String::with_capacity(text.len());
     for character in text.chars() {
-        let is_hidden = character.is_control() && !matches!(character, '\n' | '\t');
-        let turns = matches!(character,
-            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}');
-        if is_hidden || turns {
+        if is_hidden(character) {
             let _ = write!(seen, "\\u{{{:x}}}", u32::from(character));
         } else {
             seen.push(character);
         }
     }
     html! { bdi { (seen) } }
+}
+
+/// JSON from strangers, with hidden characters escaped: it still means the same.
+pub(super) fn json(text: &str) -> String {
+    let mut seen = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_hidden(character) {
+            let _ = write!(seen, "\\u{:04x}", u32::from(character));
+        } else {
+            seen.push(character);
+        }
+    }
+    seen
 }
 
 /// A number with all its digits.
@@ -204,13 +222,18 @@ pub(super) fn number(number: u64) -> String {
 /// An instant, and how far it is from now. A script shows it in the reader's zone.
 pub(super) fn instant(visit: &Visit, at: Millis) -> Markup {
     let exact = Instant(at).to_string();
-    let plain = format!("{} {} UTC", &exact[..10.min(exact.len())], exact.get(11..19).unwrap_or_default());
     html! {
         span.instant {
-            time datetime=(exact) title=(exact) { (plain) }
+            time datetime=(exact) title=(exact) { (instant_text(at)) }
             " " small { (distance(visit, at)) }
         }
     }
+}
+
+/// An instant in UTC, to the second.
+pub(super) fn instant_text(at: Millis) -> String {
+    let exact = Instant(at).to_string();
+    format!("{} {} UTC", exact.get(..10).unwrap_or_default(), exact.get(11..19).unwrap_or_default())
 }
 
 /// How far an instant is from now.
@@ -278,7 +301,11 @@ pub(super) fn field(visit: &Visit, name: &str, label: Text, value: &str, hint: &
 
 /// Whether the reader may do this with this name, and what they then see.
 pub(super) fn allowed(visit: &Visit, scope: Scope, name: &str, markup: impl FnOnce() -> Markup) -> Markup {
-    if visit.may(scope, name) { markup() } else { html! {} }
+    if visit.may(scope, name) {
+        markup()
+    } else {
+        html! {}
+    }
 }
 
 #[cfg(test)]
@@ -302,6 +329,7 @@ mod tests {
     #[test]
     fn nothing_hides_in_text_or_turns_it() {
         let text = shown("<b onclick='x'>\u{202e}\u{0}\u{7f}\u{200b}&\n").into_string();
+        assert_eq!(json("{\"a\": \"\u{202e}\u{7f}\"}\n"), "{\"a\": \"\\u202e\\u007f\"}\n");
         assert_eq!(text, "<bdi>&lt;b onclick='x'&gt;\\u{202e}\\u{0}\\u{7f}\\u{200b}&amp;\n</bdi>");
     }
 }

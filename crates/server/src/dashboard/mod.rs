@@ -5,6 +5,7 @@
 
 mod api;
 mod assets;
+mod chart;
 mod form;
 mod html;
 mod language;
@@ -51,7 +52,17 @@ pub(crate) fn is_page(path: &str) -> bool {
     let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
     matches!(
         first,
-        "" | "queues" | "jobs" | "failed" | "schedules" | "workers" | "locks" | "events" | "live" | "sign-in" | "sign-out" | "assets"
+        "" | "queues"
+            | "jobs"
+            | "failed"
+            | "schedules"
+            | "workers"
+            | "locks"
+            | "events"
+            | "live"
+            | "sign-in"
+            | "sign-out"
+            | "assets"
     )
 }
 
@@ -63,7 +74,7 @@ pub(crate) fn routes(app: App, api: Router) -> Router {
         .route("/queues/{queue}", get(queue::page).post(queue::act))
         .route("/jobs", get(jobs::page).post(jobs::act))
         .route("/jobs/{id}", get(job::page).post(job::act))
-        .route("/failed", get(failed::page))
+        .route("/failed", get(failed::page).post(jobs::act))
         .route("/schedules", get(schedules::page).post(schedules::act))
         .route("/schedules/{name}", get(schedule::page).post(schedule::act))
         .route("/workers", get(workers::page))

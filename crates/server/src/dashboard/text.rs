@@ -138,6 +138,7 @@ texts! {
     // Lists.
     NoQueues: "There are no queues yet. A queue is there as soon as a job is pushed into it.", "还没有队列。推送第一个任务时会自动创建队列。";
     NoJobs: "No jobs found.", "没有找到任务。";
+    NoFailed: "No job has failed for good.", "没有最终失败的任务。";
     NoneOnThisPage: "Nothing found on this page; there may be more on the next.", "本页没有结果，下一页可能还有。";
     NothingYet: "Nothing has been pushed yet. Push a first job, for example:", "还没有任务。推送第一个任务，例如：";
     NoLocks: "Nobody holds a lock.", "没有被持有的锁。";
@@ -158,7 +159,16 @@ texts! {
     NewSchedule: "New schedule", "新建计划";
     Schedule: "Schedule in JSON", "JSON 格式的计划";
     EventsHint: "Events appear here as they happen.", "事件发生时会显示在这里。";
-    EventsAsText: "Show the stream of events as text", "以文本显示事件流";
+    EventsPlain: "Show the stream of events as text", "以文本显示事件流";
+    AsTable: "As a table", "以表格显示";
+    OfLate: "Throughput and lateness", "吞吐量与延迟";
+    LastHour: "last hour", "最近一小时";
+    LastDay: "last day", "最近一天";
+    CompletedPerStep: "Jobs completed", "完成的任务";
+    LatenessPerStep: "How late jobs started: 99 % within", "任务开始延迟：99 % 不超过";
+    Lateness: "Lateness", "延迟";
+    NotCountedApart: "This server counts this queue only together with others.", "此服务器未单独统计此队列。";
+    OfThisServer: "By this server alone, since", "仅此服务器的数据，自";
     // How the server is.
     NotReady: "The server hands out no jobs.", "服务器目前不分发任务。";
     StillLoading: "The server is still loading jobs after its start: {} so far.", "服务器启动后仍在加载任务：已加载 {} 个。";

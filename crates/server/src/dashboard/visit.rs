@@ -1,6 +1,6 @@
 //! A request for a page: who makes it, in which language, and what it is answered with.
 
-use super::api::{Answer, Api, Call};
+use super::api::{Answer, Api, Call, Problem};
 use super::language::Language;
 use super::session::{self, cookie, form_token};
 use super::text::Text;
@@ -13,7 +13,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use duetime_core::Millis;
-use duetime_core::api::Problem;
 use maud::Markup;
 use std::convert::Infallible;
 use url::form_urlencoded;

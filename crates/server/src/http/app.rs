@@ -8,6 +8,7 @@ use super::middleware::budget::Budget;
 use super::problem::Problem;
 use super::segment::Segment;
 use crate::access::{Caller, Scope, Tokens};
+use crate::dashboard;
 use crate::deliver::{Observed, Policy};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -70,6 +71,11 @@ impl App {
     /// The tokens that are asked for; `None`: everybody may do everything.
     pub(crate) fn tokens(&self) -> Option<&Tokens> {
         self.listener_config.tokens.as_deref()
+    }
+
+    /// Whether a path is a page of the dashboard, and that is served.
+    pub(crate) fn is_page(&self, path: &str) -> bool {
+        self.listener_config.has_dashboard && dashboard::is_page(path)
     }
 
     /// Whether connections are encrypted.

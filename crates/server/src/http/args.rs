@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Listen also where other machines can reach it, though no tokens are asked for: whoever reaches it can do anything
     #[arg(long, env = "DUETIME_ALLOW_REMOTE")]
     pub(crate) allow_remote: bool,
+    /// Serve the API alone, without the dashboard at /
+    #[arg(long, env = "DUETIME_NO_DASHBOARD")]
+    pub(crate) no_dashboard: bool,
     /// A host name by which the server may be addressed; several by repeating it, or with a comma between. Without tokens
     /// only localhost and addresses are answered otherwise, with tokens any name
     #[arg(long, value_name = "NAME", env = "DUETIME_ALLOW_HOST", value_delimiter = ',')]

@@ -51,6 +51,8 @@ pub(crate) struct ListenerConfig {
     pub(super) tls: Option<Arc<Tls>>,
     /// Connections at once at most.
     pub(super) connections_max: usize,
+    /// Whether the dashboard is served.
+    pub(super) has_dashboard: bool,
 }
 
 impl ListenerConfig {
@@ -67,7 +69,7 @@ impl ListenerConfig {
         let audit = Arc::new(Audit::open(args.audit_log.clone())?);
         let hosts = Hosts::new(&args.allow_host, tokens.is_some());
         let connections_max = usize::try_from(args.connections_max).expect("32 bits fit");
-        Ok(Self { tokens, hosts, audit, tls, connections_max })
+        Ok(Self { tokens, hosts, audit, tls, connections_max, has_dashboard: !args.no_dashboard })
     }
 
     /// All that keeps a server from being reached so, as far as it is seen without making anything.
@@ -80,6 +82,11 @@ impl ListenerConfig {
 
     fn is_open_to_all(args: &Args, listen: SocketAddr) -> bool {
         !listen.ip().is_loopback() && args.tokens.is_none() && !args.allow_remote
+    }
+
+    /// Whether the dashboard is served.
+    pub(crate) fn has_dashboard(&self) -> bool {
+        self.has_dashboard
     }
 
     /// Whether a token is asked for.
@@ -121,6 +128,6 @@ impl ListenerConfig {
     #[cfg(test)]
     pub(super) fn local() -> Self {
         let audit = Arc::new(Audit::default());
-        Self { tokens: None, hosts: Hosts::new(&[], false), audit, tls: None, connections_max: 16 }
+        Self { tokens: None, hosts: Hosts::new(&[], false), audit, tls: None, connections_max: 16, has_dashboard: true }
     }
 }

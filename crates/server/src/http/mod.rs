@@ -28,8 +28,8 @@ mod tests;
 mod tls;
 
 pub(crate) use app::App;
-pub(crate) use body::Batch as BatchBody;
 pub(crate) use args::Args;
+pub(crate) use body::Batch as BatchBody;
 pub(crate) use listen::serve;
 pub(crate) use listener_config::{Error, ListenerConfig};
 pub(crate) use middleware::audit::Peer;

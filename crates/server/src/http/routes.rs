@@ -31,8 +31,14 @@ pub(super) fn routes(app: App) -> Router {
         // Bodies have limits of their own.
         .layer(DefaultBodyLimit::disable())
         .with_state(app.clone());
-    let pages = dashboard::routes(app, api.clone()).method_not_allowed_fallback(no_method);
-    pages.fallback_service(api).layer(CompressionLayer::new().compress_when(is_worth_it))
+    let has_dashboard = app.listener_config.has_dashboard();
+    let all = if has_dashboard {
+        let pages = dashboard::routes(app, api.clone()).method_not_allowed_fallback(no_method);
+        pages.fallback_service(api)
+    } else {
+        api
+    };
+    all.layer(CompressionLayer::new().compress_when(is_worth_it))
 }
 
 /// Every route, and what is said of it; without an app only for that.

@@ -86,6 +86,16 @@ pub(super) enum Settle {
 }
 
 impl Args {
+    /// A server without a file, that listens there and takes nothing from the environment.
+    pub(crate) fn in_memory(listen: SocketAddr) -> Self {
+        let command = <Self as clap::Args>::augment_args(clap::Command::new("serve"));
+        let command = command.mut_args(|arg| arg.env(None::<&str>));
+        let line =
+            ["serve", "--store", "memory", "--log-level", "error", "--listen", &listen.to_string()].map(str::to_owned);
+        let matches = command.get_matches_from(line);
+        <Self as clap::FromArgMatches>::from_arg_matches(&matches).expect("each option is right")
+    }
+
     /// Where jobs are kept.
     pub(crate) fn store(&self) -> Spec {
         match (self.broker.clone(), self.ledger.clone()) {

@@ -17,6 +17,9 @@ fn try_print(address: SocketAddr, listener_config: &ListenerConfig, opened: &Ope
     let mut out = std::io::stdout().lock();
     writeln!(out, "duetime {}", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "  listening on {}://{address}", listener_config.scheme())?;
+    if listener_config.has_dashboard() {
+        writeln!(out, "  dashboard    {}://{address}/", listener_config.scheme())?;
+    }
     writeln!(out, "  open to      {}", open_to(address, listener_config))?;
     writeln!(out, "  store        {name}")?;
     writeln!(out, "  could lose   {loss}")?;

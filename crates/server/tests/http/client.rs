@@ -169,7 +169,10 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
         text += &format!("{name}: {value}\r\n");
     }
     if !body.is_empty() {
-        text += &format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+        if !headers.iter().any(|(name, _)| *name == "content-type") {
+            text += "content-type: application/json\r\n";
+        }
+        text += &format!("content-length: {}\r\n", body.len());
     }
     (text + "\r\n" + body).into_bytes()
 }

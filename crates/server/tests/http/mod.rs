@@ -5,6 +5,7 @@ mod bulk;
 mod client;
 mod codes;
 mod conditions;
+mod dashboard;
 mod events;
 mod find;
 mod golden;

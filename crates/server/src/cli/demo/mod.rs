@@ -1,16 +1,22 @@
 //! `duetime demo`: a dozen jobs over some seconds, and how late each was.
 
 mod jobs;
+mod shop;
 mod show;
 
 use super::exit::{Failure, Result};
 use duetime::{Client, Context, Handled, HandlerError, Worker};
 use jobs::{CANCELLED, FLAKY, JOBS, QUEUE};
 use show::Show;
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
+/// How often it is tried whether the server listens.
+const SERVER_LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The demo has failed if it takes this long.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
@@ -19,21 +25,59 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Pushes jobs due over some seconds into a temporary store, cancels one, runs the others in this process, lets one
 /// fail at first, and prints for each how late it was.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  duetime demo")]
+#[command(after_help = "Examples:
+  duetime demo
+  duetime demo --serve")]
 pub(crate) struct Args {
+    /// Serve a shop in memory that never rests, with its dashboard, and open it in a browser
+    #[arg(long, conflicts_with = "json")]
+    pub(super) serve: bool,
+    /// Where the shop listens
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7300", requires = "serve")]
+    listen: SocketAddr,
     /// Print JSON: a line for each job and one for all
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) async fn run(args: Args) -> Result {
+    if args.serve {
+        return serve(args.listen).await;
+    }
     let folder = tempfile::tempdir()?;
     let client = Client::open(folder.path().join("demo.db")).await?;
     let result = demo(&client, args.json).await;
     let closed = client.close().await;
     result?;
     Ok(closed?)
+}
+
+/// Serves the shop until the process is told to stop.
+async fn serve(listen: SocketAddr) -> Result {
+    let address = format!("http://{listen}");
+    let client = Client::connect(&address).await?;
+    let shop = async {
+        while client.version().await.is_err() {
+            tokio::time::sleep(SERVER_LOOK_EVERY).await;
+        }
+        if std::io::stdout().is_terminal() {
+            open_browser(&address);
+        }
+        shop::run(&client).await
+    };
+    let server = crate::serve::run(crate::serve::Args::in_memory(listen), &[]);
+    tokio::select! {
+        served = server => Ok(served?),
+        closed = shop => Ok(closed?),
+    }
+}
+
+/// Shows a page, if this system has a command for that.
+fn open_browser(address: &str) {
+    let command = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let (stdin, stdout, stderr) = (Stdio::null(), Stdio::null(), Stdio::null());
+    // Without it the reader opens the page by hand: the address is printed.
+    drop(std::process::Command::new(command).arg(address).stdin(stdin).stdout(stdout).stderr(stderr).spawn());
 }
 
 async fn demo(client: &Client, json: bool) -> Result {

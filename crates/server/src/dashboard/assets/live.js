@@ -3,7 +3,15 @@
 const language = document.documentElement.lang;
 const format = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
 
+const shapes = {
+  minute: new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" }),
+  day: new Intl.DateTimeFormat(language, { month: "short", day: "numeric" }),
+};
+
 function localTimes(within) {
+  for (const label of within.querySelectorAll("[data-at]")) {
+    label.textContent = shapes[label.dataset.form].format(new Date(label.dataset.at));
+  }
   for (const time of within.querySelectorAll("time[datetime]")) {
     time.textContent = format.format(new Date(time.dateTime));
   }
@@ -28,14 +36,16 @@ const list = document.getElementById("events");
 function isBusy() {
   const active = document.activeElement;
   return Boolean(
-    main.querySelector("details[open], input:checked") || (main.contains(active) && active.matches("input, select, textarea")),
+    main.querySelector("details[open], input:checked, [data-keep]") || (main.contains(active) && active.matches("input, select, textarea")),
   );
 }
 
 let reading = false;
+let pause = 1000;
 async function refresh() {
   if (reading || isBusy() || list) return;
   reading = true;
+  const begin = performance.now();
   try {
     const response = await fetch(location.href, { headers: { accept: "text/html" } });
     if (response.redirected) return location.assign(response.url);
@@ -50,6 +60,8 @@ async function refresh() {
   } catch {
     stale.hidden = false;
   } finally {
+    // A page that takes the server long is asked for less often.
+    pause = Math.max(1000, 20 * (performance.now() - begin));
     reading = false;
   }
 }
@@ -59,7 +71,7 @@ function soon() {
   due ??= setTimeout(() => {
     due = null;
     refresh();
-  }, 1000);
+  }, pause);
 }
 
 const MOST_EVENTS = 500;

@@ -29,10 +29,10 @@ fn render(visit: &Visit) -> Markup {
                     @for what in What::ALL { option value=(what.word()) selected[asked("what") == what.word()] { (what.word()) } }
                 }
             }
-            button type="submit" { (visit.say(Text::Search)) }
+            p { button type="submit" { (visit.say(Text::Search)) } }
         }
-        noscript { p { a href=(plain) { (visit.say(Text::EventsAsText)) } } }
-        div.scroll {
+        noscript { p { a href=(plain) { (visit.say(Text::EventsPlain)) } } }
+        div.scroll tabindex="0" {
             table #events data-stream=(live) {
                 thead { tr { @for text in [Text::Time, Text::What, Text::Queue, Text::Kind, Text::Id, Text::State, Text::Attempt] { th scope="col" { (visit.say(text)) } } } }
                 tbody {}

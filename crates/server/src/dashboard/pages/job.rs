@@ -2,15 +2,16 @@
 
 use super::queue::{invalid, value};
 use crate::access::Scope;
-use crate::dashboard::api::Call;
+use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
+use crate::dashboard::html::json as visible;
 use crate::dashboard::html::{Action, allowed, exact, field, instant, number, queue, shown, state};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, went};
 use axum::extract::Path;
 use axum::http::Method;
 use axum::response::Response;
-use duetime_core::api::{Cancelled, JobBody, Problem, Queue, path_segment};
+use duetime_core::api::{Cancelled, JobBody, Queue, path_segment};
 use duetime_core::engine::CancelOutcome;
 use duetime_core::rules::retry_plan;
 use duetime_core::{Job, State};
@@ -57,7 +58,7 @@ fn base64_text(base64: Option<&duetime_core::api::Base64<'_>>) -> String {
 
 fn bytes(json: Option<&RawValue>, base64: Option<String>) -> Markup {
     html! {
-        @if let Some(json) = json { pre.data { (shown(json.get())) } }
+        @if let Some(json) = json { pre.data { (visible(json.get())) } }
         @if let Some(base64) = base64 { pre.data { "base64: " (shown(&base64)) } }
     }
 }
@@ -96,7 +97,7 @@ fn facts(visit: &Visit, job: &JobBody<'_>) -> Markup {
             }
             @if let Some(message) = &job.message { (fact(Text::Message, shown(message))) }
             @if let Some(target) = &job.target {
-                (fact(Text::Target, html! { code { (shown(&serde_json::to_string(target).unwrap_or_default())) } }))
+                (fact(Text::Target, html! { code { (visible(&serde_json::to_string(target).unwrap_or_default())) } }))
             }
             @if let Some(trace) = &job.trace { (fact(Text::Trace, shown(trace))) }
             (fact(Text::Version, html! { (job.version) }))
@@ -161,40 +162,42 @@ fn actions(visit: &Visit, job: &JobBody<'_>) -> Markup {
     let show = |action: Action<'_>| action.show(visit, &to, &hidden);
     let at = |call: Call| Some(call.at(Some(job.version)));
     let is_waiting = matches!(job.state, State::Scheduled | State::Ready);
-    allowed(visit, Scope::Change, &job.queue, || html! {
-        @if job.state == State::Scheduled {
-            (show(Action { call: at(Call::post(path("run"))), command: vec!["run", &id], ..Action::new("run", Text::RunNow) }))
-        }
-        @if job.state.is_live() {
-            (show(Action { call: at(Call::post(path("cancel"))), command: vec!["cancel", &id], ..Action::new("cancel", Text::Cancel) }))
-        } @else {
-            (show(Action { call: at(Call::post(path("retry"))), command: vec!["retry", &id], ..Action::new("retry", Text::Retry) }))
-        }
-        @if is_waiting {
-            (show(Action {
-                fields: field(visit, "delay", Text::Delay, "", "30m"),
-                call: at(Call::new(Method::PATCH, to_api(&id)).with(json!({"delay": "30m"}))),
-                command: vec!["reschedule", &id, "--delay", "30m"],
-                ..Action::new("reschedule", Text::Reschedule)
-            }))
-            (show(Action {
-                fields: html! {
-                    (field(visit, "priority", Text::Priority, &job.priority.to_string(), ""))
-                    @if let Some(payload) = job.payload {
-                        label { span { (visit.say(Text::Payload)) } textarea name="payload" rows="8" spellcheck="false" { (payload.get()) } }
-                    }
-                },
-                call: at(Call::new(Method::PATCH, to_api(&id)).with(json!({"priority": 0}))),
-                ..Action::new("edit", Text::Edit)
-            }))
-        }
-        @if job.state != State::Running {
-            (show(Action {
-                warning: Some(Text::DeleteWarning),
-                call: at(Call::new(Method::DELETE, to_api(&id))),
-                command: vec!["delete", &id],
-                ..Action::new("delete", Text::Delete)
-            }))
+    allowed(visit, Scope::Change, &job.queue, || {
+        html! {
+            @if job.state == State::Scheduled {
+                (show(Action { call: at(Call::post(path("run"))), command: vec!["run", &id], ..Action::new("run", Text::RunNow) }))
+            }
+            @if job.state.is_live() {
+                (show(Action { call: at(Call::post(path("cancel"))), command: vec!["cancel", &id], ..Action::new("cancel", Text::Cancel) }))
+            } @else {
+                (show(Action { call: at(Call::post(path("retry"))), command: vec!["retry", &id], ..Action::new("retry", Text::Retry) }))
+            }
+            @if is_waiting {
+                (show(Action {
+                    fields: field(visit, "delay", Text::Delay, "", "30m"),
+                    call: at(Call::new(Method::PATCH, to_api(&id)).with(&json!({"delay": "30m"}))),
+                    command: vec!["reschedule", &id, "--delay", "30m"],
+                    ..Action::new("reschedule", Text::Reschedule)
+                }))
+                (show(Action {
+                    fields: html! {
+                        (field(visit, "priority", Text::Priority, &job.priority.to_string(), ""))
+                        @if let Some(payload) = job.payload {
+                            label { span { (visit.say(Text::Payload)) } textarea name="payload" rows="8" spellcheck="false" { (visible(payload.get())) } }
+                        }
+                    },
+                    call: at(Call::new(Method::PATCH, to_api(&id)).with(&json!({"priority": 0}))),
+                    ..Action::new("edit", Text::Edit)
+                }))
+            }
+            @if job.state != State::Running {
+                (show(Action {
+                    warning: Some(Text::DeleteWarning),
+                    call: at(Call::new(Method::DELETE, to_api(&id))),
+                    command: vec!["delete", &id],
+                    ..Action::new("delete", Text::Delete)
+                }))
+            }
         }
     })
 }
@@ -233,7 +236,7 @@ async fn made(visit: &Visit, id: &str, form: &Form) -> Result<Response, Problem>
         }
         "reschedule" => {
             let delay = form.get("delay").ok_or_else(|| invalid("delay", "a span such as 30m, got nothing"))?;
-            (Call::new(Method::PATCH, to_api(&id)).with(json!({ "delay": delay })), "rescheduled")
+            (Call::new(Method::PATCH, to_api(&id)).with(&json!({ "delay": delay })), "rescheduled")
         }
         "edit" => {
             let mut patch = format!("{{\"priority\":{}", form.get("priority").unwrap_or("null"));

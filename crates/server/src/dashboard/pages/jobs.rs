@@ -1,6 +1,7 @@
 //! Searching jobs, and doing something with many.
 
-use crate::dashboard::api::Call;
+use crate::access::Scope;
+use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{empty, field, form_token, instant, job, next_page, number, queue, shown, state};
 use crate::dashboard::text::Text;
@@ -8,15 +9,16 @@ use crate::dashboard::visit::{Visit, see_other, went, with_query};
 use axum::http::Method;
 use axum::response::Response;
 use duetime_core::State;
-use duetime_core::api::{Counts, Find, JobBody, Page, Problem};
+use duetime_core::api::{self, Counts, Find, JobBody, Page};
 use duetime_core::limits::PAGE_JOBS_MAX;
 use maud::{Markup, html};
 use serde_json::json;
 
+use super::failed;
 use super::queue::invalid;
 
 /// What the search takes, as the API calls it.
-pub(super) const FILTERS: [&str; 7] = ["queue", "state", "tag", "kind", "key", "due_from", "due_to"];
+const FILTERS: [&str; 7] = ["queue", "state", "tag", "kind", "key", "due_from", "due_to"];
 /// Jobs of a page.
 const LIMIT: &str = "50";
 /// Pages of the largest size that are counted before something is done with all.
@@ -65,18 +67,28 @@ fn search(visit: &Visit) -> Markup {
             (field(visit, "key", Text::Key, asked("key"), ""))
             (field(visit, "due_from", Text::DueFrom, asked("due_from"), "2026-11-20T10:00:00Z"))
             (field(visit, "due_to", Text::DueTo, asked("due_to"), "2026-11-21T10:00:00Z"))
-            button type="submit" { (visit.say(Text::Search)) }
-            a href="/jobs" { (visit.say(Text::Clear)) }
+            p { button type="submit" { (visit.say(Text::Search)) } a href="/jobs" { (visit.say(Text::Clear)) } }
         }
     }
 }
 
-/// The jobs that the query finds, with what can be done with them.
+/// The jobs that a page is about, as the API asks for them.
+fn selection(visit: &Visit) -> Vec<(&str, &str)> {
+    let asked = visit.asked_all(&FILTERS);
+    if visit.here.starts_with(failed::PATH) {
+        asked.filter(|(name, _)| *name != "state").chain([("state", State::Failed.word())]).collect()
+    } else {
+        asked.collect()
+    }
+}
+
+/// The jobs that the page is about, with what can be done with them.
 pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
-    let asked = visit.asked_all(&FILTERS).chain(visit.asked_all(&["cursor"])).chain([("limit", LIMIT)]);
+    let selection = selection(visit);
+    let is_narrowed = !selection.is_empty();
+    let asked = selection.into_iter().chain(visit.asked_all(&["cursor"])).chain([("limit", LIMIT)]);
     let answer = visit.get(with_query("/v1/jobs", asked)).await?;
     let Page { jobs, next_cursor } = answer.read();
-    let is_narrowed = visit.asked_all(&FILTERS).next().is_some();
     Ok(html! {
         @if jobs.is_empty() {
             (empty(visit, if next_cursor.is_some() { Text::NoneOnThisPage } else { none }))
@@ -84,7 +96,7 @@ pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
             form #found method="post" action=(visit.here) {
                 (form_token(visit))
                 (table(visit, &jobs))
-                div.bar {
+                @if visit.api.caller.has(Scope::Change) { div.bar {
                     fieldset {
                         legend { (visit.say(Text::WithSelected)) }
                         (field(visit, "delay", Text::Delay, "", "30m"))
@@ -100,7 +112,7 @@ pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
                             }
                         }
                     }
-                }
+                } }
             }
         }
         (next_page(visit, next_cursor.as_deref()))
@@ -144,7 +156,7 @@ pub(in crate::dashboard) async fn act(mut visit: Visit, form: Form) -> Response 
         Ok(Made::Asked(title, content)) => visit.answer(Ok((title, content))),
         Err(problem) => {
             visit.problem = Some(problem);
-            page(visit).await
+            if visit.here.starts_with(failed::PATH) { failed::page(visit).await } else { page(visit).await }
         }
     }
 }
@@ -178,7 +190,7 @@ async fn made(visit: &Visit, form: &Form) -> Result<Made, Problem> {
             _ if action == "delete" => (Call::new(Method::DELETE, format!("/v1/jobs/{id}")), "deleted"),
             _ => {
                 let delay = form.get("delay").ok_or_else(|| invalid("delay", "a span such as 30m, got nothing"))?;
-                let call = Call::new(Method::PATCH, format!("/v1/jobs/{id}")).with(json!({ "delay": delay }));
+                let call = Call::new(Method::PATCH, format!("/v1/jobs/{id}")).with(&json!({ "delay": delay }));
                 (call, "rescheduled")
             }
         };
@@ -198,10 +210,13 @@ async fn all(visit: &Visit, form: &Form, verb: &str) -> Result<Made, Problem> {
         "delete" => Text::Delete,
         other => return Err(invalid("do", &format!("an action of this page, got {other:?}"))),
     };
-    let query = with_query("", visit.asked_all(&FILTERS));
-    let find: Find = query.trim_start_matches('?').parse().map_err(|error| Problem::of(&error, 400, "Invalid"))?;
-    let selection = serde_json::to_value(&find.query).expect("a selection has only string keys");
-    let call = Call::post(format!("/v1/jobs/{verb}")).with(selection);
+    let query = with_query("", selection(visit).into_iter());
+    let find: Find = query
+        .trim_start_matches('?')
+        .parse()
+        .map_err(|error| Problem::from(api::Problem::of(&error, 400, "The request is not valid")))?;
+    let body = serde_json::to_value(&find.query).expect("a selection has only string keys");
+    let call = Call::post(format!("/v1/jobs/{verb}")).with(&body);
     if form.get("confirmed").is_some() {
         let counts: Counts = visit.api.call(call).await?.read();
         let done: Vec<(String, u64)> = counts.0.into_iter().map(|(word, count)| (word.to_owned(), count)).collect();
@@ -211,7 +226,7 @@ async fn all(visit: &Visit, form: &Form, verb: &str) -> Result<Made, Problem> {
     let count = if is_all { number(count) } else { format!("≥ {}", number(count)) };
     let content = html! {
         p { (visit.language.fill(Text::WouldAct, &[visit.say(text), &count])) }
-        dl.facts { @for (name, value) in visit.asked_all(&FILTERS) { div { dt { (name) } dd { (shown(value)) } } } }
+        dl.facts { @for (name, value) in selection(visit) { div { dt { (name) } dd { (shown(value)) } } } }
         form method="post" action=(visit.here) {
             (form_token(visit))
             input type="hidden" name="confirmed" value="yes";
@@ -230,11 +245,12 @@ async fn count(visit: &Visit, verb: &str) -> Result<(u64, bool), Problem> {
         "retry" => &["failed"],
         _ => &[],
     };
-    let states = if visit.asked("state").is_some() { &[] } else { usual };
+    let selection = selection(visit);
+    let states = if selection.iter().any(|(name, _)| *name == "state") { &[] } else { usual };
     let (mut count, mut cursor) = (0, None::<String>);
     for _ in 0..PAGES_COUNTED {
         let limit = PAGE_JOBS_MAX.to_string();
-        let asked = visit.asked_all(&FILTERS).chain(states.iter().map(|state| ("state", *state)));
+        let asked = selection.iter().copied().chain(states.iter().map(|state| ("state", *state)));
         let asked = asked.chain(cursor.as_deref().map(|cursor| ("cursor", cursor))).chain([("limit", &*limit)]);
         let answer = visit.get(with_query("/v1/jobs", asked)).await?;
         let page: Page<'_> = answer.read();

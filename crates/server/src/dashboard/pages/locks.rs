@@ -2,14 +2,14 @@
 
 use super::queue::invalid;
 use crate::access::Scope;
-use crate::dashboard::api::Call;
+use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{Action, allowed, empty, instant, next_page, shown};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, with_query};
 use axum::http::Method;
 use axum::response::Response;
-use duetime_core::api::{Problem, path_segment};
+use duetime_core::api::path_segment;
 use duetime_core::engine::LockList;
 use duetime_core::ports::Holding;
 use maud::{Markup, html};

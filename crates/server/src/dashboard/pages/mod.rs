@@ -2,6 +2,7 @@
 
 pub(super) mod events;
 pub(super) mod failed;
+mod history;
 pub(super) mod job;
 pub(super) mod jobs;
 pub(super) mod locks;

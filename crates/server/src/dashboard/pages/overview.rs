@@ -1,11 +1,13 @@
 //! How everything stands.
 
+use super::history;
 use super::queues::table;
+use crate::dashboard::api::Problem;
 use crate::dashboard::html::{empty, number, shown};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::Visit;
 use axum::response::Response;
-use duetime_core::api::{Problem, Queues};
+use duetime_core::api::Queues;
 use duetime_core::engine::{Health, QueueStatus};
 use maud::{Markup, html};
 
@@ -45,6 +47,7 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
             h2 { (visit.say(Text::BusiestQueues)) }
             (table(visit, &queues))
             (sums.totals(visit))
+            (history::charts(visit, None).await?)
         }
     };
     Ok((visit.say(Text::Overview).to_owned(), content))

@@ -1,8 +1,10 @@
 //! One queue: how it stands, its settings, and what can be done with it.
 
+use super::history;
 use crate::access::Scope;
-use crate::dashboard::api::Call;
+use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
+use crate::dashboard::html;
 use crate::dashboard::html::{Action, allowed, distance, field, instant, number};
 use crate::dashboard::session;
 use crate::dashboard::text::Text;
@@ -10,7 +12,7 @@ use crate::dashboard::visit::{Visit, went};
 use axum::extract::Path;
 use axum::http::Method;
 use axum::response::Response;
-use duetime_core::api::{Problem, Purged, Pushed, Queue, SETTINGS, path_segment};
+use duetime_core::api::{self, Purged, Pushed, Queue, SETTINGS, path_segment};
 use maud::{Markup, html};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -49,6 +51,7 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
         }
         (totals(visit, &status))
         div.actions { (actions(visit, &status, answer.version)) }
+        (history::charts(visit, Some(name)).await?)
         h2 { (visit.say(Text::Settings)) }
         pre { (settings_text(&status)) }
     };
@@ -71,7 +74,7 @@ fn totals(visit: &Visit, status: &Queue) -> Markup {
 
 /// What is set, as the API takes it.
 fn settings_text(status: &Queue) -> String {
-    serde_json::to_string_pretty(&status.settings).expect("settings have only string keys")
+    html::json(&serde_json::to_string_pretty(&status.settings).expect("settings have only string keys"))
 }
 
 fn actions(visit: &Visit, status: &Queue, version: u64) -> Markup {
@@ -89,7 +92,7 @@ fn actions(visit: &Visit, status: &Queue, version: u64) -> Markup {
                 (field(visit, "key", Text::Key, "", ""))
                 (field(visit, "tags", Text::Tags, "", "order:17, shop:3"))
             },
-            call: Some(Call::post(path("jobs")).with(json!({"payload": {}, "delay": "30m"}))),
+            call: Some(Call::post(path("jobs")).with(&json!({"payload": {}, "delay": "30m"}))),
             command: vec!["push", name, "{}", "--delay", "30m"],
             ..Action::new("push", Text::PushJob)
         }.show(visit, &to, &[("origin", &session::random().unwrap_or_default())])))
@@ -99,14 +102,14 @@ fn actions(visit: &Visit, status: &Queue, version: u64) -> Markup {
             } @else {
                 (Action {
                     fields: field(visit, "for", Text::ForSpan, "", "2h"),
-                    call: Some(Call::post(path("pause")).with(json!({"for": "2h"}))),
+                    call: Some(Call::post(path("pause")).with(&json!({"for": "2h"}))),
                     command: vec!["queues", "pause", name, "--for", "2h"],
                     ..Action::new("pause", Text::Pause)
                 }.show(visit, &to, &[]))
             }
             (Action {
                 fields: html! { label { span { (visit.say(Text::SettingsHint)) } textarea name="settings" rows="10" spellcheck="false" { (settings_text(status)) } } },
-                call: Some(Call::new(Method::PUT, format!("/v1/queues/{segment}")).with(json!({"max_running": 50}))),
+                call: Some(Call::new(Method::PUT, format!("/v1/queues/{segment}")).with(&json!({"max_running": 50}))),
                 command: vec!["queues", "set", name, "--max-running", "50"],
                 ..Action::new("set", Text::EditSettings)
             }.show(visit, &to, &hidden))
@@ -143,7 +146,7 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
         }
         "pause" => {
             let body = form.get("for").map_or(json!({}), |span| json!({"for": span}));
-            visit.api.call(Call::post(path("pause")).with(body)).await?;
+            visit.api.call(Call::post(path("pause")).with(&body)).await?;
             done("paused", 1)
         }
         "resume" => {
@@ -158,11 +161,10 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
             let settings = value("settings", form.get("settings").unwrap_or("{}"))?;
             let Value::Object(settings) = settings else { return Err(invalid("settings", "an object")) };
             // A setting that was removed from the text goes back to its default.
-            let mut all: Map<String, Value> =
-                SETTINGS.into_iter().map(|name| (name.to_owned(), Value::Null)).collect();
+            let mut all: Map<String, Value> = SETTINGS.into_iter().map(|name| (name.to_owned(), Value::Null)).collect();
             all.extend(settings);
             let version = form.get("version").and_then(|version| version.parse().ok());
-            let call = Call::new(Method::PUT, format!("/v1/queues/{segment}")).with(all.into());
+            let call = Call::new(Method::PUT, format!("/v1/queues/{segment}")).with(&all.into());
             // Without settings so far there is nothing that a version could be compared with.
             visit.api.call(call.at(version.filter(|&version: &u64| version > 0))).await?;
             done("saved", 1)
@@ -203,5 +205,6 @@ pub(super) fn value(field: &str, text: &str) -> Result<Value, Problem> {
 }
 
 pub(super) fn invalid(field: &str, expected: &str) -> Problem {
-    Problem::new("invalid", 400, "The request is not valid", format!("expected `{field}` to be {expected}"))
+    let detail = format!("expected `{field}` to be {expected}");
+    api::Problem::new("invalid", 400, "The request is not valid", detail).into()
 }

@@ -1,10 +1,11 @@
 //! All queues.
 
+use crate::dashboard::api::Problem;
 use crate::dashboard::html::{distance, empty, next_page, number, queue};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, with_query};
 use axum::response::Response;
-use duetime_core::api::{Problem, Queues, path_segment};
+use duetime_core::api::{Queues, path_segment};
 use duetime_core::engine::QueueStatus;
 use maud::{Markup, html};
 

@@ -3,15 +3,15 @@
 use super::queue::{invalid, value};
 use super::schedules::timing;
 use crate::access::Scope;
-use crate::dashboard::api::Call;
+use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{Action, allowed, instant, job, queue, shown};
+use crate::dashboard::html::{Action, allowed, instant, job, json, queue, shown};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, went};
 use axum::extract::Path;
 use axum::http::Method;
 use axum::response::Response;
-use duetime_core::api::{Problem, path_segment};
+use duetime_core::api::path_segment;
 use duetime_core::schedule::ScheduleStatus;
 use maud::{Markup, html};
 
@@ -46,24 +46,26 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
 }
 
 fn text(status: &ScheduleStatus) -> String {
-    serde_json::to_string_pretty(&status.schedule).expect("a schedule has only string keys")
+    json(&serde_json::to_string_pretty(&status.schedule).expect("a schedule has only string keys"))
 }
 
 fn actions(visit: &Visit, status: &ScheduleStatus) -> Markup {
     let name = &*status.name;
     let (to, version) = (format!("/schedules/{}", path_segment(name)), status.version.to_string());
     let hidden = [("version", version.as_str())];
-    allowed(visit, Scope::Admin, &status.schedule.job.queue, || html! {
-        (Action {
-            fields: html! { label { span { (visit.say(Text::Schedule)) } textarea name="schedule" rows="12" spellcheck="false" required { (text(status)) } } },
-            ..Action::new("set", Text::Edit)
-        }.show(visit, &to, &hidden))
-        (Action {
-            warning: Some(Text::DeleteScheduleWarning),
-            call: Some(Call::new(Method::DELETE, api(name)).at(Some(status.version))),
-            command: vec!["schedules", "delete", name],
-            ..Action::new("delete", Text::Delete)
-        }.show(visit, &to, &hidden))
+    allowed(visit, Scope::Admin, &status.schedule.job.queue, || {
+        html! {
+            (Action {
+                fields: html! { label { span { (visit.say(Text::Schedule)) } textarea name="schedule" rows="12" spellcheck="false" required { (text(status)) } } },
+                ..Action::new("set", Text::Edit)
+            }.show(visit, &to, &hidden))
+            (Action {
+                warning: Some(Text::DeleteScheduleWarning),
+                call: Some(Call::new(Method::DELETE, api(name)).at(Some(status.version))),
+                command: vec!["schedules", "delete", name],
+                ..Action::new("delete", Text::Delete)
+            }.show(visit, &to, &hidden))
+        }
     })
 }
 

@@ -3,13 +3,14 @@
 use super::queue::invalid;
 use super::schedule;
 use crate::access::Scope;
+use crate::dashboard::api::Problem;
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{Action, empty, instant, next_page, queue, shown};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, with_query};
 use axum::response::Response;
 use duetime_core::Timing;
-use duetime_core::api::{Problem, Schedules, path_segment};
+use duetime_core::api::{Schedules, path_segment};
 use maud::{Markup, html};
 
 /// What a new schedule may look like.

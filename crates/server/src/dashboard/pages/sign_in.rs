@@ -10,7 +10,7 @@ use crate::dashboard::visit::{Guest, Visit, local, see_other};
 use axum::extract::State;
 use axum::http::header::SET_COOKIE;
 use axum::response::Response;
-use duetime_core::api::Problem;
+use duetime_core::api;
 use maud::html;
 
 pub(in crate::dashboard) async fn page(Guest(visit): Guest) -> Response {
@@ -52,7 +52,7 @@ pub(in crate::dashboard) async fn act(
         Some(_) => Text::TokenCannotRead,
         None => Text::TokenUnknown,
     };
-    visit.problem = Some(Problem::new("unauthorized", 401, visit.say(Text::NotSignedIn), visit.say(why)));
+    visit.problem = Some(api::Problem::new("unauthorized", 401, visit.say(Text::NotSignedIn), visit.say(why)).into());
     ask(visit, to)
 }
 

@@ -29,7 +29,7 @@ fn is_open(path: &str) -> bool {
 /// Where a token is asked for and none that counts is shown, or too much is asked with it.
 pub(crate) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Caller, Problem> {
     let Some(tokens) = &app.listener_config.tokens else { return Ok(Caller::Anyone) };
-    if dashboard::is_page(path) {
+    if app.is_page(path) {
         return Ok(dashboard::caller(app, headers));
     }
     if is_open(path) {

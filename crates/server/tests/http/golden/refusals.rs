@@ -78,7 +78,7 @@ fn wrong_requests() {
     let mut api = Api::new("http/refusals");
     let job = r#"{"payload": 1}"#;
     for (method, path) in [
-        ("GET", "/"),
+        ("GET", "/v2"),
         ("GET", "/v1/nothing"),
         ("PUT", "/v1/jobs"),
         ("GET", "/v1/queues/q/jobs"),

@@ -1,0 +1,70 @@
+//! A shop whose jobs keep a dashboard lively.
+
+use duetime::{Client, Context, Error, Handled, HandlerError, Worker};
+use duetime_core::engine::QueueSettings;
+use duetime_core::{Backoff, Due, NewJob, Payload, Retry, Schedule, Timing};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A new customer comes this often.
+const CUSTOMER_EVERY: Duration = Duration::from_millis(400);
+/// Customers that have come before the dashboard opens.
+const CUSTOMERS_BEFORE: u64 = 400;
+const QUEUES: [&str; 4] = ["orders", "mail", "merchant.notify", "reports"];
+
+/// What one customer leads to: queue, kind, and a delay in milliseconds.
+fn jobs(customer: u64) -> Vec<NewJob> {
+    let spread = |most: u64| customer.wrapping_mul(0x9e37_79b9_7f4a_7c15) % most;
+    let job = |queue: &str, kind: &str, delay_ms: u64| NewJob {
+        queue: Arc::from(queue),
+        kind: Arc::from(kind),
+        due: Due::After(delay_ms),
+        tags: [format!("customer:{customer}").into()].into(),
+        options: Retry { backoff: Some(Backoff::steps([2, 10, 60].map(Duration::from_secs))), ..Retry::default() }
+            .into(),
+        ..NewJob::new(format!("{{\"customer\":{customer},\"order\":\"2026-{customer:06}\"}}").into_bytes())
+    };
+    vec![
+        job("mail", "mail.welcome", spread(3_000)),
+        job("orders", "order.cancel", 1_000 + spread(1_800_000)),
+        job("merchant.notify", "payment.received", spread(10_000)),
+        job("reports", "review.remind", spread(20 * 86_400_000)),
+    ]
+}
+
+/// Fills the shop, and lets customers come and workers work until the server is gone.
+pub(super) async fn run(client: &Client) -> Result<(), Error> {
+    for customer in 0..CUSTOMERS_BEFORE {
+        client.push_all(jobs(customer)).await?;
+    }
+    let report = NewJob { queue: Arc::from("reports"), kind: Arc::from("report.nightly"), ..NewJob::new(*b"{}") };
+    let nightly = Schedule::new(Timing::parse("0 3 * * *", Some("Europe/Berlin"))?, report);
+    client.set_schedule("reports.nightly", nightly).await?;
+    client.configure("reports", QueueSettings { max_running: Some(2), ..QueueSettings::default() }).await?;
+    let worker = QUEUES.into_iter().fold(Worker::new(client), Worker::queue).concurrency(8).fallback(work);
+    let customers = async {
+        for customer in CUSTOMERS_BEFORE.. {
+            tokio::time::sleep(CUSTOMER_EVERY).await;
+            if client.push_all(jobs(customer)).await.is_err() {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        ended = worker.run_until(std::future::pending()) => ended.map(drop),
+        () = customers => Ok(()),
+    }
+}
+
+/// Most jobs take a moment; some fail at first, and a few for good.
+async fn work(_: Payload, context: Context) -> Handled {
+    let chance = context.id().get().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+    tokio::time::sleep(Duration::from_millis(20 + 4 * chance)).await;
+    if &**context.kind() == "payment.received" && chance < 40 && context.attempt() < 3 {
+        return Err(HandlerError::new("merchant.example answered 502 Bad Gateway"));
+    }
+    if chance < 4 {
+        return Err(HandlerError::final_("this address does not exist"));
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Charts: SVG that the server draws, each with a table that says the same.
+
+use super::html::{instant, instant_text, number};
+use super::text::Text;
+use super::visit::Visit;
+use duetime_core::Millis;
+use duetime_core::api::Instant;
+use maud::{Markup, html};
+
+const WIDTH: u64 = 960;
+const HEIGHT: u64 = 160;
+/// Room for the largest value above the bars, and for the labels below.
+const ABOVE: u64 = 18;
+const BELOW: u64 = 20;
+
+/// A bar.
+pub(super) struct Bar {
+    /// Where it begins.
+    pub(super) at: Millis,
+    /// Whether it is for a day, or longer.
+    pub(super) is_day: bool,
+    pub(super) value: u64,
+    /// The value in words, if it is no plain number.
+    pub(super) said: Option<String>,
+    /// Where its jobs are listed.
+    pub(super) href: Option<String>,
+}
+
+impl Bar {
+    /// When it begins, in UTC; a script shows it in the reader's zone.
+    fn label(&self) -> String {
+        let exact = Instant(self.at).to_string();
+        exact.get(if self.is_day { 5..10 } else { 11..16 }).unwrap_or_default().to_owned()
+    }
+
+    fn form(&self) -> &'static str {
+        if self.is_day { "day" } else { "minute" }
+    }
+
+    fn said(&self) -> String {
+        self.said.clone().unwrap_or_else(|| number(self.value))
+    }
+}
+
+/// Bars from left to right. Each `every`-th has its label below.
+pub(super) fn bars(visit: &Visit, title: Text, heads: [Text; 2], bars: &[Bar], every: usize) -> Markup {
+    let most = bars.iter().map(|bar| bar.value).max().unwrap_or(0);
+    let largest = bars.iter().max_by_key(|bar| bar.value).map(Bar::said).unwrap_or_default();
+    let slot = WIDTH as f64 / bars.len().max(1) as f64;
+    let drawn = |place: usize, bar: &Bar| {
+        let height = if most == 0 { 0.0 } else { bar.value as f64 / most as f64 * HEIGHT as f64 };
+        // What is there is seen, however small it is beside the largest.
+        let height = if bar.value > 0 { height.max(2.0) } else { 0.0 };
+        let (x, y) = (place as f64 * slot, (ABOVE + HEIGHT) as f64 - height);
+        html! {
+            rect.over x=(round(x)) y=(ABOVE) width=(round(slot)) height=(HEIGHT) { title { (instant_text(bar.at)) ": " (bar.said()) } }
+            rect.bar x=(round(x + slot * 0.12)) y=(round(y)) width=(round(slot * 0.76)) height=(round(height)) rx="1.5" {}
+        }
+    };
+    html! {
+        figure {
+            figcaption { (visit.say(title)) }
+            svg.chart viewBox={ "0 0 " (WIDTH) " " (ABOVE + HEIGHT + BELOW) } role="group" aria-label=(visit.say(title)) {
+                line x1="0" x2=(WIDTH) y1=(ABOVE) y2=(ABOVE) {}
+                line x1="0" x2=(WIDTH) y1=(ABOVE + HEIGHT) y2=(ABOVE + HEIGHT) {}
+                text x="0" y=(ABOVE - 5) { (largest) }
+                @for (place, bar) in bars.iter().enumerate() {
+                    @if let Some(href) = bar.href.as_ref().filter(|_| bar.value > 0) {
+                        a href=(href) aria-label={ (instant_text(bar.at)) ": " (bar.said()) } { (drawn(place, bar)) }
+                    } @else {
+                        g aria-hidden="true" { (drawn(place, bar)) }
+                    }
+                    @if place % every == 0 {
+                        text x=(round(place as f64 * slot)) y=(ABOVE + HEIGHT + BELOW - 5) data-at=(Instant(bar.at)) data-form=(bar.form()) { (bar.label()) }
+                    }
+                }
+            }
+            details.copy {
+                summary { (visit.say(Text::AsTable)) }
+                table {
+                    thead { tr { @for head in heads { th scope="col" { (visit.say(head)) } } } }
+                    tbody {
+                        @for bar in bars {
+                            tr {
+                                th scope="row" {
+                                    @if let Some(href) = &bar.href { a href=(href) { (instant(visit, bar.at)) } } @else { (instant(visit, bar.at)) }
+                                }
+                                td.number { (bar.said()) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn round(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
+}
