@@ -65,7 +65,9 @@ pub(crate) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
     check_origin(headers, host)?;
     let caller = access::caller(app, uri.path(), headers)?;
     let is_api = !app.is_page(uri.path());
-    if let Some(query) = uri.query().filter(|query| !query.is_empty() && is_api && refuses_query(request.method(), uri.path())) {
+    if let Some(query) =
+        uri.query().filter(|query| !query.is_empty() && is_api && refuses_query(request.method(), uri.path()))
+    {
         let detail = format!("expected no query parameters at {}, got {query:?}", uri.path());
         return Err(refuse("invalid", detail));
     }
