@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 async fn subject() -> Subject {
     let store = Arc::new(ModelLedger::default());
-    Subject { ledger: store.clone(), registry: store, keep: Box::new(()) }
+    Subject { ledger: store.clone(), registry: store.clone(), reports: store, keep: Box::new(()) }
 }
 
 duetime_core::ledger_suite!(subject);

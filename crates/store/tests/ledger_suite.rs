@@ -9,7 +9,7 @@ mod file {
         let folder = tempfile::tempdir().expect("a folder");
         let store = Sqlite::open(&folder.path().join("duetime.db"), Options::default()).expect("a new file opens");
         let store = Arc::new(store);
-        Subject { ledger: store.clone(), registry: store, keep: Box::new(folder) }
+        Subject { ledger: store.clone(), registry: store.clone(), reports: store, keep: Box::new(folder) }
     }
 
     async fn noting() -> NotingSubject {
@@ -30,7 +30,7 @@ mod memory {
 
     async fn subject() -> Subject {
         let store = Arc::new(Sqlite::memory().expect("memory opens"));
-        Subject { ledger: store.clone(), registry: store, keep: Box::new(()) }
+        Subject { ledger: store.clone(), registry: store.clone(), reports: store, keep: Box::new(()) }
     }
 
     async fn noting() -> NotingSubject {

@@ -15,7 +15,7 @@ mod suite {
     async fn subject() -> Subject {
         let url = database().await;
         let store = Arc::new(sql::connect(&url, OPTIONS).await.expect("a new database"));
-        Subject { ledger: store.clone(), registry: store, keep: Box::new(()) }
+        Subject { ledger: store.clone(), registry: store.clone(), reports: store, keep: Box::new(()) }
     }
 
     duetime_core::ledger_suite!(subject);

@@ -7,6 +7,7 @@
 mod answer;
 mod bytes;
 mod counts;
+mod due;
 mod event;
 #[cfg(test)]
 mod extras_tests;
@@ -42,6 +43,7 @@ pub use crate::model::retry::{Backoff, Exponential, Fixed};
 pub use answer::Answer;
 pub use bytes::{Base64, bytes_of, show_bytes};
 pub use counts::Counts;
+pub use due::{DueBucket, DueCounts};
 pub use event::{EventQuery, LOST, STOPPING, SUBSCRIBED};
 pub use health::Alive;
 pub use history::{History, HistoryPoint, HistorySpan, Lateness};

@@ -26,6 +26,7 @@ mod history;
 mod host;
 mod ids;
 mod import;
+mod reports;
 mod reserve;
 
 mod locks;
@@ -51,6 +52,7 @@ pub use expected::Expected;
 pub use export::Export;
 pub use import::check_whole;
 pub use locks::LockList;
+pub use reports::FIRST_READING_WAIT;
 pub use request::*;
 pub use status::Fault;
 pub use stores::{Stores, Topology};
@@ -109,11 +111,12 @@ impl Engine {
     /// # Errors
     /// Where the ledger or the registry cannot be read.
     pub async fn start(stores: Stores, options: Options) -> Result<Self, Error> {
-        let Stores { topology, broker, ledger, leases, inbox, registry, locks, events: bus } = stores;
+        let Stores { topology, broker, ledger, reports, leases, inbox, registry, locks, events: bus } = stores;
         let parts = Parts {
             topology,
             broker,
             ledger,
+            reports,
             leases,
             inbox,
             registry,
@@ -140,6 +143,8 @@ impl Engine {
             status: status::Status::default(),
             metrics: metrics::Metrics::default(),
             history: history::Record::default(),
+            due: reports::Report::default(),
+            reading: tokio::sync::Mutex::default(),
             subscribers: Arc::default(),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),

@@ -1,10 +1,10 @@
 //! What an engine is made of.
 
 use super::background::{census, leader, load, overflow, record};
-use super::{Options, Topology, events, history, ids, locks, metrics, schedules, settings, status, wait};
+use super::{Options, Topology, events, history, ids, locks, metrics, reports, schedules, settings, status, wait};
 use crate::keyed_mutex::KeyedMutex;
 use crate::model::id::JobId;
-use crate::ports::{Broker, EventBus, Inbox, Leases, Ledger, Locks, Registry};
+use crate::ports::{Broker, EventBus, Inbox, Leases, Ledger, Locks, Registry, Reports};
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,7 @@ pub struct Parts {
     pub(super) topology: Topology,
     pub(super) broker: Arc<dyn Broker>,
     pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) reports: Arc<dyn Reports>,
     /// Where the broker does not remember them itself.
     pub(super) leases: Option<Arc<dyn Leases>>,
     pub(super) inbox: Option<Arc<dyn Inbox>>,
@@ -54,6 +55,10 @@ pub struct Parts {
     pub(super) status: status::Status,
     pub(super) metrics: metrics::Metrics,
     pub(super) history: history::Record,
+    /// Jobs by due time.
+    pub(super) due: reports::Report<reports::Due>,
+    /// Held by the one reading of a report.
+    pub(super) reading: tokio::sync::Mutex<()>,
     pub(super) subscribers: Arc<events::Subscribers>,
     pub(super) tasks: TaskTracker,
     /// Carries what nobody waits for.

@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::memory::{Locks as MemoryLocks, Memory};
-use crate::ports::{Broker, EventBus, Inbox, Leases, Ledger, Locks, Registry};
+use crate::ports::{Broker, EventBus, Inbox, Leases, Ledger, Locks, Registry, Reports};
 use std::sync::Arc;
 
 /// Which stores there are, and who shares them.
@@ -51,6 +51,8 @@ pub struct Stores {
     pub broker: Arc<dyn Broker>,
     /// All jobs.
     pub ledger: Arc<dyn Ledger>,
+    /// Readings of the ledger for people.
+    pub reports: Arc<dyn Reports>,
     /// Leases of a broker in memory, beside it.
     pub leases: Option<Arc<dyn Leases>>,
     /// The inbox of a ledger in an SQL server.
@@ -65,12 +67,16 @@ pub struct Stores {
 
 impl Stores {
     /// Those of one process: a broker and locks in memory, beside a ledger that is the registry, too.
-    pub fn one_process<L: Ledger + Leases + Registry + 'static>(clock: Arc<dyn Clock>, ledger: Arc<L>) -> Self {
+    pub fn one_process<L: Ledger + Reports + Leases + Registry + 'static>(
+        clock: Arc<dyn Clock>,
+        ledger: Arc<L>,
+    ) -> Self {
         Self {
             topology: Topology::OneProcess,
             broker: Arc::new(Memory::new(clock.clone())),
             locks: Arc::new(MemoryLocks::new(clock, ledger.clone())),
             registry: ledger.clone(),
+            reports: ledger.clone(),
             leases: Some(ledger.clone()),
             inbox: None,
             ledger,
@@ -80,8 +86,8 @@ impl Stores {
 
     /// A broker that others share, its locks and its event bus, beside a ledger in place of its own.
     #[must_use]
-    pub fn beside<L: Ledger + Inbox + Registry + 'static>(self, ledger: Arc<L>) -> Self {
+    pub fn beside<L: Ledger + Reports + Inbox + Registry + 'static>(self, ledger: Arc<L>) -> Self {
         let (topology, inbox) = (Topology::RedisBesideLedger, Some(ledger.clone() as Arc<dyn Inbox>));
-        Self { topology, inbox, registry: ledger.clone(), ledger, ..self }
+        Self { topology, inbox, registry: ledger.clone(), reports: ledger.clone(), ledger, ..self }
     }
 }

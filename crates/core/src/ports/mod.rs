@@ -4,6 +4,7 @@
 //!   [outbox](Outbox), and wakes its [`Host`].
 //! - [`Ledger`] remembers every job. Beside a broker in memory it also entries [`Leases`]; in an SQL server it has an
 //!   [`Inbox`].
+//! - [`Reports`] are readings of many rows, for people.
 //! - [`Registry`] keeps small documents, such as queue settings.
 //! - [`Locks`] says who holds which lock, and who waits for it.
 //! - [`EventBus`] carries what happens to jobs from process to process, where several share a broker.
@@ -24,6 +25,7 @@ mod outbox;
 mod queue_leases;
 mod queues;
 mod registry;
+mod reports;
 mod room;
 mod window;
 
@@ -47,5 +49,6 @@ pub use outbox::{Outbox, Outcomes};
 pub use queue_leases::QueueLeases;
 pub use queues::{Queues, after};
 pub use registry::{Document, PutIf, Registry};
+pub use reports::{DueTally, Reports, row_after};
 pub use room::{Room, SOON_MS};
 pub use window::Window;

@@ -1,6 +1,8 @@
 //! The ledger in a map, as plainly as can be: an oracle for real ledgers, and the record of the simulation.
 
+mod leases;
 mod registry;
+mod reports;
 
 use crate::clock::Millis;
 use crate::error::Error;
@@ -8,8 +10,8 @@ use crate::model::id::{JobId, Numbers, block_start};
 use crate::model::job::{Job, Stage, State};
 use crate::ports::{
     ADOPTED, Admitted, BROKER, BUCKET_MS, Change, Cursor, Edit, Edited, Find, Found, INBOX_BYTES_MAX, INBOX_TEXT_MAX,
-    Inbox, InboxRow, LeaseRecord, Leases, Ledger, OVERFLOW_BUCKET, OutboxEntry, OverflowDue, Page, Queues, Recorded,
-    Retention, Selector, Tally, Verdict, Window, bucket,
+    Inbox, InboxRow, LeaseRecord, Ledger, OVERFLOW_BUCKET, OutboxEntry, OverflowDue, Page, Queues, Recorded, Retention,
+    Selector, Tally, Verdict, Window, bucket,
 };
 use crate::rules;
 use crate::testing::model_totals::ModelTotals;
@@ -382,19 +384,6 @@ impl Ledger for ModelLedger {
     async fn close(&self) -> Result<(), Error> {
         self.is_closed.store(true, Ordering::SeqCst);
         Ok(())
-    }
-}
-
-#[async_trait]
-impl Leases for ModelLedger {
-    fn lease(&self, leases: Vec<LeaseRecord>) {
-        let mut rows = self.rows();
-        leases.iter().for_each(|entry| rows.lease(entry));
-    }
-
-    async fn leased(&self) -> Result<Vec<Job>, Error> {
-        drop(self.there()?);
-        Ok(self.jobs().into_iter().filter(|job| job.is_pending() && job.lease_until.is_some()).collect())
     }
 }
 

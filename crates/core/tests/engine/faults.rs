@@ -15,6 +15,7 @@ async fn engine(life: &Arc<Life>) -> Engine {
         topology: Topology::OneProcess,
         broker: Arc::new(MortalBroker { broker: Arc::new(Memory::new(clock)), life: life.clone() }),
         ledger: Arc::new(MortalLedger { ledger: Arc::new(ledger.clone()), life: life.clone() }),
+        reports: Arc::new(ledger.clone()),
         leases: Some(Arc::new(MortalLeases { leases: Arc::new(ledger.clone()), life: life.clone() })),
         inbox: None,
         registry: Arc::new(MortalRegistry { registry: Arc::new(ledger), life: life.clone() }),

@@ -16,7 +16,8 @@ const QUEUES: usize = 2_000;
 fn shared(broker: Arc<Shared>, ledger: Arc<ModelLedger>, registry: Arc<dyn Registry>) -> Stores {
     let (topology, locks) = (Topology::RedisBesideLedger, broker.clone());
     let inbox = Some(ledger.clone() as Arc<dyn Inbox>);
-    Stores { topology, broker, ledger, leases: None, inbox, registry, locks, events: None }
+    let reports = ledger.clone();
+    Stores { topology, broker, ledger, reports, leases: None, inbox, registry, locks, events: None }
 }
 
 async fn seconds(count: u64) {

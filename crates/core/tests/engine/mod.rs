@@ -16,6 +16,7 @@ mod many_queues;
 mod origins;
 mod overflow;
 mod paused_schedules;
+mod reports;
 mod reserve;
 mod restarts;
 mod retention;

@@ -263,6 +263,7 @@ impl World {
             topology: Topology::RedisBesideLedger,
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
+            reports: ledger.clone(),
             leases: None,
             inbox: Some(Arc::new(MortalInbox { inbox: ledger.clone(), life: life.clone() })),
             registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),

@@ -57,12 +57,12 @@ impl World {
     }
 
     async fn node(&self) -> Node {
-        let life = Life::plain();
-        let (broker, ledger) = (Arc::new(self.broker.clone()), Arc::new(self.ledger.clone()));
+        let (life, broker, ledger) = (Life::plain(), Arc::new(self.broker.clone()), Arc::new(self.ledger.clone()));
         let stores = Stores {
             topology: Topology::RedisBesideLedger,
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
+            reports: ledger.clone(),
             leases: None,
             inbox: Some(Arc::new(MortalInbox { inbox: ledger.clone(), life: life.clone() })),
             registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),

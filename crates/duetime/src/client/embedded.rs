@@ -6,12 +6,12 @@
 use super::pushes::only;
 use crate::error::{Answers, Error, answers};
 use crate::push::Pushed;
-use duetime_core::api::{History, HistorySpan};
+use duetime_core::api::{DueCounts, History, HistorySpan};
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
-    self, BulkAction, BulkCounts, CancelOutcome, Expected, Extension, Health, Imported, JobRef, Listed, LockList,
-    LockRequest, Outcome, Patch, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement,
-    TakeRequest, uninterrupted,
+    self, BulkAction, BulkCounts, CancelOutcome, Expected, Extension, FIRST_READING_WAIT, Health, Imported, JobRef,
+    Listed, LockList, LockRequest, Outcome, Patch, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest,
+    Settlement, TakeRequest, uninterrupted,
 };
 use duetime_core::ports::{Grant, Holding, Released};
 use duetime_core::schedule::{Run, ScheduleStatus};
@@ -221,6 +221,11 @@ impl Embedded {
     #[expect(clippy::unused_async, reason = "the same form as for a server")]
     pub(super) async fn history(&self, queue: Option<&str>, span: HistorySpan) -> Result<History, Error> {
         Ok(self.0.engine.history(queue, span)?)
+    }
+
+    pub(super) async fn due_counts(&self, queue: Option<&str>) -> Result<DueCounts, Error> {
+        let queue = queue.map(str::to_owned);
+        Ok(self.call(|engine| async move { engine.due_counts(queue.as_deref(), FIRST_READING_WAIT).await }).await??)
     }
 
     pub(super) async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {

@@ -2,7 +2,7 @@
 
 use super::{Client, forward};
 use crate::error::Error;
-use duetime_core::api::{History, HistorySpan};
+use duetime_core::api::{DueCounts, History, HistorySpan};
 use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Health, JobRef, Listed, Patch, Query, QueueSettings, QueueStatus,
 };
@@ -185,6 +185,15 @@ impl Client {
     /// As [`queue`](Self::queue).
     pub async fn history(&self, queue: Option<&str>, span: HistorySpan) -> Result<History, Error> {
         forward!(self.history(queue, span))
+    }
+
+    /// Jobs that have not ended, by due time: of a queue, or of all. They are counted in the background. While they are counted
+    /// for the first time, `as_of` is `None`: ask again.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue).
+    pub async fn due_counts(&self, queue: Option<&str>) -> Result<DueCounts, Error> {
+        forward!(self.due_counts(queue))
     }
 
     /// How the engine is.

@@ -228,6 +228,8 @@ pub(crate) async fn queues_are_managed(client: Client) {
     assert_eq!(client.reserve(reserve(&queue, 10)).await.unwrap().leases.len(), 1, "one runs at a time");
     assert_eq!(client.purge(&queue).await.unwrap(), 1);
     assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 0);
+    let due = client.due_counts(Some(&queue)).await.unwrap();
+    assert!(due.as_of.is_some() || due.buckets.is_none());
     let history = client.history(Some(&queue), HistorySpan::Hour).await.unwrap();
     let points = history.points.unwrap();
     let sum = |count: fn(&HistoryPoint) -> u64| points.iter().map(count).sum::<u64>();

@@ -32,6 +32,8 @@ enum Action {
     List(Target),
     /// Show one queue, with its settings
     Show(One),
+    /// Show how many jobs come due when: in the next hour by minutes, day by hours, and 30 days
+    Due(reports::DueArgs),
     /// Show what a server did in the last hour or day, by minutes or quarters of an hour
     History(reports::HistoryArgs),
     /// Change settings of a queue; what is not named stays as it is
@@ -88,6 +90,7 @@ pub(crate) async fn run(args: Args) -> Result {
         None => list(&args.target).await,
         Some(Action::List(target)) => list(&target).await,
         Some(Action::Show(one)) => show(&one).await,
+        Some(Action::Due(args)) => reports::due(&args).await,
         Some(Action::History(args)) => reports::history(&args).await,
         Some(Action::Set(set)) => set.run().await,
         Some(Action::Pause(pause)) => self::pause(&pause).await,

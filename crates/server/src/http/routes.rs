@@ -115,6 +115,7 @@ fn reading() -> OpenApiRouter<App> {
         .routes(routes!(queues::list))
         .routes(routes!(queues::get))
         .routes(routes!(reports::history))
+        .routes(routes!(reports::due))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::get))
         .routes(routes!(schedules::next))

@@ -1,4 +1,4 @@
-//! Reports: what was done.
+//! Reports: what was done, and what comes due.
 
 use super::server::Server;
 use serde_json::{Value, json};
@@ -38,5 +38,34 @@ fn a_history_counts_what_this_server_did() {
     assert_eq!(sum(&server.get("/v1/history?queue=none").ok(), "pushed"), 0);
     for wrong in ["span=week", "queue=-", "queue=q&queue=q", "limit=1"] {
         server.get(&format!("/v1/history?{wrong}")).problem(400, "invalid");
+    }
+}
+
+#[test]
+fn due_counts_add_up_to_what_the_queue_says() {
+    let server = Server::start();
+    for delay in ["0s", "30s", "90m", "3d", "2000d"] {
+        server.push(&json!({"payload": 1, "delay": delay}));
+        server.push_to("other", &json!({"payload": 1, "delay": delay}));
+    }
+    server.reserve(1);
+    let sum = |counts: &Value| -> u64 {
+        let buckets = counts["buckets"].as_array().unwrap();
+        buckets.iter().map(|bucket| bucket["jobs"].as_u64().unwrap()).sum()
+    };
+    let counts = server.get("/v1/due?queue=q").ok();
+    assert_eq!(counts["queue"], "q");
+    assert!(counts["as_of"].is_string(), "{counts}");
+    assert_eq!(sum(&counts), server.get("/v1/queues/q").ok()["pending"].as_u64().unwrap());
+    assert_eq!(sum(&server.get("/v1/due").ok()), 10);
+    assert_eq!(sum(&server.get("/v1/due?queue=none").ok()), 0);
+    // A bucket leads to its jobs.
+    let buckets = counts["buckets"].as_array().unwrap();
+    let bucket = buckets.iter().rev().find(|bucket| bucket["jobs"] == 1 && bucket["to"].is_string()).unwrap();
+    let window = format!("due_from={}&due_to={}", bucket["from"].as_str().unwrap(), bucket["to"].as_str().unwrap());
+    let found = server.get(&format!("/v1/jobs?queue=q&state=scheduled&{window}")).ok();
+    assert_eq!(found["jobs"].as_array().unwrap().len(), 1, "{found}");
+    for wrong in ["span=day", "queue=-", "queue=q&queue=q"] {
+        server.get(&format!("/v1/due?{wrong}")).problem(400, "invalid");
     }
 }

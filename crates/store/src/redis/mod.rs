@@ -29,6 +29,7 @@ mod probe;
 mod put;
 mod registry;
 mod reply;
+mod reports;
 mod requests;
 mod reserve;
 mod scripts;
@@ -217,6 +218,7 @@ impl Redis {
             topology: Topology::RedisAlone,
             broker: redis.clone(),
             ledger: redis.clone(),
+            reports: redis.clone(),
             leases: None,
             inbox: None,
             registry: redis.clone(),

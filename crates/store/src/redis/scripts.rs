@@ -75,6 +75,7 @@ fn jobs_prelude() -> String {
 scripts! { OF_JOBS, jobs_prelude().as_str() =>
     BEGIN "begin"
     COUNTS "counts"
+    DUE "due"
     FORGET "forget"
     GET "get"
     KEEP "keep"

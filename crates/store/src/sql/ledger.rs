@@ -7,12 +7,13 @@ use super::inbox::{Admit, Waiting};
 use super::loaded::{Loaded, NotLoaded};
 use super::prune::{Prune, ReadTallies, Tidy};
 use super::read::{CountOverflow, Get, Overflow, Overflowing, Pending};
+use super::reports::CountDue;
 use super::row::check;
 use super::{Store, queue};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Admitted, Cursor, Document, Edit, Edited, Find, Found, Inbox, InboxRow, Ledger, OutboxEntry, OverflowDue, Page,
-    PutIf, Queues, Recorded, Registry, Retention, Tally, Verdict, Window,
+    Admitted, Cursor, Document, DueTally, Edit, Edited, Find, Found, Inbox, InboxRow, Ledger, OutboxEntry, OverflowDue,
+    Page, PutIf, Queues, Recorded, Registry, Reports, Retention, Tally, Verdict, Window, row_after,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use std::ops::Range;
@@ -122,6 +123,15 @@ impl Ledger for Store {
         }
         self.database.close().await;
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Reports for Store {
+    async fn due(&self, tally: DueTally, after: Option<String>) -> Result<(DueTally, Option<String>), Error> {
+        let after = row_after(after.as_deref())?;
+        let (tally, next) = self.call(CountDue { tally, after }).await?;
+        Ok((tally, next.map(|id| id.to_string())))
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) type Key = (Arc<str>, Arc<str>);
 /// A connection, borrowed, and what it is sent.
 pub(super) struct Session {
     connection: Box<dyn Connection>,
-    sql: &'static Statements,
+    pub(super) sql: &'static Statements,
 }
 
 fn ids(ids: &[JobId]) -> Rows<'static> {
@@ -76,7 +76,7 @@ impl Session {
         self.connection.send("ROLLBACK").await
     }
 
-    async fn ask<T>(
+    pub(super) async fn ask<T>(
         &mut self,
         statement: &'static str,
         values: Vec<Value<'_>>,

@@ -125,6 +125,10 @@ pub(super) struct Statements {
     pub(super) waiting_in: &'static str,
     /// The buckets behind it: bucket, last bucket, limit.
     pub(super) waiting_behind: &'static str,
+    /// after.
+    pub(super) step_end: &'static str,
+    /// after, last.
+    pub(super) due: &'static str,
     /// By urgency: from, to. Else queue, priority.
     pub(super) level: &'static str,
     /// By urgency: from, to, limit. Else queue, priority, from, to, limit.
@@ -193,6 +197,8 @@ impl Statements {
             ("by_tag", self.by_tag, ""),
             ("waiting_in", self.waiting_in, "duetime_jobs_pending"),
             ("waiting_behind", self.waiting_behind, "duetime_jobs_pending"),
+            ("step_end", self.step_end, ""),
+            ("due", self.due, ""),
             ("level", self.level, over),
             ("over", self.over, over),
             ("overflowing", self.overflowing, over),

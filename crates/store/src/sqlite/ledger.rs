@@ -1,12 +1,13 @@
 //! The ports: each verb goes to the writer or to a reader.
 
-use super::{Sqlite, apply, documents, edit, end, find, overflow, prune, read, record, tally};
+use super::{Sqlite, apply, documents, edit, end, find, overflow, prune, read, record, reports, tally};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Cursor, Document, Edit, Edited, Find, Found, LeaseRecord, Leases, Ledger, OutboxEntry, OverflowDue, Page, PutIf,
-    Queues, Recorded, Registry, Retention, Tally, Window,
+    Cursor, Document, DueTally, Edit, Edited, Find, Found, LeaseRecord, Leases, Ledger, OutboxEntry, OverflowDue, Page,
+    PutIf, Queues, Recorded, Registry, Reports, Retention, Tally, Window, row_after,
 };
 use duetime_core::{Error, Job, JobId, Millis};
+use rusqlite::Connection;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
@@ -101,6 +102,19 @@ impl Leases for Sqlite {
 
     async fn leased(&self) -> Result<Vec<Job>, Error> {
         self.read(read::leased).await
+    }
+}
+
+#[async_trait]
+impl Reports for Sqlite {
+    async fn due(&self, tally: DueTally, after: Option<String>) -> Result<(DueTally, Option<String>), Error> {
+        let after = row_after(after.as_deref())?;
+        let step = move |connection: &Connection| {
+            let mut tally = tally.clone();
+            let next = reports::due(connection, &mut tally, after)?;
+            Ok((tally, next.map(|id| id.to_string())))
+        };
+        self.read(step).await
     }
 }
 

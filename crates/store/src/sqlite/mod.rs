@@ -25,6 +25,7 @@ mod prune;
 mod queue;
 mod read;
 mod record;
+mod reports;
 mod row;
 mod schema;
 mod tally;

@@ -1,6 +1,6 @@
 //! Query plans: no question reads a whole table or sorts.
 
-use super::{file, find, overflow, prune, read, schema, tally};
+use super::{file, find, overflow, prune, read, reports, schema, tally};
 use rusqlite::Connection;
 
 fn empty() -> Connection {
@@ -30,6 +30,7 @@ fn every_question_has_its_index() {
         (overflow::OVER, vec![index("duetime_jobs_overflow", "queue=? AND priority=? AND due_at>? AND due_at<?")]),
         (overflow::OVERFLOWING, vec![covering("duetime_jobs_overflow", "queue>?")]),
         (overflow::DUE, vec![covering("duetime_jobs_overflow", "queue=?")]),
+        (reports::DUE, vec![format!("{key} (rowid>?)")]),
         (find::ALL, vec![format!("{key} (rowid>?)")]),
         (find::QUEUE, vec![index("duetime_jobs_queue", "queue=? AND state=? AND rowid>?")]),
         (find::KEY, vec![index("duetime_jobs_key", "queue=? AND job_key=? AND rowid>?")]),

@@ -3,8 +3,9 @@
 use crate::redis_faults::memory::{fill, make_room};
 use duetime_core::model::name::OF_ENGINE;
 use duetime_core::ports::{
-    Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Detail, Edited, Extend, Extended, Grant, Ledger, Limits,
-    Listing, Locks, Outbox, Outcomes, PutIf, Queues, Recorded, Registry, Retention, Room, Settle, Update,
+    Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Detail, DueTally, Edited, Extend, Extended, Grant,
+    Ledger, Limits, Listing, Locks, Outbox, Outcomes, PutIf, Queues, Recorded, Registry, Reports, Retention, Room,
+    Settle, Update,
 };
 use duetime_core::testing::ManualClock;
 use duetime_core::testing::fixtures::{Given, QUEUE, T0, again, due, edit, finish, id, listing, reserve, success};
@@ -21,12 +22,13 @@ enum Full {
 }
 
 /// All scripts.
-const SCRIPTS: [(&str, Full); 29] = [
+const SCRIPTS: [(&str, Full); 30] = [
     ("allot", Full::Refused),
     ("begin", Full::Runs),
     ("change", Full::Runs),
     ("counts", Full::Runs),
     ("document", Full::Runs),
+    ("due", Full::Runs),
     ("expired", Full::Runs),
     ("extend", Full::Runs),
     ("forget", Full::Runs),
@@ -121,6 +123,10 @@ impl World {
                 let rewritten = Update { payload: Some(Arc::from(*b"something longer")), ..Update::default() };
                 let error = self.edit(id(12), Change::Update(rewritten)).await.unwrap_err();
                 assert_eq!(error.code(), "store_full", "what a job holds may grow");
+            }
+            "due" => {
+                let (tally, _) = redis.due(DueTally::new(vec![T0], []), None).await?;
+                assert_eq!(tally.of(None), Some(&[8, 4][..]));
             }
             "counts" => assert_eq!(redis.counts(Queues::Named(vec![QUEUE.into()])).await?[0].1.running, 4),
             "document" => {

@@ -3,6 +3,7 @@
 mod hops;
 mod keys;
 mod many_queues;
+mod reports;
 mod totals;
 
 use duetime_core::limits::DAY_MS;

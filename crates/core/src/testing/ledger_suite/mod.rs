@@ -33,9 +33,10 @@ pub mod pending;
 pub mod prune;
 pub mod record;
 pub mod registry;
+pub mod reports;
 pub mod tally;
 
-use crate::ports::{Inbox, Leases, Ledger, Registry};
+use crate::ports::{Inbox, Leases, Ledger, Registry, Reports};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -45,6 +46,8 @@ pub struct Subject {
     pub ledger: Arc<dyn Ledger>,
     /// Its registry.
     pub registry: Arc<dyn Registry>,
+    /// Its reports.
+    pub reports: Arc<dyn Reports>,
     /// What must live as long: a folder, say.
     pub keep: Box<dyn Any + Send>,
 }
@@ -107,6 +110,9 @@ macro_rules! ledger_suite {
             ]
             prune: [
                 only_what_is_past_its_retention, at_most_the_limit, tags_go_too, late_finishers_among_early_ids,
+            ]
+            reports: [
+                jobs_are_counted_by_due_time, due_counts_add_up_to_what_has_not_ended, many_jobs_are_counted_once,
             ]
             record: [
                 blocks_of_ids_never_overlap, a_job_comes_back_as_it_was, a_job_that_has_ended_comes_back, extreme_values_come_back, a_repeat_is_told_and_changes_nothing,

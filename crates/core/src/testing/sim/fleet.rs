@@ -192,6 +192,7 @@ impl Fleet {
             topology: Topology::RedisBesideLedger,
             broker: Arc::new(MortalBroker { broker: broker.clone(), life: life.clone() }),
             ledger: Arc::new(MortalLedger { ledger: ledger.clone(), life: life.clone() }),
+            reports: ledger.clone(),
             leases: None,
             inbox: Some(Arc::new(MortalInbox { inbox: ledger.clone(), life: life.clone() })),
             registry: Arc::new(MortalRegistry { registry: ledger, life: life.clone() }),

@@ -1,9 +1,42 @@
-//! `duetime queues history`.
+//! `duetime queues due` and `history`.
 
 use super::super::exit::Result;
 use super::super::output;
 use super::super::target::Target;
-use duetime_core::api::{HistoryPoint, HistorySpan, Instant};
+use duetime_core::api::{DueBucket, HistoryPoint, HistorySpan, Instant};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct DueArgs {
+    /// The queue; by default all together
+    #[arg(value_name = "QUEUE")]
+    queue: Option<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(super) async fn due(args: &DueArgs) -> Result {
+    let client = args.target.client().await?;
+    let counts = loop {
+        let counts = client.due_counts(args.queue.as_deref()).await?;
+        // Otherwise they are still being counted. The answer waits for a while.
+        if counts.as_of.is_some() {
+            break counts;
+        }
+    };
+    if args.target.json {
+        return output::json(&counts);
+    }
+    let Some(buckets) = counts.buckets else {
+        output::note!("only the 1,000 largest queues are counted separately, and this is not one of them");
+        return Ok(());
+    };
+    let row = |bucket: &DueBucket| {
+        let shown = |at: Option<Instant>, none: &str| at.map_or_else(|| none.to_owned(), |at| at.to_string());
+        [shown(bucket.from, "already"), shown(bucket.to, "later"), bucket.jobs.to_string()]
+    };
+    let busy: Vec<_> = buckets.iter().filter(|bucket| bucket.jobs > 0).map(row).collect();
+    output::rows(&["DUE FROM", "TO", "JOBS"], busy.into_iter(), "no jobs wait")
+}
 
 #[derive(Debug, clap::Args)]
 pub(super) struct HistoryArgs {

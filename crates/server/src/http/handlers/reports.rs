@@ -6,7 +6,8 @@ use crate::http::middleware::access;
 use crate::http::reply::{self, Answered};
 use axum::extract::RawQuery;
 use duetime_core::api::schema::QueueName;
-use duetime_core::api::{History, HistorySpan, ReportQuery};
+use duetime_core::api::{DueCounts, History, HistorySpan, ReportQuery};
+use duetime_core::engine::FIRST_READING_WAIT;
 
 /// Show what this server did in the last hour or day.
 ///
@@ -25,4 +26,25 @@ pub(crate) async fn history(Call(app, caller): Call, RawQuery(query): RawQuery) 
     let query = ReportQuery::read(query.as_deref().unwrap_or_default(), &["queue", "span"])?;
     access::check_queue(&caller, Scope::Read, query.queue.as_deref())?;
     Ok(reply::ok(&app.engine.history(query.queue.as_deref(), query.span.unwrap_or_default())?))
+}
+
+/// Show how many jobs come due when.
+///
+/// Each job that has not ended is counted once, so the buckets add up to `pending`. The jobs are counted in the background: if the
+/// last count is older than 10 s and than 20 times as long as it took, a request starts the next one. A request waits up to a
+/// second for the first count. After that `as_of` and `buckets` are `null`: ask again.
+#[utoipa::path(
+    get, path = "/v1/due", operation_id = "due", tag = "queues",
+    params(
+        ("queue" = Option<QueueName>, Query, description = "Of this queue; by default of all together."),
+    ),
+    responses(
+        (status = 200, description = "Jobs by due time.", body = DueCounts),
+    ),
+    extensions(("x-codes" = json!(["stopping"]))),
+)]
+pub(crate) async fn due(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
+    let ReportQuery { queue, .. } = ReportQuery::read(query.as_deref().unwrap_or_default(), &["queue"])?;
+    access::check_queue(&caller, Scope::Read, queue.as_deref())?;
+    Ok(reply::ok(&app.engine.due_counts(queue.as_deref(), FIRST_READING_WAIT).await?))
 }

@@ -172,6 +172,7 @@ fn examples_are_what_they_say() {
             "Pause" => reads::<api::PauseBody>(example),
             "Queue" => reads::<engine::QueueStatus>(example),
             "QueuePage" => reads::<api::Queues>(example),
+            "DueCounts" => reads::<api::DueCounts>(example),
             "History" => reads::<api::History>(example),
             "Configured" => reads::<engine::Configured>(example),
             "Pushed" => reads::<api::Pushed>(example),
@@ -197,7 +198,7 @@ fn examples_are_what_they_say() {
         assert_eq!(result, Ok(()), "{name}");
         read += 1;
     }
-    assert_eq!(read, 34);
+    assert_eq!(read, 35);
 }
 
 /// But for payloads and results, which are whatever the application wants.

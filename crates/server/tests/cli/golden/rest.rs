@@ -54,6 +54,8 @@ fn queues() {
         shell.run(&["queues", "resume", "orders"]);
         shell.run(&["queues", "pause", "orders", "--for", "2h", "--json"]);
         shell.run(&["queues", "show", "orders"]);
+        shell.run(&["queues", "due", "orders"]);
+        shell.run(&["queues", "due", "none"]);
         shell.run(&["queues", "history", "none"]);
         shell.run(&["queues", "history", "--span", "week"]);
         shell.run(&["queues", "purge", "orders"]);

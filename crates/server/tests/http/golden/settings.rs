@@ -70,6 +70,7 @@ fn queues() {
     api.post("/v1/queues/orders/pause", &json!({"for": "soon"}));
     api.get("/v1/queues?limit=x");
     api.get("/v1/history?span=week");
+    api.get("/v1/due?from=x");
     api.get("/v1/history?queue=-");
     api.golden.finish();
 }

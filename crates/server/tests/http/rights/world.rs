@@ -93,7 +93,9 @@ impl World {
             .replace("{receipt}", receipt);
         let named = json!([{"id": job}]);
         let (query, body) = match operation {
-            "GET /v1/jobs" | "GET /v1/events" | "GET /v1/history" => (format!("?queue={name}"), Value::Null),
+            "GET /v1/jobs" | "GET /v1/events" | "GET /v1/due" | "GET /v1/history" => {
+                (format!("?queue={name}"), Value::Null)
+            }
             "DELETE /v1/locks" => ("?owner=nobody".to_owned(), Value::Null),
             "DELETE /v1/locks/{name}" => ("?owner=nobody&fence=1".to_owned(), Value::Null),
             _ => (String::new(), Value::Null),

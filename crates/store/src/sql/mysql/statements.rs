@@ -180,6 +180,8 @@ pub(super) const STATEMENTS: Statements = Statements {
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket > ? AND j.bucket <= ? \
      ORDER BY j.bucket, j.urgency, j.id LIMIT ?"
     ),
+    step_end: "SELECT id FROM duetime_jobs FORCE INDEX (PRIMARY) WHERE id > ? ORDER BY id LIMIT 1 OFFSET 4999",
+    due: "SELECT queue, due_at FROM duetime_jobs FORCE INDEX (PRIMARY) WHERE id > ? AND id <= ? AND state = 1",
     level: "SELECT priority FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
      WHERE bucket = -1 AND urgency >= ? AND urgency <= ? ORDER BY urgency LIMIT 1",
     over: concat!(

@@ -171,6 +171,8 @@ pub(super) const STATEMENTS: Statements = Statements {
         hit!(),
         " FROM duetime_jobs j WHERE j.state = 1 AND j.bucket > $1 AND j.bucket <= $2 ORDER BY j.bucket, j.id LIMIT $3"
     ),
+    step_end: "SELECT id FROM duetime_jobs WHERE id > $1 ORDER BY id LIMIT 1 OFFSET 4999",
+    due: "SELECT queue, due_at FROM duetime_jobs WHERE id > $1 AND id <= $2 AND state = 1",
     level: "SELECT priority FROM duetime_jobs WHERE state = 1 AND bucket = -1 \
      AND (queue, priority) >= ($1, $2) AND queue <= $1 ORDER BY queue, priority LIMIT 1",
     over: concat!(

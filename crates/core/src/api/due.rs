@@ -1,0 +1,39 @@
+//! What comes due.
+
+use super::Instant;
+#[cfg(feature = "openapi")]
+use super::schema::QueueName;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Jobs that have not ended, by due time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DueCounts {
+    /// The queue; left out for all queues together.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Arc<str>>,
+    /// When the jobs were counted; `null` while they are counted for the first time.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub as_of: Option<Instant>,
+    /// What is already due, then 60 minutes, the hours of the first day, 30 days, and the rest: without gaps, and together all
+    /// jobs that have not ended. `null` while they are counted for the first time, and for a queue that is not among the
+    /// 1,000 largest.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub buckets: Option<Vec<DueBucket>>,
+}
+
+/// Jobs that are due from one instant to another. Both are inclusive, as `due_from` and `due_to` of `GET /v1/jobs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DueBucket {
+    /// The first instant; `null` for what is already due.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub from: Option<Instant>,
+    /// The last instant; `null` for the rest.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub to: Option<Instant>,
+    /// How many jobs. Running jobs count as due.
+    pub jobs: u64,
+}

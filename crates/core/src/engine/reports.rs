@@ -1,0 +1,194 @@
+//! Reports that need a reading of many rows. One reading at a time is made in the background, if somebody asks and the last one
+//! is old; everybody gets the last one.
+
+use super::Engine;
+use super::parts::Parts;
+use crate::api::{DueBucket, DueCounts, Instant};
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
+use crate::model::name;
+use crate::ports::{DueTally, Queues};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant as Moment;
+
+/// Queues whose jobs are counted separately by due time: those with most.
+const QUEUES_MAX: usize = 1_000;
+/// The least time between two readings.
+const AGAIN_MIN: Duration = Duration::from_secs(10);
+/// The time between two readings, as a multiple of how long the last one took.
+const AGAIN_FACTOR: u32 = 20;
+/// The least rest between two steps of a reading. Else it is as long as the step took.
+const REST_MIN: Duration = Duration::from_millis(1);
+
+/// How long to wait for the first reading of a report: the caller can ask again.
+pub const FIRST_READING_WAIT: Duration = Duration::from_secs(1);
+
+/// The last reading of a report.
+pub(super) struct Report<T> {
+    state: Mutex<State<T>>,
+    done: Notify,
+}
+
+struct State<T> {
+    last: Option<Result<Arc<T>, Error>>,
+    /// From when on a new one is made.
+    again_at: Option<Moment>,
+    is_running: bool,
+}
+
+impl<T> Default for Report<T> {
+    fn default() -> Self {
+        let state = Mutex::new(State { last: None, again_at: None, is_running: false });
+        Self { state, done: Notify::new() }
+    }
+}
+
+/// Jobs by due time.
+pub(super) struct Due {
+    as_of: Millis,
+    tally: DueTally,
+    /// Whether each queue that has jobs is counted separately.
+    has_all_queues: bool,
+}
+
+impl Engine {
+    /// Jobs that have not ended, by due time: of a queue, or of all. As of the last reading, which is made in the background;
+    /// waits so long for the first one.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; of the stores, while there is no reading.
+    pub async fn due_counts(&self, queue: Option<&str>, wait: Duration) -> Result<DueCounts, Error> {
+        queue.map_or(Ok(()), name::check_queue)?;
+        let due = self.report(|parts| &parts.due, wait, |engine| async move { engine.count_due().await }).await?;
+        let queue_name = queue.map(Arc::from);
+        let Some(due) = due else { return Ok(DueCounts { queue: queue_name, as_of: None, buckets: None }) };
+        let bounds = due.tally.bounds();
+        let none = || due.has_all_queues.then(|| vec![0; bounds.len() + 1]);
+        let counts = due.tally.of(queue).map(<[u64]>::to_vec).or_else(none);
+        let bucket = |(place, jobs): (usize, u64)| DueBucket {
+            from: place.checked_sub(1).map(|before| Instant(bounds[before] + 1)),
+            to: bounds.get(place).copied().map(Instant),
+            jobs,
+        };
+        let buckets = counts.map(|counts| counts.into_iter().enumerate().map(bucket).collect());
+        Ok(DueCounts { queue: queue_name, as_of: Some(Instant(due.as_of)), buckets })
+    }
+
+    async fn count_due(&self) -> Result<Due, Error> {
+        let (queues, has_all_queues) = self.largest_queues().await?;
+        let as_of = self.now();
+        let mut tally = DueTally::new(bounds(as_of), queues);
+        let mut after = None;
+        loop {
+            let begin = Moment::now();
+            (tally, after) = self.reports.due(tally, after).await?;
+            if after.is_none() {
+                return Ok(Due { as_of, tally, has_all_queues });
+            }
+            rest(begin).await;
+        }
+    }
+
+    /// The queues with most jobs that have not ended, and whether there are no others.
+    async fn largest_queues(&self) -> Result<(Vec<Arc<str>>, bool), Error> {
+        let (mut largest, mut has_all) = (BinaryHeap::new(), true);
+        let mut asked = Some(Queues::first());
+        while let Some(queues) = asked {
+            let begin = Moment::now();
+            let tallies = self.ledger.tallies(queues.clone()).await?;
+            asked = queues.next(tallies.iter().map(|(queue, _)| queue));
+            for (queue, tally) in tallies.into_iter().filter(|(_, tally)| tally.pending > 0) {
+                largest.push(Reverse((tally.pending, queue)));
+                if largest.len() > QUEUES_MAX {
+                    largest.pop();
+                    has_all = false;
+                }
+            }
+            rest(begin).await;
+        }
+        Ok((largest.into_iter().map(|Reverse((_, queue))| queue).collect(), has_all))
+    }
+
+    /// The last reading of a report, and a new one soon if that is old. Waits so long for the first one.
+    async fn report<T, F>(
+        &self,
+        report: fn(&Parts) -> &Report<T>,
+        wait: Duration,
+        read: impl FnOnce(Self) -> F,
+    ) -> Result<Option<Arc<T>>, Error>
+    where
+        T: Send + Sync + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        self.check_open()?;
+        let Report { state, done } = report(self);
+        let lock = || state.lock().expect("no panic under this lock");
+        let done = done.notified();
+        tokio::pin!(done);
+        done.as_mut().enable();
+        {
+            let mut state = lock();
+            if !state.is_running && state.again_at.is_none_or(|at| at <= Moment::now()) {
+                state.is_running = true;
+                self.read_in_background(report, read(self.clone()));
+            }
+            match &state.last {
+                Some(Ok(last)) => return Ok(Some(last.clone())),
+                Some(Err(error)) if !state.is_running => return Err(error.clone()),
+                _ => {}
+            }
+        }
+        // Without an answer in time there is none yet.
+        let _ = tokio::time::timeout(wait, done).await;
+        lock().last.clone().transpose()
+    }
+
+    fn read_in_background<T: Send + Sync + 'static>(
+        &self,
+        report: fn(&Parts) -> &Report<T>,
+        read: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) {
+        let engine = self.clone();
+        self.tasks.spawn(async move {
+            let read = async {
+                let _one_at_a_time = engine.reading.lock().await;
+                let begin = Moment::now();
+                (read.await, begin.elapsed())
+            };
+            let Some((read, took)) = engine.stopping.run_until_cancelled(read).await else { return };
+            let Report { state, done } = report(&engine);
+            let mut state = state.lock().expect("no panic under this lock");
+            state.is_running = false;
+            state.again_at = Some(Moment::now() + AGAIN_MIN.max(took * AGAIN_FACTOR));
+            match read {
+                Ok(read) => state.last = Some(Ok(Arc::new(read))),
+                Err(error) => {
+                    tracing::debug!(%error, "a report could not be read");
+                    // An old reading is better than none.
+                    if !matches!(state.last, Some(Ok(_))) {
+                        state.last = Some(Err(error));
+                    }
+                }
+            }
+            done.notify_waiters();
+        });
+    }
+}
+
+/// Leaves as much time to others as a step took.
+async fn rest(begin: Moment) {
+    tokio::time::sleep(begin.elapsed().max(REST_MIN)).await;
+}
+
+/// The ends of what is due now, of 60 minutes, of the hours of the first day, and of 30 days.
+fn bounds(now: Millis) -> Vec<Millis> {
+    let minutes = (0..=60).map(|minute| minute * MINUTE_MS);
+    let hours = (2..=24).map(|hour| hour * HOUR_MS);
+    let days = (2..=30).map(|day| day * DAY_MS);
+    minutes.chain(hours).chain(days).map(|ms| now + ms).collect()
+}

@@ -1,0 +1,68 @@
+//! Readings of many rows, for people. They are made in the background, in short steps.
+
+use crate::clock::Millis;
+use crate::error::Error;
+use async_trait::async_trait;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Readings of many rows, for people.
+///
+/// # Contract
+/// - A step takes a few milliseconds, and holds up nothing else for longer.
+/// - A row that changes between two steps may be counted twice, or not at all.
+#[async_trait]
+pub trait Reports: Send + Sync {
+    /// Counts the next jobs that have not ended. Answers where to go on: `None` at the end. Opaque but to the store.
+    async fn due(&self, tally: DueTally, after: Option<String>) -> Result<(DueTally, Option<String>), Error>;
+}
+
+/// Jobs that have not ended, by due time: of some queues separately, and of all together. Its size does not depend on what is
+/// counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueTally {
+    bounds: Arc<[Millis]>,
+    queues: Arc<HashMap<Arc<str>, usize>>,
+    /// First those of all queues.
+    counts: Vec<u64>,
+}
+
+impl DueTally {
+    /// An empty one. A job belongs to the first bound that is not before its due time, or beyond the last one. Bounds
+    /// ascend.
+    pub fn new(bounds: Vec<Millis>, queues: impl IntoIterator<Item = Arc<str>>) -> Self {
+        let queues: HashMap<Arc<str>, usize> = queues.into_iter().zip(1..).collect();
+        let counts = vec![0; (queues.len() + 1) * (bounds.len() + 1)];
+        Self { bounds: bounds.into(), queues: Arc::new(queues), counts }
+    }
+
+    /// The last instant of each bucket but the last.
+    pub fn bounds(&self) -> &[Millis] {
+        &self.bounds
+    }
+
+    /// Counts so many jobs of a queue that are due at this instant.
+    pub fn add(&mut self, queue: &str, due_at: Millis, jobs: u64) {
+        let bucket = self.bounds.partition_point(|&bound| bound < due_at);
+        let width = self.bounds.len() + 1;
+        self.counts[bucket] += jobs;
+        if let Some(place) = self.queues.get(queue) {
+            self.counts[place * width + bucket] += jobs;
+        }
+    }
+
+    /// What was counted of a queue, or of all; `None` for one that is not counted separately.
+    pub fn of(&self, queue: Option<&str>) -> Option<&[u64]> {
+        let place = queue.map_or(Some(0), |queue| self.queues.get(queue).copied())?;
+        self.counts.chunks(self.bounds.len() + 1).nth(place)
+    }
+}
+
+/// After which row to go on, for a store whose steps end with an id.
+///
+/// # Errors
+/// [`Error::Invalid`] where it is no id.
+pub fn row_after(after: Option<&str>) -> Result<u64, Error> {
+    let parse = |text: &str| text.parse().map_err(|_| Error::invalid("after", "where a step ended", text));
+    after.map_or(Ok(0), parse)
+}

@@ -1,0 +1,66 @@
+//! Readings of many rows.
+
+use super::Subject;
+use super::fixture::*;
+use crate::limits::HOUR_MS;
+use crate::model::job::{Job, Stage};
+use crate::ports::{DueTally, Queues, Reports};
+
+/// Counts step by step.
+async fn count(reports: &dyn Reports, mut tally: DueTally) -> DueTally {
+    let mut after = None;
+    loop {
+        (tally, after) = reports.due(tally, after).await.expect("counted");
+        if after.is_none() {
+            return tally;
+        }
+    }
+}
+
+fn due(n: u64, queue: &str, due_at: u64) -> Job {
+    job_with(n, |job| (job.queue, job.due_at, job.first_due_at) = (text(queue), due_at, due_at))
+}
+
+/// Each in the bucket that ends with its due time or after it.
+pub async fn jobs_are_counted_by_due_time(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let bounds = vec![NOW, NOW + 10, NOW + HOUR_MS];
+    let tally = || DueTally::new(bounds.clone(), [text("a"), text("none")]);
+    assert_eq!(count(&*subject.reports, tally()).await.of(None), Some(&[0; 4][..]));
+    let times = [NOW - 5, NOW, NOW + 1, NOW + 10, NOW + 11, NOW + HOUR_MS, NOW + HOUR_MS + 1, NOW + 400 * HOUR_MS];
+    let jobs: Vec<Job> = (1..).zip(times).map(|(n, at)| due(n, if n % 2 == 0 { "a" } else { "b" }, at)).collect();
+    record(ledger, &jobs).await;
+    let tally = count(&*subject.reports, tally()).await;
+    assert_eq!(tally.of(None), Some(&[2, 2, 2, 2][..]));
+    assert_eq!(tally.of(Some("a")), Some(&[1, 1, 1, 1][..]));
+    assert_eq!(tally.of(Some("none")), Some(&[0, 0, 0, 0][..]));
+    assert_eq!(tally.of(Some("b")), None, "it is not counted separately");
+}
+
+/// What runs counts as due; what has ended does not count.
+pub async fn due_counts_add_up_to_what_has_not_ended(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let mut jobs = record_ended(ledger, &[due(1, "a", NOW), due(2, "a", NOW)], Stage::Failed).await;
+    record_ended(ledger, &[due(3, "a", NOW)], Stage::Succeeded).await;
+    record(ledger, &(4..=9).map(|n| due(n, "a", NOW + n)).collect::<Vec<_>>()).await;
+    apply(ledger, &[leased(&due(4, "a", NOW + 4)), again(&due(5, "a", NOW + 5), NOW + 500)]).await;
+    jobs.clear();
+    let tally = count(&*subject.reports, DueTally::new(vec![NOW + 5, NOW + 9], [text("a")])).await;
+    assert_eq!(tally.of(Some("a")), Some(&[1, 4, 1][..]));
+    let (_, kept) = ledger.tallies(Queues::one(&text("a"))).await.expect("tallies").remove(0);
+    assert_eq!(tally.of(None).map(|counts| counts.iter().sum()), Some(kept.pending));
+}
+
+/// Over many steps, each once.
+pub async fn many_jobs_are_counted_once(subject: Subject) {
+    let ledger = &*subject.ledger;
+    for batch in 0..3 {
+        let numbers = batch * 10_000 + 1..=(batch + 1) * 10_000;
+        record(ledger, &numbers.map(|n| due(n, &format!("q{}", n % 7), NOW + n)).collect::<Vec<_>>()).await;
+    }
+    let tally =
+        count(&*subject.reports, DueTally::new(vec![NOW + 20_000], (0..7).map(|n| text(&format!("q{n}"))))).await;
+    assert_eq!(tally.of(None), Some(&[20_000, 10_000][..]));
+    let of_queues: u64 = (0..7).flat_map(|n| tally.of(Some(&format!("q{n}"))).expect("counted").to_vec()).sum();
+    assert_eq!(of_queues, 30_000);
+}

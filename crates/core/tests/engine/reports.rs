@@ -1,0 +1,127 @@
+//! Reports that are read in the background.
+
+use super::fixture::{Bench, job, pass};
+use duetime_core::api::{DueBucket, DueCounts, Instant};
+use duetime_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
+use duetime_core::{Due, Engine, Error, NewJob};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn due(engine: &Engine, queue: Option<&str>) -> DueCounts {
+    engine.due_counts(queue, SECOND).await.unwrap()
+}
+
+/// The buckets that are not empty.
+fn busy(counts: &DueCounts) -> Vec<DueBucket> {
+    counts.buckets.iter().flatten().filter(|bucket| bucket.jobs > 0).copied().collect()
+}
+
+fn sum(counts: &DueCounts) -> u64 {
+    counts.buckets.iter().flatten().map(|bucket| bucket.jobs).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_are_counted_by_due_time() {
+    let bench = Bench::new().await;
+    let delays = [0, 0, MINUTE_MS, 90_000, HOUR_MS, 90 * MINUTE_MS, DAY_MS + HOUR_MS, 29 * DAY_MS, 31 * DAY_MS];
+    for delay in delays {
+        bench.push(NewJob { due: Due::After(delay), ..job() }).await;
+    }
+    bench.push(NewJob { queue: "other".into(), ..job() }).await;
+    bench.lease_first().await;
+    let now = bench.engine.now();
+    let counts = due(&bench.engine, Some("default")).await;
+    let as_of = counts.as_of.unwrap().0;
+    assert!((now..now + 100).contains(&as_of), "{counts:?}");
+    let buckets = counts.buckets.clone().unwrap();
+    assert_eq!(buckets.len(), 1 + 60 + 23 + 29 + 1);
+    assert_eq!((buckets[0].from, buckets[0].to), (None, Some(Instant(as_of))));
+    assert_eq!(buckets.last().unwrap().to, None);
+    for pair in buckets.windows(2) {
+        assert_eq!(pair[1].from.unwrap().0, pair[0].to.unwrap().0 + 1, "without gaps");
+    }
+    let ends: Vec<_> = busy(&counts).iter().map(|bucket| (bucket.to.map(|to| to.0 - as_of), bucket.jobs)).collect();
+    let minutes = |n| Some(n * MINUTE_MS);
+    let expected = [
+        (Some(0), 2),
+        (minutes(1), 1),
+        (minutes(2), 1),
+        (minutes(60), 1),
+        (minutes(120), 1),
+        (Some(2 * DAY_MS), 1),
+        (Some(29 * DAY_MS), 1),
+        (None, 1),
+    ];
+    assert_eq!(ends, expected);
+    let status = bench.queue("default").await;
+    assert_eq!(sum(&counts), status.tally.pending);
+    assert_eq!(sum(&due(&bench.engine, None).await), 10);
+    assert_eq!(sum(&due(&bench.engine, Some("none")).await), 0);
+    assert_eq!(bench.engine.due_counts(Some("-"), SECOND).await.unwrap_err().code(), "invalid");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reading_is_kept_for_a_while() {
+    let bench = Bench::new().await;
+    bench.push(job()).await;
+    let first = due(&bench.engine, None).await;
+    bench.push(job()).await;
+    pass(9 * SECOND).await;
+    assert_eq!(due(&bench.engine, None).await, first);
+    pass(SECOND).await;
+    // Whoever asks first gets the old one, and has a new one made.
+    assert_eq!(due(&bench.engine, None).await, first);
+    for _ in 0..3 {
+        pass(SECOND).await;
+    }
+    let second = due(&bench.engine, None).await;
+    assert_eq!((sum(&first), sum(&second)), (1, 2));
+    assert!(second.as_of > first.as_of);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_wait_learns_that_it_is_being_counted() {
+    let bench = Bench::new().await;
+    bench.push(job()).await;
+    let nothing = DueCounts { queue: None, as_of: None, buckets: None };
+    assert_eq!(bench.engine.due_counts(None, Duration::ZERO).await.unwrap(), nothing);
+    assert_eq!(sum(&due(&bench.engine, None).await), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_is_told_until_there_is_a_reading() {
+    let bench = Bench::new().await;
+    bench.push(job()).await;
+    bench.ledger.set_away(true);
+    assert!(matches!(bench.engine.due_counts(None, SECOND).await, Err(Error::Unavailable(_))));
+    bench.ledger.set_away(false);
+    assert!(bench.engine.due_counts(None, SECOND).await.is_err(), "it is not asked again at once");
+    pass(11 * SECOND).await;
+    assert_eq!(sum(&due(&bench.engine, None).await), 1);
+    bench.ledger.set_away(true);
+    pass(11 * SECOND).await;
+    assert_eq!(sum(&due(&bench.engine, None).await), 1);
+    pass(SECOND).await;
+    assert_eq!(sum(&due(&bench.engine, None).await), 1, "an old reading is better than none");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_queues_the_largest_are_counted_separately() {
+    let bench = Bench::new().await;
+    let queues = (0..1_005).map(|n| NewJob { queue: format!("q{n:04}").into(), ..job() });
+    // The first five have two jobs.
+    let more = (0..5).map(|n| NewJob { queue: format!("q{n:04}").into(), ..job() });
+    bench.engine.push(queues.chain(more).collect()).await.unwrap();
+    let mut separate = 0;
+    for n in 0..1_005 {
+        let counts = due(&bench.engine, Some(&format!("q{n:04}"))).await;
+        assert!(counts.as_of.is_some());
+        if n < 5 {
+            assert_eq!(sum(&counts), 2);
+        }
+        separate += usize::from(counts.buckets.is_some());
+    }
+    assert_eq!(separate, 1_000);
+    assert_eq!(sum(&due(&bench.engine, None).await), 1_010);
+}

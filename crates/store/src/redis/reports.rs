@@ -1,0 +1,51 @@
+//! Readings of many jobs, where Redis is its own ledger.
+
+use super::{Redis, scripts};
+use async_trait::async_trait;
+use duetime_core::ports::{DueTally, Reports, after};
+use duetime_core::{Error, Millis};
+
+/// Queues that a step counts: with a hundred bounds about a millisecond of Redis.
+const QUEUES_AT_ONCE: usize = 4;
+
+/// Goes on with the queues of a partition from a name on: `partition;name`.
+fn stop(text: Option<&str>) -> Result<(u16, &str), Error> {
+    let Some(text) = text else { return Ok((0, "")) };
+    let read = || text.split_once(';').and_then(|(partition, from)| Some((partition.parse().ok()?, from)));
+    read().ok_or_else(|| Error::invalid("after", "where a step ended", text))
+}
+
+#[async_trait]
+impl Reports for Redis {
+    async fn due(&self, mut tally: DueTally, place: Option<String>) -> Result<(DueTally, Option<String>), Error> {
+        let (partition, from) = stop(place.as_deref())?;
+        let queues = self.queues_of(partition, from, QUEUES_AT_ONCE).await?;
+        if !queues.is_empty() {
+            let names: Vec<&str> = queues.iter().map(AsRef::as_ref).collect();
+            let arguments = |text: &mut super::Text| {
+                text.number(tally.bounds().len() as u64);
+                tally.bounds().iter().for_each(|&bound| text.number(bound));
+                names.iter().for_each(|name| text.push(name.as_bytes()));
+            };
+            let mut answers = self.run(partition, &scripts::DUE, &names, arguments).await?.list()?;
+            for name in names {
+                let mut answer = answers.list()?;
+                let mut number = || answer.number().map(|number| u64::try_from(number).unwrap_or(0));
+                tally.add(name, 0, number()?);
+                tally.add(name, Millis::MAX, number()?);
+                let bounds: Vec<Millis> = tally.bounds().to_vec();
+                for bound in bounds {
+                    if answer.len() == 0 {
+                        break;
+                    }
+                    tally.add(name, bound, u64::try_from(answer.number()?).unwrap_or(0));
+                }
+            }
+        }
+        let next = match queues.last().filter(|_| queues.len() == QUEUES_AT_ONCE) {
+            Some(last) => Some(format!("{partition};{}", after(last))),
+            None => (partition + 1 < self.keys.partitions()).then(|| format!("{};", partition + 1)),
+        };
+        Ok((tally, next))
+    }
+}

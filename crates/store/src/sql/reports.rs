@@ -1,0 +1,44 @@
+//! Readings of many rows, step by step.
+
+use super::call::Verb;
+use super::fault::Fault;
+use super::session::Session;
+use async_trait::async_trait;
+use duetime_core::Millis;
+use duetime_core::ports::DueTally;
+use std::sync::Arc;
+
+/// Counts the next rows that have not ended; answers where to go on. In the order of ids: a row is looked at once, whatever
+/// becomes of it meanwhile.
+pub(super) struct CountDue {
+    pub(super) tally: DueTally,
+    pub(super) after: u64,
+}
+
+#[async_trait]
+impl Verb for CountDue {
+    type Answer = (DueTally, Option<u64>);
+    const WRITES: bool = false;
+
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Self::Answer, Fault> {
+        let mut tally = self.tally.clone();
+        let end = session.step_end(self.after).await?;
+        for (queue, due_at) in session.due(self.after, end).await? {
+            tally.add(&queue, due_at, 1);
+        }
+        Ok((tally, end))
+    }
+}
+
+impl Session {
+    /// The last id of the next step; `None` for the last one.
+    async fn step_end(&mut self, after: u64) -> Result<Option<u64>, Fault> {
+        Ok(self.ask(self.sql.step_end, vec![after.into()], |row| row.number(0)).await?.pop())
+    }
+
+    /// The queues and due times of the pending rows of a step.
+    async fn due(&mut self, after: u64, end: Option<u64>) -> Result<Vec<(Arc<str>, Millis)>, Fault> {
+        let end = end.unwrap_or(i64::MAX.cast_unsigned());
+        self.ask(self.sql.due, vec![after.into(), end.into()], |row| Ok((row.text(0)?, row.number(1)?))).await
+    }
+}
