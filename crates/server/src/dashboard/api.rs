@@ -39,6 +39,8 @@ pub(super) struct Call {
     pub(super) body: Option<String>,
     /// Whether there must be nothing yet.
     is_new: bool,
+    /// What a repeat is known by.
+    idempotency_key: Option<String>,
 }
 
 /// What the API answered.
@@ -85,7 +87,7 @@ impl Api {
 
     /// Makes a call, and does not wait for the end of its answer.
     pub(super) async fn send(&self, call: Call) -> Response {
-        let Call { method, path, version, body, is_new } = call;
+        let Call { method, path, version, body, is_new, idempotency_key } = call;
         let mut request = Request::new(Body::from(body.unwrap_or_default()));
         *request.method_mut() = method;
         *request.uri_mut() = path.parse().expect("paths are made of encoded segments");
@@ -94,6 +96,9 @@ impl Api {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(version) = version {
             headers.insert(IF_MATCH, HeaderValue::try_from(format!("\"{version}\"")).expect("digits"));
+        }
+        if let Some(key) = idempotency_key.and_then(|key| HeaderValue::try_from(key).ok()) {
+            headers.insert("idempotency-key", key);
         }
         if is_new {
             headers.insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
@@ -109,7 +114,7 @@ impl Api {
 
 impl Call {
     pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
-        Self { method, path: path.into(), version: None, body: None, is_new: false }
+        Self { method, path: path.into(), version: None, body: None, is_new: false, idempotency_key: None }
     }
 
     pub(super) fn post(path: impl Into<String>) -> Self {
@@ -119,6 +124,11 @@ impl Call {
     /// If what is changed still has this version.
     pub(super) fn at(self, version: Option<u64>) -> Self {
         Self { version, ..self }
+    }
+
+    /// A push that may be repeated under this key.
+    pub(super) fn named(self, key: &str) -> Self {
+        Self { idempotency_key: Some(key.to_owned()).filter(|key| !key.is_empty()), ..self }
     }
 
     /// If there is nothing yet.

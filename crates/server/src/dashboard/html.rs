@@ -147,13 +147,12 @@ impl Action<'_> {
                 @if let Some(warning) = self.warning { p.warning { (visit.say(warning)) } }
                 button type="submit" class=[self.warning.map(|_| "danger")] { (visit.say(self.text)) }
             }
-            (self.copies(visit))
         };
         html! {
-            @if is_bare && self.call.is_none() { (form) } @else {
+            @if is_bare { div.plain { (form) (self.copies(visit)) } } @else {
                 details.action {
                     summary { (visit.say(self.text)) "…" }
-                    div { (form) }
+                    div { (form) (self.copies(visit)) }
                 }
             }
         }

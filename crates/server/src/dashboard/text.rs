@@ -156,6 +156,9 @@ texts! {
     NoNextRun: "It does not run again.", "不会再运行。";
     LastRun: "Last run", "上次运行";
     NeverRan: "It has not run yet.", "尚未运行。";
+    ScheduleIsPaused: "This schedule is paused. Runs during the pause are not made up for.", "此计划已暂停，暂停期间的运行不会补上。";
+    ClockGap: "moved: the clock skips this time", "已顺延：时钟跳过该时刻";
+    ClockFold: "the clock shows this time twice", "时钟会两次到达该时刻";
     NewSchedule: "New schedule", "新建计划";
     Schedule: "Schedule in JSON", "JSON 格式的计划";
     EventsHint: "Events appear here as they happen.", "事件发生时会显示在这里。";

@@ -173,7 +173,8 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
     }
 }
 
-fn outcome(pushed: &Pushed) -> String {
+/// What a push did, in the API's word.
+pub(super) fn outcome(pushed: &Pushed) -> String {
     let word = serde_json::to_value(pushed.outcome).expect("an outcome is a word");
     word.as_str().unwrap_or_default().to_owned()
 }

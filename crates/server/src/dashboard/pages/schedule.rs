@@ -1,19 +1,21 @@
 //! One schedule: when it runs next, what became of the last run, and what can be done with it.
 
-use super::queue::{invalid, value};
+use super::queue::{invalid, outcome, value};
 use super::schedules::timing;
 use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{Action, allowed, instant, job, json, queue, shown};
+use crate::dashboard::html::{Action, allowed, field, instant, job, json, queue, shown};
+use crate::dashboard::session;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, went};
 use axum::extract::Path;
 use axum::http::Method;
 use axum::response::Response;
-use duetime_core::api::path_segment;
-use duetime_core::schedule::ScheduleStatus;
+use duetime_core::api::{Pushed, Runs, path_segment};
+use duetime_core::schedule::{ClockChange, ScheduleStatus};
 use maud::{Markup, html};
+use serde_json::json;
 
 pub(in crate::dashboard) async fn page(visit: Visit, Path(name): Path<String>) -> Response {
     let rendered = render(&visit, &name).await;
@@ -28,16 +30,32 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
     let answer = visit.get(api(name)).await?;
     let status: ScheduleStatus = answer.read();
     let schedule = &status.schedule;
+    let Runs { runs } = visit.get(format!("{}/next", api(name))).await?.read();
     let content = html! {
         p.lead { code { (shown(&timing(&schedule.timing))) } " → " (queue(&schedule.job.queue)) " · " (shown(&schedule.job.kind)) }
+        @if schedule.paused == Some(true) {
+            p.notice.warn {
+                (visit.say(Text::ScheduleIsPaused)) " "
+                @if let Some(until) = schedule.paused_until { (visit.say(Text::Until)) " " (instant(visit, until)) }
+            }
+        }
         div.actions { (actions(visit, &status)) }
         h2 { (visit.say(Text::LastRun)) }
         @if let Some(last) = &status.last {
             p { (instant(visit, last.at)) " – " (last.outcome.word()) @if let Some(id) = last.job { " " (job(id)) } }
         } @else { p.empty { (visit.say(Text::NeverRan)) } }
         h2 { (visit.say(Text::NextRuns)) }
-        @if status.next.is_empty() { p.empty { (visit.say(Text::NoNextRun)) } } @else {
-            ol.plan { @for &at in &status.next { li { (instant(visit, at)) } } }
+        @if runs.is_empty() { p.empty { (visit.say(Text::NoNextRun)) } } @else {
+            ol.plan {
+                @for run in &runs {
+                    li {
+                        (instant(visit, run.at)) br; small { (shown(&run.local)) }
+                        @if let Some(change) = run.clock_change {
+                            " " span.badge.warn { (visit.say(if change == ClockChange::Gap { Text::ClockGap } else { Text::ClockFold })) }
+                        }
+                    }
+                }
+            }
         }
         h2 { (visit.say(Text::Settings)) }
         pre { (text(&status)) }
@@ -53,8 +71,22 @@ fn actions(visit: &Visit, status: &ScheduleStatus) -> Markup {
     let name = &*status.name;
     let (to, version) = (format!("/schedules/{}", path_segment(name)), status.version.to_string());
     let hidden = [("version", version.as_str())];
+    let path = |verb: &str| format!("{}/{verb}", api(name));
+    let at = |call: Call| Some(call.at(Some(status.version)));
+    let origin = session::random().unwrap_or_default();
     allowed(visit, Scope::Admin, &status.schedule.job.queue, || {
         html! {
+            (Action { call: Some(Call::post(path("run"))), command: vec!["schedules", "run", name], ..Action::new("run", Text::RunNow) }.show(visit, &to, &[("version", &version), ("origin", &origin)]))
+            @if status.schedule.paused == Some(true) {
+                (Action { call: at(Call::post(path("resume"))), command: vec!["schedules", "resume", name], ..Action::new("resume", Text::Resume) }.show(visit, &to, &hidden))
+            } @else {
+                (Action {
+                    fields: field(visit, "for", Text::ForSpan, "", "2h"),
+                    call: at(Call::post(path("pause")).with(&json!({"for": "2h"}))),
+                    command: vec!["schedules", "pause", name, "--for", "2h"],
+                    ..Action::new("pause", Text::Pause)
+                }.show(visit, &to, &hidden))
+            }
             (Action {
                 fields: html! { label { span { (visit.say(Text::Schedule)) } textarea name="schedule" rows="12" spellcheck="false" required { (text(status)) } } },
                 ..Action::new("set", Text::Edit)
@@ -82,8 +114,24 @@ pub(in crate::dashboard) async fn act(mut visit: Visit, Path(name): Path<String>
 async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Problem> {
     let version = form.get("version").and_then(|version| version.parse().ok());
     let Some(version) = version else { return Err(invalid("version", "that of the schedule, in digits")) };
+    let path = |verb: &str| format!("{}/{verb}", api(name));
     match form.get("do").unwrap_or_default() {
         "set" => set(visit, name, form, Some(version)).await,
+        "run" => {
+            let origin = form.get("origin").unwrap_or_default();
+            let answer = visit.api.call(Call::post(path("run")).named(origin)).await?;
+            let pushed: Pushed = answer.read();
+            Ok(went(&format!("/jobs/{}", pushed.id), &[(outcome(&pushed), 1)]))
+        }
+        "pause" => {
+            let body = form.get("for").map_or(json!({}), |span| json!({"for": span}));
+            visit.api.call(Call::post(path("pause")).at(Some(version)).with(&body)).await?;
+            Ok(went(&visit.here, &[("paused".to_owned(), 1)]))
+        }
+        "resume" => {
+            visit.api.call(Call::post(path("resume")).at(Some(version))).await?;
+            Ok(went(&visit.here, &[("resumed".to_owned(), 1)]))
+        }
         "delete" => {
             visit.api.call(Call::new(Method::DELETE, api(name)).at(Some(version))).await?;
             Ok(went("/schedules", &[("deleted".to_owned(), 1)]))

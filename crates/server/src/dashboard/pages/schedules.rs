@@ -49,7 +49,7 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
                         @for status in &schedules {
                             tr {
                                 th scope="row" { a href={ "/schedules/" (path_segment(&status.name)) } { (shown(&status.name)) } }
-                                td { code { (shown(&timing(&status.schedule.timing))) } }
+                                td { code { (shown(&timing(&status.schedule.timing))) } @if status.schedule.paused == Some(true) { " " span.badge.warn { (visit.say(Text::Paused)) } } }
                                 td { (queue(&status.schedule.job.queue)) }
                                 td { (shown(&status.schedule.job.kind)) }
                                 td { @if let Some(&next) = status.next.first() { (instant(visit, next)) } @else { "–" } }
