@@ -35,8 +35,11 @@ enum Chore {
         #[arg(long, default_value_t = test::SEEDS, value_name = "N")]
         seeds: u64,
     },
-    /// Run the heavy checks that seldom break: example clients, packaging, MariaDB twins, a crate that uses ours
+    /// Run the heavy checks that seldom break: example clients, packaging, every page of the dashboard, MariaDB twins, a crate
+    /// that uses ours
     Outside,
+    /// Picture each page of the dashboard, in both themes and languages
+    Screenshots,
     /// Check format, clippy, docs, dependencies and tidiness
     Lint,
     /// Run only the tidy checks of `lint`: arrows, banned calls, file length
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
     let passed = match Arguments::parse().chore {
         Chore::Test { seeds } => test::run(seeds),
         Chore::Outside => test::outside(),
+        Chore::Screenshots => shown(&test::screenshots()),
         Chore::Lint => lint::run(),
         Chore::Tidy => lint::run_tidy(),
         Chore::Deps => lint::run_deps(),

@@ -23,6 +23,7 @@ const CLIENTS: &str = "the example clients";
 const PACKAGING: &str = "the tests of packaging";
 
 const NEEDED: &[Needed] = &[
+    Needed { program: "chromedriver", package: "chromium-driver", used_by: "the tests of the dashboard" },
     Needed { program: "openssl", package: "openssl", used_by: "the tests of TLS" },
     Needed { program: "curl", package: "curl", used_by: "the README's commands" },
     Needed { program: "faketime", package: "faketime", used_by: "tests of a server whose clock jumps" },

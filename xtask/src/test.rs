@@ -57,6 +57,17 @@ pub(crate) fn outside() -> bool {
     concluded(&report, "cargo xtask outside")
 }
 
+/// Pictures each page of the dashboard into `target/screenshots`.
+pub(crate) fn screenshots() -> Result<(), String> {
+    setup::install_missing()?;
+    let folder = Metadata::read()?.target_directory.join("screenshots");
+    let mut test = process::cargo(["nextest", "run", "-p", "duetime-server", "--all-features", "--profile", "outside"]);
+    test.args(["each_page_is_pictured"]).env("DUETIME_SCREENSHOTS", &folder);
+    process::run(test)?;
+    println!("the pictures are in {}", folder.display());
+    Ok(())
+}
+
 /// Prints the steps and what CI reads; answers whether all passed.
 fn concluded(report: &Report, chore: &str) -> bool {
     let passed = report.finish(chore);

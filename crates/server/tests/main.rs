@@ -3,6 +3,7 @@
 #[macro_use]
 #[path = "../../duetime/tests/cases/mod.rs"]
 mod cases;
+mod browser;
 #[path = "common/certificate.rs"]
 mod certificate;
 mod cli;

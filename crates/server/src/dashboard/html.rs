@@ -238,7 +238,10 @@ pub(super) fn instant_text(at: Millis) -> String {
 /// How far an instant is from now.
 pub(super) fn distance(visit: &Visit, at: Millis) -> String {
     let text = if at > visit.now { Text::InSpan } else { Text::SpanAgo };
-    visit.language.fill(text, &[&span(at.abs_diff(visit.now))])
+    match at.abs_diff(visit.now) {
+        0..1_000 => visit.say(Text::Now).to_owned(),
+        far => visit.language.fill(text, &[&span(far)]),
+    }
 }
 
 /// A span in its two largest units.

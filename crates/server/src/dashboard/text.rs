@@ -107,6 +107,7 @@ texts! {
     Totals: "Totals", "总数";
     RetriedByHand: "retried by hand", "手动重试";
     DeletedLive: "deleted before their end", "结束前被删除";
+    Now: "now", "现在";
     InSpan: "in {}", "{} 后";
     SpanAgo: "{} ago", "{} 前";
     // Actions.
@@ -163,6 +164,14 @@ texts! {
     Schedule: "Schedule in JSON", "JSON 格式的计划";
     EventsHint: "Events appear here as they happen.", "事件发生时会显示在这里。";
     EventsPlain: "Show the stream of events as text", "以文本显示事件流";
+    ComesDue: "What comes due", "即将到期";
+    BeingCounted: "Jobs are being counted. Look again in a moment.", "正在统计任务，请稍后再看。";
+    NextHour: "Next hour, by minutes", "未来一小时（按分钟）";
+    NextDay: "Next day, by hours", "未来一天（按小时）";
+    NextMonth: "Next month, by days", "未来一月（按天）";
+    AlreadyDue: "Already due or running", "已到期或运行中";
+    Later: "Later", "更晚";
+    CountedAt: "Counted", "统计于";
     AsTable: "As a table", "以表格显示";
     OfLate: "Throughput and lateness", "吞吐量与延迟";
     LastHour: "last hour", "最近一小时";

@@ -62,8 +62,8 @@ impl Connection {
             if line.is_empty() {
                 break;
             }
-            let (name, value) = line.split_once(": ").unwrap_or_else(|| panic!("{line}"));
-            headers.push((name.to_ascii_lowercase(), value.to_owned()));
+            let (name, value) = line.split_once(':').unwrap_or_else(|| panic!("{line}"));
+            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
         let mut reply = Reply { status, headers, body: String::new() };
         let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());

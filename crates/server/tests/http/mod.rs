@@ -2,7 +2,7 @@
 
 mod bodies;
 mod bulk;
-mod client;
+pub(crate) mod client;
 mod codes;
 mod conditions;
 mod dashboard;
@@ -26,9 +26,9 @@ mod reports;
 mod reserve;
 mod rights;
 mod schedules;
-mod server;
+pub(crate) mod server;
 mod start;
 mod stop;
 mod tls;
-mod tokens;
+pub(crate) mod tokens;
 mod totals;

@@ -32,10 +32,14 @@ const button = document.getElementById("live");
 const stored = "duetime-live";
 const list = document.getElementById("events");
 
+let pressed = false;
+addEventListener("pointerdown", () => (pressed = true));
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(() => (pressed = false), 300));
+
 // What the reader has begun is not taken away.
 function isBusy() {
   const active = document.activeElement;
-  return Boolean(
+  return pressed || Boolean(
     main.querySelector("details[open], input:checked, [data-keep]") || (main.contains(active) && active.matches("input, select, textarea")),
   );
 }

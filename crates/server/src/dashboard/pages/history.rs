@@ -42,12 +42,13 @@ pub(super) async fn charts(visit: &Visit, queue: Option<&str>) -> Result<Markup,
     };
     let done = of(|point| (point.succeeded, None));
     let late = of(|point| point.lateness.map_or((0, None), |late| (late.p99.0, Some(exact(late.p99.0)))));
-    let every = points.len().div_ceil(8).max(1);
+    let places = usize::try_from(asked.steps()).expect("a few");
+    let every = places / 6;
     Ok(html! {
         (heading)
         div.charts {
-            (bars(visit, Text::CompletedPerStep, [Text::Time, Text::Succeeded], &done, every))
-            (bars(visit, Text::LatenessPerStep, [Text::Time, Text::Lateness], &late, every))
+            (bars(visit, Text::CompletedPerStep, [Text::Time, Text::Succeeded], &done, places, every))
+            (bars(visit, Text::LatenessPerStep, [Text::Time, Text::Lateness], &late, places, every))
         }
         p.empty { (visit.say(Text::OfThisServer)) " " (instant(visit, history.since.0)) }
     })

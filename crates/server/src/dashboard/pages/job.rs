@@ -136,13 +136,13 @@ async fn plan(visit: &Visit, job: &JobBody<'_>) -> Result<Markup, Problem> {
 fn history(visit: &Visit, job: &JobBody<'_>) -> Markup {
     html! {
         @if job.errors.is_empty() { p.empty { (visit.say(Text::NoErrors)) } } @else {
-            div.scroll {
+            div.scroll tabindex="0" {
                 table {
                     thead { tr { @for text in [Text::Attempt, Text::Ended, Text::Message] { th scope="col" { (visit.say(text)) } } } }
                     tbody {
                         @for error in job.errors.iter().rev() {
                             tr {
-                                td.number { (error.attempt) }
+                                td { (error.attempt) }
                                 td { (instant(visit, error.at)) }
                                 td.message { @if error.crashed { span.badge.bad { (visit.say(Text::Crashed)) } " " } (shown(&error.message)) }
                             }

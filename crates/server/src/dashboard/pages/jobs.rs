@@ -121,7 +121,7 @@ pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
 
 fn table(visit: &Visit, jobs: &[JobBody<'_>]) -> Markup {
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 thead {
                     tr {

@@ -25,7 +25,7 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
     let heads = [Text::Name, Text::Owner, Text::Fence, Text::Ends];
     let content = html! {
         @if locks.is_empty() { (empty(visit, Text::NoLocks)) } @else {
-            div.scroll {
+            div.scroll tabindex="0" {
                 table {
                     thead { tr { @for head in heads { th scope="col" { (visit.say(head)) } } th { span.unseen { (visit.say(Text::Actions)) } } } }
                     tbody {

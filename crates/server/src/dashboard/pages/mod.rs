@@ -1,5 +1,6 @@
 //! The pages, a file each.
 
+mod due;
 pub(super) mod events;
 pub(super) mod failed;
 mod history;

@@ -1,5 +1,6 @@
 //! How everything stands.
 
+use super::due;
 use super::history;
 use super::queues::table;
 use crate::dashboard::api::Problem;
@@ -47,6 +48,7 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
             h2 { (visit.say(Text::BusiestQueues)) }
             (table(visit, &queues))
             (sums.totals(visit))
+            (due::charts(visit, None).await?)
             (history::charts(visit, None).await?)
         }
     };

@@ -1,5 +1,6 @@
 //! One queue: how it stands, its settings, and what can be done with it.
 
+use super::due;
 use super::history;
 use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
@@ -51,6 +52,7 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
         }
         (totals(visit, &status))
         div.actions { (actions(visit, &status, answer.version)) }
+        (due::charts(visit, Some(name)).await?)
         (history::charts(visit, Some(name)).await?)
         h2 { (visit.say(Text::Settings)) }
         pre { (settings_text(&status)) }

@@ -28,7 +28,7 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
 pub(super) fn table(visit: &Visit, queues: &[QueueStatus]) -> Markup {
     let heads = [Text::Scheduled, Text::Ready, Text::Running, Text::Failed];
     html! {
-        div.scroll {
+        div.scroll tabindex="0" {
             table {
                 thead {
                     tr {

@@ -42,7 +42,7 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
             }
         }
         @if schedules.is_empty() { (empty(visit, Text::NoSchedules)) } @else {
-            div.scroll {
+            div.scroll tabindex="0" {
                 table {
                     thead { tr { @for head in heads { th scope="col" { (visit.say(head)) } } } }
                     tbody {

@@ -1,0 +1,147 @@
+//! The dashboard in a real Chromium.
+
+mod driver;
+mod whole;
+
+use crate::http::server::{Server, eventually};
+use crate::http::tokens::{Tokens, send};
+use driver::Browser;
+use serde_json::json;
+
+impl Server {
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}
+
+/// Nothing on the console, and nothing from elsewhere.
+#[track_caller]
+fn check_quiet(browser: &Browser, server: &Server) {
+    assert_eq!(browser.console(), [""; 0], "{}", browser.url());
+    let loaded = browser.run("return performance.getEntriesByType('resource').map(entry => entry.name)");
+    let origin = server.url("/");
+    for name in loaded.as_array().unwrap() {
+        assert!(name.as_str().unwrap().starts_with(&origin), "{name}");
+    }
+}
+
+#[test]
+fn a_job_is_pushed_changed_and_cancelled_on_pages() {
+    let server = Server::start();
+    let browser = Browser::start("en");
+    server.call("/v1/queues/orders/pause").ok();
+    browser.open(&server.url("/queues/orders"));
+    browser.click("details:has([value=push]) > summary");
+    browser.fill("[name=kind]", "order.cancel");
+    browser.fill("[name=payload]", r#"{"order": 12345678901234567890}"#);
+    browser.fill("[name=delay]", "30m");
+    browser.click("form:has([value=push]) button");
+    eventually(|| browser.text().contains("Pushed: 1"));
+    let text = browser.text();
+    assert!(text.contains("12345678901234567890") && text.contains("order.cancel"), "{text}");
+    let id = browser.url().split("/jobs/").nth(1).unwrap().split('?').next().unwrap().to_owned();
+    assert_eq!(server.job(&id)["state"], "scheduled");
+    browser.click("form:has([value=cancel]) button");
+    eventually(|| browser.text().contains("Cancelled: 1"));
+    assert_eq!(server.job(&id)["state"], "cancelled");
+    browser.click("form:has([value=retry]) button");
+    eventually(|| browser.text().contains("Retried: 1"));
+    assert_eq!(server.job(&id)["state"], "ready");
+    check_quiet(&browser, &server);
+}
+
+#[test]
+fn a_page_follows_what_happens_and_a_restart_of_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("duetime.db");
+    let mut server = Server::on(&store);
+    let (address, browser) = (server.address, Browser::start("en"));
+    browser.open(&server.url("/queues"));
+    browser.run("window.loaded = true");
+    server.push(&json!({"payload": 1, "delay": "1h"}));
+    eventually(|| browser.text().contains("\nq 1 0 0 0"));
+    server.signal(nix::sys::signal::Signal::SIGKILL);
+    server.wait();
+    eventually(|| browser.text().contains("The server does not answer."));
+    let server = Server::with(&["--store", store.to_str().unwrap(), "--listen", &address.to_string()]);
+    eventually(|| !browser.text().contains("The server does not answer."));
+    server.push(&json!({"payload": 2, "delay": "1h"}));
+    eventually(|| browser.text().contains("\nq 2 0 0 0"));
+    assert_eq!(browser.run("return window.loaded"), true, "the page was not loaded anew");
+}
+
+#[test]
+fn events_appear_as_they_happen() {
+    let server = Server::start();
+    let browser = Browser::start("en");
+    browser.open(&server.url("/events?queue=q"));
+    // From when the stream is open.
+    eventually(|| {
+        server.push_to("other", &json!({"payload": 1, "delay": "1h"}));
+        server.push(&json!({"payload": 1, "delay": "1h", "kind": "<b>kind"}));
+        browser.text().contains("<b>kind")
+    });
+    let text = browser.text();
+    assert!(text.contains("pushed") && !text.contains("other"), "{text}");
+    check_quiet(&browser, &server);
+}
+
+#[test]
+fn without_scripts_everything_works() {
+    let server = Server::start();
+    let id = server.push(&json!({"payload": 1, "delay": "1h"}));
+    let browser = Browser::start("en");
+    browser.set_scripts(false);
+    browser.open(&server.url("/"));
+    browser.click("nav a[href='/jobs']");
+    browser.click(&format!("a[href='/jobs/{id}']"));
+    browser.click("details:has([value=reschedule]) > summary");
+    browser.fill("details:has([value=reschedule]) [name=delay]", "2h");
+    browser.click("form:has([value=reschedule]) button");
+    eventually(|| browser.text().contains("Rescheduled: 1"));
+    browser.click("form:has([value=run]) button");
+    eventually(|| browser.text().contains("Due now: 1"));
+    assert_eq!(server.job(&id)["state"], "ready");
+}
+
+#[test]
+fn of_two_tabs_the_second_is_told_that_the_job_has_changed() {
+    let server = Server::start();
+    let id = server.push(&json!({"payload": 1, "delay": "1h"}));
+    let browser = Browser::start("en");
+    // A page that follows would know.
+    browser.open(&server.url("/"));
+    browser.run("localStorage.setItem('duetime-live', 'off')");
+    let tabs = browser.new_tab();
+    for tab in &tabs {
+        browser.go_to(tab);
+        browser.open(&server.url(&format!("/jobs/{id}")));
+    }
+    browser.click("form:has([value=run]) button");
+    eventually(|| browser.text().contains("Due now: 1"));
+    let run = server.job(&id);
+    browser.go_to(&tabs[0]);
+    browser.click("form:has([value=cancel]) button");
+    eventually(|| browser.text().contains("Someone else changed it"));
+    assert_eq!(server.job(&id), run);
+}
+
+#[test]
+fn a_session_ends_with_its_token() {
+    let tokens = Tokens::new();
+    let (token, admin) = (tokens.create("eyes", "read"), tokens.create("ops", "admin"));
+    let server = tokens.server(&[]);
+    let browser = Browser::start("en");
+    browser.open(&server.url("/queues"));
+    assert!(browser.url().ends_with("/sign-in?to=%2Fqueues"), "{}", browser.url());
+    browser.fill("[name=token]", &token);
+    browser.click("main button");
+    eventually(|| browser.url().ends_with("/queues"));
+    assert_eq!(browser.run("return document.cookie"), "", "no script reads the cookie");
+    tokens.run(&["revoke", "eyes"]);
+    // The open page goes to the sign-in with the next change.
+    eventually(|| {
+        send(&server, &admin, "POST", "/v1/queues/q/jobs", r#"{"payload":1,"delay":"1h"}"#).expect(201);
+        browser.url().contains("/sign-in")
+    });
+}

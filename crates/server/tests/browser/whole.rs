@@ -1,0 +1,131 @@
+//! Every page, in both themes and languages, on wide and narrow screens: `cargo xtask outside`.
+
+use super::check_quiet;
+use super::driver::Browser;
+use crate::http::server::Server;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Text that does something where it is not escaped.
+const EVIL: &str = "</script><img src=x onerror=alert(1)>\u{202e}\u{7}";
+
+/// A server with something on every page, and the paths of the pages.
+fn shop() -> (Server, Vec<(&'static str, String)>) {
+    let server = Server::start();
+    for (queue, count) in [("orders", 40), ("mail.welcome", 12), (&*"a-long-name.".repeat(12), 3)] {
+        for n in 0..count {
+            let delay = ["0s", "10m", "45m", "5h", "3d", "20d"][n % 6];
+            let kind = ["order.cancel", "mail.send", "notify"][n % 3];
+            let job = json!({"payload": {"order": n}, "kind": kind, "delay": delay, "tags": [format!("order:{n}")]});
+            server.push_to(queue, &job);
+        }
+    }
+    let hostile =
+        json!({"payload": {"text": EVIL}, "kind": "<b>bold</b>", "key": EVIL, "tags": ["<i>tag</i>"], "delay": "9m"});
+    server.push_to("orders", &hostile);
+    let leased = server.post("/v1/queues/orders/reserve", &json!({"limit": 4, "lease": "1h"})).ok();
+    let receipts: Vec<&str> =
+        leased["leases"].as_array().unwrap().iter().map(|lease| lease["receipt"].as_str().unwrap()).collect();
+    let failed = json!({"message": format!("payments.example refused: {EVIL}"), "final": true});
+    server.post(&format!("/v1/leases/{}/fail", receipts[0]), &failed).ok();
+    server.post(&format!("/v1/leases/{}/fail", receipts[1]), &json!({"message": "HTTP 502"})).ok();
+    server.post(&format!("/v1/leases/{}/complete", receipts[2]), &json!({"result": {"ok": true}})).ok();
+    server.post(&format!("/v1/leases/{}/progress", receipts[3]), &json!({"percent": 40, "note": "halfway"})).ok();
+    server.post("/v1/queues/mail.welcome/pause", &json!({"for": "2h"})).ok();
+    let nightly =
+        json!({"cron": "30 2 * * *", "time_zone": "Europe/Berlin", "job": {"queue": "orders", "payload": {}}});
+    server.put("/v1/schedules/nightly", &nightly).ok();
+    server.put("/v1/locks/stock-42", &json!({"owner": EVIL, "ttl": "1h"})).ok();
+    let job = leased["leases"][1]["id"].as_str().unwrap();
+    let pages = [
+        ("overview", "/".to_owned()),
+        ("queues", "/queues".to_owned()),
+        ("queue", "/queues/orders".to_owned()),
+        ("jobs", "/jobs?queue=orders".to_owned()),
+        ("job", format!("/jobs/{job}")),
+        ("failed", "/failed".to_owned()),
+        ("schedules", "/schedules".to_owned()),
+        ("schedule", "/schedules/nightly".to_owned()),
+        ("workers", "/workers".to_owned()),
+        ("locks", "/locks".to_owned()),
+        ("events", "/events".to_owned()),
+        ("nothing", "/jobs/7".to_owned()),
+    ];
+    (server, pages.into())
+}
+
+/// The text of axe-core, which npm installs.
+fn axe() -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let installed =
+        Command::new("npm").args(["install", "--silent", "--prefix"]).arg(folder.path()).arg("axe-core").status();
+    assert!(installed.unwrap().success(), "npm installs axe-core");
+    std::fs::read_to_string(folder.path().join("node_modules/axe-core/axe.min.js")).unwrap()
+}
+
+#[test]
+fn axe_finds_nothing_on_any_page() {
+    let (server, pages) = shop();
+    let axe = axe();
+    let browser = Browser::start("en");
+    for scheme in ["light", "dark"] {
+        browser.set_scheme(scheme);
+        for width in [1280, 360] {
+            browser.set_width(width);
+            for (name, path) in &pages {
+                browser.open(&server.url(path));
+                // A failure that is shown is one in the log as well.
+                if *name != "nothing" {
+                    check_quiet(&browser, &server);
+                }
+                let wide = browser.run("return document.documentElement.scrollWidth > innerWidth");
+                assert_eq!(wide, false, "{name} is wider than {width}");
+                browser.console();
+                // The policy allows no script that comes so; the protocol may run one.
+                browser.tell("Runtime.evaluate", &json!({ "expression": axe }));
+                let expression = "axe.run().then(found => JSON.stringify(found.violations.map(v => [v.id, v.nodes.map(n => n.html)])))";
+                let found = browser.tell(
+                    "Runtime.evaluate",
+                    &json!({"expression": expression, "awaitPromise": true, "returnByValue": true}),
+                );
+                assert_eq!(found["result"]["value"], "[]", "{name}, {scheme}, {width}");
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_text_does_nothing_but_show() {
+    let (server, pages) = shop();
+    let browser = Browser::start("en");
+    for (name, path) in pages.iter().filter(|(name, _)| *name != "nothing") {
+        browser.open(&server.url(path));
+        check_quiet(&browser, &server);
+        let made = browser.run("return document.querySelectorAll('main img, main script, main b, main i').length");
+        assert_eq!(made, 0, "{name}");
+    }
+}
+
+/// `cargo xtask screenshots` looks at what this leaves.
+#[test]
+fn each_page_is_pictured() {
+    let (server, pages) = shop();
+    let folder = std::env::var_os("DUETIME_SCREENSHOTS")
+        .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots"), PathBuf::from);
+    std::fs::create_dir_all(&folder).unwrap();
+    for language in ["en", "zh-CN"] {
+        let browser = Browser::start(language);
+        for scheme in ["light", "dark"] {
+            browser.set_scheme(scheme);
+            for (name, path) in &pages {
+                browser.open(&server.url(path));
+                assert_eq!(browser.run("return document.documentElement.lang"), Value::from(language));
+                let file = folder.join(format!("{name}-{scheme}-{language}.png"));
+                browser.picture(&file);
+                assert!(std::fs::metadata(&file).unwrap().len() > 10_000, "{}", file.display());
+            }
+        }
+    }
+    println!("screenshots: {}", folder.display());
+}
