@@ -72,7 +72,9 @@ pub use push::{Push, Pushed, new_job};
 pub use worker::{Context, Handled, HandlerError, Next, Summary, Worker};
 
 pub use duetime_core as core;
-pub use duetime_core::api::{DueBucket, DueCounts, History, HistoryPoint, HistorySpan, Lateness, Span};
+pub use duetime_core::api::{
+    DueBucket, DueCounts, FailureGroup, Failures, History, HistoryPoint, HistorySpan, Lateness, Span,
+};
 pub use duetime_core::engine::events::{Event, Filter, Transition, What};
 pub use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Extension, Health, Imported, JobRef, Listed, LockList, LockRequest, Outcome,

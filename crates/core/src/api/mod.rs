@@ -11,6 +11,7 @@ mod due;
 mod event;
 #[cfg(test)]
 mod extras_tests;
+mod failures;
 mod health;
 mod history;
 pub mod instant;
@@ -45,6 +46,7 @@ pub use bytes::{Base64, bytes_of, show_bytes};
 pub use counts::Counts;
 pub use due::{DueBucket, DueCounts};
 pub use event::{EventQuery, LOST, STOPPING, SUBSCRIBED};
+pub use failures::{FailureGroup, Failures};
 pub use health::Alive;
 pub use history::{History, HistoryPoint, HistorySpan, Lateness};
 pub use instant::Instant;

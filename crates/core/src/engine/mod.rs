@@ -144,6 +144,7 @@ impl Engine {
             metrics: metrics::Metrics::default(),
             history: history::Record::default(),
             due: reports::Report::default(),
+            failed: reports::Report::default(),
             reading: tokio::sync::Mutex::default(),
             subscribers: Arc::default(),
             tasks: TaskTracker::new(),

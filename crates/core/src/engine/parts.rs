@@ -57,6 +57,8 @@ pub struct Parts {
     pub(super) history: history::Record,
     /// Jobs by due time.
     pub(super) due: reports::Report<reports::Due>,
+    /// The latest failed jobs.
+    pub(super) failed: reports::Report<reports::Failed>,
     /// Held by the one reading of a report.
     pub(super) reading: tokio::sync::Mutex<()>,
     pub(super) subscribers: Arc<events::Subscribers>,

@@ -3,14 +3,14 @@
 
 use super::Engine;
 use super::parts::Parts;
-use crate::api::{DueBucket, DueCounts, Instant};
+use crate::api::{DueBucket, DueCounts, FailureGroup, Failures, Instant};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
 use crate::model::name;
-use crate::ports::{DueTally, Queues};
+use crate::ports::{DueTally, FAILED_MESSAGE_CHARS, FailedJob, Queues};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -18,6 +18,8 @@ use tokio::time::Instant as Moment;
 
 /// Queues whose jobs are counted separately by due time: those with most.
 const QUEUES_MAX: usize = 1_000;
+/// Failed jobs that are looked at.
+const FAILED_MAX: usize = 1_000;
 /// The least time between two readings.
 const AGAIN_MIN: Duration = Duration::from_secs(10);
 /// The time between two readings, as a multiple of how long the last one took.
@@ -191,4 +193,95 @@ fn bounds(now: Millis) -> Vec<Millis> {
     let hours = (2..=24).map(|hour| hour * HOUR_MS);
     let days = (2..=30).map(|day| day * DAY_MS);
     minutes.chain(hours).chain(days).map(|ms| now + ms).collect()
+}
+
+/// Failed jobs.
+pub(super) struct Failed {
+    as_of: Millis,
+    looked_at: u64,
+    groups: Vec<FailureGroup>,
+}
+
+impl Engine {
+    /// The jobs that failed last, grouped by queue, kind and message: in a queue, or in all. As of the last reading, which is
+    /// made in the background; waits so long for the first one.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; of the stores, while there is no reading.
+    pub async fn failures(&self, queue: Option<&str>, wait: Duration) -> Result<Failures, Error> {
+        queue.map_or(Ok(()), name::check_queue)?;
+        let failed =
+            self.report(|parts| &parts.failed, wait, |engine| async move { engine.read_failed().await }).await?;
+        let Some(failed) = failed else { return Ok(Failures { as_of: None, looked_at: 0, groups: None }) };
+        let groups = failed.groups.iter().filter(|group| queue.is_none_or(|queue| *queue == *group.queue)).cloned();
+        Ok(Failures { as_of: Some(Instant(failed.as_of)), looked_at: failed.looked_at, groups: Some(groups.collect()) })
+    }
+
+    async fn read_failed(&self) -> Result<Failed, Error> {
+        let as_of = self.now();
+        let jobs = self.reports.failed(FAILED_MAX).await?;
+        let looked_at = jobs.len() as u64;
+        let mut groups: HashMap<(Arc<str>, Arc<str>, String), FailureGroup> = HashMap::new();
+        for FailedJob { id, queue, kind, message, finished_at } in jobs {
+            let (message, at) = (pattern(&message), Instant(finished_at));
+            let group =
+                groups.entry((queue, kind, message)).or_insert_with_key(|(queue, kind, message)| FailureGroup {
+                    queue: queue.clone(),
+                    kind: kind.clone(),
+                    message: message.clone(),
+                    jobs: 0,
+                    first: at,
+                    latest: at,
+                    job: id,
+                });
+            // They come latest first.
+            (group.jobs, group.first) = (group.jobs + 1, at);
+        }
+        let mut groups: Vec<_> = groups.into_values().collect();
+        groups.sort_unstable_by_key(|group| (Reverse(group.jobs), Reverse(group.latest), Reverse(group.job)));
+        Ok(Failed { as_of, looked_at, groups })
+    }
+}
+
+/// The first line of a message, with `#` for what differs from job to job: words that are a number, an id or a time and have at
+/// least four digits. An HTTP status stays.
+fn pattern(message: &str) -> String {
+    let line = message.trim_start().lines().next().unwrap_or_default();
+    let is_of_word = |letter: char| letter.is_alphanumeric() || "-:.+_".contains(letter);
+    let mut shown = String::new();
+    let mut rest = line.trim_end();
+    while !rest.is_empty() {
+        let (word, after) = rest.split_at(rest.find(|letter| !is_of_word(letter)).unwrap_or(rest.len()));
+        let is_number = word.chars().all(|letter| letter.is_ascii_hexdigit() || "-:.+TZx".contains(letter))
+            && word.bytes().filter(u8::is_ascii_digit).count() >= 4;
+        shown += if is_number { "#" } else { word };
+        let gap = after.find(is_of_word).unwrap_or(after.len());
+        shown += &after[..gap];
+        rest = &after[gap..];
+    }
+    match shown.char_indices().nth(FAILED_MESSAGE_CHARS) {
+        Some((end, _)) => shown[..end].to_owned(),
+        None => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_that_differ_in_numbers_have_one_pattern() {
+        for (message, shown) in [
+            ("order 202010250100 is gone", "order # is gone"),
+            ("HTTP 503: busy", "HTTP 503: busy"),
+            ("user 4bf92f35-77b3-4da6-a3ce-929d0e0e4736 (größe 12)", "user # (größe 12)"),
+            ("at 2026-11-20T10:00:00.250Z, 10.0.0.17:8080 refused", "at #, # refused"),
+            ("\n  first\nsecond 12345", "first"),
+            ("code1234 0x7ffd1234 v1.2.3-beta 日本語12345", "code1234 # v1.2.3-beta 日本語12345"),
+            ("", ""),
+        ] {
+            assert_eq!(pattern(message), shown);
+        }
+        assert_eq!(pattern(&"ä".repeat(300)), "ä".repeat(FAILED_MESSAGE_CHARS));
+    }
 }

@@ -49,6 +49,6 @@ pub use outbox::{Outbox, Outcomes};
 pub use queue_leases::QueueLeases;
 pub use queues::{Queues, after};
 pub use registry::{Document, PutIf, Registry};
-pub use reports::{DueTally, Reports, row_after};
+pub use reports::{DueTally, FAILED_MESSAGE_CHARS, FAILED_MESSAGE_READ, FailedJob, Reports, row_after};
 pub use room::{Room, SOON_MS};
 pub use window::Window;

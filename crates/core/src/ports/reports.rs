@@ -2,6 +2,8 @@
 
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::model::id::JobId;
+use crate::model::job::Job;
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,6 +17,9 @@ use std::sync::Arc;
 pub trait Reports: Send + Sync {
     /// Counts the next jobs that have not ended. Answers where to go on: `None` at the end. Opaque but to the store.
     async fn due(&self, tally: DueTally, after: Option<String>) -> Result<(DueTally, Option<String>), Error>;
+
+    /// The failed jobs that ended last, at most so many, the last one first.
+    async fn failed(&self, limit: usize) -> Result<Vec<FailedJob>, Error>;
 }
 
 /// Jobs that have not ended, by due time: of some queues separately, and of all together. Its size does not depend on what is
@@ -55,6 +60,38 @@ impl DueTally {
     pub fn of(&self, queue: Option<&str>) -> Option<&[u64]> {
         let place = queue.map_or(Some(0), |queue| self.queues.get(queue).copied())?;
         self.counts.chunks(self.bounds.len() + 1).nth(place)
+    }
+}
+
+/// Characters of a message that are shown of failed jobs.
+pub const FAILED_MESSAGE_CHARS: usize = 200;
+/// What is read of a message, in bytes or characters: enough for these characters.
+pub const FAILED_MESSAGE_READ: usize = 1_000;
+
+/// A failed job, as far as it is reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedJob {
+    /// Its id.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: Arc<str>,
+    /// Its kind.
+    pub kind: Arc<str>,
+    /// The beginning of its message: empty if there is none.
+    pub message: String,
+    /// When it ended.
+    pub finished_at: Millis,
+}
+
+impl From<&Job> for FailedJob {
+    fn from(job: &Job) -> Self {
+        Self {
+            id: job.id,
+            queue: job.queue.clone(),
+            kind: job.kind.clone(),
+            message: job.message.iter().flat_map(|message| message.chars()).take(FAILED_MESSAGE_READ).collect(),
+            finished_at: job.finished_at.unwrap_or_default(),
+        }
     }
 }
 

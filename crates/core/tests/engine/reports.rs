@@ -1,8 +1,10 @@
 //! Reports that are read in the background.
 
 use super::fixture::{Bench, job, pass};
-use duetime_core::api::{DueBucket, DueCounts, Instant};
+use duetime_core::api::{DueBucket, DueCounts, FailureGroup, Failures, Instant};
+use duetime_core::engine::Outcome;
 use duetime_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
+use duetime_core::rules::Failure;
 use duetime_core::{Due, Engine, Error, NewJob};
 use std::time::Duration;
 
@@ -124,4 +126,37 @@ async fn of_many_queues_the_largest_are_counted_separately() {
     }
     assert_eq!(separate, 1_000);
     assert_eq!(sum(&due(&bench.engine, None).await), 1_010);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_jobs_are_grouped_by_message() {
+    let bench = Bench::new().await;
+    let nothing = Failures { as_of: None, looked_at: 0, groups: None };
+    assert_eq!(bench.engine.failures(None, Duration::ZERO).await.unwrap(), nothing);
+    let fail = async |kind: &str, message: &str| {
+        pass(SECOND).await;
+        bench.push(NewJob { kind: kind.into(), ..job() }).await;
+        let lease = bench.lease().await;
+        let outcome = Outcome::Fail(Failure { message: message.into(), is_final: true, retry_after_ms: None });
+        bench.settle(&lease, outcome).await.unwrap();
+        (lease.job.id, Instant(bench.engine.now()))
+    };
+    let (_, first) = fail("mail", "order 4711000 is gone\nat line 3").await;
+    fail("mail", "HTTP 503").await;
+    let (job, latest) = fail("mail", "order 4711001 is gone").await;
+    fail("call", "order 4711002 is gone").await;
+    for _ in 0..10 {
+        pass(SECOND).await;
+    }
+    bench.engine.failures(None, SECOND).await.unwrap();
+    pass(SECOND).await;
+    let failures = bench.engine.failures(Some("default"), SECOND).await.unwrap();
+    assert_eq!(failures.looked_at, 4);
+    let groups = failures.groups.unwrap();
+    let message = "order # is gone".to_owned();
+    let expected = FailureGroup { queue: "default".into(), kind: "mail".into(), message, jobs: 2, first, latest, job };
+    assert_eq!(groups[0], expected);
+    assert_eq!(groups.iter().map(|group| group.jobs).collect::<Vec<_>>(), [2, 1, 1]);
+    assert_eq!(bench.engine.failures(Some("none"), SECOND).await.unwrap().groups, Some(Vec::new()));
+    assert_eq!(bench.engine.failures(Some("-"), SECOND).await.unwrap_err().code(), "invalid");
 }

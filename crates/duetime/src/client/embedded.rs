@@ -6,7 +6,7 @@
 use super::pushes::only;
 use crate::error::{Answers, Error, answers};
 use crate::push::Pushed;
-use duetime_core::api::{DueCounts, History, HistorySpan};
+use duetime_core::api::{DueCounts, Failures, History, HistorySpan};
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
     self, BulkAction, BulkCounts, CancelOutcome, Expected, Extension, FIRST_READING_WAIT, Health, Imported, JobRef,
@@ -226,6 +226,11 @@ impl Embedded {
     pub(super) async fn due_counts(&self, queue: Option<&str>) -> Result<DueCounts, Error> {
         let queue = queue.map(str::to_owned);
         Ok(self.call(|engine| async move { engine.due_counts(queue.as_deref(), FIRST_READING_WAIT).await }).await??)
+    }
+
+    pub(super) async fn failures(&self, queue: Option<&str>) -> Result<Failures, Error> {
+        let queue = queue.map(str::to_owned);
+        Ok(self.call(|engine| async move { engine.failures(queue.as_deref(), FIRST_READING_WAIT).await }).await??)
     }
 
     pub(super) async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {

@@ -2,7 +2,7 @@
 
 use super::{Client, forward};
 use crate::error::Error;
-use duetime_core::api::{DueCounts, History, HistorySpan};
+use duetime_core::api::{DueCounts, Failures, History, HistorySpan};
 use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Health, JobRef, Listed, Patch, Query, QueueSettings, QueueStatus,
 };
@@ -194,6 +194,15 @@ impl Client {
     /// As [`queue`](Self::queue).
     pub async fn due_counts(&self, queue: Option<&str>) -> Result<DueCounts, Error> {
         forward!(self.due_counts(queue))
+    }
+
+    /// The jobs that failed last, grouped by queue, kind and message: of a queue, or of all. They are read in the background.
+    /// While they are read for the first time, `as_of` is `None`: ask again.
+    ///
+    /// # Errors
+    /// As [`queue`](Self::queue).
+    pub async fn failures(&self, queue: Option<&str>) -> Result<Failures, Error> {
+        forward!(self.failures(queue))
     }
 
     /// How the engine is.

@@ -230,6 +230,8 @@ pub(crate) async fn queues_are_managed(client: Client) {
     assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 0);
     let due = client.due_counts(Some(&queue)).await.unwrap();
     assert!(due.as_of.is_some() || due.buckets.is_none());
+    let failures = client.failures(Some(&queue)).await.unwrap();
+    assert_eq!(failures.as_of.is_some(), failures.groups.is_some());
     let history = client.history(Some(&queue), HistorySpan::Hour).await.unwrap();
     let points = history.points.unwrap();
     let sum = |count: fn(&HistoryPoint) -> u64| points.iter().map(count).sum::<u64>();

@@ -34,6 +34,8 @@ enum Action {
     Show(One),
     /// Show how many jobs come due when: in the next hour by minutes, day by hours, and 30 days
     Due(reports::DueArgs),
+    /// Show why jobs failed: those that failed last, grouped by queue, kind and message
+    Failures(reports::FailuresArgs),
     /// Show what a server did in the last hour or day, by minutes or quarters of an hour
     History(reports::HistoryArgs),
     /// Change settings of a queue; what is not named stays as it is
@@ -91,6 +93,7 @@ pub(crate) async fn run(args: Args) -> Result {
         Some(Action::List(target)) => list(&target).await,
         Some(Action::Show(one)) => show(&one).await,
         Some(Action::Due(args)) => reports::due(&args).await,
+        Some(Action::Failures(args)) => reports::failures(&args).await,
         Some(Action::History(args)) => reports::history(&args).await,
         Some(Action::Set(set)) => set.run().await,
         Some(Action::Pause(pause)) => self::pause(&pause).await,

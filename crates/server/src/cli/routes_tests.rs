@@ -15,6 +15,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("PUT", "/v1/queues/{queue}", "queues set"),
     ("GET", "/v1/history", "queues history"),
     ("GET", "/v1/due", "queues due"),
+    ("GET", "/v1/failures", "queues failures"),
     ("POST", "/v1/queues/{queue}/pause", "queues pause"),
     ("POST", "/v1/queues/{queue}/resume", "queues resume"),
     ("POST", "/v1/queues/{queue}/purge", "queues purge"),

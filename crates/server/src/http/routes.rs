@@ -116,6 +116,7 @@ fn reading() -> OpenApiRouter<App> {
         .routes(routes!(queues::get))
         .routes(routes!(reports::history))
         .routes(routes!(reports::due))
+        .routes(routes!(reports::failures))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::get))
         .routes(routes!(schedules::next))

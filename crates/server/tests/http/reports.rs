@@ -1,4 +1,4 @@
-//! Reports: what was done, and what comes due.
+//! Reports: what was done, what comes due, and what failed.
 
 use super::server::Server;
 use serde_json::{Value, json};
@@ -67,5 +67,36 @@ fn due_counts_add_up_to_what_the_queue_says() {
     assert_eq!(found["jobs"].as_array().unwrap().len(), 1, "{found}");
     for wrong in ["span=day", "queue=-", "queue=q&queue=q"] {
         server.get(&format!("/v1/due?{wrong}")).problem(400, "invalid");
+    }
+}
+
+#[test]
+fn failures_are_grouped_by_message() {
+    let server = Server::start();
+    for n in 0..3 {
+        server.push(&json!({"payload": n, "kind": "mail"}));
+        server.push_to("other", &json!({"payload": n}));
+    }
+    let fail = |queue: &str, message: &str| {
+        let lease = server.post(&format!("/v1/queues/{queue}/reserve"), &json!({})).ok()["leases"][0].clone();
+        let path = format!("/v1/leases/{}/fail", lease["receipt"].as_str().unwrap());
+        server.post(&path, &json!({"message": message, "final": true})).ok();
+        lease["id"].clone()
+    };
+    fail("q", "<b>user 10001</b> is unknown\nsecond line");
+    fail("q", "HTTP 503");
+    let latest = fail("q", "<b>user 10002</b> is unknown");
+    fail("other", "HTTP 503");
+    let failures = server.get("/v1/failures?queue=q").ok();
+    assert_eq!(failures["looked_at"], 4, "of all queues: {failures}");
+    let groups = failures["groups"].as_array().unwrap();
+    assert_eq!(groups.len(), 2, "{failures}");
+    let group = &groups[0];
+    assert_eq!((&group["queue"], &group["kind"], &group["jobs"]), (&json!("q"), &json!("mail"), &json!(2)));
+    assert_eq!((&group["message"], &group["job"]), (&json!("<b>user #</b> is unknown"), &latest));
+    assert!(group["first"].as_str().unwrap() <= group["latest"].as_str().unwrap());
+    assert_eq!(server.get("/v1/failures").ok()["groups"].as_array().unwrap().len(), 3);
+    for wrong in ["span=day", "queue=-"] {
+        server.get(&format!("/v1/failures?{wrong}")).problem(400, "invalid");
     }
 }

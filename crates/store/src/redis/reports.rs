@@ -1,9 +1,10 @@
 //! Readings of many jobs, where Redis is its own ledger.
 
+use super::broker::Scored;
 use super::{Redis, scripts};
 use async_trait::async_trait;
-use duetime_core::ports::{DueTally, Reports, after};
-use duetime_core::{Error, Millis};
+use duetime_core::ports::{Detail, DueTally, FailedJob, Reports, Window, after};
+use duetime_core::{Error, JobId, Millis, Stage};
 
 /// Queues that a step counts: with a hundred bounds about a millisecond of Redis.
 const QUEUES_AT_ONCE: usize = 4;
@@ -47,5 +48,18 @@ impl Reports for Redis {
             None => (partition + 1 < self.keys.partitions()).then(|| format!("{};", partition + 1)),
         };
         Ok((tally, next))
+    }
+
+    async fn failed(&self, limit: usize) -> Result<Vec<FailedJob>, Error> {
+        let mut places = Vec::new();
+        for partition in 0..self.keys.partitions() {
+            places.extend(self.page(partition, "latest", "", Window::ALL, None, limit).await?);
+            places.sort_unstable_by(|one: &Scored, other| other.cmp(one));
+            places.truncate(limit);
+        }
+        let ids: Vec<JobId> = places.into_iter().map(|(_, id)| id).collect();
+        let records = self.records(&ids, Detail::Head).await?.into_iter().flatten();
+        let failed = records.filter(|record| record.job.stage == Stage::Failed);
+        Ok(failed.map(|record| FailedJob::from(&record.job)).collect())
     }
 }

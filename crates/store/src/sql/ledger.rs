@@ -7,13 +7,13 @@ use super::inbox::{Admit, Waiting};
 use super::loaded::{Loaded, NotLoaded};
 use super::prune::{Prune, ReadTallies, Tidy};
 use super::read::{CountOverflow, Get, Overflow, Overflowing, Pending};
-use super::reports::CountDue;
+use super::reports::{CountDue, ReadFailed};
 use super::row::check;
 use super::{Store, queue};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Admitted, Cursor, Document, DueTally, Edit, Edited, Find, Found, Inbox, InboxRow, Ledger, OutboxEntry, OverflowDue,
-    Page, PutIf, Queues, Recorded, Registry, Reports, Retention, Tally, Verdict, Window, row_after,
+    Admitted, Cursor, Document, DueTally, Edit, Edited, FailedJob, Find, Found, Inbox, InboxRow, Ledger, OutboxEntry,
+    OverflowDue, Page, PutIf, Queues, Recorded, Registry, Reports, Retention, Tally, Verdict, Window, row_after,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use std::ops::Range;
@@ -132,6 +132,10 @@ impl Reports for Store {
         let after = row_after(after.as_deref())?;
         let (tally, next) = self.call(CountDue { tally, after }).await?;
         Ok((tally, next.map(|id| id.to_string())))
+    }
+
+    async fn failed(&self, limit: usize) -> Result<Vec<FailedJob>, Error> {
+        self.call(ReadFailed(limit)).await
     }
 }
 

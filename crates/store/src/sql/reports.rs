@@ -2,10 +2,11 @@
 
 use super::call::Verb;
 use super::fault::Fault;
+use super::row;
 use super::session::Session;
 use async_trait::async_trait;
 use duetime_core::Millis;
-use duetime_core::ports::DueTally;
+use duetime_core::ports::{DueTally, FailedJob};
 use std::sync::Arc;
 
 /// Counts the next rows that have not ended; answers where to go on. In the order of ids: a row is looked at once, whatever
@@ -40,5 +41,18 @@ impl Session {
     async fn due(&mut self, after: u64, end: Option<u64>) -> Result<Vec<(Arc<str>, Millis)>, Fault> {
         let end = end.unwrap_or(i64::MAX.cast_unsigned());
         self.ask(self.sql.due, vec![after.into(), end.into()], |row| Ok((row.text(0)?, row.number(1)?))).await
+    }
+}
+
+/// The failed jobs that ended last, at most so many.
+pub(super) struct ReadFailed(pub(super) usize);
+
+#[async_trait]
+impl Verb for ReadFailed {
+    type Answer = Vec<FailedJob>;
+    const WRITES: bool = false;
+
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Vec<FailedJob>, Fault> {
+        session.ask(session.sql.failed, vec![self.0.into()], row::failed).await
     }
 }

@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use super::statements::Statements;
 use super::value::{Row, Value};
-use duetime_core::ports::{Document, InboxRow, OVERFLOW_BUCKET, bucket};
+use duetime_core::ports::{Document, FailedJob, InboxRow, OVERFLOW_BUCKET, bucket};
 use duetime_core::{Error, Job, JobId, KeyUntil, Millis, Stage};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -336,4 +336,15 @@ pub(super) fn check(job: &Job) -> Result<(), Error> {
         Some(number) => Err(Error::invalid("number", "below 2^63", number)),
         None => Ok(()),
     }
+}
+
+/// A failed job. Its message is cut between bytes.
+pub(super) fn failed(row: &Row) -> Result<FailedJob, Fault> {
+    Ok(FailedJob {
+        id: id(row)?,
+        queue: row.text(1)?,
+        kind: row.text(2)?,
+        finished_at: row.number(3)?,
+        message: String::from_utf8_lossy(row.bytes(4)?.unwrap_or_default()).into_owned(),
+    })
 }

@@ -129,6 +129,8 @@ pub(super) struct Statements {
     pub(super) step_end: &'static str,
     /// after, last.
     pub(super) due: &'static str,
+    /// limit.
+    pub(super) failed: &'static str,
     /// By urgency: from, to. Else queue, priority.
     pub(super) level: &'static str,
     /// By urgency: from, to, limit. Else queue, priority, from, to, limit.
@@ -199,6 +201,7 @@ impl Statements {
             ("waiting_behind", self.waiting_behind, "duetime_jobs_pending"),
             ("step_end", self.step_end, ""),
             ("due", self.due, ""),
+            ("failed", self.failed, "duetime_jobs_finished"),
             ("level", self.level, over),
             ("over", self.over, over),
             ("overflowing", self.overflowing, over),

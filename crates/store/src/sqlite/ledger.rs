@@ -3,8 +3,8 @@
 use super::{Sqlite, apply, documents, edit, end, find, overflow, prune, read, record, reports, tally};
 use async_trait::async_trait;
 use duetime_core::ports::{
-    Cursor, Document, DueTally, Edit, Edited, Find, Found, LeaseRecord, Leases, Ledger, OutboxEntry, OverflowDue, Page,
-    PutIf, Queues, Recorded, Registry, Reports, Retention, Tally, Window, row_after,
+    Cursor, Document, DueTally, Edit, Edited, FailedJob, Find, Found, LeaseRecord, Leases, Ledger, OutboxEntry,
+    OverflowDue, Page, PutIf, Queues, Recorded, Registry, Reports, Retention, Tally, Window, row_after,
 };
 use duetime_core::{Error, Job, JobId, Millis};
 use rusqlite::Connection;
@@ -115,6 +115,10 @@ impl Reports for Sqlite {
             Ok((tally, next.map(|id| id.to_string())))
         };
         self.read(step).await
+    }
+
+    async fn failed(&self, limit: usize) -> Result<Vec<FailedJob>, Error> {
+        self.read(move |connection| reports::failed(connection, limit)).await
     }
 }
 

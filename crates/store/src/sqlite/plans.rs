@@ -30,6 +30,7 @@ fn every_question_has_its_index() {
         (overflow::OVER, vec![index("duetime_jobs_overflow", "queue=? AND priority=? AND due_at>? AND due_at<?")]),
         (overflow::OVERFLOWING, vec![covering("duetime_jobs_overflow", "queue>?")]),
         (overflow::DUE, vec![covering("duetime_jobs_overflow", "queue=?")]),
+        (reports::FAILED, vec![index("duetime_jobs_finished", "state=? AND finished_at>?")]),
         (reports::DUE, vec![format!("{key} (rowid>?)")]),
         (find::ALL, vec![format!("{key} (rowid>?)")]),
         (find::QUEUE, vec![index("duetime_jobs_queue", "queue=? AND state=? AND rowid>?")]),

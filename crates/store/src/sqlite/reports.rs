@@ -4,7 +4,7 @@
 use super::fault::Fault;
 use super::row;
 use duetime_core::Stage;
-use duetime_core::ports::DueTally;
+use duetime_core::ports::{DueTally, FAILED_MESSAGE_READ, FailedJob};
 use rusqlite::Connection;
 
 /// Rows that a step looks at: about 3 ms.
@@ -32,4 +32,25 @@ pub(super) fn due(connection: &Connection, tally: &mut DueTally, after: u64) -> 
         }
     }
     Ok(last)
+}
+
+pub(super) const FAILED: &str = "SELECT id, queue, kind, finished_at, substr(message, 1, ?1) FROM duetime_jobs j \
+     INDEXED BY duetime_jobs_finished WHERE state = 20 AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT ?2";
+
+/// The failed jobs that ended last, the last one first.
+pub(super) fn failed(connection: &Connection, limit: usize) -> Result<Vec<FailedJob>, Fault> {
+    const { assert!(Stage::Failed as u8 == 20) };
+    let mut statement = connection.prepare_cached(FAILED)?;
+    let mut rows = statement.query((FAILED_MESSAGE_READ, limit))?;
+    let mut jobs = Vec::new();
+    while let Some(row) = rows.next()? {
+        jobs.push(FailedJob {
+            id: row::id(row)?,
+            queue: row::text(row, 1)?.unwrap_or_default().into(),
+            kind: row::text(row, 2)?.unwrap_or_default().into(),
+            finished_at: row.get(3)?,
+            message: row::text(row, 4)?.unwrap_or_default().to_owned(),
+        });
+    }
+    Ok(jobs)
 }

@@ -1,8 +1,9 @@
 //! Readings of many jobs.
 
 use super::Bench;
-use duetime_core::model::job::Job;
-use duetime_core::ports::{DueTally, Ledger, Queues, Reports};
+use duetime_core::model::job::{Job, Stage};
+use duetime_core::ports::{Broker, DueTally, Ledger, Queues, Reports, Settle};
+use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::fixtures::{QUEUE, T0, due, job};
 
 async fn count(bench: &Bench, mut tally: DueTally) -> DueTally {
@@ -34,4 +35,23 @@ async fn jobs_are_counted_by_due_time() {
     assert_eq!(tally.of(None), Some(&[1, 32, 2, 2][..]));
     let (_, kept) = bench.redis.tallies(Queues::one(&QUEUE.into())).await.unwrap().remove(0);
     assert_eq!(kept.pending, 7);
+}
+
+/// The last one first.
+#[tokio::test]
+async fn the_latest_failed_jobs_come_first() {
+    let bench = Bench::new("failures").await;
+    bench.record(&[job(1), job(2), job(3), job(4)]).await;
+    for n in 1..=3 {
+        bench.clock.advance(1_000);
+        let job = bench.one().await;
+        let failed = Finish { message: Some(format!("no {n}").into()), ..Finish::new(Stage::Failed) };
+        bench.redis.settle(vec![Settle::new(job.receipt(), Decision::Finish(failed))]).await.unwrap();
+    }
+    bench.complete_one().await;
+    let failed = bench.redis.failed(10).await.unwrap();
+    let shown: Vec<_> = failed.iter().map(|job| (job.id.sequence(), &*job.message, job.finished_at - T0)).collect();
+    assert_eq!(shown, [(3, "no 3", 3_000), (2, "no 2", 2_000), (1, "no 1", 1_000)]);
+    assert_eq!((&*failed[0].queue, &*failed[0].kind), (QUEUE, "default"));
+    assert_eq!(bench.redis.failed(2).await.unwrap(), failed[..2]);
 }

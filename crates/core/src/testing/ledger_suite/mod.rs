@@ -113,6 +113,7 @@ macro_rules! ledger_suite {
             ]
             reports: [
                 jobs_are_counted_by_due_time, due_counts_add_up_to_what_has_not_ended, many_jobs_are_counted_once,
+                the_latest_failed_jobs_come_first,
             ]
             record: [
                 blocks_of_ids_never_overlap, a_job_comes_back_as_it_was, a_job_that_has_ended_comes_back, extreme_values_come_back, a_repeat_is_told_and_changes_nothing,

@@ -4,7 +4,7 @@ use super::Subject;
 use super::fixture::*;
 use crate::limits::HOUR_MS;
 use crate::model::job::{Job, Stage};
-use crate::ports::{DueTally, Queues, Reports};
+use crate::ports::{DueTally, FAILED_MESSAGE_CHARS, FailedJob, Queues, Reports};
 
 /// Counts step by step.
 async fn count(reports: &dyn Reports, mut tally: DueTally) -> DueTally {
@@ -63,4 +63,35 @@ pub async fn many_jobs_are_counted_once(subject: Subject) {
     assert_eq!(tally.of(None), Some(&[20_000, 10_000][..]));
     let of_queues: u64 = (0..7).flat_map(|n| tally.of(Some(&format!("q{n}"))).expect("counted").to_vec()).sum();
     assert_eq!(of_queues, 30_000);
+}
+
+/// The one that ended last comes first, with as much of its message as is shown.
+pub async fn the_latest_failed_jobs_come_first(subject: Subject) {
+    let ledger = &*subject.ledger;
+    assert_eq!(subject.reports.failed(10).await.expect("read"), []);
+    let message = |n: u64| format!("größe {n}: {}", "x".repeat(2_000));
+    let jobs: Vec<Job> =
+        (1..=8).map(|n| job_with(n, |job| job.queue = text(if n % 2 == 0 { "a" } else { "b" }))).collect();
+    record(ledger, &jobs).await;
+    let stages = [Stage::Failed, Stage::Succeeded, Stage::Failed, Stage::Failed, Stage::Cancelled, Stage::Failed];
+    let ends: Vec<Job> = jobs
+        .iter()
+        .zip(stages)
+        .map(|(job, stage)| {
+            let n = number(job.id);
+            // The third ends last.
+            let finished_at = Some(if n == 3 { NOW + 1_000 } else { NOW + n });
+            Job { finished_at, message: (n != 4).then(|| text(&message(n))), ..ended(job, stage) }
+        })
+        .collect();
+    apply(ledger, &ends).await;
+    let failed = subject.reports.failed(10).await.expect("read");
+    assert_eq!(failed.iter().map(|job| number(job.id)).collect::<Vec<_>>(), [3, 6, 4, 1]);
+    let FailedJob { queue, kind, finished_at, message: shown, .. } = &failed[0];
+    assert_eq!((&**queue, &**kind, *finished_at), ("b", "default", NOW + 1_000));
+    assert!(message(3).starts_with(shown) && shown.chars().count() >= FAILED_MESSAGE_CHARS, "{shown}");
+    assert!(shown.len() < 2_000, "{}", shown.len());
+    assert_eq!((&*failed[1].queue, &*failed[2].message), ("a", ""));
+    let failed = subject.reports.failed(2).await.expect("read");
+    assert_eq!(failed.iter().map(|job| number(job.id)).collect::<Vec<_>>(), [3, 6]);
 }

@@ -13,7 +13,7 @@ use crate::error::{Answers, Error};
 use crate::push::Pushed;
 use crate::request_id;
 use api::path_segment;
-use duetime_core::api::{self, DueCounts, History, HistorySpan};
+use duetime_core::api::{self, DueCounts, Failures, History, HistorySpan};
 use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Health, Imported, JobRef, Listed, Options, Outcome,
     Patch, PushOutcome, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
@@ -280,6 +280,11 @@ impl Remote {
     pub(super) async fn due_counts(&self, queue: Option<&str>) -> Result<DueCounts, Error> {
         let query = api::ReportQuery { queue: queue.map(Arc::from), span: None };
         self.transport.send(Call::get(format!("/v1/due?{query}"))).await?.read()
+    }
+
+    pub(super) async fn failures(&self, queue: Option<&str>) -> Result<Failures, Error> {
+        let query = api::ReportQuery { queue: queue.map(Arc::from), span: None };
+        self.transport.send(Call::get(format!("/v1/failures?{query}"))).await?.read()
     }
 
     pub(super) async fn health(&self) -> Result<Health, Error> {

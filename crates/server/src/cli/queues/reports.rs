@@ -1,9 +1,10 @@
-//! `duetime queues due` and `history`.
+//! `duetime queues due`, `failures` and `history`.
 
 use super::super::exit::Result;
 use super::super::output;
 use super::super::target::Target;
-use duetime_core::api::{DueBucket, HistoryPoint, HistorySpan, Instant};
+use super::super::time::{now, relative};
+use duetime_core::api::{DueBucket, FailureGroup, HistoryPoint, HistorySpan, Instant};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct DueArgs {
@@ -36,6 +37,44 @@ pub(super) async fn due(args: &DueArgs) -> Result {
     };
     let busy: Vec<_> = buckets.iter().filter(|bucket| bucket.jobs > 0).map(row).collect();
     output::rows(&["DUE FROM", "TO", "JOBS"], busy.into_iter(), "no jobs wait")
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct FailuresArgs {
+    /// The queue; by default all
+    #[arg(value_name = "QUEUE")]
+    queue: Option<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(super) async fn failures(args: &FailuresArgs) -> Result {
+    let client = args.target.client().await?;
+    let (failures, groups) = loop {
+        let failures = client.failures(args.queue.as_deref()).await?;
+        // Otherwise they are still being read. The answer waits for a while.
+        if let Some(groups) = failures.groups.clone() {
+            break (failures, groups);
+        }
+    };
+    if args.target.json {
+        return output::json(&failures);
+    }
+    let row = |group: &FailureGroup| {
+        let FailureGroup { queue, kind, message, jobs, first, latest, job } = group;
+        let ago = |at: &Instant| relative(at.0, now());
+        [
+            jobs.to_string(),
+            queue.to_string(),
+            kind.to_string(),
+            ago(first),
+            ago(latest),
+            job.to_string(),
+            message.clone(),
+        ]
+    };
+    let header = ["JOBS", "QUEUE", "KIND", "FIRST", "LATEST", "LATEST JOB", "MESSAGE"];
+    output::rows(&header, groups.iter().map(row), "no failed jobs")
 }
 
 #[derive(Debug, clap::Args)]

@@ -6,7 +6,7 @@ use crate::http::middleware::access;
 use crate::http::reply::{self, Answered};
 use axum::extract::RawQuery;
 use duetime_core::api::schema::QueueName;
-use duetime_core::api::{DueCounts, History, HistorySpan, ReportQuery};
+use duetime_core::api::{DueCounts, Failures, History, HistorySpan, ReportQuery};
 use duetime_core::engine::FIRST_READING_WAIT;
 
 /// Show what this server did in the last hour or day.
@@ -47,4 +47,24 @@ pub(crate) async fn due(Call(app, caller): Call, RawQuery(query): RawQuery) -> A
     let ReportQuery { queue, .. } = ReportQuery::read(query.as_deref().unwrap_or_default(), &["queue"])?;
     access::check_queue(&caller, Scope::Read, queue.as_deref())?;
     Ok(reply::ok(&app.engine.due_counts(queue.as_deref(), FIRST_READING_WAIT).await?))
+}
+
+/// Show why jobs failed.
+///
+/// Of all queues, the 1,000 jobs that failed last are grouped by queue, kind and message. They are read in the background, as for
+/// `GET /v1/due`.
+#[utoipa::path(
+    get, path = "/v1/failures", operation_id = "failures", tag = "jobs",
+    params(
+        ("queue" = Option<QueueName>, Query, description = "Groups of this queue; by default of all."),
+    ),
+    responses(
+        (status = 200, description = "The groups, those with most jobs first.", body = Failures),
+    ),
+    extensions(("x-codes" = json!(["stopping"]))),
+)]
+pub(crate) async fn failures(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
+    let ReportQuery { queue, .. } = ReportQuery::read(query.as_deref().unwrap_or_default(), &["queue"])?;
+    access::check_queue(&caller, Scope::Read, queue.as_deref())?;
+    Ok(reply::ok(&app.engine.failures(queue.as_deref(), FIRST_READING_WAIT).await?))
 }

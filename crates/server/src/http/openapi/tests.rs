@@ -173,6 +173,7 @@ fn examples_are_what_they_say() {
             "Queue" => reads::<engine::QueueStatus>(example),
             "QueuePage" => reads::<api::Queues>(example),
             "DueCounts" => reads::<api::DueCounts>(example),
+            "Failures" => reads::<api::Failures>(example),
             "History" => reads::<api::History>(example),
             "Configured" => reads::<engine::Configured>(example),
             "Pushed" => reads::<api::Pushed>(example),
@@ -198,7 +199,7 @@ fn examples_are_what_they_say() {
         assert_eq!(result, Ok(()), "{name}");
         read += 1;
     }
-    assert_eq!(read, 35);
+    assert_eq!(read, 36);
 }
 
 /// But for payloads and results, which are whatever the application wants.

@@ -56,6 +56,7 @@ fn queues() {
         shell.run(&["queues", "show", "orders"]);
         shell.run(&["queues", "due", "orders"]);
         shell.run(&["queues", "due", "none"]);
+        shell.run(&["queues", "failures"]);
         shell.run(&["queues", "history", "none"]);
         shell.run(&["queues", "history", "--span", "week"]);
         shell.run(&["queues", "purge", "orders"]);

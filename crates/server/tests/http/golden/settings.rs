@@ -71,6 +71,7 @@ fn queues() {
     api.get("/v1/queues?limit=x");
     api.get("/v1/history?span=week");
     api.get("/v1/due?from=x");
+    api.get("/v1/failures");
     api.get("/v1/history?queue=-");
     api.golden.finish();
 }

@@ -93,7 +93,7 @@ impl World {
             .replace("{receipt}", receipt);
         let named = json!([{"id": job}]);
         let (query, body) = match operation {
-            "GET /v1/jobs" | "GET /v1/events" | "GET /v1/due" | "GET /v1/history" => {
+            "GET /v1/jobs" | "GET /v1/events" | "GET /v1/due" | "GET /v1/failures" | "GET /v1/history" => {
                 (format!("?queue={name}"), Value::Null)
             }
             "DELETE /v1/locks" => ("?owner=nobody".to_owned(), Value::Null),

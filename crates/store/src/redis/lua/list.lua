@@ -1,4 +1,4 @@
--- Ids of a sorted set's page, in its order, with scores. ARGV[5]: which (due, running, ended, dead, tags); [6]: the least score,
+-- Ids of a sorted set's page, in its order, with scores. ARGV[5]: which (due, running, ended, dead, latest, tags); [6]: the least score,
 -- or tag; [7]: the greatest; [8]: after this id, '' for none, which has the least score; [9]: how many.
 -- A mark is entered for the time of the question.
 runs_when_full()
@@ -34,6 +34,9 @@ if which == 'due' then
     table.insert(rows, ranked[i + 1])
   end
   return { micros, rows }
+end
+if which == 'latest' then
+  return { micros, redis.call('ZRANGE', DEAD, 0, limit - 1, 'REV', 'WITHSCORES') }
 end
 if which == 'tags' then
   local start = after_id == '' and '[' .. least or '(' .. least .. after_id

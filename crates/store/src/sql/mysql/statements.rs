@@ -182,6 +182,9 @@ pub(super) const STATEMENTS: Statements = Statements {
     ),
     step_end: "SELECT id FROM duetime_jobs FORCE INDEX (PRIMARY) WHERE id > ? ORDER BY id LIMIT 1 OFFSET 4999",
     due: "SELECT queue, due_at FROM duetime_jobs FORCE INDEX (PRIMARY) WHERE id > ? AND id <= ? AND state = 1",
+    failed: "SELECT id, queue, kind, finished_at, SUBSTRING(message, 1, 1000) \
+     FROM duetime_jobs FORCE INDEX (duetime_jobs_finished) \
+     WHERE state = 20 AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT ?",
     level: "SELECT priority FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
      WHERE bucket = -1 AND urgency >= ? AND urgency <= ? ORDER BY urgency LIMIT 1",
     over: concat!(

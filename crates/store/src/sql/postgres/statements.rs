@@ -173,6 +173,8 @@ pub(super) const STATEMENTS: Statements = Statements {
     ),
     step_end: "SELECT id FROM duetime_jobs WHERE id > $1 ORDER BY id LIMIT 1 OFFSET 4999",
     due: "SELECT queue, due_at FROM duetime_jobs WHERE id > $1 AND id <= $2 AND state = 1",
+    failed: "SELECT id, queue, kind, finished_at, substr(message, 1, 1000) FROM duetime_jobs \
+     WHERE state = 20 AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT $1",
     level: "SELECT priority FROM duetime_jobs WHERE state = 1 AND bucket = -1 \
      AND (queue, priority) >= ($1, $2) AND queue <= $1 ORDER BY queue, priority LIMIT 1",
     over: concat!(

@@ -1,0 +1,45 @@
+//! What failed.
+
+use super::Instant;
+#[cfg(feature = "openapi")]
+use super::schema::{Kind, QueueName};
+use crate::model::id::JobId;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The latest failed jobs, grouped by queue, kind and message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Failures {
+    /// When the jobs were read; `null` while they are read for the first time.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub as_of: Option<Instant>,
+    /// How many failed jobs were looked at, of all queues: those that failed last, at most 1,000.
+    pub looked_at: u64,
+    /// The groups, those with most jobs first. `null` while the jobs are read for the first time.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub groups: Option<Vec<FailureGroup>>,
+}
+
+/// Jobs of a queue and a kind that failed with about the same message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FailureGroup {
+    /// The queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
+    pub queue: Arc<str>,
+    /// The kind.
+    #[cfg_attr(feature = "openapi", schema(value_type = Kind))]
+    pub kind: Arc<str>,
+    /// The first line of their messages, at most 200 characters. `#` stands for a number, an id or a time with at least four
+    /// digits.
+    pub message: String,
+    /// How many jobs.
+    pub jobs: u64,
+    /// When the first of them failed.
+    pub first: Instant,
+    /// When the last of them failed.
+    pub latest: Instant,
+    /// The job that failed last.
+    pub job: JobId,
+}
