@@ -37,6 +37,7 @@ pub mod span;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
+mod why;
 #[cfg(feature = "openapi")]
 mod words;
 
@@ -65,3 +66,4 @@ pub use schedule::{Runs, ScheduleBody, Schedules, dry_run};
 pub use select::{Find, path_segment};
 pub use settle::{Cancelled, Complete, Extend, ExtendOne, Nothing, Progress, Release, Settle};
 pub use span::Span;
+pub use why::{Reason, ReasonCode, Why};

@@ -12,6 +12,7 @@
 //!
 //! It deliberately does not run business code, parse or render.
 
+mod asked;
 mod background;
 mod bulk;
 mod changes;
@@ -44,6 +45,7 @@ mod subscription;
 mod take;
 mod unclaimed;
 mod wait;
+mod why;
 
 pub use background::census::Sum;
 pub use background::inbox::check_target as check_inbox_target;
@@ -134,6 +136,7 @@ impl Engine {
             recorder: background::record::Recorder::default(),
             role: background::leader::Role::default(),
             settings: settings::Settings::default(),
+            asked: asked::Asked::default(),
             census: background::census::Census::default(),
             configuring: tokio::sync::Mutex::default(),
             waiting: Arc::default(),
@@ -158,6 +161,7 @@ impl Engine {
         }
         let waiters = engine.lock_waiters.clone();
         engine.broker.begin(engine.host()).await?;
+        engine.asked.begin(engine.now());
         engine.locks.start(Arc::new(move |name, owner| waiters.wake(name, owner))).await?;
         engine.load_settings().await?;
         match topology {

@@ -1,7 +1,9 @@
 //! What an engine is made of.
 
 use super::background::{census, leader, load, overflow, record};
-use super::{Options, Topology, events, history, ids, locks, metrics, reports, schedules, settings, status, wait};
+use super::{
+    Options, Topology, asked, events, history, ids, locks, metrics, reports, schedules, settings, status, wait,
+};
 use crate::keyed_mutex::KeyedMutex;
 use crate::model::id::JobId;
 use crate::ports::{Broker, EventBus, Inbox, Leases, Ledger, Locks, Registry, Reports};
@@ -42,6 +44,7 @@ pub struct Parts {
     /// Whether this process loads for all that share the broker.
     pub(super) role: leader::Role,
     pub(super) settings: settings::Settings,
+    pub(super) asked: asked::Asked,
     /// What is in many queues together.
     pub(super) census: census::Census,
     pub(super) configuring: tokio::sync::Mutex<()>,

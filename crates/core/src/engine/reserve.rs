@@ -51,6 +51,9 @@ impl Engine {
             let engine = self.clone();
             return self.run_to_completion(async move { engine.hand_out(reserve, wait).await }).await;
         }
+        if let Source::Queues(queues) = &reserve.source {
+            self.asked.note(queues, self.now());
+        }
         self.hand_out(reserve, wait).await
     }
 

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::limits::SECOND_MS;
 use crate::model::id::{JobId, Numbers, Receipt};
 use crate::model::job::{Job, Stage};
-use crate::ports::{Detail, Lease, OutboxEntry, Reserve, Reserved, Settle, Window};
+use crate::ports::{Detail, Lease, OutboxEntry, Reserve, Reserved, Settle, Source, Window};
 use crate::rules::{self, Decision, Finish, TAKEN};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,6 +47,9 @@ impl Engine {
             request_id: check_request_id(request.request_id)?,
             take: true,
         };
+        if let Source::Queues(queues) = &reserve.source {
+            self.asked.note(queues, now);
+        }
         let engine = self.clone();
         self.run_to_completion(async move { engine.take_once(reserve).await }).await
     }

@@ -47,6 +47,11 @@ impl Waiting {
         }
     }
 
+    /// Whether somebody waits at this queue.
+    pub(super) fn has(&self, queue: &str) -> bool {
+        self.by_queue().contains_key(queue)
+    }
+
     /// Wakes the first who waits at each queue.
     pub(super) fn wake_all(&self) {
         self.by_queue().values().for_each(|waiters| waiters.notify.notify_one());

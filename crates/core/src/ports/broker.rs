@@ -65,7 +65,8 @@ pub trait Broker: BrokerClock + Outbox {
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error>;
 
     /// Leases due jobs, most urgent first: by priority, then `due_at`, then id; queues in the order that they are
-    /// named, each within its limits. Attempt and epoch are counted.
+    /// named, each within its limits. Attempt and epoch are counted. With a limit of 0 it only answers
+    /// [`next_at`](Reserved::next_at).
     async fn reserve(&self, reserve: Reserve) -> Result<Reserved, Error>;
 
     /// Moves the end of leases, and takes down how far their jobs have come. That stays with a job until its next lease.

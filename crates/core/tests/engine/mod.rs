@@ -25,3 +25,4 @@ mod shared;
 mod stale;
 mod takes;
 mod targets;
+mod why;

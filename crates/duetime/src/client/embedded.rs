@@ -6,7 +6,7 @@
 use super::pushes::only;
 use crate::error::{Answers, Error, answers};
 use crate::push::Pushed;
-use duetime_core::api::{DueCounts, Failures, History, HistorySpan};
+use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Why};
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
     self, BulkAction, BulkCounts, CancelOutcome, Expected, Extension, FIRST_READING_WAIT, Health, Imported, JobRef,
@@ -119,6 +119,10 @@ impl Embedded {
 
     pub(super) async fn job(&self, id: JobId) -> Result<Job, Error> {
         Ok(self.call(|engine| async move { engine.job(id).await }).await??)
+    }
+
+    pub(super) async fn why(&self, id: JobId) -> Result<Why, Error> {
+        Ok(self.call(move |engine| async move { engine.why(id).await }).await??)
     }
 
     pub(super) async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {

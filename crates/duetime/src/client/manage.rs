@@ -2,7 +2,7 @@
 
 use super::{Client, forward};
 use crate::error::Error;
-use duetime_core::api::{DueCounts, Failures, History, HistorySpan};
+use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Why};
 use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Health, JobRef, Listed, Patch, Query, QueueSettings, QueueStatus,
 };
@@ -18,6 +18,14 @@ impl Client {
     /// [`NotFound`](duetime_core::Error::NotFound).
     pub async fn get(&self, id: JobId) -> Result<Job, Error> {
         forward!(self.job(id))
+    }
+
+    /// Why a job does not run, as this process or the server sees it now.
+    ///
+    /// # Errors
+    /// [`NotFound`](duetime_core::Error::NotFound).
+    pub async fn why(&self, id: JobId) -> Result<Why, Error> {
+        forward!(self.why(id))
     }
 
     /// A page of jobs, 1 to 1000 of them; `cursor` is what the page before answered.

@@ -2,8 +2,9 @@
 
 use super::{Remind, ended, push, queue};
 use duetime::{
-    Client, Due, Event, Filter, HistoryPoint, HistorySpan, JobRef, KeyUntil, NewJob, OnConflict, Outcome, Patch,
-    PushOutcome, Query, QueueSettings, Rate, ReserveRequest, Retry, Source, Stage, State, TakeRequest, What, Window,
+    Client, Due, Event, Filter, HistoryPoint, HistorySpan, Instant, JobId, JobRef, KeyUntil, NewJob, OnConflict,
+    Outcome, Patch, PushOutcome, Query, QueueSettings, Rate, ReasonCode, ReserveRequest, Retry, Source, Stage, State,
+    TakeRequest, What, Window,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,6 +114,42 @@ pub(crate) async fn a_reserve_waits_and_is_called_off(client: Client) {
     let (reservation, id) = tokio::join!(client.reserve(waiting), push(&client, &queue, 1));
     let lease = &reservation.unwrap().leases[0];
     assert_eq!((lease.job.id, lease.job.attempt, lease.lease_ms), (id, 1, 60_000));
+}
+
+pub(crate) async fn a_job_says_why_it_does_not_run(client: Client) {
+    let queue = queue();
+    let reasons = |id| {
+        let client = client.clone();
+        async move {
+            let why = client.why(id).await.unwrap();
+            why.reasons.iter().map(|reason| (reason.code, reason.until)).collect::<Vec<_>>()
+        }
+    };
+    let later = client.push(Remind { user: 2 }).queue(queue.clone()).delay(Duration::from_secs(3_600)).await.unwrap();
+    assert_eq!(reasons(later.id).await, [(ReasonCode::NotDue, Some(Instant(later.due_at)))]);
+    let id = push(&client, &queue, 1).await;
+    assert_eq!(reasons(id).await, [(ReasonCode::NoWorker, None)]);
+    let until = later.due_at;
+    client.pause_until(&queue, until).await.unwrap();
+    assert_eq!(reasons(id).await, [(ReasonCode::Paused, Some(Instant(until))), (ReasonCode::NoWorker, None)]);
+    assert!(client.reserve(reserve(&queue, 1)).await.unwrap().leases.is_empty());
+    client.resume(&queue).await.unwrap();
+    assert_eq!(reasons(id).await, []);
+    let settings = QueueSettings { max_running: Some(1), ..QueueSettings::default() };
+    client.configure(&queue, settings).await.unwrap();
+    let lease = client.reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0);
+    assert_eq!(reasons(id).await, [(ReasonCode::Running, lease.job.lease_until.map(Instant))]);
+    let behind = push(&client, &queue, 3).await;
+    assert_eq!(reasons(behind).await, [(ReasonCode::MaxRunning, None)]);
+    let rate = Some(Rate { per_second: 0.001, burst: Some(1) });
+    client.configure(&queue, QueueSettings { rate, ..QueueSettings::default() }).await.unwrap();
+    let _passes = client.reserve(reserve(&queue, 1)).await.unwrap();
+    let last = push(&client, &queue, 4).await;
+    assert!(matches!(reasons(last).await[..], [(ReasonCode::Rate, Some(_))]));
+    client.complete(lease.job.receipt(), None).await.unwrap();
+    assert_eq!(reasons(id).await, [(ReasonCode::Finished, None)]);
+    let unknown = client.why(JobId::new(7).unwrap()).await.unwrap_err();
+    assert_eq!(unknown.code(), "not_found");
 }
 
 pub(crate) async fn due_jobs_are_seen_and_taken(client: Client) {

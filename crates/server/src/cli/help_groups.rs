@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// Every command stands in one of these.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Jobs", &["push", "list", "get", "events", "update", "reschedule", "run", "cancel", "retry", "delete"]),
+    ("Jobs", &["push", "list", "get", "why", "events", "update", "reschedule", "run", "cancel", "retry", "delete"]),
     ("Queues, schedules and locks", &["queues", "peek", "schedules", "lock", "locks"]),
     ("Work", &["work", "take", "reserve", "complete", "fail", "release", "extend", "progress", "settle"]),
     ("The server", &["serve", "config", "token", "health", "metrics", "doctor"]),

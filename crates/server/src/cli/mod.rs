@@ -56,6 +56,7 @@ enum Command {
     Push(Box<jobs::push::Args>),
     List(jobs::list::Args),
     Get(jobs::get::Args),
+    Why(jobs::why::Args),
     /// Cancel jobs.
     ///
     /// A waiting job is cancelled; of a running one the worker is asked to stop.
@@ -166,6 +167,7 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Push(args) => jobs::push::run(*args).await,
         Command::List(args) => jobs::list::run(args).await,
         Command::Get(args) => jobs::get::run(args).await,
+        Command::Why(args) => jobs::why::run(args).await,
         Command::Cancel(args) => jobs::many::run(&args, BulkAction::Cancel).await,
         Command::Reschedule(args) => jobs::update::reschedule(args).await,
         Command::Retry(args) => jobs::many::run(&args, BulkAction::Retry).await,

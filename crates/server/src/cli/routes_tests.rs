@@ -32,6 +32,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("POST", "/v1/jobs/retry", "retry --tag"),
     ("POST", "/v1/jobs/delete", "delete --tag"),
     ("GET", "/v1/jobs/{id}", "get"),
+    ("GET", "/v1/jobs/{id}/why", "why"),
     ("PATCH", "/v1/jobs/{id}", "update"),
     ("DELETE", "/v1/jobs/{id}", "delete"),
     ("POST", "/v1/jobs/{id}/cancel", "cancel"),

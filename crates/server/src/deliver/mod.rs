@@ -166,6 +166,7 @@ impl Deliveries {
             if !stays {
                 tracing::info!(%queue, "the queue's target is another or gone: what is under way is finished");
                 running.stop.cancel();
+                self.executor.setup.observed.set_pace(queue, None);
             }
             stays
         });
@@ -203,6 +204,7 @@ impl Deliveries {
     fn worker(&self, queue: &Arc<str>, delivery: Delivery, max_running: Option<u32>) -> Worker {
         let max = max_running.map_or(RUNNING_DEFAULT, |max| usize::try_from(max).unwrap_or(RUNNING_MAX));
         let pace = SharedPace::new(max.min(RUNNING_MAX));
+        self.executor.setup.observed.set_pace(queue, Some(pace.clone()));
         let worker = Worker::new(&self.client)
             .queue(queue.clone())
             .lease((delivery.timeout() + LEASE_MARGIN).min(LEASE_MAX))

@@ -3,7 +3,7 @@
 
 use super::app::App;
 use super::handlers::{
-    bulk, events, find, health, jobs, leases, locks, metrics, push, queues, reports, reserve, schedules,
+    bulk, events, find, health, jobs, leases, locks, metrics, push, queues, reports, reserve, schedules, why,
 };
 use super::limits::GZIP_BYTES_MIN;
 use super::middleware::{access, audit};
@@ -112,6 +112,7 @@ fn reading() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(find::find))
         .routes(routes!(jobs::get))
+        .routes(routes!(why::get))
         .routes(routes!(queues::list))
         .routes(routes!(queues::get))
         .routes(routes!(reports::history))

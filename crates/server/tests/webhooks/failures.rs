@@ -1,8 +1,8 @@
 //! Endpoints that fail, and what becomes of their jobs.
 
 use super::receiver::{Answer, Closed, Receiver};
-use super::server::{Server, result};
-use duetime::{JobRef, Stage};
+use super::server::{Server, result, soon};
+use duetime::{JobRef, ReasonCode, Stage, State};
 use serde_json::json;
 use std::time::Duration;
 
@@ -92,6 +92,32 @@ async fn a_whole_queue_waits_when_it_is_asked_to() {
     let passed = got[1].at - got[0].at;
     assert!(passed >= Duration::from_millis(995), "{passed:?}");
     assert!(server.completed(second).await.errors.is_empty(), "what was given back does not count");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_says_that_its_target_backs_off() {
+    let server = Server::start().await;
+    let receiver = Receiver::start(|_, _| Answer::With(503, "retry-after", "600"));
+    server.set("hooks", json!({"target": {"url": receiver.url()}})).await;
+    let first = server.push("hooks", "1").await;
+    server.until(first, |job| !job.errors.is_empty()).await;
+    // A reserve that was under way may still get this one, which is given back until the end.
+    let second = server.push("hooks", "2").await;
+    let known = async {
+        loop {
+            let why = server.client.why(second).await.unwrap();
+            if why.reasons.iter().any(|reason| reason.code != ReasonCode::Running) {
+                break;
+            }
+        }
+    };
+    soon(known).await;
+    let third = server.push("hooks", "3").await;
+    let why = server.client.why(third).await.unwrap();
+    let [reason] = &why.reasons[..] else { panic!("{why:?}") };
+    let left_ms = reason.until.unwrap().0.saturating_sub(server.client.get(third).await.unwrap().created_at);
+    assert_eq!((why.state, reason.code), (State::Ready, ReasonCode::TargetBackingOff));
+    assert!((500_000..=600_000).contains(&left_ms), "{left_ms}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -57,6 +57,25 @@ pub async fn room_is_told(s: Subject) {
     assert_eq!(s.handed_out(2).await, [id(3)]);
 }
 
+/// A look says when there is room, and changes nothing.
+pub async fn a_look_leases_nothing(s: Subject) {
+    s.hold(&jobs(6)).await;
+    let look = || s.reserve(reserve(QUEUE, 0));
+    let looked = look().await;
+    assert_eq!((looked.leases.len(), looked.next_at.is_some_and(|at| at <= s.now())), (0, true));
+    s.limit(often(1.0, 2)).await;
+    s.pass(10_000);
+    assert!(look().await.next_at.is_some_and(|at| at <= s.now()), "a burst may pass");
+    assert_eq!(s.handed_out(10).await, [1, 2].map(id));
+    let free_at = look().await.next_at.unwrap();
+    assert!((1..=1_000).contains(&(free_at - s.now())), "{free_at}");
+    assert_eq!(look().await.next_at, Some(free_at));
+    s.pass(1_000);
+    assert_eq!(s.handed_out(10).await, [id(3)]);
+    s.limit(at_once(3)).await;
+    assert_eq!(look().await.next_at, None, "no clock says when there is room");
+}
+
 /// A limit that is lifted, lowered, or gone.
 pub async fn limits_change(s: Subject) {
     s.limit(at_once(1)).await;

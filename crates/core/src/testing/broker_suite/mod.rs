@@ -265,7 +265,7 @@ macro_rules! broker_suite {
                 an_unsettled_end_is_told_again an_extension_counts_after_its_end_was_told expired_is_bounded a_job_not_started_in_time_is_not_handed_out
             }
             limits {
-                no_more_run_than_may room_is_told limits_change older_limits_change_nothing a_full_queue_is_passed_over a_named_job_needs_room_too
+                no_more_run_than_may room_is_told limits_change older_limits_change_nothing a_full_queue_is_passed_over a_named_job_needs_room_too a_look_leases_nothing
                 a_take_needs_no_room a_rate_holds a_rate_holds_in_the_long_run limits_hold_together
                 a_limit_does_not_hide_what_is_due_later a_removed_job_leaves_room
             }

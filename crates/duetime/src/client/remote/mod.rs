@@ -174,6 +174,10 @@ impl Remote {
         self.shown(Call::get(format!("/v1/jobs/{id}"))).await
     }
 
+    pub(super) async fn why(&self, id: JobId) -> Result<api::Why, Error> {
+        self.transport.send(Call::get(format!("/v1/jobs/{id}/why"))).await?.read()
+    }
+
     async fn shown(&self, call: Call) -> Result<Job, Error> {
         let reply = self.transport.send(call).await?;
         Ok(Job::try_from(reply.read::<api::JobBody<'_>>()?)?)

@@ -10,3 +10,4 @@ pub(super) mod peek;
 pub(super) mod push;
 pub(super) mod retry_rule;
 pub(super) mod update;
+pub(super) mod why;

@@ -13,3 +13,4 @@ pub(super) mod queues;
 pub(super) mod reports;
 pub(super) mod reserve;
 pub(super) mod schedules;
+pub(crate) mod why;

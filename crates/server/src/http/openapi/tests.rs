@@ -189,6 +189,7 @@ fn examples_are_what_they_say() {
             "Settles" => borrowed(serde_json::from_str::<Vec<api::Settle<'_>>>(&text).map(drop)),
             "Extensions" => borrowed(serde_json::from_str::<Vec<api::ExtendOne>>(&text).map(drop)),
             "Job" => borrowed(serde_json::from_str::<api::JobBody<'_>>(&text).map(drop)),
+            "Why" => reads::<api::Why>(example),
             "JobPage" => borrowed(serde_json::from_str::<api::Page<'_>>(&text).map(drop)),
             "Reservation" => borrowed(serde_json::from_str::<api::Reservation<'_>>(&text).map(drop)),
             "Taken" => borrowed(serde_json::from_str::<api::Taken<'_>>(&text).map(drop)),

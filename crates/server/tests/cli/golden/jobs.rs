@@ -42,6 +42,8 @@ fn jobs() {
         shell.run(&[&options[..], &["--on-conflict", "replace", "--json"]].concat());
         shell.run(&["get", &id]);
         shell.json(&["get", &id]);
+        shell.run(&["why", &id]);
+        shell.json(&["why", &id]);
         shell.run(&["list"]);
         shell.json(&["list", "--tag", "order:7"]);
         shell.run(&["update", &id, "--priority", "9", "--payload", "bytes"]);

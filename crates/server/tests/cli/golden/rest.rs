@@ -156,6 +156,7 @@ fn configuration_and_help() {
         "push",
         "list",
         "get",
+        "why",
         "cancel",
         "reschedule",
         "update",

@@ -77,6 +77,7 @@ fn looking_and_changing() {
     let id = api.push(&json!({"payload": {"a": 1}, "delay": "2h", "key": "k", "tags": ["t"]}));
     let path = format!("/v1/jobs/{id}");
     api.get(&path);
+    api.get(&format!("{path}/why"));
     api.send("GET", &path, &[("if-none-match", "\"1\"")], "");
     api.send("PATCH", &path, &[("if-match", "\"7\"")], r#"{"priority": 1}"#);
     api.send("PATCH", &path, &[("if-match", "\"1\"")], r#"{"priority": 1, "delay": "4h", "payload": "new"}"#);
@@ -87,6 +88,7 @@ fn looking_and_changing() {
     api.call(&format!("{path}/run"));
     let receipt = api.server.receipt();
     api.get(&path);
+    api.get(&format!("{path}/why"));
     api.send("PATCH", &path, &[], r#"{"priority": 1}"#);
     api.send("DELETE", &path, &[], "");
     api.call(&format!("{path}/run"));
@@ -104,7 +106,9 @@ fn looking_and_changing() {
     api.send("DELETE", &path, &[("if-match", "\"1\"")], "");
     api.send("DELETE", &path, &[], "");
     api.send("DELETE", &path, &[], "");
-    for (method, verb) in [("GET", ""), ("PATCH", ""), ("POST", "/cancel"), ("POST", "/retry"), ("POST", "/run")] {
+    for (method, verb) in
+        [("GET", ""), ("GET", "/why"), ("PATCH", ""), ("POST", "/cancel"), ("POST", "/retry"), ("POST", "/run")]
+    {
         api.send(method, &format!("/v1/jobs/7{verb}"), &[], if method == "PATCH" { r#"{"priority":1}"# } else { "" });
     }
     api.golden.finish();

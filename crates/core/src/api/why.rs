@@ -1,0 +1,88 @@
+//! Why a job does not run.
+
+use super::Instant;
+#[cfg(feature = "openapi")]
+use super::schema::QueueName;
+use crate::model::id::JobId;
+use crate::model::job::State;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Why a job does not run, as a server sees it now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Why {
+    /// The job.
+    pub id: JobId,
+    /// Its queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
+    pub queue: Arc<str>,
+    /// Its state.
+    pub state: State,
+    /// Its version.
+    pub version: u64,
+    /// All known reasons; none for a ready job that a worker may get at any moment.
+    pub reasons: Vec<Reason>,
+}
+
+/// A reason why a job does not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Reason {
+    /// The reason.
+    pub code: ReasonCode,
+    /// The same as an English sentence, with numbers.
+    pub detail: String,
+    /// When the reason ends, if that is known; else `null`.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    #[serde(default)]
+    pub until: Option<Instant>,
+}
+
+/// A word for the reason. A newer server may know more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ReasonCode {
+    /// Its due time has not come.
+    NotDue,
+    /// Its queue is paused.
+    Paused,
+    /// As many jobs of its queue run as `max_running` allows.
+    MaxRunning,
+    /// The `rate` of its queue is used up.
+    Rate,
+    /// The target of its queue is overloaded or unavailable.
+    TargetBackingOff,
+    /// No worker has asked this server for jobs of its queue.
+    NoWorker,
+    /// The broker has no room, so the job waits in the ledger.
+    Overflow,
+    /// It is being loaded from the ledger.
+    NotLoaded,
+    /// Too many outcomes are not recorded, so this server hands out no job.
+    Backlog,
+    /// It runs.
+    Running,
+    /// It has ended.
+    Finished,
+}
+
+impl ReasonCode {
+    /// The word for it, as in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotDue => "not_due",
+            Self::Paused => "paused",
+            Self::MaxRunning => "max_running",
+            Self::Rate => "rate",
+            Self::TargetBackingOff => "target_backing_off",
+            Self::NoWorker => "no_worker",
+            Self::Overflow => "overflow",
+            Self::NotLoaded => "not_loaded",
+            Self::Backlog => "backlog",
+            Self::Running => "running",
+            Self::Finished => "finished",
+        }
+    }
+}

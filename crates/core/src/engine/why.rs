@@ -1,0 +1,128 @@
+//! Why a job does not run: what this process and the stores know now. At most four reads of stores.
+
+use super::Engine;
+use crate::api::{Instant, Reason, ReasonCode, Why};
+use crate::clock::Millis;
+use crate::error::Error;
+use crate::limits::MINUTE_MS;
+use crate::model::id::JobId;
+use crate::model::job::{Job, State};
+use crate::ports::{Detail, Queues, Reserve, Source, Window};
+use std::sync::Arc;
+
+/// A queue has no worker if nobody asked for so long: the longest wait of a reserve.
+const NO_WORKER_MS: u64 = MINUTE_MS;
+
+impl Engine {
+    /// Why a job does not run.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; of the stores.
+    pub async fn why(&self, id: JobId) -> Result<Why, Error> {
+        let held = self.broker.get(&[id], Detail::Head).await?.pop().flatten();
+        let is_held = held.is_some();
+        let job = match held {
+            Some(job) => job,
+            None => self.ledger.get(&[id]).await?.pop().flatten().ok_or(Error::NotFound(id))?,
+        };
+        let now = self.now();
+        let state = job.state(now);
+        let reasons = match state {
+            State::Scheduled => [not_due(&job)].into_iter().chain(self.paused(&job.queue)).collect(),
+            State::Ready => self.why_ready(&job, is_held, now).await?,
+            State::Running => vec![running(&job)],
+            State::Succeeded | State::Failed | State::Cancelled => {
+                vec![reason(ReasonCode::Finished, format!("It has ended: {state}."), None)]
+            }
+        };
+        Ok(Why { id, queue: job.queue.clone(), state, version: job.version, reasons })
+    }
+
+    async fn why_ready(&self, job: &Job, is_held: bool, now: Millis) -> Result<Vec<Reason>, Error> {
+        let mut reasons: Vec<Reason> = self.paused(&job.queue).into_iter().collect();
+        if let Err(Error::Backlog(backlog)) = self.check_backlog() {
+            let detail = format!("{backlog} outcomes are not recorded yet, so this server hands out no jobs.");
+            reasons.push(reason(ReasonCode::Backlog, detail, None));
+        }
+        if !is_held && self.topology.has_ledger() {
+            reasons.push(if self.overflow.takes(job, now) {
+                let detail = "The broker has no room for more jobs of the queue. The job waits in the ledger.";
+                reason(ReasonCode::Overflow, detail, None)
+            } else {
+                reason(ReasonCode::NotLoaded, "The job is being loaded from the ledger.", None)
+            });
+        }
+        let counted = self.broker.counts(Queues::one(&job.queue)).await?.pop();
+        let running = counted.map_or(0, |(_, counts, _)| counts.running);
+        let settings = self.settings.of(&job.queue);
+        match settings.max_running {
+            Some(max) if running >= u64::from(max) => {
+                let detail = format!("{running} jobs of the queue run, and its `max_running` is {max}.");
+                reasons.push(reason(ReasonCode::MaxRunning, detail, None));
+            }
+            _ if is_held && !settings.paused && settings.rate.is_some() => {
+                let free_at = self.free_at(&job.queue).await?.filter(|&at| at > now);
+                let detail = "The `rate` of the queue is used up.";
+                reasons.extend(free_at.map(|at| reason(ReasonCode::Rate, detail, Some(at))));
+            }
+            _ => {}
+        }
+        let is_delivered = settings.target.is_some();
+        if !is_delivered && running == 0 {
+            reasons.extend(self.no_worker(&job.queue, now));
+        }
+        Ok(reasons)
+    }
+
+    fn paused(&self, queue: &Arc<str>) -> Option<Reason> {
+        let settings = self.settings.of(queue);
+        settings.paused.then(|| reason(ReasonCode::Paused, "The queue is paused.", settings.paused_until))
+    }
+
+    /// When the broker hands out the next job of a queue, as far as only time is needed.
+    async fn free_at(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
+        let look = Reserve {
+            source: Source::Queues(vec![queue.clone()]),
+            limit: 0,
+            window: Window::ALL,
+            lease_ms: None,
+            queue_leases: Arc::default(),
+            request_id: None,
+            take: false,
+        };
+        Ok(self.broker.reserve(look).await?.next_at)
+    }
+
+    fn no_worker(&self, queue: &Arc<str>, now: Millis) -> Option<Reason> {
+        if self.waiting.has(queue) {
+            return None;
+        }
+        let (last, words) = match self.asked.last(queue) {
+            Ok(last) if now.saturating_sub(last) < NO_WORKER_MS => return None,
+            Ok(last) => (last, "No worker has asked this server for jobs of the queue since"),
+            Err(since) => (since, "No worker has asked this server for jobs of the queue. It remembers requests since"),
+        };
+        Some(reason(ReasonCode::NoWorker, format!("{words} {}.", Instant(last)), None))
+    }
+}
+
+fn not_due(job: &Job) -> Reason {
+    let detail = match job.attempt {
+        0 => "Its due time has not come.".to_owned(),
+        attempts => format!("It waits for its next attempt. Attempts so far: {attempts}."),
+    };
+    reason(ReasonCode::NotDue, detail, Some(job.due_at))
+}
+
+fn running(job: &Job) -> Reason {
+    let detail = if job.cancel_asked {
+        "A worker runs it and was asked to stop. The worker may extend its lease."
+    } else {
+        "A worker runs it. The worker may extend its lease."
+    };
+    reason(ReasonCode::Running, detail, job.lease_until)
+}
+
+fn reason(code: ReasonCode, detail: impl Into<String>, until: Option<Millis>) -> Reason {
+    Reason { code, detail: detail.into(), until: until.map(Instant) }
+}

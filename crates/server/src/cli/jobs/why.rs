@@ -1,0 +1,39 @@
+//! `duetime why`.
+
+use crate::cli::exit::Result;
+use crate::cli::output;
+use crate::cli::target::Target;
+use crate::cli::time::{now, relative};
+use duetime_core::JobId;
+use duetime_core::api::Instant;
+
+/// Show why a job does not run.
+///
+/// A server answers what it knows itself: workers and targets of other servers are not known to it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  duetime why 117111681613568")]
+pub(crate) struct Args {
+    /// The job
+    #[arg(value_name = "ID")]
+    id: JobId,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) async fn run(args: Args) -> Result {
+    let why = args.target.client().await?.why(args.id).await?;
+    if args.target.json {
+        return output::json(&why);
+    }
+    output::say(format_args!("{} in the queue {} is {}", why.id, why.queue, why.state))?;
+    for reason in &why.reasons {
+        let until = reason.until.map(|Instant(at)| format!(" Until {} ({}).", Instant(at), relative(at, now())));
+        let line = format!("{:<18} {}{}", reason.code.word(), reason.detail, until.unwrap_or_default());
+        output::say(line)?;
+    }
+    if why.reasons.is_empty() {
+        output::say("no reason is known: a worker may get it at any moment")?;
+    }
+    Ok(())
+}

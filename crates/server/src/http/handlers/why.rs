@@ -1,0 +1,45 @@
+//! Why a job does not run.
+
+use crate::access::Scope;
+use crate::http::app::{App, Call};
+use crate::http::middleware::access;
+use crate::http::reply::{self, Answered};
+use crate::http::segment::Segment;
+use duetime_core::api::{Instant, Reason, ReasonCode, Why};
+use duetime_core::model::job::State;
+use duetime_core::{Error, JobId};
+
+/// Show why a job does not run.
+///
+/// As this server sees it now: workers and targets of other servers are not known to it. A ready job without a reason is
+/// handed out as soon as a worker asks.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}/why", operation_id = "why", tag = "jobs",
+    responses(
+        (status = 200, description = "The reasons.", body = Why),
+    ),
+    extensions(("x-codes" = json!(["not_found"]))),
+)]
+pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>) -> Answered {
+    access::check_job(&app, &caller, Scope::Read, id).await?;
+    Ok(reply::ok(&why(&app, id).await?))
+}
+
+/// What the engine knows, and whether this server holds back deliveries of the queue.
+///
+/// # Errors
+/// [`Error::NotFound`]; of the stores.
+pub(crate) async fn why(app: &App, id: JobId) -> Result<Why, Error> {
+    let mut why = app.engine.why(id).await?;
+    if why.state == State::Ready
+        && let Some(left) = app.deliveries.held_for(&why.queue)
+    {
+        let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        why.reasons.push(Reason {
+            code: ReasonCode::TargetBackingOff,
+            detail: "The target of the queue is overloaded or unavailable, so this server delivers nothing.".to_owned(),
+            until: Some(Instant(app.engine.now().saturating_add(left_ms))),
+        });
+    }
+    Ok(why)
+}
