@@ -50,6 +50,8 @@ pub const TAKE_JOBS_DEFAULT: usize = 10;
 pub const LOCK_NAME_BYTES_MAX: usize = 255;
 /// Longest owner of a lock.
 pub const LOCK_OWNER_BYTES_MAX: usize = 255;
+/// Longest name of a worker.
+pub const WORKER_BYTES_MAX: usize = 255;
 /// Shortest time to live of a lock: 100 ms.
 pub const LOCK_TTL_MS_MIN: u64 = 100;
 /// Longest time to live of a lock: 24 h.

@@ -90,6 +90,7 @@ async fn main() -> Result<()> {
             lease_ms: None,
             wait_ms: 10_000,
             request_id: None,
+            worker: None,
         };
         let leases = client.reserve(request).await?.leases;
         waits.push(committed.elapsed());

@@ -18,7 +18,7 @@ fn queue(n: usize) -> Arc<str> {
 
 fn reserve(queue: &str, limit: usize) -> ReserveRequest {
     let from = Source::Queues(vec![Arc::from(queue)]);
-    ReserveRequest { from, limit, lease_ms: None, wait_ms: 10_000, request_id: None }
+    ReserveRequest { from, limit, lease_ms: None, wait_ms: 10_000, request_id: None, worker: None }
 }
 
 async fn find(client: &Client, query: &Query) -> BTreeSet<JobId> {

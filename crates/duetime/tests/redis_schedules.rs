@@ -27,7 +27,8 @@ async fn of_five_engines_one_pushes_each_tick() {
         let client = clients.last().unwrap();
         for (name, expected) in names.iter().zip(&expected) {
             let from = Source::Queues(vec![name.clone()]);
-            let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 30_000, request_id: None };
+            let request =
+                ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 30_000, request_id: None, worker: None };
             let lease = client.reserve(request).await.unwrap().leases.remove(0);
             assert_eq!(lease.job.due_at, expected[tick], "{name}");
             let done = client.settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await.unwrap();

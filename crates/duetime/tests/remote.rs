@@ -28,7 +28,7 @@ async fn peer(reply: &'static str) -> (Client, Arc<AtomicUsize>) {
 
 fn reserve() -> ReserveRequest {
     let from = Source::Queues(vec![Arc::from("q")]);
-    ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 0, request_id: None }
+    ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 0, request_id: None, worker: None }
 }
 
 #[tokio::test]

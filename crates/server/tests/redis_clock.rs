@@ -60,7 +60,8 @@ fn now(redis: &RedisServer) -> u64 {
 /// Waits for the next job, and says between which instants of Redis it was handed out.
 async fn next(client: &Client, redis: &RedisServer) -> (Job, u64) {
     let from = Source::Queues(vec![QUEUE.into()]);
-    let request = ReserveRequest { from, limit: 1, lease_ms: Some(LEASE_MS), wait_ms: 60_000, request_id: None };
+    let request =
+        ReserveRequest { from, limit: 1, lease_ms: Some(LEASE_MS), wait_ms: 60_000, request_id: None, worker: None };
     let job = client.reserve(request).await.unwrap().leases.remove(0).job;
     (job, now(redis))
 }

@@ -34,7 +34,8 @@ async fn run_all(engine: &Engine, queue: &str, count: usize) -> Vec<Job> {
     while done.len() < count {
         assert!(Instant::now() < end, "expected {count} jobs of {queue} within {LIMIT:?}, got {}", done.len());
         let from = Source::Queues(vec![queue.into()]);
-        let request = ReserveRequest { from, limit: 200, lease_ms: None, wait_ms: 2_000, request_id: None };
+        let request =
+            ReserveRequest { from, limit: 200, lease_ms: None, wait_ms: 2_000, request_id: None, worker: None };
         let leases = engine.reserve(request).await.expect("reserved").leases;
         let ends = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Complete { result: None }));
         for settled in engine.settle(ends.collect()).await {

@@ -71,7 +71,8 @@ impl Site {
 
     async fn lease(&self) -> Lease {
         let from = Source::Queues(vec!["default".into()]);
-        let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 20_000, request_id: None };
+        let request =
+            ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 20_000, request_id: None, worker: None };
         self.engine.reserve(request).await.unwrap().leases.remove(0)
     }
 

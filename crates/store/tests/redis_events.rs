@@ -28,7 +28,7 @@ async fn live(engine: &Engine) -> JobId {
     let new = NewJob { queue: "q".into(), kind: "k".into(), tags: vec!["t".into()], ..NewJob::new(*b"{}") };
     let id = engine.push(vec![new]).await.unwrap().remove(0).unwrap().job.id;
     let from = Source::Queues(vec!["q".into()]);
-    let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 5_000, request_id: None };
+    let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 5_000, request_id: None, worker: None };
     let lease = engine.reserve(request).await.unwrap().leases.remove(0);
     engine.settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await.remove(0).unwrap();
     id

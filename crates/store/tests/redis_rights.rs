@@ -72,7 +72,8 @@ async fn push(engine: &Engine, job: NewJob) -> JobId {
 
 async fn reserve(engine: &Engine, queue: &str) -> duetime_core::Receipt {
     let from = Source::Queues(vec![queue.into()]);
-    let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 5_000, request_id: Some("r".into()) };
+    let request =
+        ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 5_000, request_id: Some("r".into()), worker: None };
     engine.reserve(request).await.unwrap().leases.remove(0).job.receipt()
 }
 

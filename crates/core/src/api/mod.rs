@@ -40,6 +40,7 @@ pub(crate) mod text;
 mod why;
 #[cfg(feature = "openapi")]
 mod words;
+mod worker;
 
 pub use crate::model::retry::{Backoff, Exponential, Fixed};
 pub use answer::Answer;
@@ -67,3 +68,4 @@ pub use select::{Find, path_segment};
 pub use settle::{Cancelled, Complete, Extend, ExtendOne, Nothing, Progress, Release, Settle};
 pub use span::Span;
 pub use why::{Reason, ReasonCode, Why};
+pub use worker::{HeldLease, WorkerStatus, Workers};

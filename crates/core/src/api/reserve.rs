@@ -1,7 +1,7 @@
 //! Reserve and take: what is asked, and what is handed out.
 
 #[cfg(feature = "openapi")]
-use super::schema::{QueueName, RequestId};
+use super::schema::{QueueName, RequestId, WorkerName};
 use super::{Instant, JobBody, LeaseBody, Object, Problem, Span};
 use crate::engine::{self, JobRef, ReserveRequest, Source, TakeRequest};
 use crate::limits::TAKE_JOBS_DEFAULT;
@@ -36,6 +36,10 @@ pub struct Reserve {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<JobRef>>, max_items = 1_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Vec<Object<JobRef>>>,
+    /// The name of the worker that asks, by which `GET /v1/workers` lists it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<WorkerName>))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<Arc<str>>,
 }
 
 /// Where to look, and how many of a reserve are meant by default.
@@ -84,6 +88,7 @@ impl Reserve {
             lease_ms: self.lease.map(|span| span.0),
             wait_ms: self.wait.map_or(0, |span| span.0),
             request_id: self.request_id,
+            worker: self.worker,
         })
     }
 }
@@ -99,6 +104,7 @@ impl From<&ReserveRequest> for Reserve {
             request_id: request.request_id.clone(),
             queues,
             jobs,
+            worker: request.worker.clone(),
         }
     }
 }

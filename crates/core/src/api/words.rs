@@ -5,7 +5,7 @@
 use super::{Object, Span};
 use crate::limits::{
     CRON_BYTES_MAX, KEY_BYTES_MAX, KIND_BYTES_MAX, LOCK_NAME_BYTES_MAX, LOCK_OWNER_BYTES_MAX, MESSAGE_BYTES_MAX,
-    QUEUE_BYTES_MAX, REQUEST_ID_BYTES_MAX, RETRY_STEPS_MAX, TAG_BYTES_MAX,
+    QUEUE_BYTES_MAX, REQUEST_ID_BYTES_MAX, RETRY_STEPS_MAX, TAG_BYTES_MAX, WORKER_BYTES_MAX,
 };
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::State;
@@ -90,6 +90,7 @@ forms! {
     Tag: "A label: 1 to 255 bytes.", 1..=TAG_BYTES_MAX, ANY, "order:202010250100";
     LockName: "A lock's name: 1 to 255 bytes. In a path, / is %2F.", 1..=LOCK_NAME_BYTES_MAX, ANY, "stock-42";
     Owner: "Who holds a lock: 1 to 255 bytes, unique to one holder.", 1..=LOCK_OWNER_BYTES_MAX, ANY, "worker-7-a81f";
+    WorkerName: "The name of a worker: 1 to 255 bytes.", 1..=WORKER_BYTES_MAX, ANY, "host-3:4711";
     RequestId: "Names a request, so that a repeat gets what the first one got: 1 to 64 bytes.", 1..=REQUEST_ID_BYTES_MAX, ANY, "worker-7-a81f-19";
     Message: "Words on an outcome: at most 64 KiB.", 0..=MESSAGE_BYTES_MAX, ANY, "no route to host";
     Note: "What a job is at: at most 1 KiB.", 0..=NOTE_BYTES_MAX, ANY, "half of it";

@@ -46,6 +46,7 @@ mod take;
 mod unclaimed;
 mod wait;
 mod why;
+mod workers;
 
 pub use background::census::Sum;
 pub use background::inbox::check_target as check_inbox_target;
@@ -137,6 +138,7 @@ impl Engine {
             role: background::leader::Role::default(),
             settings: settings::Settings::default(),
             asked: asked::Asked::default(),
+            workers: workers::Workers::default(),
             census: background::census::Census::default(),
             configuring: tokio::sync::Mutex::default(),
             waiting: Arc::default(),
@@ -162,6 +164,7 @@ impl Engine {
         let waiters = engine.lock_waiters.clone();
         engine.broker.begin(engine.host()).await?;
         engine.asked.begin(engine.now());
+        engine.workers.begin(engine.now());
         engine.locks.start(Arc::new(move |name, owner| waiters.wake(name, owner))).await?;
         engine.load_settings().await?;
         match topology {

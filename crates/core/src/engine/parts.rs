@@ -2,7 +2,7 @@
 
 use super::background::{census, leader, load, overflow, record};
 use super::{
-    Options, Topology, asked, events, history, ids, locks, metrics, reports, schedules, settings, status, wait,
+    Options, Topology, asked, events, history, ids, locks, metrics, reports, schedules, settings, status, wait, workers,
 };
 use crate::keyed_mutex::KeyedMutex;
 use crate::model::id::JobId;
@@ -45,6 +45,7 @@ pub struct Parts {
     pub(super) role: leader::Role,
     pub(super) settings: settings::Settings,
     pub(super) asked: asked::Asked,
+    pub(super) workers: workers::Workers,
     /// What is in many queues together.
     pub(super) census: census::Census,
     pub(super) configuring: tokio::sync::Mutex<()>,

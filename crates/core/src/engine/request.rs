@@ -76,6 +76,8 @@ pub struct ReserveRequest {
     pub wait_ms: u64,
     /// A repeat with the same id gets what the first got.
     pub request_id: Option<Arc<str>>,
+    /// The name of the worker that asks, by which it is [listed](crate::Engine::workers): 1 to 255 bytes; by default none.
+    pub worker: Option<Arc<str>>,
 }
 
 /// A take.

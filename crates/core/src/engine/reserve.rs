@@ -2,6 +2,7 @@
 
 use super::unclaimed::Unclaimed;
 use super::wait::Registration;
+use super::workers::Asking;
 use super::{Engine, Reservation, ReserveRequest};
 use crate::error::Error;
 use crate::limits::{REQUEST_ID_BYTES_MAX, RESERVE_JOBS_MAX, RESERVE_QUEUES_MAX, WAIT_MS_MAX};
@@ -46,20 +47,27 @@ impl Engine {
             take: false,
         };
         let wait = Duration::from_millis(request.wait_ms);
+        if let Some(worker) = &request.worker {
+            name::check_worker(worker)?;
+        }
+        let asking = request.worker.map(|worker| self.asks(worker, &reserve.source));
         if matches!(reserve.source, Source::Jobs(_)) {
             // It does not wait, and may have to ask the ledger once it has leased something.
             let engine = self.clone();
-            return self.run_to_completion(async move { engine.hand_out(reserve, wait).await }).await;
+            return self.run_to_completion(async move { engine.hand_out(reserve, wait, asking).await }).await;
         }
         if let Source::Queues(queues) = &reserve.source {
             self.asked.note(queues, self.now());
         }
-        self.hand_out(reserve, wait).await
+        self.hand_out(reserve, wait, asking).await
     }
 
-    async fn hand_out(&self, reserve: Reserve, wait: Duration) -> Result<Unclaimed, Error> {
+    async fn hand_out(&self, reserve: Reserve, wait: Duration, asking: Option<Asking>) -> Result<Unclaimed, Error> {
         let may_be_repeated = reserve.request_id.is_some();
         let mut reserved = self.reserve_or_wait(reserve, wait).await?;
+        if let Some(asking) = asking {
+            asking.got(&reserved.leases);
+        }
         let (refused, next_due_at) = (std::mem::take(&mut reserved.refused), reserved.next_at);
         let unclaimed = self.handed_out(reserved, may_be_repeated);
         let refused = self.refusals(refused).await?;

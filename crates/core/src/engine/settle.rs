@@ -70,6 +70,7 @@ impl Engine {
         let mut settled = self.metrics.stores.settle.time(self.broker.settle(settles)).await?;
         let ids = answers.iter().flatten().map(|receipt| receipt.id);
         self.observe_settled(&ids, &settled, |place, ms| events[place](ms));
+        self.workers.ended(answers.iter().flatten().copied());
         let recorded = self.record_soon(settled.entries).await;
         self.find_settled(&ends, &mut settled.states).await;
         let mut states = settled.states.into_iter();
@@ -218,7 +219,9 @@ impl Engine {
             Extended::Until { lease_until, cancel_asked, .. } => Ok(Extension { receipt, lease_until, cancel_asked }),
             Extended::Lost => Err(Error::LeaseLost(receipt)),
         };
-        receipts.into_iter().zip(extended).map(answer).collect()
+        let answers: Answers<Extension> = receipts.into_iter().zip(extended).map(answer).collect();
+        self.workers.extended(answers.iter().flatten(), self.now());
+        answers
     }
 
     /// Takes jobs back whose lease is over, and ends those that were not started in time, for ever.

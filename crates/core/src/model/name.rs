@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::limits::{
     KEY_BYTES_MAX, KIND_BYTES_MAX, LOCK_NAME_BYTES_MAX, LOCK_OWNER_BYTES_MAX, ORIGIN_BYTES_MAX, QUEUE_BYTES_MAX,
-    TAG_BYTES_MAX, TAGS_MAX,
+    TAG_BYTES_MAX, TAGS_MAX, WORKER_BYTES_MAX,
 };
 use std::sync::Arc;
 
@@ -76,6 +76,14 @@ pub fn check_lock(name: &str) -> Result<(), Error> {
 /// [`Error::Invalid`].
 pub fn check_owner(owner: &str) -> Result<(), Error> {
     length("owner", owner, LOCK_OWNER_BYTES_MAX)
+}
+
+/// A worker's name: 1 to 255 bytes.
+///
+/// # Errors
+/// [`Error::Invalid`].
+pub fn check_worker(worker: &str) -> Result<(), Error> {
+    length("worker", worker, WORKER_BYTES_MAX)
 }
 
 /// A job's tags: at most 16, no tag twice.

@@ -100,6 +100,7 @@ pub(crate) fn request(limit: usize, wait: Duration) -> ReserveRequest {
         lease_ms: None,
         wait_ms: wait.as_millis() as u64,
         request_id: None,
+        worker: None,
     }
 }
 

@@ -26,3 +26,4 @@ mod stale;
 mod takes;
 mod targets;
 mod why;
+mod workers;

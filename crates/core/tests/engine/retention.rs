@@ -19,7 +19,7 @@ async fn ended(bench: &Bench, queue: &str, outcome: Outcome) -> JobId {
     let queue: Arc<str> = Arc::from(queue);
     let id = bench.push(NewJob { queue: queue.clone(), ..job() }).await.id;
     let from = Source::Queues(vec![queue]);
-    let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 0, request_id: None };
+    let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 0, request_id: None, worker: None };
     let lease = bench.engine.reserve(request).await.unwrap().leases.remove(0);
     bench.settle(&lease, outcome).await.unwrap();
     id
@@ -80,6 +80,7 @@ async fn what_ended_late_does_not_hide_others() {
         lease_ms: Some(2 * 3_600_000),
         wait_ms: 0,
         request_id: None,
+        worker: None,
     };
     let leases = bench.engine.reserve(request(2)).await.unwrap().leases;
     assert_eq!(leases[0].job.id, early);

@@ -6,7 +6,7 @@
 use super::pushes::only;
 use crate::error::{Answers, Error, answers};
 use crate::push::Pushed;
-use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Why};
+use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Why, WorkerStatus};
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
     self, BulkAction, BulkCounts, CancelOutcome, Expected, Extension, FIRST_READING_WAIT, Health, Imported, JobRef,
@@ -290,6 +290,10 @@ impl Embedded {
 
     pub(super) async fn listen(&self, filter: Filter) -> Result<Subscription, Error> {
         Ok(self.call(|engine| async move { engine.subscribe(filter).await }).await??)
+    }
+
+    pub(super) async fn workers(&self) -> Result<Vec<WorkerStatus>, Error> {
+        Ok(self.call(|engine| async move { engine.workers(None, usize::MAX, |_| true).workers }).await?)
     }
 
     pub(super) async fn health(&self) -> Result<Health, Error> {

@@ -2,7 +2,7 @@
 
 use super::{Client, forward};
 use crate::error::Error;
-use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Why};
+use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Why, WorkerStatus};
 use duetime_core::engine::{
     BulkAction, BulkCounts, CancelOutcome, Health, JobRef, Listed, Patch, Query, QueueSettings, QueueStatus,
 };
@@ -211,6 +211,15 @@ impl Client {
     /// As [`queue`](Self::queue).
     pub async fn failures(&self, queue: Option<&str>) -> Result<Failures, Error> {
         forward!(self.failures(queue))
+    }
+
+    /// The named workers that asked this process or the server for jobs within the last hour, by name. Other servers list
+    /// their own.
+    ///
+    /// # Errors
+    /// Where the server cannot be asked.
+    pub async fn workers(&self) -> Result<Vec<WorkerStatus>, Error> {
+        forward!(self.workers())
     }
 
     /// How the engine is.

@@ -29,6 +29,7 @@ pub(super) enum Answer {
 pub(super) struct Calls {
     client: Client,
     queues: Vec<Arc<str>>,
+    worker: Option<Arc<str>>,
     lease_ms: Option<u64>,
     tasks: JoinSet<Answer>,
     reserving: Option<(AbortHandle, ReserveRequest)>,
@@ -38,8 +39,17 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    pub(super) fn new(client: Client, queues: Vec<Arc<str>>, lease_ms: Option<u64>) -> Self {
-        Self { client, queues, lease_ms, tasks: JoinSet::new(), reserving: None, has_settled: false, extending: false }
+    pub(super) fn new(client: Client, queues: Vec<Arc<str>>, worker: Option<Arc<str>>, lease_ms: Option<u64>) -> Self {
+        Self {
+            client,
+            queues,
+            worker,
+            lease_ms,
+            tasks: JoinSet::new(),
+            reserving: None,
+            has_settled: false,
+            extending: false,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -89,6 +99,7 @@ impl Dispatcher {
             lease_ms: self.calls.lease_ms,
             wait_ms: if self.goal == Goal::Once { 0 } else { WAIT_MS },
             request_id: self.calls.client.is_remote().then(request_id::next),
+            worker: self.calls.worker.clone(),
         };
         self.calls.has_settled = false;
         let call = self.calls.reserve(request.clone());

@@ -89,7 +89,7 @@ impl Dispatcher {
             executor: Executor::new(worker.client.clone(), handlers, sender),
             leases: Leases::default(),
             outbox: Outbox::default(),
-            calls: Calls::new(worker.client.detached(), worker.queues(), worker.lease_ms),
+            calls: Calls::new(worker.client.detached(), worker.queues(), worker.name.clone(), worker.lease_ms),
             is_dry: false,
             summary: Summary::default(),
             error: None,

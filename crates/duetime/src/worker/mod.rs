@@ -39,6 +39,9 @@ const STOP_LIMIT_DEFAULT: Duration = Duration::from_secs(30);
 /// How long handlers have to heed their tokens when a limit of time is over.
 const HEED: Duration = Duration::from_secs(5);
 
+/// The longest name of a machine.
+const HOST_BYTES_MAX: usize = 64;
+
 /// How many handlers may run at a time; in place of that, until when none may.
 type Room = Arc<dyn Fn(Instant) -> Result<usize, Instant> + Send + Sync>;
 
@@ -50,6 +53,7 @@ type Room = Arc<dyn Fn(Instant) -> Result<usize, Instant> + Send + Sync>;
 #[must_use = "a worker does nothing until it runs"]
 pub struct Worker {
     client: Client,
+    name: Option<Arc<str>>,
     queues: Vec<Arc<str>>,
     room: Room,
     /// Whether jobs are reserved ahead of handlers that are free.
@@ -65,6 +69,7 @@ impl Worker {
     pub fn new(client: &Client) -> Self {
         Self {
             client: client.clone(),
+            name: Some(process_name()),
             queues: Vec::new(),
             room: Arc::new(|_| Ok(CONCURRENCY_DEFAULT)),
             is_ahead: true,
@@ -79,6 +84,19 @@ impl Worker {
     /// handlers' [`Kind`]s, in the order of the handlers, else `default`.
     pub fn queue(mut self, queue: impl Into<Arc<str>>) -> Self {
         self.queues.push(queue.into());
+        self
+    }
+
+    /// The name by which [`Client::workers`] lists it, 1 to 255 bytes; by default the machine's name and the process id.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Without a name it is not listed.
+    #[doc(hidden)]
+    pub fn unnamed(mut self) -> Self {
+        self.name = None;
         self
     }
 
@@ -192,4 +210,12 @@ impl Worker {
             queues => queues.iter().copied().map(Arc::from).collect(),
         }
     }
+}
+
+/// The machine's name, where it is known, and the process id.
+fn process_name() -> Arc<str> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
+    let id = std::process::id();
+    let host = host.as_deref().map(str::trim).filter(|host| (1..=HOST_BYTES_MAX).contains(&host.len()));
+    host.map_or_else(|| id.to_string(), |host| format!("{host}:{id}")).into()
 }

@@ -4,14 +4,14 @@ use super::{Remind, ended, push, queue};
 use duetime::{
     Client, Due, Event, Filter, HistoryPoint, HistorySpan, Instant, JobId, JobRef, KeyUntil, NewJob, OnConflict,
     Outcome, Patch, PushOutcome, Query, QueueSettings, Rate, ReasonCode, ReserveRequest, Retry, Source, Stage, State,
-    TakeRequest, What, Window,
+    TakeRequest, What, Window, Worker,
 };
 use std::sync::Arc;
 use std::time::Duration;
 
 fn reserve(queue: &Arc<str>, limit: usize) -> ReserveRequest {
     let from = Source::Queues(vec![queue.clone()]);
-    ReserveRequest { from, limit, lease_ms: None, wait_ms: 0, request_id: None }
+    ReserveRequest { from, limit, lease_ms: None, wait_ms: 0, request_id: None, worker: None }
 }
 
 pub(crate) async fn a_push_keeps_what_the_builder_says(client: Client) {
@@ -150,6 +150,48 @@ pub(crate) async fn a_job_says_why_it_does_not_run(client: Client) {
     assert_eq!(reasons(id).await, [(ReasonCode::Finished, None)]);
     let unknown = client.why(JobId::new(7).unwrap()).await.unwrap_err();
     assert_eq!(unknown.code(), "not_found");
+}
+
+pub(crate) async fn named_workers_are_listed(client: Client) {
+    let queue = queue();
+    let name: Arc<str> = format!("worker of {queue}").into();
+    let listed = || {
+        let (client, name) = (client.clone(), name.clone());
+        async move { client.workers().await.unwrap().into_iter().find(|status| status.worker == name) }
+    };
+    let named = |limit| ReserveRequest { worker: Some(name.clone()), ..reserve(&queue, limit) };
+    assert_eq!(listed().await, None);
+    assert!(client.reserve(named(1)).await.unwrap().leases.is_empty());
+    let status = listed().await.unwrap();
+    assert_eq!((&status.queues[..], status.waiting, status.held), (&[queue.clone()][..], 0, 0));
+    for user in 1..=3 {
+        push(&client, &queue, user).await;
+    }
+    let leases = client.reserve(named(3)).await.unwrap().leases;
+    let held = || {
+        let listed = listed();
+        async move {
+            let status = listed.await.unwrap();
+            assert_eq!(status.held, status.leases.len());
+            status.leases.into_iter().map(|lease| (lease.id, lease.lease_until.0)).collect::<Vec<_>>()
+        }
+    };
+    let of = |lease: &duetime::Lease| (lease.job.id, lease.job.lease_until.unwrap());
+    assert_eq!(held().await, leases.iter().map(of).collect::<Vec<_>>());
+    client.complete(leases[0].job.receipt(), None).await.unwrap();
+    let extended = client.extend(vec![(leases[1].job.receipt(), Some(600_000))]).await.unwrap().remove(0).unwrap();
+    assert_eq!(held().await, [of(&leases[2]), (leases[1].job.id, extended.lease_until)]);
+    client.release(leases[1].job.receipt(), Duration::ZERO).await.unwrap();
+    client.fail(leases[2].job.receipt(), duetime::Failure::default()).await.unwrap();
+    assert_eq!(held().await, []);
+    let refused = client.reserve(ReserveRequest { worker: Some("".into()), ..reserve(&queue, 1) }).await.unwrap_err();
+    assert_eq!(refused.code(), "invalid");
+    // A worker of the library has a name by default.
+    let worker = Worker::new(&client).queue(queue.clone()).fallback(async |_, _| Ok(()));
+    worker.run_once().await.unwrap();
+    let id = std::process::id().to_string();
+    let by_default = client.workers().await.unwrap();
+    assert!(by_default.iter().any(|status| status.worker.ends_with(&id) && status.queues.contains(&queue)));
 }
 
 pub(crate) async fn due_jobs_are_seen_and_taken(client: Client) {

@@ -14,7 +14,7 @@ const HOUR_MS: u64 = 3_600_000;
 
 fn request(queue: &Arc<str>, lease_ms: u64, wait_ms: u64) -> ReserveRequest {
     let from = Source::Queues(vec![queue.clone()]);
-    ReserveRequest { from, limit: LEASES, lease_ms: Some(lease_ms), wait_ms, request_id: None }
+    ReserveRequest { from, limit: LEASES, lease_ms: Some(lease_ms), wait_ms, request_id: None, worker: None }
 }
 
 /// Many leases end together, and are extended from before their end until after it. Whoever is answered that its lease

@@ -27,6 +27,7 @@ macro_rules! client_cases {
                 jobs_are_changed_on_their_condition
                 jobs_are_found_and_cancelled_by_tag
                 a_job_says_why_it_does_not_run
+                named_workers_are_listed
                 queues_are_managed
                 what_happens_is_told;
             leases:

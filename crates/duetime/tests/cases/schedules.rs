@@ -17,7 +17,8 @@ pub(crate) async fn a_schedule_pushes_at_its_ticks(client: Client) {
     assert_eq!(set.next.len(), 10);
     for tick in &set.next[..2] {
         let from = Source::Queues(vec![queue.clone()]);
-        let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 20_000, request_id: None };
+        let request =
+            ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 20_000, request_id: None, worker: None };
         let lease = client.reserve(request).await.unwrap().leases.remove(0);
         let tag = format!("schedule:{queue}");
         assert_eq!((lease.job.due_at, &*lease.job.kind, &*lease.job.payload), (*tick, "beat", &b"\xff{}"[..]));

@@ -31,6 +31,7 @@ mod time;
 mod token;
 mod with_lock;
 mod work;
+mod workers;
 
 pub(crate) use output::is_colourful;
 
@@ -81,6 +82,7 @@ enum Command {
     Peek(jobs::peek::Args),
     Take(take::Args),
     Work(work::Args),
+    Workers(workers::Args),
     Progress(lease::Progress),
     Lock(with_lock::Args),
     Demo(demo::Args),
@@ -178,6 +180,7 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Peek(args) => jobs::peek::run(args).await,
         Command::Take(args) => take::run(args).await,
         Command::Work(args) => work::run(args).await,
+        Command::Workers(args) => workers::run(args).await,
         Command::Progress(args) => lease::progress(args).await,
         Command::Lock(args) => with_lock::run(args).await,
         Command::Demo(args) => demo::run(args).await,

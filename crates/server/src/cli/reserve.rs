@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// How long to wait where nothing is due, up to 60 s
     #[arg(long, value_name = "SPAN", default_value = "0s")]
     wait: Span,
+    /// The name by which `duetime workers` lists who asks; by default none
+    #[arg(long, value_name = "NAME")]
+    worker: Option<Arc<str>>,
     #[command(flatten)]
     target: Target,
 }
@@ -44,8 +47,14 @@ pub(crate) async fn run(args: Args) -> Result {
     let limit = args.limit.max(args.job.len());
     let jobs = || args.job.iter().map(|&id| JobRef { id, version: None }).collect();
     let from = if args.job.is_empty() { Source::Queues(args.queues.clone()) } else { Source::Jobs(jobs()) };
-    let request =
-        ReserveRequest { from, limit, lease_ms: args.lease.map(|span| span.0), wait_ms: args.wait.0, request_id: None };
+    let request = ReserveRequest {
+        from,
+        limit,
+        lease_ms: args.lease.map(|span| span.0),
+        wait_ms: args.wait.0,
+        request_id: None,
+        worker: args.worker,
+    };
     let client = args.target.client().await?;
     let reservation = client.reserve(request).await?;
     if args.target.json {

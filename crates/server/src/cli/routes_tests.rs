@@ -45,6 +45,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("PUT", "/v1/locks/{name}", "locks renew"),
     ("DELETE", "/v1/locks/{name}", "locks release"),
     ("GET", "/v1/schedules", "schedules list"),
+    ("GET", "/v1/workers", "workers"),
     ("GET", "/v1/schedules/{name}", "schedules show"),
     ("PUT", "/v1/schedules/{name}", "schedules set"),
     ("GET", "/v1/schedules/{name}/next", "schedules next"),

@@ -206,6 +206,7 @@ impl Deliveries {
         let pace = SharedPace::new(max.min(RUNNING_MAX));
         self.executor.setup.observed.set_pace(queue, Some(pace.clone()));
         let worker = Worker::new(&self.client)
+            .unnamed()
             .queue(queue.clone())
             .lease((delivery.timeout() + LEASE_MARGIN).min(LEASE_MAX))
             .stop_limit(STOP_MAX);

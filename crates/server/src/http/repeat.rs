@@ -12,9 +12,9 @@ use ring::digest::{SHA256, digest};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// The name of a reserve. How long it waits may differ between the first and a repeat.
+/// The name of a reserve. How long it waits, and the name of the worker, may differ between the first and a repeat.
 pub(super) fn of_reserve(caller: &Caller, request: &ReserveRequest) -> Option<Arc<str>> {
-    let asked = Reserve { wait: None, ..Reserve::from(request) };
+    let asked = Reserve { wait: None, worker: None, ..Reserve::from(request) };
     name(caller, request.request_id.as_ref()?, "reserve", &asked)
 }
 

@@ -3,7 +3,7 @@
 
 use super::app::App;
 use super::handlers::{
-    bulk, events, find, health, jobs, leases, locks, metrics, push, queues, reports, reserve, schedules, why,
+    bulk, events, find, health, jobs, leases, locks, metrics, push, queues, reports, reserve, schedules, why, workers,
 };
 use super::limits::GZIP_BYTES_MIN;
 use super::middleware::{access, audit};
@@ -118,6 +118,7 @@ fn reading() -> OpenApiRouter<App> {
         .routes(routes!(reports::history))
         .routes(routes!(reports::due))
         .routes(routes!(reports::failures))
+        .routes(routes!(workers::list))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::get))
         .routes(routes!(schedules::next))

@@ -59,7 +59,7 @@ async fn life(client: &Client) {
     let pushed = client.push_all(vec![job("now"), later, job("gone")]).await.unwrap();
     let ids: Vec<_> = pushed.into_iter().map(|pushed| pushed.unwrap().id).collect();
     let from = Source::Jobs(vec![ids[0].into()]);
-    let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 10_000, request_id: None };
+    let request = ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 10_000, request_id: None, worker: None };
     let lease = client.reserve(request).await.unwrap().leases.remove(0);
     client.complete(lease.job.receipt(), Some((*b"2").into())).await.unwrap();
     client.pause(QUEUE).await.unwrap();

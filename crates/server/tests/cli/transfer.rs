@@ -28,7 +28,7 @@ impl Filler {
     async fn lease(&self, job: NewJob) -> Job {
         let from = Source::Jobs(vec![self.push(job).await.into()]);
         let lease_ms = Some(12 * HOUR_MS);
-        let request = ReserveRequest { from, limit: 1, lease_ms, wait_ms: 10_000, request_id: None };
+        let request = ReserveRequest { from, limit: 1, lease_ms, wait_ms: 10_000, request_id: None, worker: None };
         self.client.reserve(request).await.unwrap().leases.remove(0).job
     }
 

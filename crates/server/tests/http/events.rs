@@ -177,7 +177,14 @@ fn servers_and_workers_on_one_redis_are_heard() {
         runtime.block_on(async {
             let id = client.push_raw("default", *b"1").queue("q").await.unwrap().id;
             let from = duetime::Source::Queues(vec!["q".into()]);
-            let request = duetime::ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 10_000, request_id: None };
+            let request = duetime::ReserveRequest {
+                from,
+                limit: 1,
+                lease_ms: None,
+                wait_ms: 10_000,
+                request_id: None,
+                worker: None,
+            };
             let lease = client.reserve(request).await.unwrap().leases.remove(0);
             client.complete(lease.job.receipt(), None).await.unwrap();
             id.to_string()

@@ -73,7 +73,8 @@ impl Server {
 
     async fn reserve(&self, queue: &str) -> Vec<duetime::Lease> {
         let from = Source::Queues(vec![queue.into()]);
-        let request = ReserveRequest { from, limit: 1_000, lease_ms: None, wait_ms: 10_000, request_id: None };
+        let request =
+            ReserveRequest { from, limit: 1_000, lease_ms: None, wait_ms: 10_000, request_id: None, worker: None };
         self.client.reserve(request).await.unwrap().leases
     }
 

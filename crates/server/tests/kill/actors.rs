@@ -184,6 +184,7 @@ impl Field {
             lease_ms: Some(random.within(1_000..4_000)),
             wait_ms: if is_closing { 500 } else { random.within(0..100) },
             request_id: None,
+            worker: None,
         };
         let exchange = self.site.call(|_| false, async |client: Client| client.reserve(request.clone()).await).await;
         let Exchange { generation, answer: Some((at, reservation)), .. } = exchange else { return };

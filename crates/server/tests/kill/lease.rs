@@ -11,7 +11,7 @@ const RECORDED_MS: u64 = 100;
 
 fn one() -> ReserveRequest {
     let from = Source::Queues(vec!["default".into()]);
-    ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 20_000, request_id: None }
+    ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 20_000, request_id: None, worker: None }
 }
 
 async fn lease(client: &Client) -> Receipt {

@@ -131,6 +131,7 @@ impl Shop {
             lease_ms: None,
             wait_ms: PULSE_WAIT_MS,
             request_id: None,
+            worker: None,
         };
         while !is_over.get() {
             let request = async |client: Client| client.reserve(wait.clone()).await.map(drop);

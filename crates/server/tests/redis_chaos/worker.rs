@@ -116,6 +116,7 @@ pub(crate) async fn work(orders: Orders) {
             lease_ms: Some(LEASE_MS),
             wait_ms: WAIT_MS,
             request_id: Some(format!("{}.{}.{turn}", orders.number, std::process::id()).into()),
+            worker: None,
         };
         let (reservation, _) = clients.call(async |client| client.reserve(request.clone()).await).await;
         let jobs: Vec<Job> = match reservation {

@@ -111,7 +111,8 @@ async fn work(client: Client, journal: Arc<watch::Sender<Journal>>, ends: watch:
 
 pub(crate) async fn reserve(client: &Client) -> Result<Vec<Lease>, Error> {
     let from = Source::Queues(vec![QUEUE.into()]);
-    let request = ReserveRequest { from, limit: 5, lease_ms: Some(LEASE_MS), wait_ms: 200, request_id: None };
+    let request =
+        ReserveRequest { from, limit: 5, lease_ms: Some(LEASE_MS), wait_ms: 200, request_id: None, worker: None };
     Ok(client.reserve(request).await?.leases)
 }
 

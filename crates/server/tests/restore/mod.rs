@@ -39,7 +39,7 @@ async fn leased(client: &Client, queue: &str, lease_ms: u64) -> Vec<(JobId, Rece
 /// Waits until something of this queue is handed out.
 async fn reserve(client: &Client, queue: &str, lease_ms: Option<u64>) -> Vec<(JobId, Receipt)> {
     let from = Source::Queues(vec![queue.into()]);
-    let request = ReserveRequest { from, limit: 100, lease_ms, wait_ms: 10_000, request_id: None };
+    let request = ReserveRequest { from, limit: 100, lease_ms, wait_ms: 10_000, request_id: None, worker: None };
     let leases = client.reserve(request).await.unwrap().leases;
     leases.iter().map(|lease| (lease.job.id, lease.job.receipt())).collect()
 }

@@ -245,7 +245,8 @@ async fn settle(job: &Job, servers: &Servers, journal: &Shared, queue: &str) {
 
 pub(crate) async fn reserve(client: &Client, queue: &str) -> Result<Vec<Lease>, Error> {
     let from = Source::Queues(vec![queue.into()]);
-    let request = ReserveRequest { from, limit: 8, lease_ms: Some(LEASE_MS), wait_ms: 300, request_id: None };
+    let request =
+        ReserveRequest { from, limit: 8, lease_ms: Some(LEASE_MS), wait_ms: 300, request_id: None, worker: None };
     Ok(client.reserve(request).await?.leases)
 }
 

@@ -31,6 +31,7 @@ async fn a_target_may_be_set_changed_and_taken_away() {
         lease_ms: None,
         wait_ms: 100,
         request_id: None,
+        worker: None,
     };
     let lease = soon(async {
         loop {

@@ -39,7 +39,8 @@ impl Node {
 
     async fn reserve(&self, limit: usize) -> Result<Vec<Job>, Error> {
         let from = Source::Queues(vec![QUEUE.into()]);
-        let request = ReserveRequest { from, limit, lease_ms: Some(3_600_000), wait_ms: 0, request_id: None };
+        let request =
+            ReserveRequest { from, limit, lease_ms: Some(3_600_000), wait_ms: 0, request_id: None, worker: None };
         Ok(self.engine.reserve(request).await?.leases.into_iter().map(|lease| lease.job).collect())
     }
 

@@ -27,7 +27,8 @@ async fn push(engine: &Engine, due: Due) -> Result<JobId, Error> {
 /// The next job, waiting for one.
 async fn next(engine: &Engine, lease_ms: u64) -> Job {
     let from = Source::Queues(vec![QUEUE.into()]);
-    let request = ReserveRequest { from, limit: 1, lease_ms: Some(lease_ms), wait_ms: 20_000, request_id: None };
+    let request =
+        ReserveRequest { from, limit: 1, lease_ms: Some(lease_ms), wait_ms: 20_000, request_id: None, worker: None };
     engine.reserve(request).await.unwrap().leases.pop().expect("a job is due").job
 }
 

@@ -19,7 +19,7 @@ fn answered(server: &RedisServer) -> usize {
 
 fn reserve(queue: &str) -> ReserveRequest {
     let from = Source::Queues(vec![queue.into()]);
-    ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 5_000, request_id: None }
+    ReserveRequest { from, limit: 1, lease_ms: None, wait_ms: 5_000, request_id: None, worker: None }
 }
 
 #[tokio::test]

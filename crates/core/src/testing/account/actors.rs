@@ -109,6 +109,7 @@ impl Actor {
                 lease_ms: Some(self.random.within(1_000..2_500)),
                 wait_ms: self.random.within(0..400),
                 request_id: self.random.percent(30).then(|| Arc::from(format!("request-{}", self.random.any()))),
+                worker: None,
             };
             let lease_ms = request.lease_ms.unwrap_or(0);
             let (call, reservation) = self.ask(self.system.reserve(request)).await;

@@ -164,6 +164,7 @@ impl Actor {
                 lease_ms: None,
                 wait_ms: self.random.within(0..60) * SECOND_MS,
                 request_id: None,
+                worker: None,
             };
             let Ok(reservation) = self.engine.reserve(request).await else {
                 self.pause(SECOND_MS).await;

@@ -291,6 +291,10 @@ impl Remote {
         self.transport.send(Call::get(format!("/v1/failures?{query}"))).await?.read()
     }
 
+    pub(super) async fn workers(&self) -> Result<Vec<api::WorkerStatus>, Error> {
+        self.pages("/v1/workers", |page: api::Workers| (page.workers, page.next_cursor)).await
+    }
+
     pub(super) async fn health(&self) -> Result<Health, Error> {
         self.transport.send(Call::get("/readyz")).await?.read_any()
     }

@@ -63,6 +63,7 @@ impl Drain {
                 lease_ms: None,
                 wait_ms: WAIT_MS,
                 request_id: None,
+                worker: None,
             };
             let leases = self.client.reserve(request).await?.leases;
             if leases.is_empty() {

@@ -68,6 +68,9 @@ pub(crate) struct Args {
     /// How long a job is leased before the lease is extended; 1s to 12h
     #[arg(long, value_name = "SPAN")]
     lease: Option<Span>,
+    /// The name by which `duetime workers` lists it [default: the machine's and the process id]
+    #[arg(long, value_name = "NAME")]
+    name: Option<Arc<str>>,
     /// How long to wait for a store that another process holds; then exit with 75
     #[arg(long, value_name = "SPAN", default_value = "10s")]
     wait: Span,
@@ -86,6 +89,9 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result {
     for queue in &args.queues {
         name::check_queue(queue)?;
+    }
+    if let Some(worker) = &args.name {
+        name::check_worker(worker)?;
     }
     let stop = Stop::on_signals()?;
     // Before anything is reserved: a command that is not there must not fail every job.
@@ -133,6 +139,9 @@ async fn work(args: &Args, client: &Client, runner: Runner, stop: &Stop) -> Resu
         loaded(client).await?;
     }
     let mut worker = Worker::new(client).stop_limit(STOP_LIMIT);
+    if let Some(name) = &args.name {
+        worker = worker.name(name.clone());
+    }
     worker = match &runner {
         Runner::Command(_) => worker.concurrency(args.concurrency.get().into()),
         Runner::Url(courier) => {

@@ -14,3 +14,4 @@ pub(super) mod reports;
 pub(super) mod reserve;
 pub(super) mod schedules;
 pub(crate) mod why;
+pub(super) mod workers;

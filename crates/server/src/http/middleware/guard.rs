@@ -33,9 +33,8 @@ fn takes_query(method: &Method, path: &str) -> bool {
     match path {
         "/v1/jobs" => method != Method::POST,
         // Whatever methods these have take some, and others are told that there is no such method.
-        "/v1/due" | "/v1/events" | "/v1/failures" | "/v1/history" | "/v1/queues" | "/v1/schedules" | "/v1/locks" => {
-            true
-        }
+        "/v1/due" | "/v1/events" | "/v1/failures" | "/v1/history" | "/v1/queues" | "/v1/schedules" | "/v1/locks"
+        | "/v1/workers" => true,
         path => deletes && path.starts_with("/v1/locks/"),
     }
 }

@@ -189,6 +189,7 @@ fn examples_are_what_they_say() {
             "Settles" => borrowed(serde_json::from_str::<Vec<api::Settle<'_>>>(&text).map(drop)),
             "Extensions" => borrowed(serde_json::from_str::<Vec<api::ExtendOne>>(&text).map(drop)),
             "Job" => borrowed(serde_json::from_str::<api::JobBody<'_>>(&text).map(drop)),
+            "WorkerPage" => reads::<api::Workers>(example),
             "Why" => reads::<api::Why>(example),
             "JobPage" => borrowed(serde_json::from_str::<api::Page<'_>>(&text).map(drop)),
             "Reservation" => borrowed(serde_json::from_str::<api::Reservation<'_>>(&text).map(drop)),
@@ -200,7 +201,7 @@ fn examples_are_what_they_say() {
         assert_eq!(result, Ok(()), "{name}");
         read += 1;
     }
-    assert_eq!(read, 36);
+    assert_eq!(read, 38);
 }
 
 /// But for payloads and results, which are whatever the application wants.

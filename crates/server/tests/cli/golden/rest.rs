@@ -168,6 +168,7 @@ fn configuration_and_help() {
         "peek",
         "take",
         "work",
+        "workers",
         "reserve",
         "complete",
         "fail",

@@ -39,6 +39,8 @@ fn handing_out() {
     }
     api.call("/v1/queues/q/pause");
     api.post("/v1/queues/q/reserve", &json!({"jobs": [{"id": later}]}));
+    api.post("/v1/queues/q/reserve", &json!({"worker": ""}));
+    api.get("/v1/workers?limit=0");
     for body in [
         json!({"limit": 0}),
         json!({"limit": 1001}),

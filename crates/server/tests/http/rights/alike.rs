@@ -26,7 +26,7 @@ fn what_is_not_yours_looks_like_what_does_not_exist() {
         assert_eq!(shown(&of_there, there), shown(&of_nothing, &nothing), "{operation}");
         let reply = of_there;
         match &**operation {
-            "GET /v1/queues" | "GET /v1/schedules" | "GET /v1/locks" => {
+            "GET /v1/queues" | "GET /v1/schedules" | "GET /v1/locks" | "GET /v1/workers" => {
                 assert!(!reply.ok().to_string().contains("orders.a"), "{reply:?}");
             }
             "POST /v1/reserve" | "POST /v1/take" | "POST /v1/queues/{queue}/take" => {

@@ -25,11 +25,15 @@ fn pages_and_cursors_name_nothing_of_others() {
         world.as_root("PUT", &format!("/v1/locks/{name}"), &json!({"owner": "root", "ttl": "1h"})).ok();
         let schedule = json!({"every": "1h", "job": {"queue": name, "payload": 1}});
         world.as_root("PUT", &format!("/v1/schedules/{name}"), &schedule).ok();
+        world.as_root("POST", &format!("/v1/queues/{name}/reserve"), &json!({"worker": name})).ok();
     }
     let token = world.token("tried", "read:mail.*,lock:mail.*,lock:zoo,read:zoo");
-    for (path, list, name) in
-        [("/v1/queues?", "queues", "queue"), ("/v1/locks?", "locks", "name"), ("/v1/schedules?", "schedules", "name")]
-    {
+    for (path, list, name) in [
+        ("/v1/queues?", "queues", "queue"),
+        ("/v1/locks?", "locks", "name"),
+        ("/v1/schedules?", "schedules", "name"),
+        ("/v1/workers?", "workers", "worker"),
+    ] {
         let names: Vec<_> = pages(&world, &token, path, list).into_iter().map(|one| one[name].clone()).collect();
         assert_eq!(json!(names), json!(["mail.a", "mail.b", "mail.c", "zoo"]), "{path}");
     }

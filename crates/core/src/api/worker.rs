@@ -1,0 +1,58 @@
+//! Workers, as a server knows them.
+
+use super::Instant;
+#[cfg(feature = "openapi")]
+use super::schema::{Cursor, QueueName, WorkerName};
+use crate::model::id::JobId;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A page of workers, by name. Each server lists only the workers that asked it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = WorkerPage))]
+pub struct Workers {
+    /// Named workers that this server has seen within the last hour.
+    pub workers: Vec<WorkerStatus>,
+    /// When this server began to remember workers: its start.
+    pub since: Instant,
+    /// Where the next page begins; `null` at the end.
+    #[cfg_attr(feature = "openapi", schema(required, value_type = Option<Cursor>))]
+    #[serde(default)]
+    pub next_cursor: Option<String>,
+}
+
+/// A worker, as one server knows it. Only queues and leases that the caller may read are shown and counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Worker))]
+pub struct WorkerStatus {
+    /// Its name.
+    #[cfg_attr(feature = "openapi", schema(value_type = WorkerName))]
+    pub worker: Arc<str>,
+    /// The queues that it asked for last.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<QueueName>, max_items = 16))]
+    pub queues: Vec<Arc<str>>,
+    /// Requests that wait for jobs now.
+    pub waiting: u32,
+    /// Leases that this server handed to it and that have not ended.
+    pub held: usize,
+    /// Those of them that end first.
+    #[cfg_attr(feature = "openapi", schema(max_items = 10))]
+    pub leases: Vec<HeldLease>,
+    /// When it first asked.
+    pub first_seen: Instant,
+    /// When it last asked, or extended a lease.
+    pub last_seen: Instant,
+}
+
+/// A lease that a worker holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HeldLease {
+    /// The job.
+    pub id: JobId,
+    /// Its queue.
+    #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
+    pub queue: Arc<str>,
+    /// When the lease ends unless it is extended.
+    pub lease_until: Instant,
+}

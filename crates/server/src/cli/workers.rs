@@ -1,0 +1,33 @@
+//! `duetime workers`.
+
+use super::exit::Result;
+use super::output::{self, safe};
+use super::target::Target;
+use super::time::{now, relative};
+use duetime::WorkerStatus;
+use duetime_core::api::Instant;
+
+/// Show the workers that ask a server for jobs, and what they hold.
+///
+/// Workers of `duetime work` and of the library have a name: the machine's and the process id, or what `--name` says. A server
+/// lists the workers that asked it within the last hour; other servers list their own.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) async fn run(args: Args) -> Result {
+    let workers = args.target.client().await?.workers().await?;
+    if args.target.json {
+        return output::json(&serde_json::json!({ "workers": workers }));
+    }
+    let header = ["WORKER", "QUEUES", "WAITING", "HELD", "FIRST SEEN", "LAST SEEN"];
+    output::rows(&header, workers.iter().map(row), "no workers: none has asked this server for jobs within an hour")
+}
+
+fn row(status: &WorkerStatus) -> Vec<String> {
+    let WorkerStatus { worker, queues, waiting, held, first_seen, last_seen, .. } = status;
+    let seen = |Instant(at): &Instant| relative(*at, now());
+    vec![safe(worker), queues.join(" "), waiting.to_string(), held.to_string(), seen(first_seen), seen(last_seen)]
+}

@@ -1,0 +1,28 @@
+//! Workers, as this server knows them.
+
+use crate::access::Scope;
+use crate::http::app::Call;
+use crate::http::page;
+use crate::http::reply::{self, Answered};
+use axum::extract::RawQuery;
+use duetime_core::api::Workers;
+use duetime_core::api::schema::Cursor;
+
+/// List the workers.
+///
+/// Workers that named themselves in a reserve from this server, by name. Other servers list their own. They are kept in memory
+/// for an hour after they were last seen, at most 10,000.
+#[utoipa::path(
+    get, path = "/v1/workers", operation_id = "list_workers", tag = "work",
+    params(
+        ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
+        ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
+    ),
+    responses(
+        (status = 200, description = "A page.", body = Workers),
+    ),
+)]
+pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
+    let (cursor, limit) = page::asked(query.as_deref())?;
+    Ok(reply::ok(&app.engine.workers(cursor.as_deref(), limit, |queue| caller.may(Scope::Read, queue))))
+}
