@@ -71,7 +71,7 @@ impl Api {
     /// # Errors
     /// What the API refuses.
     pub(super) async fn call(&self, call: Call) -> Result<Answer, Problem> {
-        let response = self.send(call).await;
+        let response = self.send(call).await?;
         let status = response.status();
         let version = response.headers().get(ETAG).and_then(|etag| etag.to_str().ok()?.trim_matches('"').parse().ok());
         let bytes = match response.into_body().collect().await {
@@ -86,11 +86,18 @@ impl Api {
     }
 
     /// Makes a call, and does not wait for the end of its answer.
-    pub(super) async fn send(&self, call: Call) -> Response {
+    ///
+    /// # Errors
+    /// If it is too long to be one.
+    pub(super) async fn send(&self, call: Call) -> Result<Response, Problem> {
         let Call { method, path, version, body, is_new, idempotency_key } = call;
         let mut request = Request::new(Body::from(body.unwrap_or_default()));
         *request.method_mut() = method;
-        *request.uri_mut() = path.parse().expect("paths are made of encoded segments");
+        // Segments and queries are encoded, but may be too long.
+        *request.uri_mut() = path.parse().map_err(|_| {
+            let detail = format!("expected names and filters of at most 65,534 bytes together, got {}", path.len());
+            api::Problem::new("invalid", 400, "The request is not valid", detail)
+        })?;
         let headers = request.headers_mut();
         headers.insert(REQUEST_ID, self.request_id.clone());
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -106,7 +113,7 @@ impl Api {
         request.extensions_mut().insert(self.caller.clone());
         request.extensions_mut().insert(self.peer);
         match self.routes.clone().call(request).await {
-            Ok(response) => response,
+            Ok(response) => Ok(response),
             Err(never) => match never {},
         }
     }

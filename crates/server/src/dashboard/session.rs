@@ -4,7 +4,7 @@
 //! reads the token file, which has only hashes, cannot make one. Scripts cannot read it, and other sites cannot send it.
 
 use crate::access::{Caller, Secret, hex};
-use crate::http::App;
+use crate::http::{App, Problem};
 use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HeaderValue};
 use ring::hmac;
@@ -14,11 +14,17 @@ use std::fmt::Write;
 const NAMES: [&str; 2] = ["__Host-duetime", "duetime"];
 
 /// Who makes a request for a page.
-pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Caller {
-    let Some(tokens) = app.tokens() else { return Caller::Anyone };
+///
+/// # Errors
+/// If too much is asked with the token.
+pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let Some(tokens) = app.tokens() else { return Ok(Caller::Anyone) };
     let now = app.engine.now();
-    let shown = cookie(headers, name(app));
-    shown.and_then(|shown| tokens.find(shown, now)).map_or(Caller::Nobody, Caller::Token)
+    let Some(known) = cookie(headers, name(app)).and_then(|shown| tokens.find(shown, now)) else {
+        return Ok(Caller::Nobody);
+    };
+    known.pass(now).map_err(|from| Problem::too_many(from.saturating_sub(now)))?;
+    Ok(Caller::Token(known))
 }
 
 /// The value of a cookie.

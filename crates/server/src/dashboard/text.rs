@@ -1,6 +1,7 @@
 //! Every text of the dashboard, in every language.
 
 use duetime_core::State;
+use duetime_core::api::ReasonCode;
 
 macro_rules! texts {
     ($($name:ident: $english:literal, $chinese:literal;)*) => {
@@ -89,7 +90,19 @@ texts! {
     Payload: "Payload", "内容";
     Result: "Result", "结果";
     History: "Failed attempts", "失败的尝试";
+    MoreBytes: "{} more bytes are not shown: read the job over the API.", "还有 {} 字节未显示，请通过 API 读取。";
     NoErrors: "No attempt has failed.", "没有失败的尝试。";
+    WhyNot: "Why it does not run", "为什么没有运行";
+    NothingInTheWay: "Nothing is in its way. A worker gets it with its next request.", "没有阻碍，下一个请求任务的工作进程会得到它。";
+    WhyNotDue: "Not due yet.", "尚未到期。";
+    WhyPaused: "The queue is paused.", "队列已暂停。";
+    WhyMaxRunning: "As many jobs run as max_running allows.", "运行中的任务已达上限。";
+    WhyRate: "The rate of the queue is used up.", "队列的速率已用完。";
+    WhyTarget: "The target backs off.", "投递目标正在退避。";
+    WhyNoWorker: "No worker asks for it.", "没有工作进程请求此队列。";
+    WhyOverflow: "The broker has no room.", "代理没有空间。";
+    WhyNotLoaded: "Not loaded yet.", "尚未加载。";
+    WhyBacklog: "The server hands out no jobs.", "服务器不分发任务。";
     RetryPlan: "Retry plan", "重试计划";
     RetryPlanHint: "If each attempt failed as soon as it began, the next ones would begin:", "假如每次尝试一开始就失败，之后的尝试时间为：";
     NoMoreAttempts: "If its next attempt fails, there is no other one.", "如果下一次尝试失败，将不再重试。";
@@ -144,6 +157,16 @@ texts! {
     NothingYet: "Nothing has been pushed yet. Push a first job, for example:", "还没有任务。推送第一个任务，例如：";
     NoLocks: "Nobody holds a lock.", "没有被持有的锁。";
     NoWorkers: "No worker has asked this server for jobs.", "还没有工作进程向此服务器请求任务。";
+    Worker: "Worker", "工作进程";
+    Waits: "Requests that wait", "等待中的请求";
+    Holds: "Leases held", "持有的租约";
+    FirstSeen: "First seen", "首次出现";
+    LastSeen: "Last seen", "最近出现";
+    ByMessage: "By message", "按消息分组";
+    FailedJobs: "Failed jobs", "失败的任务";
+    First: "First", "最早";
+    Latest: "Latest", "最近";
+    OfLatestFailed: "Of the {} jobs of all queues that failed last, as of", "统计所有队列中最近失败的 {} 个任务，时间";
     NoSchedules: "There are no schedules yet.", "还没有定时计划。";
     PageOfQueues: "The first {} queues by name", "按名称排列的前 {} 个队列";
     BusiestQueues: "Queues with the most to do", "最忙的队列";
@@ -218,6 +241,23 @@ impl Text {
             State::Succeeded => Self::Succeeded,
             State::Failed => Self::Failed,
             State::Cancelled => Self::Cancelled,
+        }
+    }
+
+    /// Why a job does not run.
+    pub(super) fn of_reason(code: ReasonCode) -> Self {
+        match code {
+            ReasonCode::NotDue => Self::WhyNotDue,
+            ReasonCode::Paused => Self::WhyPaused,
+            ReasonCode::MaxRunning => Self::WhyMaxRunning,
+            ReasonCode::Rate => Self::WhyRate,
+            ReasonCode::TargetBackingOff => Self::WhyTarget,
+            ReasonCode::NoWorker => Self::WhyNoWorker,
+            ReasonCode::Overflow => Self::WhyOverflow,
+            ReasonCode::NotLoaded => Self::WhyNotLoaded,
+            ReasonCode::Backlog => Self::WhyBacklog,
+            ReasonCode::Running => Self::Running,
+            ReasonCode::Finished => Self::Finished,
         }
     }
 

@@ -173,7 +173,8 @@ pub(super) fn with_query<'a>(path: &str, pairs: impl Iterator<Item = (&'a str, &
 
 /// A path of this server and nothing else, to go to after a form.
 pub(super) fn local(path: &str) -> &str {
-    let is_local = path.starts_with('/') && !path.starts_with("//") && !path.contains(['\\', '\r', '\n']);
+    // Browsers read a backslash as a slash, and leave out tabs.
+    let is_local = path.starts_with('/') && !path.starts_with("//") && !path.contains(['\\', '\t', '\r', '\n']);
     if is_local { path } else { "/" }
 }
 

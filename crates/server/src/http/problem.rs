@@ -130,7 +130,7 @@ impl Problem {
     }
 
     /// Too much is asked with a token; in so many milliseconds there is room.
-    pub(super) fn too_many(wait_ms: u64) -> Self {
+    pub(crate) fn too_many(wait_ms: u64) -> Self {
         let wait = Span(wait_ms);
         let mut problem =
             refuse("too_many_requests", format!("expected fewer requests with this token: try again in {wait}"));

@@ -163,7 +163,7 @@ fn a_token_signs_in_and_nothing_else_does() {
         assert!(wrong.is_empty() || wrong == "x" || !reply.body.contains(wrong), "{}", reply.body);
     }
     for (to, went) in
-        [("//evil.example/", "/"), ("https://evil.example", "/"), ("/\\evil", "/"), ("/jobs?a=b", "/jobs?a=b")]
+        [("//evil.example/", "/"), ("https://evil.example", "/"), ("/\\evil", "/"), ("/\t/evil.example", "/"), ("/jobs?a=b", "/jobs?a=b")]
     {
         let reply = browser.act("/sign-in", &[("token", &token), ("to", to)]);
         assert_eq!((reply.status, reply.header("location")), (303, Some(went)));
@@ -332,4 +332,36 @@ fn pages_speak_the_readers_language() {
     let cookie = chosen.header("set-cookie").unwrap();
     assert!(cookie.starts_with("duetime"), "{cookie}");
     assert!(server.get("/queues").body.contains("lang=\"en\""));
+}
+
+#[test]
+fn what_is_too_large_is_cut_or_refused() {
+    let server = Server::start();
+    let payload = format!("\"{}\"", "é".repeat(100_000));
+    let pushed = server.send("POST", "/v1/queues/q/jobs", &[], &format!("{{\"payload\":{payload},\"delay\":\"1h\"}}"));
+    let id = pushed.expect(201)["id"].as_str().unwrap().to_owned();
+    let page = server.get(&format!("/jobs/{id}"));
+    assert!(page.status == 200 && page.body.len() < 120_000, "{}", page.body.len());
+    assert!(page.body.contains("134,467 more bytes are not shown"), "{}", page.body);
+    assert!(!page.body.contains("<textarea name=\"payload\""), "a part of a payload is not edited");
+    let browser = Browser::new(&server);
+    browser.server.put("/v1/locks/l", &json!({"owner": "o", "ttl": "1h"})).ok();
+    let long = "x".repeat(100_000);
+    let reply = browser.act("/locks", &[("do", "release"), ("name", &long), ("owner", "o"), ("fence", "1")]);
+    assert!(reply.status == 400 && reply.body.contains("at most 65,534 bytes"), "{reply:?}");
+    let job = format!("{id}.1");
+    let many: Vec<_> = std::iter::repeat_n(("job", job.as_str()), 51).chain([("do", "cancel")]).collect();
+    let reply = browser.act("/jobs?queue=q", &many);
+    assert!(reply.status == 400 && reply.body.contains("at most 50 selected jobs, got 51"), "{reply:?}");
+    assert_eq!(server.job(&id)["state"], "scheduled");
+}
+
+#[test]
+fn pages_count_toward_the_rate_of_a_token() {
+    let tokens = Tokens::new();
+    let token = tokens.run(&["create", "eyes", "--allow", "read", "--rate", "0.001/s,burst=3"]);
+    let server = tokens.server(&[]);
+    let browser = Browser::signed_in(&server, &token);
+    let statuses: Vec<u16> = (0..5).map(|_| browser.get("/queues").status).collect();
+    assert_eq!(statuses, [200, 200, 200, 429, 429]);
 }

@@ -45,7 +45,10 @@ fn render(visit: &Visit) -> Markup {
 /// The API's stream of events, with the rights of the session.
 pub(in crate::dashboard) async fn stream(visit: Visit) -> Response {
     let call = Call::new(Method::GET, with_query("/v1/events", visit.asked_all(&["queue", "what"])));
-    let mut response = visit.api.send(call).await;
+    let mut response = match visit.api.send(call).await {
+        Ok(response) => response,
+        Err(problem) => return visit.answer(Err(problem)),
+    };
     if visit.asked("as") == Some("text") && response.status().is_success() {
         // A browser shows text as it comes.
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

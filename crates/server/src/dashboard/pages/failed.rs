@@ -2,10 +2,11 @@
 
 use super::jobs;
 use crate::dashboard::api::Problem;
-use crate::dashboard::html::field;
+use crate::dashboard::html::{field, instant, number, queue, shown};
 use crate::dashboard::text::Text;
-use crate::dashboard::visit::Visit;
+use crate::dashboard::visit::{Visit, with_query};
 use axum::response::Response;
+use duetime_core::api::Failures;
 use maud::{Markup, html};
 
 pub(super) const PATH: &str = "/failed";
@@ -24,7 +25,50 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
             (field(visit, "tag", Text::Tag, asked("tag"), ""))
             p { button type="submit" { (visit.say(Text::Search)) } a href=(PATH) { (visit.say(Text::Clear)) } }
         }
+        (groups(visit).await?)
+        h2 { (visit.say(Text::FailedJobs)) }
         (jobs::list(visit, Text::NoFailed).await?)
     };
     Ok((visit.say(Text::Failed).to_owned(), content))
+}
+
+/// The latest ones by message.
+async fn groups(visit: &Visit) -> Result<Markup, Problem> {
+    let answer = match visit.get(with_query("/v1/failures", visit.asked_all(&["queue"]))).await {
+        Ok(answer) => answer,
+        // Whoever may read some queues only sees the failures of each.
+        Err(problem) if problem.code == "forbidden" => return Ok(html! {}),
+        Err(problem) => return Err(problem),
+    };
+    let failures: Failures = answer.read();
+    let heading = html! { h2 { (visit.say(Text::ByMessage)) } };
+    let (Some(groups), Some(as_of)) = (&failures.groups, failures.as_of) else {
+        return Ok(html! { (heading) p.empty { (visit.say(Text::BeingCounted)) } });
+    };
+    if groups.is_empty() {
+        return Ok(html! {});
+    }
+    let heads = [Text::Message, Text::Queue, Text::Kind, Text::Jobs, Text::First, Text::Latest];
+    Ok(html! {
+        (heading)
+        div.scroll tabindex="0" {
+            table {
+                thead { tr { @for head in heads { th scope="col" { (visit.say(head)) } } } }
+                tbody {
+                    @for group in groups {
+                        @let found = [("queue", &*group.queue), ("kind", &*group.kind)];
+                        tr {
+                            th.message scope="row" { a href={ "/jobs/" (group.job) } { (shown(&group.message)) } }
+                            td { (queue(&group.queue)) }
+                            td { (shown(&group.kind)) }
+                            td { a href=(with_query(PATH, found.into_iter())) { (number(group.jobs)) } }
+                            td { (instant(visit, group.first.0)) }
+                            td { (instant(visit, group.latest.0)) }
+                        }
+                    }
+                }
+            }
+        }
+        p.empty { (visit.language.fill(Text::OfLatestFailed, &[&number(failures.looked_at)])) " " (instant(visit, as_of.0)) }
+    })
 }

@@ -6,12 +6,13 @@ use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
 use crate::dashboard::html::json as visible;
 use crate::dashboard::html::{Action, allowed, exact, field, instant, number, queue, shown, state};
+use crate::dashboard::language::Language;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, went};
 use axum::extract::Path;
 use axum::http::Method;
 use axum::response::Response;
-use duetime_core::api::{Cancelled, JobBody, Queue, path_segment};
+use duetime_core::api::{Base64, Cancelled, JobBody, Queue, Why, path_segment};
 use duetime_core::engine::CancelOutcome;
 use duetime_core::rules::retry_plan;
 use duetime_core::{Job, State};
@@ -19,6 +20,8 @@ use maud::{Markup, html};
 use serde_json::json;
 use serde_json::value::RawValue;
 
+/// Bytes of a payload or a result that are shown.
+const SHOWN_BYTES_MAX: usize = 64 * 1_024;
 /// Attempts ahead that are shown.
 const PLANNED_MAX: usize = 20;
 
@@ -41,10 +44,10 @@ async fn render(visit: &Visit, id: &str) -> Result<(String, Markup), Problem> {
         (why(visit, &job).await?)
         (plan(visit, &job).await?)
         h2 { (visit.say(Text::Payload)) }
-        (bytes(job.payload, job.payload_base64.is_some().then(|| base64_text(job.payload_base64.as_ref()))))
+        (bytes(visit, job.payload, job.payload_base64.as_ref()))
         @if job.result.is_some() || job.result_base64.is_some() {
             h2 { (visit.say(Text::Result)) }
-            (bytes(job.result, job.result_base64.is_some().then(|| base64_text(job.result_base64.as_ref()))))
+            (bytes(visit, job.result, job.result_base64.as_ref()))
         }
         h2 { (visit.say(Text::History)) }
         (history(visit, &job))
@@ -52,14 +55,20 @@ async fn render(visit: &Visit, id: &str) -> Result<(String, Markup), Problem> {
     Ok((visit.language.fill(Text::JobTitle, &[id]), content))
 }
 
-fn base64_text(base64: Option<&duetime_core::api::Base64<'_>>) -> String {
-    serde_json::to_value(base64).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
-}
-
-fn bytes(json: Option<&RawValue>, base64: Option<String>) -> Markup {
+/// The beginning of a payload or a result.
+fn bytes(visit: &Visit, json: Option<&RawValue>, base64: Option<&Base64<'_>>) -> Markup {
+    let text = match (json, base64.and_then(|base64| serde_json::to_value(base64).ok())) {
+        (Some(json), _) => visible(json.get()),
+        (None, Some(base64)) => format!("base64: {}", base64.as_str().unwrap_or_default()),
+        (None, None) => String::new(),
+    };
+    let mut end = text.len().min(SHOWN_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
     html! {
-        @if let Some(json) = json { pre.data { (visible(json.get())) } }
-        @if let Some(base64) = base64 { pre.data { "base64: " (shown(&base64)) } }
+        pre.data { (text[..end]) }
+        @if end < text.len() { p.empty { (visit.language.fill(Text::MoreBytes, &[&number((text.len() - end) as u64)])) } }
     }
 }
 
@@ -107,8 +116,25 @@ fn facts(visit: &Visit, job: &JobBody<'_>) -> Markup {
 
 /// Why it does not run.
 async fn why(visit: &Visit, job: &JobBody<'_>) -> Result<Markup, Problem> {
-    let _ = (visit, job);
-    Ok(html! {})
+    if !matches!(job.state, State::Scheduled | State::Ready) {
+        return Ok(html! {});
+    }
+    let answer = visit.get(format!("/v1/jobs/{}/why", job.id)).await?;
+    let Why { reasons, .. } = answer.read();
+    Ok(html! {
+        h2 { (visit.say(Text::WhyNot)) }
+        @if reasons.is_empty() { p { (visit.say(Text::NothingInTheWay)) } } @else {
+            ul.reasons {
+                @for reason in &reasons {
+                    li {
+                        @if visit.language != Language::English { strong { (visit.say(Text::of_reason(reason.code))) } " " }
+                        span lang="en" { (shown(&reason.detail)) }
+                        @if let Some(until) = reason.until { " " (instant(visit, until.0)) }
+                    }
+                }
+            }
+        }
+    })
 }
 
 /// When it would run again, if each attempt failed as soon as it began.
@@ -182,7 +208,7 @@ fn actions(visit: &Visit, job: &JobBody<'_>) -> Markup {
                 (show(Action {
                     fields: html! {
                         (field(visit, "priority", Text::Priority, &job.priority.to_string(), ""))
-                        @if let Some(payload) = job.payload {
+                        @if let Some(payload) = job.payload.filter(|payload| payload.get().len() <= SHOWN_BYTES_MAX) {
                             label { span { (visit.say(Text::Payload)) } textarea name="payload" rows="8" spellcheck="false" { (visible(payload.get())) } }
                         }
                     },

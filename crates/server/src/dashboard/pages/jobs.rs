@@ -20,7 +20,7 @@ use super::queue::invalid;
 /// What the search takes, as the API calls it.
 const FILTERS: [&str; 7] = ["queue", "state", "tag", "kind", "key", "due_from", "due_to"];
 /// Jobs of a page.
-const LIMIT: &str = "50";
+const LIMIT: usize = 50;
 /// Pages of the largest size that are counted before something is done with all.
 const PAGES_COUNTED: usize = 10;
 
@@ -85,8 +85,8 @@ fn selection(visit: &Visit) -> Vec<(&str, &str)> {
 /// The jobs that the page is about, with what can be done with them.
 pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
     let selection = selection(visit);
-    let is_narrowed = !selection.is_empty();
-    let asked = selection.into_iter().chain(visit.asked_all(&["cursor"])).chain([("limit", LIMIT)]);
+    let (is_narrowed, limit) = (!selection.is_empty(), LIMIT.to_string());
+    let asked = selection.into_iter().chain(visit.asked_all(&["cursor"])).chain([("limit", &*limit)]);
     let answer = visit.get(with_query("/v1/jobs", asked)).await?;
     let Page { jobs, next_cursor } = answer.read();
     Ok(html! {
@@ -195,6 +195,9 @@ async fn made(visit: &Visit, form: &Form) -> Result<Made, Problem> {
             }
         };
         calls.push((call.at(Some(version)), word));
+    }
+    if calls.len() > LIMIT {
+        return Err(invalid("job", &format!("at most {LIMIT} selected jobs, got {}", calls.len())));
     }
     if calls.is_empty() {
         return Err(invalid("job", "at least one selected job, got none"));

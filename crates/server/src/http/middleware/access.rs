@@ -30,7 +30,7 @@ fn is_open(path: &str) -> bool {
 pub(crate) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Caller, Problem> {
     let Some(tokens) = &app.listener_config.tokens else { return Ok(Caller::Anyone) };
     if app.is_page(path) {
-        return Ok(dashboard::caller(app, headers));
+        return dashboard::caller(app, headers);
     }
     if is_open(path) {
         return Ok(Caller::Nobody);
