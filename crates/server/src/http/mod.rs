@@ -33,7 +33,7 @@ pub(crate) use body::Batch as BatchBody;
 pub(crate) use listen::serve;
 pub(crate) use listener_config::{Error, ListenerConfig};
 pub(crate) use middleware::audit::Peer;
-pub(crate) use problem::Problem;
 pub(crate) use middleware::request_id::REQUEST_ID;
 #[cfg(test)]
 pub(crate) use openapi::operations;
+pub(crate) use problem::Problem;

@@ -162,9 +162,13 @@ fn a_token_signs_in_and_nothing_else_does() {
         assert_eq!((reply.status, reply.header("set-cookie")), (401, None), "{wrong}");
         assert!(wrong.is_empty() || wrong == "x" || !reply.body.contains(wrong), "{}", reply.body);
     }
-    for (to, went) in
-        [("//evil.example/", "/"), ("https://evil.example", "/"), ("/\\evil", "/"), ("/\t/evil.example", "/"), ("/jobs?a=b", "/jobs?a=b")]
-    {
+    for (to, went) in [
+        ("//evil.example/", "/"),
+        ("https://evil.example", "/"),
+        ("/\\evil", "/"),
+        ("/\t/evil.example", "/"),
+        ("/jobs?a=b", "/jobs?a=b"),
+    ] {
         let reply = browser.act("/sign-in", &[("token", &token), ("to", to)]);
         assert_eq!((reply.status, reply.header("location")), (303, Some(went)));
         let cookie = reply.header("set-cookie").unwrap();
