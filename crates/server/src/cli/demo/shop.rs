@@ -41,7 +41,7 @@ pub(super) async fn run(client: &Client) -> Result<(), Error> {
     let nightly = Schedule::new(Timing::parse("0 3 * * *", Some("Europe/Berlin"))?, report);
     client.set_schedule("reports.nightly", nightly).await?;
     client.configure("reports", QueueSettings { max_running: Some(2), ..QueueSettings::default() }).await?;
-    let worker = QUEUES.into_iter().fold(Worker::new(client), Worker::queue).concurrency(8).fallback(work);
+    let worker = QUEUES.into_iter().fold(Worker::new(client), Worker::queue).concurrency(32).fallback(work);
     let customers = async {
         for customer in CUSTOMERS_BEFORE.. {
             tokio::time::sleep(CUSTOMER_EVERY).await;
