@@ -24,7 +24,7 @@ fn shop() -> (Server, Vec<(&'static str, String)>) {
     let hostile =
         json!({"payload": {"text": EVIL}, "kind": "<b>bold</b>", "key": EVIL, "tags": ["<i>tag</i>"], "delay": "9m"});
     server.push_to("orders", &hostile);
-    let leased = server.post("/v1/queues/orders/reserve", &json!({"limit": 4, "lease": "1h"})).ok();
+    let leased = server.post("/v1/queues/orders/reserve", &json!({"limit": 4, "lease": "1h", "worker": "web-3"})).ok();
     let receipts: Vec<&str> =
         leased["leases"].as_array().unwrap().iter().map(|lease| lease["receipt"].as_str().unwrap()).collect();
     let failed = json!({"message": format!("payments.example refused: {EVIL}"), "final": true});

@@ -63,11 +63,14 @@ pub(crate) fn check<B>(app: &App, request: &Request<B>) -> Result<Caller, Proble
         let detail = format!("expected the host localhost, an address, or a name of --allow-host, got {host:?}");
         return Err(refuse("foreign_host", detail));
     }
-    check_origin(headers, host)?;
+    let is_page = app.is_page(uri.path());
+    // A proxy may pass on another host than the browser named. Browsers say themselves whether a form is of its own site.
+    if !(is_page && headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin")) {
+        check_origin(headers, host)?;
+    }
     let caller = access::caller(app, uri.path(), headers)?;
-    let is_api = !app.is_page(uri.path());
     if let Some(query) =
-        uri.query().filter(|query| !query.is_empty() && is_api && refuses_query(request.method(), uri.path()))
+        uri.query().filter(|query| !query.is_empty() && !is_page && refuses_query(request.method(), uri.path()))
     {
         let detail = format!("expected no query parameters at {}, got {query:?}", uri.path());
         return Err(refuse("invalid", detail));
