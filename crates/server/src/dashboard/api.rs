@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::fmt::Write;
 use tower_service::Service;
 
-/// What the API refuses.
+/// A refusal of the API.
 pub(super) type Problem = Box<api::Problem>;
 
 /// The API, as the reader of a page may use it.
@@ -39,11 +39,11 @@ pub(super) struct Call {
     pub(super) body: Option<String>,
     /// Whether there must be nothing yet.
     is_new: bool,
-    /// What a repeat is known by.
+    /// The key of a push that may be repeated.
     idempotency_key: Option<String>,
 }
 
-/// What the API answered.
+/// An answer of the API.
 pub(super) struct Answer {
     /// That of what was read; 0 if it has none.
     pub(super) version: u64,
@@ -61,7 +61,7 @@ impl Api {
     /// Reads what is at a path.
     ///
     /// # Errors
-    /// What the API refuses.
+    /// The API's problem.
     pub(super) async fn get(&self, path: impl Into<String>) -> Result<Answer, Problem> {
         self.call(Call::new(Method::GET, path)).await
     }
@@ -69,7 +69,7 @@ impl Api {
     /// Makes a call.
     ///
     /// # Errors
-    /// What the API refuses.
+    /// The API's problem.
     pub(super) async fn call(&self, call: Call) -> Result<Answer, Problem> {
         let response = self.send(call).await?;
         let status = response.status();

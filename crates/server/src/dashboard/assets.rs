@@ -29,7 +29,7 @@ impl Asset {
         Self { path: format!("/assets/{hash}.{extension}"), media_type, content }
     }
 
-    /// Where it is.
+    /// Its path.
     pub(super) fn path(&self) -> &str {
         &self.path
     }

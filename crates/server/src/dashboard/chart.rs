@@ -15,14 +15,14 @@ const BELOW: u64 = 18;
 
 /// A bar.
 pub(super) struct Bar {
-    /// Where it begins.
+    /// Its first instant.
     pub(super) at: Millis,
     /// Whether it is for a day, or longer.
     pub(super) is_day: bool,
     pub(super) value: u64,
     /// The value in words, if it is no plain number.
     pub(super) said: Option<String>,
-    /// Where its jobs are listed.
+    /// The list of its jobs.
     pub(super) href: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What all pages are made of.
+//! The parts that pages share.
 
 use super::api::{Call, quoted};
 use super::assets;
@@ -88,7 +88,7 @@ fn switched(here: &str, language: Language) -> String {
     format!("{here}{glue}language={}", language.tag())
 }
 
-/// What the last action did, and what it could not do.
+/// The outcomes of the last action, and its problem.
 fn notices(visit: &Visit) -> Markup {
     let done = visit.asked("done").unwrap_or_default().split('-').filter_map(|told| {
         let (word, count) = told.split_once('.')?;
@@ -110,17 +110,17 @@ fn notices(visit: &Visit) -> Markup {
     }
 }
 
-/// What makes a form one of this session's.
+/// The field that shows that a form belongs to this session.
 pub(super) fn form_token(visit: &Visit) -> Markup {
     html! { input type="hidden" name="form" value=(visit.form); }
 }
 
 /// An action that a page offers.
 pub(super) struct Action<'a> {
-    /// What the page's form calls it.
+    /// Its name in the page's form.
     pub(super) name: &'static str,
     pub(super) text: Text,
-    /// What it does, where that cannot be undone.
+    /// A warning, if it cannot be undone.
     pub(super) warning: Option<Text>,
     /// More fields.
     pub(super) fields: Markup,
@@ -289,7 +289,7 @@ pub(super) fn next_page(visit: &Visit, cursor: Option<&str>) -> Markup {
     html! { p.next { a rel="next" href=(with_query(path, pairs)) { (visit.say(Text::NextPage)) " →" } } }
 }
 
-/// What stands where a list is empty.
+/// The text for an empty list.
 pub(super) fn empty(visit: &Visit, text: Text) -> Markup {
     html! { p.empty { (visit.say(text)) } }
 }

@@ -40,7 +40,7 @@ impl Language {
         Self::ALL.into_iter().find(|language| language.tag()[..2].eq_ignore_ascii_case(first))
     }
 
-    /// What the reader chose, or else what the browser prefers.
+    /// The reader's choice, or else the browser's preference.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let chosen = cookie(headers, COOKIE).and_then(Self::of_tag);
         let preferred = || headers.get(ACCEPT_LANGUAGE)?.to_str().ok()?.split(',').find_map(Self::of_tag);

@@ -1,4 +1,4 @@
-//! Who reads a page: a cookie holds a token of the server, or a random number if the server asks for none.
+//! Sessions: a cookie contains a token of the server, or a random number if the server asks for none.
 //!
 //! The cookie is the token itself. So every server with the same token file accepts it, it ends with the token, and whoever
 //! reads the token file, which has only hashes, cannot make one. Scripts cannot read it, and other sites cannot send it.
@@ -10,10 +10,10 @@ use axum::http::header::{COOKIE, HeaderValue};
 use ring::hmac;
 use std::fmt::Write;
 
-/// What the cookie is called; browsers accept the first name only with TLS and for the whole host.
+/// The names of the cookie. Browsers accept the first one only with TLS and for the whole host.
 const NAMES: [&str; 2] = ["__Host-duetime", "duetime"];
 
-/// Who makes a request for a page.
+/// The caller of a page.
 ///
 /// # Errors
 /// If too much is asked with the token.
@@ -36,7 +36,7 @@ pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
     })
 }
 
-/// What the session's cookie is called.
+/// The name of the session's cookie.
 pub(super) fn name(app: &App) -> &'static str {
     if app.speaks_tls() { NAMES[0] } else { NAMES[1] }
 }
@@ -58,7 +58,7 @@ pub(super) fn set(app: &App, value: Option<&str>) -> HeaderValue {
     HeaderValue::try_from(text).expect("tokens and hexadecimal digits are allowed in a header")
 }
 
-/// What a form must hold to be one of this session's.
+/// The hash that a form of this session must contain.
 pub(super) fn form_token(cookie: &str) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, cookie.as_bytes());
     hmac::sign(&key, b"duetime form").as_ref()[..16].iter().fold(String::new(), |mut text, byte| {

@@ -261,7 +261,7 @@ impl Text {
         }
     }
 
-    /// What an action came to, by the word or the code of the API.
+    /// The outcome of an action, by the word or the code of the API.
     pub(super) fn of_outcome(word: &str) -> Option<Self> {
         Some(match word {
             "created" => Self::OutcomeCreated,

@@ -22,17 +22,17 @@ pub(super) struct Visit {
     pub(super) api: Api,
     pub(super) language: Language,
     pub(super) now: Millis,
-    /// What forms hold to be known as this session's.
+    /// The hash that forms of this session contain.
     pub(super) form: String,
     /// Path and query of the page, without what was said once.
     pub(super) here: String,
     /// Parameters of the query.
     query: Vec<(String, String)>,
-    /// How the server is reached.
+    /// The server's address, as the browser names it.
     pub(super) origin: String,
     pub(super) asks_for_tokens: bool,
     cookies: Vec<HeaderValue>,
-    /// What the last action could not do.
+    /// The problem of the last action.
     pub(super) problem: Option<Problem>,
 }
 
@@ -98,7 +98,7 @@ impl Visit {
     /// Reads what is at a path of the API.
     ///
     /// # Errors
-    /// What the API refuses.
+    /// The API's problem.
     pub(super) async fn get(&self, path: impl Into<String>) -> Result<Answer, Problem> {
         self.api.get(path).await
     }

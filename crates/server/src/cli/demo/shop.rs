@@ -12,7 +12,7 @@ const CUSTOMER_EVERY: Duration = Duration::from_millis(400);
 const CUSTOMERS_BEFORE: u64 = 400;
 const QUEUES: [&str; 4] = ["orders", "mail", "merchant.notify", "reports"];
 
-/// What one customer leads to: queue, kind, and a delay in milliseconds.
+/// The jobs for one customer.
 fn jobs(customer: u64) -> Vec<NewJob> {
     let spread = |most: u64| customer.wrapping_mul(0x9e37_79b9_7f4a_7c15) % most;
     let job = |queue: &str, kind: &str, delay_ms: u64| NewJob {

@@ -1,4 +1,4 @@
-//! What comes due.
+//! Charts of jobs by due time.
 
 use crate::dashboard::api::Problem;
 use crate::dashboard::chart::{Bar, bars};

@@ -1,4 +1,4 @@
-//! What happens to jobs, as it happens.
+//! Live events.
 
 use crate::dashboard::api::Call;
 use crate::dashboard::html::field;

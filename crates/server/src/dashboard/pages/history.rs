@@ -1,4 +1,4 @@
-//! What the server did of late, and how late it was.
+//! Charts of throughput and lateness.
 
 use crate::dashboard::api::Problem;
 use crate::dashboard::chart::{Bar, bars};

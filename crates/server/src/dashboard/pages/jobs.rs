@@ -17,7 +17,7 @@ use serde_json::json;
 use super::failed;
 use super::queue::invalid;
 
-/// What the search takes, as the API calls it.
+/// The parameters of a search, as in the API.
 const FILTERS: [&str; 7] = ["queue", "state", "tag", "kind", "key", "due_from", "due_to"];
 /// Jobs of a page.
 const LIMIT: usize = 50;

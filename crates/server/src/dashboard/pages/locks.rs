@@ -1,4 +1,4 @@
-//! Who holds which lock.
+//! Locks.
 
 use super::queue::invalid;
 use crate::access::Scope;

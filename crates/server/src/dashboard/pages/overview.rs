@@ -1,4 +1,4 @@
-//! How everything stands.
+//! The overview.
 
 use super::due;
 use super::history;
@@ -55,7 +55,7 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
     Ok((visit.say(Text::Overview).to_owned(), content))
 }
 
-/// What does not work as it should.
+/// Notices of what does not work.
 fn state(visit: &Visit, health: &Health) -> Markup {
     html! {
         @if !health.ready { p.notice.bad role="alert" { (visit.say(Text::NotReady)) } }

@@ -74,7 +74,7 @@ fn totals(visit: &Visit, status: &Queue) -> Markup {
     }
 }
 
-/// What is set, as the API takes it.
+/// The settings as JSON of the API.
 fn settings_text(status: &Queue) -> String {
     html::json(&serde_json::to_string_pretty(&status.settings).expect("settings have only string keys"))
 }
@@ -175,7 +175,7 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
     }
 }
 
-/// What a push did, in the API's word.
+/// The outcome of a push, in the API's word.
 pub(super) fn outcome(pushed: &Pushed) -> String {
     let word = serde_json::to_value(pushed.outcome).expect("an outcome is a word");
     word.as_str().unwrap_or_default().to_owned()

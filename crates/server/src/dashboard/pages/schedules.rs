@@ -13,7 +13,7 @@ use duetime_core::Timing;
 use duetime_core::api::{Schedules, path_segment};
 use maud::{Markup, html};
 
-/// What a new schedule may look like.
+/// An example for the form of a new schedule.
 const EXAMPLE: &str = r#"{
   "cron": "0 3 * * *",
   "time_zone": "Europe/Berlin",

@@ -1,4 +1,4 @@
-//! Who works.
+//! Workers.
 
 use crate::dashboard::api::Problem;
 use crate::dashboard::html::{empty, instant, job, next_page, number, queue, shown};
