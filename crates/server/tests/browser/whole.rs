@@ -60,7 +60,7 @@ fn axe() -> String {
     let folder = tempfile::tempdir().unwrap();
     let installed =
         Command::new("npm").args(["install", "--silent", "--prefix"]).arg(folder.path()).arg("axe-core").status();
-    assert!(installed.unwrap().success(), "npm installs axe-core");
+    assert!(installed.expect("npm is installed").success(), "npm installs axe-core");
     std::fs::read_to_string(folder.path().join("node_modules/axe-core/axe.min.js")).unwrap()
 }
 
