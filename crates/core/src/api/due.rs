@@ -17,8 +17,8 @@ pub struct DueCounts {
     /// When the jobs were counted; `null` while they are counted for the first time.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub as_of: Option<Instant>,
-    /// What is already due, then 60 minutes, the hours of the first day, 30 days, and the rest: without gaps, and together all
-    /// jobs that have not ended. `null` while they are counted for the first time, and for a queue that is not among the
+    /// Jobs that are already due, then 60 minutes, the hours of the first day, 30 days, and later jobs. There are no gaps, and the
+    /// buckets add up to all jobs that have not ended. `null` during the first count, and for a queue that is not among the
     /// 1,000 largest.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub buckets: Option<Vec<DueBucket>>,

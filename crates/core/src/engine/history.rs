@@ -168,7 +168,7 @@ struct Recorded {
 pub(crate) struct Record(Mutex<Option<Recorded>>);
 
 impl Engine {
-    /// What this process did in the last hour or day, in a queue or in all together.
+    /// Throughput and lateness of this process in the last hour or day, for one queue or for all.
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -196,6 +196,7 @@ impl Engine {
             let now = self.now();
             self.recorded(now, &self.readings(), |_| ());
             let next = (now / MINUTE_MS + 1) * MINUTE_MS;
+            // Until the end of the minute. The clock may be set meanwhile, so it is read again now and then.
             tokio::time::sleep(self.broker.until(next).min(LOOK_EVERY)).await;
         }
     }

@@ -79,7 +79,7 @@ impl Engine {
         settings.paused.then(|| reason(ReasonCode::Paused, "The queue is paused.", settings.paused_until))
     }
 
-    /// When the broker hands out the next job of a queue, as far as only time is needed.
+    /// The instant at which the broker may hand out the next job of a queue, if nothing but time is missing.
     async fn free_at(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
         let look = Reserve {
             source: Source::Queues(vec![queue.clone()]),

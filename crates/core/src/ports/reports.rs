@@ -56,7 +56,7 @@ impl DueTally {
         }
     }
 
-    /// What was counted of a queue, or of all; `None` for one that is not counted separately.
+    /// The counts of one queue, or of all; `None` for a queue that is not counted separately.
     pub fn of(&self, queue: Option<&str>) -> Option<&[u64]> {
         let place = queue.map_or(Some(0), |queue| self.queues.get(queue).copied())?;
         self.counts.chunks(self.bounds.len() + 1).nth(place)
@@ -65,10 +65,10 @@ impl DueTally {
 
 /// Characters of a message that are shown of failed jobs.
 pub const FAILED_MESSAGE_CHARS: usize = 200;
-/// What is read of a message, in bytes or characters: enough for these characters.
+/// Most bytes or characters of a message that a store reads.
 pub const FAILED_MESSAGE_READ: usize = 1_000;
 
-/// A failed job, as far as it is reported.
+/// The fields of a failed job that a report needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedJob {
     /// Its id.

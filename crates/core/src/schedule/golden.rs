@@ -54,7 +54,7 @@ fn berlin_leaps_forward() {
     golden("30 2 * * *", BERLIN, "2026-03-29T00:59:59", &["2026-03-29T01:00"]);
 }
 
-/// What clocks show at each run, and what a change of theirs does to it.
+/// Compares the local time and the clock change of each run with the expected ones.
 #[track_caller]
 fn runs(expression: &str, zone: &str, after: &str, expected: &[(&str, Option<ClockChange>)]) {
     let schedule = Schedule::new(Timing::parse(expression, Some(zone)).unwrap(), NewJob::new(*b"{}"));

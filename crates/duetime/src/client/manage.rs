@@ -186,8 +186,8 @@ impl Client {
         forward!(self.configure(queue, settings))
     }
 
-    /// What the engine or the server did in the last hour or day, in a queue or in all together. With several engines or
-    /// servers, each counts its own work.
+    /// Throughput and lateness of the last hour or day, for one queue or for all. Each engine or server counts only its own
+    /// work.
     ///
     /// # Errors
     /// As [`queue`](Self::queue).

@@ -57,6 +57,17 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// The word for what the call did, if the API says one.
+    pub(super) fn outcome(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Said {
+            outcome: Option<String>,
+        }
+        serde_json::from_slice::<Said>(&self.bytes).ok()?.outcome
+    }
+}
+
 impl Api {
     /// Reads what is at a path.
     ///

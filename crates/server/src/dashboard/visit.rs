@@ -137,7 +137,7 @@ impl Visit {
         let mut done: Vec<(String, u64)> = Vec::new();
         for (call, word) in calls {
             let word = match self.api.call(call).await {
-                Ok(_) => word.to_owned(),
+                Ok(answer) => answer.outcome().unwrap_or_else(|| word.to_owned()),
                 Err(problem) if is_one => return Err(problem),
                 Err(problem) => problem.code.clone(),
             };

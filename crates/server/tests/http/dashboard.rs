@@ -305,6 +305,11 @@ fn many_jobs_are_counted_first_and_then_told_by_outcome() {
     let done = browser.act(path, &[("do", "cancel_all"), ("confirmed", "yes")]);
     assert_eq!(done.header("location"), Some("/jobs?queue=q&tag=t&done=cancelled.4"));
     assert_eq!(server.get("/v1/queues/q").ok()["cancelled"], 5);
+    // A running job is only asked to stop.
+    let running = server.push(&json!({"payload": 1, "tags": ["t"]}));
+    server.receipt();
+    let done = browser.act(path, &[("do", "cancel"), ("job", &selected(&running))]);
+    assert_eq!(done.header("location"), Some("/jobs?queue=q&tag=t&done=cancel_requested.1"));
 }
 
 #[test]

@@ -47,8 +47,7 @@ pub(super) struct Known {
 }
 
 impl Entry {
-    /// What becomes of the entry, if there is one, when this is set. The next tick stays unless a change affects when it
-    /// ticks.
+    /// The entry after the schedule is set. An existing next tick stays, unless the timing or the pause has changed.
     pub(super) fn set(known: Option<&Known>, schedule: &Schedule, now: Millis) -> Result<Self, Error> {
         let old = known.map(|known| &known.entry);
         let old_pause = old.and_then(|old| old.schedule.pause_end(now));

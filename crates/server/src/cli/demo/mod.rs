@@ -52,7 +52,7 @@ pub(crate) async fn run(args: Args) -> Result {
     Ok(closed?)
 }
 
-/// Serves the shop until the process is told to stop.
+/// Serves the shop until Ctrl-C or SIGTERM.
 async fn serve(listen: SocketAddr) -> Result {
     let address = format!("http://{listen}");
     let client = Client::connect(&address).await?;

@@ -59,6 +59,7 @@ pub(super) async fn run(client: &Client) -> Result<(), Error> {
 /// Most jobs take a moment; some fail at first, and a few for good.
 async fn work(_: Payload, context: Context) -> Handled {
     let chance = context.id().get().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+    // The work of the demo.
     tokio::time::sleep(Duration::from_millis(20 + 4 * chance)).await;
     if &**context.kind() == "payment.received" && chance < 40 && context.attempt() < 3 {
         return Err(HandlerError::new("merchant.example answered 502 Bad Gateway"));

@@ -12,8 +12,7 @@ use crate::dashboard::visit::{Visit, went};
 use axum::extract::Path;
 use axum::http::Method;
 use axum::response::Response;
-use duetime_core::api::{Base64, Cancelled, JobBody, Queue, Why, path_segment};
-use duetime_core::engine::CancelOutcome;
+use duetime_core::api::{Base64, JobBody, Queue, Why, path_segment};
 use duetime_core::rules::retry_plan;
 use duetime_core::{Job, State};
 use maud::{Markup, html};
@@ -250,16 +249,7 @@ async fn made(visit: &Visit, id: &str, form: &Form) -> Result<Response, Problem>
     let (call, word) = match form.get("do").unwrap_or_default() {
         "run" => (Call::post(path("run")), "run"),
         "retry" => (Call::post(path("retry")), "retried"),
-        "cancel" => {
-            let answer = visit.api.call(Call::post(path("cancel")).at(Some(version))).await?;
-            let Cancelled { outcome } = answer.read();
-            let word = match outcome {
-                CancelOutcome::Cancelled => "cancelled",
-                CancelOutcome::CancelRequested => "cancel_requested",
-                CancelOutcome::AlreadyFinished => "already_finished",
-            };
-            return Ok(went(&visit.here, &[(word.to_owned(), 1)]));
-        }
+        "cancel" => (Call::post(path("cancel")), "cancelled"),
         "reschedule" => {
             let delay = form.get("delay").ok_or_else(|| invalid("delay", "a span such as 30m, got nothing"))?;
             (Call::new(Method::PATCH, to_api(&id)).with(&json!({ "delay": delay })), "rescheduled")

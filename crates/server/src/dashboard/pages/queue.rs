@@ -144,7 +144,7 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
         "push" => {
             let answer = visit.api.call(Call::post(path("jobs")).with_text(pushed(form)?)).await?;
             let job: Pushed = answer.read();
-            Ok(went(&format!("/jobs/{}", job.id), &[(outcome(&job), 1)]))
+            Ok(went(&format!("/jobs/{}", job.id), &[(answer.outcome().unwrap_or_default(), 1)]))
         }
         "pause" => {
             let body = form.get("for").map_or(json!({}), |span| json!({"for": span}));
@@ -173,12 +173,6 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
         }
         other => Err(invalid("do", &format!("an action of this page, got {other:?}"))),
     }
-}
-
-/// The outcome of a push, in the API's word.
-pub(super) fn outcome(pushed: &Pushed) -> String {
-    let word = serde_json::to_value(pushed.outcome).expect("an outcome is a word");
-    word.as_str().unwrap_or_default().to_owned()
 }
 
 /// The job that a form describes.

@@ -1,6 +1,6 @@
 //! One schedule: when it runs next, what became of the last run, and what can be done with it.
 
-use super::queue::{invalid, outcome, value};
+use super::queue::{invalid, value};
 use super::schedules::timing;
 use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
@@ -121,7 +121,7 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
             let origin = form.get("origin").unwrap_or_default();
             let answer = visit.api.call(Call::post(path("run")).named(origin)).await?;
             let pushed: Pushed = answer.read();
-            Ok(went(&format!("/jobs/{}", pushed.id), &[(outcome(&pushed), 1)]))
+            Ok(went(&format!("/jobs/{}", pushed.id), &[(answer.outcome().unwrap_or_default(), 1)]))
         }
         "pause" => {
             let body = form.get("for").map_or(json!({}), |span| json!({"for": span}));
