@@ -72,6 +72,12 @@ enum Chore {
         #[arg(long, default_value_t = sim::KILL_ROUNDS, value_name = "N")]
         rounds: u32,
     },
+    /// Measure the dashboard over many jobs: pages under load, and the lateness of jobs with open pages
+    Scale {
+        /// How many jobs in a file; a tenth of them in Redis beside PostgreSQL
+        #[arg(long, default_value_t = sim::SCALE_JOBS, value_name = "N")]
+        jobs: u64,
+    },
     /// Kill workers, servers and Redis itself under load, and account for every job
     Chaos {
         /// How many jobs; a half and a third of them where masters die, and where Redis is started again
@@ -127,6 +133,7 @@ fn main() -> ExitCode {
         Chore::Sim { seeds, from } => shown(&sim::simulate(seeds, from)),
         Chore::Interleave { minutes, seed } => shown(&sim::interleave(minutes * 60, seed)),
         Chore::Kill { rounds } => shown(&sim::kill(rounds)),
+        Chore::Scale { jobs } => shown(&sim::scale(jobs)),
         Chore::Chaos { jobs, seconds, seed } => shown(&sim::chaos(jobs, seconds, seed)),
         Chore::Endure { sum: true, .. } => shown(&endure::sum()),
         Chore::Endure { minutes, store, seed, .. } => shown(&endure::run(minutes, &store, seed)),

@@ -20,9 +20,19 @@ struct Needed {
 
 const EXAMPLES: &str = "the examples of the inbox";
 const CLIENTS: &str = "the example clients";
+const BEANSTALK: &str = "tests with clients of beanstalkd";
 const PACKAGING: &str = "the tests of packaging";
 
 const NEEDED: &[Needed] = &[
+    Needed { program: "beanstalkd", package: "beanstalkd", used_by: BEANSTALK },
+    Needed { program: "npm", package: "npm", used_by: BEANSTALK },
+    Needed { program: "/var/lib/dpkg/info/php-pda-pheanstalk.list", package: "php-pda-pheanstalk", used_by: BEANSTALK },
+    Needed {
+        program: "/var/lib/dpkg/info/php-illuminate-queue.list",
+        package: "php-illuminate-queue",
+        used_by: BEANSTALK,
+    },
+    Needed { program: "/var/lib/dpkg/info/python3-pip.list", package: "python3-pip", used_by: BEANSTALK },
     Needed { program: "chromedriver", package: "chromium-driver", used_by: "the tests of the dashboard" },
     Needed { program: "openssl", package: "openssl", used_by: "the tests of TLS" },
     Needed { program: "curl", package: "curl", used_by: "the README's commands" },

@@ -26,6 +26,9 @@ pub(crate) const KILL_ROUNDS: u32 = 200;
 pub(crate) const CHAOS_JOBS: u64 = 200_000;
 pub(crate) const CHAOS_SECONDS: u64 = 60;
 
+/// Jobs of `cargo xtask scale` if no number is asked for.
+pub(crate) const SCALE_JOBS: u64 = 10_000_000;
+
 /// Seconds of `cargo xtask fuzz` where none are asked for; `cargo xtask test` leaves them to the test itself.
 pub(crate) const FUZZ_SECONDS: u64 = 600;
 
@@ -74,6 +77,17 @@ pub(crate) fn fuzz(seconds: u64) -> Result<(), String> {
     test::build_server()?;
     let mut command = long_test("fuzz", &[]);
     command.env("DUETIME_FUZZ_SECONDS", seconds.to_string()).env(test::SERVER_BINARY, test::server_binary(&metadata));
+    process::run(command)
+}
+
+/// Measures the dashboard of the release binary over so many jobs, and shows the tables.
+pub(crate) fn scale(jobs: u64) -> Result<(), String> {
+    setup::install_missing()?;
+    let metadata = Metadata::read()?;
+    test::build_server()?;
+    let mut command = process::cargo(["nextest", "run", "-p", "duetime-server", "--all-features", "--profile", "long"]);
+    command.args(["--no-capture", "scale::"]);
+    command.env("DUETIME_SCALE_JOBS", jobs.to_string()).env(test::SERVER_BINARY, test::server_binary(&metadata));
     process::run(command)
 }
 

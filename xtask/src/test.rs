@@ -51,6 +51,7 @@ pub(crate) fn outside() -> bool {
     if let Some(metadata) = &metadata {
         report.step("tests", || workspace_tests(metadata, "outside"));
         report.step("release", || try_release(metadata));
+        report.step("scale", || sim::scale(sim::SCALE_JOBS));
         report.step("consumer", || build_consumer(metadata));
         report.step("simulation", || sim::simulate(sim::SEEDS, 0));
     }

@@ -88,6 +88,7 @@ fn request() -> Reserve {
         lease_ms: None,
         queue_leases: Arc::default(),
         request_id: None,
+        merges: false,
         take: false,
     }
 }

@@ -33,7 +33,7 @@ fn fails(job: &Job, retry: &Retry, now: Millis) -> Decision {
 fn again(decision: Decision) -> Again {
     match decision {
         Decision::Again(again) => again,
-        Decision::Finish(finish) => panic!("expected another attempt, got {finish:?}"),
+        other => panic!("expected another attempt, got {other:?}"),
     }
 }
 
@@ -41,7 +41,7 @@ fn again(decision: Decision) -> Again {
 fn finish(decision: Decision) -> Finish {
     match decision {
         Decision::Finish(finish) => finish,
-        Decision::Again(again) => panic!("expected an end, got {again:?}"),
+        other => panic!("expected an end, got {other:?}"),
     }
 }
 

@@ -73,8 +73,8 @@ pub use worker::{Context, Handled, HandlerError, Next, Summary, Worker};
 
 pub use duetime_core as core;
 pub use duetime_core::api::{
-    DueBucket, DueCounts, FailureGroup, Failures, HeldLease, History, HistoryPoint, HistorySpan, Instant, Lateness,
-    Reason, ReasonCode, Span, Why, WorkerStatus,
+    Degraded, DegradedCode, DueBucket, DueCounts, FailureGroup, Failures, HeldLease, History, HistoryPoint,
+    HistorySpan, Instant, Lateness, Reason, ReasonCode, Span, Why, WorkerStatus,
 };
 pub use duetime_core::engine::events::{Event, Filter, Transition, What};
 pub use duetime_core::engine::{

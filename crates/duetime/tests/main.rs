@@ -13,6 +13,8 @@ mod lock_chaos;
 mod parsers;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(all(feature = "redis", feature = "postgres"))]
+mod redis_beside_ledger;
 #[cfg(feature = "redis")]
 mod redis_cluster;
 #[cfg(feature = "redis")]

@@ -1,8 +1,8 @@
 //! Bodies and query strings of the HTTP API, fuzzed from a corpus.
 
 use duetime_core::api::{
-    EventQuery, Find, Instant, JobBody, Lock, Object, Patch, Progress, Push, QueueChanges, Reserve, ScheduleBody,
-    Settle, Take, read,
+    EventQuery, Find, Instant, JobBody, Lock, Object, Parameters, Patch, Progress, Push, QueueChanges, Reschedule,
+    Reserve, ScheduleBody, Settle, Take, read,
 };
 use duetime_core::engine::Query;
 use duetime_core::rules::Failure;
@@ -33,6 +33,10 @@ fn bodies_about_jobs() {
     fuzz("fail", |text| print::<Failure>(text));
     fuzz("progress", |text| print::<Progress>(text));
     fuzz("selection", |text| print::<Query>(text));
+    fuzz("reschedule", |text| {
+        drop(read::<Object<Reschedule>>(text).ok()?.0.due());
+        print::<Reschedule>(text)
+    });
     fuzz("job", |text| print::<JobBody<'_>>(text));
 }
 
@@ -46,6 +50,8 @@ fn bodies_about_other_things() {
 #[test]
 fn query_strings_and_instants() {
     fuzz("find", |text| text.parse::<Find>().ok().map(|find| find.to_string()));
+    let all = ["owner", "fence", "cursor", "limit", "queue", "span"];
+    fuzz("parameters", |text| Parameters::read(text, &all).ok().map(|parameters| parameters.to_string()));
     fuzz("events", |text| text.parse::<EventQuery>().ok().map(|query| query.to_string()));
     fuzz("instant", |text| text.parse::<Instant>().ok().map(|instant| instant.to_string()));
 }

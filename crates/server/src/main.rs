@@ -3,6 +3,7 @@
 #![warn(clippy::print_stderr, clippy::print_stdout, reason = "they panic where nobody reads")]
 
 mod access;
+mod beanstalk;
 mod cli;
 mod config;
 mod dashboard;

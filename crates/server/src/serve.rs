@@ -2,6 +2,7 @@
 
 mod args;
 mod banner;
+pub(crate) mod beanstalk;
 mod instance;
 mod size;
 mod store;
@@ -40,6 +41,17 @@ pub(crate) enum Error {
         /// Why.
         error: std::io::Error,
     },
+    /// The address of the beanstalkd protocol cannot be listened on.
+    #[error("cannot listen on {address}: {error}; is another server running there?")]
+    ListenBeanstalk {
+        /// Which.
+        address: crate::beanstalk::Address,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// An option contradicts another one.
+    #[error("{0}")]
+    Options(String),
     /// The log cannot be set up.
     #[error("expected --log-level to be error, warn, info, debug, trace or a filter such as info,hyper=debug: {0}")]
     LogLevel(String),
@@ -63,7 +75,8 @@ pub(crate) fn refusals(args: &Args) -> Vec<Error> {
     let level = filter(args).err();
     let deliver = deliver::Setup::new(&args.deliver).err().map(Error::from);
     let of_http = ListenerConfig::refusals(&args.http, args.listen).into_iter().map(Error::from);
-    level.into_iter().chain(of_http).chain(deliver).collect()
+    let of_beanstalk = beanstalk::check(args).err();
+    level.into_iter().chain(of_http).chain(deliver).chain(of_beanstalk).collect()
 }
 
 /// Serves until the process is told to stop, or a background task that it lives by has ended. What was given and does not
@@ -76,14 +89,16 @@ pub(crate) async fn run(args: Args, put_aside: &[String]) -> Result<(), Error> {
     // Before the store is opened, so that an address in use leaves it alone.
     let address = args.listen;
     let listener = TcpListener::bind(address).await.map_err(|error| Error::Listen { address, error })?;
+    let beanstalk = beanstalk::Setup::new(&args).await?;
     let stop = stop_signal()?;
     let deliver = deliver::Setup::new(&args.deliver)?;
     let (engine, opened) = store::start(&args).await?;
-    banner::print(listener.local_addr()?, &listener_config, &opened);
+    banner::print(listener.local_addr()?, beanstalk.address()?, &listener_config, &opened);
+    let talking = beanstalk.run(engine.clone(), listener_config.clone(), stop.clone())?;
     let app = App::new(engine.clone(), listener_config, deliver.policy(), deliver.observed());
     let (serving, delivering) = (http::serve(listener, app, stop.clone()), deliver.run(engine.clone(), stop.clone()));
     let work = async {
-        tokio::join!(serving, delivering);
+        tokio::join!(serving, delivering, talking);
     };
     match supervised(work, engine.fault(), &stop).await {
         Ok(()) => engine.stop().await?,

@@ -3,6 +3,7 @@
 #[macro_use]
 #[path = "../../duetime/tests/cases/mod.rs"]
 mod cases;
+mod beanstalk;
 mod browser;
 #[path = "common/certificate.rs"]
 mod certificate;
@@ -19,4 +20,5 @@ mod packaging;
 mod readme;
 mod redis_clock;
 mod restore;
+mod scale;
 mod webhooks;

@@ -6,11 +6,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The words of [`BulkCounts`].
-pub(super) const WORDS: [&str; 20] = [
+pub(super) const WORDS: [&str; 21] = [
     "cancelled",
     "cancel_requested",
     "already_finished",
     "retried",
+    "rescheduled",
     "deleted",
     "invalid",
     "not_found",

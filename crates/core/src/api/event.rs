@@ -1,28 +1,42 @@
-//! What happens to jobs: the query and the names of server-sent events.
+//! The query string of a stream of events, and its events that are not about one job.
 
+use super::Span;
+use super::select::once;
 use crate::Error;
 use crate::engine::events::Filter;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// The event of a stream that has begun: what happens from then on is told.
+/// The first event of a stream: everything that happens from now on is published.
 pub const SUBSCRIBED: &str = "subscribed";
-/// The event of a stream that ends since it was read too slowly, or something was lost on its way.
+/// The event of a stream with `every`: something happened.
+pub const ACTIVITY: &str = "activity";
+/// The last event of a stream that was read too slowly, or that lost something between processes.
 pub const LOST: &str = "lost";
-/// The event of a stream that ends since the server stops.
+/// The last event of a stream whose server stops.
 pub const STOPPING: &str = "stopping";
+
+/// The shortest and the longest `every`, in milliseconds.
+const EVERY_MS: RangeInclusive<u64> = 100..=10_000;
 
 /// Which events are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EventQuery(pub Filter);
+pub struct EventQuery {
+    /// About which queues and transitions.
+    pub filter: Filter,
+    /// Only that something happened, at most once in this time: 100 ms to 10 s.
+    pub every: Option<Duration>,
+}
 
 impl FromStr for EventQuery {
     type Err = Error;
 
-    /// Reads a query string. `queue` may be repeated; `what`, too, or list several with commas.
+    /// Reads a query string. `queue` and `what` may be repeated; `what` may list several with commas.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let mut filter = Filter::default();
+        let (mut filter, mut every) = (Filter::default(), None);
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             match &*name {
                 "queue" => filter.queues.push(Arc::from(value)),
@@ -31,10 +45,21 @@ impl FromStr for EventQuery {
                         filter.what.push(word.parse()?);
                     }
                 }
-                _ => return Err(Error::invalid("query parameter", "one of `queue` and `what`", format!("`{name}`"))),
+                "every" => once("every", &mut every, read_every(&value)?)?,
+                _ => {
+                    let expected = "one of `queue`, `what` and `every`";
+                    return Err(Error::invalid("query parameter", expected, format!("`{name}`")));
+                }
             }
         }
-        Ok(Self(filter))
+        Ok(Self { filter, every })
+    }
+}
+
+fn read_every(text: &str) -> Result<Duration, Error> {
+    match text.parse() {
+        Ok(Span(ms)) if EVERY_MS.contains(&ms) => Ok(Duration::from_millis(ms)),
+        _ => Err(Error::invalid("every", "a duration from \"100ms\" to \"10s\"", format!("{text:?}"))),
     }
 }
 
@@ -42,8 +67,9 @@ impl fmt::Display for EventQuery {
     /// Writes the query string.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = form_urlencoded::Serializer::new(String::new());
-        text.extend_pairs(self.0.queues.iter().map(|queue| ("queue", queue)));
-        text.extend_pairs(self.0.what.iter().map(|what| ("what", what.word())));
+        text.extend_pairs(self.filter.queues.iter().map(|queue| ("queue", queue)));
+        text.extend_pairs(self.filter.what.iter().map(|what| ("what", what.word())));
+        text.extend_pairs(self.every.map(|every| ("every", Span::from(every).to_string())));
         f.write_str(&text.finish())
     }
 }
@@ -55,11 +81,12 @@ mod tests {
 
     #[test]
     fn a_query_is_read_as_it_is_written() {
-        let query: EventQuery = "queue=a&queue=mail.*&what=started,failed&what=taken".parse().unwrap();
-        assert_eq!(query.0.queues, [Arc::from("a"), Arc::from("mail.*")]);
-        assert_eq!(query.0.what, [What::Started, What::Failed, What::Taken]);
+        let query: EventQuery = "queue=a&queue=mail.*&what=started,failed&what=taken&every=1s500ms".parse().unwrap();
+        assert_eq!(query.filter.queues, [Arc::from("a"), Arc::from("mail.*")]);
+        assert_eq!(query.filter.what, [What::Started, What::Failed, What::Taken]);
+        assert_eq!(query.every, Some(Duration::from_millis(1_500)));
         assert_eq!(query.to_string().parse::<EventQuery>().unwrap(), query);
-        for wrong in ["queues=a", "what=ended", "what="] {
+        for wrong in ["queues=a", "what=ended", "what=", "every=1", "every=99ms", "every=11s", "every=1s&every=1s"] {
             assert_eq!(wrong.parse::<EventQuery>().unwrap_err().code(), "invalid", "{wrong}");
         }
     }

@@ -1,6 +1,7 @@
-//! That a process answers. How its engine is, [`engine::Health`](crate::engine::Health) tells.
+//! The answer of a live process, and the list of what is degraded. [`engine::Health`](crate::engine::Health) is the whole.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// That a process answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,4 +12,96 @@ pub struct Alive {
     /// Its version, where it tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+}
+
+/// Something that does not work as it should.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Degraded {
+    /// The part that is degraded.
+    pub code: DegradedCode,
+    /// The same in English.
+    pub detail: String,
+    /// The last error, unless it is hidden from unauthenticated callers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl fmt::Display for Degraded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)?;
+        self.error.iter().try_for_each(|error| write!(f, ": {error}"))
+    }
+}
+
+/// A degraded part of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum DegradedCode {
+    /// A background task ended unexpectedly; the process must be restarted.
+    TaskEnded,
+    /// The broker does not answer, so no jobs are handed out.
+    BrokerUnavailable,
+    /// The broker has no room.
+    BrokerFull,
+    /// Expired leases are not ended.
+    CrashedJobs,
+    /// Outcomes cannot be recorded.
+    Recording,
+    /// The ledger cannot be read.
+    Loading,
+    /// The shared broker takes no jobs.
+    Holding,
+    /// Overflows cannot be read.
+    Overflow,
+    /// The broker and the ledger cannot be compared.
+    Comparing,
+    /// The inbox cannot be read or emptied.
+    Inbox,
+    /// Finished jobs cannot be removed.
+    Pruning,
+    /// Jobs of schedules cannot be pushed.
+    ScheduleRuns,
+    /// Schedules cannot be read.
+    Schedules,
+    /// Queue settings cannot be read.
+    QueueSettings,
+    /// A part of a newer server, which this version does not know: see the detail.
+    #[serde(other)]
+    Unknown,
+}
+
+impl DegradedCode {
+    /// The same in English.
+    pub fn detail(self) -> &'static str {
+        match self {
+            Self::TaskEnded => "a background task ended",
+            Self::BrokerUnavailable => "no jobs are handed out",
+            Self::BrokerFull => "the broker takes no new jobs",
+            Self::CrashedJobs => "jobs of crashed workers do not come back",
+            Self::Recording => "outcomes are not recorded",
+            Self::Loading => "jobs are not loaded",
+            Self::Holding => "jobs that are due soon wait in the ledger for the broker",
+            Self::Overflow => "jobs that wait in the ledger for room are not loaded",
+            Self::Comparing => "it is not known whether the broker still holds all its jobs",
+            Self::Inbox => "rows of the inbox wait to become jobs",
+            Self::Pruning => "finished jobs past their retention are not removed",
+            Self::ScheduleRuns => "a schedule does not tick",
+            Self::Schedules => "schedules are not read",
+            Self::QueueSettings => "settings that other servers changed are not known",
+            Self::Unknown => "another part is degraded",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_server_may_name_other_parts() {
+        let told: Degraded = serde_json::from_str(r#"{"code": "moon_phase", "detail": "the moon is full"}"#).unwrap();
+        assert_eq!((told.code, told.to_string().as_str()), (DegradedCode::Unknown, "the moon is full"));
+    }
 }

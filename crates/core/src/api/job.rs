@@ -6,6 +6,7 @@ use super::lease::is_zero;
 use super::schema::{Cursor, Key, Kind, Message, QueueName, Tag};
 use super::{Instant, Span};
 use crate::engine::Listed;
+use crate::model::beanstalk::Beanstalk;
 use crate::model::options::with_options;
 use crate::{AttemptError, Error, Job, JobId, JobOptions, KeyUntil, Millis, Payload, Progress, Stage, State};
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,9 @@ with_options! {
         #[cfg_attr(feature = "openapi", schema(maximum = 8))]
         #[serde(default, skip_serializing_if = "is_zero")]
         pub moves: u32,
+        /// What clients of the beanstalk protocol did with it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub beanstalk: Option<Beanstalk>,
         /// What the last attempt or edit said.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Message>))]
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,6 +143,7 @@ impl<'a> JobBody<'a> {
             origin: job.origin.clone(),
             tags: Cow::Borrowed(&job.tags),
             moves: job.options().moves,
+            beanstalk: job.options().beanstalk,
             retry: None,
             max_attempts: None,
             max_age: None,
@@ -168,7 +173,7 @@ impl TryFrom<JobBody<'_>> for Job {
     type Error = Error;
 
     fn try_from(body: JobBody<'_>) -> Result<Self, Error> {
-        let options = JobOptions { moves: body.moves, ..body.options() };
+        let options = JobOptions { moves: body.moves, beanstalk: body.beanstalk, ..body.options() };
         Ok(Self {
             id: body.id,
             queue: body.queue,

@@ -2,15 +2,12 @@
 
 #[cfg(feature = "openapi")]
 use super::schema::{LockName, Owner};
-use super::select::once;
 use super::{Span, instant};
 use crate::engine::LockRequest;
 use crate::limits::LOCK_TTL_MS_DEFAULT;
 use crate::ports::{Grant, Holding};
 use crate::{Error, Millis};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 /// Acquires a lock; with a fence, renews it.
@@ -109,19 +106,23 @@ pub struct LockBody {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
     #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Millis>,
+    /// Owners that wait for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<u32>,
 }
 
 impl LockBody {
     /// One that nobody holds.
     pub fn free(name: Arc<str>) -> Self {
-        Self { name, held: false, owner: None, fence: None, expires_at: None }
+        Self { name, held: false, owner: None, fence: None, expires_at: None, waiting: None }
     }
 
     /// Who holds it, as far as it says so.
     pub fn holding(self) -> Option<Holding> {
         let expires_at = self.expires_at?;
         let grant = Grant { fence: self.fence?, expires_at };
-        Some(Holding { name: self.name, owner: self.owner?, grant }).filter(|_| self.held)
+        let waiting = self.waiting.unwrap_or_default();
+        Some(Holding { name: self.name, owner: self.owner?, grant, waiting }).filter(|_| self.held)
     }
 }
 
@@ -133,6 +134,7 @@ impl From<&Holding> for LockBody {
             owner: Some(holding.owner.clone()),
             fence: Some(holding.grant.fence),
             expires_at: Some(holding.grant.expires_at),
+            waiting: Some(holding.waiting),
         }
     }
 }
@@ -147,86 +149,6 @@ impl<'de> Deserialize<'de> for Holding {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let holding = LockBody::deserialize(deserializer)?.holding();
         holding.ok_or_else(|| de::Error::custom("expected a lock that is held, got one that is free"))
-    }
-}
-
-/// The query string of a page of locks, queues or schedules, or of one lock.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageQuery {
-    /// Of whom.
-    pub owner: Option<Arc<str>>,
-    /// Under which fence.
-    pub fence: Option<u64>,
-    /// Where the page begins.
-    pub cursor: Option<String>,
-    /// At most so many.
-    pub limit: Option<usize>,
-}
-
-impl PageQuery {
-    /// Reads a query string that has none but these parameters.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`].
-    pub fn read(text: &str, allowed: &[&str]) -> Result<Self, Error> {
-        let mut query = Self::default();
-        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
-            match &*name {
-                _ if !allowed.contains(&&*name) => {
-                    let expected = format!("one of `{}`", allowed.join("`, `"));
-                    return Err(Error::invalid("query parameter", expected, format!("`{name}`")));
-                }
-                "owner" => once("owner", &mut query.owner, Arc::from(value))?,
-                "fence" => once("fence", &mut query.fence, number("fence", &value)?)?,
-                "cursor" => once("cursor", &mut query.cursor, value.into_owned())?,
-                "limit" => once("limit", &mut query.limit, number("limit", &value)?)?,
-                _ => {}
-            }
-        }
-        Ok(query)
-    }
-
-    /// The owner, which must be named.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`].
-    pub fn owner(&self) -> Result<&Arc<str>, Error> {
-        self.owner.as_ref().ok_or_else(|| Error::invalid("owner", "given as ?owner=…", "nothing"))
-    }
-
-    /// The fence, which must be named.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`].
-    pub fn fence(&self) -> Result<u64, Error> {
-        self.fence.ok_or_else(|| Error::invalid("fence", "given as ?owner=…&fence=…", "nothing"))
-    }
-}
-
-fn number<T: FromStr>(what: &'static str, text: &str) -> Result<T, Error> {
-    let is_number = text.bytes().all(|b| b.is_ascii_digit());
-    let number = is_number.then(|| text.parse().ok()).flatten();
-    number.ok_or_else(|| Error::invalid(what, "a number", format!("{text:?}")))
-}
-
-impl fmt::Display for PageQuery {
-    /// Writes the query string.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = form_urlencoded::Serializer::new(String::new());
-        let fence = self.fence.map(|fence| fence.to_string());
-        let limit = self.limit.map(|limit| limit.to_string());
-        let values = [
-            ("owner", self.owner.as_deref()),
-            ("fence", fence.as_deref()),
-            ("cursor", self.cursor.as_deref()),
-            ("limit", limit.as_deref()),
-        ];
-        values.into_iter().for_each(|(name, value)| {
-            if let Some(value) = value {
-                text.append_pair(name, value);
-            }
-        });
-        f.write_str(&text.finish())
     }
 }
 
@@ -273,17 +195,6 @@ mod tests {
         ] {
             let text = serde_json::to_string(&Problem::of(&error, 423, "a title")).unwrap();
             assert_eq!(serde_json::from_str::<Problem>(&text).unwrap().error(), Some(error));
-        }
-    }
-
-    #[test]
-    fn query_strings_read_and_print() {
-        let query = PageQuery { owner: Some("a b&ü".into()), fence: Some(7), ..PageQuery::default() };
-        let text = query.to_string();
-        assert_eq!(text, "owner=a+b%26%C3%BC&fence=7");
-        assert_eq!(PageQuery::read(&text, &["owner", "fence"]).unwrap(), query);
-        for wrong in ["fence=x", "fence=+7", "fence=", "owner=a&owner=b", "limit=1", "x"] {
-            assert_eq!(PageQuery::read(wrong, &["owner", "fence"]).unwrap_err().code(), "invalid", "{wrong}");
         }
     }
 }

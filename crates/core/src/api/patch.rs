@@ -1,9 +1,10 @@
-//! New values of a waiting job.
+//! New values of waiting jobs.
 
 use super::bytes::{Base64, bytes_of, raw, show_bytes};
 use super::push::{due, show_due};
 use super::{Instant, Span};
-use crate::{Error, Millis, engine};
+use crate::engine::{self, Query};
+use crate::{Due, Error, Millis};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -15,14 +16,14 @@ pub struct Patch<'a> {
     /// When it is to run, from now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
-    /// In place of `delay`.
+    /// Alternative to `delay`.
     #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
-    /// In place of `delay`.
+    /// Alternative to `delay`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Instant>,
-    /// In place of `delay`.
+    /// Alternative to `delay`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at_ms: Option<Millis>,
@@ -54,12 +55,52 @@ impl TryFrom<Patch<'_>> for engine::Patch {
 impl<'a> From<&'a engine::Patch> for Patch<'a> {
     fn from(patch: &'a engine::Patch) -> Self {
         let (payload, payload_base64) = patch.payload.as_deref().map_or((None, None), show_bytes);
-        // "Now" has to be said here, where nothing said means no change.
-        let (delay_ms, due_at_ms) = match patch.due {
-            Some(crate::Due::Now) => (Some(0), None),
-            Some(due) => show_due(due),
-            None => (None, None),
-        };
+        let (delay_ms, due_at_ms) = patch.due.map_or((None, None), show_new_due);
         Self { delay_ms, due_at_ms, priority: patch.priority, payload, payload_base64, ..Self::default() }
     }
+}
+
+/// A selection of jobs and their new due time, in one of the other fields.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Reschedule {
+    /// The jobs.
+    pub selection: Query,
+    /// The delay from the beginning of the request. `0s` runs the jobs now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// Alternative to `delay`.
+    #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// Alternative to `delay`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Instant>,
+    /// Alternative to `delay`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_at_ms: Option<Millis>,
+}
+
+impl Reschedule {
+    /// The body for it.
+    pub fn new(selection: Query, to: Due) -> Self {
+        let (delay_ms, due_at_ms) = show_new_due(to);
+        Self { selection, delay: None, delay_ms, due_at: None, due_at_ms }
+    }
+
+    /// The new due time.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the body does not say it, or says it twice.
+    pub fn due(&self) -> Result<Due, Error> {
+        let due = due(self.delay, self.delay_ms, self.due_at, self.due_at_ms)?;
+        due.ok_or_else(|| Error::invalid("delay", "given, or `delay_ms`, `due_at` or `due_at_ms`", "none of them"))
+    }
+}
+
+/// `delay_ms` and `due_at_ms` of a body that changes nothing without them: it has to say "now", too.
+fn show_new_due(due: Due) -> (Option<u64>, Option<Millis>) {
+    show_due(if due == Due::Now { Due::After(0) } else { due })
 }

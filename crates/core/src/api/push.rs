@@ -39,14 +39,14 @@ with_options! {
         /// When it is to run, from now: at most 10 years. At most one of four fields says so; by default it runs at once.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub delay: Option<Span>,
-        /// In place of `delay`.
+        /// Alternative to `delay`.
         #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub delay_ms: Option<u64>,
-        /// In place of `delay`.
+        /// Alternative to `delay`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub due_at: Option<Instant>,
-        /// In place of `delay`.
+        /// Alternative to `delay`.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
         #[serde(skip_serializing_if = "Option::is_none")]
         pub due_at_ms: Option<Millis>,
@@ -276,6 +276,7 @@ mod tests {
                 trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
                 retry: Retry { max_attempts: Some(3), max_age: Some(Span(60_000)), ..Retry::default() },
                 moves: 0,
+                beanstalk: None,
             },
             ..NewJob::new(*b"payload")
         };

@@ -162,11 +162,15 @@ pub struct Queue {
     pub oldest_due_at: Option<Millis>,
     /// What is set.
     pub settings: QueueSettings,
+    /// This server delivers no job of the queue until then: its target is overloaded or unavailable. Not told in a list.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Instant>))]
+    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
+    pub target_held_until: Option<Millis>,
 }
 
 impl Serialize for QueueStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { queue, counts, tally, settings } = self;
+        let Self { queue, counts, tally, settings, target_held_until } = self;
         let Counts { scheduled, ready, running, oldest_due, paused: _ } = *counts;
         let Tally { pending, succeeded, failed, cancelled, totals } = *tally;
         let shown = Queue {
@@ -183,6 +187,7 @@ impl Serialize for QueueStatus {
             totals,
             oldest_due_at: oldest_due,
             settings: settings.clone(),
+            target_held_until: *target_held_until,
         };
         shown.serialize(serializer)
     }
@@ -191,13 +196,14 @@ impl Serialize for QueueStatus {
 impl<'de> Deserialize<'de> for QueueStatus {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let shown = Queue::deserialize(deserializer)?;
-        let Queue { queue, paused, paused_until, scheduled, ready, running, .. } = shown;
+        let Queue { queue, paused, paused_until, scheduled, ready, running, target_held_until, .. } = shown;
         let Queue { pending, succeeded, failed, cancelled, totals, oldest_due_at: oldest_due, settings, .. } = shown;
         Ok(Self {
             queue,
             counts: Counts { scheduled, ready, running, oldest_due, paused },
             tally: Tally { pending, succeeded, failed, cancelled, totals },
             settings: QueueSettings { paused, paused_until, ..settings },
+            target_held_until,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Which jobs, in a query string; in a body [`Query`] says it.
 
 use super::Instant;
+use super::parameters::number;
 use crate::Error;
 use crate::engine::Query;
 use std::fmt;
@@ -35,10 +36,7 @@ impl FromStr for Find {
                 "due_from" => once("due_from", &mut query.due_from, instant("due_from", &value)?)?,
                 "due_to" => once("due_to", &mut query.due_to, instant("due_to", &value)?)?,
                 "cursor" => once("cursor", &mut find.cursor, value.into_owned())?,
-                "limit" => {
-                    let limit = value.parse().map_err(|_| Error::invalid("limit", "a number", format!("{value:?}")))?;
-                    once("limit", &mut find.limit, limit)?;
-                }
+                "limit" => once("limit", &mut find.limit, number("limit", &value)?)?,
                 _ => {
                     let expected =
                         "one of `queue`, `state`, `tag`, `key`, `kind`, `due_from`, `due_to`, `cursor` and `limit`";

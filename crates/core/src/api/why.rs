@@ -3,6 +3,7 @@
 use super::Instant;
 #[cfg(feature = "openapi")]
 use super::schema::QueueName;
+use crate::clock::Millis;
 use crate::model::id::JobId;
 use crate::model::job::State;
 use serde::{Deserialize, Serialize};
@@ -37,9 +38,37 @@ pub struct Reason {
     #[cfg_attr(feature = "openapi", schema(required))]
     #[serde(default)]
     pub until: Option<Instant>,
+    /// The number in it: failed attempts (`not_due`), running jobs (`max_running`), or unrecorded outcomes (`backlog`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// The limit that is reached (`max_running`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// No worker has asked this server since this instant (`no_worker`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Instant>,
+    /// The worker that runs it, if it asked this server under a name (`running`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub worker: Option<Arc<str>>,
 }
 
-/// A word for the reason. A newer server may know more.
+impl Reason {
+    /// A reason without numbers.
+    pub fn new(code: ReasonCode, detail: impl Into<String>, until: Option<Millis>) -> Self {
+        Self {
+            code,
+            detail: detail.into(),
+            until: until.map(Instant),
+            count: None,
+            limit: None,
+            since: None,
+            worker: None,
+        }
+    }
+}
+
+/// A word for the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -66,6 +95,9 @@ pub enum ReasonCode {
     Running,
     /// It has ended.
     Finished,
+    /// A reason of a newer server, which this version does not know: see the detail.
+    #[serde(other)]
+    Unknown,
 }
 
 impl ReasonCode {
@@ -83,6 +115,7 @@ impl ReasonCode {
             Self::Backlog => "backlog",
             Self::Running => "running",
             Self::Finished => "finished",
+            Self::Unknown => "unknown",
         }
     }
 }

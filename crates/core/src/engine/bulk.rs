@@ -1,18 +1,50 @@
 //! The same change for every job that a query finds, page by page.
 
-use super::find::check_query;
+use super::query::check_query;
 use super::{Answers, BulkAction, BulkCounts, CancelOutcome, Engine, JobRef, Query};
+use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::PAGE_JOBS_MAX;
-use crate::model::job::{Job, State};
+use crate::model::job::{Due, Job, State};
+use crate::ports::Update;
 use std::sync::Arc;
 
 /// How often a job that others change all the time is read anew.
 const CHANGED_TRIES: usize = 5;
 
+/// An action on each job.
+enum Step {
+    Cancel { message: Option<Arc<str>> },
+    Retry,
+    Reschedule { at: Millis, is_now: bool },
+    Delete,
+}
+
+/// A step for all jobs that a query finds.
+struct Bulk {
+    query: Query,
+    step: Step,
+}
+
+impl Bulk {
+    fn fits(&self, job: &Job, now: Millis) -> bool {
+        self.query.fits(job, now) && !self.has_done(job, now)
+    }
+
+    /// Whether a job is due already as it is to be. Some ledgers list waiting jobs by due time, so a job that was rescheduled
+    /// is found again.
+    fn has_done(&self, job: &Job, now: Millis) -> bool {
+        let Step::Reschedule { at, is_now } = self.step else { return false };
+        let waits = matches!(job.state(now), State::Scheduled | State::Ready);
+        waits && (job.due_at == at || is_now && job.due_at < at)
+    }
+}
+
 impl Engine {
-    /// Cancels, retries or deletes every job that the query finds; a query without any part is refused. Jobs are
-    /// taken page by page: what is pushed or ends meanwhile may or may not be found.
+    /// Cancels, retries, reschedules or deletes every job that the query finds; a query without any part is refused. Jobs are
+    /// taken page by page: what is pushed or ends meanwhile may or may not be found. A delay begins with the call: a repeated
+    /// call postpones the jobs again. Jobs that are due at the new time already are not counted; for a reschedule to now,
+    /// neither are jobs that are due.
     ///
     /// # Errors
     /// [`Error::Invalid`]; or of the ledger, where what was done until then stays done.
@@ -21,14 +53,21 @@ impl Engine {
         if query.is_empty() {
             return Err(Error::invalid("selection", "at least one of queue, key, tag, kind, state or a time", "none"));
         }
+        const WAITING: [State; 2] = [State::Scheduled, State::Ready];
+        let (step, usual) = match action {
+            BulkAction::Cancel => (Step::Cancel { message: None }, [&WAITING[..], &[State::Running]].concat()),
+            BulkAction::Retry => (Step::Retry, vec![State::Failed]),
+            BulkAction::Reschedule(due) => {
+                let is_now = matches!(due, Due::Now | Due::After(0));
+                (Step::Reschedule { at: self.due_at(due)?, is_now }, WAITING.to_vec())
+            }
+            BulkAction::Delete => (Step::Delete, Vec::new()),
+        };
         let mut query = query.clone();
-        let is_open = query.state.is_empty();
-        match action {
-            BulkAction::Cancel if is_open => query.state = vec![State::Scheduled, State::Ready, State::Running].into(),
-            BulkAction::Retry if is_open => query.state = vec![State::Failed].into(),
-            _ => {}
+        if query.state.is_empty() {
+            query.state = usual.into();
         }
-        self.bulk_saying(&query, action, None).await
+        self.do_all(Bulk { query, step }).await
     }
 
     /// Cancels every waiting job of a queue, with the message `purged`; answers how many.
@@ -39,22 +78,21 @@ impl Engine {
         let state = vec![State::Scheduled, State::Ready].into();
         let query = Query { queue: Some(Arc::from(queue)), state, ..Query::default() };
         check_query(&query)?;
-        let counts = self.bulk_saying(&query, BulkAction::Cancel, Some(Arc::from("purged"))).await?;
+        let step = Step::Cancel { message: Some(Arc::from("purged")) };
+        let counts = self.do_all(Bulk { query, step }).await?;
         Ok(counts.get("cancelled").copied().unwrap_or(0))
     }
 
-    async fn bulk_saying(
-        &self,
-        query: &Query,
-        action: BulkAction,
-        message: Option<Arc<str>>,
-    ) -> Result<BulkCounts, Error> {
+    async fn do_all(&self, bulk: Bulk) -> Result<BulkCounts, Error> {
         let mut counts = BulkCounts::new();
         let mut after = None;
         loop {
             let mut found = Vec::new();
-            let next = self.find_rows(query, after, PAGE_JOBS_MAX, &mut found).await?;
-            for word in self.act(query, found, action, message.as_ref()).await {
+            let next =
+                self.find_rows(&bulk.query, bulk.query.stored_states(), after, PAGE_JOBS_MAX, &mut found).await?;
+            let now = self.now();
+            found.retain(|job| bulk.fits(job, now));
+            for word in self.do_page(&bulk, found).await {
                 *counts.entry(word).or_default() += 1;
             }
             match next {
@@ -66,18 +104,12 @@ impl Engine {
 
     /// What became of each job, in a word. One that has changed since it was found is read anew, and left alone where it
     /// no longer fits: a failed job that was retried meanwhile is not deleted.
-    async fn act(
-        &self,
-        query: &Query,
-        mut jobs: Vec<Job>,
-        action: BulkAction,
-        message: Option<&Arc<str>>,
-    ) -> Vec<&'static str> {
+    async fn do_page(&self, bulk: &Bulk, mut jobs: Vec<Job>) -> Vec<&'static str> {
         let mut words = Vec::with_capacity(jobs.len());
         for _ in 0..CHANGED_TRIES {
             let targets = jobs.iter().map(|job| JobRef { id: job.id, version: Some(job.version) }).collect();
             let mut changed = Vec::new();
-            for (job, made) in jobs.iter().zip(self.act_on(targets, action, message).await) {
+            for (job, made) in jobs.iter().zip(self.do_step(targets, &bulk.step).await) {
                 match made {
                     Ok(word) => words.push(word),
                     Err(Error::VersionMismatch { .. }) => changed.push(job.id),
@@ -87,7 +119,7 @@ impl Engine {
             jobs = Vec::with_capacity(changed.len());
             for id in changed {
                 match self.job(id).await {
-                    Ok(job) => jobs.extend(query.fits(&job, self.now()).then_some(job)),
+                    Ok(job) => jobs.extend(bulk.fits(&job, self.now()).then_some(job)),
                     Err(error) => words.push(error.code()),
                 }
             }
@@ -100,21 +132,20 @@ impl Engine {
         words
     }
 
-    async fn act_on(
-        &self,
-        targets: Vec<JobRef>,
-        action: BulkAction,
-        message: Option<&Arc<str>>,
-    ) -> Answers<&'static str> {
+    async fn do_step(&self, targets: Vec<JobRef>, step: &Step) -> Answers<&'static str> {
         let word = |outcome| match outcome {
             CancelOutcome::Cancelled => "cancelled",
             CancelOutcome::CancelRequested => "cancel_requested",
             CancelOutcome::AlreadyFinished => "already_finished",
         };
-        match action {
-            BulkAction::Cancel => said(self.cancel_saying(targets, message.cloned()).await, word),
-            BulkAction::Retry => said(self.retry(targets).await, |_| "retried"),
-            BulkAction::Delete => said(self.delete(targets).await, |()| "deleted"),
+        match step {
+            Step::Cancel { message } => said(self.cancel_saying(targets, message.clone()).await, word),
+            Step::Retry => said(self.retry(targets).await, |_| "retried"),
+            Step::Reschedule { at, .. } => {
+                let update = Update { due_at: Some(*at), ..Update::default() };
+                said(self.update_all(targets, update).await, |_| "rescheduled")
+            }
+            Step::Delete => said(self.delete(targets).await, |()| "deleted"),
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use super::Engine;
 use super::queues::read_one;
+use crate::api::DegradedCode;
 use crate::error::Error;
 use crate::ports::{PutIf, Registry};
 use std::collections::BTreeMap;
@@ -27,8 +28,6 @@ const READ_ALL_EVERY: Duration = Duration::from_secs(600);
 const READ_ALL_AGAIN: Duration = Duration::from_secs(10);
 /// Queues whose settings are read each time; where there are more, all are read.
 const RECENT_MAX: usize = 500;
-/// What is degraded while they cannot be read.
-const REFRESHING: &str = "what other servers set for queues is not known";
 
 /// What was last read.
 #[derive(Debug, Default)]
@@ -49,7 +48,7 @@ impl Engine {
             self.announce_subscribers().await;
             // What is set here meanwhile must not be told first and read over then.
             let _one_at_a_time = self.configuring.lock().await;
-            self.status.set(REFRESHING, self.read_changes(&mut reading).await.err());
+            self.status.set(DegradedCode::QueueSettings, self.read_changes(&mut reading).await.err());
         }
     }
 

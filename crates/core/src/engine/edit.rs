@@ -21,15 +21,13 @@ impl Engine {
         targets: Vec<JobRef>,
         message: Option<Arc<str>>,
     ) -> Answers<CancelOutcome> {
-        let ids: Vec<JobId> = targets.iter().map(|target| target.id).collect();
-        let made = self.change(targets, &Change::Cancel { message }).await;
-        let answer = |(id, made): (JobId, Result<Edited, Error>)| match made? {
+        let answer = |id, edited| match edited {
             Edited::Changed(_) => Ok(CancelOutcome::Cancelled),
             Edited::CancelAsked(_) => Ok(CancelOutcome::CancelRequested),
             Edited::Unfit { .. } => Ok(CancelOutcome::AlreadyFinished),
             edited => Err(refusal(id, edited)),
         };
-        ids.into_iter().zip(made).map(answer).collect()
+        self.change(targets, &Change::Cancel { message }, answer).await
     }
 
     /// Changes a waiting job.
@@ -40,13 +38,23 @@ impl Engine {
         if let Some(payload) = &patch.payload {
             check_payload(payload, self.options.payload_bytes_max)?;
         }
-        let due_at = patch.due.map(|due| {
-            let begins = if matches!(due, Due::After(1..)) { self.now_at_most() } else { self.now() };
-            due.resolve(begins)
-        });
-        let due_at = due_at.transpose()?;
+        let due_at = patch.due.map(|due| self.due_at(due)).transpose()?;
         let update = Update { due_at, priority: patch.priority, payload: patch.payload, tags: None };
-        self.changed(target, Change::Update(update)).await
+        self.update_all(vec![target], update).await.pop().expect("one edit has one answer")
+    }
+
+    /// The instant that a waiting job is moved to. A delay is never too short, whatever the clock's error.
+    pub(super) fn due_at(&self, due: Due) -> Result<Millis, Error> {
+        due.resolve(if matches!(due, Due::After(1..)) { self.now_at_most() } else { self.now() })
+    }
+
+    /// Gives waiting jobs the same new values.
+    pub(super) async fn update_all(&self, targets: Vec<JobRef>, update: Update) -> Answers<Job> {
+        let answer = |id, edited| match edited {
+            Edited::Changed(job) => Ok(job),
+            edited => Err(refusal(id, edited)),
+        };
+        self.change(targets, &Change::Update(update), answer).await
     }
 
     /// Makes a waiting job due now.
@@ -59,36 +67,39 @@ impl Engine {
 
     /// Makes finished jobs ready again, with attempt 0.
     pub async fn retry(&self, targets: Vec<JobRef>) -> Answers<Job> {
-        let ids: Vec<JobId> = targets.iter().map(|target| target.id).collect();
-        let made = self.change(targets, &Change::Retry).await;
-        let answer = |(id, made): (JobId, Result<Edited, Error>)| match made? {
+        let answer = |id, edited| match edited {
             Edited::Changed(job) => Ok(job),
             Edited::Running(_) | Edited::Unfit { .. } => Err(Error::Live(id)),
             edited => Err(refusal(id, edited)),
         };
-        ids.into_iter().zip(made).map(answer).collect()
+        self.change(targets, &Change::Retry, answer).await
+    }
+
+    /// Makes scheduled jobs due now, and failed ones ready again, as `kick` of the beanstalk protocol.
+    pub async fn kick(&self, targets: Vec<JobRef>, counts: bool) -> Answers<Job> {
+        let answer = |id, edited| match edited {
+            Edited::Changed(job) => Ok(job),
+            edited => Err(refusal(id, edited)),
+        };
+        self.change(targets, &Change::Kick { counts }, answer).await
     }
 
     /// Removes jobs that do not run, with their records.
     pub async fn delete(&self, targets: Vec<JobRef>) -> Answers<()> {
-        let ids: Vec<JobId> = targets.iter().map(|target| target.id).collect();
-        let made = self.change(targets, &Change::Delete).await;
-        let answer = |(id, made): (JobId, Result<Edited, Error>)| match made? {
+        let answer = |id, edited| match edited {
             Edited::Changed(_) => Ok(()),
             edited => Err(refusal(id, edited)),
         };
-        ids.into_iter().zip(made).map(answer).collect()
+        self.change(targets, &Change::Delete, answer).await
     }
 
-    async fn changed(&self, target: JobRef, change: Change) -> Result<Job, Error> {
-        let made = self.change(vec![target], &change).await.pop();
-        match made.expect("one edit has one answer")? {
-            Edited::Changed(job) => Ok(job),
-            edited => Err(refusal(target.id, edited)),
-        }
-    }
-
-    async fn change(&self, targets: Vec<JobRef>, change: &Change) -> Answers<Edited> {
+    /// Makes the same change of jobs. `answer` says what came of it for the caller.
+    async fn change<T>(
+        &self,
+        targets: Vec<JobRef>,
+        change: &Change,
+        answer: fn(JobId, Edited) -> Result<T, Error>,
+    ) -> Answers<T> {
         let count = targets.len();
         let check_count = || match count {
             0..=BATCH_JOBS_MAX => Ok(()),
@@ -97,10 +108,11 @@ impl Engine {
         if let Err(error) = self.check_open().and_then(|()| check_count()) {
             return std::iter::repeat_with(|| Err(error.clone())).take(count).collect();
         }
-        let edit = |JobRef { id, version }| Edit { id, version, change: change.clone() };
-        let edits = targets.into_iter().map(edit).collect();
+        let edits =
+            targets.iter().map(|&JobRef { id, version }| Edit { id, version, change: change.clone() }).collect();
         let engine = self.clone();
-        self.run_to_completion(async move { engine.edit(edits).await }).await
+        let made = self.run_to_completion(async move { engine.edit(edits).await }).await;
+        targets.into_iter().zip(made).map(|(target, made)| made.and_then(|edited| answer(target.id, edited))).collect()
     }
 
     /// Makes edits where the jobs are.
@@ -112,7 +124,8 @@ impl Engine {
         };
         // A retry needs the outcome in the ledger; so does the deletion of a job that has just ended.
         let has_ended = |(edit, edited): &(&Edit, &Edited)| {
-            matches!(edited, Edited::Unfit { .. }) && matches!(edit.change, Change::Retry | Change::Delete)
+            matches!(edited, Edited::Unfit { .. })
+                && matches!(edit.change, Change::Retry | Change::Kick { .. } | Change::Delete)
         };
         if edits.iter().zip(&edited).any(|pair| has_ended(&pair)) {
             self.drain_older(0).await;
@@ -206,7 +219,7 @@ fn event(change: &Change) -> Observed {
         Change::Cancel { .. } => Observed::Cancelled,
         Change::Delete => Observed::Deleted,
         Change::Update(_) => Observed::Changed,
-        Change::Retry => Observed::Retried,
+        Change::Retry | Change::Kick { .. } => Observed::Retried,
         Change::Expire => Observed::Expired,
     }
 }

@@ -117,6 +117,7 @@ impl<'a> Subject<'a> {
             state,
             attempt,
             due_at: waits.then_some(due_at),
+            json: OnceLock::new(),
         }))
     }
 }

@@ -1,34 +1,32 @@
 //! Looking at jobs: the broker is the authority for what it holds, the ledger for the rest.
 //!
-//! Waiting jobs of one queue are listed in due order as far as the broker holds them, and beyond the horizon in the
-//! order of their ids; all else in the order of ids, and also a queue of which jobs wait in the ledger for room.
+//! Live jobs of one queue are listed in due order if the broker holds them, and then, beyond the horizon, in the order of
+//! ids. Ended jobs are listed in the order of ids, those that are not recorded yet first. A search by state alone goes
+//! from queue to queue, and skips those without such jobs. All else is listed in the order of ids, and also a queue of
+//! which jobs wait in the ledger for room.
 
-use super::{Engine, Listed, Query};
+use super::cursor::{Cursor, wrong_cursor};
+use super::query::check;
+use super::{Engine, Listed, Query, QueueStatus};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
-use crate::model::name;
-use crate::ports::{Detail, Find, Listing, Selector, Window};
-use std::str::FromStr;
+use crate::ports::{Detail, Find, Listing, Outcomes, Queues, Window, after};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Pages of the ledger that one page of an answer reads at most; it may be short, and say where to go on.
 const LEDGER_PAGES: usize = 10;
 
+/// Queues that a search by state reads the counts of at a time.
+const QUEUES_STEP: usize = 250;
+/// Queues that it looks into in vain for one page at most.
+const VAIN_LOOKS_MAX: usize = 16;
+
 /// How many jobs are read first from a remote broker, before their average size is known.
 const NEAR_STEP: usize = 16;
-
-/// Where a page begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Cursor {
-    /// In due order, after this place in the broker.
-    Near(Option<(Millis, JobId)>),
-    /// In the ledger's order, beyond the watermark as it was, after this place.
-    Far(Millis, Option<String>),
-    /// In the ledger's order, after this place.
-    All(Option<String>),
-}
 
 impl Engine {
     /// One job.
@@ -67,33 +65,144 @@ impl Engine {
     /// [`Error::Invalid`].
     pub async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
         check(query, limit)?;
-        // Until all that is due soon is in the broker, the ledger knows more.
-        let is_near = query.is_waiting() && self.status.progress().1;
-        let cursor = match cursor {
-            Some(cursor) => cursor.parse()?,
-            None if is_near && !self.has_overflow(query).await? => Cursor::Near(None),
-            None => Cursor::All(None),
-        };
         let mut listed = Listed::default();
-        let next = match cursor {
-            Cursor::Near(after) => self.find_near(query, after, limit, &mut listed.jobs).await?,
-            cursor => Some(cursor),
+        let begin = match cursor {
+            Some(cursor) => cursor.parse()?,
+            None => self.first_place(query, limit, &mut listed.jobs).await?,
         };
-        let left = limit - listed.jobs.len();
-        let next = match next {
-            Some(Cursor::Far(watermark, after)) if left > 0 => {
-                let mut far = query.clone();
-                far.due_from = Some(query.window().from.max(watermark));
-                let next = self.find_rows(&far, after, left, &mut listed.jobs).await?;
-                next.map(|place| Cursor::Far(watermark, Some(place)))
-            }
-            Some(Cursor::All(after)) if left > 0 => {
-                self.find_rows(query, after, left, &mut listed.jobs).await?.map(|place| Cursor::All(Some(place)))
-            }
-            next => next,
+        let next = match begin {
+            Cursor::Queue(queue, place) => self.find_by_queue(query, queue, place, limit, &mut listed.jobs).await?,
+            place => self.find_from(query, place, limit, &mut listed.jobs).await?,
         };
         listed.next_cursor = next.map(|next| next.to_string());
         Ok(listed)
+    }
+
+    /// The first position of a search. Also finds ended jobs that the ledger does not know yet.
+    async fn first_place(&self, query: &Query, limit: usize, found: &mut Vec<Job>) -> Result<Cursor, Error> {
+        if query.is_ended() && !self.find_unrecorded(query, limit, found).await? {
+            return Ok(Cursor::All(None));
+        }
+        if query.is_by_state() && self.topology.has_ledger() {
+            return Ok(Cursor::Queue(Arc::from(""), None));
+        }
+        self.place_in_queue(query).await
+    }
+
+    /// The first position in a queue, or in all queues if no counts help.
+    async fn place_in_queue(&self, query: &Query) -> Result<Cursor, Error> {
+        // Until all that is due soon is in the broker, the ledger knows more.
+        let is_near = query.is_live() && self.status.progress().1;
+        Ok(if query.is_ended() {
+            Cursor::Ended(None)
+        } else if is_near && !self.has_overflow(query).await? {
+            Cursor::Near(None)
+        } else {
+            Cursor::All(None)
+        })
+    }
+
+    /// Jobs that have ended, but are pending in the ledger; `false` if there are too many of them for a page.
+    async fn find_unrecorded(&self, query: &Query, limit: usize, found: &mut Vec<Job>) -> Result<bool, Error> {
+        if !self.topology.has_ledger() {
+            return Ok(true);
+        }
+        let entries = self.broker.outcomes(Outcomes::Oldest { limit: PAGE_JOBS_MAX, age_ms: 0 }).await?;
+        let ids: Vec<JobId> = entries.iter().map(|entry| entry.job().id).collect();
+        let now = self.now();
+        let jobs = self.broker.get(&ids, Detail::Whole).await?.into_iter().flatten();
+        let fitting: Vec<Job> = jobs.filter(|job| query.fits(job, now)).collect();
+        let is_all = entries.len() < PAGE_JOBS_MAX && fitting.len() < limit;
+        if is_all {
+            found.extend(fitting);
+        }
+        Ok(is_all)
+    }
+
+    /// Jobs of the queues that have some in the states that are asked for; answers where to go on.
+    async fn find_by_queue(
+        &self,
+        query: &Query,
+        mut from: Arc<str>,
+        mut place: Option<Box<Cursor>>,
+        limit: usize,
+        found: &mut Vec<Job>,
+    ) -> Result<Option<Cursor>, Error> {
+        let mut vain_looks = 0;
+        loop {
+            let statuses = self.queues_for(query, &from).await?;
+            for status in &statuses {
+                let place = place.take().filter(|_| status.queue == from);
+                if place.is_none() && !query.has_jobs(status) {
+                    continue;
+                }
+                let of_queue = Query { queue: Some(status.queue.clone()), ..query.clone() };
+                let place = match place {
+                    Some(place) => *place,
+                    None => self.place_in_queue(&of_queue).await?,
+                };
+                let before = found.len();
+                if let Some(next) = self.find_from(&of_queue, place, limit, found).await? {
+                    return Ok(Some(Cursor::Queue(status.queue.clone(), Some(Box::new(next)))));
+                }
+                vain_looks += usize::from(found.len() == before);
+                if found.len() >= limit || vain_looks >= VAIN_LOOKS_MAX {
+                    return Ok(Some(Cursor::Queue(after(&status.queue), None)));
+                }
+            }
+            match statuses.last() {
+                Some(last) if statuses.len() >= QUEUES_STEP => from = after(&last.queue),
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// Some queues, with the counts that a search by state needs: those of both stores are read only if it needs both.
+    async fn queues_for(&self, query: &Query, from: &Arc<str>) -> Result<Vec<QueueStatus>, Error> {
+        let asked = Queues::From(from.clone(), QUEUES_STEP);
+        let default = QueueStatus::default;
+        if query.is_ended() {
+            let tallies = self.ledger.tallies(asked).await?.into_iter();
+            return Ok(tallies.map(|(queue, tally)| QueueStatus { queue, tally, ..default() }).collect());
+        }
+        if query.state.states == [State::Running] {
+            let counted = self.broker.counts(asked).await?.into_iter();
+            return Ok(counted.map(|(queue, counts, _)| QueueStatus { queue, counts, ..default() }).collect());
+        }
+        self.queues_from(from, QUEUES_STEP).await
+    }
+
+    /// Jobs from a place on; answers where to go on.
+    async fn find_from(
+        &self,
+        query: &Query,
+        place: Cursor,
+        limit: usize,
+        found: &mut Vec<Job>,
+    ) -> Result<Option<Cursor>, Error> {
+        let next = match place {
+            Cursor::Near(after) => self.find_near(query, after, limit - found.len(), found).await?,
+            Cursor::Queue(..) => return Err(wrong_cursor(place)),
+            place => Some(place),
+        };
+        let left = limit - found.len();
+        Ok(match next {
+            Some(Cursor::Far(watermark, after)) if left > 0 => {
+                let mut far = query.clone();
+                far.due_from = Some(query.window().from.max(watermark));
+                let next = self.find_rows(&far, far.stored_states(), after, left, found).await?;
+                next.map(|place| Cursor::Far(watermark, Some(place)))
+            }
+            Some(Cursor::All(after)) if left > 0 => {
+                let next = self.find_rows(query, query.stored_states(), after, left, found).await?;
+                next.map(|place| Cursor::All(Some(place)))
+            }
+            Some(Cursor::Ended(after)) if left > 0 => {
+                let next = self.find_rows(query, query.state.states.clone(), after, left, found).await?;
+                next.map(|place| Cursor::Ended(Some(place)))
+            }
+            next => next,
+        })
     }
 
     /// Whether jobs of the queue that are due soon wait in the ledger.
@@ -114,7 +223,7 @@ impl Engine {
         limit: usize,
         found: &mut Vec<Job>,
     ) -> Result<Option<Cursor>, Error> {
-        let queue = query.queue.clone().expect("waiting jobs are those of a queue");
+        let queue = query.queue.clone().ok_or_else(|| wrong_cursor(Cursor::Near(after)))?;
         let states = query.live_states();
         let watermark = self.watermark.get();
         let (mut after, mut left, mut bytes) = (after, limit, 0);
@@ -126,7 +235,8 @@ impl Engine {
                 self.broker.list(Listing { queue, states, window: query.window(), after, limit: step }).await?;
             // A short step is not the last one: jobs may have been leased since the broker looked for them.
             if jobs.is_empty() {
-                return Ok(self.topology.has_ledger().then_some(Cursor::Far(watermark, None)));
+                let may_be_far = self.topology.has_ledger() && query.state.states != [State::Running];
+                return Ok(may_be_far.then_some(Cursor::Far(watermark, None)));
             }
             let fitting = jobs.iter().take_while(|job| {
                 let has_room = bytes < PAGE_BYTES_MAX;
@@ -150,30 +260,29 @@ impl Engine {
     pub(super) async fn find_rows(
         &self,
         query: &Query,
+        states: Vec<State>,
         mut after: Option<String>,
         limit: usize,
         found: &mut Vec<Job>,
     ) -> Result<Option<String>, Error> {
-        let end = found.len() + limit;
+        let (begin, end) = (found.len(), found.len() + limit);
         for _ in 0..LEDGER_PAGES {
-            let window = query.window();
             let find = Find {
                 selector: query.selector(),
                 queue: query.queue.clone(),
-                states: query.stored_states(),
+                states: states.clone(),
                 kind: query.kind.clone(),
-                due: window,
+                due: query.window(),
                 after,
                 limit: end - found.len(),
             };
             let page = self.ledger.find(find).await?;
-            let ids: Vec<JobId> = page.jobs.iter().filter(|job| job.is_pending()).map(|job| job.id).collect();
-            let mut live = self.broker.get(&ids, Detail::Whole).await?.into_iter();
+            let jobs = self.refreshed(page.jobs).await?;
             let now = self.now();
-            for row in page.jobs {
-                let known = if row.is_pending() { live.next().flatten() } else { None };
-                let job = known.unwrap_or(row);
-                if query.fits(&job, now) {
+            // One that was recorded meanwhile may have been found before.
+            let is_new = |job: &Job, found: &[Job]| found[..begin].iter().all(|known| known.id != job.id);
+            for job in jobs {
+                if query.fits(&job, now) && is_new(&job, found) {
                     found.push(job);
                 }
             }
@@ -185,116 +294,19 @@ impl Engine {
         }
         Ok(after)
     }
-}
 
-impl Query {
-    /// Whether it asks for waiting jobs of one queue, and nothing that needs an index of the ledger.
-    fn is_waiting(&self) -> bool {
-        let waits = |state: &State| matches!(state, State::Scheduled | State::Ready);
-        let asks = self.state.retrying || (!self.state.states.is_empty() && self.state.states.iter().all(waits));
-        self.queue.is_some() && self.key.is_none() && self.tag.is_none() && asks
-    }
-
-    fn selector(&self) -> Selector {
-        match (&self.key, &self.tag, &self.queue) {
-            (Some(key), _, Some(queue)) => Selector::Key(queue.clone(), key.clone()),
-            (_, Some(tag), _) => Selector::Tag(tag.clone()),
-            (_, None, Some(queue)) => Selector::Queue(queue.clone()),
-            _ => Selector::All,
+    /// Rows of the ledger, pending ones as they are now.
+    async fn refreshed(&self, rows: Vec<Job>) -> Result<Vec<Job>, Error> {
+        let ids: Vec<JobId> = rows.iter().filter(|job| job.is_pending()).map(|job| job.id).collect();
+        let mut held: HashMap<JobId, Job> =
+            self.broker.get(&ids, Detail::Whole).await?.into_iter().flatten().map(|job| (job.id, job)).collect();
+        // A job that should be in the broker and is not may have ended and been recorded since the row was read.
+        let watermark = self.watermark.get();
+        let is_gone = |row: &&Job| row.is_pending() && row.due_at < watermark && !held.contains_key(&row.id);
+        let gone: Vec<JobId> = rows.iter().filter(is_gone).map(|row| row.id).collect();
+        if !gone.is_empty() {
+            held.extend(self.ledger.get(&gone).await?.into_iter().flatten().map(|job| (job.id, job)));
         }
-    }
-
-    fn live_states(&self) -> Vec<State> {
-        if self.state.states.is_empty() { vec![State::Scheduled, State::Ready] } else { self.state.states.clone() }
-    }
-
-    /// The states to ask the ledger for, which knows no difference between live ones, and may not know yet that a
-    /// live one has ended.
-    fn stored_states(&self) -> Vec<State> {
-        let mut states = self.state.states.clone();
-        if self.state.retrying || !states.is_empty() {
-            states.push(State::Ready);
-        }
-        states
-    }
-
-    /// Whether it finds this job as it is.
-    pub(super) fn fits(&self, job: &Job, now: Millis) -> bool {
-        let state = job.state(now);
-        let is_retrying = job.attempt > 0 && matches!(state, State::Scheduled | State::Ready);
-        let in_states = self.state.states.is_empty() || self.state.states.contains(&state);
-        let window = self.window();
-        (!self.state.retrying || is_retrying)
-            && in_states
-            && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
-            && self.key.as_ref().is_none_or(|key| Some(key) == job.key.as_ref())
-            && self.tag.as_ref().is_none_or(|tag| job.tags.contains(tag))
-            && self.kind.as_ref().is_none_or(|kind| *kind == job.kind)
-            && (window.from..=window.to).contains(&job.due_at)
-    }
-}
-
-fn check(query: &Query, limit: usize) -> Result<(), Error> {
-    if !(1..=PAGE_JOBS_MAX).contains(&limit) {
-        return Err(Error::invalid("limit", format!("between 1 and {PAGE_JOBS_MAX}"), limit));
-    }
-    check_query(query)
-}
-
-/// Whether every part of a query keeps its limits.
-pub(super) fn check_query(query: &Query) -> Result<(), Error> {
-    query.queue.iter().try_for_each(|queue| name::check_queue(queue))?;
-    query.kind.iter().try_for_each(|kind| name::check_kind(kind))?;
-    query.tag.iter().try_for_each(|tag| name::check_tag(tag))?;
-    query.key.iter().try_for_each(|key| name::check_key(key))?;
-    if query.key.is_some() && query.queue.is_none() {
-        return Err(Error::invalid("queue", "given together with `key`", "no queue"));
-    }
-    Ok(())
-}
-
-impl std::fmt::Display for Cursor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let place = |place: &Option<String>| place.clone().unwrap_or_default();
-        match self {
-            Self::Near(after) => {
-                let (due_at, id) = after.map_or((0, 0), |(due_at, id)| (due_at, id.get()));
-                write!(f, "n-{due_at}-{id}")
-            }
-            Self::Far(watermark, after) => write!(f, "f-{watermark}-{}", place(after)),
-            Self::All(after) => write!(f, "a-0-{}", place(after)),
-        }
-    }
-}
-
-impl FromStr for Cursor {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::invalid("cursor", "a `next_cursor`, as it was answered", text);
-        let mut parts = text.splitn(3, '-');
-        let mut part = || parts.next().ok_or_else(wrong);
-        let (form, first, second) = (part()?, part()?, part()?);
-        let first: u64 = first.parse().map_err(|_| wrong())?;
-        let place = Some(second.to_owned()).filter(|place| !place.is_empty());
-        match form {
-            "n" => {
-                let number = second.parse().map_err(|_| wrong())?;
-                Ok(Self::Near(JobId::new(number).map(|id| (first, id))))
-            }
-            "f" => Ok(Self::Far(first, place)),
-            "a" if first == 0 => Ok(Self::All(place)),
-            _ => Err(wrong()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whatever_is_sent_is_a_cursor_or_refused() {
-        crate::testing::fuzz("cursor", |text| text.parse::<Cursor>().ok().map(|cursor| cursor.to_string()));
+        Ok(rows.into_iter().map(|row| held.remove(&row.id).unwrap_or(row)).collect())
     }
 }

@@ -13,8 +13,9 @@ use crate::limits::{
     BATCH_BYTES_MAX, BATCH_JOBS_MAX, DAY_MS, DELAY_MS_MAX, ERRORS_KEPT, MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX,
     RESULT_BYTES_MAX,
 };
+use crate::model::beanstalk::BURIED;
 use crate::model::id::{JobId, NUMBER_END};
-use crate::model::job::{Job, check_lease, check_payload};
+use crate::model::job::{Job, State, check_lease, check_payload};
 use crate::model::name;
 use crate::ports::Recorded;
 use crate::rules;
@@ -162,7 +163,9 @@ pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
         at_most("bytes of an error", error.message.len() as u64, MESSAGE_BYTES_MAX as u64)?;
     }
     let is_over = !job.is_pending();
-    if is_over != job.finished_at.is_some() {
+    // A buried job is kept until somebody removes it, so its end has no time.
+    let is_buried = job.stage.end_state() == Some(State::Failed) && job.message.as_deref() == Some(BURIED);
+    if is_over != job.finished_at.is_some() && !is_buried {
         let got = if is_over { "none, and an end" } else { "one, and no end" };
         return Err(Error::invalid("finished_at", "there for a job that has ended, and only then", got));
     }

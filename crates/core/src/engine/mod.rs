@@ -17,6 +17,7 @@ mod background;
 mod bulk;
 mod changes;
 mod configured;
+mod cursor;
 mod edit;
 pub mod events;
 mod expected;
@@ -34,6 +35,7 @@ mod locks;
 pub mod metrics;
 mod parts;
 mod push;
+mod query;
 mod queues;
 mod request;
 mod schedules;
@@ -61,6 +63,7 @@ pub use status::Fault;
 pub use stores::{Stores, Topology};
 pub use unclaimed::Unclaimed;
 
+use crate::api::DegradedCode;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::keyed_mutex::KeyedMutex;
@@ -150,7 +153,6 @@ impl Engine {
             history: history::Record::default(),
             due: reports::Report::default(),
             failed: reports::Report::default(),
-            reading: tokio::sync::Mutex::default(),
             subscribers: Arc::default(),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
@@ -215,11 +217,12 @@ impl Engine {
     pub fn health(&self) -> Health {
         let (loaded, is_loaded) = self.status.progress();
         let backlog = self.broker.backlog();
-        let fault = self.status.fault();
-        let is_away = self.status.is(settle::AWAY);
-        let ready = !self.stopping.is_cancelled() && backlog < self.options.backlog_max && fault.is_none() && !is_away;
-        let degraded = fault.map(|fault| fault.to_string()).into_iter().chain(self.status.degraded()).collect();
-        Health { ready, degraded, loaded, is_loaded, backlog }
+        let is_away = self.status.is(DegradedCode::BrokerUnavailable);
+        let ready = !self.stopping.is_cancelled()
+            && backlog < self.options.backlog_max
+            && self.status.fault().is_none()
+            && !is_away;
+        Health { ready, degraded: self.status.degraded(), loaded, is_loaded, backlog }
     }
 
     /// Waits until a background task has ended although the engine was not stopped: it panicked. The engine is not ready

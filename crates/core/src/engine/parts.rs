@@ -63,8 +63,6 @@ pub struct Parts {
     pub(super) due: reports::Report<reports::Due>,
     /// The latest failed jobs.
     pub(super) failed: reports::Report<reports::Failed>,
-    /// Held by the one reading of a report.
-    pub(super) reading: tokio::sync::Mutex<()>,
     pub(super) subscribers: Arc<events::Subscribers>,
     pub(super) tasks: TaskTracker,
     /// Carries what nobody waits for.

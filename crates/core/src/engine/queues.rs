@@ -142,6 +142,11 @@ impl Engine {
         .await
     }
 
+    /// A queue's settings that this process has read. Cheap, since no store is asked.
+    pub fn queue_settings(&self, queue: &str) -> Arc<QueueSettings> {
+        self.settings.of(queue)
+    }
+
     /// The queues that have a target, with their settings; cheap to ask often.
     pub fn queues_with_targets(&self) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
         self.settings.with_targets()
@@ -173,14 +178,15 @@ impl Engine {
         let limit = limit.min(STEP_QUEUES_MAX);
         let asked = Queues::From(Arc::from(from), limit);
         let mut queues: BTreeMap<Arc<str>, QueueStatus> = BTreeMap::new();
-        for (queue, counts, tally) in self.broker.counts(asked.clone()).await? {
+        let (counted, tallies) = tokio::try_join!(self.broker.counts(asked.clone()), async {
+            if self.topology.has_ledger() { self.ledger.tallies(asked).await } else { Ok(Vec::new()) }
+        })?;
+        for (queue, counts, tally) in counted {
             let status = queues.entry(queue).or_default();
             (status.counts, status.tally) = (counts, tally.unwrap_or_default());
         }
-        if self.topology.has_ledger() {
-            for (queue, tally) in self.ledger.tallies(asked).await? {
-                queues.entry(queue).or_default().tally = tally;
-            }
+        for (queue, tally) in tallies {
+            queues.entry(queue).or_default().tally = tally;
         }
         for (queue, settings) in self.settings.from(from, limit) {
             queues.entry(queue).or_default().settings = settings.as_ref().clone();
@@ -208,7 +214,8 @@ impl Engine {
         }
         let settings = self.settings.of(&queue).as_ref().clone();
         let over = self.overflow_due(&queue).await?;
-        Ok(QueueStatus { queue, counts, tally: tally.unwrap_or_default(), settings }.with_far(over))
+        let tally = tally.unwrap_or_default();
+        Ok(QueueStatus { queue, counts, tally, settings, target_held_until: None }.with_far(over))
     }
 
     /// The same with its settings as they are stored just now, and their version: 0 where none were ever set.

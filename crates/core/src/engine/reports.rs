@@ -1,5 +1,5 @@
-//! Reports that need a reading of many rows. One reading at a time is made in the background, if somebody asks and the last one
-//! is old; everybody gets the last one.
+//! Reports that need a reading of many rows. Each is read in the background, one reading at a time, if somebody asks and the
+//! last one is old; everybody gets the last one.
 
 use super::Engine;
 use super::parts::Parts;
@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant as Moment;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Queues whose jobs are counted separately by due time: those with most.
 const QUEUES_MAX: usize = 1_000;
@@ -27,7 +28,7 @@ const AGAIN_FACTOR: u32 = 20;
 /// The least rest between two steps of a reading. Else it is as long as the step took.
 const REST_MIN: Duration = Duration::from_millis(1);
 
-/// How long to wait for the first reading of a report: the caller can ask again.
+/// Longest wait for the first reading of a report. Callers that get none ask again later.
 pub const FIRST_READING_WAIT: Duration = Duration::from_secs(1);
 
 /// The last reading of a report.
@@ -40,12 +41,12 @@ struct State<T> {
     last: Option<Result<Arc<T>, Error>>,
     /// From when on a new one is made.
     again_at: Option<Moment>,
-    is_running: bool,
+    running_since: Option<Moment>,
 }
 
 impl<T> Default for Report<T> {
     fn default() -> Self {
-        let state = Mutex::new(State { last: None, again_at: None, is_running: false });
+        let state = Mutex::new(State { last: None, again_at: None, running_since: None });
         Self { state, done: Notify::new() }
     }
 }
@@ -133,20 +134,22 @@ impl Engine {
         let done = done.notified();
         tokio::pin!(done);
         done.as_mut().enable();
-        {
+        let until = {
             let mut state = lock();
-            if !state.is_running && state.again_at.is_none_or(|at| at <= Moment::now()) {
-                state.is_running = true;
+            if state.running_since.is_none() && state.again_at.is_none_or(|at| at <= Moment::now()) {
+                state.running_since = Some(Moment::now());
                 self.read_in_background(report, read(self.clone()));
             }
             match &state.last {
                 Some(Ok(last)) => return Ok(Some(last.clone())),
-                Some(Err(error)) if !state.is_running => return Err(error.clone()),
+                Some(Err(error)) if state.running_since.is_none() => return Err(error.clone()),
                 _ => {}
             }
-        }
+            // Nobody waits for a long one.
+            state.running_since.unwrap_or_else(Moment::now) + wait
+        };
         // Without an answer in time there is none yet.
-        let _ = tokio::time::timeout(wait, done).await;
+        let _ = tokio::time::timeout_at(until, done).await;
         lock().last.clone().transpose()
     }
 
@@ -158,15 +161,19 @@ impl Engine {
         let engine = self.clone();
         self.tasks.spawn(async move {
             let read = async {
-                let _one_at_a_time = engine.reading.lock().await;
                 let begin = Moment::now();
-                (read.await, begin.elapsed())
+                // In a task, so that a panic ends only this reading.
+                (AbortOnDropHandle::new(engine.tasks.spawn(read)).await, begin.elapsed())
             };
             let Some((read, took)) = engine.stopping.run_until_cancelled(read).await else { return };
             let Report { state, done } = report(&engine);
             let mut state = state.lock().expect("no panic under this lock");
-            state.is_running = false;
+            state.running_since = None;
             state.again_at = Some(Moment::now() + AGAIN_MIN.max(took * AGAIN_FACTOR));
+            let read = read.unwrap_or_else(|panic| {
+                tracing::error!(%panic, "the reading of a report failed: this is a bug");
+                Err(Error::Unavailable("a report could not be read".to_owned()))
+            });
             match read {
                 Ok(read) => state.last = Some(Ok(Arc::new(read))),
                 Err(error) => {

@@ -1,7 +1,7 @@
 //! What edges ask of the engine, and what it answers.
 
 use super::QueueSettings;
-use crate::api::{instant, or_default};
+use crate::api::{Degraded, instant, or_default};
 use crate::clock::Millis;
 use crate::error::Error;
 pub use crate::model::id::JobRef;
@@ -123,6 +123,29 @@ pub enum Outcome {
     },
 }
 
+/// How a client of the beanstalk protocol ends a lease.
+#[derive(Clone, Debug)]
+pub enum Ending {
+    /// As a worker does.
+    Outcome(Outcome),
+    /// It gives the job back, or has gone: the attempt counts.
+    Return {
+        /// With which priority and after how many milliseconds the job may run again; `None` where the client has gone.
+        release: Option<(u32, u64)>,
+    },
+    /// It sets the job aside: failed, and kept until it is kicked, retried or deleted.
+    Bury {
+        /// Its priority from now on.
+        priority: u32,
+    },
+}
+
+impl From<Outcome> for Ending {
+    fn from(outcome: Outcome) -> Self {
+        Self::Outcome(outcome)
+    }
+}
+
 /// What became of a settled job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Settled))]
@@ -242,12 +265,14 @@ pub enum BulkAction {
     Cancel,
     /// Retry those that have ended.
     Retry,
+    /// Give waiting jobs another due time.
+    Reschedule(Due),
     /// Delete those that do not run.
     Delete,
 }
 
-/// How many jobs came to which outcome, by word: `cancelled`, `cancel_requested`, `retried`, `deleted`, or the code of
-/// the error.
+/// How many jobs came to which outcome, by word: `cancelled`, `cancel_requested`, `retried`, `rescheduled`, `deleted`, or
+/// the code of the error.
 pub type BulkCounts = BTreeMap<&'static str, u64>;
 
 /// A queue.
@@ -261,6 +286,9 @@ pub struct QueueStatus {
     pub tally: Tally,
     /// Its settings.
     pub settings: QueueSettings,
+    /// A server delivers no job of the queue until then: its target is overloaded or unavailable. `None` in a list, and in a
+    /// process that delivers nothing.
+    pub target_held_until: Option<Millis>,
 }
 
 /// How the engine is.
@@ -269,8 +297,8 @@ pub struct QueueStatus {
 pub struct Health {
     /// Whether jobs are handed out.
     pub ready: bool,
-    /// What does not work as it should, in words.
-    pub degraded: Vec<String>,
+    /// Degraded parts.
+    pub degraded: Vec<Degraded>,
     /// Jobs loaded since the start.
     pub loaded: u64,
     /// Whether loading what is due within the horizon is done.

@@ -29,6 +29,18 @@ impl Engine {
     /// # Errors
     /// As [`reserve`](Self::reserve).
     pub async fn reserve_unclaimed(&self, request: ReserveRequest) -> Result<Unclaimed, Error> {
+        self.reserve_by(request, false).await
+    }
+
+    /// The same, with the most urgent jobs of all queues first, whatever the order of the queues.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub async fn reserve_merged(&self, request: ReserveRequest) -> Result<Unclaimed, Error> {
+        self.reserve_by(request, true).await
+    }
+
+    async fn reserve_by(&self, request: ReserveRequest, merges: bool) -> Result<Unclaimed, Error> {
         self.check_open()?;
         if let Some(lease_ms) = request.lease_ms {
             check_lease(lease_ms)?;
@@ -44,6 +56,7 @@ impl Engine {
             lease_ms: request.lease_ms,
             queue_leases: self.settings.leases(),
             request_id: check_request_id(request.request_id)?,
+            merges,
             take: false,
         };
         let wait = Duration::from_millis(request.wait_ms);

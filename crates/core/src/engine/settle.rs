@@ -2,33 +2,34 @@
 
 use super::events::Observed;
 use super::wait::LOOK_AGAIN;
-use super::{Answers, Engine, Extension, Outcome, Settlement};
+use super::{Answers, Ending, Engine, Extension, Outcome, Settlement};
+use crate::api::DegradedCode;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{BATCH_JOBS_MAX, DELAY_MS_MAX, LEASE_MS_MIN, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, STEP_JOBS_MAX};
+use crate::model::beanstalk;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Job, Stage, State, check_lease};
 use crate::model::progress::Progress;
 use crate::model::retry::{Retry, WhenExhausted};
 use crate::ports::{Change, Detail, Edit, Edited, Expired, Extend, Extended, LeaseRecord, Settle};
-use crate::rules::{self, Again, Decision, Finish};
+use crate::rules::{self, Again, Decision, Finish, Return};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is degraded while leases that are over are not ended.
-const REAPING: &str = "jobs of crashed workers do not come back";
-/// The degradation while the broker is unavailable.
-pub(super) const AWAY: &str = "no jobs are handed out";
 /// How long the broker may take to answer before it counts as unavailable.
 const SILENT_MAX: Duration = Duration::from_secs(3);
-/// What is degraded while the broker is full.
-const FULL: &str = "the broker takes no new jobs";
 
 impl Engine {
     /// Ends leases. A settle that is sent again after its reply was lost is answered as the first time, where it
     /// finished the job; also after a restart.
     pub async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Answers<Settlement> {
+        self.end_leases(outcomes.into_iter().map(|(receipt, outcome)| (receipt, outcome.into())).collect()).await
+    }
+
+    /// The same for all that a client of the beanstalk protocol may do.
+    pub async fn end_leases(&self, outcomes: Vec<(Receipt, Ending)>) -> Answers<Settlement> {
         let count = outcomes.len();
         if let Err(error) = self.check_open().and_then(|()| check_count(count)) {
             return vec![Err(error); count];
@@ -40,8 +41,9 @@ impl Engine {
         }
     }
 
-    async fn settle_batch(&self, outcomes: Vec<(Receipt, Outcome)>) -> Result<Answers<Settlement>, Error> {
-        let to_read = outcomes.iter().filter(|(_, outcome)| !matches!(outcome, Outcome::Complete { .. }));
+    async fn settle_batch(&self, outcomes: Vec<(Receipt, Ending)>) -> Result<Answers<Settlement>, Error> {
+        let to_read =
+            outcomes.iter().filter(|(_, outcome)| !matches!(outcome, Ending::Outcome(Outcome::Complete { .. })));
         let ids: Vec<JobId> = to_read.map(|(receipt, _)| receipt.id).collect();
         let jobs = if ids.is_empty() { Vec::new() } else { self.broker.get(&ids, Detail::Head).await? };
         let mut jobs: HashMap<Receipt, Job> = jobs.into_iter().flatten().map(|job| (job.receipt(), job)).collect();
@@ -51,9 +53,9 @@ impl Engine {
         let mut events: Vec<fn(u64) -> Observed> = Vec::with_capacity(outcomes.len());
         for (receipt, outcome) in outcomes {
             let event: fn(u64) -> Observed = match outcome {
-                Outcome::Complete { .. } => Observed::Succeeded,
-                Outcome::Fail(_) => Observed::Failed,
-                Outcome::Release { .. } => |_| Observed::Released,
+                Ending::Outcome(Outcome::Complete { .. }) => Observed::Succeeded,
+                Ending::Outcome(Outcome::Fail(_)) | Ending::Bury { .. } => Observed::Failed,
+                Ending::Outcome(Outcome::Release { .. }) | Ending::Return { .. } => |_| Observed::Released,
             };
             let decided = match check_outcome(&outcome) {
                 Ok(()) => self.decide(receipt, outcome, &mut jobs).await,
@@ -66,7 +68,7 @@ impl Engine {
             }));
         }
         let ends: Vec<Option<(Receipt, Stage)>> =
-            settles.iter().map(|settle| end_of(settle.receipt, &settle.decision)).collect();
+            settles.iter().map(|settle| Some((settle.receipt, settle.decision.end()?))).collect();
         let mut settled = self.metrics.stores.settle.time(self.broker.settle(settles)).await?;
         let ids = answers.iter().flatten().map(|receipt| receipt.id);
         self.observe_settled(&ids, &settled, |place, ms| events[place](ms));
@@ -100,31 +102,38 @@ impl Engine {
     async fn decide(
         &self,
         receipt: Receipt,
-        outcome: Outcome,
+        outcome: Ending,
         jobs: &mut HashMap<Receipt, Job>,
     ) -> Result<Settle, Error> {
-        if let Outcome::Complete { result } = outcome {
+        if let Ending::Outcome(Outcome::Complete { result }) = outcome {
             return Ok(Settle::new(receipt, Decision::Finish(Finish { result, ..Finish::new(Stage::Succeeded) })));
         }
         let job = jobs.remove(&receipt);
         let decision = match (&outcome, &job) {
-            (Outcome::Fail(failure), Some(job)) => {
+            (Ending::Outcome(Outcome::Fail(failure)), Some(job)) => {
                 self.decide_by_rule(job, |retry, now, copy_id| rules::after_failure(job, retry, failure, now, copy_id))
                     .await?
             }
-            (Outcome::Release { delay_ms }, Some(job)) => {
+            (Ending::Outcome(Outcome::Release { delay_ms }), Some(job)) => {
                 let now = self.now();
                 Some(self.wait_in_full(rules::after_release(job, *delay_ms, now), now))
             }
-            (Outcome::Complete { .. } | Outcome::Fail(_) | Outcome::Release { .. }, _) => None,
+            (&Ending::Return { release }, Some(job)) => {
+                let now = self.now();
+                Some(self.wait_in_full(rules::after_return(job, release, now), now))
+            }
+            (&Ending::Bury { priority }, Some(_)) => Some(Decision::Bury(priority)),
+            (_, _) => None,
         };
         match decision {
             Some(decision) => {
                 job.iter().for_each(|job| log_end(job, &decision));
-                Ok(Settle { read: job.map(Box::new), ..Settle::new(receipt, decision) })
+                // A head lacks the payload, which is written again with what the decision changes.
+                let read = job.filter(|_| !decision.rewrites()).map(Box::new);
+                Ok(Settle { read, ..Settle::new(receipt, decision) })
             }
             // A repeat of a final failure must still find what the first one decided.
-            None if matches!(outcome, Outcome::Fail(_)) => {
+            None if matches!(outcome, Ending::Outcome(Outcome::Fail(_))) => {
                 Ok(Settle::new(receipt, Decision::Finish(Finish::new(Stage::Failed))))
             }
             None => Err(Error::LeaseLost(receipt)),
@@ -157,6 +166,9 @@ impl Engine {
             Decision::Again(again) if again.due_at > now => {
                 Decision::Again(Again { due_at: again.due_at.saturating_add(late_ms), ..again })
             }
+            Decision::Return(back) if back.due_at > now => {
+                Decision::Return(Return { due_at: back.due_at.saturating_add(late_ms), ..back })
+            }
             decision => decision,
         }
     }
@@ -164,7 +176,8 @@ impl Engine {
     /// The rule in force for a job.
     fn retry_rule(&self, job: &Job) -> Retry {
         let of_queue = self.settings.of(&job.queue);
-        job.options().retry.or(&of_queue.rule())
+        let rule = job.options().retry.or(&of_queue.rule());
+        if *job.kind == *beanstalk::KIND { rule.or(&beanstalk::UNLIMITED) } else { rule }
     }
 
     /// An id for the copy that a rule makes which moves.
@@ -231,11 +244,11 @@ impl Engine {
         loop {
             let next = match self.reap_once().await {
                 Ok(next_ms) => {
-                    self.status.mend(REAPING);
+                    self.status.mend(DegradedCode::CrashedJobs);
                     next_ms.map_or(idle, Duration::from_millis).min(idle)
                 }
                 Err(error) => {
-                    self.status.degrade(REAPING, &error);
+                    self.status.degrade(DegradedCode::CrashedJobs, &error);
                     LOOK_AGAIN
                 }
             };
@@ -253,20 +266,24 @@ impl Engine {
         let expired = match tokio::time::timeout(SILENT_MAX, &mut asked).await {
             Ok(expired) => expired,
             Err(_) => {
-                self.status.degrade(AWAY, &Error::Unavailable("the broker gives no answer".into()));
+                self.status
+                    .degrade(DegradedCode::BrokerUnavailable, &Error::Unavailable("the broker gives no answer".into()));
                 asked.await
             }
         };
         match &expired {
-            Err(error @ Error::Unavailable(_)) => self.status.degrade(AWAY, error),
-            _ => self.status.mend(AWAY),
+            Err(error @ Error::Unavailable(_)) => self.status.degrade(DegradedCode::BrokerUnavailable, error),
+            _ => self.status.mend(DegradedCode::BrokerUnavailable),
         }
         expired
     }
 
     async fn reap_once(&self) -> Result<Option<u64>, Error> {
         let expired = self.expired().await?;
-        self.status.set(FULL, expired.is_full.then(|| Error::Full("the broker has no room for new jobs".into())));
+        self.status.set(
+            DegradedCode::BrokerFull,
+            expired.is_full.then(|| Error::Full("the broker has no room for new jobs".into())),
+        );
         let mut settles = Vec::with_capacity(expired.crashed.len());
         for job in &expired.crashed {
             let decided =
@@ -310,14 +327,6 @@ impl Engine {
     }
 }
 
-/// The end that a decision means, where it means one.
-fn end_of(receipt: Receipt, decision: &Decision) -> Option<(Receipt, Stage)> {
-    match decision {
-        Decision::Finish(finish) => Some((receipt, finish.stage)),
-        Decision::Again(_) => None,
-    }
-}
-
 /// Says what was given up, and why.
 fn log_end(job: &Job, decision: &Decision) {
     if let Decision::Finish(Finish { stage: Stage::Failed, message, error: Some(error), drop, successor, .. }) =
@@ -341,7 +350,7 @@ fn check_count(count: usize) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_outcome(outcome: &Outcome) -> Result<(), Error> {
+fn check_outcome(outcome: &Ending) -> Result<(), Error> {
     let at_most = |what, bytes: usize, max: usize| {
         if bytes <= max { Ok(()) } else { Err(Error::invalid(what, format!("at most {max} bytes"), bytes)) }
     };
@@ -350,11 +359,16 @@ fn check_outcome(outcome: &Outcome) -> Result<(), Error> {
         if is_right { Ok(()) } else { Err(Error::invalid(what, "at most 10 years", format!("{delay_ms} ms"))) }
     };
     match outcome {
-        Outcome::Complete { result } => at_most("result", result.as_ref().map_or(0, |r| r.len()), RESULT_BYTES_MAX),
-        Outcome::Fail(failure) => {
+        Ending::Outcome(Outcome::Complete { result }) => {
+            at_most("result", result.as_ref().map_or(0, |r| r.len()), RESULT_BYTES_MAX)
+        }
+        Ending::Outcome(Outcome::Fail(failure)) => {
             at_most("message", failure.message.len(), MESSAGE_BYTES_MAX)?;
             delay("retry_after", failure.retry_after_ms.unwrap_or(0))
         }
-        Outcome::Release { delay_ms } => delay("delay", *delay_ms),
+        Ending::Outcome(Outcome::Release { delay_ms }) | Ending::Return { release: Some((_, delay_ms)) } => {
+            delay("delay", *delay_ms)
+        }
+        Ending::Return { release: None } | Ending::Bury { .. } => Ok(()),
     }
 }

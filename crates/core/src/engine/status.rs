@@ -1,5 +1,6 @@
 //! How the engine is.
 
+use crate::api::{Degraded, DegradedCode};
 use crate::error::Error;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -25,33 +26,33 @@ pub(super) struct Status {
     loaded: AtomicU64,
     is_loaded: AtomicBool,
     is_degraded: AtomicBool,
-    degraded: Mutex<BTreeMap<&'static str, String>>,
+    degraded: Mutex<BTreeMap<DegradedCode, String>>,
 }
 
 impl Status {
     /// Something does not work, for this reason; logged when it begins.
-    pub(super) fn degrade(&self, what: &'static str, error: &Error) {
+    pub(super) fn degrade(&self, what: DegradedCode, error: &Error) {
         let mut degraded = self.degraded.lock().expect("no panic under this lock");
         if degraded.insert(what, error.to_string()).is_none() {
-            tracing::error!(%error, "{what}");
+            tracing::error!(%error, "{}", what.detail());
         }
         self.is_degraded.store(true, Ordering::Relaxed);
     }
 
     /// It works again; logged when it had not.
-    pub(super) fn mend(&self, what: &'static str) {
+    pub(super) fn mend(&self, what: DegradedCode) {
         if !self.is_degraded() {
             return;
         }
         let mut degraded = self.degraded.lock().expect("no panic under this lock");
-        if degraded.remove(what).is_some() {
-            tracing::info!("resolved: {what}");
+        if degraded.remove(&what).is_some() {
+            tracing::info!("resolved: {}", what.detail());
         }
         self.is_degraded.store(!degraded.is_empty(), Ordering::Relaxed);
     }
 
     /// Whether something works: not, for this reason.
-    pub(super) fn set(&self, what: &'static str, trouble: Option<Error>) {
+    pub(super) fn set(&self, what: DegradedCode, trouble: Option<Error>) {
         match trouble {
             Some(error) => self.degrade(what, &error),
             None => self.mend(what),
@@ -59,17 +60,27 @@ impl Status {
     }
 
     /// Whether this degradation is active.
-    pub(super) fn is(&self, what: &'static str) -> bool {
-        self.is_degraded() && self.degraded.lock().expect("no panic under this lock").contains_key(what)
+    pub(super) fn is(&self, what: DegradedCode) -> bool {
+        self.is_degraded() && self.degraded.lock().expect("no panic under this lock").contains_key(&what)
     }
 
     pub(super) fn is_degraded(&self) -> bool {
         self.is_degraded.load(Ordering::Relaxed)
     }
 
-    pub(super) fn degraded(&self) -> Vec<String> {
+    pub(super) fn degraded(&self) -> Vec<Degraded> {
+        let ended = self.fault().map(|fault| Degraded {
+            code: DegradedCode::TaskEnded,
+            detail: fault.to_string(),
+            error: None,
+        });
         let degraded = self.degraded.lock().expect("no panic under this lock");
-        degraded.iter().map(|(what, why)| format!("{what}: {why}")).collect()
+        let others = degraded.iter().map(|(&code, error)| Degraded {
+            code,
+            detail: code.detail().to_owned(),
+            error: Some(error.clone()),
+        });
+        ended.into_iter().chain(others).collect()
     }
 
     /// A background task has ended.

@@ -83,7 +83,12 @@ impl Subscription {
         }
     }
 
-    /// The same, where it is there already.
+    /// Forgets the events that are there already.
+    pub fn skip(&mut self) {
+        self.receiver = self.receiver.resubscribe();
+    }
+
+    /// Returns the next event if it is there already.
     pub fn try_next(&mut self) -> Option<Event> {
         loop {
             let event = match self.receiver.try_recv() {

@@ -45,6 +45,7 @@ impl Engine {
             lease_ms: Some(TAKE_LEASE_MS),
             queue_leases: Arc::default(),
             request_id: check_request_id(request.request_id)?,
+            merges: false,
             take: true,
         };
         if let Source::Queues(queues) = &reserve.source {

@@ -30,9 +30,9 @@ impl Engine {
         let reasons = match state {
             State::Scheduled => [not_due(&job)].into_iter().chain(self.paused(&job.queue)).collect(),
             State::Ready => self.why_ready(&job, is_held, now).await?,
-            State::Running => vec![running(&job)],
+            State::Running => vec![Reason { worker: self.workers.holder(job.receipt()), ..running(&job) }],
             State::Succeeded | State::Failed | State::Cancelled => {
-                vec![reason(ReasonCode::Finished, format!("It has ended: {state}."), None)]
+                vec![Reason::new(ReasonCode::Finished, format!("It has ended: {state}."), None)]
             }
         };
         Ok(Why { id, queue: job.queue.clone(), state, version: job.version, reasons })
@@ -42,14 +42,14 @@ impl Engine {
         let mut reasons: Vec<Reason> = self.paused(&job.queue).into_iter().collect();
         if let Err(Error::Backlog(backlog)) = self.check_backlog() {
             let detail = format!("{backlog} outcomes are not recorded yet, so this server hands out no jobs.");
-            reasons.push(reason(ReasonCode::Backlog, detail, None));
+            reasons.push(Reason { count: Some(backlog as u64), ..Reason::new(ReasonCode::Backlog, detail, None) });
         }
         if !is_held && self.topology.has_ledger() {
             reasons.push(if self.overflow.takes(job, now) {
                 let detail = "The broker has no room for more jobs of the queue. The job waits in the ledger.";
-                reason(ReasonCode::Overflow, detail, None)
+                Reason::new(ReasonCode::Overflow, detail, None)
             } else {
-                reason(ReasonCode::NotLoaded, "The job is being loaded from the ledger.", None)
+                Reason::new(ReasonCode::NotLoaded, "The job is being loaded from the ledger.", None)
             });
         }
         let counted = self.broker.counts(Queues::one(&job.queue)).await?.pop();
@@ -58,12 +58,13 @@ impl Engine {
         match settings.max_running {
             Some(max) if running >= u64::from(max) => {
                 let detail = format!("{running} jobs of the queue run, and its `max_running` is {max}.");
-                reasons.push(reason(ReasonCode::MaxRunning, detail, None));
+                let reached = Reason::new(ReasonCode::MaxRunning, detail, None);
+                reasons.push(Reason { count: Some(running), limit: Some(max.into()), ..reached });
             }
             _ if is_held && !settings.paused && settings.rate.is_some() => {
                 let free_at = self.free_at(&job.queue).await?.filter(|&at| at > now);
                 let detail = "The `rate` of the queue is used up.";
-                reasons.extend(free_at.map(|at| reason(ReasonCode::Rate, detail, Some(at))));
+                reasons.extend(free_at.map(|at| Reason::new(ReasonCode::Rate, detail, Some(at))));
             }
             _ => {}
         }
@@ -76,7 +77,7 @@ impl Engine {
 
     fn paused(&self, queue: &Arc<str>) -> Option<Reason> {
         let settings = self.settings.of(queue);
-        settings.paused.then(|| reason(ReasonCode::Paused, "The queue is paused.", settings.paused_until))
+        settings.paused.then(|| Reason::new(ReasonCode::Paused, "The queue is paused.", settings.paused_until))
     }
 
     /// The instant at which the broker may hand out the next job of a queue, if nothing but time is missing.
@@ -88,6 +89,7 @@ impl Engine {
             lease_ms: None,
             queue_leases: Arc::default(),
             request_id: None,
+            merges: false,
             take: false,
         };
         Ok(self.broker.reserve(look).await?.next_at)
@@ -102,7 +104,8 @@ impl Engine {
             Ok(last) => (last, "No worker has asked this server for jobs of the queue since"),
             Err(since) => (since, "No worker has asked this server for jobs of the queue. It remembers requests since"),
         };
-        Some(reason(ReasonCode::NoWorker, format!("{words} {}.", Instant(last)), None))
+        let none = Reason::new(ReasonCode::NoWorker, format!("{words} {}.", Instant(last)), None);
+        Some(Reason { since: Some(Instant(last)), ..none })
     }
 }
 
@@ -111,7 +114,8 @@ fn not_due(job: &Job) -> Reason {
         0 => "Its due time has not come.".to_owned(),
         attempts => format!("It waits for its next attempt. Attempts so far: {attempts}."),
     };
-    reason(ReasonCode::NotDue, detail, Some(job.due_at))
+    let count = (job.attempt > 0).then_some(job.attempt.into());
+    Reason { count, ..Reason::new(ReasonCode::NotDue, detail, Some(job.due_at)) }
 }
 
 fn running(job: &Job) -> Reason {
@@ -120,9 +124,5 @@ fn running(job: &Job) -> Reason {
     } else {
         "A worker runs it. The worker may extend its lease."
     };
-    reason(ReasonCode::Running, detail, job.lease_until)
-}
-
-fn reason(code: ReasonCode, detail: impl Into<String>, until: Option<Millis>) -> Reason {
-    Reason { code, detail: detail.into(), until: until.map(Instant) }
+    Reason::new(ReasonCode::Running, detail, job.lease_until)
 }

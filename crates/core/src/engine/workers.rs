@@ -95,6 +95,11 @@ impl Workers {
         }
     }
 
+    /// The worker that holds a lease, if it asked this process under a name.
+    pub(super) fn holder(&self, receipt: Receipt) -> Option<Arc<str>> {
+        self.known().holders.get(&receipt).cloned()
+    }
+
     fn asks(&self, worker: &Arc<str>, queues: &[Arc<str>], now: Millis) {
         let mut known = self.known();
         if !known.by_name.contains_key(worker) && !known.has_room(now) {

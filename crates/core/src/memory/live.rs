@@ -27,6 +27,8 @@ pub(super) struct Live {
     created_at: Millis,
     pub(super) priority: u32,
     pub(super) attempt: u32,
+    /// Its own lease length, 0 for none: at most 12 h.
+    lease_ms: u32,
     pub(super) place: Whereabouts,
     /// Boxed once more: few jobs have one, and this pointer is half as large.
     origin: Option<Box<Arc<str>>>,
@@ -82,7 +84,6 @@ struct Extra {
     updated_at: Millis,
     started_at: Option<Millis>,
     crashes: u32,
-    lease_ms: Option<u64>,
     expires_ms: Option<u64>,
     key: Option<Arc<str>>,
     key_until: KeyUntil,
@@ -103,7 +104,6 @@ impl Live {
             updated_at: job.updated_at,
             started_at: job.started_at,
             crashes: job.crashes,
-            lease_ms: job.lease_ms,
             expires_ms: job.expires_ms,
             key: job.key,
             key_until: job.key_until,
@@ -114,6 +114,7 @@ impl Live {
             progress: job.progress,
             cancel_asked: job.cancel_asked,
         };
+        let lease_ms = job.lease_ms.map_or(0, |ms| u32::try_from(ms).expect("a lease is at most 12 h"));
         let is_plain = extra.is_plain(due_at, created_at);
         Self {
             label: names.share(&job.queue, &job.kind),
@@ -123,6 +124,7 @@ impl Live {
             created_at,
             priority: job.priority,
             attempt: job.attempt,
+            lease_ms,
             place,
             origin: job.origin.map(Box::new),
             extra: (!is_plain).then(|| Box::new(extra)),
@@ -155,7 +157,7 @@ impl Live {
             priority: self.priority,
             attempt: self.attempt,
             crashes: extra.crashes,
-            lease_ms: extra.lease_ms,
+            lease_ms: self.lease_ms(),
             expires_ms: extra.expires_ms,
             key: extra.key,
             key_until: extra.key_until,
@@ -208,7 +210,7 @@ impl Live {
 
     /// Its own lease length.
     pub(super) fn lease_ms(&self) -> Option<u64> {
-        self.extra.as_ref().and_then(|extra| extra.lease_ms)
+        Some(u64::from(self.lease_ms)).filter(|&ms| ms > 0)
     }
 
     /// What is noted of its lease, where it has one.
@@ -255,7 +257,6 @@ impl Extra {
             updated_at: created_at,
             started_at: None,
             crashes: 0,
-            lease_ms: None,
             expires_ms: None,
             key: None,
             key_until: KeyUntil::Finished,
@@ -274,7 +275,6 @@ impl Extra {
             && self.updated_at == created_at
             && self.started_at.is_none()
             && self.crashes == 0
-            && self.lease_ms.is_none()
             && self.expires_ms.is_none()
             && self.key.is_none()
             && self.key_until == KeyUntil::Finished
@@ -307,7 +307,9 @@ mod tests {
         let traced = with(JobOptions { trace: Some("t".into()), ..JobOptions::default() });
         let told = Progress { percent: 1, note: None, at: 9 };
         let under_way = Job { progress: Some(told.into()), ..plain.clone() };
-        for job in [plain, rich, traced, under_way] {
+        let leased = Job { lease_ms: Some(60_000), ..plain.clone() };
+        assert!(Live::pack(leased.clone(), Whereabouts::Ready, &mut Names::default()).extra.is_none());
+        for job in [plain, rich, traced, under_way, leased] {
             assert_eq!(Live::pack(job.clone(), Whereabouts::Ready, &mut Names::default()).unpack(id), job);
         }
     }
@@ -334,6 +336,6 @@ mod tests {
 
     #[test]
     fn a_live_job_is_small() {
-        assert_eq!(size_of::<Live>(), 88);
+        assert_eq!(size_of::<Live>(), 96);
     }
 }

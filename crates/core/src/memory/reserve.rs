@@ -23,6 +23,9 @@ impl Held {
         }
         let mut reserved = Reserved::default();
         match &reserve.source {
+            Source::Queues(queues) if reserve.merges && queues.len() > 1 => {
+                self.reserve_merged(queues, reserve, now, &mut reserved)?;
+            }
             Source::Queues(queues) => self.reserve_queues(queues, reserve, resume, now, &mut reserved)?,
             Source::Jobs(named) => {
                 for named in named {
@@ -85,6 +88,47 @@ impl Held {
                 return (!reserved.leases.is_empty()).then_some(());
             }
             let queue = self.queues.get_mut(name).expect("it was found above");
+            let free_at = queue.free_at(reserve.take, now.wall);
+            let is_limited = queue.room(reserve.take, now.wall).is_err();
+            queue.look_at = if is_limited { Some(0) } else { free_at };
+            reserved.next_at = earliest(reserved.next_at, free_at);
+        }
+        Some(())
+    }
+
+    /// The most urgent of all these queues, one after the other.
+    fn reserve_merged(
+        &mut self,
+        queues: &[Arc<str>],
+        reserve: &Reserve,
+        now: Now,
+        reserved: &mut Reserved,
+    ) -> Option<()> {
+        while reserved.leases.len() < reserve.limit {
+            let mut first: Option<Rank> = None;
+            for name in queues {
+                let Some(queue) = self.queues.get(name).filter(|queue| !queue.limits.paused) else { continue };
+                if queue.room(reserve.take, now.wall).unwrap_or(0) == 0 {
+                    continue;
+                }
+                let mut more = self.advance(name, now, STEP_JOBS_MAX);
+                if !more {
+                    let (picked, rest) = self.pick(name, FIRST, reserve, 1, now.wall);
+                    let rank = picked.first().map(|&id| (id, self.live.get(id).expect("what is picked is live")));
+                    let rank = rank.map(|(id, live)| (live.priority, live.due_at, id));
+                    first = [first, rank].into_iter().flatten().min();
+                    more = rest.is_some();
+                }
+                if more {
+                    reserved.next_at = Some(now.wall);
+                    return (!reserved.leases.is_empty()).then_some(());
+                }
+            }
+            let Some((.., id)) = first else { break };
+            self.hand_out(id, reserve, now, reserved);
+        }
+        for name in queues {
+            let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.limits.paused) else { continue };
             let free_at = queue.free_at(reserve.take, now.wall);
             let is_limited = queue.room(reserve.take, now.wall).is_err();
             queue.look_at = if is_limited { Some(0) } else { free_at };

@@ -61,6 +61,7 @@ impl Held {
             return;
         }
         let mut job = self.remove(receipt.id).expect("it was found above");
+        let rewrites = decision.rewrites();
         let left = rules::apply(&mut job, decision, now.wall, self.numbers());
         settled.runs.push(Some(Run::of(&job)));
         settled.states.push(Some(job.state(now.wall)));
@@ -70,6 +71,7 @@ impl Held {
         let entry = match left {
             Left::Nothing => OutboxEntry::Removed(job),
             Left::Copy(copy) => OutboxEntry::Moved(job, copy),
+            Left::Job if rewrites => OutboxEntry::Rewritten(job),
             Left::Job => OutboxEntry::Changed(job),
         };
         settled.entries.push(self.outbox.add(entry, now.mono));
@@ -77,10 +79,10 @@ impl Held {
 
     /// A settle that is sent again after its reply was lost gets the same answer.
     fn settled_before(&self, receipt: Receipt, decision: &Decision, now: Now) -> Option<State> {
-        let Decision::Finish(finish) = decision else { return None };
+        let stage = decision.end()?;
         let noted = self.outbox.get(receipt.id).map(|entry| (entry.job().epoch, entry.job().stage));
         let end = noted.or_else(|| self.tombstones.get(receipt.id, now.mono)?.end)?;
-        if end == (receipt.epoch, finish.stage) { finish.stage.end_state() } else { None }
+        if end == (receipt.epoch, stage) { stage.end_state() } else { None }
     }
 
     pub(super) fn expired(&mut self, limit: usize, now: Now) -> Expired {

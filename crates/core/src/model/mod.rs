@@ -1,5 +1,6 @@
 //! The model: jobs, their options and what names them.
 
+pub mod beanstalk;
 pub mod id;
 pub mod job;
 pub(super) mod key;

@@ -4,6 +4,7 @@
 //! A new option is a field here; [`check`](JobOptions::check) and [`moved`](JobOptions::moved) name every field, so that a
 //! forgotten one does not compile.
 
+use super::beanstalk::Beanstalk;
 use super::retry::Retry;
 use super::target::Target;
 use super::trace;
@@ -28,6 +29,9 @@ pub struct JobOptions {
     /// How often it was moved from queue to queue, at most [`MOVES_MAX`] times.
     #[serde(skip_serializing_if = "is_zero")]
     pub moves: u32,
+    /// Counters of the beanstalk protocol, and a time to run beyond 12 h. `None` until a job needs one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beanstalk: Option<Beanstalk>,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -58,13 +62,19 @@ macro_rules! with_options {
         impl<$life> $name<$life> {
             /// What is given of a job's options.
             pub fn options(&self) -> $crate::JobOptions {
-                $crate::JobOptions { retry: self.rule(), target: self.target.clone(), trace: self.trace.clone(), moves: 0 }
+                $crate::JobOptions {
+                    retry: self.rule(),
+                    target: self.target.clone(),
+                    trace: self.trace.clone(),
+                    moves: 0,
+                    beanstalk: None,
+                }
             }
 
             /// The same with these options.
             #[must_use]
             pub fn with_options(self, options: &$crate::JobOptions) -> Self {
-                let $crate::JobOptions { retry, target, trace, moves: _ } = options.clone();
+                let $crate::JobOptions { retry, target, trace, moves: _, beanstalk: _ } = options.clone();
                 Self { target, trace, ..self.with_rule(retry) }
             }
         }
@@ -73,7 +83,8 @@ macro_rules! with_options {
 pub(crate) use with_options;
 
 /// The options of a job that has none.
-pub(crate) static NONE: JobOptions = JobOptions { retry: Retry::INHERITED, target: None, trace: None, moves: 0 };
+pub(crate) static NONE: JobOptions =
+    JobOptions { retry: Retry::INHERITED, target: None, trace: None, moves: 0, beanstalk: None };
 
 impl From<Retry> for JobOptions {
     fn from(retry: Retry) -> Self {
@@ -97,7 +108,7 @@ impl JobOptions {
     /// # Errors
     /// [`Error::Invalid`], naming the field.
     pub fn check(&self, queue: &str) -> Result<(), Error> {
-        let Self { retry, target, trace, moves } = self;
+        let Self { retry, target, trace, moves, beanstalk: _ } = self;
         if *moves > MOVES_MAX {
             return Err(Error::invalid("moves", format!("at most {MOVES_MAX}"), moves));
         }
@@ -109,13 +120,13 @@ impl JobOptions {
     /// Those of a copy in another queue: that queue's retry rule and target apply there.
     #[must_use]
     pub fn moved(&self) -> Self {
-        let Self { retry: _, target: _, trace, moves } = self;
+        let Self { retry: _, target: _, trace, moves, beanstalk: _ } = self;
         Self { trace: trace.clone(), moves: moves + 1, ..Self::default() }
     }
 
     /// About how many bytes of memory they take.
     pub(crate) fn bytes(&self) -> usize {
-        let Self { retry: _, target: _, trace, moves: _ } = self;
+        let Self { retry: _, target: _, trace, moves: _, beanstalk: _ } = self;
         size_of::<Self>() + trace.as_ref().map_or(0, |trace| trace.len())
     }
 }
@@ -136,7 +147,7 @@ mod tests {
             when_exhausted: Some(WhenExhausted::Move("dead".into())),
             ..Retry::default()
         };
-        let all = JobOptions { retry, target: Some(target), trace, moves: 2 };
+        let all = JobOptions { retry, target: Some(target), trace, moves: 2, beanstalk: None };
         let text = serde_json::to_string(&all).unwrap();
         assert_eq!(
             text,

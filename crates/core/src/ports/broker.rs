@@ -148,6 +148,9 @@ pub enum Source {
 pub struct Reserve {
     /// Where to look.
     pub source: Source,
+    /// Whether the most urgent of all queues comes first, and not the queues in their order. Beside other partitions, only within
+    /// each of them.
+    pub merges: bool,
     /// At most so many; where much is to be passed over, it may be fewer than are due.
     pub limit: usize,
     /// Due when.

@@ -31,6 +31,11 @@ pub enum Change {
     /// A finished job becomes ready with attempt 0, holding its key again. Brokers hold no finished jobs, so it is for
     /// ledgers alone.
     Retry,
+    /// A scheduled job becomes due now; a failed one becomes ready, holding its key again. Of the beanstalk protocol.
+    Kick {
+        /// Whether the job counts it.
+        counts: bool,
+    },
     /// A waiting job that was not started in time becomes failed.
     Expire,
 }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What happened to a job. The word alone says where the job stands after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ impl FromStr for What {
 }
 
 /// Something that happened to a job, and where it stands after it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Transition {
     /// What happened; also the name of the event.
     pub what: What,
@@ -123,10 +123,21 @@ pub struct Transition {
     /// From when it may run, where it waits.
     #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Millis>,
+    /// Encoded by the first reader that asks.
+    #[serde(skip)]
+    pub(crate) json: OnceLock<Box<str>>,
+}
+
+impl Transition {
+    /// The transition as JSON, encoded once for all readers.
+    #[must_use]
+    pub fn json(&self) -> &str {
+        self.json.get_or_init(|| serde_json::to_string(self).expect("a transition has no maps").into())
+    }
 }
 
 /// What a subscriber gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Event {
     /// Something happened.
     Transition(Arc<Transition>),

@@ -10,7 +10,7 @@ use crate::model::id::JobId;
 use crate::model::job::{Job, Stage, State};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 /// The width of the buckets of rows that are due beyond the watermark: coarse, so that inserts append.
@@ -40,6 +40,16 @@ pub fn bucket(due_at: Millis, watermark: Millis) -> i64 {
         _ if due_at < watermark => 0,
         _ => i64::try_from(due_at / BUCKET_MS).unwrap_or(i64::MAX).max(1),
     }
+}
+
+/// Most buckets that a search by due time reads one by one.
+const BUCKETS_FOUND_MAX: i64 = 16;
+
+/// The buckets that pending rows with due times in this window may be in, besides 0 and that of the overflow; `None` if they
+/// are too many to read one by one.
+pub fn buckets(window: Window) -> Option<RangeInclusive<i64>> {
+    let buckets = bucket(window.from, 0)..=bucket(window.to, 0);
+    (buckets.end() - buckets.start() < BUCKETS_FOUND_MAX).then_some(buckets)
 }
 
 /// Remembers every job.

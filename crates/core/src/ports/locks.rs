@@ -123,6 +123,8 @@ pub struct Holding {
     pub owner: Arc<str>,
     /// Until when, and under which fence.
     pub grant: Grant,
+    /// Owners that wait for it. One that went away counts until its ticket lapses.
+    pub waiting: u32,
 }
 
 /// A page of locks.

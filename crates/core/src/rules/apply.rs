@@ -1,8 +1,9 @@
 //! What decisions, leases and edits do to a job's fields: the meaning that every store keeps.
 
-use super::{Again, Decision, Finish};
+use super::{Again, Decision, Finish, Return};
 use crate::clock::Millis;
 use crate::limits::ERRORS_KEPT;
+use crate::model::beanstalk::{self, BURIED, Beanstalk};
 use crate::model::id::Numbers;
 use crate::model::job::{AttemptError, Job, Stage};
 use crate::ports::{Change, Edited, Update};
@@ -42,6 +43,23 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -
         Decision::Again(Again { crashes, error, .. }) if job.cancel_asked => {
             apply_finish(job, cancelled(Some(crashes), error), now);
         }
+        Decision::Return(_) | Decision::Bury(_) if job.cancel_asked => apply_finish(job, cancelled(None, None), now),
+        Decision::Return(Return { due_at, release }) => {
+            job.due_at = due_at;
+            if let Some((priority, delay_ms)) = release {
+                job.priority = priority;
+                count(job, |counted| {
+                    counted.releases = counted.releases.saturating_add(1);
+                    counted.delay_ms = Some(delay_ms);
+                });
+            }
+        }
+        Decision::Bury(priority) => {
+            job.priority = priority;
+            count(job, |counted| counted.buries = counted.buries.saturating_add(1));
+            job.stage = Stage::Failed;
+            job.message = Some(Arc::from(BURIED));
+        }
         Decision::Finish(mut finish) => {
             let (drop, successor) = (finish.drop, finish.successor.take());
             apply_finish(job, finish, now);
@@ -58,6 +76,13 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -
         }
     }
     Left::Job
+}
+
+/// Counts what a client of the beanstalk protocol did.
+fn count(job: &mut Job, change: impl FnOnce(&mut Beanstalk)) {
+    let mut options = job.options().clone();
+    change(options.beanstalk.get_or_insert_default());
+    job.options = options.shared();
 }
 
 fn apply_finish(job: &mut Job, finish: Finish, now: Millis) {
@@ -90,6 +115,11 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, n
         return Edited::Mismatch(job.clone());
     }
     match (change, job.stage, job.lease_until) {
+        (Change::Kick { .. }, Stage::Failed, _) | (Change::Kick { .. }, Stage::Pending, None) => {
+            if !kick(job, change, now) {
+                return unfit(job, now);
+            }
+        }
         (Change::Retry, Stage::Pending, _) => return unfit(job, now),
         (Change::Retry, ..) => {
             job.stage = Stage::Pending;
@@ -115,10 +145,34 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, n
         (Change::Expire, Stage::Pending, None) => apply_finish(job, super::after_expiry(job), now),
         (Change::Update(update), Stage::Pending, None) => apply_update(job, update),
         (Change::Delete, ..) => {}
-        (Change::Cancel { .. } | Change::Expire | Change::Update(_), ..) => return unfit(job, now),
+        (Change::Cancel { .. } | Change::Expire | Change::Update(_) | Change::Kick { .. }, ..) => {
+            return unfit(job, now);
+        }
     }
     touch(job, now, numbers);
     Edited::Changed(job.clone())
+}
+
+/// Makes a scheduled job due now, or a failed one ready again. Unlike after a retry, a job that was put by the beanstalk
+/// protocol knows how often it ran before.
+fn kick(job: &mut Job, change: &Change, now: Millis) -> bool {
+    if job.is_pending() && job.due_at <= now {
+        return false;
+    }
+    if !job.is_pending() && *job.kind != *beanstalk::KIND {
+        (job.attempt, job.crashes) = (0, 0);
+    }
+    let delay_ms = job.first_due_at.saturating_sub(job.created_at);
+    job.stage = Stage::Pending;
+    (job.due_at, job.first_due_at) = (now, now);
+    (job.finished_at, job.result, job.progress) = (None, None, None);
+    (job.cancel_asked, job.lease_until) = (false, None);
+    let kicks = u32::from(matches!(change, Change::Kick { counts: true }));
+    count(job, |counted| {
+        counted.kicks = counted.kicks.saturating_add(kicks);
+        counted.delay_ms.get_or_insert(delay_ms);
+    });
+    true
 }
 
 fn apply_update(job: &mut Job, update: &Update) {

@@ -1,6 +1,6 @@
 //! When to try again, when to give up, and what becomes of what was given up.
 
-use super::{Again, Decision, Finish};
+use super::{Again, Decision, Finish, Return};
 use crate::api::{Span, or_default, span};
 use crate::clock::Millis;
 use crate::limits::{DELAY_MS_MAX, MOVES_MAX};
@@ -67,6 +67,14 @@ pub fn after_release(job: &Job, delay_ms: u64, now: Millis) -> Decision {
     let due_at = if delay_ms == 0 { job.due_at.min(now) } else { now.saturating_add(delay_ms) };
     let attempt = job.attempt.saturating_sub(1);
     Decision::Again(Again { due_at, attempt, crashes: job.crashes, error: None })
+}
+
+/// After a client of the beanstalk protocol gave the job back, or has gone: the attempt counts, and without a delay the job
+/// keeps its place.
+pub fn after_return(job: &Job, release: Option<(u32, u64)>, now: Millis) -> Decision {
+    let delay_ms = release.map_or(0, |(_, delay_ms)| delay_ms);
+    let due_at = if delay_ms == 0 { job.due_at.min(now) } else { now.saturating_add(delay_ms) };
+    Decision::Return(Return { due_at, release })
 }
 
 /// When the next attempts would begin, at most so many, if each failed as soon as it began; a job that is running is taken

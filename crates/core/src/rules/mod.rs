@@ -4,7 +4,7 @@ mod apply;
 mod failure;
 
 pub use apply::{Left, apply, edit, lease, touch, unlease};
-pub use failure::{Failure, after_crash, after_expiry, after_failure, after_release, retry_plan};
+pub use failure::{Failure, after_crash, after_expiry, after_failure, after_release, after_return, retry_plan};
 
 use crate::clock::Millis;
 use crate::model::job::{AttemptError, Job, Payload, Stage};
@@ -17,6 +17,35 @@ pub enum Decision {
     Finish(Finish),
     /// It is to run again.
     Again(Again),
+    /// A client of the beanstalk protocol gives it back: the attempt counts.
+    Return(Return),
+    /// A client of the beanstalk protocol sets it aside, with this priority: failed, and kept until somebody removes it.
+    Bury(u32),
+}
+
+/// How a job is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Return {
+    /// From when it may run again.
+    pub due_at: Millis,
+    /// By a release: with which priority and delay in milliseconds. `None` where its client has gone.
+    pub release: Option<(u32, u64)>,
+}
+
+impl Decision {
+    /// The stage that the job ends in.
+    pub fn end(&self) -> Option<Stage> {
+        match self {
+            Self::Finish(finish) => Some(finish.stage),
+            Self::Bury(_) => Some(Stage::Failed),
+            Self::Again(_) | Self::Return(_) => None,
+        }
+    }
+
+    /// Whether it changes what ledgers write only with a [rewritten](crate::ports::OutboxEntry::Rewritten) job.
+    pub fn rewrites(&self) -> bool {
+        matches!(self, Self::Bury(_) | Self::Return(Return { release: Some(_), .. }))
+    }
 }
 
 /// How a job ends.

@@ -57,6 +57,7 @@ pub fn reserve_from(queues: &[&str], limit: usize) -> Reserve {
         lease_ms: None,
         queue_leases: Arc::default(),
         request_id: None,
+        merges: false,
         take: false,
     }
 }

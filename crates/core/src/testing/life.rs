@@ -22,6 +22,7 @@ struct LifeState {
     steps_left: Option<u64>,
     dies_at: Option<(&'static str, When)>,
     panics_at: Option<&'static str>,
+    freezes_at: Option<(&'static str, When, Duration)>,
     frozen_until: Option<Instant>,
     mute: Option<&'static str>,
     is_dead: bool,
@@ -54,6 +55,7 @@ impl Life {
             steps_left,
             dies_at: None,
             panics_at: None,
+            freezes_at: None,
             frozen_until: None,
             mute: None,
             is_dead: false,
@@ -85,6 +87,11 @@ impl Life {
     /// Nothing that it asks for begins or is heard of for so long.
     pub fn freeze(&self, time: Duration) {
         self.state().frozen_until = Some(Instant::now() + time);
+    }
+
+    /// Freezes for so long at the next call of this verb.
+    pub fn freeze_at(&self, verb: &'static str, when: When, time: Duration) {
+        self.state().freezes_at = Some((verb, when, time));
     }
 
     /// From now on it neither dies nor stands still.
@@ -129,6 +136,8 @@ impl Life {
                 if state.steps_left == Some(0) || state.dies_at == Some((verb, when)) {
                     state.is_dead = true;
                 }
+                let freezes = state.freezes_at.take_if(|(at, on, _)| (*at, *on) == (verb, when));
+                state.frozen_until = freezes.map(|(.., time)| Instant::now() + time).or(state.frozen_until);
                 state.frozen_until
             };
             if self.is_over() {

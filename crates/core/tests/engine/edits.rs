@@ -118,6 +118,58 @@ async fn a_tag_cancels_all_that_carry_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn found_jobs_are_rescheduled_over_the_horizon_and_back() {
+    let bench = Bench::new().await;
+    let bulk = |state: Vec<State>, due| {
+        let query = Query { tag: Some("order:7".into()), state: state.into(), ..Query::default() };
+        let engine = bench.engine.clone();
+        async move { engine.bulk(&query, BulkAction::Reschedule(due)).await }
+    };
+    let tagged = |due| NewJob { due, tags: vec!["order:7".into()], ..job() };
+    bench.engine.push((0..1_500).map(|i| tagged(Due::After(i * 10_000))).collect()).await.unwrap();
+    let bystander = bench.push(NewJob { due: Due::After(2 * FAR_MS), ..job() }).await;
+    let running = bench.lease().await;
+    let cancelled = bench.push(tagged(Due::Now)).await;
+    bench.engine.cancel(vec![cancelled.id.into()]).await.pop().unwrap().unwrap();
+    for wrong in [Due::After(11 * 365 * 86_400_000), Due::At(1_800_000_000)] {
+        assert_eq!(bulk(vec![], wrong).await.unwrap_err().code(), "invalid");
+    }
+
+    let at = bench.engine.now() + FAR_MS;
+    assert_eq!(bulk(vec![], Due::After(FAR_MS)).await.unwrap(), [("rescheduled", 1_499)].into());
+    assert_eq!(bulk(vec![], Due::At(at)).await.unwrap(), [].into(), "a repeat does nothing");
+    assert_eq!(bulk(vec![State::Running], Due::Now).await.unwrap(), [("job_running", 1)].into());
+    assert_eq!(bulk(vec![State::Cancelled], Due::Now).await.unwrap(), [("already_finished", 1)].into());
+    assert_eq!(
+        (bench.state(running.job.id).await, bench.state(cancelled.id).await),
+        (State::Running, State::Cancelled)
+    );
+    bench.complete(&running).await.unwrap();
+    pass(Duration::from_millis(FAR_MS - 1)).await;
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+    assert_eq!(
+        bulk(vec![], Due::After(60_000)).await.unwrap(),
+        [("rescheduled", 1_499)].into(),
+        "the delay begins anew"
+    );
+    pass(Duration::from_millis(59_999)).await;
+    assert!(bench.reserve(1, Duration::ZERO).await.is_empty());
+
+    // What is due keeps its place.
+    let ready = bench.push(tagged(Due::Now)).await;
+    pass(Duration::from_millis(0)).await;
+    assert_eq!(bulk(vec![], Due::Now).await.unwrap(), [("rescheduled", 1_499)].into());
+    assert_eq!(bench.engine.job(ready.id).await.unwrap().version, ready.version);
+    let mut ran = Vec::new();
+    while let leases @ [_, ..] = &bench.reserve(1_000, Duration::ZERO).await[..] {
+        ran.extend(leases.iter().map(|lease| lease.job.id));
+    }
+    ran.sort_unstable();
+    ran.dedup();
+    assert_eq!((ran.len(), ran.contains(&bystander.id)), (1_500, false));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_purge_leaves_what_runs_and_says_so() {
     let bench = Bench::new().await;
     bench.engine.push((0..5).map(|_| job()).collect()).await.unwrap();

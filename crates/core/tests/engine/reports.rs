@@ -1,11 +1,16 @@
 //! Reports that are read in the background.
 
 use super::fixture::{Bench, job, pass};
+use async_trait::async_trait;
 use duetime_core::api::{DueBucket, DueCounts, FailureGroup, Failures, Instant};
-use duetime_core::engine::Outcome;
+use duetime_core::engine::{Options, Outcome, Stores};
 use duetime_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
+use duetime_core::ports::{DueTally, FailedJob, Reports};
 use duetime_core::rules::Failure;
+use duetime_core::testing::{ModelLedger, TokioClock};
 use duetime_core::{Due, Engine, Error, NewJob};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -108,6 +113,56 @@ async fn a_store_that_is_away_is_told_until_there_is_a_reading() {
     assert_eq!(sum(&due(&bench.engine, None).await), 1, "an old reading is better than none");
 }
 
+/// Reports whose readings panic for a while.
+struct Panicking {
+    ledger: ModelLedger,
+    panics: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Reports for Panicking {
+    async fn due(&self, tally: DueTally, after: Option<String>) -> Result<(DueTally, Option<String>), Error> {
+        assert!(!self.panics.load(Ordering::SeqCst), "a bug");
+        self.ledger.due(tally, after).await
+    }
+
+    async fn failed(&self, limit: usize) -> Result<Vec<FailedJob>, Error> {
+        assert!(!self.panics.load(Ordering::SeqCst), "a bug");
+        self.ledger.failed(limit).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reading_that_panics_is_made_again() {
+    let (ledger, panics) = (ModelLedger::default(), Arc::new(AtomicBool::new(true)));
+    let reports = Arc::new(Panicking { ledger: ledger.clone(), panics: panics.clone() });
+    let stores = Stores { reports, ..Stores::one_process(Arc::new(TokioClock::new()), Arc::new(ledger)) };
+    let engine = Engine::start(stores, Options::default()).await.unwrap();
+    engine.push(vec![job()]).await.unwrap();
+    assert_eq!(engine.due_counts(None, SECOND).await.unwrap_err().code(), "store_unavailable");
+    assert_eq!(engine.failures(None, SECOND).await.unwrap_err().code(), "store_unavailable");
+    panics.store(false, Ordering::SeqCst);
+    pass(11 * SECOND).await;
+    let first = due(&engine, None).await;
+    assert_eq!(sum(&first), 1);
+    assert_eq!(engine.failures(None, SECOND).await.unwrap().groups, Some(Vec::new()));
+    panics.store(true, Ordering::SeqCst);
+    pass(11 * SECOND).await;
+    for _ in 0..3 {
+        assert_eq!(due(&engine, None).await, first, "the old one, with its time");
+        pass(SECOND).await;
+    }
+    panics.store(false, Ordering::SeqCst);
+    // The time between two readings depends on how long the last one took.
+    pass(120 * SECOND).await;
+    due(&engine, None).await;
+    for _ in 0..3 {
+        pass(SECOND).await;
+    }
+    assert!(due(&engine, None).await.as_of > first.as_of);
+    assert!(engine.health().ready);
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_many_queues_the_largest_are_counted_separately() {
     let bench = Bench::new().await;
@@ -159,4 +214,32 @@ async fn failed_jobs_are_grouped_by_message() {
     assert_eq!(groups.iter().map(|group| group.jobs).collect::<Vec<_>>(), [2, 1, 1]);
     assert_eq!(bench.engine.failures(Some("none"), SECOND).await.unwrap().groups, Some(Vec::new()));
     assert_eq!(bench.engine.failures(Some("-"), SECOND).await.unwrap_err().code(), "invalid");
+}
+
+/// Reports whose count of jobs never ends.
+struct Endless(ModelLedger);
+
+#[async_trait]
+impl Reports for Endless {
+    async fn due(&self, _: DueTally, _: Option<String>) -> Result<(DueTally, Option<String>), Error> {
+        std::future::pending().await
+    }
+
+    async fn failed(&self, limit: usize) -> Result<Vec<FailedJob>, Error> {
+        self.0.failed(limit).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_long_reading_and_no_report_for_another() {
+    let ledger = ModelLedger::default();
+    let reports = Arc::new(Endless(ledger.clone()));
+    let stores = Stores { reports, ..Stores::one_process(Arc::new(TokioClock::new()), Arc::new(ledger)) };
+    let engine = Engine::start(stores, Options::default()).await.unwrap();
+    let begin = engine.now();
+    assert_eq!(engine.due_counts(None, SECOND).await.unwrap().as_of, None);
+    assert_eq!(engine.now() - begin, 1_000);
+    assert_eq!(engine.due_counts(None, SECOND).await.unwrap().as_of, None);
+    assert_eq!(engine.failures(None, SECOND).await.unwrap().groups, Some(Vec::new()));
+    assert_eq!(engine.now() - begin, 1_000);
 }

@@ -2,6 +2,8 @@
 
 mod blurred;
 mod degraded;
+mod edits;
+mod find;
 mod limits;
 mod overflow;
 mod takes;
@@ -462,25 +464,6 @@ async fn without_the_ledger_pushes_are_refused_and_workers_go_on() {
     seconds(5).await;
     assert!(leases.iter().all(|lease| world.row(lease.id).state(0) == State::Succeeded));
     assert_eq!(world.broker.backlog(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_far_job_that_is_made_near_runs_however_its_maker_dies() {
-    for dies_at in [None, Some(("edit_ledger", When::After)), Some(("put", When::Before)), Some(("put", When::After))] {
-        let (world, leader, other) = World::with_two().await;
-        let pushed = other.push(far()).await;
-        let engine = other.engine.clone();
-        if let Some((verb, when)) = dies_at {
-            other.life.die_at(verb, when);
-        }
-        let patch = Patch { due: Some(Due::After(1_000)), ..Patch::default() };
-        tokio::spawn(async move { engine.update(pushed.id.into(), patch).await });
-        // The tombstone of an edit whose maker has died stands for a minute.
-        seconds(70).await;
-        assert_eq!(other.life.is_over(), dies_at.is_some());
-        assert_eq!(leader.lease().await.id, pushed.id, "{dies_at:?}");
-        assert_eq!(world.broker.new_puts(), 1);
-    }
 }
 
 /// It has stood still while another took over.

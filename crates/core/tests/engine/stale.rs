@@ -7,7 +7,7 @@ use duetime_core::rules::Failure;
 use duetime_core::testing::fixtures::{again, edit, reserve};
 use duetime_core::testing::mortal::{Life, MortalBroker};
 use duetime_core::testing::{ModelLedger, TokioClock};
-use duetime_core::{Engine, KeyUntil, Memory, NewJob, OnConflict, State};
+use duetime_core::{Due, Engine, KeyUntil, Memory, NewJob, OnConflict, State};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +57,52 @@ async fn a_job_that_is_retried_meanwhile_is_not_deleted_among_the_failed() {
     assert_eq!(bulk.await.unwrap().unwrap(), [("deleted", 1)].into());
     assert_eq!(world.engine.job(retried.id).await.unwrap().state(world.engine.now()), State::Ready);
     assert!(world.engine.job(deleted.id).await.is_err());
+}
+
+/// Each job is due as one of them says, or was handed out before: none is lost, and none is handed out twice.
+#[tokio::test(start_paused = true)]
+async fn found_jobs_are_rescheduled_by_two_at_once_while_they_start() {
+    let mut handed_out = 0;
+    for seed in 0..50 {
+        let world = world(&Life::random(seed, None)).await;
+        world.engine.push((0..20).map(|_| job()).collect()).await.unwrap();
+        let dues = [60_000, 90_000].map(|ms| world.engine.now() + ms);
+        let both = dues.map(|at| {
+            let (engine, action) = (world.engine.clone(), BulkAction::Reschedule(Due::At(at)));
+            let query = Query { queue: Some("default".into()), ..Query::default() };
+            tokio::spawn(async move { engine.bulk(&query, action).await.unwrap() })
+        });
+        for _ in 0..seed % 20 {
+            tokio::task::yield_now().await;
+        }
+        let first = world.memory.reserve(reserve("default", 3)).await.unwrap().leases;
+        handed_out += first.len();
+        for bulk in both {
+            let counts = bulk.await.unwrap();
+            assert!(
+                counts.keys().all(|word| matches!(*word, "rescheduled" | "version_mismatch")),
+                "{seed}: {counts:?}"
+            );
+        }
+        let now = world.engine.now();
+        for row in world.ledger.jobs() {
+            let job = world.engine.job(row.id).await.unwrap();
+            let is_running = first.iter().any(|lease| lease.job.id == row.id);
+            assert!(
+                is_running == (job.state(now) == State::Running) && (is_running || dues.contains(&job.due_at)),
+                "{seed}: {job:?}"
+            );
+        }
+        pass(Duration::from_secs(50)).await;
+        assert!(world.memory.reserve(reserve("default", 100)).await.unwrap().leases.is_empty(), "{seed}: early");
+        for lease in &first {
+            world.engine.settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await;
+        }
+        pass(Duration::from_secs(50)).await;
+        let rest = world.memory.reserve(reserve("default", 100)).await.unwrap().leases;
+        assert_eq!(first.len() + rest.len(), 20, "{seed}");
+    }
+    assert!((1..150).contains(&handed_out), "{handed_out}");
 }
 
 /// It let go of its key when it started: what it was handed out with stays, and the new job is another one.

@@ -16,7 +16,13 @@ impl Bench {
     async fn why(&self, id: JobId) -> Vec<(ReasonCode, Option<u64>)> {
         let why = self.engine.why(id).await.unwrap();
         let now = self.engine.now();
-        assert!(why.reasons.iter().all(|reason| reason.detail.ends_with('.')), "{why:?}");
+        for reason in &why.reasons {
+            assert!(reason.detail.ends_with('.'), "{why:?}");
+            let has_number = |number: u64| reason.detail.contains(&number.to_string());
+            assert!([reason.count, reason.limit].into_iter().flatten().all(has_number), "{why:?}");
+            assert_eq!(reason.limit.is_some(), reason.code == ReasonCode::MaxRunning, "{why:?}");
+            assert_eq!(reason.since.is_some(), reason.code == ReasonCode::NoWorker, "{why:?}");
+        }
         why.reasons.iter().map(|reason| (reason.code, reason.until.map(|Instant(at)| at - now))).collect()
     }
 
@@ -51,6 +57,7 @@ async fn a_job_waits_runs_and_ends() {
     bench.settle(&lease, fail).await.unwrap();
     let why = bench.engine.why(retried).await.unwrap();
     assert!(why.reasons[0].detail.contains("Attempts so far: 1"), "{why:?}");
+    assert_eq!(why.reasons[0].count, Some(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,6 +129,22 @@ async fn a_queue_may_have_no_worker() {
     for id in [taken, elsewhere] {
         assert_eq!(bench.why(id).await, [(ReasonCode::NoWorker, None)]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_outcomes_may_wait_to_be_recorded() {
+    let options = Options { backlog_max: 1, ..Options::default() };
+    let bench = Bench::over_with(ModelLedger::default(), Arc::new(TokioClock::new()), options).await;
+    let [running, waiting] = [bench.push(job()).await, bench.push(job()).await];
+    let lease = bench.lease_first().await;
+    assert_eq!(lease.job.id, running.id);
+    bench.ledger.set_away(true);
+    bench.complete(&lease).await.unwrap();
+    assert_eq!(bench.why(waiting.id).await, [(ReasonCode::Backlog, None)]);
+    bench.ledger.set_away(false);
+    pass(Duration::from_secs(3)).await;
+    pass(Duration::from_secs(3)).await;
+    assert_eq!(bench.why(waiting.id).await, []);
 }
 
 #[tokio::test(start_paused = true)]

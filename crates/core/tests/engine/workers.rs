@@ -42,6 +42,8 @@ async fn a_named_worker_waits_and_holds() {
     let holding = bench.worker();
     assert_eq!((holding.waiting, holding.held, holding.leases[0].id), (0, 1, lease.job.id));
     assert_eq!(holding.leases[0].lease_until, Instant(now + LEASE_MS_DEFAULT));
+    let why = bench.engine.why(lease.job.id).await.unwrap();
+    assert_eq!(why.reasons[0].worker.as_deref(), Some("a"));
     pass(Duration::from_secs(30)).await;
     let extended = bench.engine.extend(vec![(lease.job.receipt(), None)]).await.remove(0).unwrap();
     let holding = bench.worker();

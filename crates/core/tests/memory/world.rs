@@ -71,10 +71,11 @@ pub(crate) struct World {
     limits_version: u64,
     /// Entries that verbs answered, on their way to the ledger in any order.
     unrecorded: Vec<OutboxEntry>,
-    recorded: Vec<Vec<(JobId, u64)>>,
+    /// Recorded versions, with the monotonic time of their recording.
+    recorded: Vec<(Millis, (JobId, u64))>,
     unseen: Vec<Unseen>,
     /// Answered by the ledger; the broker does not know that yet.
-    answered: Vec<(JobId, u64)>,
+    answered: Vec<(Millis, (JobId, u64))>,
     /// Until when a tombstone of an unseen edit may stand, by the monotonic clock.
     tombstone_until: BTreeMap<JobId, Millis>,
     requests: BTreeMap<u8, (Millis, Vec<Receipt>)>,

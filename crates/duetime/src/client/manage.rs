@@ -122,7 +122,8 @@ impl Client {
         forward!(self.delete(target.into()))
     }
 
-    /// Cancels, retries or deletes every job that the query finds; answers how many came to which outcome, by word.
+    /// Cancels, retries, reschedules or deletes every job that the query finds; answers how many came to which outcome, by word.
+    /// A delay begins with the call: if the call is repeated after a lost answer, the jobs are postponed again.
     ///
     /// # Errors
     /// Where the query is empty.

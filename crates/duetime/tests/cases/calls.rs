@@ -2,9 +2,9 @@
 
 use super::{Remind, ended, push, queue};
 use duetime::{
-    Client, Due, Event, Filter, HistoryPoint, HistorySpan, Instant, JobId, JobRef, KeyUntil, NewJob, OnConflict,
-    Outcome, Patch, PushOutcome, Query, QueueSettings, Rate, ReasonCode, ReserveRequest, Retry, Source, Stage, State,
-    TakeRequest, What, Window, Worker,
+    BulkAction, Client, Due, Event, Filter, HistoryPoint, HistorySpan, Instant, JobId, JobRef, KeyUntil, NewJob,
+    OnConflict, Outcome, Patch, PushOutcome, Query, QueueSettings, Rate, ReasonCode, ReserveRequest, Retry, Source,
+    Stage, State, TakeRequest, What, Window, Worker,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -278,6 +278,41 @@ pub(crate) async fn jobs_are_found_and_cancelled_by_tag(client: Client) {
     let counts = client.cancel_by_tag(tag).await.unwrap();
     assert_eq!(counts.get("cancelled"), Some(&3), "{counts:?}");
     assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 2);
+}
+
+pub(crate) async fn found_jobs_are_rescheduled(client: Client) {
+    let queue = queue();
+    let job = |user: u64, hours: u64| {
+        let due = Due::After(hours * 3_600_000);
+        NewJob { queue: queue.clone(), due, ..duetime::new_job(&Remind { user }).unwrap() }
+    };
+    // More than a page.
+    let mut pushed = client.push_all((0..1_100).map(|user| job(user, 1)).collect()).await.unwrap();
+    let first = pushed.remove(0).unwrap();
+    client.run(first.id).await.unwrap();
+    let running = client.reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0).job;
+    assert_eq!(running.id, first.id);
+    let bulk = |state: Vec<State>, to| {
+        let query = Query { queue: Some(queue.clone()), state: state.into(), ..Query::default() };
+        let client = client.clone();
+        async move { client.bulk(&query, BulkAction::Reschedule(to)).await }
+    };
+    let at = first.due_at + 7_200_000;
+    assert_eq!(bulk(vec![], Due::At(at)).await.unwrap(), [("rescheduled", 1_099)].into());
+    assert_eq!(bulk(vec![], Due::At(at)).await.unwrap(), [].into(), "a repeat does nothing");
+    let last = pushed.pop().unwrap().unwrap();
+    assert_eq!(client.get(last.id).await.unwrap().due_at, at);
+    assert_eq!(bulk(vec![State::Running], Due::Now).await.unwrap(), [("job_running", 1)].into());
+    client.complete(running.receipt(), None).await.unwrap();
+    assert_eq!(bulk(vec![State::Succeeded], Due::Now).await.unwrap(), [("already_finished", 1)].into());
+    assert_eq!(bulk(vec![], Due::Now).await.unwrap(), [("rescheduled", 1_099)].into());
+    assert_eq!(bulk(vec![], Due::After(0)).await.unwrap(), [].into(), "they are due");
+    assert_eq!(client.queue(&queue).await.unwrap().counts.ready, 1_099);
+    assert_eq!(client.reserve(reserve(&queue, 1_000)).await.unwrap().leases.len(), 1_000);
+    let waiting = vec![State::Scheduled, State::Ready, State::Running];
+    let counts = bulk(waiting, Due::After(60_000)).await.unwrap();
+    assert_eq!(counts, [("job_running", 1_000), ("rescheduled", 99)].into());
+    assert_eq!(bulk(vec![], Due::After(u64::MAX)).await.unwrap_err().code(), "invalid");
 }
 
 pub(crate) async fn queues_are_managed(client: Client) {

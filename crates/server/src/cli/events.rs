@@ -60,7 +60,7 @@ fn show(transition: &Transition, json: bool) -> Result {
     if json {
         return output::json(transition);
     }
-    let Transition { at, what, id, queue, kind, state, attempt, due_at } = transition;
+    let Transition { at, what, id, queue, kind, state, attempt, due_at, .. } = transition;
     let word = painted(&format!("{what:<9}"), *state);
     let kind = output::snippet(kind.as_bytes());
     let due = match due_at {

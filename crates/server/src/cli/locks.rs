@@ -140,9 +140,10 @@ async fn list(args: &List) -> Result {
 fn table(list: &LockList) -> Result {
     let row = |lock: &Holding| {
         let expires = relative(lock.grant.expires_at, now());
-        [lock.name.to_string(), lock.owner.to_string(), lock.grant.fence.to_string(), expires]
+        let [fence, waiting] = [lock.grant.fence, lock.waiting.into()].map(|number| number.to_string());
+        [lock.name.to_string(), lock.owner.to_string(), fence, expires, waiting]
     };
-    output::rows(&["NAME", "OWNER", "FENCE", "EXPIRES"], list.locks.iter().map(row), "no locks are held")?;
+    output::rows(&["NAME", "OWNER", "FENCE", "EXPIRES", "WAITING"], list.locks.iter().map(row), "no locks are held")?;
     if let Some(cursor) = &list.next_cursor {
         note!("there are more: add --cursor {cursor}, or a higher --limit");
     }

@@ -38,6 +38,7 @@ pub(crate) use output::is_colourful;
 use crate::config::{Settings, Surroundings, parse};
 use crate::log;
 use clap::{CommandFactory, FromArgMatches, Parser};
+use duetime_core::Due;
 use duetime_core::engine::BulkAction;
 use std::ffi::OsString;
 use std::pin::Pin;
@@ -54,6 +55,7 @@ struct Cli {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Serve(Box<crate::serve::Args>),
+    Beanstalk(Box<crate::serve::beanstalk::Args>),
     Push(Box<jobs::push::Args>),
     List(jobs::list::Args),
     Get(jobs::get::Args),
@@ -65,7 +67,7 @@ enum Command {
   duetime cancel 117111681613568
   duetime cancel --tag order:4711")]
     Cancel(jobs::many::Selected),
-    Reschedule(jobs::update::Reschedule),
+    Reschedule(jobs::many::Reschedule),
     /// Run finished jobs again, from attempt 0.
     #[command(after_help = "Examples:
   duetime retry 117111681613568
@@ -91,7 +93,11 @@ enum Command {
     Config(config::Args),
     Doctor(Box<doctor::Args>),
     Update(jobs::update::Args),
-    Run(jobs::update::Run),
+    /// Run waiting jobs now.
+    #[command(after_help = "Examples:
+  duetime run 117111681613568
+  duetime run --tag order:4711")]
+    Run(jobs::many::Selected),
     Reserve(reserve::Args),
     Complete(lease::Complete),
     Fail(lease::Fail),
@@ -126,7 +132,7 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => error.format(&mut command()).exit(),
     };
     let settings = parsed.settings.unwrap_or_default();
-    if !matches!(command, Command::Serve(_) | Command::Demo(demo::Args { serve: true, .. })) {
+    if !matches!(command, Command::Serve(_) | Command::Beanstalk(_) | Command::Demo(demo::Args { serve: true, .. })) {
         log::of_command();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -151,10 +157,11 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
     target::check_variables()?;
     match command {
         Command::Serve(args) => serve(*args, &settings).await,
+        Command::Beanstalk(args) => Ok(crate::serve::beanstalk::run(*args).await?),
         Command::Config(args) => config::run(args, &settings),
         Command::Doctor(args) => doctor::run(*args, &settings).await,
         Command::Update(args) => jobs::update::run(args).await,
-        Command::Run(args) => jobs::update::run_now(args).await,
+        Command::Run(args) => jobs::many::run(&args, BulkAction::Reschedule(Due::Now)).await,
         Command::Reserve(args) => reserve::run(args).await,
         Command::Complete(args) => lease::complete(args).await,
         Command::Fail(args) => lease::fail(args).await,
@@ -171,7 +178,7 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Get(args) => jobs::get::run(args).await,
         Command::Why(args) => jobs::why::run(args).await,
         Command::Cancel(args) => jobs::many::run(&args, BulkAction::Cancel).await,
-        Command::Reschedule(args) => jobs::update::reschedule(args).await,
+        Command::Reschedule(args) => jobs::many::reschedule(&args).await,
         Command::Retry(args) => jobs::many::run(&args, BulkAction::Retry).await,
         Command::Delete(args) => jobs::many::run(&args, BulkAction::Delete).await,
         Command::Queues(args) => queues::run(args).await,

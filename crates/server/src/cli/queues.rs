@@ -113,7 +113,7 @@ async fn list(target: &Target) -> Result {
 }
 
 fn row(queue: &QueueStatus) -> Vec<String> {
-    let QueueStatus { queue, counts, tally, settings } = queue;
+    let QueueStatus { queue, counts, tally, settings, target_held_until: _ } = queue;
     let counted = [counts.scheduled, counts.ready, counts.running, tally.succeeded, tally.failed, tally.cancelled];
     let mut row = vec![queue.to_string()];
     row.extend(counted.map(|count| count.to_string()));

@@ -30,6 +30,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("GET", "/v1/jobs", "list"),
     ("POST", "/v1/jobs/cancel", "cancel --tag"),
     ("POST", "/v1/jobs/retry", "retry --tag"),
+    ("POST", "/v1/jobs/reschedule", "reschedule --tag"),
     ("POST", "/v1/jobs/delete", "delete --tag"),
     ("GET", "/v1/jobs/{id}", "get"),
     ("GET", "/v1/jobs/{id}/why", "why"),

@@ -55,9 +55,7 @@ impl Answer {
     pub(super) fn read<'a, T: Deserialize<'a>>(&'a self) -> T {
         read_bytes(&self.bytes).expect("the API's answers read back")
     }
-}
 
-impl Answer {
     /// The word for what the call did, if the API says one.
     pub(super) fn outcome(&self) -> Option<String> {
         #[derive(Deserialize)]
@@ -173,7 +171,7 @@ impl Call {
             let _ = write!(text, " -H 'if-match: \"{version}\"'");
         }
         if let Some(body) = &self.body {
-            let _ = write!(text, " --json {}", quoted(body));
+            let _ = write!(text, " --json {}", quoted(&super::html::json(body)));
         }
         text
     }

@@ -10,8 +10,8 @@ use maud::{Markup, html};
 const WIDTH: u64 = 480;
 const HEIGHT: u64 = 110;
 /// Room for the largest value above the bars, and for the labels below.
-const ABOVE: u64 = 17;
-const BELOW: u64 = 18;
+const ABOVE: u64 = 21;
+const BELOW: u64 = 21;
 
 /// A bar.
 pub(super) struct Bar {
@@ -42,12 +42,11 @@ impl Bar {
     }
 }
 
-/// Bars from left to right, at the right of so many places. Each `every`-th has its label below.
-pub(super) fn bars(visit: &Visit, title: Text, heads: [Text; 2], bars: &[Bar], places: usize, every: usize) -> Markup {
+/// Bars from left to right. Each `every`-th has its label below.
+pub(super) fn bars(visit: &Visit, title: Text, heads: [Text; 2], bars: &[Bar], every: usize) -> Markup {
     let most = bars.iter().map(|bar| bar.value).max().unwrap_or(0);
     let largest = bars.iter().max_by_key(|bar| bar.value).map(Bar::said).unwrap_or_default();
-    let places = places.max(bars.len()).max(1);
-    let slot = WIDTH as f64 / places as f64;
+    let slot = WIDTH as f64 / bars.len().max(1) as f64;
     let drawn = |place: usize, bar: &Bar| {
         let height = if most == 0 { 0.0 } else { bar.value as f64 / most as f64 * HEIGHT as f64 };
         // What is there is seen, however small it is beside the largest.
@@ -64,8 +63,8 @@ pub(super) fn bars(visit: &Visit, title: Text, heads: [Text; 2], bars: &[Bar], p
             svg.chart viewBox={ "0 0 " (WIDTH) " " (ABOVE + HEIGHT + BELOW) } role="group" aria-label=(visit.say(title)) {
                 line x1="0" x2=(WIDTH) y1=(ABOVE) y2=(ABOVE) {}
                 line x1="0" x2=(WIDTH) y1=(ABOVE + HEIGHT) y2=(ABOVE + HEIGHT) {}
-                text x="0" y=(ABOVE - 5) { (largest) }
-                @for (place, bar) in (places - bars.len()..).zip(bars) {
+                @if most > 0 { text x="0" y=(ABOVE - 5) { (largest) } }
+                @for (place, bar) in bars.iter().enumerate() {
                     @if let Some(href) = bar.href.as_ref().filter(|_| bar.value > 0) {
                         a href=(href) aria-label={ (instant_text(bar.at)) ": " (bar.said()) } { (drawn(place, bar)) }
                     } @else {

@@ -1,8 +1,8 @@
 //! Forms that a page sends: only the dashboard's, and only from the reader's session.
 
 use super::Dashboard;
-use super::session::{cookie, form_token, name};
-use crate::http::{App, BatchBody};
+use super::session::{self, cookie, form_token, name};
+use crate::http::{App, FORM_FIELDS_MAX, FormBody, GuestFormBody};
 use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, ORIGIN};
@@ -14,10 +14,22 @@ use url::form_urlencoded;
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {
+    /// `None` if it has too many fields.
+    fn read(text: &str) -> Option<Self> {
+        let fields: Vec<_> = form_urlencoded::parse(text.as_bytes()).into_owned().take(FORM_FIELDS_MAX + 1).collect();
+        (fields.len() <= FORM_FIELDS_MAX).then_some(Self(fields))
+    }
+
     /// The field with this name, unless it is empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.trim());
         found.filter(|value| !value.is_empty())
+    }
+
+    /// Names and texts of the fields that the reader typed.
+    pub(super) fn typed(&self) -> impl Iterator<Item = (&str, &str)> {
+        let fields = self.0.iter().map(|(name, value)| (&**name, &**value));
+        fields.filter(|(name, value)| !HIDDEN.contains(name) && !value.is_empty())
     }
 
     /// All fields with this name.
@@ -25,6 +37,9 @@ impl Form {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| &**value)
     }
 }
+
+/// Fields that a reader does not type.
+const HIDDEN: [&str; 6] = ["form", "do", "version", "origin", "confirmed", "job"];
 
 impl FromRequest<Dashboard> for Form {
     type Rejection = Response;
@@ -38,14 +53,19 @@ impl FromRequest<Dashboard> for Form {
             None => headers.contains_key(ORIGIN),
         };
         let expected = cookie(headers, name(&app)).map(form_token);
+        let is_guest = session::is_guest(&app, headers);
         // Bodies are JSON everywhere else.
         let media_type = headers.remove(CONTENT_TYPE);
         let is_form = media_type.is_some_and(|media_type| media_type == "application/x-www-form-urlencoded");
         if !is_ours || !is_form {
             return Err(refused("expected a form that a page of this server sent"));
         }
-        let body = BatchBody::from_request(request, &app).await.map_err(IntoResponse::into_response)?;
-        let form = Self(form_urlencoded::parse(body.text().as_bytes()).into_owned().collect());
+        let form = if is_guest {
+            Self::read(GuestFormBody::from_request(request, &app).await.map_err(IntoResponse::into_response)?.text())
+        } else {
+            Self::read(FormBody::from_request(request, &app).await.map_err(IntoResponse::into_response)?.text())
+        };
+        let form = form.ok_or_else(|| refused("expected a form with at most 1,000 fields"))?;
         let is_known = |expected: String| {
             let shown = form.get("form").unwrap_or_default();
             bool::from(expected.as_bytes().ct_eq(shown.as_bytes()))

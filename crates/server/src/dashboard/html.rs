@@ -4,7 +4,7 @@ use super::api::{Call, quoted};
 use super::assets;
 use super::language::Language;
 use super::text::Text;
-use super::visit::{Visit, with_query};
+use super::visit::{NOTHING, Visit, with_query};
 use crate::access::Scope;
 use duetime_core::api::{Instant, Span};
 use duetime_core::{JobId, Millis, State};
@@ -33,7 +33,7 @@ pub(super) fn page(visit: &Visit, title: &str, content: &Markup) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (shown(title)) " · Duetime" }
+                title { (visible(title)) " · Duetime" }
                 link rel="icon" href=(assets::ICON.path()) type="image/svg+xml";
                 link rel="stylesheet" href=(assets::STYLE.path());
                 script type="module" src=(assets::SCRIPT.path()) {}
@@ -44,7 +44,7 @@ pub(super) fn page(visit: &Visit, title: &str, content: &Markup) -> Markup {
                     a.brand href="/" { (logo()) "Duetime" }
                     @if path != "/sign-in" {
                         nav aria-label=(visit.say(Text::Pages)) {
-                            @for (href, text) in PAGES {
+                            @for (href, text) in PAGES.into_iter().filter(|(href, _)| *href != "/locks" || visit.api.caller.has(Scope::Lock)) {
                                 @let is_here = path == href || (href != "/" && path.starts_with(href));
                                 a href=(href) aria-current=[is_here.then_some("page")] { (visit.say(text)) }
                             }
@@ -58,7 +58,8 @@ pub(super) fn page(visit: &Visit, title: &str, content: &Markup) -> Markup {
                         @if visit.asks_for_tokens && path != "/sign-in" {
                             form method="post" action="/sign-out" {
                                 (form_token(visit))
-                                button.plain type="submit" title=(visit.api.caller.name()) { (visit.say(Text::SignOut)) }
+                                small.who { (shown(visit.api.caller.name())) } " "
+                                button.plain type="submit" { (visit.say(Text::SignOut)) }
                             }
                         }
                     }
@@ -97,6 +98,9 @@ fn notices(visit: &Visit) -> Markup {
     let done: Vec<String> =
         done.map(|(text, count)| visit.language.fill(Text::Outcome, &[visit.say(text), &number(count)])).collect();
     html! {
+        @if visit.asked("done") == Some(NOTHING) {
+            p.notice.warn role="status" { (visit.say(Text::OutcomeNothing)) }
+        }
         @if !done.is_empty() {
             p.notice.good role="status" { (done.join(" · ")) }
         }
@@ -105,6 +109,14 @@ fn notices(visit: &Visit) -> Markup {
                 strong { (problem.title) }
                 p { (shown(&problem.detail)) }
                 @if problem.code == "version_mismatch" { p { (visit.say(Text::ChangedMeanwhile)) } }
+                // Also if the page has no such form any more.
+                @let typed: Vec<_> = visit.typed_fields().collect();
+                @if !typed.is_empty() {
+                    details.copy {
+                        summary { (visit.say(Text::WhatWasTyped)) }
+                        @for (name, text) in typed { label { span { (name) } pre { (visible(text)) } } }
+                    }
+                }
             }
         }
     }
@@ -145,12 +157,12 @@ impl Action<'_> {
                 @for (name, value) in hidden { input type="hidden" name=(name) value=(value); }
                 (self.fields)
                 @if let Some(warning) = self.warning { p.warning { (visit.say(warning)) } }
-                button type="submit" class=[self.warning.map(|_| "danger")] { (visit.say(self.text)) }
+                button type="submit" class=(if self.warning.is_some() { "danger" } else { self.name }) { (visit.say(self.text)) }
             }
         };
         html! {
             @if is_bare { div.plain { (form) (self.copies(visit)) } } @else {
-                details.action {
+                details.action open[visit.refused(self.name).is_some()] {
                     summary { (visit.say(self.text)) "…" }
                     div { (form) (self.copies(visit)) }
                 }
@@ -163,7 +175,7 @@ impl Action<'_> {
         let command: Vec<String> = self.command.iter().map(|word| quoted(word)).collect();
         html! {
             details.copy {
-                summary { (visit.say(Text::AsCommand)) }
+                summary { (visit.say(if self.fields.0.is_empty() { Text::AsCommand } else { Text::AsExample })) }
                 pre { (call.curl(&visit.origin, visit.asks_for_tokens)) }
                 @if !command.is_empty() { pre { "duetime " (command.join(" ")) } }
             }
@@ -181,6 +193,11 @@ fn is_hidden(character: char) -> bool {
 
 /// Text from strangers, with hidden characters as their numbers.
 pub(super) fn shown(text: &str) -> Markup {
+    html! { bdi { (visible(text)) } }
+}
+
+/// The same as plain text.
+fn visible(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
     for character in text.chars() {
         if is_hidden(character) {
@@ -189,13 +206,14 @@ pub(super) fn shown(text: &str) -> Markup {
             seen.push(character);
         }
     }
-    html! { bdi { (seen) } }
+    seen
 }
 
 /// JSON from strangers, with hidden characters escaped: it still means the same.
 pub(super) fn json(text: &str) -> String {
     let mut seen = String::with_capacity(text.len());
-    for character in text.chars() {
+    // Strings contain no raw control characters, so this is space between values.
+    for character in text.chars().filter(|character| *character != '\r') {
         if is_hidden(character) {
             let _ = write!(seen, "\\u{:04x}", u32::from(character));
         } else {
@@ -229,6 +247,11 @@ pub(super) fn instant(visit: &Visit, at: Millis) -> Markup {
     }
 }
 
+/// The distance of an instant from now, with the exact instant as its title.
+pub(super) fn near(visit: &Visit, at: Millis) -> Markup {
+    html! { span title=(Instant(at)) { (distance(visit, at)) } }
+}
+
 /// An instant in UTC, to the second.
 pub(super) fn instant_text(at: Millis) -> String {
     let exact = Instant(at).to_string();
@@ -240,23 +263,8 @@ pub(super) fn distance(visit: &Visit, at: Millis) -> String {
     let text = if at > visit.now { Text::InSpan } else { Text::SpanAgo };
     match at.abs_diff(visit.now) {
         0..1_000 => visit.say(Text::Now).to_owned(),
-        far => visit.language.fill(text, &[&span(far)]),
+        far => visit.language.fill(text, &[&visit.language.span(far)]),
     }
-}
-
-/// A span in its two largest units.
-pub(super) fn span(ms: u64) -> String {
-    const UNITS: [(u64, &str); 5] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
-    let first = UNITS.iter().position(|&(unit, _)| ms >= unit).unwrap_or(UNITS.len() - 1);
-    let (unit, name) = UNITS[first];
-    let mut text = format!("{}{name}", ms / unit);
-    // Milliseconds say nothing beside seconds.
-    if let Some(&(smaller, name)) = UNITS.get(first + 1).filter(|_| first < 3)
-        && ms % unit >= smaller
-    {
-        let _ = write!(text, " {}{name}", ms % unit / smaller);
-    }
-    text
 }
 
 /// A length as the API writes it.
@@ -274,6 +282,11 @@ pub(super) fn job(id: JobId) -> Markup {
     html! { a.id href={ "/jobs/" (id) } { (id) } }
 }
 
+/// A link to the jobs with a tag.
+pub(super) fn tag(tag: &str) -> Markup {
+    html! { a.tag href={ "/jobs?tag=" (duetime_core::api::path_segment(tag)) } { (shown(tag)) } }
+}
+
 /// A link to a queue.
 pub(super) fn queue(name: &str) -> Markup {
     html! { a href={ "/queues/" (duetime_core::api::path_segment(name)) } { (shown(name)) } }
@@ -287,6 +300,40 @@ pub(super) fn next_page(visit: &Visit, cursor: Option<&str>) -> Markup {
         url::form_urlencoded::parse(query.as_bytes()).into_owned().filter(|(name, _)| name != "cursor").collect();
     let pairs = kept.iter().map(|(name, value)| (&**name, &**value)).chain([("cursor", cursor)]);
     html! { p.next { a rel="next" href=(with_query(path, pairs)) { (visit.say(Text::NextPage)) " →" } } }
+}
+
+/// Columns of numbers: the heads stand above the digits.
+const NUMBERS: [Text; 13] = [
+    Text::Attempt,
+    Text::Failed,
+    Text::Fence,
+    Text::Holds,
+    Text::Jobs,
+    Text::OldestReady,
+    Text::Pushed,
+    Text::Ready,
+    Text::Running,
+    Text::Scheduled,
+    Text::Succeeded,
+    Text::Waits,
+    Text::WaitsForIt,
+];
+
+/// The heads of a table's columns.
+pub(super) fn heads(visit: &Visit, texts: &[Text]) -> Markup {
+    html! { @for text in texts { th.number[NUMBERS.contains(text)] scope="col" { (visit.say(*text)) } } }
+}
+
+/// A table, which scrolls by itself where it is wider than the page.
+pub(super) fn table(visit: &Visit, columns: &[Text], rows: &Markup) -> Markup {
+    html! {
+        div.scroll tabindex="0" {
+            table {
+                thead { tr { (heads(visit, columns)) } }
+                tbody { (rows) }
+            }
+        }
+    }
 }
 
 /// The text for an empty list.
@@ -322,16 +369,9 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_short() {
-        for (ms, text) in [(0, "0ms"), (1_500, "1s"), (61_000, "1m 1s"), (3_600_000, "1h"), (90_000_000, "1d 1h")] {
-            assert_eq!(span(ms), text);
-        }
-    }
-
-    #[test]
     fn nothing_hides_in_text_or_turns_it() {
         let text = shown("<b onclick='x'>\u{202e}\u{0}\u{7f}\u{200b}&\n").into_string();
-        assert_eq!(json("{\"a\": \"\u{202e}\u{7f}\"}\n"), "{\"a\": \"\\u202e\\u007f\"}\n");
+        assert_eq!(json("{\"a\": \"\u{202e}\u{7f}\"\r\n}\n"), "{\"a\": \"\\u202e\\u007f\"\n}\n");
         assert_eq!(text, "<bdi>&lt;b onclick='x'&gt;\\u{202e}\\u{0}\\u{7f}\\u{200b}&amp;\n</bdi>");
     }
 }

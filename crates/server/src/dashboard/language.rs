@@ -62,6 +62,32 @@ impl Language {
         }
     }
 
+    /// A span in its two largest units.
+    pub(super) fn span(self, ms: u64) -> String {
+        const UNITS: [(u64, [&str; 2]); 5] = [
+            (86_400_000, ["d", "天"]),
+            (3_600_000, ["h", "小时"]),
+            (60_000, ["m", "分"]),
+            (1_000, ["s", "秒"]),
+            (1, ["ms", "毫秒"]),
+        ];
+        let first = UNITS.iter().position(|&(unit, _)| ms >= unit).unwrap_or(UNITS.len() - 1);
+        let said = |count: u64, [english, chinese]: [&str; 2]| match self {
+            Self::English => format!("{count}{english}"),
+            Self::Chinese => format!("{count} {chinese}"),
+        };
+        let (unit, names) = UNITS[first];
+        let mut text = said(ms / unit, names);
+        // Milliseconds say nothing beside seconds.
+        if let Some(&(smaller, names)) = UNITS.get(first + 1).filter(|_| first < 3)
+            && ms % unit >= smaller
+        {
+            text.push(' ');
+            text.push_str(&said(ms % unit / smaller, names));
+        }
+        text
+    }
+
     /// The same with each `{}` filled.
     pub(super) fn fill(self, text: Text, values: &[&str]) -> String {
         let mut parts = self.say(text).split("{}");
@@ -89,6 +115,14 @@ mod tests {
         assert_eq!(of(&[("accept-language", "de, zh-TW;q=0.9, en;q=0.8")]), Language::Chinese);
         assert_eq!(of(&[("accept-language", "zh"), ("cookie", "a=b; duetime-language=en")]), Language::English);
         assert_eq!(of(&[("cookie", "duetime-language=<script>")]), Language::English);
+    }
+
+    #[test]
+    fn spans_are_short() {
+        for (ms, text) in [(0, "0ms"), (1_500, "1s"), (61_000, "1m 1s"), (3_600_000, "1h"), (90_000_000, "1d 1h")] {
+            assert_eq!(Language::English.span(ms), text);
+        }
+        assert_eq!(Language::Chinese.span(90_000_000), "1 天 1 小时");
     }
 
     #[test]

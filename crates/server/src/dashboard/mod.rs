@@ -70,7 +70,7 @@ pub(crate) fn is_page(path: &str) -> bool {
 pub(crate) fn routes(app: App, api: Router) -> Router {
     Router::new()
         .route("/", get(overview::page))
-        .route("/queues", get(queues::page))
+        .route("/queues", get(queues::page).post(queues::act))
         .route("/queues/{queue}", get(queue::page).post(queue::act))
         .route("/jobs", get(jobs::page).post(jobs::act))
         .route("/jobs/{id}", get(job::page).post(job::act))

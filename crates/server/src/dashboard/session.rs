@@ -3,7 +3,7 @@
 //! The cookie is the token itself. So every server with the same token file accepts it, it ends with the token, and whoever
 //! reads the token file, which has only hashes, cannot make one. Scripts cannot read it, and other sites cannot send it.
 
-use crate::access::{Caller, Secret, hex};
+use crate::access::{Caller, Secret, Tokens, hex};
 use crate::http::{App, Problem};
 use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HeaderValue};
@@ -27,12 +27,18 @@ pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> 
     Ok(Caller::Token(known))
 }
 
-/// The value of a cookie.
+/// Whether the server asks for tokens and the session has none.
+pub(super) fn is_guest(app: &App, headers: &HeaderMap) -> bool {
+    let find = |tokens: &Tokens| cookie(headers, name(app)).and_then(|shown| tokens.find(shown, app.engine.now()));
+    app.tokens().is_some_and(|tokens| find(tokens).is_none())
+}
+
+/// The value of a cookie. Other cookies of the host may have any bytes.
 pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let all = headers.get_all(COOKIE).into_iter().filter_map(|value| value.to_str().ok());
-    all.flat_map(|value| value.split(';')).find_map(|pair| {
+    let pairs = headers.get_all(COOKIE).into_iter().flat_map(|value| value.as_bytes().split(|&byte| byte == b';'));
+    pairs.filter_map(|pair| std::str::from_utf8(pair).ok()).find_map(|pair| {
         let (found, value) = pair.trim().split_once('=')?;
-        (found == name).then_some(value)
+        (found == name && !value.is_empty()).then_some(value)
     })
 }
 

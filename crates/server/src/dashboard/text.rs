@@ -1,7 +1,7 @@
 //! Every text of the dashboard, in every language.
 
 use duetime_core::State;
-use duetime_core::api::ReasonCode;
+use duetime_core::api::{DegradedCode, Reason, ReasonCode};
 
 macro_rules! texts {
     ($($name:ident: $english:literal, $chinese:literal;)*) => {
@@ -37,7 +37,7 @@ texts! {
     // Around each page.
     Live: "Live", "实时";
     LiveHint: "Refresh this page as jobs change", "任务变化时刷新本页";
-    Stale: "The server does not answer. This page shows what it last said, and is refreshed when the server is back.", "服务器没有响应。本页显示的是最后一次的数据，服务器恢复后会自动刷新。";
+    Stale: "The server or its store does not answer. This page shows the last known state. It refreshes when they answer again.", "服务器或其存储没有响应。本页显示的是最后一次的数据，恢复后会自动刷新。";
     SignIn: "Sign in", "登录";
     SignOut: "Sign out", "退出登录";
     SignInHint: "This server asks for a token. Make one with: duetime token create NAME --allow read", "此服务器需要令牌。可用以下命令创建：duetime token create NAME --allow read";
@@ -50,6 +50,8 @@ texts! {
     NextPage: "Next page", "下一页";
     Actions: "Actions", "操作";
     AsCommand: "As a command", "命令行写法";
+    AsExample: "Example of a command", "命令行示例";
+    WhatWasTyped: "What you entered", "您输入的内容";
     Back: "Back", "返回";
     // States.
     Scheduled: "Scheduled", "已计划";
@@ -83,6 +85,7 @@ texts! {
     Crashed: "crashed", "崩溃";
     Priority: "Priority", "优先级";
     Delay: "Delay", "延迟";
+    RescheduleTo: "Reschedule: delay or time", "改期：延迟或时间";
     Message: "Message", "消息";
     Target: "Target", "投递目标";
     Trace: "Trace", "追踪";
@@ -94,15 +97,17 @@ texts! {
     NoErrors: "No attempt has failed.", "没有失败的尝试。";
     WhyNot: "Why it does not run", "为什么没有运行";
     NothingInTheWay: "Nothing is in its way. A worker gets it with its next request.", "没有阻碍，下一个请求任务的工作进程会得到它。";
-    WhyNotDue: "Not due yet.", "尚未到期。";
+    WhyNotDue: "It is not due yet.", "尚未到期。";
+    WhyRunning: "A worker runs it. The worker may extend its lease.", "正在由工作进程运行，租约可能会延长。";
+    WhyNextAttempt: "It waits for its next attempt. Attempts so far: {}.", "正在等待下一次尝试，已尝试 {} 次。";
     WhyPaused: "The queue is paused.", "队列已暂停。";
-    WhyMaxRunning: "As many jobs run as max_running allows.", "运行中的任务已达上限。";
+    WhyMaxRunning: "Running jobs of the queue: {}. Its max_running is {}.", "此队列有 {} 个任务正在运行，而 max_running 为 {}。";
     WhyRate: "The rate of the queue is used up.", "队列的速率已用完。";
-    WhyTarget: "The target backs off.", "投递目标正在退避。";
-    WhyNoWorker: "No worker asks for it.", "没有工作进程请求此队列。";
-    WhyOverflow: "The broker has no room.", "代理没有空间。";
-    WhyNotLoaded: "Not loaded yet.", "尚未加载。";
-    WhyBacklog: "The server hands out no jobs.", "服务器不分发任务。";
+    WhyTarget: "The target of the queue is overloaded or unavailable, so this server delivers nothing.", "此队列的投递目标过载或不可用，此服务器暂停投递。";
+    WhyNoWorker: "No worker has asked this server for jobs of the queue since", "没有工作进程向此服务器请求此队列的任务，自";
+    WhyOverflow: "The broker has no room for more jobs of the queue. The job waits in the ledger.", "代理没有空间容纳此队列的更多任务，该任务在账本中等待。";
+    WhyNotLoaded: "The job is being loaded from the ledger.", "正在从账本加载该任务。";
+    WhyBacklog: "{} outcomes are not recorded yet, so this server hands out no jobs.", "{} 个结果尚未写入，因此此服务器不分发任务。";
     RetryPlan: "Retry plan", "重试计划";
     RetryPlanHint: "If each attempt failed as soon as it began, the next ones would begin:", "假如每次尝试一开始就失败，之后的尝试时间为：";
     NoMoreAttempts: "If its next attempt fails, there is no other one.", "如果下一次尝试失败，将不再重试。";
@@ -116,15 +121,17 @@ texts! {
     QueueIsPaused: "This queue is paused: nothing more is handed out.", "此队列已暂停，不再分发任务。";
     Until: "Until", "直到";
     Settings: "Settings", "设置";
+    SettingsDefault: "All settings have their defaults.", "所有设置均为默认值。";
     SettingsHint: "Settings in JSON; a missing one has its default", "JSON 格式的设置，未写的使用默认值";
     Totals: "Totals", "总数";
-    RetriedByHand: "retried by hand", "手动重试";
-    DeletedLive: "deleted before their end", "结束前被删除";
+    RetriedByHand: "retried by hand, less deleted", "手动重试（减去已删除）";
+    DeletedLive: "deleted before their end, less retried", "结束前被删除（减去手动重试）";
     Now: "now", "现在";
     InSpan: "in {}", "{} 后";
     SpanAgo: "{} ago", "{} 前";
     // Actions.
     PushJob: "Push a job", "推送任务";
+    PushOptions: "Options (JSON)", "选项（JSON）";
     Pause: "Pause", "暂停";
     Resume: "Resume", "恢复";
     ForSpan: "For how long (empty: until it is resumed)", "暂停多久（留空：直到手动恢复）";
@@ -147,6 +154,7 @@ texts! {
     SelectAll: "Select all", "全选";
     Select: "Select", "选择";
     Search: "Search", "搜索";
+    Filter: "Filter", "筛选";
     Clear: "Clear", "清除";
     Any: "any", "任意";
     // Lists.
@@ -154,19 +162,21 @@ texts! {
     NoJobs: "No jobs found.", "没有找到任务。";
     NoFailed: "No job has failed for good.", "没有最终失败的任务。";
     NoneOnThisPage: "Nothing found on this page; there may be more on the next.", "本页没有结果，下一页可能还有。";
+    NoSuchQueue: "Nothing has been pushed into this queue, and nothing is set for it.", "此队列还没有任务，也没有设置。";
     NothingYet: "Nothing has been pushed yet. Push a first job, for example:", "还没有任务。推送第一个任务，例如：";
     NoLocks: "Nobody holds a lock.", "没有被持有的锁。";
     NoWorkers: "No worker has asked this server for jobs.", "还没有工作进程向此服务器请求任务。";
     Worker: "Worker", "工作进程";
-    Waits: "Requests that wait", "等待中的请求";
-    Holds: "Leases held", "持有的租约";
+    Waits: "Waiting requests", "等待中的请求";
+    Holds: "Leases", "租约";
+    JobsHeld: "Jobs", "任务";
     FirstSeen: "First seen", "首次出现";
     LastSeen: "Last seen", "最近出现";
     ByMessage: "By message", "按消息分组";
     FailedJobs: "Failed jobs", "失败的任务";
     First: "First", "最早";
     Latest: "Latest", "最近";
-    OfLatestFailed: "Of the {} jobs of all queues that failed last, as of", "统计所有队列中最近失败的 {} 个任务，时间";
+    OfLatestFailed: "From the {} most recent failures of all queues, as of", "统计所有队列中最近失败的 {} 个任务，时间";
     NoSchedules: "There are no schedules yet.", "还没有定时计划。";
     PageOfQueues: "The first {} queues by name", "按名称排列的前 {} 个队列";
     BusiestQueues: "Queues with the most to do", "最忙的队列";
@@ -174,6 +184,7 @@ texts! {
     Owner: "Owner", "持有者";
     Fence: "Fence", "栅栏号";
     Ends: "Ends", "到期";
+    WaitsForIt: "Waiting", "等待者";
     Timing: "Runs", "运行规则";
     NextRun: "Next run", "下次运行";
     NextRuns: "Next runs", "接下来的运行";
@@ -207,7 +218,21 @@ texts! {
     // How the server is.
     NotReady: "The server hands out no jobs.", "服务器目前不分发任务。";
     StillLoading: "The server is still loading jobs after its start: {} so far.", "服务器启动后仍在加载任务：已加载 {} 个。";
-    Degraded: "Something does not work:", "出现问题：";
+    TaskEnded: "A background task ended unexpectedly. The log says why. Restart the server.", "后台任务意外结束，原因见日志。请重启服务器。";
+    BrokerUnavailable: "The broker does not answer, so no jobs are handed out. Check that it runs and can be reached.", "代理没有响应，因此不分发任务。请检查它是否运行且可访问。";
+    BrokerFull: "The broker has no room for new jobs. Give it more memory, or let workers catch up.", "代理没有空间容纳新任务。请增加其内存，或等待工作进程处理。";
+    CrashedJobs: "Jobs of crashed workers do not come back yet. The server keeps trying.", "崩溃的工作进程的任务暂时无法收回，服务器会继续尝试。";
+    Recording: "Outcomes of jobs are not recorded yet. Check the ledger.", "任务的结果尚未写入。请检查账本。";
+    Loading: "Jobs are not loaded. Check the ledger.", "任务没有加载。请检查账本。";
+    Holding: "The broker takes no jobs. Jobs that are due soon wait in the ledger.", "代理不接收任务，即将到期的任务在账本中等待。";
+    Overflow: "Jobs that wait in the ledger for room in the broker are not loaded. Check the ledger.", "在账本中等待代理空间的任务没有加载。请检查账本。";
+    Comparing: "The server cannot check whether the broker still has all its jobs.", "服务器无法确认代理是否仍持有全部任务。";
+    Inbox: "Rows of the inbox wait to become jobs. Check the ledger.", "收件表中的行尚未成为任务。请检查账本。";
+    Pruning: "Finished jobs past their retention are not removed. Check the ledger.", "超过保留期的已结束任务没有删除。请检查账本。";
+    ScheduleRuns: "A schedule cannot push its job.", "有计划无法推送任务。";
+    SchedulesUnread: "The server cannot read the schedules.", "服务器无法读取定时计划。";
+    QueueSettings: "The server cannot read settings that other servers changed.", "服务器无法读取其他服务器更改的队列设置。";
+    Unknown: "Something else. See the log.", "其他原因，见日志。";
     Unrecorded: "{} outcomes wait to be recorded.", "{} 个结果等待写入。";
     // Outcomes of actions.
     Outcome: "{}: {}", "{}：{}";
@@ -229,6 +254,7 @@ texts! {
     OutcomeNotFound: "Not found", "未找到";
     OutcomeRunning: "Running: left alone", "运行中：未处理";
     OutcomeLive: "Has not ended: left alone", "尚未结束：未处理";
+    OutcomeNothing: "No job was found, so nothing was changed.", "没有找到任务，未做任何更改。";
     OutcomeRefused: "Refused", "被拒绝";
 }
 
@@ -245,8 +271,9 @@ impl Text {
     }
 
     /// Why a job does not run.
-    pub(super) fn of_reason(code: ReasonCode) -> Self {
-        match code {
+    pub(super) fn of_reason(reason: &Reason) -> Self {
+        match reason.code {
+            ReasonCode::NotDue if reason.count.is_some() => Self::WhyNextAttempt,
             ReasonCode::NotDue => Self::WhyNotDue,
             ReasonCode::Paused => Self::WhyPaused,
             ReasonCode::MaxRunning => Self::WhyMaxRunning,
@@ -256,8 +283,30 @@ impl Text {
             ReasonCode::Overflow => Self::WhyOverflow,
             ReasonCode::NotLoaded => Self::WhyNotLoaded,
             ReasonCode::Backlog => Self::WhyBacklog,
-            ReasonCode::Running => Self::Running,
+            ReasonCode::Running => Self::WhyRunning,
             ReasonCode::Finished => Self::Finished,
+            ReasonCode::Unknown => Self::Unknown,
+        }
+    }
+
+    /// What does not work.
+    pub(super) fn of_degraded(code: DegradedCode) -> Self {
+        match code {
+            DegradedCode::TaskEnded => Self::TaskEnded,
+            DegradedCode::BrokerUnavailable => Self::BrokerUnavailable,
+            DegradedCode::BrokerFull => Self::BrokerFull,
+            DegradedCode::CrashedJobs => Self::CrashedJobs,
+            DegradedCode::Recording => Self::Recording,
+            DegradedCode::Loading => Self::Loading,
+            DegradedCode::Holding => Self::Holding,
+            DegradedCode::Overflow => Self::Overflow,
+            DegradedCode::Comparing => Self::Comparing,
+            DegradedCode::Inbox => Self::Inbox,
+            DegradedCode::Pruning => Self::Pruning,
+            DegradedCode::ScheduleRuns => Self::ScheduleRuns,
+            DegradedCode::Schedules => Self::SchedulesUnread,
+            DegradedCode::QueueSettings => Self::QueueSettings,
+            DegradedCode::Unknown => Self::Unknown,
         }
     }
 

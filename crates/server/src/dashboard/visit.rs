@@ -1,6 +1,7 @@
 //! A request for a page: who makes it, in which language, and what it is answered with.
 
 use super::api::{Answer, Api, Call, Problem};
+use super::form::Form;
 use super::language::Language;
 use super::session::{self, cookie, form_token};
 use super::text::Text;
@@ -34,6 +35,8 @@ pub(super) struct Visit {
     cookies: Vec<HeaderValue>,
     /// The problem of the last action.
     pub(super) problem: Option<Problem>,
+    /// The form of the last action, if it was refused.
+    refused: Option<Form>,
 }
 
 impl Visit {
@@ -72,17 +75,18 @@ impl Visit {
             asks_for_tokens: app.tokens().is_some(),
             cookies,
             problem: None,
+            refused: None,
         }
     }
 
     /// A parameter of the query, unless it is empty.
     pub(super) fn asked(&self, name: &str) -> Option<&str> {
-        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.trim())
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
     /// Parameters of the query with these names.
     pub(super) fn asked_all<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.query.iter().filter(|(name, _)| names.contains(&&**name)).map(|(name, value)| (&**name, value.trim()))
+        self.query.iter().filter(|(name, _)| names.contains(&&**name)).map(|(name, value)| (&**name, &**value))
     }
 
     /// A text in the reader's language.
@@ -101,6 +105,32 @@ impl Visit {
     /// The API's problem.
     pub(super) async fn get(&self, path: impl Into<String>) -> Result<Answer, Problem> {
         self.api.get(path).await
+    }
+
+    /// Keeps a refused form, so that the page can show it again.
+    pub(super) fn refuse(&mut self, problem: Problem, form: Form) {
+        self.problem = Some(problem);
+        self.refused = Some(form);
+    }
+
+    /// The refused form of an action.
+    pub(super) fn refused(&self, action: &str) -> Option<&Form> {
+        self.refused.as_ref().filter(|form| form.get("do") == Some(action))
+    }
+
+    /// The texts of the fields with this name in the refused form, whatever its action.
+    pub(super) fn kept<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.refused.iter().flat_map(|form| form.all(name).collect::<Vec<_>>())
+    }
+
+    /// Fields of the refused form that the reader filled in.
+    pub(super) fn typed_fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.refused.iter().flat_map(Form::typed)
+    }
+
+    /// The text of a field: as typed if the action was refused, or else the usual text.
+    pub(super) fn typed<'a>(&'a self, action: &str, name: &str, usual: &'a str) -> &'a str {
+        self.refused(action).and_then(|form| form.all(name).next()).unwrap_or(usual)
     }
 
     /// A page.
@@ -150,11 +180,15 @@ impl Visit {
     }
 }
 
+/// The outcome of an action that changed nothing.
+pub(super) const NOTHING: &str = "nothing";
+
 /// Goes to a page that tells how many came to which outcome.
 pub(super) fn went(to: &str, done: &[(String, u64)]) -> Response {
     let told: Vec<String> = done.iter().map(|(word, count)| format!("{word}.{count}")).collect();
+    let told = if told.is_empty() { NOTHING.to_owned() } else { told.join("-") };
     let glue = if to.contains('?') { '&' } else { '?' };
-    see_other(&format!("{to}{glue}done={}", told.join("-")))
+    see_other(&format!("{to}{glue}done={told}"))
 }
 
 /// Goes to a page of the dashboard.

@@ -1,7 +1,7 @@
 //! What every request is handled with.
 
 use super::etag;
-use super::limits::EVENT_STREAMS_MAX;
+use super::limits::{ACTIVITY_EVERY, EVENT_STREAMS_MAX};
 use super::listener_config::ListenerConfig;
 use super::middleware::access;
 use super::middleware::budget::Budget;
@@ -12,10 +12,11 @@ use crate::dashboard;
 use crate::deliver::{Observed, Policy};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use duetime_core::{Engine, JobRef};
+use duetime_core::{Engine, JobRef, Millis};
 use std::convert::Infallible;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -34,6 +35,8 @@ pub(crate) struct App {
     pub(super) answers: Arc<Budget>,
     /// One for each stream of events.
     pub(super) event_streams: Arc<Semaphore>,
+    /// The earliest instant of the next `activity` event.
+    pub(super) next_turn: Arc<Mutex<Instant>>,
     /// Who may reach the server.
     pub(super) listener_config: ListenerConfig,
     /// What may be a target.
@@ -83,6 +86,22 @@ impl App {
         self.listener_config.tls.is_some()
     }
 
+    /// Nothing of a queue is delivered until then, because of its target.
+    pub(super) fn target_held_until(&self, queue: &str) -> Option<Millis> {
+        let left_ms = u64::try_from(self.deliveries.held_for(queue)?.as_millis()).unwrap_or(u64::MAX);
+        Some(self.engine.now().saturating_add(left_ms))
+    }
+
+    /// Waits until it is a reader's turn to learn that something happened. A reader that goes leaves the line.
+    pub(super) fn turn(&self) -> impl Future<Output = ()> + Send + use<> {
+        let next_turn = self.next_turn.clone();
+        async move {
+            let mut next = next_turn.lock().await;
+            tokio::time::sleep_until(*next).await;
+            *next = Instant::now() + ACTIVITY_EVERY;
+        }
+    }
+
     /// Handles requests with this engine.
     pub(crate) fn new(
         engine: Engine,
@@ -91,8 +110,20 @@ impl App {
         deliveries: Arc<Observed>,
     ) -> Self {
         let event_streams = Arc::new(Semaphore::new(EVENT_STREAMS_MAX));
+        let next_turn = Arc::new(Mutex::new(Instant::now()));
         let stopping = CancellationToken::new();
         let (calls, bodies, answers) = (TaskTracker::new(), Arc::default(), Arc::default());
-        Self { engine, stopping, calls, bodies, answers, event_streams, listener_config, targets, deliveries }
+        Self {
+            engine,
+            stopping,
+            calls,
+            bodies,
+            answers,
+            event_streams,
+            next_turn,
+            listener_config,
+            targets,
+            deliveries,
+        }
     }
 }

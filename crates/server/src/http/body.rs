@@ -3,6 +3,7 @@
 use super::app::App;
 use super::limits::{
     BATCH_BODY_BYTES_MAX, BODY_BYTES_MAX, BODY_PROGRESS_BYTES, BODY_STALL_SECONDS_MAX, BODY_TIME_MAX, DISCARD_TIME_MAX,
+    FORM_BYTES_MAX, GUEST_FORM_BYTES_MAX,
 };
 use super::middleware::budget::{Budget, Exhausted, Share};
 use super::middleware::gzip::{Flaw, Intake};
@@ -33,7 +34,11 @@ pub(crate) struct Body<const BYTES_MAX: usize> {
 /// The body of a request about one thing.
 pub(super) type One = Body<BODY_BYTES_MAX>;
 /// The body of a request about many things, or with a payload.
-pub(crate) type Batch = Body<BATCH_BODY_BYTES_MAX>;
+pub(super) type Batch = Body<BATCH_BODY_BYTES_MAX>;
+/// A form of the dashboard.
+pub(crate) type FormBody = Body<FORM_BYTES_MAX>;
+/// A form of somebody without a session.
+pub(crate) type GuestFormBody = Body<GUEST_FORM_BYTES_MAX>;
 
 impl<const BYTES_MAX: usize> Body<BYTES_MAX> {
     /// The text.

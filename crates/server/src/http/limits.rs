@@ -24,6 +24,12 @@ pub(crate) const HEADERS_PARSED_MAX: usize = 256;
 pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
 /// Largest body of a batch: 64 MiB of payloads, in base64, and what stands around them.
 pub(crate) const BATCH_BODY_BYTES_MAX: usize = 96 << 20;
+/// Largest form of the dashboard: a payload of 1 MiB, each byte in three.
+pub(crate) const FORM_BYTES_MAX: usize = 4 << 20;
+/// Largest form of somebody without a session: a sign-in.
+pub(crate) const GUEST_FORM_BYTES_MAX: usize = 16 << 10;
+/// Most fields of a form.
+pub(crate) const FORM_FIELDS_MAX: usize = 1_000;
 /// Answers from this size on are sent in gzip to who takes it.
 pub(crate) const GZIP_BYTES_MIN: u64 = 1 << 10;
 /// Bytes of all bodies that are held at once, decoded: two of the largest. The process may grow by twice as much, since the
@@ -51,6 +57,11 @@ pub(crate) const EVENT_STREAMS_MAX: usize = 4_096;
 /// Events that are there together are sent together up to this; the HTTP library takes at most 16 such texts before it is rid of
 /// the first.
 pub(crate) const EVENT_CHUNK_BYTES: usize = 1 << 10;
+/// Events that happen within this time after others are sent together.
+pub(crate) const EVENTS_TOGETHER: Duration = Duration::from_millis(20);
+/// Readers that only learn that something happened learn it one after the other, so long after the one before: each of them
+/// may read a page anew.
+pub(crate) const ACTIVITY_EVERY: Duration = Duration::from_millis(100);
 /// A stream of events on which nothing happens gives a sign of life so often.
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 /// Pause after a connection could not be accepted, for want of file descriptors, say.

@@ -94,6 +94,21 @@ impl ListenerConfig {
         self.tokens.is_some()
     }
 
+    /// The tokens that are asked for.
+    pub(crate) fn tokens(&self) -> Option<Arc<Tokens>> {
+        self.tokens.clone()
+    }
+
+    /// Encrypts a new connection, where there is a certificate.
+    pub(crate) fn tls_acceptor(&self) -> Option<tokio_rustls::TlsAcceptor> {
+        self.tls.as_ref().map(|tls| tls.acceptor())
+    }
+
+    /// Connections at once at most.
+    pub(crate) fn connections_max(&self) -> usize {
+        self.connections_max
+    }
+
     /// Whether whoever was let in may stay: their token is neither revoked nor over.
     pub(super) fn still_lets(&self, caller: &Caller, now: Millis) -> bool {
         match (caller, &self.tokens) {
@@ -108,7 +123,7 @@ impl ListenerConfig {
     }
 
     /// Reads files again whenever they change, for ever.
-    pub(super) async fn watch(&self) {
+    pub(crate) async fn watch(&self) {
         let tokens = async {
             match &self.tokens {
                 Some(tokens) => tokens.watch().await,

@@ -1,7 +1,7 @@
 //! Pages of lists that are read as a whole, by name.
 
 use duetime_core::Error;
-use duetime_core::api::PageQuery;
+use duetime_core::api::Parameters;
 use duetime_core::limits::{PAGE_NAMES_DEFAULT, PAGE_NAMES_MAX};
 
 /// What a page shows, and where the next one begins.
@@ -17,7 +17,7 @@ pub(super) struct Page<T> {
 /// # Errors
 /// [`Error::Invalid`].
 pub(super) fn asked(query: Option<&str>) -> Result<(Option<String>, usize), Error> {
-    let query = PageQuery::read(query.unwrap_or_default(), &["cursor", "limit"])?;
+    let query = Parameters::read(query.unwrap_or_default(), &["cursor", "limit"])?;
     let limit = query.limit.unwrap_or(PAGE_NAMES_DEFAULT);
     if !(1..=PAGE_NAMES_MAX).contains(&limit) {
         return Err(Error::invalid("limit", format!("between 1 and {PAGE_NAMES_MAX}"), limit));

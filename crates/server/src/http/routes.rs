@@ -137,7 +137,11 @@ fn changing() -> OpenApiRouter<App> {
 
 /// To change all jobs that are found.
 fn changing_many() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(bulk::cancel)).routes(routes!(bulk::retry)).routes(routes!(bulk::delete))
+    OpenApiRouter::new()
+        .routes(routes!(bulk::cancel))
+        .routes(routes!(bulk::retry))
+        .routes(routes!(bulk::reschedule))
+        .routes(routes!(bulk::delete))
 }
 
 /// To change queues and schedules.

@@ -73,6 +73,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) http: crate::http::Args,
     #[command(flatten)]
+    pub(super) beanstalk: crate::beanstalk::Args,
+    #[command(flatten)]
     pub(super) deliver: crate::deliver::Args,
 }
 

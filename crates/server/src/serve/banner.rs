@@ -1,22 +1,36 @@
 //! What is said at the start: where to reach the server, what the store is, what it could lose, how to stop.
 
+use crate::beanstalk::Address;
 use crate::http::ListenerConfig;
 use duetime_store::open::Opened;
 use std::io::Write;
 use std::net::SocketAddr;
 
 /// Says it on standard output. That nobody reads it is no reason not to serve.
-pub(super) fn print(address: SocketAddr, listener_config: &ListenerConfig, opened: &Opened) {
-    if let Err(error) = try_print(address, listener_config, opened) {
+pub(super) fn print(
+    address: SocketAddr,
+    beanstalk: Option<Address>,
+    listener_config: &ListenerConfig,
+    opened: &Opened,
+) {
+    if let Err(error) = try_print(address, beanstalk, listener_config, opened) {
         tracing::warn!(%error, "standard output is closed; listening on {}://{address}", listener_config.scheme());
     }
 }
 
-fn try_print(address: SocketAddr, listener_config: &ListenerConfig, opened: &Opened) -> std::io::Result<()> {
+fn try_print(
+    address: SocketAddr,
+    beanstalk: Option<Address>,
+    listener_config: &ListenerConfig,
+    opened: &Opened,
+) -> std::io::Result<()> {
     let Opened { name, loss, .. } = opened;
     let mut out = std::io::stdout().lock();
     writeln!(out, "duetime {}", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "  listening on {}://{address}", listener_config.scheme())?;
+    if let Some(address) = beanstalk {
+        writeln!(out, "  beanstalk    {address}")?;
+    }
     if listener_config.has_dashboard() {
         writeln!(out, "  dashboard    {}://{address}/", listener_config.scheme())?;
     }

@@ -125,23 +125,30 @@ impl Browser {
         found[ELEMENT].as_str().unwrap().to_owned()
     }
 
-    /// Clicks, again if the page has replaced the element at that moment.
+    /// Clicks.
     pub(crate) fn click(&self, selector: &str) {
-        loop {
-            let path = format!("/session/{}/element/{}/click", self.session, self.find(selector));
-            let clicked = self.ask("POST", &path, &json!({}));
-            if clicked.json()["value"]["error"] != "stale element reference" {
-                assert_eq!(clicked.status, 200, "{selector}: {}", clicked.body);
-                return;
-            }
-        }
+        self.act(selector, &[("click", json!({}))]);
     }
 
     /// Types into a field, in place of what it holds.
     pub(crate) fn fill(&self, selector: &str, text: &str) {
-        let element = self.find(selector);
-        self.post(&format!("element/{element}/clear"), &json!({}));
-        self.post(&format!("element/{element}/value"), &json!({ "text": text }));
+        self.act(selector, &[("clear", json!({})), ("value", json!({ "text": text }))]);
+    }
+
+    /// Acts on an element, from the first step again if the page replaced it meanwhile.
+    fn act(&self, selector: &str, steps: &[(&str, Value)]) {
+        'again: loop {
+            let element = self.find(selector);
+            for (step, body) in steps {
+                let path = format!("/session/{}/element/{element}/{step}", self.session);
+                let reply = self.ask("POST", &path, body);
+                if reply.json()["value"]["error"] == "stale element reference" {
+                    continue 'again;
+                }
+                assert_eq!(reply.status, 200, "{step} {selector}: {}", reply.body);
+            }
+            return;
+        }
     }
 
     /// A command of Chromium's own protocol.

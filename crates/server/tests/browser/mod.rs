@@ -1,6 +1,8 @@
 //! The dashboard in a real Chromium.
 
+mod actions;
 mod driver;
+mod stores;
 mod whole;
 
 use crate::http::server::{Server, eventually};
@@ -51,6 +53,11 @@ fn a_job_is_pushed_changed_and_cancelled_on_pages() {
 }
 
 #[test]
+fn each_action_does_what_it_says() {
+    actions::do_each_action(&Server::start());
+}
+
+#[test]
 fn a_page_follows_what_happens_and_a_restart_of_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("duetime.db");
@@ -62,9 +69,9 @@ fn a_page_follows_what_happens_and_a_restart_of_the_server() {
     eventually(|| browser.text().contains("\nq 1 0 0 0"));
     server.signal(nix::sys::signal::Signal::SIGKILL);
     server.wait();
-    eventually(|| browser.text().contains("The server does not answer."));
+    eventually(|| browser.text().contains("does not answer."));
     let server = Server::with(&["--store", store.to_str().unwrap(), "--listen", &address.to_string()]);
-    eventually(|| !browser.text().contains("The server does not answer."));
+    eventually(|| !browser.text().contains("does not answer."));
     server.push(&json!({"payload": 2, "delay": "1h"}));
     eventually(|| browser.text().contains("\nq 2 0 0 0"));
     assert_eq!(browser.run("return window.loaded"), true, "the page was not loaded anew");

@@ -74,6 +74,13 @@ fn jobs_are_cancelled_rescheduled_and_retried() {
     assert_eq!(place.ok(&["cancel", &a]), format!("{a} cancelled\n"));
     assert_eq!(place.ok(&["cancel", &a]), format!("{a} already finished\n"));
     assert!(place.ok(&["reschedule", &b, "--delay", "2h"]).contains("is due in 2 h"));
+    assert_eq!(place.ok(&["reschedule", "--tag", "t", "--delay", "3h"]), "2 rescheduled\n");
+    assert_eq!(place.json(&["run", "--tag", "t"])["rescheduled"], 2);
+    assert_eq!(place.job(&b)["state"], "ready");
+    assert_eq!(place.ok(&["reschedule", &b, &c, "--delay", "2h"]).matches("is due in 2 h").count(), 2);
+    for wrong in [&["reschedule", "--delay", "2h"][..], &["reschedule", "--tag", "t"], &["run"]] {
+        assert_eq!(place.run(wrong).code, 2, "{wrong:?}");
+    }
     assert_eq!(place.json(&["cancel", "--tag", "t"])["cancelled"], 2);
     assert_eq!(place.ok(&["retry", &c]), format!("{c} retried\n"));
     assert_eq!(place.job(&c)["state"], "ready");

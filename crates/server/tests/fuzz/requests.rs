@@ -28,7 +28,7 @@ impl Request {
     }
 }
 
-const REQUESTS: [(&str, &str, &str); 44] = [
+const REQUESTS: [(&str, &str, &str); 53] = [
     (
         "POST",
         "/v1/queues/q/jobs",
@@ -76,7 +76,16 @@ const REQUESTS: [(&str, &str, &str); 44] = [
     ("POST", "/v1/jobs/117111681613568/run", ""),
     ("POST", "/v1/jobs/cancel", r#"{"queue":"q","state":["ready"],"tag":"t"}"#),
     ("POST", "/v1/jobs/retry", r#"{"queue":"q","kind":"x"}"#),
+    ("POST", "/v1/jobs/reschedule", r#"{"selection":{"queue":"q","state":["scheduled"]},"delay":"1h"}"#),
+    ("POST", "/v1/jobs/reschedule", r#"{"selection":{"tag":"t"},"due_at":"2027-01-01T00:00:00Z"}"#),
     ("POST", "/v1/jobs/delete", r#"{"queue":"q","due_to":"2026-01-01T00:00:00Z"}"#),
+    ("POST", "/v1/queues/q/reserve", r#"{"limit":1,"worker":"w"}"#),
+    ("GET", "/v1/jobs/117111681613568/why", ""),
+    ("GET", "/v1/workers?limit=10&cursor=w", ""),
+    ("GET", "/v1/due?queue=q", ""),
+    ("GET", "/v1/failures?queue=q", ""),
+    ("GET", "/v1/history?queue=q&span=day", ""),
+    ("GET", "/v1/queues?limit=3&cursor=p", ""),
     ("GET", "/v1/queues", ""),
     (
         "PUT",

@@ -33,6 +33,39 @@ fn retrying_and_deleting_what_failed() {
 }
 
 #[test]
+fn found_jobs_are_rescheduled_and_run() {
+    let server = Server::start();
+    let reschedule = |body| server.post("/v1/jobs/reschedule", &body);
+    server.push(&json!({"payload": 0}));
+    let receipt = server.receipt();
+    let ids: Vec<String> = (1..4).map(|n| server.push(&json!({"payload": n, "delay": "1h"}))).collect();
+    let elsewhere = server.push_to("other", &json!({"payload": 1, "delay": "1h"}));
+    let at = "2030-01-01T00:00:00.000Z";
+    assert_eq!(reschedule(json!({"selection": {"queue": "q"}, "due_at": at})).ok(), json!({"rescheduled": 3}));
+    assert_eq!(reschedule(json!({"selection": {"queue": "q"}, "due_at": at})).ok(), json!({}));
+    assert!(ids.iter().all(|id| server.job(id)["due_at"] == at));
+    let all = json!({"queue": "q", "state": ["scheduled", "running"]});
+    let counts = reschedule(json!({"selection": all, "delay": "0s"})).ok();
+    assert_eq!(counts, json!({"job_running": 1, "rescheduled": 3}));
+    assert_eq!(server.get("/v1/queues/q").ok()["ready"], 3);
+    server.call(&format!("/v1/leases/{receipt}/complete")).ok();
+    let ended = json!({"selection": {"queue": "q", "state": "succeeded"}, "delay_ms": 1_000});
+    assert_eq!(reschedule(ended).ok(), json!({"already_finished": 1}));
+    assert_eq!(server.job(&elsewhere)["state"], "scheduled");
+    for wrong in [
+        json!({"selection": {}, "delay": "1h"}),
+        json!({"selection": {"queue": "q"}}),
+        json!({"delay": "1h"}),
+        json!({"queue": "q", "delay": "1h"}),
+        json!({"selection": {"queue": "q"}, "delay": "1h", "due_at": at}),
+        json!({"selection": {"queue": "q"}, "delay": "4000d"}),
+    ] {
+        reschedule(wrong).problem(400, "invalid");
+    }
+    assert_eq!(server.get("/v1/queues/q").ok()["ready"], 3);
+}
+
+#[test]
 fn an_empty_selection_is_refused() {
     let server = Server::start();
     let id = server.push(&json!({"payload": 1, "delay": "1h"}));

@@ -35,6 +35,11 @@ impl Connection {
         Self(BufReader::new(stream))
     }
 
+    /// Its socket, with which another thread may close it.
+    pub(crate) fn socket(&self) -> TcpStream {
+        self.0.get_ref().try_clone().unwrap()
+    }
+
     /// Whether this could be sent.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.0.get_mut().write_all(bytes.as_ref()).is_ok()

@@ -1,5 +1,8 @@
 //! The dashboard's pages, as a browser asks for them.
 
+mod bulk;
+mod forms;
+
 use super::client::Reply;
 use super::server::{Server, eventually};
 use super::tokens::{Tokens, send};
@@ -95,6 +98,8 @@ fn every_page_is_html_under_a_strict_policy() {
         assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(reply.header("cache-control"), Some("no-store"));
         assert!(!reply.body.contains(" style=") && !reply.body.contains(" onclick="), "{path}");
+        let title = reply.body.split("<title>").nth(1).unwrap().split("</title>").next().unwrap();
+        assert!(title.ends_with(" · Duetime") && !title.contains('<'), "{title}");
         // One script, from a path with a hash, which may be kept.
         let source = reply.body.split("<script type=\"module\" src=\"").nth(1).unwrap().split('"').next().unwrap();
         assert_eq!(reply.body.matches("<script").count(), 1, "{path}");
@@ -258,30 +263,6 @@ fn a_stale_page_does_no_harm() {
 }
 
 #[test]
-fn what_a_form_holds_reaches_the_job_digit_by_digit() {
-    let server = Server::start();
-    let browser = Browser::new(&server);
-    let payload = r#"{"large": 12345678901234567890123, "small": 0.1000000000000000055511151231257827}"#;
-    let fields =
-        [("do", "push"), ("payload", payload), ("kind", "a&b"), ("delay", "1h"), ("tags", "x, y"), ("origin", "once")];
-    let reply = browser.act("/queues/q", &fields);
-    let to = reply.header("location").unwrap().to_owned();
-    assert!(to.starts_with("/jobs/") && to.ends_with("?done=created.1"), "{to}");
-    let shown = server.get(&to.replace("/jobs/", "/v1/jobs/").replace("?done=created.1", ""));
-    assert!(
-        shown.body.contains("12345678901234567890123") && shown.body.contains("0.1000000000000000055511151231257827")
-    );
-    assert!(browser.get(&to).body.contains("Pushed: 1"));
-    // The form sent again, as a reload does.
-    let again = browser.act("/queues/q", &fields);
-    assert!(again.header("location").unwrap().ends_with("?done=repeated.1"));
-    assert_eq!(server.get("/v1/queues/q").ok()["scheduled"], 1);
-    let wrong = browser.act("/queues/q", &[("do", "push"), ("payload", "{")]);
-    assert_eq!(wrong.status, 400);
-    assert!(wrong.body.contains("`payload`"), "{}", wrong.body);
-}
-
-#[test]
 fn many_jobs_are_counted_first_and_then_told_by_outcome() {
     let server = Server::start();
     let ids: Vec<String> = (0..5).map(|n| server.push(&json!({"payload": n, "delay": "1h", "tags": ["t"]}))).collect();
@@ -347,6 +328,27 @@ fn pages_speak_the_readers_language() {
 }
 
 #[test]
+fn reasons_are_said_in_the_readers_language() {
+    let server = Server::start();
+    server.put("/v1/queues/q", &json!({"max_running": 1})).ok();
+    let behind = [1, 2].map(|n| server.push(&json!({"payload": n})))[1].clone();
+    server.receipt();
+    let later = server.push(&json!({"payload": 3, "delay": "1h"}));
+    let unasked = server.push_to("other", &json!({"payload": 4}));
+    let english = ["Running jobs of the queue: 1. Its max_running is 1.", "It is not due yet.", "No worker has asked"];
+    let chinese =
+        ["此队列有 1 个任务正在运行，而 max_running 为 1。", "尚未到期。", "没有工作进程向此服务器请求此队列的任务"];
+    for (language, texts) in [("en", english), ("zh", chinese)] {
+        for (id, text) in [&behind, &later, &unasked].into_iter().zip(texts) {
+            let page = server.send("GET", &format!("/jobs/{id}"), &[("accept-language", language)], "").body;
+            let reasons = page.split("<ul class=\"reasons\">").nth(1).unwrap().split("</ul>").next().unwrap();
+            assert!(reasons.contains(text), "{language}: {reasons}");
+            assert!(language == "en" || !reasons.contains("queue"), "{reasons}");
+        }
+    }
+}
+
+#[test]
 fn what_is_too_large_is_cut_or_refused() {
     let server = Server::start();
     let payload = format!("\"{}\"", "é".repeat(100_000));
@@ -358,14 +360,30 @@ fn what_is_too_large_is_cut_or_refused() {
     assert!(!page.body.contains("<textarea name=\"payload\""), "a part of a payload is not edited");
     let browser = Browser::new(&server);
     browser.server.put("/v1/locks/l", &json!({"owner": "o", "ttl": "1h"})).ok();
-    let long = "x".repeat(100_000);
-    let reply = browser.act("/locks", &[("do", "release"), ("name", &long), ("owner", "o"), ("fence", "1")]);
+    let lock = format!("?name={}&owner=o&fence=1", "x".repeat(100_000));
+    let reply = browser.act("/locks", &[("do", "release"), ("lock", &lock)]);
     assert!(reply.status == 400 && reply.body.contains("at most 65,534 bytes"), "{reply:?}");
     let job = format!("{id}.1");
     let many: Vec<_> = std::iter::repeat_n(("job", job.as_str()), 51).chain([("do", "cancel")]).collect();
     let reply = browser.act("/jobs?queue=q", &many);
     assert!(reply.status == 400 && reply.body.contains("at most 50 selected jobs, got 51"), "{reply:?}");
     assert_eq!(server.job(&id)["state"], "scheduled");
+}
+
+#[test]
+fn a_form_of_a_stranger_is_small() {
+    let tokens = Tokens::new();
+    let token = tokens.create("eyes", "read");
+    let server = tokens.server(&[]);
+    let browser = Browser::new(&server);
+    for (body, status) in [("&a=".repeat(10_000), 413), ("&a=".repeat(1_001), 403)] {
+        let headers = [("sec-fetch-site", "same-origin"), ("content-type", "application/x-www-form-urlencoded")];
+        let reply = browser.server.send("POST", "/sign-in", &headers, &body);
+        assert_eq!(reply.status, status, "{reply:?}");
+    }
+    let cookie = format!("other=é; duetime={token}");
+    let page = server.send("GET", "/jobs", &[("cookie", &cookie)], "");
+    assert_eq!(page.status, 200, "a cookie of another program: {page:?}");
 }
 
 #[test]

@@ -96,6 +96,29 @@ fn only_what_is_asked_for_is_told() {
 }
 
 #[test]
+fn a_reader_may_ask_only_whether_something_happened() {
+    let server = Server::start();
+    let [mut busy, mut quiet] = ["a", "c"].map(|queue| Stream::open(&server, &format!("?queue={queue}&every=100ms")));
+    let happened_at = |stream: &mut Stream| {
+        let (event, data) = stream.next().unwrap();
+        assert_eq!(event, "activity");
+        data["at"].as_str().unwrap().to_owned()
+    };
+    let created_at = |id: &str| server.job(id)["created_at"].as_str().unwrap().to_owned();
+    let batch: Vec<Value> = (0..1_000).map(|n| json!({"payload": n})).collect();
+    server.post("/v1/queues/a/jobs", &json!(batch)).ok();
+    happened_at(&mut busy);
+    let last = created_at(&server.push_to("a", &json!({"payload": 1})));
+    let more = std::iter::from_fn(|| Some(happened_at(&mut busy))).position(|at| at >= last).unwrap();
+    assert!(more <= 2, "{more}: one event for what happens together");
+    let own = created_at(&server.push_to("c", &json!({"payload": 1})));
+    assert!(happened_at(&mut quiet) >= own, "nothing is said of other queues");
+    for wrong in ["?every=99ms", "?every=11s", "?every=1", "?every=1s&every=1s"] {
+        assert_eq!(server.get(&format!("/v1/events{wrong}")).problem(400, "invalid")["field"], "every", "{wrong}");
+    }
+}
+
+#[test]
 fn who_reads_too_slowly_is_told_and_let_go_while_others_go_on() {
     let server = Server::start();
     let mut slow = Stream::open(&server, "");

@@ -25,6 +25,7 @@ fn unknown_fields_are_refused_everywhere() {
         ("POST", "/v1/jobs/cancel".to_owned()),
         ("POST", "/v1/jobs/retry".to_owned()),
         ("POST", "/v1/jobs/delete".to_owned()),
+        ("POST", "/v1/jobs/reschedule".to_owned()),
         ("PATCH", format!("/v1/jobs/{id}")),
         ("POST", format!("/v1/jobs/{id}/cancel")),
         ("POST", format!("/v1/jobs/{id}/retry")),

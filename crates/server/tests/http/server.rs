@@ -1,6 +1,7 @@
 //! A server process with a store of its own.
 
 use super::client::{Connection, Reply, request};
+use crate::common::binary;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -24,9 +25,9 @@ pub(crate) struct Server {
     _folder: Option<TempDir>,
 }
 
-/// The command, with nothing from the environment.
+/// The command of the binary under test, with nothing from the environment.
 pub(crate) fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_duetime"));
+    let mut command = Command::new(binary());
     command.env_clear().arg("serve").stdin(Stdio::null());
     command
 }
@@ -50,14 +51,9 @@ impl Server {
     }
 
     pub(crate) fn with(arguments: &[&str]) -> Self {
-        let listen: &[&str] = if arguments.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
-        let mut child = command()
-            .args(listen)
-            .args(["--log-level", "warn"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let defaults = [["--listen", "127.0.0.1:0"], ["--log-level", "warn"]];
+        let unset = defaults.into_iter().filter(|[name, _]| !arguments.contains(name)).flatten();
+        let mut child = command().args(unset).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut banner = String::new();
         while !banner.contains("\n  stop ") {

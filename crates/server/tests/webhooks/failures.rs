@@ -118,6 +118,8 @@ async fn a_job_says_that_its_target_backs_off() {
     let left_ms = reason.until.unwrap().0.saturating_sub(server.client.get(third).await.unwrap().created_at);
     assert_eq!((why.state, reason.code), (State::Ready, ReasonCode::TargetBackingOff));
     assert!((500_000..=600_000).contains(&left_ms), "{left_ms}");
+    let held_until = server.client.queue("hooks").await.unwrap().target_held_until.unwrap();
+    assert!(held_until.abs_diff(reason.until.unwrap().0) < 10_000, "{held_until}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

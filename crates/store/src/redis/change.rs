@@ -120,7 +120,10 @@ impl Parts {
     /// The 13 values that the script expects of a job.
     fn describe(&self, write: &Write, queue: usize, text: &mut Text) {
         let (old, new) = (&write.was.job, &write.now.job);
-        let is_new_body = old.payload != new.payload || old.tags != new.tags || old.priority != new.priority;
+        let is_new_body = old.payload != new.payload
+            || old.tags != new.tags
+            || old.priority != new.priority
+            || old.options != new.options;
         text.push(&bytes(new.id));
         text.number(queue as u64 + 1);
         text.number(old.version);

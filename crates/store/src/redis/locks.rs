@@ -107,13 +107,15 @@ impl Redis {
         });
         let mut reply = asked.await?;
         let next = reply.text()?;
-        let mut page = LockPage { locks: Vec::with_capacity(reply.len() / 4), next: None };
+        let mut page = LockPage { locks: Vec::with_capacity(reply.len() / 5), next: None };
         if !next.is_empty() {
             page.next = Some(next.into());
         }
         while reply.len() > 0 {
             let (name, owner) = (reply.text()?.into(), reply.text()?.into());
-            page.locks.push(Holding { name, owner, grant: grant(unsigned(&mut reply)?, unsigned(&mut reply)?) });
+            let grant = grant(unsigned(&mut reply)?, unsigned(&mut reply)?);
+            let waiting = u32::try_from(unsigned(&mut reply)?).unwrap_or(u32::MAX);
+            page.locks.push(Holding { name, owner, grant, waiting });
         }
         Ok(page)
     }

@@ -110,6 +110,7 @@ impl Parts {
             text.push(name.as_bytes());
             text.number(self.options.ended_max as u64);
             text.number(LEASE_MS_DEFAULT);
+            text.flag(reserve.merges && names.len() > 1);
             text.number(names.len() as u64);
             for queue in &names {
                 text.push(queue.as_bytes());

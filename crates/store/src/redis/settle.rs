@@ -83,7 +83,7 @@ impl Parts {
                 return Step::Answer(SettleEnd::Lost);
             }
             if !record.is_live() {
-                let is_this = matches!(decision, Decision::Finish(finish) if finish.stage == record.job.stage);
+                let is_this = decision.end() == Some(record.job.stage);
                 let state = record.job.stage.end_state().filter(|_| is_this);
                 return Step::Answer(state.map_or(SettleEnd::Lost, SettleEnd::Before));
             }
@@ -91,6 +91,7 @@ impl Parts {
                 return Step::Answer(SettleEnd::Lost);
             }
             let mut changed = record.clone();
+            changed.rewritten |= decision.rewrites();
             let left = rules::apply(&mut changed.job, decision.clone(), now, self.numbers(receipt.id));
             let run = Run::of(&changed.job);
             changed.removed = left == Left::Nothing;
@@ -130,7 +131,7 @@ impl Parts {
 
     /// The end of a job of which only a tombstone is left.
     async fn tombstone_end(&self, receipt: Receipt, decision: &Decision) -> Result<Option<State>, Error> {
-        let Decision::Finish(finish) = decision else { return Ok(None) };
+        let Some(end) = decision.end() else { return Ok(None) };
         let arguments = |text: &mut super::Text| {
             text.number(0);
             text.flag(false);
@@ -140,7 +141,7 @@ impl Parts {
         };
         let mut reply = self.run(place(self, receipt.id), &scripts::SETTLE, &[], arguments).await?;
         let stage = Stage::from_code(reply.list()?.number()? as u8);
-        Ok(stage.filter(|stage| *stage == finish.stage).and_then(Stage::end_state))
+        Ok(stage.filter(|stage| *stage == end).and_then(Stage::end_state))
     }
 
     pub(super) async fn extend_leases(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {

@@ -75,7 +75,7 @@ fn one(rows: &mut BTreeMap<JobId, Option<Job>>, keys: &mut Keys, edit: &Edit, no
             return Edited::Changed(row);
         }
         (_, Edited::Mismatch(_)) => return Edited::Mismatch(row),
-        (Change::Retry, Edited::Changed(_)) => {
+        (Change::Retry | Change::Kick { .. }, Edited::Changed(_)) => {
             if let Some(key) = job.live_key() {
                 if let Some(holder) = keys.holder(&job.queue, key) {
                     return Edited::KeyHeld(holder, job.queue.clone(), key.clone());

@@ -12,11 +12,11 @@ use super::tally;
 use crate::sums::{self, stages};
 use async_trait::async_trait;
 use duetime_core::limits::PAGE_BYTES_MAX;
-use duetime_core::ports::{Find, Found, Queues, Selector};
+use duetime_core::ports::{Find, Found, Queues, Selector, buckets};
 use duetime_core::{Job, JobId, Stage};
 
 /// Rows looked at for one page.
-const ROWS_MAX: usize = 10_000;
+const ROWS_MAX: usize = 1_000;
 /// Rows looked at in one go at most.
 const STEP_MAX: usize = 2_500;
 /// Streams merged at most.
@@ -95,6 +95,15 @@ async fn streams(session: &mut Session, find: &Find) -> Result<Vec<Stream>, Faul
         (Selector::Key(queue, key), _) => vec![Stream::Key(queue.clone(), key.clone())],
         (Selector::Tag(tag), _) => vec![Stream::Tag(tag.clone())],
         (Selector::All, None) if find.states.is_empty() => vec![Stream::All],
+        // Not everything in the overflow is read in the order of ids. A row goes to bucket 0 when it is loaded, so that is
+        // read last.
+        (Selector::All, None)
+            if stages == [Stage::Pending]
+                && let Some(buckets) = buckets(find.due)
+                && session.overflowing("").await?.is_none() =>
+        {
+            buckets.chain([0]).map(Stream::Bucket).collect()
+        }
         (Selector::All, None) => {
             let (mut streams, mut queues) = (Vec::new(), Queues::first());
             loop {

@@ -73,6 +73,8 @@ pub(super) enum Stream {
     Key(Arc<str>, Arc<str>),
     /// Rows with a tag.
     Tag(Arc<str>),
+    /// Pending rows of a bucket.
+    Bucket(i64),
 }
 
 /// What is looked at of a row before it is read.
@@ -312,6 +314,11 @@ pub(super) fn text(bytes: &[u8]) -> Result<Arc<str>, Fault> {
 }
 
 /// JSON, or NULL for nothing.
+/// What a rewritten row has besides its state: tags, payload, options, id.
+pub(super) fn rewritten(job: &Job) -> Result<[Value<'_>; 4], Fault> {
+    Ok([list(&job.tags)?, (&*job.payload).into(), optional(job.options.as_ref())?, job.id.get().into()])
+}
+
 fn optional<T: Serialize>(value: Option<&T>) -> Result<Value<'static>, Fault> {
     let json = value.map(serde_json::to_string).transpose();
     json.map(Value::from).map_err(|error| Error::invalid("job", "writable as JSON", error).into())

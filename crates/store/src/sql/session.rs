@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, Database};
 use super::fault::Fault;
-use super::row::{self, Head, Hit, Inserted, Stream, list, urgency};
+use super::row::{self, Head, Hit, Inserted, Stream, urgency};
 use super::statements::{Bulk, Statements};
 use super::value::{Row, Rows, Value};
 use crate::sums::Sums;
@@ -175,11 +175,11 @@ impl Session {
         Ok(())
     }
 
-    /// Writes payload and tags of rows that are locked.
+    /// Writes payload, tags and options of rows that are locked.
     pub(super) async fn rewrite(&mut self, jobs: &[&Job]) -> Result<(), Fault> {
-        let mut rows = Rows { values: Vec::with_capacity(3 * jobs.len()), count: jobs.len() };
+        let mut rows = Rows { values: Vec::with_capacity(4 * jobs.len()), count: jobs.len() };
         for job in jobs {
-            rows.values.extend([list(&job.tags)?, (&*job.payload).into(), job.id.get().into()]);
+            rows.values.extend(row::rewritten(job)?);
         }
         self.change_for(&self.sql.rewrite, rows).await.map(drop)
     }
@@ -271,6 +271,7 @@ impl Session {
             Stream::Queue(queue, stage) => (self.sql.by_queue, vec![queue.into(), stage.code().into()]),
             Stream::Key(queue, key) => (self.sql.by_key, vec![queue.into(), key.into()]),
             Stream::Tag(tag) => (self.sql.by_tag, vec![tag.into()]),
+            Stream::Bucket(bucket) => (self.sql.waiting_in, vec![(*bucket).into()]),
         };
         values.extend([after.into(), limit.into()]);
         self.ask(statement, values, row::hit).await
@@ -278,8 +279,7 @@ impl Session {
 
     /// The first pending rows behind a cursor, up to a bucket.
     pub(super) async fn waiting(&mut self, after: Cursor, last: i64, limit: usize) -> Result<Vec<Hit>, Fault> {
-        let values = vec![after.bucket.into(), after.id.into(), limit.into()];
-        let mut hits = self.ask(self.sql.waiting_in, values, row::hit).await?;
+        let mut hits = self.hits(&Stream::Bucket(after.bucket), after.id, limit).await?;
         if hits.len() < limit {
             let values = vec![after.bucket.into(), last.into(), (limit - hits.len()).into()];
             hits.extend(self.ask(self.sql.waiting_behind, values, row::hit).await?);

@@ -69,7 +69,7 @@ pub(super) struct Statements {
     pub(super) end: Bulk,
     /// All but what [`rewrite`](Self::rewrite) writes.
     pub(super) change: Bulk,
-    /// tags, payload, id.
+    /// tags, payload, options, id.
     pub(super) rewrite: Bulk,
 
     /// ids.

@@ -22,11 +22,11 @@ const AGAIN: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_du
      cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, progress = ?19, \
      bucket = ?20 \
      WHERE id = ?1 AND version < ?2 AND state = 1";
-/// Any change, with payload and tags.
+/// Any change, with payload, tags and options.
 const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_due_at = ?4, priority = ?5, \
      attempt = ?6, crashes = ?7, epoch = ?8, updated_at = ?9, started_at = ?10, lease_until = ?11, \
      cancel_asked = ?12, message = ?13, errors = ?14, result = ?15, live_key = ?16, state = ?17, finished_at = ?18, \
-     progress = ?19, bucket = ?20, tags = ?21, payload = ?22 WHERE id = ?1";
+     progress = ?19, bucket = ?20, tags = ?21, payload = ?22, options = ?23 WHERE id = ?1";
 
 /// Records what became of jobs.
 pub(super) fn apply(
@@ -151,6 +151,7 @@ pub(super) fn rewrite(
     bind(&mut statement, job, live_key, Some(watermark))?;
     statement.raw_bind_parameter(21, list(&job.tags)?)?;
     statement.raw_bind_parameter(22, &*job.payload)?;
+    statement.raw_bind_parameter(23, row::options(job)?)?;
     statement.raw_execute()?;
     if *stored.tags != *job.tags {
         untag(connection, job.id, &stored.tags)?;

@@ -8,7 +8,7 @@ use super::row::{self, Reader, columns};
 use super::tally;
 use crate::sums::{self, stages};
 use duetime_core::limits::PAGE_BYTES_MAX;
-use duetime_core::ports::{Find, Found, Selector};
+use duetime_core::ports::{Find, Found, OVERFLOW_BUCKET, Selector, buckets};
 use duetime_core::{JobId, Stage};
 use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator;
 use rusqlite::types::Value;
@@ -16,13 +16,15 @@ use rusqlite::{Connection, Row, params_from_iter};
 use std::sync::Arc;
 
 /// Rows looked at for one page.
-const ROWS_MAX: usize = 10_000;
+const ROWS_MAX: usize = 1_000;
 /// Streams merged at most.
 const STREAMS_MAX: usize = 64;
 
 pub(super) const ALL: &str = concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 ORDER BY id");
 pub(super) const QUEUE: &str =
     concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND state = ?3 ORDER BY id");
+pub(super) const BUCKET: &str =
+    concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 AND bucket = ?2 AND state = 1 ORDER BY id");
 pub(super) const KEY: &str =
     concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND job_key = ?3 ORDER BY id");
 pub(super) const TAG: &str = concat!(
@@ -93,6 +95,13 @@ fn streams(connection: &Connection, find: &Find) -> Result<Vec<Stream>, Fault> {
         (Selector::Key(queue, key), _) => vec![(KEY, vec![text(queue), text(key)])],
         (Selector::Tag(tag), _) => vec![(TAG, vec![text(tag)])],
         (Selector::All, None) if find.states.is_empty() => vec![(ALL, Vec::new())],
+        (Selector::All, None)
+            if stages == [Stage::Pending]
+                && let Some(buckets) = buckets(find.due) =>
+        {
+            let buckets = buckets.chain([OVERFLOW_BUCKET, 0]);
+            buckets.map(|bucket| (BUCKET, vec![bucket.into()])).collect()
+        }
         (Selector::All, None) => {
             let tallies = tally::all(connection)?;
             let streams: Vec<Stream> = tallies

@@ -54,7 +54,7 @@ pub(super) fn bind(
     statement.raw_bind_parameter(19, job.cancel_asked)?;
     statement.raw_bind_parameter(20, key_until_code(job.key_until))?;
     statement.raw_bind_parameter(21, job.key.as_deref())?;
-    statement.raw_bind_parameter(22, job.options.as_ref().map(json).transpose()?)?;
+    statement.raw_bind_parameter(22, options(job)?)?;
     statement.raw_bind_parameter(23, list(&job.tags)?)?;
     statement.raw_bind_parameter(24, job.message.as_deref())?;
     statement.raw_bind_parameter(25, list(&job.errors)?)?;
@@ -82,6 +82,11 @@ pub(super) fn list<T: Serialize>(items: &[T]) -> Result<Option<String>, Fault> {
 /// How far it has come, as JSON.
 pub(super) fn progress(job: &Job) -> Result<Option<String>, Fault> {
     job.progress.as_ref().map(json).transpose()
+}
+
+/// The options of a job as its row has them.
+pub(super) fn options(job: &Job) -> Result<Option<String>, Fault> {
+    job.options.as_ref().map(json).transpose()
 }
 
 fn json<T: Serialize>(value: &T) -> Result<String, Fault> {

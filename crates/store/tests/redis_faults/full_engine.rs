@@ -37,7 +37,7 @@ async fn complete(engine: &Engine, job: &Job) {
 }
 
 fn is_said_to_be_full(engine: &Engine) -> bool {
-    engine.health().degraded.iter().any(|what| what.contains("takes no new jobs"))
+    engine.health().degraded.iter().any(|what| what.detail.contains("takes no new jobs"))
 }
 
 /// The jobs of a worker that died come back, however full Redis is.
@@ -69,7 +69,7 @@ async fn work_goes_on(server: &RedisServer, engine: &Engine) -> JobId {
 async fn an_engine_whose_redis_does_not_answer_is_not_ready() {
     let mut server = RedisServer::start();
     let engine = beside(&server, &ModelLedger::default()).await;
-    let is_said = || engine.health().degraded.iter().any(|what| what.contains("no jobs are handed out"));
+    let is_said = || engine.health().degraded.iter().any(|what| what.detail.contains("no jobs are handed out"));
     let is_away = || !engine.health().ready && is_said();
     assert!(engine.health().ready);
     server.freeze();

@@ -5,7 +5,7 @@
 //! and holds nobody up. Whoever dies when, a row that was committed becomes one job.
 
 use super::leader::document;
-use crate::api::{Object, Push, Unread, read};
+use crate::api::{DegradedCode, Object, Push, Unread, read};
 use crate::clock::Millis;
 use crate::engine::Engine;
 use crate::engine::events::Observed;
@@ -24,8 +24,6 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How much is kept of a reason, in characters.
 const REASON_MAX: usize = 500;
-/// What is degraded while the inbox cannot be read or emptied.
-const INBOX: &str = "rows of the inbox wait to become jobs";
 
 /// A row that is a job, if it gets its key.
 struct Candidate {
@@ -44,13 +42,13 @@ impl Engine {
                 let (engine, inbox) = (self.clone(), inbox.clone());
                 match self.run_to_completion(async move { engine.admit_page(inbox.as_ref()).await }).await {
                     Ok(has_moved) => {
-                        self.status.mend(INBOX);
+                        self.status.mend(DegradedCode::Inbox);
                         if !has_moved {
                             break;
                         }
                     }
                     Err(error) => {
-                        self.status.degrade(INBOX, &error);
+                        self.status.degrade(DegradedCode::Inbox, &error);
                         break;
                     }
                 }

@@ -9,8 +9,9 @@
 //! the ledger knows better. A slow audit puts loaded jobs again without end: a job that slipped through comes late, but
 //! comes.
 
-use super::load::{LOADING, LoadProgress};
+use super::load::LoadProgress;
 use super::overflow::OVERFLOWING;
+use crate::api::DegradedCode;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
@@ -137,8 +138,8 @@ impl Engine {
                 self.reconcile().await
             };
             match loaded {
-                Ok(()) => self.status.mend(LOADING),
-                Err(error) => self.status.degrade(LOADING, &error),
+                Ok(()) => self.status.mend(DegradedCode::Loading),
+                Err(error) => self.status.degrade(DegradedCode::Loading, &error),
             }
         }
     }
@@ -166,8 +167,8 @@ impl Engine {
         let mut audit = Audit::default();
         loop {
             match self.look_at_broker(&mut audit).await {
-                Ok(()) => self.status.mend(WATCHING),
-                Err(error) => self.status.degrade(WATCHING, &error),
+                Ok(()) => self.status.mend(DegradedCode::Comparing),
+                Err(error) => self.status.degrade(DegradedCode::Comparing, &error),
             }
             tokio::time::sleep(LOOK_AT_BROKER_EVERY).await;
         }
@@ -311,8 +312,6 @@ impl Engine {
 
 /// Up to where pages have nothing but loaded rows.
 const NEAR: u64 = BUCKET_MS;
-/// What is degraded while the broker or the ledger does not answer.
-const WATCHING: &str = "whether the broker still holds what it should is not known";
 
 /// Up to which version the broker may not hold the job as it does: the ledger has it in a later one, or as one that has
 /// ended, or no more. What ends is not live again before the ledger knows.

@@ -6,6 +6,7 @@
 //!
 //! If several processes share the broker, only the leader loads (`leader`). It marks the jobs that it has put as loaded.
 
+use crate::api::DegradedCode;
 use crate::clock::Millis;
 use crate::engine::Engine;
 use crate::engine::wait::LOOK_AGAIN;
@@ -28,10 +29,6 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 const HOLD_MAX: Duration = Duration::from_secs(1);
 /// Puts of this process at the same time, each of what several callers have.
 const HOLDS_AT_ONCE: usize = 2;
-/// What is degraded while the ledger cannot be read.
-pub(crate) const LOADING: &str = "jobs are not loaded";
-/// What is degraded while a shared broker takes no jobs.
-const HOLDING: &str = "jobs that are due soon wait in the ledger for the broker";
 
 #[derive(Debug, Default)]
 pub(crate) struct Watermark {
@@ -159,7 +156,7 @@ impl Engine {
                 && let Err(error) = self.reconcile().await
             {
                 // They are known here, and marked as loaded for the next process.
-                self.status.degrade(LOADING, &error);
+                self.status.degrade(DegradedCode::Loading, &error);
             }
             return Ok(());
         }
@@ -187,7 +184,7 @@ impl Engine {
     async fn hold_or_leave(&self, jobs: Vec<Job>, reading: Reading) -> Result<(), Error> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         match tokio::time::timeout(HOLD_MAX, self.put(jobs, reading)).await {
-            Ok(Ok(_)) => self.status.mend(HOLDING),
+            Ok(Ok(_)) => self.status.mend(DegradedCode::Holding),
             Ok(Err(error)) => self.leave(&ids, &error),
             Err(_) => self.leave(&ids, &Error::Unavailable("the broker gave no answer".into())),
         }
@@ -195,7 +192,7 @@ impl Engine {
     }
 
     fn leave(&self, ids: &[JobId], error: &Error) {
-        self.status.degrade(HOLDING, error);
+        self.status.degrade(DegradedCode::Holding, error);
         *self.left.lock().expect("no panic under this lock") = ids.last().copied();
         self.reconcile_later(ids.iter().copied());
     }
@@ -208,7 +205,7 @@ impl Engine {
         let row = self.ledger.get(&[id]).await;
         let put = async { self.put(row?.into_iter().flatten().collect(), reading).await.map(drop) };
         match tokio::time::timeout(HOLD_MAX, put).await {
-            Ok(Ok(())) => self.status.mend(HOLDING),
+            Ok(Ok(())) => self.status.mend(DegradedCode::Holding),
             Ok(Err(error)) => self.leave(&[id], &error),
             Err(_) => self.leave(&[id], &Error::Unavailable("the broker gave no answer".into())),
         }
@@ -313,8 +310,8 @@ impl Engine {
         let mut loaded_until = 0;
         loop {
             match self.load_entering(&mut loaded_until, &mut after).await {
-                Ok(()) => self.status.mend(LOADING),
-                Err(error) => self.status.degrade(LOADING, &error),
+                Ok(()) => self.status.mend(DegradedCode::Loading),
+                Err(error) => self.status.degrade(DegradedCode::Loading, &error),
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }

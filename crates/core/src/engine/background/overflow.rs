@@ -10,6 +10,7 @@
 
 use super::leader::document;
 use super::load::PAGE_JOBS;
+use crate::api::DegradedCode;
 use crate::clock::Millis;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -45,8 +46,6 @@ const QUEUES_TOLD: usize = 1_000;
 const PROBE_JOBS: usize = 10;
 /// A count is as old as this, or as twenty times what it took, before it is made again.
 const COUNT_AGE_MIN: Duration = Duration::from_secs(1);
-/// What is degraded while overflows cannot be read.
-const OVERFLOW_LOADING: &str = "jobs that wait in the ledger for room are not loaded";
 
 /// From where on new jobs of a queue join its overflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,10 +188,10 @@ impl Engine {
             if self.leads() {
                 match self.look_at_overflow(&mut walk).await {
                     Ok(more) => {
-                        self.status.mend(OVERFLOW_LOADING);
+                        self.status.mend(DegradedCode::Overflow);
                         is_more = more;
                     }
-                    Err(error) => self.status.degrade(OVERFLOW_LOADING, &error),
+                    Err(error) => self.status.degrade(DegradedCode::Overflow, &error),
                 }
             }
             tokio::time::sleep(LOOK_PAUSE).await;
@@ -302,7 +301,7 @@ impl Engine {
             if self.overflow.bound(queue).is_some_and(|bound| bound.soon.is_some()) {
                 match self.load_from_overflow(queue, 1).await {
                     Ok(loaded) => has_loaded |= loaded > 0,
-                    Err(error) => self.status.degrade(OVERFLOW_LOADING, &error),
+                    Err(error) => self.status.degrade(DegradedCode::Overflow, &error),
                 }
             }
         }
@@ -313,7 +312,7 @@ impl Engine {
     async fn load_asked(&self, reserve: &Reserve) {
         let is_plain = reserve.window == Window::ALL && matches!(reserve.source, Source::Queues(_));
         if !is_plain && let Err(error) = self.load_particular(reserve).await {
-            self.status.degrade(OVERFLOW_LOADING, &error);
+            self.status.degrade(DegradedCode::Overflow, &error);
         }
     }
 

@@ -3,6 +3,7 @@
 //! Ledgers find what has ended long ago by an index over all queues. So where queues have retentions of their own, they
 //! are asked for what is past the longest of all; those that keep theirs for less are walked through, page by page.
 
+use crate::api::DegradedCode;
 use crate::clock::Millis;
 use crate::engine::{Engine, JobRef};
 use crate::error::Error;
@@ -15,8 +16,6 @@ use std::time::Duration;
 
 /// How often finished jobs past their retention are looked for.
 const PRUNE_EVERY: Duration = Duration::from_secs(10);
-/// What is degraded while they cannot be removed.
-const PRUNING: &str = "finished jobs past their retention are not removed";
 /// Pages of a queue in which nothing is past its retention that are looked at each time: what was pushed early may have
 /// ended late, and stand before others.
 const IDLE_PAGES_MAX: usize = 10;
@@ -42,7 +41,7 @@ impl Engine {
             if !self.leads() {
                 continue;
             }
-            self.status.set(PRUNING, self.prune_once(&mut walks).await.err());
+            self.status.set(DegradedCode::Pruning, self.prune_once(&mut walks).await.err());
         }
     }
 

@@ -1,5 +1,6 @@
 //! Outcomes on their way from the broker's outbox to the ledger.
 
+use crate::api::DegradedCode;
 use crate::clock::Millis;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -21,8 +22,6 @@ const DRAIN_AGE_SHARED_MS: u64 = 2_000;
 const SOON_MAX: usize = 50_000;
 /// Entries recorded in one go.
 const SOON_STEP: usize = 4 * STEP_JOBS_MAX;
-/// What is degraded while outcomes cannot be recorded.
-const RECORDING: &str = "outcomes are not recorded";
 
 /// Entries that are recorded soon.
 #[derive(Debug, Default)]
@@ -101,10 +100,10 @@ impl Engine {
         }
         let noted_now = self.metrics.stores.apply.time(self.ledger.apply(entries, self.watermark.get())).await;
         if let Err(error) = noted_now {
-            self.status.degrade(RECORDING, &error);
+            self.status.degrade(DegradedCode::Recording, &error);
             return Err(error);
         }
-        self.status.mend(RECORDING);
+        self.status.mend(DegradedCode::Recording);
         // While the entry stands, a crash before the copies are put has them put again.
         if !successors.is_empty() {
             // As they are now: an entry that stood for long has been recorded before, and they may have run.
@@ -164,7 +163,7 @@ impl Engine {
             self.try_left().await;
             if self.broker.backlog() == 0 {
                 // What could not be recorded is, by another; or has gone.
-                self.status.mend(RECORDING);
+                self.status.mend(DegradedCode::Recording);
             }
             if self.leads() {
                 self.drain_older(age_ms).await;

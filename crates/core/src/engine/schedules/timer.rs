@@ -6,6 +6,7 @@
 use super::entry::Entry;
 use super::tick::Look;
 use super::{CHANGES, KIND};
+use crate::api::DegradedCode;
 use crate::clock::Millis;
 use crate::engine::Engine;
 use crate::engine::wait::LOOK_AGAIN;
@@ -26,10 +27,6 @@ const READ_ALL_EVERY: Duration = Duration::from_secs(30);
 const RETRY_AFTER_MS: u64 = 1_000;
 /// Schedules that are looked at together.
 const LOOKS_AT_ONCE: usize = 64;
-/// What is degraded while ticks cannot be pushed.
-const TICKING: &str = "a schedule does not tick";
-/// What is degraded while schedules cannot be read.
-const READING: &str = "schedules are not read";
 
 /// Schedules that were changed here.
 #[derive(Debug, Default)]
@@ -120,9 +117,9 @@ impl Engine {
         let (mut agenda, mut reading, mut looks) = (Agenda::default(), Reading::default(), JoinSet::new());
         loop {
             match self.refresh_schedules(&mut agenda, &mut reading).await {
-                Ok(true) => self.status.mend(READING),
+                Ok(true) => self.status.mend(DegradedCode::Schedules),
                 Ok(false) => {}
-                Err(error) => self.status.degrade(READING, &error),
+                Err(error) => self.status.degrade(DegradedCode::Schedules, &error),
             }
             for name in self.timer.take() {
                 agenda.set(name, Look::At(self.now()));
@@ -147,7 +144,7 @@ impl Engine {
                     };
                     let now = self.now();
                     let look = looked.unwrap_or_else(|error| {
-                        self.status.degrade(TICKING, &error);
+                        self.status.degrade(DegradedCode::ScheduleRuns, &error);
                         Look::At(now.saturating_add(RETRY_AFTER_MS))
                     });
                     agenda.end(name, look, now);
@@ -163,7 +160,7 @@ impl Engine {
         let (engine, of) = (self.clone(), name.clone());
         let look = self.run_to_completion(async move { engine.look_at_schedule(&of, seen).await }).await;
         if look.is_ok() {
-            self.status.mend(TICKING);
+            self.status.mend(DegradedCode::ScheduleRuns);
         }
         (name, look)
     }

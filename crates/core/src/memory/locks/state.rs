@@ -216,7 +216,9 @@ impl State {
     pub(super) fn holding(&self, name: &Arc<str>, now: Now) -> Option<Holding> {
         let (owner, given) = self.live(name, now)?;
         let grant = Grant { fence: given.fence, expires_at: given.shown_end(now) };
-        Some(Holding { name: name.clone(), owner: owner.clone(), grant })
+        let waiting = self.locks.get(name).map_or(0, |lock| lock.line.len());
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        Some(Holding { name: name.clone(), owner: owner.clone(), grant, waiting })
     }
 
     pub(super) fn page(&self, after: Option<&Arc<str>>, limit: usize, now: Now) -> LockPage {

@@ -2,6 +2,7 @@
 
 use super::Subject;
 use super::fixture::*;
+use crate::model::beanstalk::Beanstalk;
 use crate::model::job::{AttemptError, Job, KeyUntil, Stage};
 use crate::model::options::JobOptions;
 use crate::ports::{Change, Edit, Edited, OutboxEntry, Queues, Recorded, Selector};
@@ -158,6 +159,17 @@ pub async fn a_rewritten_job_has_new_payload_and_tags(subject: Subject) {
     for (tag, numbers) in [("a", vec![]), ("b", vec![1]), ("c", vec![1])] {
         assert_eq!(found(ledger, all(Selector::Tag(text(tag)))).await, numbers, "{tag}");
     }
+}
+
+/// And also a new state, as after a bury.
+pub async fn a_rewritten_job_has_new_options(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1)]).await;
+    let counted = Beanstalk { releases: 1, buries: 2, kicks: 3, delay_ms: Some(4), ttr_s: Some(50_000) };
+    let options = JobOptions { beanstalk: Some(counted), ..JobOptions::default() }.shared();
+    let new = Job { options, priority: 9, finished_at: None, ..ended(&job(1), Stage::Failed) };
+    ledger.apply(vec![OutboxEntry::Rewritten(new.clone())], WATERMARK).await.unwrap();
+    assert_eq!(row(ledger, id(1)).await, Some(new));
 }
 
 fn copy(n: u64, of: &Job) -> Job {

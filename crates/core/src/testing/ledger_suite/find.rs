@@ -2,8 +2,9 @@
 
 use super::Subject;
 use super::fixture::*;
+use crate::limits::MINUTE_MS;
 use crate::model::job::{Job, Stage, State};
-use crate::ports::{Find, Ledger, OutboxEntry, Selector, Window};
+use crate::ports::{Find, Ledger, OVERFLOW, OutboxEntry, Selector, Window};
 
 const STAGES: [Stage; 4] = [Stage::Pending, Stage::Succeeded, Stage::Failed, Stage::Cancelled];
 
@@ -101,6 +102,30 @@ pub async fn filters_narrow(subject: Subject) {
         let due = Window { from: NOW + 9, to: NOW + 15 };
         assert_eq!(found(ledger, Find { due, ..find.clone() }).await, [9, 12, 15]);
         assert_eq!(found(ledger, Find { kind: Some(text("Even")), ..find }).await, [0; 0]);
+    }
+}
+
+/// Of all queues, few buckets or many, wherever the rows are.
+pub async fn by_due_time_over_all_queues(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let due = |n: u64| NOW + n * MINUTE_MS;
+    let at = |n: u64| job_with(n, |job| (job.queue, job.due_at) = (text(&format!("q{}", n % 100)), due(n)));
+    let jobs: Vec<Job> = (1..=360).map(at).collect();
+    record(ledger, &jobs[..350]).await;
+    ledger.record(jobs[350..].to_vec(), OVERFLOW).await.unwrap();
+    // Every seventh has ended, and every fifth runs, early.
+    let sevenths = jobs[..350].iter().filter(|job| number(job.id).is_multiple_of(7));
+    apply(ledger, &sevenths.map(|job| ended(job, Stage::Cancelled)).collect::<Vec<_>>()).await;
+    let fifths = jobs[..350].iter().filter(|job| !number(job.id).is_multiple_of(7) && number(job.id).is_multiple_of(5));
+    apply(ledger, &fifths.map(leased).collect::<Vec<_>>()).await;
+    for (from, to) in [(1, 1), (4, 9), (10, 100), (100, 101), (340, 355), (345, 400), (1, 360), (200, 100), (500, 600)]
+    {
+        let find =
+            Find { states: vec![State::Ready], due: Window { from: due(from), to: due(to) }, ..all(Selector::All) };
+        let expected: Vec<u64> = (from..=to.min(360)).filter(|n| !n.is_multiple_of(7) || *n > 350).collect();
+        for limit in [3, 1_000] {
+            assert_eq!(found(ledger, Find { limit, ..find.clone() }).await, expected, "{from} to {to}");
+        }
     }
 }
 

@@ -88,14 +88,14 @@ macro_rules! ledger_suite {
             ]
             find: [
                 by_queue_in_the_order_of_ids, by_states_merged_in_order, by_key_live_and_finished, by_tag,
-                everything, everything_in_a_state, filters_narrow, pages_continue, rare_rows_are_found_among_many,
+                everything, everything_in_a_state, by_due_time_over_all_queues, filters_narrow, pages_continue, rare_rows_are_found_among_many,
                 names_compare_byte_by_byte, get_answers_in_order,
             ]
             apply: [
                 every_field_comes_back, how_far_a_job_had_come_stays_with_its_end, the_higher_version_wins, what_has_ended_is_changed_by_no_entry, the_end_of_a_later_lease_replaces_that_of_an_earlier_one,
                 what_an_edit_has_ended_stays,
                 an_entry_of_an_unknown_job_is_nothing,
-                a_final_entry_frees_the_key, a_job_that_waits_again_keeps_its_key, a_rewritten_job_has_new_payload_and_tags,
+                a_final_entry_frees_the_key, a_job_that_waits_again_keeps_its_key, a_rewritten_job_has_new_payload_and_tags, a_rewritten_job_has_new_options,
                 a_moved_job_is_copied_once, a_moved_job_comes_back_no_second_time, a_moved_job_survives_a_taken_key,
                 a_removed_job_is_gone, a_removal_of_an_older_version_is_nothing, entries_of_one_job_in_disorder,
             ]
@@ -109,7 +109,7 @@ macro_rules! ledger_suite {
                 leased_and_finished_rows_are_left_out, large_payloads_make_short_pages, tags_and_keys_are_read, a_row_that_waits_again_has_a_new_bucket,
             ]
             prune: [
-                only_what_is_past_its_retention, at_most_the_limit, tags_go_too, late_finishers_among_early_ids,
+                only_what_is_past_its_retention, at_most_the_limit, tags_go_too, late_finishers_among_early_ids, what_is_buried_stays,
             ]
             reports: [
                 jobs_are_counted_by_due_time, due_counts_add_up_to_what_has_not_ended, many_jobs_are_counted_once,

@@ -3,7 +3,7 @@
 use super::Subject;
 use super::fixture::*;
 use crate::model::job::{Job, Stage};
-use crate::ports::{Queues, Retention, Selector};
+use crate::ports::{Change, Edit, Edited, Queues, Retention, Selector};
 
 const RETENTION: Retention = Retention { succeeded_ms: 100, failed_ms: 1_000 };
 
@@ -55,5 +55,24 @@ pub async fn late_finishers_among_early_ids(subject: Subject) {
     let late = Job { finished_at: Some(NOW + 9_000), ..ended(&job(1), Stage::Succeeded) };
     apply(ledger, &[late, ended(&job(2), Stage::Succeeded)]).await;
     assert_eq!(ledger.prune(RETENTION, NOW + 9_050, 10).await.unwrap(), 1);
+    assert_eq!(found(ledger, all(Selector::All)).await, [1]);
+}
+
+/// A buried job has ended at no time: it stays until somebody removes or kicks it.
+pub async fn what_is_buried_stays(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1), job(2)]).await;
+    let buried = |n| Job { finished_at: None, ..ended(&job(n), Stage::Failed) };
+    apply(ledger, &[buried(1), buried(2)]).await;
+    assert_eq!(ledger.prune(RETENTION, NOW + 9_000_000, 10).await.unwrap(), 0);
+    assert_eq!(ledger.tallies(Queues::first()).await.unwrap()[0].1.failed, 2);
+    let kick = |n| Edit { id: id(n), version: None, change: Change::Kick { counts: true } };
+    let kicked = ledger.edit(vec![kick(1)], NOW + 5, NOW).await.unwrap().remove(0);
+    let Edited::Changed(kicked) = kicked else { panic!("{kicked:?}") };
+    assert_eq!(kicked.options().beanstalk.map(|counted| counted.kicks), Some(1));
+    assert_eq!((kicked.stage, kicked.due_at, &*kicked.payload), (Stage::Pending, NOW + 5, &*job(1).payload));
+    assert_eq!(row(ledger, id(1)).await, Some(kicked));
+    let removed = Edit { change: Change::Delete, ..kick(2) };
+    assert!(matches!(ledger.edit(vec![removed], NOW + 5, NOW).await.unwrap()[..], [Edited::Changed(_)]));
     assert_eq!(found(ledger, all(Selector::All)).await, [1]);
 }

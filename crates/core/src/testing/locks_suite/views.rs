@@ -8,9 +8,15 @@ pub async fn a_lock_is_seen_as_it_is(s: Subject) {
     assert_eq!(s.inspect(LOCK).await, None);
     let grant = s.acquire("a").await;
     s.pass(5_001);
-    let holding = Holding { name: LOCK.into(), owner: "a".into(), grant };
-    assert_eq!(s.inspect(LOCK).await, Some(holding));
+    let holding = Holding { name: LOCK.into(), owner: "a".into(), grant, waiting: 0 };
+    assert_eq!(s.inspect(LOCK).await, Some(holding.clone()));
     s.wait("b").await;
+    s.wait("c").await;
+    let waited_for = Holding { waiting: 2, ..holding };
+    assert_eq!(s.inspect(LOCK).await, Some(waited_for.clone()));
+    assert_eq!(s.list(None, 10).await.locks, [waited_for]);
+    s.abandon("c").await;
+    assert_eq!(s.inspect(LOCK).await.map(|holding| holding.waiting), Some(1));
     s.release("a", grant.fence).await;
     assert_eq!(s.inspect(LOCK).await, None);
 }

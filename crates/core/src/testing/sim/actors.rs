@@ -20,6 +20,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+/// Jobs with this tag may be rescheduled at any time.
+pub(super) const RESCHEDULED: &str = "tag-0";
+
 pub(super) const QUEUES: [&str; 3] = ["orders", "mail", "dead"];
 /// A queue whose limits only one sets, who never dies.
 pub(super) const LIMITED: &str = "limited";
@@ -250,7 +253,10 @@ impl Actor {
                 67..70 => {
                     let tag = Arc::from(format!("tag-{}", self.random.within(0..5)));
                     let query = Query { queue: Some(self.queue()), tag: Some(tag), ..Query::default() };
-                    drop(self.engine.bulk(&query, BulkAction::Cancel).await);
+                    let due = Due::After(self.random.within(0..self.pace.changed));
+                    let is_moved = query.tag.as_deref() == Some(RESCHEDULED);
+                    let action = if is_moved { BulkAction::Reschedule(due) } else { BulkAction::Cancel };
+                    drop(self.engine.bulk(&query, action).await);
                 }
                 70..75 => {
                     let queue: Arc<str> = Arc::from(*self.random.of(&QUEUES[..2]));

@@ -1,6 +1,6 @@
 //! What was asked and answered, and whether that keeps the promises.
 
-use super::actors::LEASE_MS_LONGEST;
+use super::actors::{LEASE_MS_LONGEST, RESCHEDULED};
 use super::given::Given;
 use super::moment::{Asked, At, Span};
 use crate::clock::Millis;
@@ -78,7 +78,7 @@ impl History {
         }
         let exhausted = job.options().retry.when_exhausted.clone();
         let known = KnownJob {
-            is_touched: job.key.is_some(),
+            is_touched: job.key.is_some() || job.tags.iter().any(|tag| **tag == *RESCHEDULED),
             may_be_gone: exhausted == Some(WhenExhausted::Drop),
             ended: None,
             taken_by: None,

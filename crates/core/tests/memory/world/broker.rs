@@ -174,7 +174,7 @@ impl World {
         }
         let same_end = match &decision {
             Decision::Finish(finish) => truth.job.epoch == receipt.epoch && truth.job.stage == finish.stage,
-            Decision::Again(_) => false,
+            Decision::Again(_) | Decision::Return(_) | Decision::Bury(_) => false,
         };
         match settled.states[..] {
             [Some(state)] => {

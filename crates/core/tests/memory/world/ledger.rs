@@ -85,7 +85,7 @@ impl World {
                 }
             }
         }
-        self.recorded.push(vec![(id, version)]);
+        self.recorded.push((self.clock.mono(), (id, version)));
     }
 
     /// The ledger makes an edit that the broker did not know the job of.
@@ -110,28 +110,30 @@ impl World {
             }
             version = row.version;
         }
-        self.answered.push((edit.id, version));
+        self.answered.push((self.clock.mono(), (edit.id, version)));
     }
 
     pub(super) async fn forget(&mut self, batch: usize) {
         if batch.is_multiple_of(2) && !self.answered.is_empty() {
             let answer = self.answered.remove(batch % self.answered.len());
-            self.recorded.push(vec![answer]);
+            self.recorded.push(answer);
             return;
         }
         if self.recorded.is_empty() {
             return;
         }
-        let noted = self.recorded.swap_remove(batch % self.recorded.len());
+        let (recorded_at, (id, version)) = self.recorded.swap_remove(batch % self.recorded.len());
+        // Whoever was that slow sees to it again: a tombstone that tells a repeat from an answer has lapsed.
+        if self.clock.mono() - recorded_at >= <dyn Broker>::TOMBSTONE_MS {
+            return;
+        }
         let watermark = self.now() + HORIZON_MS;
         self.broker.set_watermark(1).await.unwrap();
-        assert_eq!(self.broker.forget(&noted, watermark).await.unwrap(), []);
-        for (id, version) in noted {
-            let truth = self.truths.get_mut(&id).unwrap();
-            truth.noted.take_if(|(entry, _)| entry.job().version <= version);
-            if truth.held && truth.lease.is_none() && truth.job.version == version && truth.job.due_at >= watermark {
-                truth.held = false;
-            }
+        assert_eq!(self.broker.forget(&[(id, version)], watermark).await.unwrap(), []);
+        let truth = self.truths.get_mut(&id).unwrap();
+        truth.noted.take_if(|(entry, _)| entry.job().version <= version);
+        if truth.held && truth.lease.is_none() && truth.job.version == version && truth.job.due_at >= watermark {
+            truth.held = false;
         }
     }
 

@@ -30,7 +30,7 @@ impl Remote {
 
 impl Stream {
     async fn open(&mut self) -> Result<&mut Incoming, Error> {
-        let call = Call::get(format!("/v1/events?{}", EventQuery(self.filter.clone())));
+        let call = Call::get(format!("/v1/events?{}", EventQuery { filter: self.filter.clone(), every: None }));
         self.read.clear();
         Ok(self.body.insert(self.remote.transport.open(call).await?))
     }
@@ -41,7 +41,7 @@ impl Stream {
                 let event: Vec<u8> = self.read.drain(..end + 2).collect();
                 match read(&event)? {
                     Sent::Event(event) => {
-                        if event == Event::Missed {
+                        if matches!(event, Event::Missed) {
                             self.body = None;
                         }
                         return Ok(Some(event));

@@ -3,7 +3,7 @@
 use super::Remote;
 use super::transport::Call;
 use crate::error::Error;
-use duetime_core::api::{self, LockBody, PageQuery, path_segment};
+use duetime_core::api::{self, LockBody, Parameters, path_segment};
 use duetime_core::engine::{LockList, LockRequest};
 use duetime_core::model::name::{check_lock, check_owner};
 use duetime_core::ports::{Grant, Holding, Released};
@@ -30,14 +30,14 @@ impl Remote {
 
     pub(crate) async fn release_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<(), Error> {
         check_owner(owner)?;
-        let query = PageQuery { owner: Some(owner.clone()), fence: Some(fence), ..PageQuery::default() };
+        let query = Parameters { owner: Some(owner.clone()), fence: Some(fence), ..Parameters::default() };
         let call = Call::new(Method::DELETE, format!("{}?{query}", lock_path(name)?));
         self.transport.send(call.repeats(true)).await?.done()
     }
 
     pub(crate) async fn release_all(&self, owner: &str) -> Result<Released, Error> {
         check_owner(owner)?;
-        let query = PageQuery { owner: Some(Arc::from(owner)), ..PageQuery::default() };
+        let query = Parameters { owner: Some(Arc::from(owner)), ..Parameters::default() };
         let call = Call::new(Method::DELETE, format!("/v1/locks?{query}"));
         self.transport.send(call).await?.read()
     }
@@ -47,7 +47,7 @@ impl Remote {
     }
 
     pub(crate) async fn locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
-        let query = PageQuery { cursor: cursor.map(str::to_owned), limit: Some(limit), ..PageQuery::default() };
+        let query = Parameters { cursor: cursor.map(str::to_owned), limit: Some(limit), ..Parameters::default() };
         self.transport.send(Call::get(format!("/v1/locks?{query}"))).await?.read()
     }
 }

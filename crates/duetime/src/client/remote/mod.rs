@@ -213,13 +213,15 @@ impl Remote {
     }
 
     pub(super) async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
-        let verb = match action {
-            BulkAction::Cancel => "cancel",
-            BulkAction::Retry => "retry",
-            BulkAction::Delete => "delete",
+        let call = match action {
+            BulkAction::Cancel => Call::post("/v1/jobs/cancel").json(query),
+            BulkAction::Retry => Call::post("/v1/jobs/retry").json(query),
+            BulkAction::Reschedule(to) => {
+                Call::post("/v1/jobs/reschedule").json(&api::Reschedule::new(query.clone(), to))
+            }
+            BulkAction::Delete => Call::post("/v1/jobs/delete").json(query),
         };
-        let call = Call::post(format!("/v1/jobs/{verb}")).json(query)?.wait_ms(BULK_MS);
-        Ok(self.transport.send(call).await?.read::<api::Counts>()?.0)
+        Ok(self.transport.send(call?.wait_ms(BULK_MS)).await?.read::<api::Counts>()?.0)
     }
 
     pub(super) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
@@ -233,7 +235,7 @@ impl Remote {
         parts: fn(P) -> (Vec<T>, Option<String>),
     ) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
-        let mut page = api::PageQuery { limit: Some(PAGE_NAMES_MAX), ..api::PageQuery::default() };
+        let mut page = api::Parameters { limit: Some(PAGE_NAMES_MAX), ..api::Parameters::default() };
         loop {
             let (some, next) = parts(self.transport.send(Call::get(format!("{path}?{page}"))).await?.read()?);
             all.extend(some);
@@ -277,17 +279,17 @@ impl Remote {
     }
 
     pub(super) async fn history(&self, queue: Option<&str>, span: HistorySpan) -> Result<History, Error> {
-        let query = api::ReportQuery { queue: queue.map(Arc::from), span: Some(span) };
+        let query = api::Parameters { queue: queue.map(Arc::from), span: Some(span), ..api::Parameters::default() };
         self.transport.send(Call::get(format!("/v1/history?{query}"))).await?.read()
     }
 
     pub(super) async fn due_counts(&self, queue: Option<&str>) -> Result<DueCounts, Error> {
-        let query = api::ReportQuery { queue: queue.map(Arc::from), span: None };
+        let query = api::Parameters { queue: queue.map(Arc::from), ..api::Parameters::default() };
         self.transport.send(Call::get(format!("/v1/due?{query}"))).await?.read()
     }
 
     pub(super) async fn failures(&self, queue: Option<&str>) -> Result<Failures, Error> {
-        let query = api::ReportQuery { queue: queue.map(Arc::from), span: None };
+        let query = api::Parameters { queue: queue.map(Arc::from), ..api::Parameters::default() };
         self.transport.send(Call::get(format!("/v1/failures?{query}"))).await?.read()
     }
 

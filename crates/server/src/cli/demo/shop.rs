@@ -19,6 +19,7 @@ fn jobs(customer: u64) -> Vec<NewJob> {
         queue: Arc::from(queue),
         kind: Arc::from(kind),
         due: Due::After(delay_ms),
+        key: Some(format!("{kind}:{customer}").into()),
         tags: [format!("customer:{customer}").into()].into(),
         options: Retry { backoff: Some(Backoff::steps([2, 10, 60].map(Duration::from_secs))), ..Retry::default() }
             .into(),

@@ -67,7 +67,11 @@ async fn ask(url: &str, ca: Option<PathBuf>) -> Result<Vec<Finding>, Error> {
         findings.push(Finding::problem(CHECK, "it hands out no jobs", advice));
     }
     for what in &health.degraded {
-        findings.push(Finding::warning(CHECK, what, "look into its log; it goes on by itself once that is over"));
+        findings.push(Finding::warning(
+            CHECK,
+            what.to_string(),
+            "look into its log; it goes on by itself once that is over",
+        ));
     }
     if !health.is_loaded {
         let text = format!("it is still loading what is due soon: {} jobs so far", health.loaded);

@@ -60,7 +60,7 @@ fn tell(health: &Health, json: bool) -> Result {
     } else {
         output::say(if is_ready { "ready: jobs are handed out" } else { "not ready: no jobs are handed out" })?;
         for what in &health.degraded {
-            output::say(format_args!("degraded: {}", output::safe(what)))?;
+            output::say(format_args!("degraded: {}", output::safe(&what.to_string())))?;
         }
         if !health.is_loaded {
             output::say(format_args!("still loading: {} jobs so far", health.loaded))?;

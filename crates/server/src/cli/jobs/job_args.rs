@@ -98,7 +98,13 @@ impl JobArgs {
             tags: self.tag.clone(),
             lease_ms: self.lease.map(|span| span.0),
             expires_ms: self.expires.map(|span| span.0),
-            options: JobOptions { retry, target: self.delivery.clone(), trace: self.trace(), moves: 0 },
+            options: JobOptions {
+                retry,
+                target: self.delivery.clone(),
+                trace: self.trace(),
+                moves: 0,
+                beanstalk: None,
+            },
             ..NewJob::new(payload)
         })
     }

@@ -1,12 +1,16 @@
-//! `duetime cancel`, `retry` and `delete`: jobs by id or by filter.
+//! `duetime cancel`, `retry`, `reschedule`, `run` and `delete`: jobs by id or by filter.
 
+use super::due::When;
 use super::filter::Filter;
+use super::update::due_words;
 use crate::cli::exit::{ERROR, Failure, Result, TRY_LATER};
 use crate::cli::output::{self, note};
 use crate::cli::target::Target;
+use crate::cli::time::now;
 use duetime::{Client, Error};
-use duetime_core::JobId;
+use duetime_core::api::JobBody;
 use duetime_core::engine::{BulkAction, BulkCounts, CancelOutcome, JobRef};
+use duetime_core::{Job, JobId};
 use serde_json::json;
 
 // Without a doc comment, which would be the help of these commands.
@@ -24,7 +28,26 @@ pub(crate) struct Selected {
     target: Target,
 }
 
-/// Cancels, retries or deletes each id, or all that the filter finds.
+/// Make waiting jobs due at another time.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime reschedule 117111681613568 --delay 2h
+  duetime reschedule 117111681613568 --delay 0s --version 1795168800250
+  duetime reschedule --queue mail --kind welcome --at 2027-01-31T08:00:00Z")]
+pub(crate) struct Reschedule {
+    #[command(flatten)]
+    when: When,
+    #[command(flatten)]
+    selected: Selected,
+}
+
+/// Runs `reschedule`.
+pub(crate) async fn reschedule(Reschedule { when, selected }: &Reschedule) -> Result {
+    let due = when.due().ok_or_else(|| Failure::usage("to when? Give --delay SPAN or --at INSTANT"))?;
+    run(selected, BulkAction::Reschedule(due)).await
+}
+
+/// Does it with each id, or with all jobs that the filter finds.
 pub(crate) async fn run(selected: &Selected, action: BulkAction) -> Result {
     if selected.ids.is_empty() && selected.filter.is_empty() {
         return Err(Failure::usage("which jobs? Name ids, or choose by --tag, --queue and the like"));
@@ -49,8 +72,14 @@ pub(crate) async fn run(selected: &Selected, action: BulkAction) -> Result {
     if code == 0 { Ok(()) } else { Err(Failure::quiet(code)) }
 }
 
-async fn one(client: &Client, job: JobRef, action: BulkAction) -> std::result::Result<&'static str, Error> {
-    Ok(match action {
+/// The outcome for a job: a word, or the job with its new due time.
+enum Done {
+    Word(&'static str),
+    Rescheduled(Box<Job>),
+}
+
+async fn one(client: &Client, job: JobRef, action: BulkAction) -> std::result::Result<Done, Error> {
+    Ok(Done::Word(match action {
         BulkAction::Cancel => match client.cancel(job).await? {
             CancelOutcome::Cancelled => "cancelled",
             CancelOutcome::CancelRequested => "cancel_requested",
@@ -58,13 +87,17 @@ async fn one(client: &Client, job: JobRef, action: BulkAction) -> std::result::R
         },
         BulkAction::Retry => client.retry(job).await.map(|_| "retried")?,
         BulkAction::Delete => client.delete(job).await.map(|()| "deleted")?,
-    })
+        BulkAction::Reschedule(due) => return Ok(Done::Rescheduled(client.reschedule(job, due).await?.into())),
+    }))
 }
 
-fn tell(id: JobId, answer: std::result::Result<&str, Error>, json: bool) -> Result {
+fn tell(id: JobId, answer: std::result::Result<Done, Error>, json: bool) -> Result {
     match answer {
-        Ok(word) if json => output::json(&json!({ "id": id, "outcome": word })),
-        Ok(word) => output::say(format_args!("{id} {}", word.replace('_', " "))),
+        Ok(Done::Word(word)) => {
+            let line = format!("{id} {}", word.replace('_', " "));
+            output::tell(json, &json!({ "id": id, "outcome": word }), line)
+        }
+        Ok(Done::Rescheduled(job)) => output::tell(json, &JobBody::new(&job, now()), due_words(&job)),
         // What concerns the connection, and not this job, ends the command.
         Err(error) if !matches!(error, Error::Core(_)) => Err(error.into()),
         Err(error) if json => output::json(&json!({ "id": id, "code": error.code(), "detail": error.to_string() })),

@@ -44,15 +44,25 @@ function isBusy() {
   );
 }
 
+function setStale(is) {
+  stale.hidden = !is;
+  button.toggleAttribute("data-stale", is);
+}
+
 let reading = false;
-let pause = 1000;
+// When it was read last.
+let read = 0;
+// The page is not read again before this.
+let rested = 0;
 async function refresh() {
-  if (reading || isBusy() || list) return;
+  button.toggleAttribute("data-busy", isBusy());
+  if (reading || document.hidden || isBusy() || list) return;
   reading = true;
-  const begin = performance.now();
+  const begin = (read = performance.now());
   try {
     const response = await fetch(location.href, { headers: { accept: "text/html" } });
     if (response.redirected) return location.assign(response.url);
+    if (response.status >= 500 || response.status === 429) throw new Error(response.statusText);
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const fresh = page.getElementById("main");
     if (fresh && !isBusy()) {
@@ -60,14 +70,16 @@ async function refresh() {
       localTimes(main);
       selectAll(main);
     }
-    stale.hidden = true;
-  } catch {
-    stale.hidden = false;
-  } finally {
+    setStale(false);
     // A page that takes the server long is asked for less often.
-    pause = Math.max(1000, 20 * (performance.now() - begin));
+    rested = performance.now() + Math.max(1000, 20 * (performance.now() - begin));
+  } catch {
+    setStale(true);
+    rested = performance.now() + 2000 * (1 + Math.random());
+  } finally {
     reading = false;
   }
+  if (!stale.hidden) soon();
 }
 
 let due = null;
@@ -75,7 +87,13 @@ function soon() {
   due ??= setTimeout(() => {
     due = null;
     refresh();
-  }, pause);
+  }, Math.max(0, rested - performance.now()));
+}
+
+// As on pages of the server: what is not seen, or changes how other text is seen, is shown as its number.
+const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+function visible(text) {
+  return String(text).replace(hidden, (character) => `\\u{${character.charCodeAt(0).toString(16)}}`);
 }
 
 const MOST_EVENTS = 500;
@@ -90,8 +108,9 @@ function show(event) {
   for (const value of [at, event.type, told.queue, told.kind, id, told.state, told.attempt]) {
     const cell = document.createElement("td");
     const text = document.createElement("bdi");
-    text.append(value ?? "");
+    text.append(value instanceof Node ? value : visible(value ?? ""));
     cell.append(text);
+    if (value === told.attempt) cell.className = "number";
     row.append(cell);
   }
   list.tBodies[0].prepend(row);
@@ -104,18 +123,20 @@ let stream = null;
 let wait = 1000;
 function open() {
   if (stream || document.hidden || button.getAttribute("aria-pressed") !== "true") return;
-  const opened = new EventSource(list?.dataset.stream ?? "/live");
+  const opened = new EventSource(list?.dataset.stream ?? "/live?every=1s");
   stream = opened;
   opened.addEventListener("subscribed", () => {
     wait = 1000;
     soon();
   });
-  for (const what of WHATS) opened.addEventListener(what, list ? show : soon);
+  for (const what of list ? WHATS : []) opened.addEventListener(what, show);
+  opened.addEventListener("activity", soon);
   opened.addEventListener("lost", soon);
   opened.addEventListener("error", () => {
     close();
     refresh();
-    setTimeout(open, wait);
+    // Pages that lost the same server do not all come back at once.
+    setTimeout(open, wait * (1 + Math.random()));
     wait = Math.min(wait * 2, 30_000);
   });
 }
@@ -137,6 +158,8 @@ if (button && document.querySelector("nav")) {
   // Browsers open few connections to one server.
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", close);
+  // Times pass, and a store can fail, without an event.
+  setInterval(() => stream && performance.now() - read > 14_000 && soon(), 1_000);
   open();
 }
 localTimes(document);

@@ -5,6 +5,7 @@ use crate::dashboard::chart::{Bar, bars};
 use crate::dashboard::html::{instant, number};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, with_query};
+use duetime_core::State;
 use duetime_core::api::{DueBucket, DueCounts};
 use duetime_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
 use maud::{Markup, html};
@@ -28,7 +29,9 @@ pub(super) async fn charts(visit: &Visit, queue: Option<&str>) -> Result<Markup,
         let from = bucket.from.map(|from| ("due_from", from.to_string()));
         let to = bucket.to.map(|to| ("due_to", to.to_string()));
         let queue = queue.map(|queue| ("queue", queue.to_owned()));
-        let pairs: Vec<(&str, String)> = queue.into_iter().chain(from).chain(to).collect();
+        // What is due later waits.
+        let waits = bucket.from.map(|_| ("state", State::Scheduled.word().to_owned()));
+        let pairs: Vec<(&str, String)> = queue.into_iter().chain(waits).chain(from).chain(to).collect();
         with_query("/jobs", pairs.iter().map(|(name, value)| (*name, &**value)))
     };
     let chart = |title: Text, unit_ms: u64, every: usize| {
@@ -44,7 +47,7 @@ pub(super) async fn charts(visit: &Visit, queue: Option<&str>) -> Result<Markup,
             href: Some(href(bucket)),
         };
         let drawn: Vec<Bar> = buckets.iter().filter(of_unit).map(bar).collect();
-        bars(visit, title, [Text::Time, Text::Jobs], &drawn, 0, every)
+        bars(visit, title, [Text::Time, Text::Jobs], &drawn, every)
     };
     let ends = [(Text::AlreadyDue, buckets.first()), (Text::Later, buckets.last())];
     Ok(html! {

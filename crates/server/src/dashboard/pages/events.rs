@@ -1,7 +1,7 @@
 //! Live events.
 
 use crate::dashboard::api::Call;
-use crate::dashboard::html::field;
+use crate::dashboard::html::{field, heads};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, with_query};
 use axum::http::header::CONTENT_TYPE;
@@ -29,12 +29,12 @@ fn render(visit: &Visit) -> Markup {
                     @for what in What::ALL { option value=(what.word()) selected[asked("what") == what.word()] { (what.word()) } }
                 }
             }
-            p { button type="submit" { (visit.say(Text::Search)) } }
+            p { button type="submit" { (visit.say(Text::Filter)) } }
         }
         noscript { p { a href=(plain) { (visit.say(Text::EventsPlain)) } } }
         div.scroll tabindex="0" {
             table #events data-stream=(live) {
-                thead { tr { @for text in [Text::Time, Text::What, Text::Queue, Text::Kind, Text::Id, Text::State, Text::Attempt] { th scope="col" { (visit.say(text)) } } } }
+                thead { tr { (heads(visit, &[Text::Time, Text::What, Text::Queue, Text::Kind, Text::Id, Text::State, Text::Attempt])) } }
                 tbody {}
             }
         }
@@ -44,7 +44,7 @@ fn render(visit: &Visit) -> Markup {
 
 /// The API's stream of events, with the rights of the session.
 pub(in crate::dashboard) async fn stream(visit: Visit) -> Response {
-    let call = Call::new(Method::GET, with_query("/v1/events", visit.asked_all(&["queue", "what"])));
+    let call = Call::new(Method::GET, with_query("/v1/events", visit.asked_all(&["queue", "what", "every"])));
     let mut response = match visit.api.send(call).await {
         Ok(response) => response,
         Err(problem) => return visit.answer(Err(problem)),

@@ -2,7 +2,7 @@
 
 use super::jobs;
 use crate::dashboard::api::Problem;
-use crate::dashboard::html::{field, instant, number, queue, shown};
+use crate::dashboard::html::{field, instant, number, queue, shown, table};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, with_query};
 use axum::response::Response;
@@ -11,25 +11,34 @@ use maud::{Markup, html};
 
 pub(super) const PATH: &str = "/failed";
 
-pub(in crate::dashboard) async fn page(visit: Visit) -> Response {
-    let rendered = render(&visit).await;
-    visit.answer(rendered)
+pub(in crate::dashboard) async fn page(mut visit: Visit) -> Response {
+    let listed = list(&visit).await;
+    // The search stays, to be mended.
+    let content = html! { (search(&visit)) @if let Ok(listed) = &listed { (listed) } };
+    visit.problem = visit.problem.or(listed.err());
+    let title = visit.say(Text::Failed);
+    visit.page(title, &content)
 }
 
-async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
+fn search(visit: &Visit) -> Markup {
     let asked = |name| visit.asked(name).unwrap_or_default();
-    let content = html! {
+    html! {
         form.search method="get" action=(PATH) role="search" {
             (field(visit, "queue", Text::Queue, asked("queue"), ""))
             (field(visit, "kind", Text::Kind, asked("kind"), ""))
             (field(visit, "tag", Text::Tag, asked("tag"), ""))
             p { button type="submit" { (visit.say(Text::Search)) } a href=(PATH) { (visit.say(Text::Clear)) } }
         }
-        (groups(visit).await?)
+    }
+}
+
+async fn list(visit: &Visit) -> Result<Markup, Problem> {
+    Ok(html! {
+        // Groups are not counted by tag.
+        @if visit.asked("tag").is_none() { (groups(visit).await?) }
         h2 { (visit.say(Text::FailedJobs)) }
         (jobs::list(visit, Text::NoFailed).await?)
-    };
-    Ok((visit.say(Text::Failed).to_owned(), content))
+    })
 }
 
 /// The latest ones by message.
@@ -49,26 +58,22 @@ async fn groups(visit: &Visit) -> Result<Markup, Problem> {
         return Ok(html! {});
     }
     let heads = [Text::Message, Text::Queue, Text::Kind, Text::Jobs, Text::First, Text::Latest];
-    Ok(html! {
-        (heading)
-        div.scroll tabindex="0" {
-            table {
-                thead { tr { @for head in heads { th scope="col" { (visit.say(head)) } } } }
-                tbody {
-                    @for group in groups {
-                        @let found = [("queue", &*group.queue), ("kind", &*group.kind)];
-                        tr {
-                            th.message scope="row" { a href={ "/jobs/" (group.job) } { (shown(&group.message)) } }
-                            td { (queue(&group.queue)) }
-                            td { (shown(&group.kind)) }
-                            td { a href=(with_query(PATH, found.into_iter())) { (number(group.jobs)) } }
-                            td { (instant(visit, group.first.0)) }
-                            td { (instant(visit, group.latest.0)) }
-                        }
-                    }
-                }
+    let rows = html! {
+        @for group in groups.iter().filter(|group| visit.asked("kind").is_none_or(|kind| *kind == *group.kind)) {
+            @let found = [("queue", &*group.queue), ("kind", &*group.kind)];
+            tr {
+                th.message scope="row" { a href={ "/jobs/" (group.job) } { (shown(&group.message)) } }
+                td { (queue(&group.queue)) }
+                td { (shown(&group.kind)) }
+                td.number { a href=(with_query(PATH, found.into_iter())) { (number(group.jobs)) } }
+                td { (instant(visit, group.first.0)) }
+                td { (instant(visit, group.latest.0)) }
             }
         }
+    };
+    Ok(html! {
+        (heading)
+        (table(visit, &heads, &rows))
         p.empty { (visit.language.fill(Text::OfLatestFailed, &[&number(failures.looked_at)])) " " (instant(visit, as_of.0)) }
     })
 }

@@ -33,22 +33,23 @@ pub(super) async fn charts(visit: &Visit, queue: Option<&str>) -> Result<Markup,
     let Some(points) = &history.points else {
         return Ok(html! { (heading) p.empty { (visit.say(Text::NotCountedApart)) } });
     };
+    // Also the steps before the server began, so that the axis is whole.
+    let begin = points.first().map_or(history.since.0, |point| point.at.0);
     let of = |value: fn(&HistoryPoint) -> (u64, Option<String>)| {
-        let bar = |point: &HistoryPoint| {
-            let (value, said) = value(point);
-            Bar { at: point.at.0, is_day: false, value, said, href: None }
-        };
-        points.iter().map(bar).collect::<Vec<_>>()
+        let bar = |at, (value, said)| Bar { at, is_day: false, value, said, href: None };
+        let missing = asked.steps().saturating_sub(points.len() as u64);
+        let before = (1..=missing).rev().map(|steps| begin.saturating_sub(steps * asked.step_ms()));
+        let before = before.map(|at| bar(at, (0, Some("–".to_owned()))));
+        before.chain(points.iter().map(|point| bar(point.at.0, value(point)))).collect::<Vec<_>>()
     };
     let done = of(|point| (point.succeeded, None));
     let late = of(|point| point.lateness.map_or((0, None), |late| (late.p99.0, Some(exact(late.p99.0)))));
-    let places = usize::try_from(asked.steps()).expect("a few");
-    let every = places / 6;
+    let every = done.len() / 6;
     Ok(html! {
         (heading)
         div.charts {
-            (bars(visit, Text::CompletedPerStep, [Text::Time, Text::Succeeded], &done, places, every))
-            (bars(visit, Text::LatenessPerStep, [Text::Time, Text::Lateness], &late, places, every))
+            (bars(visit, Text::CompletedPerStep, [Text::Time, Text::Succeeded], &done, every))
+            (bars(visit, Text::LatenessPerStep, [Text::Time, Text::Lateness], &late, every))
         }
         p.empty { (visit.say(Text::OfThisServer)) " " (instant(visit, history.since.0)) }
     })

@@ -1,12 +1,12 @@
 //! One job: what it is, what became of it, what comes next, and what can be done with it.
 
+use super::jobs::when;
 use super::queue::{invalid, value};
 use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
 use crate::dashboard::html::json as visible;
-use crate::dashboard::html::{Action, allowed, exact, field, instant, number, queue, shown, state};
-use crate::dashboard::language::Language;
+use crate::dashboard::html::{Action, allowed, exact, field, instant, number, queue, shown, state, table, tag};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, went};
 use axum::extract::Path;
@@ -101,34 +101,36 @@ fn facts(visit: &Visit, job: &JobBody<'_>) -> Markup {
             @if let Some(key) = &job.key { (fact(Text::Key, html! { a href={ "/jobs?queue=" (path_segment(&job.queue)) "&key=" (path_segment(key)) } { (shown(key)) } })) }
             @if let Some(origin) = &job.origin { (fact(Text::Origin, shown(origin))) }
             @if !job.tags.is_empty() {
-                (fact(Text::Tags, html! { @for tag in job.tags.iter() { a.tag href={ "/jobs?tag=" (path_segment(tag)) } { (shown(tag)) } " " } }))
+                (fact(Text::Tags, html! { @for name in job.tags.iter() { (tag(name)) " " } }))
             }
-            @if let Some(message) = &job.message { (fact(Text::Message, shown(message))) }
             @if let Some(target) = &job.target {
                 (fact(Text::Target, html! { code { (visible(&serde_json::to_string(target).unwrap_or_default())) } }))
             }
             @if let Some(trace) = &job.trace { (fact(Text::Trace, shown(trace))) }
             (fact(Text::Version, html! { (job.version) }))
+            @if let Some(message) = &job.message { div.wide { dt { (visit.say(Text::Message)) } dd { (shown(message)) } } }
         }
     }
 }
 
-/// Why it does not run.
+/// Why it does not run, or who runs it.
 async fn why(visit: &Visit, job: &JobBody<'_>) -> Result<Markup, Problem> {
-    if !matches!(job.state, State::Scheduled | State::Ready) {
+    if !job.state.is_live() {
         return Ok(html! {});
     }
     let answer = visit.get(format!("/v1/jobs/{}/why", job.id)).await?;
     let Why { reasons, .. } = answer.read();
     Ok(html! {
-        h2 { (visit.say(Text::WhyNot)) }
+        h2 { (visit.say(if job.state == State::Running { Text::Running } else { Text::WhyNot })) }
         @if reasons.is_empty() { p { (visit.say(Text::NothingInTheWay)) } } @else {
             ul.reasons {
                 @for reason in &reasons {
+                    @let numbers = [reason.count, reason.limit].map(|value| value.map_or_else(String::new, number));
                     li {
-                        @if visit.language != Language::English { strong { (visit.say(Text::of_reason(reason.code))) } " " }
-                        span lang="en" { (shown(&reason.detail)) }
-                        @if let Some(until) = reason.until { " " (instant(visit, until.0)) }
+                        (visit.language.fill(Text::of_reason(reason), &[&numbers[0], &numbers[1]]))
+                        @if let Some(since) = reason.since { " " (instant(visit, since.0)) }
+                        @if let Some(worker) = &reason.worker { " " (visit.say(Text::Worker)) ": " (shown(worker)) "." }
+                        @if let Some(until) = reason.until { " " (visit.say(Text::Until)) " " (instant(visit, until.0)) }
                     }
                 }
             }
@@ -159,22 +161,18 @@ async fn plan(visit: &Visit, job: &JobBody<'_>) -> Result<Markup, Problem> {
 }
 
 fn history(visit: &Visit, job: &JobBody<'_>) -> Markup {
+    let rows = html! {
+        @for error in job.errors.iter().rev() {
+            tr {
+                td.number { (error.attempt) }
+                td { (instant(visit, error.at)) }
+                td.message { @if error.crashed { span.badge.bad { (visit.say(Text::Crashed)) } " " } (shown(&error.message)) }
+            }
+        }
+    };
     html! {
         @if job.errors.is_empty() { p.empty { (visit.say(Text::NoErrors)) } } @else {
-            div.scroll tabindex="0" {
-                table {
-                    thead { tr { @for text in [Text::Attempt, Text::Ended, Text::Message] { th scope="col" { (visit.say(text)) } } } }
-                    tbody {
-                        @for error in job.errors.iter().rev() {
-                            tr {
-                                td { (error.attempt) }
-                                td { (instant(visit, error.at)) }
-                                td.message { @if error.crashed { span.badge.bad { (visit.say(Text::Crashed)) } " " } (shown(&error.message)) }
-                            }
-                        }
-                    }
-                }
-            }
+            (table(visit, &[Text::Attempt, Text::Ended, Text::Message], &rows))
         }
     }
 }
@@ -199,16 +197,16 @@ fn actions(visit: &Visit, job: &JobBody<'_>) -> Markup {
             }
             @if is_waiting {
                 (show(Action {
-                    fields: field(visit, "delay", Text::Delay, "", "30m"),
+                    fields: field(visit, "delay", Text::RescheduleTo, visit.typed("reschedule", "delay", ""), "30m"),
                     call: at(Call::new(Method::PATCH, to_api(&id)).with(&json!({"delay": "30m"}))),
                     command: vec!["reschedule", &id, "--delay", "30m"],
                     ..Action::new("reschedule", Text::Reschedule)
                 }))
                 (show(Action {
                     fields: html! {
-                        (field(visit, "priority", Text::Priority, &job.priority.to_string(), ""))
+                        (field(visit, "priority", Text::Priority, visit.typed("edit", "priority", &job.priority.to_string()), ""))
                         @if let Some(payload) = job.payload.filter(|payload| payload.get().len() <= SHOWN_BYTES_MAX) {
-                            label { span { (visit.say(Text::Payload)) } textarea name="payload" rows="8" spellcheck="false" { (visible(payload.get())) } }
+                            label { span { (visit.say(Text::Payload)) } textarea name="payload" rows="8" spellcheck="false" { (visit.typed("edit", "payload", &visible(payload.get()))) } }
                         }
                     },
                     call: at(Call::new(Method::PATCH, to_api(&id)).with(&json!({"priority": 0}))),
@@ -235,7 +233,7 @@ pub(in crate::dashboard) async fn act(mut visit: Visit, Path(id): Path<String>, 
     match made(&visit, &id, &form).await {
         Ok(response) => response,
         Err(problem) => {
-            visit.problem = Some(problem);
+            visit.refuse(problem, form);
             page(visit, Path(id)).await
         }
     }
@@ -250,19 +248,17 @@ async fn made(visit: &Visit, id: &str, form: &Form) -> Result<Response, Problem>
         "run" => (Call::post(path("run")), "run"),
         "retry" => (Call::post(path("retry")), "retried"),
         "cancel" => (Call::post(path("cancel")), "cancelled"),
-        "reschedule" => {
-            let delay = form.get("delay").ok_or_else(|| invalid("delay", "a span such as 30m, got nothing"))?;
-            (Call::new(Method::PATCH, to_api(&id)).with(&json!({ "delay": delay })), "rescheduled")
-        }
+        "reschedule" => (Call::new(Method::PATCH, to_api(&id)).with(&when(form.get("delay"))?), "rescheduled"),
         "edit" => {
-            let mut patch = format!("{{\"priority\":{}", form.get("priority").unwrap_or("null"));
-            value("priority", form.get("priority").unwrap_or("null"))?;
-            if let Some(payload) = form.get("payload") {
-                value("payload", payload)?;
-                patch.push_str(",\"payload\":");
-                patch.push_str(payload);
+            // As text, so numbers keep all their digits. A field that was emptied is refused.
+            let mut members = Vec::new();
+            for name in ["priority", "payload"] {
+                if let Some(text) = form.all(name).next() {
+                    value(name, text)?;
+                    members.push(format!("\"{name}\":{text}"));
+                }
             }
-            patch.push('}');
+            let patch = format!("{{{}}}", members.join(","));
             (Call::new(Method::PATCH, to_api(&id)).with_text(patch), "saved")
         }
         "delete" => {

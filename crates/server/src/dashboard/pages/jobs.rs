@@ -3,28 +3,38 @@
 use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{empty, field, form_token, instant, job, next_page, number, queue, shown, state};
+use crate::dashboard::html::{
+    empty, field, form_token, heads, instant, job, next_page, number, queue, shown, state, tag as tag_link,
+};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, see_other, went, with_query};
 use axum::http::Method;
 use axum::response::Response;
-use duetime_core::State;
-use duetime_core::api::{self, Counts, Find, JobBody, Page};
+use duetime_core::api::{self, Counts, Find, Instant, JobBody, Page, Span};
 use duetime_core::limits::PAGE_JOBS_MAX;
+use duetime_core::{JobId, State};
 use maud::{Markup, html};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::failed;
 use super::queue::invalid;
 
 /// The parameters of a search, as in the API.
 const FILTERS: [&str; 7] = ["queue", "state", "tag", "kind", "key", "due_from", "due_to"];
+/// Actions on jobs.
+const ACTIONS: [(&str, Text); 5] = [
+    ("cancel", Text::Cancel),
+    ("retry", Text::Retry),
+    ("run", Text::RunNow),
+    ("reschedule", Text::Reschedule),
+    ("delete", Text::Delete),
+];
 /// Jobs of a page.
 const LIMIT: usize = 50;
 /// Pages of the largest size that are counted before something is done with all.
 const PAGES_COUNTED: usize = 10;
 
-pub(in crate::dashboard) async fn page(visit: Visit) -> Response {
+pub(in crate::dashboard) async fn page(mut visit: Visit) -> Response {
     // An id needs no search.
     if let Some(id) = visit.asked("id") {
         if id.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -33,18 +43,12 @@ pub(in crate::dashboard) async fn page(visit: Visit) -> Response {
         let problem = invalid("id", &format!("digits, got {id:?}"));
         return visit.answer(Err(problem));
     }
-    let rendered = render(&visit).await;
-    visit.answer(rendered)
-}
-
-async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
-    let search = search(visit);
-    let content = match list(visit, Text::NoJobs).await {
-        Ok(found) => html! { (search) (found) },
-        // The search stays, to be mended.
-        Err(problem) => html! { (search) div.notice.bad role="alert" { p { (shown(&problem.detail)) } } },
-    };
-    Ok((visit.say(Text::Jobs).to_owned(), content))
+    let listed = list(&visit, Text::NoJobs).await;
+    // The search stays, to be mended.
+    let content = html! { (search(&visit)) @if let Ok(listed) = &listed { (listed) } };
+    visit.problem = visit.problem.or(listed.err());
+    let title = visit.say(Text::Jobs);
+    visit.page(title, &content)
 }
 
 fn search(visit: &Visit) -> Markup {
@@ -86,9 +90,16 @@ fn selection(visit: &Visit) -> Vec<(&str, &str)> {
 pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
     let selection = selection(visit);
     let (is_narrowed, limit) = (!selection.is_empty(), LIMIT.to_string());
+    // A failed job can be retried or deleted.
+    let is_failed = visit.here.starts_with(failed::PATH);
+    let actions = || {
+        ACTIONS.into_iter().filter(move |(name, _)| !(is_failed && matches!(*name, "cancel" | "run" | "reschedule")))
+    };
     let asked = selection.into_iter().chain(visit.asked_all(&["cursor"])).chain([("limit", &*limit)]);
     let answer = visit.get(with_query("/v1/jobs", asked)).await?;
     let Page { jobs, next_cursor } = answer.read();
+    let all_found = is_narrowed.then_some((Text::WithAllFound, "delay_all", "_all"));
+    let bars = std::iter::once((Text::WithSelected, "delay", "")).chain(all_found);
     Ok(html! {
         @if jobs.is_empty() {
             (empty(visit, if next_cursor.is_some() { Text::NoneOnThisPage } else { none }))
@@ -97,18 +108,14 @@ pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
                 (form_token(visit))
                 (table(visit, &jobs))
                 @if visit.api.caller.has(Scope::Change) { div.bar {
-                    fieldset {
-                        legend { (visit.say(Text::WithSelected)) }
-                        (field(visit, "delay", Text::Delay, "", "30m"))
-                        @for (name, text) in [("cancel", Text::Cancel), ("retry", Text::Retry), ("run", Text::RunNow), ("reschedule", Text::Reschedule), ("delete", Text::Delete)] {
-                            button type="submit" name="do" value=(name) { (visit.say(text)) }
-                        }
-                    }
-                    @if is_narrowed {
+                    @for (legend, delay, suffix) in bars {
                         fieldset {
-                            legend { (visit.say(Text::WithAllFound)) }
-                            @for (name, text) in [("cancel_all", Text::Cancel), ("retry_all", Text::Retry), ("delete_all", Text::Delete)] {
-                                button type="submit" name="do" value=(name) { (visit.say(text)) "…" }
+                            legend { (visit.say(legend)) }
+                            @for (name, text) in actions() {
+                                @if name == "reschedule" { (field(visit, delay, Text::RescheduleTo, visit.kept(delay).next().unwrap_or_default(), "30m")) }
+                                button type="submit" name="do" value={ (name) (suffix) } {
+                                    (visit.say(text)) @if !suffix.is_empty() { "…" }
+                                }
                             }
                         }
                     }
@@ -120,24 +127,31 @@ pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
 }
 
 fn table(visit: &Visit, jobs: &[JobBody<'_>]) -> Markup {
+    let ticked: Vec<&str> = visit.kept("job").collect();
     html! {
         div.scroll tabindex="0" {
             table {
                 thead {
                     tr {
                         th scope="col" { input type="checkbox" data-all aria-label=(visit.say(Text::SelectAll)) hidden; }
-                        @for text in [Text::Id, Text::Queue, Text::Kind, Text::State, Text::Due, Text::Attempt, Text::Message] {
-                            th scope="col" { (visit.say(text)) }
-                        }
+                        (heads(visit, &[Text::Id, Text::Queue, Text::Kind, Text::State, Text::Due, Text::Attempt, Text::Message]))
                     }
                 }
                 tbody {
                     @for found in jobs {
+                        @let selected = format!("{}.{}", found.id, found.version);
                         tr {
-                            td { input type="checkbox" name="job" value={ (found.id) "." (found.version) } aria-label={ (visit.say(Text::Select)) " " (found.id) }; }
+                            td { input type="checkbox" name="job" value=(selected) checked[ticked.contains(&&*selected)] aria-label={ (visit.say(Text::Select)) " " (found.id) }; }
                             td { (job(found.id)) }
-                            td { (queue(&found.queue)) }
-                            td { (shown(&found.kind)) }
+                            td.name { (queue(&found.queue)) }
+                            td.kind {
+                                (shown(&found.kind))
+                                @if found.key.is_some() || !found.tags.is_empty() {
+                                    br;
+                                    @if let Some(key) = &found.key { small title=(visit.say(Text::Key)) { (shown(key)) } " " }
+                                    @for tag in found.tags.iter() { (tag_link(tag)) " " }
+                                }
+                            }
                             td { (state(visit, found.state)) }
                             td { (instant(visit, found.due_at.0)) }
                             td.number { (number(found.attempt.into())) }
@@ -155,7 +169,7 @@ pub(in crate::dashboard) async fn act(mut visit: Visit, form: Form) -> Response 
         Ok(Made::Done(response)) => response,
         Ok(Made::Asked(title, content)) => visit.answer(Ok((title, content))),
         Err(problem) => {
-            visit.problem = Some(problem);
+            visit.refuse(problem, form);
             if visit.here.starts_with(failed::PATH) { failed::page(visit).await } else { page(visit).await }
         }
     }
@@ -168,13 +182,19 @@ enum Made {
 }
 
 async fn made(visit: &Visit, form: &Form) -> Result<Made, Problem> {
+    if !visit.api.caller.has(Scope::Change) {
+        let detail = "expected a token with the right `change`";
+        return Err(api::Problem::new("forbidden", 403, "Not allowed", detail.to_owned()).into());
+    }
     let action = form.get("do").unwrap_or_default();
-    if let Some(verb) = action.strip_suffix("_all") {
-        return all(visit, form, verb).await;
+    if let Some(action) = action.strip_suffix("_all") {
+        return all(visit, form, action).await;
     }
     let mut calls = Vec::new();
     for selected in form.all("job") {
-        let parsed = selected.split_once('.').and_then(|(id, version)| Some((id, version.parse::<u64>().ok()?)));
+        let parsed = selected
+            .split_once('.')
+            .and_then(|(id, version)| Some((id.parse::<JobId>().ok()?, version.parse::<u64>().ok()?)));
         let (id, version) = parsed.ok_or_else(|| invalid("job", "an id and a version"))?;
         let verb = match action {
             "run" => "run",
@@ -189,8 +209,7 @@ async fn made(visit: &Visit, form: &Form) -> Result<Made, Problem> {
             "cancel" => (Call::post(format!("/v1/jobs/{id}/cancel")), "cancelled"),
             _ if action == "delete" => (Call::new(Method::DELETE, format!("/v1/jobs/{id}")), "deleted"),
             _ => {
-                let delay = form.get("delay").ok_or_else(|| invalid("delay", "a span such as 30m, got nothing"))?;
-                let call = Call::new(Method::PATCH, format!("/v1/jobs/{id}")).with(&json!({ "delay": delay }));
+                let call = Call::new(Method::PATCH, format!("/v1/jobs/{id}")).with(&when(form.get("delay"))?);
                 (call, "rescheduled")
             }
         };
@@ -202,58 +221,90 @@ async fn made(visit: &Visit, form: &Form) -> Result<Made, Problem> {
     if calls.is_empty() {
         return Err(invalid("job", "at least one selected job, got none"));
     }
+    if action == "delete" && form.get("confirmed").is_none() {
+        let jobs = html! { @for selected in form.all("job") { input type="hidden" name="job" value=(selected); } };
+        return Ok(confirmation(visit, Text::Delete, action, &number(calls.len() as u64), &html! {}, &jobs));
+    }
     Ok(Made::Done(visit.act(calls, &visit.here).await?))
 }
 
+/// The API's field for a new due time.
+pub(super) fn when(due: Option<&str>) -> Result<Value, Problem> {
+    let due = due.unwrap_or_default().trim();
+    if due.parse::<Span>().is_ok() {
+        return Ok(json!({ "delay": due }));
+    }
+    let expected = "a delay such as 30m or an instant such as 2026-11-20T10:00:00Z";
+    let at: Instant = due.parse().map_err(|_| invalid("delay", &format!("{expected}, got {due:?}")))?;
+    Ok(json!({ "due_at": at }))
+}
+
 /// Does something with all jobs that the query finds, once it was said how many they are.
-async fn all(visit: &Visit, form: &Form, verb: &str) -> Result<Made, Problem> {
-    let text = match verb {
-        "cancel" => Text::Cancel,
-        "retry" => Text::Retry,
-        "delete" => Text::Delete,
-        other => return Err(invalid("do", &format!("an action of this page, got {other:?}"))),
+async fn all(visit: &Visit, form: &Form, action: &str) -> Result<Made, Problem> {
+    let known = ACTIONS.into_iter().find(|(name, _)| *name == action);
+    let (_, text) = known.ok_or_else(|| invalid("do", &format!("an action of this page, got {action:?}")))?;
+    // The usual states are those that the API takes if none is named. A job that is due needs no reschedule to now.
+    let (verb, due, usual): (_, _, &[State]) = match action {
+        "cancel" => ("cancel", None, &[State::Scheduled, State::Ready, State::Running]),
+        "retry" => ("retry", None, &[State::Failed]),
+        "run" => ("reschedule", Some("0s"), &[State::Scheduled]),
+        "reschedule" => ("reschedule", form.get("delay_all").or(Some("")), &[State::Scheduled, State::Ready]),
+        _ => ("delete", None, &[]),
     };
     let query = with_query("", selection(visit).into_iter());
     let find: Find = query
         .trim_start_matches('?')
         .parse()
         .map_err(|error| Problem::from(api::Problem::of(&error, 400, "The request is not valid")))?;
-    let body = serde_json::to_value(&find.query).expect("a selection has only string keys");
+    let mut body = serde_json::to_value(&find.query).expect("a selection has only string keys");
+    if due.is_some() {
+        let found = std::mem::replace(&mut body, when(due)?);
+        body["selection"] = found;
+    }
     let call = Call::post(format!("/v1/jobs/{verb}")).with(&body);
     if form.get("confirmed").is_some() {
         let counts: Counts = visit.api.call(call).await?.read();
         let done: Vec<(String, u64)> = counts.0.into_iter().map(|(word, count)| (word.to_owned(), count)).collect();
         return Ok(Made::Done(went(&visit.here, &done)));
     }
-    let (count, is_all) = count(visit, verb).await?;
+    let (count, is_all) = count(visit, usual).await?;
     let count = if is_all { number(count) } else { format!("≥ {}", number(count)) };
-    let content = html! {
-        p { (visit.language.fill(Text::WouldAct, &[visit.say(text), &count])) }
-        dl.facts { @for (name, value) in selection(visit) { div { dt { (name) } dd { (shown(value)) } } } }
-        form method="post" action=(visit.here) {
-            (form_token(visit))
-            input type="hidden" name="confirmed" value="yes";
-            button.danger type="submit" name="do" value={ (verb) "_all" } { (visit.say(text)) " (" (count) ")" }
-            " " a href=(visit.here) { (visit.say(Text::Back)) }
+    let facts = html! {
+        dl.facts {
+            @for (name, value) in selection(visit) { div { dt { (name) } dd { (shown(value)) } } }
+            @if let Some(due) = due { div { dt { "delay" } dd { (shown(due)) } } }
         }
         details.copy { summary { (visit.say(Text::AsCommand)) } pre { (call.curl(&visit.origin, visit.asks_for_tokens)) } }
     };
-    Ok(Made::Asked(visit.say(text).to_owned(), content))
+    let hidden = html! { @if let Some(due) = due { input type="hidden" name="delay_all" value=(due); } };
+    Ok(confirmation(visit, text, &format!("{action}_all"), &count, &facts, &hidden))
+}
+
+/// Says how many jobs an action is for, and waits for a confirmation.
+fn confirmation(visit: &Visit, text: Text, action: &str, count: &str, facts: &Markup, hidden: &Markup) -> Made {
+    let ends = action.starts_with("delete") || action.starts_with("cancel");
+    let content = html! {
+        p { (visit.language.fill(Text::WouldAct, &[visit.say(text), count])) }
+        (facts)
+        form.confirm method="post" action=(visit.here) data-keep {
+            (form_token(visit))
+            input type="hidden" name="confirmed" value="yes";
+            (hidden)
+            button #confirm class=[ends.then_some("danger")] type="submit" name="do" value=(action) { (visit.say(text)) " (" (count) ")" }
+            " " a href=(visit.here) { (visit.say(Text::Back)) }
+        }
+    };
+    Made::Asked(visit.say(text).to_owned(), content)
 }
 
 /// How many jobs the action is for, and whether that is all.
-async fn count(visit: &Visit, verb: &str) -> Result<(u64, bool), Problem> {
-    let usual: &[&str] = match verb {
-        "cancel" => &["scheduled", "ready", "running"],
-        "retry" => &["failed"],
-        _ => &[],
-    };
+async fn count(visit: &Visit, usual: &[State]) -> Result<(u64, bool), Problem> {
     let selection = selection(visit);
     let states = if selection.iter().any(|(name, _)| *name == "state") { &[] } else { usual };
     let (mut count, mut cursor) = (0, None::<String>);
     for _ in 0..PAGES_COUNTED {
         let limit = PAGE_JOBS_MAX.to_string();
-        let asked = selection.iter().copied().chain(states.iter().map(|state| ("state", *state)));
+        let asked = selection.iter().copied().chain(states.iter().map(|state| ("state", state.word())));
         let asked = asked.chain(cursor.as_deref().map(|cursor| ("cursor", cursor))).chain([("limit", &*limit)]);
         let answer = visit.get(with_query("/v1/jobs", asked)).await?;
         let page: Page<'_> = answer.read();

@@ -4,15 +4,17 @@ use super::queue::invalid;
 use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{Action, allowed, empty, instant, next_page, shown};
+use crate::dashboard::html::{Action, allowed, empty, instant, next_page, shown, table};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, with_query};
 use axum::http::Method;
 use axum::response::Response;
 use duetime_core::api::path_segment;
 use duetime_core::engine::LockList;
+use duetime_core::model::name::OF_ENGINE;
 use duetime_core::ports::Holding;
 use maud::{Markup, html};
+use url::form_urlencoded;
 
 pub(in crate::dashboard) async fn page(visit: Visit) -> Response {
     let rendered = render(&visit).await;
@@ -22,26 +24,24 @@ pub(in crate::dashboard) async fn page(visit: Visit) -> Response {
 async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
     let answer = visit.get(with_query("/v1/locks", visit.asked_all(&["cursor"]))).await?;
     let LockList { locks, next_cursor } = answer.read();
-    let heads = [Text::Name, Text::Owner, Text::Fence, Text::Ends];
-    let content = html! {
-        @if locks.is_empty() { (empty(visit, Text::NoLocks)) } @else {
-            div.scroll tabindex="0" {
-                table {
-                    thead { tr { @for head in heads { th scope="col" { (visit.say(head)) } } th { span.unseen { (visit.say(Text::Actions)) } } } }
-                    tbody {
-                        @for holding in &locks {
-                            tr {
-                                th scope="row" { (shown(&holding.name)) }
-                                td { (shown(&holding.owner)) }
-                                td.number { (holding.grant.fence) }
-                                td { (instant(visit, holding.grant.expires_at)) }
-                                td { (allowed(visit, Scope::Lock, &holding.name, || release(visit, holding))) }
-                            }
-                        }
-                    }
+    let heads = [Text::Name, Text::Owner, Text::Fence, Text::Ends, Text::WaitsForIt, Text::Actions];
+    let rows = html! {
+        @for holding in &locks {
+            tr {
+                th scope="row" { (shown(&holding.name)) }
+                td.message { (shown(&holding.owner)) }
+                td.number { (holding.grant.fence) }
+                td { (instant(visit, holding.grant.expires_at)) }
+                td.number { (holding.waiting) }
+                td {
+                    // The API releases no lock of the engine.
+                    @if !holding.name.starts_with(OF_ENGINE) { (allowed(visit, Scope::Lock, &holding.name, || release(visit, holding))) }
                 }
             }
         }
+    };
+    let content = html! {
+        @if locks.is_empty() { (empty(visit, Text::NoLocks)) } @else { (table(visit, &heads, &rows)) }
         (next_page(visit, next_cursor.as_deref()))
     };
     Ok((visit.say(Text::Locks).to_owned(), content))
@@ -55,7 +55,9 @@ fn release(visit: &Visit, holding: &Holding) -> Markup {
         call: Some(call(name, owner, &fence)),
         ..Action::new("release", Text::Release)
     };
-    action.show(visit, "/locks", &[("name", name), ("owner", owner), ("fence", &fence)])
+    // Browsers change line ends in fields, but nothing in this encoding.
+    let lock = with_query("", [("name", name), ("owner", owner), ("fence", &fence)].into_iter());
+    action.show(visit, "/locks", &[("lock", &lock)])
 }
 
 fn call(name: &str, owner: &str, fence: &str) -> Call {
@@ -64,8 +66,10 @@ fn call(name: &str, owner: &str, fence: &str) -> Call {
 }
 
 pub(in crate::dashboard) async fn act(mut visit: Visit, form: Form) -> Response {
-    // Names are taken as they are, spaces included.
-    let [name, owner, fence] = ["name", "owner", "fence"].map(|field| form.all(field).next().unwrap_or_default());
+    let lock = form.get("lock").unwrap_or_default().trim_start_matches('?');
+    let lock: Vec<_> = form_urlencoded::parse(lock.as_bytes()).into_owned().collect();
+    let part = |name| lock.iter().find(|(known, _)| known == name).map_or("", |(_, value)| &**value);
+    let [name, owner, fence] = ["name", "owner", "fence"].map(part);
     let made = match form.get("do") {
         Some("release") => visit.act(vec![(call(name, owner, fence), "released")], "/locks").await,
         other => Err(invalid("do", &format!("an action of this page, got {other:?}"))),

@@ -2,7 +2,9 @@
 
 use super::due;
 use super::history;
+use super::queue::push_action;
 use super::queues::table;
+use crate::access::Scope;
 use crate::dashboard::api::Problem;
 use crate::dashboard::html::{empty, number, shown};
 use crate::dashboard::text::Text;
@@ -17,13 +19,20 @@ const QUEUES_MAX: usize = 1_000;
 /// Queues that are shown one by one.
 const QUEUES_SHOWN: usize = 10;
 
-pub(in crate::dashboard) async fn page(visit: Visit) -> Response {
+pub(in crate::dashboard) async fn page(mut visit: Visit) -> Response {
+    let health: Health = match visit.get("/readyz").await {
+        Ok(answer) => answer.read(),
+        Err(problem) => return visit.answer(Err(problem)),
+    };
     let rendered = render(&visit).await;
-    visit.answer(rendered)
+    // Without its store the server still says what is degraded.
+    let content = html! { (state(&visit, &health)) @if let Ok(rendered) = &rendered { (rendered) } };
+    visit.problem = rendered.err();
+    let title = visit.say(Text::Overview).to_owned();
+    visit.answer(Ok((title, content)))
 }
 
-async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
-    let health: Health = visit.get("/readyz").await?.read();
+async fn render(visit: &Visit) -> Result<Markup, Problem> {
     let answer = visit.get(format!("/v1/queues?limit={QUEUES_MAX}")).await?;
     let Queues { mut queues, next_cursor } = answer.read();
     let sums = Sums::of(&queues);
@@ -31,8 +40,7 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
     queues.sort_by_key(|status| std::cmp::Reverse(status.counts.ready + status.counts.running + status.tally.failed));
     let is_empty = queues.is_empty();
     queues.truncate(QUEUES_SHOWN);
-    let content = html! {
-        (state(visit, &health))
+    Ok(html! {
         ul.cards {
             @for (text, count, state) in [
                 (Text::Scheduled, sums.scheduled, "scheduled"),
@@ -40,19 +48,20 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
                 (Text::Running, sums.running, "running"),
                 (Text::Failed, sums.failed, "failed"),
             ] {
-                li class=(state) { a href={ "/jobs?state=" (state) } { strong { (number(count)) } span { (visit.say(text)) } } }
+                li class=[(count > 0).then_some(state)] { a href={ "/jobs?state=" (state) } { strong { (number(count)) } span { (visit.say(text)) } } }
             }
         }
         @if next_cursor.is_some() { p.empty { (visit.language.fill(Text::PageOfQueues, &[&number(QUEUES_MAX as u64)])) } }
-        @if is_empty { (empty(visit, Text::NothingYet)) pre { "duetime push orders '{\"order\": 17}' --delay 30s" } } @else {
+        @if is_empty { (empty(visit, Text::NothingYet)) pre { "duetime push --queue orders '{\"order\": 17}' --delay 30s" }
+            @if visit.api.caller.has(Scope::Push) { div.actions { (push_action(visit, None)) } }
+        } @else {
             h2 { (visit.say(Text::BusiestQueues)) }
             (table(visit, &queues))
             (sums.totals(visit))
             (due::charts(visit, None).await?)
             (history::charts(visit, None).await?)
         }
-    };
-    Ok((visit.say(Text::Overview).to_owned(), content))
+    })
 }
 
 /// Notices of what does not work.
@@ -61,7 +70,10 @@ fn state(visit: &Visit, health: &Health) -> Markup {
         @if !health.ready { p.notice.bad role="alert" { (visit.say(Text::NotReady)) } }
         @if !health.is_loaded { p.notice.warn { (visit.language.fill(Text::StillLoading, &[&number(health.loaded)])) } }
         @for degraded in &health.degraded {
-            p.notice.warn role="alert" { strong { (visit.say(Text::Degraded)) } " " (shown(degraded)) }
+            p.notice.warn role="alert" {
+                strong { (visit.say(Text::of_degraded(degraded.code))) }
+                @if let Some(error) = &degraded.error { " " span lang="en" { (shown(error)) } }
+            }
         }
         @if health.backlog > 0 { p.notice.warn { (visit.language.fill(Text::Unrecorded, &[&number(health.backlog as u64)])) } }
     }
@@ -109,12 +121,12 @@ impl Sums {
             h2 { (visit.say(Text::Totals)) }
             dl.totals {
                 div { dt { (visit.say(Text::Pushed)) } dd { (number(self.pushed)) } }
-                div { dt { "= " (visit.say(Text::Live)) } dd { (number(live)) } }
-                div { dt { "+ " (visit.say(Text::Succeeded)) } dd { (number(succeeded)) } }
-                div { dt { "+ " (visit.say(Text::Failed)) } dd { (number(failed)) } }
-                div { dt { "+ " (visit.say(Text::Cancelled)) } dd { (number(cancelled)) } }
+                div data-sign="=" { dt { (visit.say(Text::Live)) } dd { (number(live)) } }
+                div data-sign="+" { dt { (visit.say(Text::Succeeded)) } dd { (number(succeeded)) } }
+                div data-sign="+" { dt { (visit.say(Text::Failed)) } dd { (number(failed)) } }
+                div data-sign="+" { dt { (visit.say(Text::Cancelled)) } dd { (number(cancelled)) } }
                 @if rest > 0 {
-                    div { dt { (if rest_text == Text::RetriedByHand { "− " } else { "+ " }) (visit.say(rest_text)) } dd { (number(rest)) } }
+                    div data-sign=(if rest_text == Text::RetriedByHand { "−" } else { "+" }) { dt { (visit.say(rest_text)) } dd { (number(rest)) } }
                 }
             }
         }

@@ -15,9 +15,12 @@ use axum::http::Method;
 use axum::response::Response;
 use duetime_core::api::{self, Purged, Pushed, Queue, SETTINGS, path_segment};
 use maud::{Markup, html};
-use serde::Serialize;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt;
 
 pub(in crate::dashboard) async fn page(visit: Visit, Path(name): Path<String>) -> Response {
     let rendered = render(&visit, &name).await;
@@ -44,6 +47,10 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
                 @if let Some(until) = status.paused_until { (visit.say(Text::Until)) " " (instant(visit, until)) }
             }
         }
+        @if let Some(until) = status.target_held_until {
+            p.notice.warn { (visit.say(Text::WhyTarget)) " " (visit.say(Text::Until)) " " (instant(visit, until)) }
+        }
+        @if answer.version == 0 && status.totals.pushed == 0 { p.empty { (visit.say(Text::NoSuchQueue)) } }
         ul.cards {
             @for (text, count, state) in cards {
                 li { a href=(of(state)) { strong { (number(count)) } span { (visit.say(text)) } } }
@@ -55,7 +62,8 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
         (due::charts(visit, Some(name)).await?)
         (history::charts(visit, Some(name)).await?)
         h2 { (visit.say(Text::Settings)) }
-        pre { (settings_text(&status)) }
+        @let settings = settings_text(&status);
+        @if settings == "{}" { p.empty { (visit.say(Text::SettingsDefault)) } } @else { pre { (settings) } }
     };
     Ok((name.to_owned(), content))
 }
@@ -79,6 +87,32 @@ fn settings_text(status: &Queue) -> String {
     html::json(&serde_json::to_string_pretty(&status.settings).expect("settings have only string keys"))
 }
 
+/// The form of a new job, with a field for its queue where none is given.
+pub(super) fn push_action(visit: &Visit, queue: Option<&str>) -> Markup {
+    let typed = |name, usual| visit.typed("push", name, usual);
+    let shown = queue.unwrap_or("orders");
+    let segment = path_segment(shown);
+    let action = Action {
+        fields: html! {
+            @if queue.is_none() { (field(visit, "queue", Text::Queue, typed("queue", ""), shown)) }
+            (field(visit, "kind", Text::Kind, typed("kind", ""), "default"))
+            label { span { (visit.say(Text::Payload)) } textarea name="payload" rows="4" spellcheck="false" { (typed("payload", "{}")) } }
+            (field(visit, "delay", Text::Delay, typed("delay", ""), "30m"))
+            (field(visit, "key", Text::Key, typed("key", ""), ""))
+            (field(visit, "tags", Text::Tags, typed("tags", ""), "order:17, shop:3"))
+            label {
+                span { (visit.say(Text::PushOptions)) }
+                textarea name="options" rows="2" spellcheck="false" placeholder="{\"priority\": 10, \"max_attempts\": 3}" { (typed("options", "")) }
+            }
+        },
+        call: Some(Call::post(format!("/v1/queues/{segment}/jobs")).with(&json!({"payload": {}, "delay": "30m"}))),
+        command: vec!["push", "--queue", shown, "{}", "--delay", "30m"],
+        ..Action::new("push", Text::PushJob)
+    };
+    let to = if queue.is_some() { format!("/queues/{segment}") } else { "/queues".to_owned() };
+    action.show(visit, &to, &[("origin", &session::random().unwrap_or_default())])
+}
+
 fn actions(visit: &Visit, status: &Queue, version: u64) -> Markup {
     let (name, segment) = (&*status.queue, path_segment(&status.queue));
     let to = format!("/queues/{segment}");
@@ -86,31 +120,20 @@ fn actions(visit: &Visit, status: &Queue, version: u64) -> Markup {
     let version = version.to_string();
     let hidden = [("version", version.as_str())];
     html! {
-        (allowed(visit, Scope::Push, name, || Action {
-            fields: html! {
-                (field(visit, "kind", Text::Kind, "", "default"))
-                label { span { (visit.say(Text::Payload)) } textarea name="payload" rows="4" spellcheck="false" required { "{}" } }
-                (field(visit, "delay", Text::Delay, "", "30m"))
-                (field(visit, "key", Text::Key, "", ""))
-                (field(visit, "tags", Text::Tags, "", "order:17, shop:3"))
-            },
-            call: Some(Call::post(path("jobs")).with(&json!({"payload": {}, "delay": "30m"}))),
-            command: vec!["push", name, "{}", "--delay", "30m"],
-            ..Action::new("push", Text::PushJob)
-        }.show(visit, &to, &[("origin", &session::random().unwrap_or_default())])))
+        (allowed(visit, Scope::Push, name, || push_action(visit, Some(name))))
         (allowed(visit, Scope::Admin, name, || html! {
             @if status.paused {
                 (Action { call: Some(Call::post(path("resume"))), command: vec!["queues", "resume", name], ..Action::new("resume", Text::Resume) }.show(visit, &to, &[]))
             } @else {
                 (Action {
-                    fields: field(visit, "for", Text::ForSpan, "", "2h"),
+                    fields: field(visit, "for", Text::ForSpan, visit.typed("pause", "for", ""), "2h"),
                     call: Some(Call::post(path("pause")).with(&json!({"for": "2h"}))),
                     command: vec!["queues", "pause", name, "--for", "2h"],
                     ..Action::new("pause", Text::Pause)
                 }.show(visit, &to, &[]))
             }
             (Action {
-                fields: html! { label { span { (visit.say(Text::SettingsHint)) } textarea name="settings" rows="10" spellcheck="false" { (settings_text(status)) } } },
+                fields: html! { label { span { (visit.say(Text::SettingsHint)) } textarea name="settings" rows="10" spellcheck="false" { (visit.typed("set", "settings", &settings_text(status))) } } },
                 call: Some(Call::new(Method::PUT, format!("/v1/queues/{segment}")).with(&json!({"max_running": 50}))),
                 command: vec!["queues", "set", name, "--max-running", "50"],
                 ..Action::new("set", Text::EditSettings)
@@ -129,7 +152,7 @@ pub(in crate::dashboard) async fn act(mut visit: Visit, Path(name): Path<String>
     match made(&visit, &name, &form).await {
         Ok(response) => response,
         Err(problem) => {
-            visit.problem = Some(problem);
+            visit.refuse(problem, form);
             page(visit, Path(name)).await
         }
     }
@@ -141,11 +164,7 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
     let path = |verb: &str| format!("/v1/queues/{segment}/{verb}");
     let done = |word: &str, count| Ok(went(&to, &[(word.to_owned(), count)]));
     match form.get("do").unwrap_or_default() {
-        "push" => {
-            let answer = visit.api.call(Call::post(path("jobs")).with_text(pushed(form)?)).await?;
-            let job: Pushed = answer.read();
-            Ok(went(&format!("/jobs/{}", job.id), &[(answer.outcome().unwrap_or_default(), 1)]))
-        }
+        "push" => push(visit, name, form).await,
         "pause" => {
             let body = form.get("for").map_or(json!({}), |span| json!({"for": span}));
             visit.api.call(Call::post(path("pause")).with(&body)).await?;
@@ -160,40 +179,93 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
             done("cancelled", purged.purged)
         }
         "set" => {
-            let settings = value("settings", form.get("settings").unwrap_or("{}"))?;
-            let Value::Object(settings) = settings else { return Err(invalid("settings", "an object")) };
-            // A setting that was removed from the text goes back to its default.
-            let mut all: Map<String, Value> = SETTINGS.into_iter().map(|name| (name.to_owned(), Value::Null)).collect();
-            all.extend(settings);
             let version = form.get("version").and_then(|version| version.parse().ok());
-            let call = Call::new(Method::PUT, format!("/v1/queues/{segment}")).with(&all.into());
-            // Without settings so far there is nothing that a version could be compared with.
-            visit.api.call(call.at(version.filter(|&version: &u64| version > 0))).await?;
+            let Some(version) = version else { return Err(invalid("version", "that of the settings, in digits")) };
+            let mut settings = members("settings", form.get("settings").unwrap_or("{}"))?;
+            // A setting that was removed from the text goes back to its default.
+            for name in SETTINGS {
+                settings.entry(name.to_owned()).or_insert_with(|| RawValue::NULL.to_owned());
+            }
+            let text = serde_json::to_string(&settings).expect("settings have only string keys");
+            let call = Call::new(Method::PUT, format!("/v1/queues/{segment}")).with_text(text);
+            visit.api.call(call.at(Some(version))).await?;
             done("saved", 1)
         }
         other => Err(invalid("do", &format!("an action of this page, got {other:?}"))),
     }
 }
 
+/// Pushes the job that a form describes, and goes to its page.
+pub(super) async fn push(visit: &Visit, queue: &str, form: &Form) -> Result<Response, Problem> {
+    let call = Call::post(format!("/v1/queues/{}/jobs", path_segment(queue)));
+    let answer = visit.api.call(call.with_text(pushed(form)?)).await?;
+    let job: Pushed = answer.read();
+    Ok(went(&format!("/jobs/{}", job.id), &[(answer.outcome().unwrap_or_default(), 1)]))
+}
+
 /// The job that a form describes.
 fn pushed(form: &Form) -> Result<String, Problem> {
-    #[derive(Serialize)]
-    struct Push<'a> {
-        payload: &'a RawValue,
-        #[serde(flatten)]
-        rest: Map<String, Value>,
+    // Raw, so numbers keep all their digits.
+    let raw = |text: &str| to_raw_value(text).expect("text is JSON");
+    let mut job = members("options", form.get("options").unwrap_or("{}"))?;
+    let mut fields = Vec::new();
+    if let Some(payload) = form.get("payload") {
+        let payload = serde_json::from_str(payload).map_err(|error| invalid("payload", &format!("JSON: {error}")))?;
+        fields.push(("payload", payload));
     }
-    let payload = form.get("payload").unwrap_or("null");
-    let payload = serde_json::from_str(payload).map_err(|error| invalid("payload", &format!("JSON: {error}")))?;
-    let mut rest = Map::new();
-    for name in ["kind", "delay", "key", "origin"] {
-        rest.extend(form.get(name).map(|text| (name.to_owned(), Value::from(text))));
+    for name in ["kind", "delay", "key"] {
+        fields.extend(form.get(name).map(|text| (name, raw(text))));
     }
     if let Some(tags) = form.get("tags") {
         let tags: Vec<&str> = tags.split(',').map(str::trim).filter(|tag| !tag.is_empty()).collect();
-        rest.insert("tags".to_owned(), tags.into());
+        fields.push(("tags", to_raw_value(&tags).expect("texts are JSON")));
     }
-    Ok(serde_json::to_string(&Push { payload, rest }).expect("a job has only string keys"))
+    for (name, value) in fields {
+        if job.insert(name.to_owned(), value).is_some() {
+            return Err(invalid(name, "set once, got it in its field and in `options`"));
+        }
+    }
+    // The reader does not see this field.
+    if let Some(origin) = form.get("origin") {
+        job.entry("origin".to_owned()).or_insert_with(|| raw(origin));
+    }
+    Ok(serde_json::to_string(&job).expect("a job has only string keys"))
+}
+
+/// The members of an object, each given once.
+struct Members(BTreeMap<String, Box<RawValue>>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Members, A::Error> {
+                let mut members = BTreeMap::new();
+                while let Some((name, value)) = object.next_entry::<String, Box<RawValue>>()? {
+                    if members.contains_key(&name) {
+                        return Err(de::Error::custom(format!("`{name}` is given twice")));
+                    }
+                    members.insert(name, value);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// The members of the JSON object in a field.
+fn members(field: &str, text: &str) -> Result<BTreeMap<String, Box<RawValue>>, Problem> {
+    let read: Result<Members, _> = serde_json::from_str(text);
+    Ok(read.map_err(|error| invalid(field, &format!("a JSON object: {error}")))?.0)
 }
 
 /// The JSON in a field.

@@ -5,14 +5,14 @@ use super::schedules::timing;
 use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{Action, allowed, field, instant, job, json, queue, shown};
+use crate::dashboard::html::{Action, allowed, field, instant, job, json, queue, shown, state};
 use crate::dashboard::session;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, went};
 use axum::extract::Path;
 use axum::http::Method;
 use axum::response::Response;
-use duetime_core::api::{Pushed, Runs, path_segment};
+use duetime_core::api::{JobBody, Pushed, Runs, path_segment};
 use duetime_core::schedule::{ClockChange, ScheduleStatus};
 use maud::{Markup, html};
 use serde_json::json;
@@ -31,6 +31,11 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
     let status: ScheduleStatus = answer.read();
     let schedule = &status.schedule;
     let Runs { runs } = visit.get(format!("{}/next", api(name))).await?.read();
+    let became = match status.last.as_ref().and_then(|last| last.job) {
+        // Its record may be gone by now.
+        Some(id) => visit.get(format!("/v1/jobs/{id}")).await.ok().map(|answer| answer.read::<JobBody<'_>>().state),
+        None => None,
+    };
     let content = html! {
         p.lead { code { (shown(&timing(&schedule.timing))) } " → " (queue(&schedule.job.queue)) " · " (shown(&schedule.job.kind)) }
         @if schedule.paused == Some(true) {
@@ -42,7 +47,11 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
         div.actions { (actions(visit, &status)) }
         h2 { (visit.say(Text::LastRun)) }
         @if let Some(last) = &status.last {
-            p { (instant(visit, last.at)) " – " (last.outcome.word()) @if let Some(id) = last.job { " " (job(id)) } }
+            p {
+                (instant(visit, last.at)) " – " (last.outcome.word())
+                @if let Some(id) = last.job { " " (job(id)) }
+                @if let Some(became) = became { " " (state(visit, became)) }
+            }
         } @else { p.empty { (visit.say(Text::NeverRan)) } }
         h2 { (visit.say(Text::NextRuns)) }
         @if runs.is_empty() { p.empty { (visit.say(Text::NoNextRun)) } } @else {
@@ -81,14 +90,14 @@ fn actions(visit: &Visit, status: &ScheduleStatus) -> Markup {
                 (Action { call: at(Call::post(path("resume"))), command: vec!["schedules", "resume", name], ..Action::new("resume", Text::Resume) }.show(visit, &to, &hidden))
             } @else {
                 (Action {
-                    fields: field(visit, "for", Text::ForSpan, "", "2h"),
+                    fields: field(visit, "for", Text::ForSpan, visit.typed("pause", "for", ""), "2h"),
                     call: at(Call::post(path("pause")).with(&json!({"for": "2h"}))),
                     command: vec!["schedules", "pause", name, "--for", "2h"],
                     ..Action::new("pause", Text::Pause)
                 }.show(visit, &to, &hidden))
             }
             (Action {
-                fields: html! { label { span { (visit.say(Text::Schedule)) } textarea name="schedule" rows="12" spellcheck="false" required { (text(status)) } } },
+                fields: html! { label { span { (visit.say(Text::Schedule)) } textarea name="schedule" rows="12" spellcheck="false" required { (visit.typed("set", "schedule", &text(status))) } } },
                 ..Action::new("set", Text::Edit)
             }.show(visit, &to, &hidden))
             (Action {
@@ -105,7 +114,7 @@ pub(in crate::dashboard) async fn act(mut visit: Visit, Path(name): Path<String>
     match made(&visit, &name, &form).await {
         Ok(response) => response,
         Err(problem) => {
-            visit.problem = Some(problem);
+            visit.refuse(problem, form);
             page(visit, Path(name)).await
         }
     }

@@ -5,7 +5,7 @@ use super::schedule;
 use crate::access::Scope;
 use crate::dashboard::api::Problem;
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{Action, empty, instant, next_page, queue, shown};
+use crate::dashboard::html::{Action, empty, instant, next_page, queue, shown, table};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, with_query};
 use axum::response::Response;
@@ -29,37 +29,31 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
     let answer = visit.get(with_query("/v1/schedules", visit.asked_all(&["cursor"]))).await?;
     let Schedules { schedules, next_cursor } = answer.read();
     let heads = [Text::Name, Text::Timing, Text::Queue, Text::Kind, Text::NextRun, Text::LastRun];
+    let rows = html! {
+        @for status in &schedules {
+            tr {
+                th scope="row" { a href={ "/schedules/" (path_segment(&status.name)) } { (shown(&status.name)) } }
+                td { code { (shown(&timing(&status.schedule.timing))) } @if status.schedule.paused == Some(true) { " " span.badge.warn { (visit.say(Text::Paused)) } } }
+                td { (queue(&status.schedule.job.queue)) }
+                td { (shown(&status.schedule.job.kind)) }
+                td { @if let Some(&next) = status.next.first() { (instant(visit, next)) } @else { "–" } }
+                td { @if let Some(last) = &status.last { (instant(visit, last.at)) } @else { "–" } }
+            }
+        }
+    };
     let content = html! {
         @if visit.api.caller.has(Scope::Admin) {
             div.actions {
                 (Action {
                     fields: html! {
-                        label { span { (visit.say(Text::Name)) } input name="name" required autocomplete="off"; }
-                        label { span { (visit.say(Text::Schedule)) } textarea name="schedule" rows="8" spellcheck="false" required { (EXAMPLE) } }
+                        label { span { (visit.say(Text::Name)) } input name="name" value=(visit.typed("set", "name", "")) required autocomplete="off"; }
+                        label { span { (visit.say(Text::Schedule)) } textarea name="schedule" rows="8" spellcheck="false" required { (visit.typed("set", "schedule", EXAMPLE)) } }
                     },
                     ..Action::new("set", Text::NewSchedule)
                 }.show(visit, "/schedules", &[]))
             }
         }
-        @if schedules.is_empty() { (empty(visit, Text::NoSchedules)) } @else {
-            div.scroll tabindex="0" {
-                table {
-                    thead { tr { @for head in heads { th scope="col" { (visit.say(head)) } } } }
-                    tbody {
-                        @for status in &schedules {
-                            tr {
-                                th scope="row" { a href={ "/schedules/" (path_segment(&status.name)) } { (shown(&status.name)) } }
-                                td { code { (shown(&timing(&status.schedule.timing))) } @if status.schedule.paused == Some(true) { " " span.badge.warn { (visit.say(Text::Paused)) } } }
-                                td { (queue(&status.schedule.job.queue)) }
-                                td { (shown(&status.schedule.job.kind)) }
-                                td { @if let Some(&next) = status.next.first() { (instant(visit, next)) } @else { "–" } }
-                                td { @if let Some(last) = &status.last { (instant(visit, last.at)) } @else { "–" } }
-                            }
-                        }
-                    }
-                }
-            }
-        }
+        @if schedules.is_empty() { (empty(visit, Text::NoSchedules)) } @else { (table(visit, &heads, &rows)) }
         (next_page(visit, next_cursor.as_deref()))
     };
     Ok((visit.say(Text::Schedules).to_owned(), content))
@@ -82,7 +76,7 @@ pub(in crate::dashboard) async fn act(mut visit: Visit, form: Form) -> Response 
     match made {
         Ok(response) => response,
         Err(problem) => {
-            visit.problem = Some(problem);
+            visit.refuse(problem, form);
             page(visit).await
         }
     }

@@ -1,7 +1,7 @@
 //! Workers.
 
 use crate::dashboard::api::Problem;
-use crate::dashboard::html::{empty, instant, job, next_page, number, queue, shown};
+use crate::dashboard::html::{empty, instant, job, near, next_page, number, queue, shown, table};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Visit, with_query};
 use axum::response::Response;
@@ -16,28 +16,22 @@ pub(in crate::dashboard) async fn page(visit: Visit) -> Response {
 async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
     let answer = visit.get(with_query("/v1/workers", visit.asked_all(&["cursor"]))).await?;
     let Workers { workers, since, next_cursor } = answer.read();
-    let heads = [Text::Worker, Text::Queues, Text::Waits, Text::Holds, Text::Jobs, Text::FirstSeen, Text::LastSeen];
-    let content = html! {
-        @if workers.is_empty() { (empty(visit, Text::NoWorkers)) } @else {
-            div.scroll tabindex="0" {
-                table {
-                    thead { tr { @for head in heads { th scope="col" { (visit.say(head)) } } } }
-                    tbody {
-                        @for worker in &workers {
-                            tr {
-                                th scope="row" { (shown(&worker.worker)) }
-                                td { @for name in &worker.queues { (queue(name)) " " } }
-                                td { (number(worker.waiting.into())) }
-                                td { (number(worker.held as u64)) }
-                                td { @for lease in &worker.leases { (job(lease.id)) " " } }
-                                td { (instant(visit, worker.first_seen.0)) }
-                                td { (instant(visit, worker.last_seen.0)) }
-                            }
-                        }
-                    }
-                }
+    let heads = [Text::Worker, Text::Queues, Text::Waits, Text::Holds, Text::JobsHeld, Text::FirstSeen, Text::LastSeen];
+    let rows = html! {
+        @for worker in &workers {
+            tr {
+                th scope="row" { (shown(&worker.worker)) }
+                td { ul.list { @for name in &worker.queues { li { (queue(name)) } } } }
+                td.number { (number(worker.waiting.into())) }
+                td.number { (number(worker.held as u64)) }
+                td { ul.list { @for lease in &worker.leases { li { (job(lease.id)) } } } }
+                td { (near(visit, worker.first_seen.0)) }
+                td { (near(visit, worker.last_seen.0)) }
             }
         }
+    };
+    let content = html! {
+        @if workers.is_empty() { (empty(visit, Text::NoWorkers)) } @else { (table(visit, &heads, &rows)) }
         (next_page(visit, next_cursor.as_deref()))
         p.empty { (visit.say(Text::OfThisServer)) " " (instant(visit, since.0)) }
     };

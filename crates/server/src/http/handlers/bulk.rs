@@ -1,4 +1,4 @@
-//! `POST /v1/jobs/{cancel,retry,delete}`: the same for all that a selection finds.
+//! `POST /v1/jobs/{cancel,retry,reschedule,delete}`: the same for all that a selection finds.
 
 use crate::access::{Caller, Scope};
 use crate::http::app::{App, Call};
@@ -8,7 +8,8 @@ use crate::http::middleware::audit::Jobs;
 use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
 use axum::response::{IntoResponse, Response};
-use duetime_core::api::Counts;
+use duetime_core::Due;
+use duetime_core::api::{Counts, Instant, Reschedule, Span};
 use duetime_core::engine::{BulkAction, Query};
 
 /// Cancel all jobs that a selection finds.
@@ -22,7 +23,7 @@ use duetime_core::engine::{BulkAction, Query};
     ),
 )]
 pub(crate) async fn cancel(Call(app, caller): Call, body: One) -> Answered {
-    bulk(&app, &caller, &body, BulkAction::Cancel).await
+    bulk(&app, &caller, body.object()?, BulkAction::Cancel).await
 }
 
 /// Retry all jobs that a selection finds.
@@ -36,7 +37,25 @@ pub(crate) async fn cancel(Call(app, caller): Call, body: One) -> Answered {
     ),
 )]
 pub(crate) async fn retry(Call(app, caller): Call, body: One) -> Answered {
-    bulk(&app, &caller, &body, BulkAction::Retry).await
+    bulk(&app, &caller, body.object()?, BulkAction::Retry).await
+}
+
+/// Reschedule all jobs that a selection finds.
+///
+/// The selection names at least one thing. If it names no state, waiting jobs are meant. Running and ended jobs stay as they are. So do,
+/// without being counted, jobs that are due at the new time already and, with the delay `0s`, jobs that are due. A delay begins with
+/// the request: a repeated request postpones the jobs again. A repeated `due_at` changes nothing.
+#[utoipa::path(
+    post, path = "/v1/jobs/reschedule", operation_id = "reschedule_jobs", tag = "jobs",
+    request_body = Reschedule,
+    responses(
+        (status = 200, description = "How many came to which outcome.", body = Counts),
+    ),
+)]
+pub(crate) async fn reschedule(Call(app, caller): Call, body: One) -> Answered {
+    let body = body.object::<Reschedule>()?;
+    let due = body.due()?;
+    bulk(&app, &caller, body.selection, BulkAction::Reschedule(due)).await
 }
 
 /// Delete all jobs that a selection finds.
@@ -50,23 +69,28 @@ pub(crate) async fn retry(Call(app, caller): Call, body: One) -> Answered {
     ),
 )]
 pub(crate) async fn delete(Call(app, caller): Call, body: One) -> Answered {
-    bulk(&app, &caller, &body, BulkAction::Delete).await
+    bulk(&app, &caller, body.object()?, BulkAction::Delete).await
 }
 
-async fn bulk(app: &App, caller: &Caller, body: &One, action: BulkAction) -> Answered {
-    let query = body.object::<Query>()?;
+async fn bulk(app: &App, caller: &Caller, query: Query, action: BulkAction) -> Answered {
     access::check_queue(caller, Scope::Change, query.queue.as_deref())?;
     Ok(match app.engine.bulk(&query, action).await.map(Counts) {
         Ok(counts) => {
             let response = reply::ok(&counts);
-            audited(response, query, Some(counts))
+            audited(response, query, action, Some(counts))
         }
-        Err(error) => audited(Problem::from(error).into_response(), query, None),
+        Err(error) => audited(Problem::from(error).into_response(), query, action, None),
     })
 }
 
 /// The answer with what is to stand in the audit log beside it.
-fn audited(mut response: Response, selection: Query, counts: Option<Counts>) -> Response {
-    response.extensions_mut().insert(Jobs { selection, counts });
+fn audited(mut response: Response, selection: Query, action: BulkAction, counts: Option<Counts>) -> Response {
+    let (delay, due_at) = match action {
+        BulkAction::Reschedule(Due::Now) => (Some(Span(0)), None),
+        BulkAction::Reschedule(Due::After(delay_ms)) => (Some(Span(delay_ms)), None),
+        BulkAction::Reschedule(Due::At(at)) => (None, Some(Instant(at))),
+        BulkAction::Cancel | BulkAction::Retry | BulkAction::Delete => (None, None),
+    };
+    response.extensions_mut().insert(Jobs { selection, delay, due_at, counts });
     response
 }

@@ -1,26 +1,28 @@
 //! `GET /v1/events`: what happens to jobs, as server-sent events.
 //!
-//! A stream holds little: all read from the engine's ring, and the HTTP library asks for the next bytes only once it is rid of
-//! those before. Who reads more slowly than the ring turns is told so, and the stream ends: the reader comes back, and
-//! reads the state of jobs anew.
+//! A stream holds little: all streams read from the engine's ring, and the HTTP library asks for the next text only after it
+//! has sent the one before. If a reader is slower than the ring turns, its stream ends with `lost`: the reader connects again
+//! and reads the state of jobs anew.
 
 use crate::access::{Caller, STREAMS_MAX, Scope};
 use crate::http::app::{App, Call};
-use crate::http::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, HEARTBEAT_EVERY};
+use crate::http::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, EVENTS_TOGETHER, HEARTBEAT_EVERY};
 use crate::http::problem::refuse;
 use crate::http::reply::Answered;
 use axum::body::{Body, Bytes};
 use axum::extract::RawQuery;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::IntoResponse;
-use duetime_core::api::{EventQuery, Instant, LOST, STOPPING, SUBSCRIBED};
+use duetime_core::api::{self, ACTIVITY, EventQuery, LOST, STOPPING, SUBSCRIBED};
 use duetime_core::engine::events::{Event, Subscription};
+use futures_util::future::BoxFuture;
 use futures_util::stream;
-use serde::Serialize;
 use serde_json::json;
 use std::convert::Infallible;
 use std::fmt::Write;
+use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 /// When a client that lost its stream had better come back, in milliseconds.
 const RETRY_MS: u64 = 1_000;
@@ -29,13 +31,17 @@ const BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-bufferin
 
 /// What happens to jobs, as server-sent events.
 ///
-/// The first event is `subscribed`. From then on each one is named by what happened, and tells of one job. Comments are signs
-/// of life. Who reads too slowly gets `lost` as the last event; a server that stops says `stopping`.
+/// The first event is `subscribed`. Each event after it has the name of what happened to a job, and the job. Comments are
+/// signs of life. If the client reads too slowly, the last event is `lost`. If the server stops, it is `stopping`.
+///
+/// With `every`, events say only that something happened (`activity`), at most once in this time; a client that shows jobs
+/// then reads them again. If more than 10 such events a second are due on all streams, they are spread over a longer time.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "events", tag = "jobs",
     params(
         ("queue" = Option<Vec<String>>, Query, description = "Of this queue, or with `*` at the end of those that begin so; may be repeated."),
         ("what" = Option<Vec<String>>, Query, description = "Where this happened, such as `started`; may be repeated."),
+        ("every" = Option<String>, Query, description = "Only `activity`, at most once in this time: `100ms` to `10s`."),
     ),
     responses(
         (status = 200, description = "The events.", body = String, content_type = "text/event-stream"),
@@ -43,7 +49,7 @@ const BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-bufferin
     extensions(("x-codes" = json!(["too_many_streams"]))),
 )]
 pub(crate) async fn events(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
-    let EventQuery(filter) = query.unwrap_or_default().parse()?;
+    let EventQuery { filter, every } = query.unwrap_or_default().parse()?;
     let Ok(slot) = app.event_streams.clone().try_acquire_owned() else {
         let detail = format!("expected at most {EVENT_STREAMS_MAX} streams of events at once, got one more");
         return Err(refuse("too_many_streams", detail));
@@ -56,25 +62,40 @@ pub(crate) async fn events(Call(app, caller): Call, RawQuery(query): RawQuery) -
         })?),
         Caller::Anyone | Caller::Nobody => None,
     };
-    let listener = app.engine.subscribe(filter).await?;
+    let subscription = app.engine.subscribe(filter).await?;
     let mut opening = format!("retry: {RETRY_MS}\n");
-    append(&mut opening, SUBSCRIBED, &json!({ "at": Instant(app.engine.now()) }));
-    let told = EventStream { app, listener, caller, opening: Some(opening), _room: (slot, of_token) };
-    let told = stream::unfold(Some(told), |told| async {
-        let mut told = told?;
-        let (text, goes_on) = told.next().await;
-        Some((Ok::<_, Infallible>(Bytes::from(text)), goes_on.then_some(told)))
+    append(&mut opening, SUBSCRIBED, &now(&app));
+    let stream = EventStream {
+        app,
+        subscription,
+        caller,
+        every,
+        opening: Some(opening),
+        not_before: Instant::now(),
+        turn: None,
+        _room: (slot, of_token),
+    };
+    let body = stream::unfold(Some(stream), |stream| async {
+        let mut stream = stream?;
+        let (text, goes_on) = stream.next().await;
+        Some((Ok::<_, Infallible>(Bytes::from(text)), goes_on.then_some(stream)))
     });
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store"), BUFFERING];
-    Ok((headers, Body::from_stream(told)).into_response())
+    Ok((headers, Body::from_stream(body)).into_response())
 }
 
 struct EventStream {
     app: App,
-    listener: Subscription,
-    /// Who listens: only queues that they have a right to are told of.
+    subscription: Subscription,
+    /// The reader: it learns only of queues that it has a right to.
     caller: Caller,
+    /// Only that something happened, and not more often.
+    every: Option<Duration>,
     opening: Option<String>,
+    /// Events until then are sent together.
+    not_before: Instant,
+    /// Ends when it is the reader's turn to learn that something happened.
+    turn: Option<BoxFuture<'static, ()>>,
     _room: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 
@@ -84,68 +105,97 @@ impl EventStream {
         if let Some(opening) = self.opening.take() {
             return (opening, true);
         }
-        let mut text = String::new();
-        let heartbeat = tokio::time::sleep(HEARTBEAT_EVERY);
-        tokio::pin!(heartbeat);
-        loop {
-            let told = match self.listener.try_next() {
-                _ if self.app.stopping.is_cancelled() => None,
-                Some(told) => Some(told),
-                None if !text.is_empty() => return (text, true),
-                None => tokio::select! {
-                    biased;
-                    () = self.app.stopping.cancelled() => None,
-                    told = self.listener.next() => told,
-                    () = &mut heartbeat => {
-                        let is_let = self.app.listener_config.still_lets(&self.caller, self.app.engine.now());
-                        let text = if is_let { ":\n\n".to_owned() } else { stopping() };
-                        return (text, is_let);
-                    }
-                },
-            };
-            // Looked at with each chunk, once something has come.
-            if text.is_empty() && !self.app.listener_config.still_lets(&self.caller, self.app.engine.now()) {
-                return (stopping(), false);
+        let app = self.app.clone();
+        let next = async {
+            match self.every {
+                None => self.transitions().await,
+                Some(every) => self.activity(every).await,
             }
-            match told {
+        };
+        let (text, goes_on) = tokio::select! {
+            biased;
+            () = app.stopping.cancelled() => return (last(STOPPING), false),
+            next = next => next,
+            () = tokio::time::sleep(HEARTBEAT_EVERY) => (":\n\n".to_owned(), true),
+        };
+        if app.listener_config.still_lets(&self.caller, app.engine.now()) {
+            (text, goes_on)
+        } else {
+            (last(STOPPING), false)
+        }
+    }
+
+    /// Transitions since the last text. Cancel safe.
+    async fn transitions(&mut self) -> (String, bool) {
+        tokio::time::sleep_until(self.not_before).await;
+        let mut text = String::new();
+        while text.len() < EVENT_CHUNK_BYTES {
+            let event = match self.subscription.try_next() {
+                None if text.is_empty() => self.subscription.next().await,
+                None => {
+                    self.not_before = Instant::now() + EVENTS_TOGETHER;
+                    break;
+                }
+                event => event,
+            };
+            match event {
                 Some(Event::Transition(transition)) => {
                     if self.caller.may(Scope::Read, &transition.queue) {
-                        append(&mut text, transition.what.word(), &*transition);
+                        append(&mut text, transition.what.word(), transition.json());
                     }
                 }
-                Some(Event::Missed) => {
-                    append(&mut text, LOST, &json!({}));
-                    return (text, false);
-                }
-                None => {
-                    append(&mut text, STOPPING, &json!({}));
-                    return (text, false);
-                }
-            }
-            if text.len() >= EVENT_CHUNK_BYTES {
-                return (text, true);
+                Some(Event::Missed) => return (text + &last(LOST), false),
+                None => return (text + &last(STOPPING), false),
             }
         }
+        (text, true)
+    }
+
+    /// Says that something happened, in this reader's turn. Cancel safe.
+    async fn activity(&mut self, every: Duration) -> (String, bool) {
+        if self.turn.is_none() {
+            tokio::time::sleep_until(self.not_before).await;
+        }
+        while self.turn.is_none() {
+            match self.subscription.next().await {
+                Some(Event::Transition(it)) if !self.caller.may(Scope::Read, &it.queue) => {}
+                Some(_) => self.turn = Some(Box::pin(self.app.turn())),
+                None => return (last(STOPPING), false),
+            }
+        }
+        if let Some(turn) = &mut self.turn {
+            turn.await;
+        }
+        // The reader reads everything anew, so this covers what has happened meanwhile.
+        self.subscription.skip();
+        (self.turn, self.not_before) = (None, Instant::now() + every);
+        let mut text = String::new();
+        append(&mut text, ACTIVITY, &now(&self.app));
+        (text, true)
     }
 }
 
-/// The last event of a stream that ends in good order.
-fn stopping() -> String {
+fn now(app: &App) -> String {
+    json!({ "at": api::Instant(app.engine.now()) }).to_string()
+}
+
+/// An event without data, after which the stream ends.
+fn last(event: &str) -> String {
     let mut text = String::new();
-    append(&mut text, STOPPING, &json!({}));
+    append(&mut text, event, "{}");
     text
 }
 
 /// Appends an event.
-fn append(text: &mut String, event: &str, data: &impl Serialize) {
-    let data = serde_json::to_string(data).expect("events have no maps");
-    write!(text, "event: {event}\ndata: {data}\n\n").expect("text takes all");
+fn append(text: &mut String, event: &str, json: &str) {
+    write!(text, "event: {event}\ndata: {json}\n\n").expect("text takes all");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::deliver::Policy;
+    use crate::http::limits::ACTIVITY_EVERY;
     use crate::http::listener_config::ListenerConfig;
     use duetime_core::engine::{Options, Stores};
     use duetime_core::{Engine, SystemClock};
@@ -191,5 +241,19 @@ mod tests {
             assert!(std::str::from_utf8(&frame).unwrap().contains(text), "{frame:?}");
             assert_eq!(begin.elapsed().as_secs(), seconds);
         }
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_goes_leaves_the_line() {
+        let app = app().await;
+        tokio::time::pause();
+        let begin = Instant::now();
+        let gone: Vec<_> = (0..100).map(|_| tokio::spawn(app.turn())).collect();
+        tokio::task::yield_now().await;
+        gone.iter().for_each(tokio::task::JoinHandle::abort);
+        for _ in 0..2 {
+            app.turn().await;
+        }
+        assert!(begin.elapsed() <= 2 * ACTIVITY_EVERY, "{:?}", begin.elapsed());
     }
 }

@@ -14,8 +14,8 @@ use duetime_core::limits::PAGE_JOBS_DEFAULT;
 
 /// Find jobs.
 ///
-/// Waiting jobs of one queue come in due order, all else in the order of ids. A page may be short and still have a
-/// next one.
+/// Live jobs of one queue come in due order. A search by state without a queue lists one queue after the other. Everything
+/// else comes in the order of ids. A page may be short and still have a next one.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "find_jobs", tag = "jobs",
     params(

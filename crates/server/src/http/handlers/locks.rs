@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use duetime_core::Error;
 use duetime_core::api::schema::{Cursor, Owner};
-use duetime_core::api::{self, LockAsked, LockBody, PageQuery};
+use duetime_core::api::{self, LockAsked, LockBody, Parameters};
 use duetime_core::engine::LockList;
 use duetime_core::limits::PAGE_LOCKS_DEFAULT;
 use duetime_core::ports::{Grant, Released};
@@ -32,7 +32,7 @@ use duetime_core::ports::{Grant, Released};
     ),
 )]
 pub(crate) async fn list(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
-    let query = PageQuery::read(&text.unwrap_or_default(), &["cursor", "limit"])?;
+    let query = Parameters::read(&text.unwrap_or_default(), &["cursor", "limit"])?;
     let limit = query.limit.unwrap_or(PAGE_LOCKS_DEFAULT);
     let cursor = query.cursor.as_deref();
     let locks = match caller.names(Scope::Lock) {
@@ -133,7 +133,7 @@ pub(crate) async fn delete(
     RawQuery(text): RawQuery,
 ) -> Answered {
     access::check(&caller, Scope::Lock, &name)?;
-    let query = PageQuery::read(&text.unwrap_or_default(), &["owner", "fence"])?;
+    let query = Parameters::read(&text.unwrap_or_default(), &["owner", "fence"])?;
     app.engine.release_lock(&name, query.owner()?, query.fence()?).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -151,6 +151,6 @@ pub(crate) async fn delete(
 pub(crate) async fn delete_all(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
     // The owner's locks may have any names.
     access::check_all(&caller, Scope::Lock)?;
-    let query = PageQuery::read(&text.unwrap_or_default(), &["owner"])?;
+    let query = Parameters::read(&text.unwrap_or_default(), &["owner"])?;
     Ok(reply::ok(&app.engine.release_all(query.owner()?).await?))
 }

@@ -76,6 +76,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(queue)): Segment<N
     access::check(&caller, Scope::Read, &queue)?;
     let (mut status, version) = app.engine.queue_versioned(&queue).await?;
     shown::queue(&caller, &mut status);
+    status.target_held_until = app.target_held_until(&queue);
     Ok(reply::unless_known(reply::ok(&status), version, &headers))
 }
 
@@ -158,6 +159,7 @@ pub(crate) async fn purge(Call(app, caller): Call, Segment(Name(queue)): Segment
     let purged = app.engine.purge(&queue).await?;
     let mut response = reply::ok(&Purged { purged });
     let selection = Query { queue: Some(queue), ..Query::default() };
-    response.extensions_mut().insert(Jobs { selection, counts: Some(Counts([("cancelled", purged)].into())) });
+    let counts = Some(Counts([("cancelled", purged)].into()));
+    response.extensions_mut().insert(Jobs { selection, counts, ..Jobs::default() });
     Ok(response)
 }

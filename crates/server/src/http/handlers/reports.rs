@@ -6,7 +6,7 @@ use crate::http::middleware::access;
 use crate::http::reply::{self, Answered};
 use axum::extract::RawQuery;
 use duetime_core::api::schema::QueueName;
-use duetime_core::api::{DueCounts, Failures, History, HistorySpan, ReportQuery};
+use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Parameters};
 use duetime_core::engine::FIRST_READING_WAIT;
 
 /// Show what this server did in the last hour or day.
@@ -23,7 +23,7 @@ use duetime_core::engine::FIRST_READING_WAIT;
     ),
 )]
 pub(crate) async fn history(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
-    let query = ReportQuery::read(query.as_deref().unwrap_or_default(), &["queue", "span"])?;
+    let query = Parameters::read(query.as_deref().unwrap_or_default(), &["queue", "span"])?;
     access::check_queue(&caller, Scope::Read, query.queue.as_deref())?;
     Ok(reply::ok(&app.engine.history(query.queue.as_deref(), query.span.unwrap_or_default())?))
 }
@@ -44,7 +44,7 @@ pub(crate) async fn history(Call(app, caller): Call, RawQuery(query): RawQuery) 
     extensions(("x-codes" = json!(["stopping"]))),
 )]
 pub(crate) async fn due(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
-    let ReportQuery { queue, .. } = ReportQuery::read(query.as_deref().unwrap_or_default(), &["queue"])?;
+    let Parameters { queue, .. } = Parameters::read(query.as_deref().unwrap_or_default(), &["queue"])?;
     access::check_queue(&caller, Scope::Read, queue.as_deref())?;
     Ok(reply::ok(&app.engine.due_counts(queue.as_deref(), FIRST_READING_WAIT).await?))
 }
@@ -64,7 +64,7 @@ pub(crate) async fn due(Call(app, caller): Call, RawQuery(query): RawQuery) -> A
     extensions(("x-codes" = json!(["stopping"]))),
 )]
 pub(crate) async fn failures(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
-    let ReportQuery { queue, .. } = ReportQuery::read(query.as_deref().unwrap_or_default(), &["queue"])?;
+    let Parameters { queue, .. } = Parameters::read(query.as_deref().unwrap_or_default(), &["queue"])?;
     access::check_queue(&caller, Scope::Read, queue.as_deref())?;
     Ok(reply::ok(&app.engine.failures(queue.as_deref(), FIRST_READING_WAIT).await?))
 }

@@ -17,7 +17,7 @@ use axum::extract::RawQuery;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use duetime_core::api::schema::{Cursor, ETag, Key, Star};
-use duetime_core::api::{Nothing, PageQuery, PauseBody, Pushed, Runs, ScheduleBody, Schedules, dry_run};
+use duetime_core::api::{Nothing, Parameters, PauseBody, Pushed, Runs, ScheduleBody, Schedules, dry_run};
 use duetime_core::engine::Expected;
 use duetime_core::limits::NEXT_RUNS_SHOWN;
 use duetime_core::schedule::ScheduleStatus;
@@ -89,7 +89,7 @@ pub(crate) async fn next(
     Segment(Name(name)): Segment<Name>,
     RawQuery(query): RawQuery,
 ) -> Answered {
-    let query = PageQuery::read(&query.unwrap_or_default(), &["limit"])?;
+    let query = Parameters::read(&query.unwrap_or_default(), &["limit"])?;
     let status = app.engine.schedule(&name).await?;
     if !caller.may(Scope::Read, &status.schedule.job.queue) {
         return Err(Error::NoSchedule(name).into());

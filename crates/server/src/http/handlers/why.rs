@@ -5,7 +5,7 @@ use crate::http::app::{App, Call};
 use crate::http::middleware::access;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::Segment;
-use duetime_core::api::{Instant, Reason, ReasonCode, Why};
+use duetime_core::api::{Reason, ReasonCode, Why};
 use duetime_core::model::job::State;
 use duetime_core::{Error, JobId};
 
@@ -32,14 +32,10 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>) ->
 pub(crate) async fn why(app: &App, id: JobId) -> Result<Why, Error> {
     let mut why = app.engine.why(id).await?;
     if why.state == State::Ready
-        && let Some(left) = app.deliveries.held_for(&why.queue)
+        && let Some(until) = app.target_held_until(&why.queue)
     {
-        let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-        why.reasons.push(Reason {
-            code: ReasonCode::TargetBackingOff,
-            detail: "The target of the queue is overloaded or unavailable, so this server delivers nothing.".to_owned(),
-            until: Some(Instant(app.engine.now().saturating_add(left_ms))),
-        });
+        let detail = "The target of the queue is overloaded or unavailable, so this server delivers nothing.";
+        why.reasons.push(Reason::new(ReasonCode::TargetBackingOff, detail, Some(until)));
     }
     Ok(why)
 }

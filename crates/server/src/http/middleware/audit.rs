@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::http::uri::PathAndQuery;
 use axum::middleware::Next;
 use axum::response::Response;
-use duetime_core::api::{Counts, Instant};
+use duetime_core::api::{Counts, Instant, Span};
 use duetime_core::engine::{Query, uninterrupted};
 use futures_util::FutureExt;
 use serde::Serialize;
@@ -59,9 +59,15 @@ struct AuditedCall<'a> {
 }
 
 /// Which jobs a call was about, and how many came to which outcome.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Jobs {
     pub(crate) selection: Query,
+    /// The new due time of rescheduled jobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) delay: Option<Span>,
+    /// The same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) due_at: Option<Instant>,
     /// `None` where the call failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) counts: Option<Counts>,

@@ -7,7 +7,7 @@ pub(super) mod guard;
 pub(super) mod gzip;
 pub(super) mod hosts;
 pub(super) mod pace;
-pub(super) mod peers;
+pub(crate) mod peers;
 pub(super) mod request_id;
 pub(super) mod sending;
 pub(super) mod trace;

@@ -166,6 +166,7 @@ fn examples_are_what_they_say() {
             "Release" => reads::<api::Release>(example),
             "Extend" => reads::<api::Extend>(example),
             "Progress" => reads::<api::Progress>(example),
+            "Reschedule" => reads::<api::Reschedule>(example),
             "Selection" => reads::<engine::Query>(example),
             "LockRequest" => reads::<api::Lock>(example),
             "QueueChanges" => reads::<api::QueueChanges>(example),
@@ -180,6 +181,7 @@ fn examples_are_what_they_say() {
             "Settled" => reads::<engine::Settlement>(example),
             "Extended" => reads::<engine::Extension>(example),
             "Problem" => reads::<api::Problem>(example),
+            "Degraded" => reads::<api::Degraded>(example),
             "Health" => reads::<engine::Health>(example),
             "LockPage" => reads::<engine::LockList>(example),
             "Push" | "Pushes" | "PushesAnywhere" => borrowed(serde_json::from_str::<api::Push<'_>>(&text).map(drop)),
@@ -201,7 +203,7 @@ fn examples_are_what_they_say() {
         assert_eq!(result, Ok(()), "{name}");
         read += 1;
     }
-    assert_eq!(read, 38);
+    assert_eq!(read, 40);
 }
 
 /// But for payloads and results, which are whatever the application wants.

@@ -51,6 +51,8 @@ fn jobs() {
         shell.run(&["reschedule", &id, "--delay", "3h"]);
         shell.json(&["reschedule", &id, "--at", "2031-01-01T00:00:00Z"]);
         shell.run(&["update", &id, "--priority", "8", "--version", "1"]);
+        shell.run(&["reschedule", "--queue", "orders", "--delay", "3h"]);
+        shell.json(&["run", "--queue", "orders"]);
         shell.run(&["run", &id]);
         shell.run(&["cancel", &id]);
         shell.run(&["cancel", &id]);
@@ -73,6 +75,8 @@ fn jobs() {
             &["cancel"],
             &["retry", "7"],
             &["reschedule", "7", "--delay", "1h"],
+            &["reschedule", "--queue", "orders"],
+            &["run"],
             &["list", "--state", "done"],
             &["list", "--cursor", "x"],
             &["list", "--key", "k"],

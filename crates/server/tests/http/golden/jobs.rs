@@ -165,6 +165,16 @@ fn bulk() {
     for (verb, body) in [
         ("cancel", json!({"tag": "t", "state": ["scheduled", "running"]})),
         ("retry", json!({"queue": "q", "state": "cancelled"})),
+        ("reschedule", json!({"selection": {"tag": "t"}, "delay": "2h"})),
+        (
+            "reschedule",
+            json!({"selection": {"queue": "q", "state": ["scheduled", "running"]}, "due_at": "2031-01-01T00:00:00Z"}),
+        ),
+        ("reschedule", json!({"selection": {"queue": "q"}})),
+        ("reschedule", json!({"selection": {"queue": "q"}, "delay": "1h", "delay_ms": 7})),
+        ("reschedule", json!({"selection": {}, "delay": "1h"})),
+        ("reschedule", json!({"selection": {"queue": "q", "state": "done"}, "delay": "1h"})),
+        ("reschedule", json!({"queue": "q", "delay": "1h"})),
         ("cancel", json!({"queue": "q", "due_from": "2020-01-01T00:00:00Z", "due_to": "2031-01-01T00:00:00Z"})),
         ("delete", json!({"queue": "q", "kind": "default"})),
         ("delete", json!({"queue": "q", "key": "none"})),

@@ -114,6 +114,7 @@ impl World {
             "POST /v1/jobs/cancel" | "POST /v1/jobs/retry" | "POST /v1/jobs/delete" => {
                 json!({"queue": name, "tag": "none"})
             }
+            "POST /v1/jobs/reschedule" => json!({"selection": {"queue": name, "tag": "none"}, "delay": "2h"}),
             _ => body,
         };
         let body = if body.is_null() { String::new() } else { body.to_string() };

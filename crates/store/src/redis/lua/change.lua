@@ -72,7 +72,7 @@ local function change(i)
     if start_by > 0 then redis.call('ZADD', EXPIRING, start_by, id) end
     wake_if_sooner(new.queue, before, due_at)
   elseif fate == 'ended' and OWN then
-    redis.call('ZADD', new.stage == FAILED and DEAD or ENDED, now, id)
+    redis.call('ZADD', new.stage == FAILED and DEAD or ENDED, new.finished > 0 and NOW_TEXT or text(KEPT + now), id)
     count(new.queue, STAGE_COUNTER[new.stage], 1)
     if new.stage == FAILED then dead = dead + 1 else ended = ended + 1 end
   end

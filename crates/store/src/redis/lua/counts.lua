@@ -1,16 +1,30 @@
 -- What is in queues. ARGV from [5]: their names.
+local fields = {}
+for n = 1, #ARGV - 4 do
+  for _, what in ipairs({ 'r', 'l', 's', 'f', 'c', 'P', 'S', 'F', 'C' }) do
+    table.insert(fields, ARGV[4 + n] .. ':' .. what)
+  end
+end
+local counters = redis.call('HMGET', COUNTERS, unpack(fields))
+local any_paused = redis.call('EXISTS', PAUSED) == 1
+
+-- All jobs of a sorted set, those that are due, and when its first is due.
+local function count(set)
+  local all = redis.call('ZCARD', set)
+  local first = all > 0 and low(set) or math.huge
+  return all, first <= now and redis.call('ZCOUNT', set, '-inf', now) or 0, first
+end
+
 local answers = {}
 for n = 1, #ARGV - 4 do
   local queue = ARGV[4 + n]
   local due, pdue = queue_keys(n)
-  local counters = redis.call('HMGET', COUNTERS, queue .. ':r', queue .. ':l', queue .. ':s', queue .. ':f', queue .. ':c',
-    queue .. ':P', queue .. ':S', queue .. ':F', queue .. ':C')
-  for i = 1, 9 do counters[i] = tonumber(counters[i] or 0) end
-  local ready = redis.call('ZCOUNT', due, '-inf', now) + redis.call('ZCOUNT', pdue, '-inf', now)
-  local all = redis.call('ZCARD', due) + redis.call('ZCARD', pdue)
-  local first = head_due(n)
-  table.insert(answers, { all - ready, ready + counters[2], counters[1], first and first <= now and
-    string.format('%.0f', first) or '', redis.call('SISMEMBER', PAUSED, queue), counters[3], counters[4], counters[5],
-    counters[6], counters[7], counters[8], counters[9] })
+  local all, ready, first = count(due)
+  local pall, pready, pfirst = count(pdue)
+  ready, first = ready + pready, math.min(first, pfirst)
+  local of = {}
+  for i = 1, 9 do of[i] = tonumber(counters[(n - 1) * 9 + i] or 0) end
+  table.insert(answers, { all + pall - ready, ready + of[2], of[1], first <= now and string.format('%.0f', first) or '',
+    any_paused and redis.call('SISMEMBER', PAUSED, queue) or 0, of[3], of[4], of[5], of[6], of[7], of[8], of[9] })
 end
 return { micros, answers }

@@ -22,7 +22,7 @@ for n, id in ipairs(ids) do
     redis.call('HSET', META, id, meta)
     if result ~= '' then redis.call('HSET', RESULT, id, string.sub(result, 2)) end
     if has(h.flags, TAGGED) then tag(id, body) end
-    redis.call('ZADD', h.stage == FAILED and DEAD or ENDED, at, id)
+    redis.call('ZADD', h.stage == FAILED and DEAD or ENDED, h.finished > 0 and at or text(KEPT + now), id)
     redis.call('ZADD', QUEUES, 0, h.queue)
     count(h.queue, STAGE_COUNTER[h.stage], 1)
     count(h.queue, 'P', 1)

@@ -1,12 +1,13 @@
 -- Locks that are held. ARGV[3], [4]: from which name to which; [5]: how many at most. Answers the name after which to go
--- on, '' for none; then for each its name, owner, fence and end.
+-- on, '' for none; then for each its name, owner, fence, end, and how many wait for it.
 local limit = tonumber(ARGV[5])
 local names = redis.call('ZRANGEBYLEX', NAMES, ARGV[3], ARGV[4], 'LIMIT', 0, limit)
 local answer = { micros, #names == limit and names[limit] or '' }
 for _, name in ipairs(names) do
   local owner, fence, ends = held(name)
   if owner then
-    for _, value in ipairs({ name, owner, fence, ends }) do table.insert(answer, value) end
+    local waiting = redis.call('ZLEXCOUNT', LINE, starting(sized(name)))
+    for _, value in ipairs({ name, owner, fence, ends, waiting }) do table.insert(answer, value) end
   end
 end
 return answer

@@ -42,6 +42,8 @@ local WATERMARK = ':watermark'
 local function six(number) return struct.pack('>I6', number) end
 local function text(number) return string.format('%.0f', number) end
 local NOW6, ZERO6, NOW_TEXT = six(now), six(0), text(now)
+-- What has ended at no time is kept until somebody removes it: it ended later than any instant.
+local KEPT = 281474976710656
 
 local has = function(flags, flag) return bit.band(flags, flag) ~= 0 end
 local without = function(flags, flag) return bit.band(flags, bit.bnot(flag)) end
@@ -261,7 +263,7 @@ end
 
 -- Keeps a finished index within its bound, but for the youngest.
 local function trim(index, bound, least)
-  local excess = redis.call('ZCARD', index) - bound
+  local excess = redis.call('ZCOUNT', index, '-inf', text(KEPT)) - bound
   if excess <= 0 then return end
   local most = math.min(excess, least * 2 + 10, STEP)
   prune(index, redis.call('ZRANGEBYSCORE', index, '-inf', now - SPARED_MS, 'LIMIT', 0, most))

@@ -1,13 +1,13 @@
 -- Leases due jobs. ARGV[5]: how many at most; [6], [7]: due from and to; [8]: the name of this call where the jobs are taken, ''
 -- where they are to run; [9]: the lease in ms, 0 for each job's own; [10]: the request, '' for none; [11]: how many finished jobs are kept;
--- [12]: the default lease; [13]: how many queues, then for each its name and lease in ms; then named jobs, if it is for
--- those: id and version, the queue's number.
+-- [12]: the default lease; [13]: whether the most urgent of all queues comes first; [14]: how many queues, then for each its
+-- name and lease in ms; then named jobs, if it is for those: id and version, the queue's number.
 local limit, from, to, takes, lease_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] ~= '',
   tonumber(ARGV[9])
 -- Beside a ledger what is taken is leased until it is recorded there.
 local finishes = takes and OWN
-local request, default_ms, queues = ARGV[10], tonumber(ARGV[12]), tonumber(ARGV[13])
-local named_at = 14 + 2 * queues
+local request, default_ms, merges, queues = ARGV[10], tonumber(ARGV[12]), ARGV[13] == '1', tonumber(ARGV[14])
+local named_at = 15 + 2 * queues
 local ROUNDS = 10
 -- Bodies are read so many at a time, and no more of them where they are large.
 local SLICE, BYTES_MAX, WHOLE_BYTES_MAX = 50, 16777216, 1048576
@@ -67,8 +67,8 @@ local lease_count, meta_count = 0, 0
 local templates = {}
 local function template(n)
   if not templates[n] then
-    local queue, length = ARGV[12 + 2 * n], lease_ms
-    if length == 0 then length = tonumber(ARGV[13 + 2 * n]) end
+    local queue, length = ARGV[13 + 2 * n], lease_ms
+    if length == 0 then length = tonumber(ARGV[14 + 2 * n]) end
     if length == 0 then length = default_ms end
     local lease_until = now + length
     templates[n] = {
@@ -107,7 +107,7 @@ local function lease(n, id, body, meta)
   local own_ms, priority = body_rest(body)
   local length = lease_ms
   if length == 0 then length = own_ms end
-  if length == 0 then length = tonumber(ARGV[13 + 2 * n]) end
+  if length == 0 then length = tonumber(ARGV[14 + 2 * n]) end
   if length == 0 then length = default_ms end
   if priority == DEFAULT_PRIORITY then gone[#gone + 1] = id else leave(n, id, h.due, priority) end
   if has(h.flags, EXPIRES) then redis.call('ZREM', EXPIRING, id) end
@@ -266,6 +266,49 @@ local function reserve_queue(n)
   return true
 end
 
+-- The rank of a queue's most urgent job that is due; whether all that is due was sorted.
+local function first_of(n)
+  local due, pdue, _, pready = queue_keys(n)
+  local rank
+  if redis.call('EXISTS', pdue) == 1 then
+    if not sort_ready(n) then return nil, false end
+    local first = redis.call('ZRANGE', pready, 0, 0, 'WITHSCORES')
+    if first[1] and struct.unpack('>I8', first[1]) <= to then rank = pack_priority(tonumber(first[2])) .. first[1] end
+  end
+  local plain = redis.call('ZRANGEBYSCORE', due, '-inf', to, 'WITHSCORES', 'LIMIT', 0, 1)
+  if plain[1] then
+    local other = pack_priority(DEFAULT_PRIORITY) .. struct.pack('>I8', tonumber(plain[2])) .. plain[1]
+    if not rank or other < rank then rank = other end
+  end
+  return rank, true
+end
+
+-- The most urgent of all queues, one after the other; answers whether it is known which is.
+local function reserve_merged()
+  for _ = 1, limit do
+    local best, best_rank
+    for n = 1, queues do
+      local due = head_due(n)
+      local limits = due and due <= now and any_limits and limits_of(ARGV[13 + 2 * n])
+      if due and due <= now and not (limits and limits.room <= 0) then
+        local rank, is_sorted = first_of(n)
+        if not is_sorted then return lease_count > 0 end
+        if rank and (not best or rank < best_rank) then best, best_rank = n, rank end
+      end
+    end
+    if not best then return true end
+    local before, queue = lease_count, ARGV[13 + 2 * best]
+    local limits = any_limits and limits_of(queue)
+    room = lease_count / 3 + 1
+    local is_sorted = reserve_queue(best)
+    leave_all(best)
+    if limits then pass(queue, limits, (lease_count - before) / 3) end
+    if not is_sorted then return lease_count > before end
+    if bytes > BYTES_MAX then return true end
+  end
+  return true
+end
+
 if named_at <= #ARGV then
   for i = named_at, #ARGV, 3 do
     local id, version, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
@@ -282,10 +325,14 @@ if named_at <= #ARGV then
     end
   end
 else
-  for n = 1, queues do
+  if merges then is_to_repeat = reserve_merged() and 0 or 1 end
+  if is_to_repeat == 1 then next_at = now end
+  -- What was merged is looked at once more only to say when there is more.
+  if merges then limit = lease_count / 3 end
+  for n = 1, is_to_repeat == 1 and 0 or queues do
     -- Of most queues that are waited at, this is all that is to be looked at.
     local due = head_due(n)
-    local queue, before = ARGV[12 + 2 * n], lease_count
+    local queue, before = ARGV[13 + 2 * n], lease_count
     local limits = due and any_limits and limits_of(queue)
     if due and not (limits and limits.paused) then
       room = limits and math.min(limit, lease_count / 3 + limits.room) or limit

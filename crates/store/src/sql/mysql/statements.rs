@@ -78,7 +78,11 @@ pub(super) const STATEMENTS: Statements = Statements {
         row: "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, '', '', '')",
         between: ", ",
     },
-    rewrite: Bulk { text: "UPDATE duetime_jobs SET tags = ?, payload = ? WHERE id = ?", row: "", between: "" },
+    rewrite: Bulk {
+        text: "UPDATE duetime_jobs SET tags = ?, payload = ?, options = ? WHERE id = ?",
+        row: "",
+        between: "",
+    },
     known: Bulk::list("SELECT id FROM duetime_jobs WHERE id IN ({})"),
     heads: Bulk::list(
         "SELECT id, version, epoch, queue, state, live_key, tags FROM duetime_jobs WHERE id IN ({}) ORDER BY id FOR UPDATE",

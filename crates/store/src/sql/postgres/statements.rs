@@ -72,8 +72,8 @@ pub(super) const STATEMENTS: Statements = Statements {
      message, result, progress, bucket, live_key) WHERE j.id = u.id",
     ),
     rewrite: bulk(
-        "UPDATE duetime_jobs j SET tags = u.tags, payload = u.payload \
-     FROM unnest($1::text[], $2::bytea[], $3::bigint[]) AS u (tags, payload, id) WHERE j.id = u.id",
+        "UPDATE duetime_jobs j SET tags = u.tags, payload = u.payload, options = u.options \
+     FROM unnest($1::text[], $2::bytea[], $3::text[], $4::bigint[]) AS u (tags, payload, options, id) WHERE j.id = u.id",
     ),
     known: bulk("SELECT id FROM duetime_jobs WHERE id = ANY($1)"),
     heads: bulk(

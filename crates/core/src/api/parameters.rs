@@ -1,0 +1,113 @@
+//! The parameters of a query string: of a page, of one lock, of a report.
+
+use super::HistorySpan;
+use super::select::once;
+use crate::Error;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The parameters of a query string. Each call allows some of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// Of whom.
+    pub owner: Option<Arc<str>>,
+    /// Under which fence.
+    pub fence: Option<u64>,
+    /// Where the page begins.
+    pub cursor: Option<String>,
+    /// At most so many.
+    pub limit: Option<usize>,
+    /// About this queue; by default about all.
+    pub queue: Option<Arc<str>>,
+    /// How far back.
+    pub span: Option<HistorySpan>,
+}
+
+impl Parameters {
+    /// Reads a query string that has no other parameters than these.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn read(text: &str, allowed: &[&str]) -> Result<Self, Error> {
+        let mut parameters = Self::default();
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            match &*name {
+                _ if !allowed.contains(&&*name) => {
+                    let expected = format!("one of `{}`", allowed.join("`, `"));
+                    return Err(Error::invalid("query parameter", expected, format!("`{name}`")));
+                }
+                "owner" => once("owner", &mut parameters.owner, Arc::from(value))?,
+                "fence" => once("fence", &mut parameters.fence, number("fence", &value)?)?,
+                "cursor" => once("cursor", &mut parameters.cursor, value.into_owned())?,
+                "limit" => once("limit", &mut parameters.limit, number("limit", &value)?)?,
+                "queue" => once("queue", &mut parameters.queue, Arc::from(value))?,
+                "span" => once("span", &mut parameters.span, value.parse()?)?,
+                _ => {}
+            }
+        }
+        Ok(parameters)
+    }
+
+    /// The owner, which must be named.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn owner(&self) -> Result<&Arc<str>, Error> {
+        self.owner.as_ref().ok_or_else(|| Error::invalid("owner", "given as ?owner=…", "nothing"))
+    }
+
+    /// The fence, which must be named.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`].
+    pub fn fence(&self) -> Result<u64, Error> {
+        self.fence.ok_or_else(|| Error::invalid("fence", "given as ?owner=…&fence=…", "nothing"))
+    }
+}
+
+pub(super) fn number<T: FromStr>(what: &'static str, text: &str) -> Result<T, Error> {
+    let is_number = text.bytes().all(|b| b.is_ascii_digit());
+    let number = is_number.then(|| text.parse().ok()).flatten();
+    number.ok_or_else(|| Error::invalid(what, "a number", format!("{text:?}")))
+}
+
+impl fmt::Display for Parameters {
+    /// Writes the query string.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { owner, fence, cursor, limit, queue, span } = self;
+        let mut text = form_urlencoded::Serializer::new(String::new());
+        text.extend_pairs(owner.iter().map(|owner| ("owner", owner)));
+        text.extend_pairs(fence.iter().map(|fence| ("fence", fence.to_string())));
+        text.extend_pairs(cursor.iter().map(|cursor| ("cursor", cursor)));
+        text.extend_pairs(limit.iter().map(|limit| ("limit", limit.to_string())));
+        text.extend_pairs(queue.iter().map(|queue| ("queue", queue)));
+        text.extend_pairs(span.iter().map(|span| ("span", span.word())));
+        f.write_str(&text.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_strings_read_and_print() {
+        let lock = Parameters { owner: Some("a b&ü".into()), fence: Some(7), ..Parameters::default() };
+        let page = Parameters { cursor: Some("a+b".into()), limit: Some(3), ..Parameters::default() };
+        let report = Parameters { queue: Some("a+b".into()), span: Some(HistorySpan::Day), ..Parameters::default() };
+        for (parameters, text, allowed) in [
+            (lock, "owner=a+b%26%C3%BC&fence=7", ["owner", "fence"]),
+            (page, "cursor=a%2Bb&limit=3", ["cursor", "limit"]),
+            (report, "queue=a%2Bb&span=day", ["queue", "span"]),
+        ] {
+            assert_eq!(parameters.to_string(), text);
+            assert_eq!(Parameters::read(text, &allowed).unwrap(), parameters);
+            assert_eq!(Parameters::read(text, &["none"]).unwrap_err().code(), "invalid", "{text}");
+        }
+        let all = ["owner", "fence", "cursor", "limit", "queue", "span"];
+        for wrong in ["fence=x", "fence=+7", "fence=", "limit=-1", "owner=a&owner=b", "span=week", "span=", "x"] {
+            assert_eq!(Parameters::read(wrong, &all).unwrap_err().code(), "invalid", "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Data of a job that only the beanstalk protocol needs.
+
+use super::retry::Retry;
+use serde::{Deserialize, Serialize};
+
+/// The kind of jobs that clients of the beanstalk protocol put. Unless they or their queue say otherwise, their attempts and
+/// crashes are not limited: see [`UNLIMITED`].
+pub const KIND: &str = "beanstalk";
+
+/// The retry rule of jobs of that kind, where neither they nor their queue say otherwise.
+pub const UNLIMITED: Retry = Retry { max_attempts: Some(0), max_crashes: Some(u32::MAX), ..Retry::INHERITED };
+
+/// The message of a buried job.
+pub const BURIED: &str = "buried";
+
+/// Counters of a job. Its attempts (`reserves`) and crashes (`timeouts`) are counted for every job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct Beanstalk {
+    /// Number of releases.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub releases: u32,
+    /// Number of buries.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub buries: u32,
+    /// Number of kicks.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub kicks: u32,
+    /// The delay of its last release, in milliseconds; `None`: that of its put.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// Its time to run in seconds, where that is longer than the longest lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttr_s: Option<u32>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}

@@ -1,0 +1,57 @@
+//! Changes of jobs, by one who dies on the way.
+
+use super::super::fixture::job;
+use super::{World, far, seconds};
+use duetime_core::engine::{BulkAction, Patch, Query};
+use duetime_core::testing::mortal::When;
+use duetime_core::{Due, Engine, JobId, NewJob};
+
+#[tokio::test(start_paused = true)]
+async fn a_far_job_that_is_made_near_runs_however_its_maker_dies() {
+    for dies_at in [None, Some(("edit_ledger", When::After)), Some(("put", When::Before)), Some(("put", When::After))] {
+        let (world, leader, other) = World::with_two().await;
+        let pushed = other.push(far()).await;
+        let engine = other.engine.clone();
+        if let Some((verb, when)) = dies_at {
+            other.life.die_at(verb, when);
+        }
+        let patch = Patch { due: Some(Due::After(1_000)), ..Patch::default() };
+        tokio::spawn(async move { engine.update(pushed.id.into(), patch).await });
+        // The tombstone of an edit whose maker has died stands for a minute.
+        seconds(70).await;
+        assert_eq!(other.life.is_over(), dies_at.is_some());
+        assert_eq!(leader.lease().await.id, pushed.id, "{dies_at:?}");
+        assert_eq!(world.broker.new_puts(), 1);
+    }
+}
+
+/// Whoever repeats the call finishes it.
+#[tokio::test(start_paused = true)]
+async fn a_reschedule_of_found_jobs_is_repeated_wherever_its_maker_dies() {
+    let steps = ["edit", "apply", "edit_ledger"];
+    for (verb, when) in steps.into_iter().zip([When::After, When::Before, When::After]) {
+        let (_world, leader, other) = World::with_two().await;
+        let jobs = [other.push(NewJob { due: Due::After(30_000), ..job() }).await, other.push(far()).await];
+        let at = leader.engine.now() + 80_000;
+        let bulk = |engine: &Engine| {
+            let query = Query { queue: Some("default".into()), ..Query::default() };
+            let engine = engine.clone();
+            tokio::spawn(async move { engine.bulk(&query, BulkAction::Reschedule(Due::At(at))).await })
+        };
+        other.life.die_at(verb, when);
+        bulk(&other.engine);
+        seconds(1).await;
+        assert!(other.life.is_over(), "{verb}");
+        let counts = bulk(&leader.engine).await.unwrap().unwrap();
+        assert!(counts.keys().all(|word| *word == "rescheduled"), "{verb} {when:?}: {counts:?}");
+        for pushed in &jobs {
+            assert_eq!(leader.engine.job(pushed.id).await.unwrap().due_at, at, "{verb} {when:?}");
+        }
+        seconds(78).await;
+        assert!(leader.leases().await.is_empty(), "{verb} {when:?}: early");
+        seconds(10).await;
+        let mut ran: Vec<JobId> = leader.leases().await.iter().map(|job| job.id).collect();
+        ran.sort_unstable();
+        assert_eq!(ran, jobs.map(|pushed| pushed.id), "{verb} {when:?}");
+    }
+}

@@ -1,0 +1,63 @@
+//! What an operator says of the beanstalkd protocol.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where the protocol is spoken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            return Ok(Self::Unix(path.into()));
+        }
+        let expected = "expected an IP address and a port, such as 127.0.0.1:11300, or unix:PATH";
+        text.parse().map(Self::Tcp).map_err(|_| format!("{expected}, got {text:?}"))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// The options of `serve`.
+#[derive(Clone, Debug, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct Args {
+    /// Speak the beanstalkd protocol here as well: an address such as 127.0.0.1:11300, or unix:PATH
+    #[arg(long, value_name = "ADDRESS", env = "DUETIME_BEANSTALK")]
+    pub(crate) beanstalk: Option<Address>,
+    /// Largest body of a job that is put by that protocol, in bytes, up to --payload-max
+    #[arg(long, value_name = "BYTES", env = "DUETIME_BEANSTALK_JOB_MAX", default_value_t = super::JOB_BYTES_DEFAULT)]
+    pub(crate) beanstalk_job_max: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_read() {
+        for text in ["127.0.0.1:11300", "[::1]:11300", "unix:/run/duetime/beanstalk.sock"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        for text in ["", "localhost:11300", "127.0.0.1", "unix:", "11300"] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! One connection: its input, its replies, and what it holds until it closes.
+
+use super::command::{Command, Tube};
+use super::counters::{add, take_one};
+use super::held::Held;
+use super::input::{Input, Request};
+use super::reply::Reply;
+use super::{Door, INPUT_BYTES, OUTPUT_BYTES_MAX, SEND_TIME_MAX};
+use crate::access::Caller;
+use crate::http::Share;
+use duetime_core::engine::{Ending, uninterrupted};
+use duetime_core::model::name::QUEUE_DEFAULT;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// Requests that are carried out before replies are sent.
+const TOGETHER_MAX: usize = 500;
+/// Bytes of bodies among them.
+const TOGETHER_BYTES_MAX: usize = 4 << 20;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 16 << 10;
+/// Leases that are given back in one call.
+const GIVEN_BACK_TOGETHER: usize = 1_000;
+
+/// The next step of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    On,
+    Close,
+}
+
+/// A connection.
+pub(super) struct Connection<S> {
+    pub(super) door: Arc<Door>,
+    stream: S,
+    pub(super) input: Input,
+    /// Its part of the budget for bodies.
+    share: Share,
+    pub(super) reply: Reply,
+    pub(super) state: State,
+    /// True if the client sends nothing more.
+    is_half_closed: bool,
+}
+
+/// The state that commands change.
+pub(super) struct State {
+    pub(super) caller: Caller,
+    pub(super) used: Tube,
+    pub(super) watched: Vec<Tube>,
+    pub(super) held: Held,
+    pub(super) is_producer: bool,
+    pub(super) is_worker: bool,
+}
+
+/// Converses with a client to the end.
+pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(door: Arc<Door>, stream: S) {
+    let used = Tube::from(QUEUE_DEFAULT);
+    door.tubes.change(&used, |known| (known.using, known.watching) = (known.using + 1, known.watching + 1));
+    add(&door.counters.connections, 1);
+    add(&door.counters.total_connections, 1);
+    let caller = if door.tokens.is_some() { Caller::Nobody } else { Caller::Anyone };
+    let watched = vec![used.clone()];
+    let state = State { caller, used, watched, held: Held::default(), is_producer: false, is_worker: false };
+    let (input, share) = (Input::new(door.job_bytes_max), door.bodies.share());
+    let mut connection =
+        Connection { door, stream, input, share, reply: Reply::default(), state, is_half_closed: false };
+    if let Err(error) = connection.run().await {
+        tracing::debug!(%error, "a beanstalk connection ended early");
+    }
+    connection.close().await;
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    async fn run(&mut self) -> io::Result<()> {
+        loop {
+            let requests = self.requests();
+            let is_idle = requests.is_empty();
+            if self.carry_out(requests).await? == Flow::Close {
+                return self.flush().await;
+            }
+            if is_idle {
+                self.flush().await?;
+                if self.is_half_closed || !self.read().await? {
+                    return Ok(());
+                }
+            } else if self.reply.0.len() >= OUTPUT_BYTES_MAX {
+                self.flush().await?;
+            }
+        }
+    }
+
+    /// Complete requests that have arrived, up to a limit.
+    fn requests(&mut self) -> Vec<Request> {
+        let (mut requests, mut bytes) = (Vec::new(), 0);
+        while requests.len() < TOGETHER_MAX
+            && bytes < TOGETHER_BYTES_MAX
+            && let Some(request) = self.input.next()
+        {
+            bytes += if let Request::Put(_, body) = &request { body.len() } else { 0 };
+            let is_last = matches!(request, Request::Command(Command::Quit));
+            requests.push(request);
+            if is_last {
+                break;
+            }
+        }
+        requests
+    }
+
+    /// Reads more; answers whether something came, or the time for it has come.
+    async fn read(&mut self) -> io::Result<bool> {
+        self.make_room().await?;
+        let renewal = self.state.held.next_renewal().unwrap_or_else(far);
+        let door = self.door.clone();
+        tokio::select! {
+            read = self.stream.read_buf(&mut self.input.buffer) => Ok(read? > 0),
+            () = door.stopping.cancelled() => Ok(false),
+            () = sleep_until(renewal) => {
+                self.renew().await;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Makes room for more input. Bytes beyond the connection's own buffer count toward the shared budget once they arrive.
+    async fn make_room(&mut self) -> io::Result<()> {
+        let more = self.input.wanted().clamp(READ_BYTES, self.input.buffer.len().max(INPUT_BYTES));
+        let bytes = self.input.buffer.len() + more;
+        let beyond = bytes.saturating_sub(INPUT_BYTES + READ_BYTES);
+        if beyond != self.share.bytes() && self.share.resize(beyond).await.is_err() {
+            self.reply.line("OUT_OF_MEMORY");
+            self.flush().await?;
+            return Err(io::Error::other("bodies of all connections together take too much memory"));
+        }
+        if self.input.buffer.is_empty() && self.input.buffer.capacity() > 4 * INPUT_BYTES {
+            self.input.buffer = bytes::BytesMut::new();
+        }
+        self.input.buffer.reserve(more);
+        Ok(())
+    }
+
+    /// Sends the replies.
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        let mut rest = &self.reply.0[..];
+        while !rest.is_empty() {
+            let written = timeout(SEND_TIME_MAX, self.stream.write(rest)).await;
+            let written = written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            rest = &rest[written..];
+        }
+        self.reply.0.clear();
+        self.reply.0.shrink_to(INPUT_BYTES);
+        self.stream.flush().await
+    }
+
+    /// Waits for this work, but not beyond the end of the connection: `None` then. What comes meanwhile is kept.
+    pub(super) async fn while_open<T>(&mut self, work: impl Future<Output = T>) -> io::Result<Option<T>> {
+        let door = self.door.clone();
+        let mut work = std::pin::pin!(work);
+        loop {
+            let has_room = self.input.buffer.len() < INPUT_BYTES && !self.is_half_closed;
+            if has_room {
+                self.input.buffer.reserve(READ_BYTES);
+            }
+            let renewal = self.state.held.next_renewal().unwrap_or_else(far);
+            tokio::select! {
+                done = &mut work => return Ok(Some(done)),
+                read = self.stream.read_buf(&mut self.input.buffer), if has_room => {
+                    if read? == 0 {
+                        self.is_half_closed = true;
+                        return Ok(None);
+                    }
+                }
+                () = door.stopping.cancelled() => return Ok(None),
+                () = sleep_until(renewal) => self.renew().await,
+            }
+        }
+    }
+
+    /// True if the client sends nothing more, or the server stops.
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_half_closed || self.door.stopping.is_cancelled()
+    }
+
+    async fn renew(&mut self) {
+        let due = self.state.held.renew(Instant::now());
+        for extended in self.door.engine.extend(due).await {
+            if let Err(error) = extended {
+                tracing::debug!(%error, "a lease was not renewed");
+            }
+        }
+    }
+
+    /// Gives back what is held.
+    async fn close(mut self) {
+        // The client sees the end even before its jobs are free: it may no longer use them.
+        let _ = timeout(Duration::from_secs(1), self.stream.shutdown()).await;
+        let held = self.state.held.all();
+        for some in held.chunks(GIVEN_BACK_TOGETHER) {
+            let back = some.iter().map(|&receipt| (receipt, Ending::Return { release: None })).collect();
+            for ended in uninterrupted(self.door.engine.end_leases(back)).await {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a lease had ended before its connection closed");
+                }
+            }
+        }
+        let State { used, watched, is_producer, is_worker, .. } = &self.state;
+        self.door.tubes.change(used, |known| known.using -= 1);
+        self.door.tubes.change_all(watched, |known| known.watching -= 1);
+        let counters = &self.door.counters;
+        take_one(&counters.connections);
+        [(is_producer, &counters.producers), (is_worker, &counters.workers)]
+            .into_iter()
+            .filter(|(is_one, _)| **is_one)
+            .for_each(|(_, count)| take_one(count));
+    }
+}
+
+fn far() -> Instant {
+    Instant::now() + Duration::from_secs(86_400)
+}

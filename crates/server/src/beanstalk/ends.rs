@@ -1,0 +1,120 @@
+//! The ends of jobs and of leases: delete, release, bury; and touch, which puts a lease's end off.
+
+use super::command::Release;
+use super::connection::Connection;
+use super::held::{Lease, lease_ms};
+use crate::access::Scope;
+use duetime_core::engine::{Ending, Outcome};
+use duetime_core::{Error, Job, JobId, JobRef, State};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+
+/// Tries for a job that others change at the same time.
+pub(super) const TRIES: usize = 5;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    pub(super) async fn delete(&mut self, ids: Vec<u64>) {
+        let ids: Vec<Option<JobId>> = ids.into_iter().map(JobId::new).collect();
+        ids.iter().for_each(|_| self.door.counters.count(&super::command::Command::Delete(0)));
+        // Twice in one go, the second one finds nothing.
+        let leases: Vec<Option<Lease>> = ids.iter().map(|id| self.state.held.remove((*id)?)).collect();
+        let complete = |lease: &Lease| (lease.receipt, Ending::Outcome(Outcome::Complete { result: None }));
+        let endings: Vec<_> = leases.iter().flatten().map(complete).collect();
+        let mut ended =
+            if endings.is_empty() { Vec::new() } else { self.door.engine.end_leases(endings).await }.into_iter();
+        for (id, lease) in ids.into_iter().zip(leases) {
+            let Some(id) = id else {
+                self.reply.line("NOT_FOUND");
+                continue;
+            };
+            let deleted = match lease.map(|lease| (ended.next(), lease)) {
+                Some((Some(Ok(_)), lease)) => {
+                    self.door.tubes.change(&lease.tube, |known| known.deletes += 1);
+                    Ok(())
+                }
+                // The lease is over: the job may be ready again, and is anybody's.
+                None | Some((None | Some(Err(Error::LeaseLost(_))), _)) => self.delete_waiting(id).await,
+                Some((Some(Err(error)), lease)) => {
+                    self.state.held.put_back(lease);
+                    Err(error)
+                }
+            };
+            match deleted {
+                Ok(()) => self.reply.line("DELETED"),
+                Err(error) => self.reply.failure(&error),
+            }
+        }
+    }
+
+    async fn delete_waiting(&mut self, id: JobId) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            let job = self.visible(id, Scope::Change).await?;
+            if job.lease_until.is_some() {
+                break;
+            }
+            let target = JobRef { id, version: Some(job.version) };
+            match self.door.engine.delete(vec![target]).await.pop() {
+                Some(Err(Error::VersionMismatch { .. })) => {}
+                Some(Ok(())) => {
+                    self.door.tubes.change(&job.queue, |known| known.deletes += 1);
+                    return Ok(());
+                }
+                Some(Err(error)) => return Err(error),
+                None => break,
+            }
+        }
+        Err(Error::NotFound(id))
+    }
+
+    /// A job as the protocol knows it: what was completed or cancelled is gone, and so is what the caller has no right to.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; of the stores.
+    pub(super) async fn visible(&self, id: JobId, scope: Scope) -> Result<Job, Error> {
+        let job = self.door.engine.job(id).await?;
+        let is_there = !matches!(job.state(self.door.engine.now()), State::Succeeded | State::Cancelled);
+        if is_there && self.state.may(scope, &job.queue) { Ok(job) } else { Err(Error::NotFound(id)) }
+    }
+
+    pub(super) async fn release(&mut self, Release { id, priority, delay_ms }: Release) {
+        self.end(id, Ending::Return { release: Some((priority, delay_ms)) }, "RELEASED").await;
+    }
+
+    pub(super) async fn bury(&mut self, id: u64, priority: u32) {
+        self.end(id, Ending::Bury { priority }, "BURIED").await;
+    }
+
+    /// Ends a lease that this connection holds.
+    async fn end(&mut self, id: u64, ending: Ending, word: &str) {
+        let Some(lease) = JobId::new(id).and_then(|id| self.state.held.get(id).cloned()) else {
+            return self.reply.line("NOT_FOUND");
+        };
+        match self.door.engine.end_leases(vec![(lease.receipt, ending)]).await.pop() {
+            Some(Err(error)) => {
+                // What could not be written may still be held.
+                if matches!(error, Error::LeaseLost(_)) {
+                    self.state.held.remove(lease.receipt.id);
+                }
+                self.reply.failure(&error);
+            }
+            _ => {
+                self.state.held.remove(lease.receipt.id);
+                self.reply.line(word);
+            }
+        }
+    }
+
+    pub(super) async fn touch(&mut self, id: u64) {
+        let Some(lease) = JobId::new(id).and_then(|id| self.state.held.get(id).cloned()) else {
+            return self.reply.line("NOT_FOUND");
+        };
+        let extend = vec![(lease.receipt, Some(lease_ms(lease.ttr)))];
+        match self.door.engine.extend(extend).await.pop() {
+            Some(Err(error)) => self.reply.failure(&error),
+            _ => {
+                self.state.held.add(lease.receipt, lease.tube, lease.ttr, Instant::now());
+                self.reply.line("TOUCHED");
+            }
+        }
+    }
+}

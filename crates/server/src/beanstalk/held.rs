@@ -1,0 +1,150 @@
+//! The leases of a connection, each with the deadline of its client.
+
+use super::command::Tube;
+use duetime_core::limits::{LEASE_MS_MAX, SECOND_MS};
+use duetime_core::{JobId, Receipt};
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Most jobs that one connection may hold.
+pub(super) const HELD_MAX: usize = 10_000;
+/// The warning before a deadline: a waiting client gets `DEADLINE_SOON` this long before it.
+pub(super) const MARGIN: Duration = Duration::from_secs(1);
+
+/// A job that a connection holds.
+#[derive(Clone, Debug)]
+pub(super) struct Lease {
+    pub(super) receipt: Receipt,
+    /// The job's tube.
+    pub(super) tube: Tube,
+    pub(super) deadline: Instant,
+    /// The time to run, from the reserve or the last touch.
+    pub(super) ttr: Duration,
+}
+
+/// All that one connection holds.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    by_id: HashMap<JobId, Lease>,
+    deadlines: BTreeSet<(Instant, JobId)>,
+    /// Instants at which leases that are shorter than the time to run are extended.
+    renewals: BTreeSet<(Instant, JobId)>,
+}
+
+impl Held {
+    pub(super) fn add(&mut self, receipt: Receipt, tube: Tube, ttr: Duration, now: Instant) {
+        let deadline = now + ttr;
+        self.put_back(Lease { receipt, tube, deadline, ttr });
+        if let Some(at) = renewal(deadline, now) {
+            self.renewals.insert((at, receipt.id));
+        }
+    }
+
+    /// Holds a lease again that was taken out.
+    pub(super) fn put_back(&mut self, lease: Lease) {
+        let id = lease.receipt.id;
+        self.remove(id);
+        self.deadlines.insert((lease.deadline, id));
+        self.by_id.insert(id, lease);
+    }
+
+    pub(super) fn get(&self, id: JobId) -> Option<&Lease> {
+        self.by_id.get(&id)
+    }
+
+    pub(super) fn remove(&mut self, id: JobId) -> Option<Lease> {
+        let lease = self.by_id.remove(&id)?;
+        self.deadlines.remove(&(lease.deadline, id));
+        self.renewals.retain(|&(_, other)| other != id);
+        Some(lease)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// The deadline that comes first. What is past its deadline is held no longer.
+    pub(super) fn soonest(&mut self, now: Instant) -> Option<Instant> {
+        loop {
+            let &(deadline, id) = self.deadlines.first()?;
+            if deadline > now {
+                return Some(deadline);
+            }
+            self.remove(id);
+        }
+    }
+
+    /// The instant of the next renewal.
+    pub(super) fn next_renewal(&self) -> Option<Instant> {
+        self.renewals.first().map(|&(at, _)| at)
+    }
+
+    /// The leases that are to be renewed now, each for so many milliseconds.
+    pub(super) fn renew(&mut self, now: Instant) -> Vec<(Receipt, Option<u64>)> {
+        let mut due = Vec::new();
+        while let Some(&(at, id)) = self.renewals.first()
+            && at <= now
+        {
+            self.renewals.pop_first();
+            let Some(lease) = self.by_id.get(&id) else { continue };
+            let left = lease.deadline.saturating_duration_since(now);
+            due.push((lease.receipt, Some(lease_ms(left))));
+            if let Some(at) = renewal(lease.deadline, now) {
+                self.renewals.insert((at, id));
+            }
+        }
+        due
+    }
+
+    pub(super) fn all(&mut self) -> Vec<Receipt> {
+        self.deadlines.clear();
+        self.renewals.clear();
+        self.by_id.drain().map(|(_, lease)| lease.receipt).collect()
+    }
+}
+
+/// The lease for a time to run: no longer than leases may be.
+pub(super) fn lease_ms(ttr: Duration) -> u64 {
+    u64::try_from(ttr.as_millis()).unwrap_or(u64::MAX).clamp(SECOND_MS, LEASE_MS_MAX)
+}
+
+/// The instant at which a lease that ends before the deadline is renewed.
+fn renewal(deadline: Instant, now: Instant) -> Option<Instant> {
+    let lease_max = Duration::from_millis(LEASE_MS_MAX);
+    (deadline.saturating_duration_since(now) > lease_max).then(|| now + lease_max / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receipt(n: u64) -> Receipt {
+        Receipt { id: JobId::new(n).unwrap(), epoch: n }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_time_to_run_is_renewed_up_to_its_deadline() {
+        let (mut held, begin) = (Held::default(), Instant::now());
+        let hours = |hours: u64| Duration::from_secs(hours * 3_600);
+        held.add(receipt(1), "t".into(), hours(20), begin);
+        held.add(receipt(2), "t".into(), hours(12), begin);
+        assert_eq!(held.next_renewal(), Some(begin + hours(6)));
+        assert_eq!(held.renew(begin + hours(6)), [(receipt(1), Some(LEASE_MS_MAX))]);
+        assert_eq!(held.renew(begin + hours(12)), [(receipt(1), Some(8 * 3_600_000))]);
+        assert_eq!(held.next_renewal(), None);
+        assert_eq!(held.soonest(begin + hours(12)), Some(begin + hours(20)));
+        assert_eq!((held.len(), held.soonest(begin + hours(20))), (1, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deadlines_come_in_order() {
+        let (mut held, begin) = (Held::default(), Instant::now());
+        (1..=3).for_each(|n| held.add(receipt(n), "t".into(), Duration::from_secs(10 - n), begin));
+        assert_eq!(held.soonest(begin), Some(begin + Duration::from_secs(7)));
+        assert_eq!(held.remove(receipt(3).id).unwrap().receipt, receipt(3));
+        held.add(receipt(2), "t".into(), Duration::from_secs(60), begin);
+        assert_eq!(held.soonest(begin), Some(begin + Duration::from_secs(9)));
+        assert_eq!(held.all().len(), 2);
+    }
+}

@@ -1,0 +1,139 @@
+//! The input of a connection: bytes in pieces of any size become requests. Pure, but for the memory that it holds.
+
+use super::command::{Command, LINE_BYTES_MAX, Put, Refusal, parse};
+use bytes::{Buf, BytesMut};
+use duetime_core::Payload;
+
+/// A request of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    /// A command without a body.
+    Command(Command),
+    /// A job with its body.
+    Put(Put, Payload),
+    /// Input that is answered with one word.
+    Refused(Word),
+}
+
+/// A reason to refuse what was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    BadFormat,
+    UnknownCommand,
+    ExpectedCrlf,
+    JobTooBig,
+}
+
+impl From<Refusal> for Word {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::BadFormat => Self::BadFormat,
+            Refusal::UnknownCommand => Self::UnknownCommand,
+        }
+    }
+}
+
+/// The expected input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Line,
+    /// A line that is too long goes on.
+    LongLine,
+    Body(Put),
+    /// So many bytes of a body that is too large.
+    Skip(u64),
+}
+
+/// Received bytes that are not parsed yet.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) buffer: BytesMut,
+    state: State,
+    /// Up to here the buffer has no CRLF.
+    searched: usize,
+    job_bytes_max: u32,
+}
+
+impl Input {
+    pub(super) fn new(job_bytes_max: u32) -> Self {
+        Self { buffer: BytesMut::new(), state: State::Line, searched: 0, job_bytes_max }
+    }
+
+    /// Bytes that the current body still needs; 0 for a line.
+    pub(super) fn wanted(&self) -> usize {
+        match self.state {
+            State::Body(put) => (put.bytes as usize + 2).saturating_sub(self.buffer.len()),
+            State::Line | State::LongLine | State::Skip(_) => 0,
+        }
+    }
+
+    /// The next complete request.
+    pub(super) fn next(&mut self) -> Option<Request> {
+        loop {
+            match self.state {
+                State::Line => match self.line_end() {
+                    Some(end) => {
+                        let line = self.buffer.split_to(end);
+                        self.buffer.advance(2);
+                        self.searched = 0;
+                        match parse(&line) {
+                            Ok(Command::Put(put)) if put.bytes > self.job_bytes_max => {
+                                self.state = State::Skip(u64::from(put.bytes) + 2);
+                            }
+                            Ok(Command::Put(put)) => self.state = State::Body(put),
+                            Ok(command) => return Some(Request::Command(command)),
+                            Err(refusal) => return Some(Request::Refused(refusal.into())),
+                        }
+                    }
+                    None if self.buffer.len() >= LINE_BYTES_MAX => self.state = State::LongLine,
+                    None => return None,
+                },
+                State::LongLine => {
+                    let Some(end) = self.line_end() else {
+                        // A CR that comes last may be half of the end.
+                        let keeps = usize::from(self.buffer.last() == Some(&b'\r'));
+                        self.buffer.advance(self.buffer.len() - keeps);
+                        self.searched = 0;
+                        return None;
+                    };
+                    self.buffer.advance(end + 2);
+                    (self.state, self.searched) = (State::Line, 0);
+                    return Some(Request::Refused(Word::BadFormat));
+                }
+                State::Body(put) => {
+                    let bytes = put.bytes as usize;
+                    if self.buffer.len() < bytes + 2 {
+                        return None;
+                    }
+                    let body = self.buffer.split_to(bytes);
+                    let ends = self.buffer.starts_with(b"\r\n");
+                    self.buffer.advance(2);
+                    self.state = State::Line;
+                    if !ends {
+                        return Some(Request::Refused(Word::ExpectedCrlf));
+                    }
+                    return Some(Request::Put(put, Payload::from(&*body)));
+                }
+                State::Skip(left) => {
+                    let skipped = self.buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                    self.buffer.advance(skipped);
+                    let left = left - skipped as u64;
+                    if left > 0 {
+                        self.state = State::Skip(left);
+                        return None;
+                    }
+                    self.state = State::Line;
+                    return Some(Request::Refused(Word::JobTooBig));
+                }
+            }
+        }
+    }
+
+    /// The offset of the line's CRLF.
+    fn line_end(&mut self) -> Option<usize> {
+        let found = self.buffer[self.searched..].windows(2).position(|pair| pair == b"\r\n");
+        let end = found.map(|at| self.searched + at);
+        self.searched = self.buffer.len().saturating_sub(1);
+        end
+    }
+}

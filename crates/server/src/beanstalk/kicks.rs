@@ -1,0 +1,128 @@
+//! Kick, and pause.
+
+use super::command::Tube;
+use super::connection::Connection;
+use super::rights::FORBIDDEN;
+use crate::access::Scope;
+use duetime_core::engine::Query;
+use duetime_core::limits::{DELAY_MS_MAX, PAGE_JOBS_MAX, SECOND_MS};
+use duetime_core::{Error, Job, JobId, JobRef, State, States};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Pages without a job to kick that are looked at before a kick gives up.
+const VAIN_PAGES_MAX: usize = 10;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    pub(super) async fn kick(&mut self, bound: u64) {
+        let tube = self.state.used.clone();
+        if !self.state.may(Scope::Change, &tube) {
+            return self.reply.line(FORBIDDEN);
+        }
+        let kicked = match self.kick_all(&tube, State::Failed, bound).await {
+            Ok(0) => self.kick_all(&tube, State::Scheduled, bound).await,
+            kicked => kicked,
+        };
+        match kicked {
+            Ok(kicked) => self.reply.number("KICKED", kicked),
+            Err(error) => self.reply.failure(&error),
+        }
+    }
+
+    /// Kicks jobs of a tube that are in this state, at most so many.
+    async fn kick_all(&mut self, tube: &Tube, state: State, bound: u64) -> Result<u64, Error> {
+        let (mut kicked, mut vain_pages) = (0, 0);
+        while kicked < bound && vain_pages < VAIN_PAGES_MAX {
+            let limit = usize::try_from(bound - kicked).unwrap_or(PAGE_JOBS_MAX).min(PAGE_JOBS_MAX);
+            let jobs = self.door.find(tube, state, limit).await?;
+            if jobs.is_empty() {
+                break;
+            }
+            let targets = jobs.iter().map(|job| JobRef { id: job.id, version: Some(job.version) }).collect();
+            let mut made = 0;
+            for answer in self.door.engine.kick(targets, true).await {
+                match answer {
+                    Ok(_) => made += 1,
+                    // Somebody else was faster.
+                    Err(
+                        Error::VersionMismatch { .. }
+                        | Error::Running(_)
+                        | Error::Finished { .. }
+                        | Error::NotFound(_)
+                        | Error::KeyConflict { .. },
+                    ) => {}
+                    Err(error) if kicked + made == 0 => return Err(error),
+                    Err(_) => return Ok(kicked + made),
+                }
+            }
+            vain_pages += usize::from(made == 0);
+            kicked += made;
+        }
+        Ok(kicked)
+    }
+
+    pub(super) async fn kick_job(&mut self, id: u64) {
+        let Some(id) = JobId::new(id) else { return self.reply.line("NOT_FOUND") };
+        let kicked = match self.visible(id, Scope::Change).await {
+            Ok(job) => self.door.engine.kick(vec![JobRef { id, version: Some(job.version) }], true).await.pop(),
+            Err(error) => Some(Err(error)),
+        };
+        match kicked {
+            Some(Err(error)) => self.reply.failure(&error),
+            _ => self.reply.line("KICKED"),
+        }
+    }
+
+    pub(super) async fn pause(&mut self, tube: Tube, seconds: u32) {
+        if !self.state.may(Scope::Admin, &tube) {
+            return self.reply.line(FORBIDDEN);
+        }
+        match self.try_pause(&tube, seconds).await {
+            Ok(()) => self.reply.line("PAUSED"),
+            Err(error) => self.reply.failure(&error),
+        }
+    }
+
+    async fn try_pause(&mut self, tube: &Tube, seconds: u32) -> Result<(), Error> {
+        let pause_ms = u64::from(seconds) * SECOND_MS;
+        if pause_ms > DELAY_MS_MAX {
+            return Err(Error::invalid("pause", "at most 10 years", format!("{seconds} s")));
+        }
+        let engine = &self.door.engine;
+        if !self.door.has_tube(tube).await? {
+            return Err(Error::NotFound(JobId::MIN));
+        }
+        if seconds == 0 {
+            // A tube that was never paused needs no settings to go on.
+            if engine.queue(tube).await?.settings.paused {
+                engine.resume(tube).await?;
+            }
+        } else {
+            engine.pause(tube, Some(engine.now() + pause_ms)).await?;
+        }
+        // As administrative calls over HTTP.
+        let who = self.state.caller.name();
+        tracing::info!(target: "duetime::audit", who, tube = &**tube, seconds, "pause-tube");
+        self.door.tubes.change(tube, |known| {
+            known.pauses += 1;
+            known.pause_s = seconds.into();
+        });
+        Ok(())
+    }
+}
+
+impl super::Door {
+    /// Jobs of a tube in this state: delayed and ready ones in the order of their due times, buried ones in that of their ids.
+    pub(super) async fn find(&self, tube: &Tube, state: State, limit: usize) -> Result<Vec<Job>, Error> {
+        let state = States { states: vec![state], retrying: false };
+        let query = Query { queue: Some(tube.clone()), state, ..Query::default() };
+        let mut cursor: Option<String> = None;
+        for _ in 0..VAIN_PAGES_MAX {
+            let listed = self.engine.find(&query, cursor.as_deref(), limit).await?;
+            cursor = listed.next_cursor;
+            if !listed.jobs.is_empty() || cursor.is_none() {
+                return Ok(listed.jobs);
+            }
+        }
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,60 @@
+//! Jobs that are put.
+
+use super::command::Put;
+use super::connection::Connection;
+use super::counters::add;
+use super::held::lease_ms;
+use super::rights::FORBIDDEN;
+use crate::access::Scope;
+use duetime_core::limits::{LEASE_MS_MAX, SECOND_MS};
+use duetime_core::model::beanstalk::{Beanstalk, KIND};
+use duetime_core::{Due, JobOptions, NewJob, Payload};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+static OF_BEANSTALK: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from(KIND));
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    pub(super) async fn put(&mut self, puts: Vec<(Put, Payload)>) {
+        self.is_a_producer();
+        let (count, tube) = (puts.len() as u64, self.state.used.clone());
+        puts.iter().for_each(|(put, _)| self.door.counters.count(&super::command::Command::Put(*put)));
+        if self.door.is_draining() {
+            return (0..count).for_each(|_| self.reply.line("DRAINING"));
+        }
+        if !self.state.may(Scope::Push, &tube) {
+            return (0..count).for_each(|_| self.reply.line(FORBIDDEN));
+        }
+        let job = |(Put { priority, delay_ms, ttr_s, bytes: _ }, payload)| {
+            let ttr = Duration::from_secs(ttr_s.into());
+            let is_long = u64::from(ttr_s) * SECOND_MS > LEASE_MS_MAX;
+            let beanstalk = is_long.then(|| Beanstalk { ttr_s: Some(ttr_s), ..Beanstalk::default() });
+            NewJob {
+                queue: tube.clone(),
+                kind: OF_BEANSTALK.clone(),
+                priority,
+                due: if delay_ms == 0 { Due::Now } else { Due::After(delay_ms) },
+                lease_ms: Some(lease_ms(ttr)),
+                options: JobOptions { beanstalk, ..JobOptions::default() },
+                ..NewJob::new(payload)
+            }
+        };
+        let answers = match self.door.engine.push(puts.into_iter().map(job).collect()).await {
+            Ok(answers) => answers,
+            Err(error) => return (0..count).for_each(|_| self.reply.failure(&error)),
+        };
+        let mut inserted = 0;
+        for answer in answers {
+            match answer {
+                Ok(pushed) => {
+                    inserted += 1;
+                    self.reply.number("INSERTED", pushed.job.id.get());
+                }
+                Err(error) => self.reply.failure(&error),
+            }
+        }
+        add(&self.door.counters.total_jobs, inserted);
+        self.door.tubes.change(&tube, |known| known.total_jobs += inserted);
+    }
+}

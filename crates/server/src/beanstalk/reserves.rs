@@ -1,0 +1,184 @@
+//! Reserve: at once, or once a job of a watched tube is due; and of a named job.
+
+use super::connection::{Connection, Flow};
+use super::counters::{add, take_one};
+use super::ends::TRIES;
+use super::held::{HELD_MAX, MARGIN};
+use super::rights::FORBIDDEN;
+use super::{Door, command::Tube};
+use crate::access::Scope;
+use duetime_core::engine::{ReserveRequest, Source};
+use duetime_core::limits::WAIT_MS_MAX;
+use duetime_core::ports::Lease;
+use duetime_core::{Error, JobId, JobRef, State};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+
+/// Jobs that are reserved in one call.
+const TOGETHER_MAX: usize = 100;
+
+/// The result of a look for jobs.
+enum Found {
+    Jobs(usize),
+    Nothing(&'static str),
+    Closed,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Reserves so many jobs, one after the other, each within so long.
+    pub(super) async fn reserve(&mut self, wait: Option<Duration>, count: usize) -> io::Result<Flow> {
+        self.is_a_worker();
+        let mut left = count;
+        while left > 0 {
+            match self.reserve_some(wait, left).await? {
+                Found::Jobs(jobs) => left -= jobs,
+                Found::Nothing(word) => {
+                    self.reply.line(word);
+                    left -= 1;
+                }
+                Found::Closed => {
+                    self.reply.line("TIMED_OUT");
+                    return Ok(Flow::Close);
+                }
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    async fn reserve_some(&mut self, wait: Option<Duration>, count: usize) -> io::Result<Found> {
+        if !self.state.watched.iter().all(|tube| self.state.may(Scope::Work, tube)) {
+            return Ok(Found::Nothing(FORBIDDEN));
+        }
+        let begin = Instant::now();
+        let until = wait.map(|wait| begin + wait);
+        let mut has_looked = false;
+        loop {
+            let now = Instant::now();
+            let room = HELD_MAX.saturating_sub(self.state.held.len());
+            if room == 0 {
+                return Ok(Found::Nothing("OUT_OF_MEMORY"));
+            }
+            let deadline = self.state.held.soonest(now).map(|soonest| soonest.checked_sub(MARGIN).unwrap_or(now));
+            let end = [until, deadline].into_iter().flatten().min();
+            let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(now));
+            // A first look without a wait: replies to what came before need not be sent apart then.
+            let waits = !left.is_zero() && (has_looked || self.reply.0.is_empty());
+            let wait_ms = if waits { millis_up(left).min(WAIT_MS_MAX) } else { 0 };
+            let request = ReserveRequest {
+                from: Source::Queues(self.state.watched.clone()),
+                // One call compares the tubes for each job.
+                limit: count.min(room).min(TOGETHER_MAX.div_ceil(self.state.watched.len())),
+                lease_ms: None,
+                wait_ms,
+                request_id: None,
+                worker: None,
+            };
+            let engine = self.door.engine.clone();
+            let asked = async move { engine.reserve_merged(request).await };
+            let got = if waits {
+                self.flush().await?;
+                let _waiting = Waiting::new(self.door.clone(), self.state.watched.clone());
+                self.while_open(asked).await?
+            } else {
+                Some(asked.await)
+            };
+            let leases = match got {
+                Some(Ok(unclaimed)) => unclaimed.claim().leases,
+                Some(Err(Error::Stopping)) | None => return Ok(Found::Closed),
+                Some(Err(error)) => return Ok(Found::Nothing(super::reply::word(&error))),
+            };
+            if !leases.is_empty() {
+                let jobs = leases.len();
+                leases.into_iter().for_each(|lease| self.hold(lease));
+                return Ok(Found::Jobs(jobs));
+            }
+            has_looked = true;
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                return Ok(Found::Nothing("DEADLINE_SOON"));
+            }
+            if until.is_some_and(|until| until <= now) {
+                return Ok(Found::Nothing("TIMED_OUT"));
+            }
+            if self.is_ending() {
+                return Ok(Found::Closed);
+            }
+        }
+    }
+
+    fn hold(&mut self, Lease { job, lease_ms }: Lease) {
+        let long = job.options().beanstalk.and_then(|beanstalk| beanstalk.ttr_s);
+        let ttr = long.map_or(Duration::from_millis(lease_ms), |seconds| Duration::from_secs(seconds.into()));
+        self.state.held.add(job.receipt(), job.queue.clone(), ttr, Instant::now());
+        self.reply.job("RESERVED", job.id, &job.payload);
+    }
+
+    pub(super) async fn reserve_job(&mut self, id: u64) {
+        self.is_a_worker();
+        let reserved = match JobId::new(id) {
+            Some(_) if self.state.held.len() >= HELD_MAX => return self.reply.line("OUT_OF_MEMORY"),
+            Some(id) => self.reserve_named(id).await,
+            None => return self.reply.line("NOT_FOUND"),
+        };
+        match reserved {
+            Ok(lease) => self.hold(lease),
+            Err(error) => self.reply.failure(&error),
+        }
+    }
+
+    /// Takes a job that is ready, delayed or buried.
+    async fn reserve_named(&mut self, id: JobId) -> Result<Lease, Error> {
+        for _ in 0..TRIES {
+            let job = self.visible(id, Scope::Work).await?;
+            match job.state(self.door.engine.now()) {
+                State::Ready => {
+                    let from = Source::Jobs(vec![JobRef::from(id)]);
+                    let (lease_ms, request_id, worker) = (None, None, None);
+                    let request = ReserveRequest { from, limit: 1, lease_ms, wait_ms: 0, request_id, worker };
+                    let mut reservation = self.door.engine.reserve(request).await?;
+                    if let Some(lease) = reservation.leases.pop() {
+                        return Ok(lease);
+                    }
+                }
+                State::Scheduled | State::Failed => {
+                    let target = JobRef { id, version: Some(job.version) };
+                    match self.door.engine.kick(vec![target], false).await.pop() {
+                        None | Some(Ok(_) | Err(Error::VersionMismatch { .. })) => {}
+                        Some(Err(error)) => return Err(error),
+                    }
+                }
+                _ => break,
+            }
+        }
+        Err(Error::NotFound(id))
+    }
+}
+
+/// One that waits for jobs, as long as it does.
+struct Waiting {
+    door: Arc<Door>,
+    watched: Vec<Tube>,
+}
+
+impl Waiting {
+    fn new(door: Arc<Door>, watched: Vec<Tube>) -> Self {
+        add(&door.counters.waiting, 1);
+        door.tubes.change_all(&watched, |known| known.waiting += 1);
+        Self { door, watched }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        take_one(&self.door.counters.waiting);
+        self.door.tubes.change_all(&self.watched, |known| known.waiting -= 1);
+    }
+}
+
+/// Rounded up, so that a wait is not too short.
+fn millis_up(span: Duration) -> u64 {
+    u64::try_from(span.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,131 @@
+//! The pure parts: the parser, and input in pieces of any size.
+
+use super::command::{Command, Put, Refusal, Release, Token, parse};
+use super::input::{Input, Request, Word};
+
+#[test]
+fn lines_are_read_as_by_beanstalkd() {
+    let parsed = |line: &str| parse(line.as_bytes());
+    let put = |priority, delay_ms, ttr_s, bytes| Ok(Command::Put(Put { priority, delay_ms, ttr_s, bytes }));
+    assert_eq!(parsed("put 1 2 3 4"), put(1, 2_000, 3, 4));
+    assert_eq!(parsed("put  4294967295  0 0 1"), put(u32::MAX, 0, 1, 1));
+    assert_eq!(parsed("put 1 0.25 1 1"), put(1, 250, 1, 1));
+    assert_eq!(parsed("put 1 1.005 1 1"), put(1, 1_005, 1, 1));
+    let release = Release { id: u64::MAX, priority: 0, delay_ms: 100 };
+    assert_eq!(parsed("release 18446744073709551615 0 0.1"), Ok(Command::Release(release)));
+    assert_eq!(parsed("kick -1"), Ok(Command::Kick(u64::MAX)));
+    assert_eq!(parsed("kick 5 apples"), Ok(Command::Kick(5)));
+    assert_eq!(parsed("kick 99999999999999999999"), Ok(Command::Kick(u64::MAX)));
+    assert_eq!(parsed("pause-tube a 0"), Ok(Command::PauseTube("a".into(), 0)));
+    assert_eq!(parsed("quitter"), Ok(Command::Quit));
+    assert_eq!(parsed("auth abc"), Ok(Command::Auth(Token("abc".to_owned()))));
+    assert_eq!(format!("{:?}", parsed("auth abc").unwrap()), "Auth(Token)");
+    for line in ["", "put", "Put 1 0 1 1", "auth", "kick", "peek-", "\r", "statistics"] {
+        assert_eq!(parsed(line), Err(Refusal::UnknownCommand), "{line:?}");
+    }
+    assert_eq!(parsed("statsx"), Err(Refusal::BadFormat));
+}
+
+/// A session of all kinds of requests.
+fn session() -> Vec<u8> {
+    let (large, long) = ("0".repeat(99), "x".repeat(300));
+    let text = format!(
+        "use a\r\nput 1 0 1 3\r\nabc\r\nput 1 0 1 2\r\nabcd\r\nput 1 0 1 99\r\n{large}\r\n{long}\r\r\n\
+         reserve\r\nput 1 0 1 0\r\n\r\n\n\r\nquit\r\n"
+    );
+    text.into_bytes()
+}
+
+fn read(pieces: impl Iterator<Item = Vec<u8>>) -> Vec<Request> {
+    let mut input = Input::new(50);
+    let mut requests = Vec::new();
+    for piece in pieces {
+        input.buffer.extend_from_slice(&piece);
+        while let Some(request) = input.next() {
+            requests.push(request);
+        }
+    }
+    requests
+}
+
+#[test]
+fn pieces_of_any_size_read_alike() {
+    let session = session();
+    let whole = read(std::iter::once(session.clone()));
+    let put = |bytes: &[u8]| {
+        Request::Put(Put { priority: 1, delay_ms: 0, ttr_s: 1, bytes: bytes.len() as u32 }, bytes.into())
+    };
+    let expected = [
+        Request::Command(Command::Use("a".into())),
+        put(b"abc"),
+        Request::Refused(Word::ExpectedCrlf),
+        Request::Refused(Word::UnknownCommand),
+        Request::Refused(Word::JobTooBig),
+        Request::Refused(Word::BadFormat),
+        Request::Command(Command::Reserve),
+        put(b""),
+        Request::Refused(Word::UnknownCommand),
+        Request::Command(Command::Quit),
+    ];
+    assert_eq!(whole, expected);
+    for size in 1..session.len() {
+        assert_eq!(read(session.chunks(size).map(<[u8]>::to_vec)), whole, "pieces of {size}");
+    }
+}
+
+#[test]
+fn a_line_without_an_end_takes_no_memory() {
+    let mut input = Input::new(50);
+    for _ in 0..10_000 {
+        input.buffer.extend_from_slice(&[b'x'; 1_000]);
+        assert_eq!(input.next(), None);
+        assert!(input.buffer.len() < 2_000);
+    }
+    input.buffer.extend_from_slice(b"\r\nquit\r\n");
+    assert_eq!(input.next(), Some(Request::Refused(Word::BadFormat)));
+    assert_eq!(input.next(), Some(Request::Command(Command::Quit)));
+}
+
+/// Whatever comes, nothing panics, and all that is read so far stays so when more comes.
+#[test]
+fn whatever_comes_is_read_or_refused() {
+    duetime_core::testing::fuzz("beanstalk", |text| {
+        let line = text.strip_suffix('\n').unwrap_or(text);
+        let whole = read(std::iter::once(text.as_bytes().to_vec()));
+        assert_eq!(read(text.as_bytes().chunks(3).map(<[u8]>::to_vec)), whole);
+        parse(line.as_bytes()).ok().map(|command| shown(&command))
+    });
+}
+
+/// The command as a line.
+fn shown(command: &Command) -> String {
+    let seconds = |ms: u64| format!("{}.{:03}", ms / 1_000, ms % 1_000);
+    match command {
+        Command::Put(put) => format!("put {} {} {} {}", put.priority, seconds(put.delay_ms), put.ttr_s, put.bytes),
+        Command::Use(tube) => format!("use {tube}"),
+        Command::Reserve => "reserve".to_owned(),
+        Command::ReserveWithTimeout(seconds) => format!("reserve-with-timeout {seconds}"),
+        Command::ReserveJob(id) => format!("reserve-job {id}"),
+        Command::Delete(id) => format!("delete {id}"),
+        Command::Release(back) => format!("release {} {} {}", back.id, back.priority, seconds(back.delay_ms)),
+        Command::Bury(id, priority) => format!("bury {id} {priority}"),
+        Command::Touch(id) => format!("touch {id}"),
+        Command::Watch(tube) => format!("watch {tube}"),
+        Command::Ignore(tube) => format!("ignore {tube}"),
+        Command::Peek(id) => format!("peek {id}"),
+        Command::PeekReady => "peek-ready".to_owned(),
+        Command::PeekDelayed => "peek-delayed".to_owned(),
+        Command::PeekBuried => "peek-buried".to_owned(),
+        Command::Kick(bound) => format!("kick {bound}"),
+        Command::KickJob(id) => format!("kick-job {id}"),
+        Command::StatsJob(id) => format!("stats-job {id}"),
+        Command::StatsTube(tube) => format!("stats-tube {tube}"),
+        Command::Stats => "stats".to_owned(),
+        Command::ListTubes => "list-tubes".to_owned(),
+        Command::ListTubeUsed => "list-tube-used".to_owned(),
+        Command::ListTubesWatched => "list-tubes-watched".to_owned(),
+        Command::PauseTube(tube, seconds) => format!("pause-tube {tube} {seconds}"),
+        Command::Auth(Token(token)) => format!("auth {token}"),
+        Command::Quit => "quit".to_owned(),
+    }
+}

@@ -1,0 +1,117 @@
+<?php
+// Laravel's own queue worker, as Debian has it, with the server on the port that is given: push, delay, release with a backoff, and
+// jobs that fail for good after their tries.
+error_reporting(E_ALL & ~E_DEPRECATED);
+require '/usr/share/php/Pheanstalk/autoload.php';
+require '/usr/share/php/Illuminate/Queue/autoload.php';
+
+use Illuminate\Container\Container;
+use Illuminate\Contracts\Debug\ExceptionHandler;
+use Illuminate\Contracts\Events\Dispatcher;
+use Illuminate\Queue\Capsule\Manager;
+use Illuminate\Queue\Worker;
+use Illuminate\Queue\WorkerOptions;
+
+final class NoEvents implements Dispatcher
+{
+    public array $seen = [];
+
+    public function listen($events, $listener = null) {}
+
+    public function hasListeners($eventName)
+    {
+        return false;
+    }
+
+    public function subscribe($subscriber) {}
+
+    public function until($event, $payload = []) {}
+
+    public function dispatch($event, $payload = [], $halt = false)
+    {
+        $this->seen[] = is_object($event) ? (new ReflectionClass($event))->getShortName() : $event;
+    }
+
+    public function push($event, $payload = []) {}
+
+    public function flush($event) {}
+
+    public function forget($event) {}
+
+    public function forgetPushed() {}
+}
+
+final class Quiet implements ExceptionHandler
+{
+    public function report(Throwable $e)
+    {
+        if ($e->getMessage() !== 'it always fails') {
+            fwrite(STDERR, $e . "\n");
+            exit(1);
+        }
+    }
+
+    public function shouldReport(Throwable $e)
+    {
+        return true;
+    }
+
+    public function render($request, Throwable $e) {}
+
+    public function renderForConsole($output, Throwable $e) {}
+}
+
+final class Works
+{
+    public static array $ran = [];
+
+    public function fire($job, $data)
+    {
+        self::$ran[] = [$data['name'], $job->attempts()];
+        if ($data['name'] === 'fails') {
+            throw new RuntimeException('it always fails');
+        }
+        if ($data['name'] === 'again' && $job->attempts() < 3) {
+            $job->release(0);
+            return;
+        }
+        $job->delete();
+    }
+}
+
+function expect(bool $is_so, string $what): void
+{
+    if (!$is_so) {
+        fwrite(STDERR, "not so: $what: " . json_encode(Works::$ran) . "\n");
+        exit(1);
+    }
+}
+
+$container = new Container();
+Container::setInstance($container);
+$events = new NoEvents();
+$container->instance('events', $events);
+$container->instance(Dispatcher::class, $events);
+$capsule = new Manager($container);
+$capsule->addConnection(['driver' => 'beanstalkd', 'host' => '127.0.0.1', 'port' => (int) $argv[1], 'queue' => 'default', 'retry_after' => 30, 'block_for' => 2]);
+$queue = $capsule->getConnection();
+$worker = new Worker($capsule->getQueueManager(), $events, new Quiet(), fn () => false);
+// No memory limit to speak of, 3 tries, and a backoff of one second.
+$options = new WorkerOptions('default', 1, 512, 60, 0, 3);
+
+foreach (['plain', 'again', 'fails'] as $name) {
+    $queue->push('Works', ['name' => $name]);
+}
+$queue->later(1, 'Works', ['name' => 'late']);
+expect($queue->size() === 3, 'three are ready, one is delayed');
+for ($round = 0; $round < 12 && count(Works::$ran) < 8; $round++) {
+    $worker->runNextJob('default', 'default', $options);
+}
+$of = fn ($name) => array_column(array_filter(Works::$ran, fn ($run) => $run[0] === $name), 1);
+expect($of('plain') === [1], 'a job runs once');
+expect($of('again') === [1, 2, 3], 'a released job counts its attempts');
+expect($of('fails') === [1, 2, 3], 'a failing job is tried three times');
+expect($of('late') === [1], 'a delayed job runs');
+expect(count(array_keys($events->seen, 'JobFailed')) === 1, 'one has failed');
+expect($queue->size() === 0, 'nothing is left');
+echo "all is well\n";

@@ -1,0 +1,109 @@
+//! Tokens, and what one client may cost others.
+
+use super::script::Talk;
+use super::server::Both;
+use crate::common::binary;
+use std::path::Path;
+use std::process::Command;
+
+fn token(file: &Path, name: &str, rights: &[&str]) -> String {
+    let mut command = Command::new(binary());
+    command.env_clear().args(["token", "create", name, "--tokens"]).arg(file);
+    for right in rights {
+        command.args(["--allow", right]);
+    }
+    let made = command.output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    String::from_utf8(made.stdout)
+        .unwrap()
+        .split_whitespace()
+        .find(|word| word.starts_with("duetime_"))
+        .unwrap()
+        .to_owned()
+}
+
+#[test]
+fn a_token_has_rights_by_tube() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens.toml");
+    let shop = token(&file, "shop", &["push:shop.*", "work:shop.a", "read:shop.*"]);
+    let admin = token(&file, "root", &["admin"]);
+    let server = Both::with(&["--store", "memory", "--tokens", file.to_str().unwrap()]);
+    let mut talk = Talk::open(server.address);
+    for command in ["stats", "use a", "reserve", "list-tubes", "peek 1"] {
+        assert_eq!(talk.ask(command), "UNAUTHENTICATED");
+    }
+    talk.send(b"put 1 0 1 1\r\na\r\n");
+    assert_eq!(talk.line(), "UNAUTHENTICATED");
+    assert_eq!(talk.ask("auth wrong"), "UNAUTHENTICATED");
+    assert_eq!(talk.ask(&format!("auth {shop}")), "AUTHENTICATED");
+    let mut root = Talk::open(server.address);
+    assert_eq!(root.ask(&format!("auth {admin}")), "AUTHENTICATED");
+
+    let put = |talk: &mut Talk, tube: &str| {
+        talk.ask(&format!("use {tube}"));
+        talk.send(b"put 1 0 60 1\r\na\r\n");
+        talk.line()
+    };
+    assert_eq!(put(&mut talk, "mail"), "FORBIDDEN");
+    let mine = put(&mut talk, "shop.a");
+    let mine = mine.strip_prefix("INSERTED ").unwrap();
+    let other = put(&mut root, "mail");
+    let other = other.strip_prefix("INSERTED ").unwrap();
+    // A job of another tube looks like one that does not exist.
+    for command in ["peek", "stats-job", "delete", "kick-job", "reserve-job"] {
+        assert_eq!(talk.ask(&format!("{command} {other}")), "NOT_FOUND", "{command}");
+    }
+    assert_eq!(talk.ask("stats"), "FORBIDDEN");
+    assert_eq!(talk.ask("stats-tube mail"), "NOT_FOUND");
+    assert_eq!(talk.ask("pause-tube shop.a 1"), "FORBIDDEN");
+    assert_eq!(talk.ask("reserve"), "FORBIDDEN", "it watches `default`");
+    assert_eq!(talk.ask("watch shop.a"), "WATCHING 2");
+    assert_eq!(talk.ask("ignore default"), "WATCHING 1");
+    assert_eq!(talk.ask("reserve"), format!("RESERVED {mine} 1"));
+    assert_eq!(talk.line(), "a");
+    assert_eq!(talk.ask(&format!("release {mine} 1 0")), "RELEASED");
+    assert_eq!(talk.ask(&format!("delete {mine}")), "NOT_FOUND", "no right to `change`");
+    assert!(root.ask("list-tubes").starts_with("OK "));
+}
+
+#[test]
+fn a_slow_reader_and_a_slow_sender_cost_others_nothing() {
+    let server = Both::with(&["--store", "memory"]);
+    let mut slow = Talk::open(server.address);
+    slow.send(b"use big\r\nput 1 0 60 60000\r\n");
+    slow.send(&vec![b'x'; 60_000]);
+    slow.send(b"\r\n");
+    slow.line();
+    let id = slow.line().strip_prefix("INSERTED ").unwrap().to_owned();
+    // Gigabytes of answers that nobody reads.
+    let mut silent = Talk::open(server.address);
+    let many = format!("peek {id}\r\n").repeat(20_000);
+    silent.send(many.as_bytes());
+    // Half of a body, and half of a line.
+    slow.send(b"put 1 0 60 60000\r\nabc");
+    let mut half = Talk::open(server.address);
+    half.send(b"list-tub");
+    let mut quick = Talk::open(server.address);
+    quick.ask("use quick");
+    for _ in 0..100 {
+        quick.send(b"put 1 0 60 1\r\na\r\n");
+        assert!(quick.line().starts_with("INSERTED "));
+    }
+    half.send(b"e-used\r\n");
+    assert_eq!(half.line(), "USING default");
+}
+
+#[test]
+fn an_open_address_needs_tokens() {
+    let ended = Command::new(binary())
+        .env_clear()
+        .args(["serve", "--store", "memory", "--listen", "127.0.0.1:0", "--beanstalk", "0.0.0.0:0"])
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(String::from_utf8(ended.stderr).unwrap().contains("no tokens are asked for"));
+    let large = ["serve", "--store", "memory", "--beanstalk", "127.0.0.1:0", "--beanstalk-job-max", "2000000"];
+    let ended = Command::new(binary()).env_clear().args(large).output().unwrap();
+    assert!(String::from_utf8(ended.stderr).unwrap().contains("--beanstalk-job-max"));
+}

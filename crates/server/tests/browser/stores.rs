@@ -1,0 +1,86 @@
+//! Every action on the other stores, and pages that stay open while a store fails over: `cargo xtask outside`.
+
+use super::actions::do_each_action;
+use super::driver::Browser;
+use crate::http::server::{Server, eventually};
+use duetime_store::testing::{MariaDbServer, PostgresServer, RedisSentinel, RedisServer};
+use serde_json::json;
+
+/// What a page says while its server gets no answer from the store.
+const STALE: &str = "does not answer.";
+
+fn beside(redis: &str, ledger: &str) -> Server {
+    Server::with(&["--broker", redis, "--ledger", ledger])
+}
+
+#[test]
+fn each_action_works_in_memory() {
+    do_each_action(&Server::with(&["--store", "memory"]));
+}
+
+#[test]
+fn each_action_works_on_redis() {
+    let redis = RedisServer::start();
+    do_each_action(&Server::with(&["--broker", &redis.url()]));
+}
+
+#[test]
+fn each_action_works_on_redis_beside_postgres() {
+    let (redis, ledger) = (RedisServer::start(), PostgresServer::with(true, &[]));
+    do_each_action(&beside(&redis.url(), &ledger.url()));
+}
+
+#[test]
+fn each_action_works_on_redis_beside_maria_db() {
+    let (redis, ledger) = (RedisServer::start(), MariaDbServer::with(true, &[]));
+    do_each_action(&beside(&redis.url(), &ledger.url()));
+}
+
+/// Fails a store under an open page, and looks at the page before, during and after that.
+fn fail_over(server: &Server, fail: impl FnOnce(&mut dyn FnMut())) {
+    let browser = Browser::start("en");
+    server.push(&json!({"payload": 1, "delay": "1h"}));
+    browser.open(&server.url("/queues"));
+    browser.run("window.loaded = true");
+    eventually(|| browser.text().contains("\nq 1 0 0 0"));
+    fail(&mut || {
+        eventually(|| browser.text().contains(STALE));
+        let text = browser.text();
+        assert!(text.contains("\nq 1 0 0 0"), "the last state stays: {text}");
+        // A page that is opened now says what is wrong.
+        let overview = server.get("/");
+        assert!(overview.status == 503 && overview.body.contains("no jobs are handed out"), "{}", overview.body);
+        let chinese = server.send("GET", "/", &[("accept-language", "zh")], "");
+        assert!(chinese.body.contains("代理没有响应，因此不分发任务。"), "{}", chinese.body);
+    });
+    eventually(|| !browser.text().contains(STALE));
+    // Whether a push is answered is for others to test.
+    eventually(|| server.post("/v1/queues/q/jobs", &json!({"payload": 2, "delay": "1h"})).status == 201);
+    eventually(|| browser.text().contains("\nq 2 0 0 0"));
+    assert_eq!(browser.run("return window.loaded"), true, "the page was not loaded anew");
+}
+
+#[test]
+fn a_page_recovers_once_sentinels_have_a_new_master() {
+    let (mut redis, ledger) = (RedisSentinel::start(), PostgresServer::with(true, &[]));
+    let server = beside(&redis.url(), &ledger.url());
+    fail_over(&server, |look| {
+        // One sentinel alone elects nobody.
+        redis.sentinels_mut()[1..].iter_mut().for_each(RedisServer::kill);
+        let old = redis.kill_master();
+        look();
+        redis.sentinels_mut()[1..].iter_mut().for_each(RedisServer::start_again);
+        redis.wait_for_failover(old);
+    });
+}
+
+#[test]
+fn a_page_recovers_once_redis_is_back_with_nothing() {
+    let (mut redis, ledger) = (RedisServer::start(), PostgresServer::with(true, &[]));
+    let server = beside(&redis.url(), &ledger.url());
+    fail_over(&server, |look| {
+        redis.kill();
+        look();
+        redis.start_again();
+    });
+}

@@ -1,0 +1,49 @@
+//! What the dashboard does with all jobs that a search finds.
+
+use super::Browser;
+use crate::http::server::Server;
+use serde_json::json;
+
+#[test]
+fn all_found_jobs_are_rescheduled_and_run() {
+    let server = Server::start();
+    server.push(&json!({"payload": 0}));
+    let ids: Vec<String> = (1..4).map(|n| server.push(&json!({"payload": n, "delay": "1h"}))).collect();
+    let browser = Browser::new(&server);
+    let path = "/jobs?queue=q";
+    let page = browser.get(path).body;
+    assert!(["run_all", "reschedule_all"].iter().all(|action| page.contains(&format!("value=\"{action}\""))), "{page}");
+    for wrong in ["", "soon", "30"] {
+        let refused = browser.act(path, &[("do", "reschedule_all"), ("delay_all", wrong)]);
+        assert!(refused.status == 400 && refused.body.contains("`delay`"), "{wrong}: {}", refused.body);
+    }
+    let asked = browser.act(path, &[("do", "reschedule_all"), ("delay_all", "2h")]);
+    assert!(asked.status == 200 && asked.body.contains("this is for 4 jobs"), "{}", asked.body);
+    assert!(asked.body.contains("name=\"delay_all\" value=\"2h\""), "{}", asked.body);
+    assert_eq!(server.get("/v1/queues/q").ok()["ready"], 1, "nothing has been done yet");
+    let at = "2030-01-01T00:00:00.000Z";
+    let done = browser.act(path, &[("do", "reschedule_all"), ("delay_all", at), ("confirmed", "yes")]);
+    assert_eq!(done.header("location"), Some("/jobs?queue=q&done=rescheduled.4"));
+    assert!(ids.iter().all(|id| server.job(id)["due_at"] == at));
+    // Selected ones, to an instant, too.
+    let selected = format!("{}.{}", ids[0], server.job(&ids[0])["version"]);
+    let at = "2031-01-01T00:00:00.000Z";
+    let done = browser.act(path, &[("do", "reschedule"), ("delay", at), ("job", &selected)]);
+    assert_eq!(done.header("location"), Some("/jobs?queue=q&done=rescheduled.1"));
+    assert_eq!(server.job(&ids[0])["due_at"], at);
+    let asked = browser.act(path, &[("do", "run_all")]);
+    assert!(asked.status == 200 && asked.body.contains("this is for 4 jobs"), "{}", asked.body);
+    let done = browser.act(path, &[("do", "run_all"), ("confirmed", "yes")]);
+    assert_eq!(done.header("location"), Some("/jobs?queue=q&done=rescheduled.4"));
+    assert_eq!(server.get("/v1/queues/q").ok()["ready"], 4);
+    let asked = browser.act(path, &[("do", "run_all")]);
+    assert!(asked.body.contains("this is for 0 jobs"), "{}", asked.body);
+    let done = browser.act(path, &[("do", "run_all"), ("confirmed", "yes")]);
+    assert_eq!(done.header("location"), Some("/jobs?queue=q&done=nothing"));
+    assert!(browser.get("/jobs?queue=q&done=nothing").body.contains("nothing was changed"));
+    let failed = browser.get("/failed?queue=q").body;
+    assert!(!failed.contains("reschedule") && !failed.contains("value=\"cancel"), "{failed}");
+    // A search that is refused can be mended.
+    let refused = browser.get("/jobs?due_from=soon");
+    assert!(refused.status == 400 && refused.body.contains("name=\"due_from\" value=\"soon\""), "{}", refused.body);
+}

@@ -1,0 +1,172 @@
+//! The form that pushes a job.
+
+use super::Browser;
+use crate::http::server::Server;
+use serde_json::json;
+
+#[test]
+fn what_a_form_holds_reaches_the_job_digit_by_digit() {
+    let server = Server::start();
+    let browser = Browser::new(&server);
+    let payload = r#"{"large": 12345678901234567890123, "small": 0.1000000000000000055511151231257827}"#;
+    let fields =
+        [("do", "push"), ("payload", payload), ("kind", "a&b"), ("delay", "1h"), ("tags", "x, y"), ("origin", "once")];
+    let reply = browser.act("/queues/q", &fields);
+    let to = reply.header("location").unwrap().to_owned();
+    assert!(to.starts_with("/jobs/") && to.ends_with("?done=created.1"), "{to}");
+    let shown = server.get(&to.replace("/jobs/", "/v1/jobs/").replace("?done=created.1", ""));
+    assert!(
+        shown.body.contains("12345678901234567890123") && shown.body.contains("0.1000000000000000055511151231257827")
+    );
+    assert!(browser.get(&to).body.contains("Pushed: 1"));
+    // The form sent again, as a reload does.
+    let again = browser.act("/queues/q", &fields);
+    assert!(again.header("location").unwrap().ends_with("?done=repeated.1"));
+    assert_eq!(server.get("/v1/queues/q").ok()["scheduled"], 1);
+    let wrong = browser.act("/queues/q", &[("do", "push"), ("payload", "{")]);
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.body.contains("`payload`"), "{}", wrong.body);
+}
+
+#[test]
+fn options_of_a_push_are_merged_and_what_is_refused_stays_in_the_form() {
+    let server = Server::start();
+    let browser = Browser::new(&server);
+    let push = |fields: &[(&str, &str)]| browser.act("/queues/q", &[&[("do", "push")], fields].concat());
+    let options = r#"{"priority": 3, "retry": {"steps": ["5s"]}, "payload_base64": "AAE=", "origin": "mine"}"#;
+    let reply = push(&[("payload", ""), ("kind", "k"), ("options", options), ("origin", "of the form")]);
+    let to = reply.header("location").unwrap_or_else(|| panic!("{}", reply.body));
+    let job = server.job(to.trim_start_matches("/jobs/").split('?').next().unwrap());
+    for (name, value) in [("priority", json!(3)), ("payload_base64", json!("AAE=")), ("origin", json!("mine"))] {
+        assert_eq!(job[name], value, "{name}");
+    }
+    let pushed = server.get("/v1/queues/q").ok();
+    for (options, problem) in [
+        ("[1]", "expected `options` to be a JSON object"),
+        (r#"{"delay": "2h"}"#, "expected `delay` to be set once, got it in its field and in `options`"),
+        (r#"{"payload": 2}"#, "expected `payload` to be set once, got it in its field and in `options`"),
+        (r#"{"priorty": 3}"#, "`priorty`"),
+        (r#"{"expires": "<b>"}"#, "`expires`"),
+    ] {
+        let reply = push(&[("payload", "[1, 2]"), ("delay", "7h"), ("tags", "<i>, x"), ("options", options)]);
+        assert_eq!(reply.status, 400, "{options}: {}", reply.body);
+        let alert = reply.body.split("role=\"alert\"").nth(1).unwrap().split("</div>").next().unwrap();
+        assert!(alert.contains(problem), "{options}: {alert}");
+        let typed = options.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+        for kept in [
+            ">[1, 2]<",
+            "value=\"7h\"",
+            "value=\"&lt;i&gt;, x\"",
+            &format!(">{typed}<"),
+            "details class=\"action\" open",
+        ] {
+            assert!(reply.body.contains(kept), "{kept}: {}", reply.body);
+        }
+    }
+    assert_eq!(server.get("/v1/queues/q").ok(), pushed, "nothing was pushed");
+}
+
+#[test]
+fn the_first_job_of_a_queue_is_pushed_from_the_list_of_queues() {
+    let server = Server::start();
+    let browser = Browser::new(&server);
+    let push = |queue| browser.act("/queues", &[("do", "push"), ("queue", queue), ("payload", "7")]);
+    for wrong in ["", "two words"] {
+        let reply = push(wrong);
+        assert!(reply.status == 400 && reply.body.contains("expected `queue` to be 1 to 200 of"), "{}", reply.body);
+        assert!(reply.body.contains(">7<") && reply.body.contains(&format!("name=\"queue\" value=\"{wrong}\"")));
+    }
+    let to = push("new/queue");
+    let to = to.header("location").unwrap();
+    let job = server.job(to.trim_start_matches("/jobs/").split('?').next().unwrap());
+    assert_eq!((&job["queue"], &job["payload"]), (&json!("new/queue"), &json!(7)));
+}
+
+/// Browsers send line ends as CR and LF.
+#[test]
+fn a_payload_of_several_lines_can_be_edited() {
+    let server = Server::start();
+    let browser = Browser::new(&server);
+    let pushed = browser.act("/queues/q", &[("do", "push"), ("payload", "{\r\n  \"order\": 17\r\n}"), ("delay", "1h")]);
+    let path = pushed.header("location").unwrap().split('?').next().unwrap().to_owned();
+    let shown = "{\n  &quot;order&quot;: 17\n}";
+    let page = browser.get(&path).body;
+    assert!(page.contains(&format!(">{shown}</textarea>")), "{page}");
+    let version = server.job(&path[6..])["version"].to_string();
+    let edit = [("do", "edit"), ("version", &*version), ("priority", "5")];
+    let edited = browser.act(&path, &[&edit[..], &[("payload", "{\r\n  \"order\": 18\r\n}")]].concat());
+    assert_eq!(edited.status, 303, "{}", edited.body);
+    assert_eq!(server.job(&path[6..])["payload"], json!({"order": 18}));
+    // What was emptied is not taken as left alone.
+    let version = server.job(&path[6..])["version"].to_string();
+    for (field, priority, payload) in [("priority", "", "1"), ("payload", "5", "")] {
+        let fields = [("do", "edit"), ("version", &*version), ("priority", priority), ("payload", payload)];
+        let refused = browser.act(&path, &fields);
+        assert!(refused.status == 400 && refused.body.contains(&format!("expected `{field}` to be JSON")), "{field}");
+    }
+}
+
+#[test]
+fn names_with_spaces_and_line_ends_stay_as_they_are() {
+    let server = Server::start();
+    let browser = Browser::new(&server);
+    let tagged = |tag: &str| server.push(&json!({"payload": 1, "delay": "1h", "tags": [tag]}));
+    let (spaced, plain) = (tagged(" vip "), tagged("vip"));
+    let path = "/jobs?tag=%20vip%20";
+    assert!(browser.get(&format!("/jobs/{spaced}")).body.contains(path));
+    let listed = browser.get(path).body;
+    assert!(listed.contains(&spaced) && !listed.contains(&plain), "{listed}");
+    let done = browser.act(path, &[("do", "delete_all"), ("confirmed", "yes")]);
+    assert_eq!(done.header("location"), Some("/jobs?tag=+vip+&done=deleted.1"));
+    assert_eq!(server.job(&plain)["state"], "scheduled");
+    server.put("/v1/locks/a%0Ab", &json!({"owner": "o\n", "ttl": "1h"})).ok();
+    let page = browser.get("/locks").body;
+    let lock = page.split("name=\"lock\" value=\"").nth(1).unwrap().split('"').next().unwrap().replace("&amp;", "&");
+    assert!(!lock.contains('\n'), "{lock:?}");
+    let done = browser.act("/locks", &[("do", "release"), ("lock", &lock)]);
+    assert_eq!(done.header("location"), Some("/locks?done=released.1"), "{}", done.body);
+}
+
+#[test]
+fn the_first_settings_of_a_queue_are_not_overwritten_unseen() {
+    let server = Server::start();
+    let browser = Browser::new(&server);
+    let set =
+        |version, settings| browser.act("/queues/q", &[("do", "set"), ("version", version), ("settings", settings)]);
+    assert_eq!(set("0", r#"{"max_running": 3}"#).status, 303);
+    let stale = set("0", r#"{"max_attempts": 9}"#);
+    assert!(stale.status == 412 && stale.body.contains(">{&quot;max_attempts&quot;: 9}<"), "{}", stale.body);
+    for (version, settings, problem) in [
+        ("", "{}", "expected `version`"),
+        ("x", "{}", "expected `version`"),
+        ("1", "[1]", "expected `settings` to be a JSON object"),
+        ("1", r#"{"max_running": 8, "max_running": 9}"#, "`max_running` is given twice"),
+    ] {
+        let refused = set(version, settings);
+        assert!(refused.status == 400 && refused.body.contains(problem), "{settings}: {}", refused.body);
+    }
+    let settings = server.get("/v1/queues/q").ok()["settings"].clone();
+    assert_eq!(settings, json!({"max_running": 3}));
+}
+
+/// Also if the page has no such form any more, or cannot be shown.
+#[test]
+fn what_was_typed_is_not_lost() {
+    let server = Server::start();
+    let browser = Browser::new(&server);
+    let id = server.push(&json!({"payload": 1, "delay": "1h"}));
+    let path = format!("/jobs/{id}");
+    let form = browser.form(&path);
+    let edit = [("form", &*form), ("do", "edit"), ("version", "1"), ("priority", "5"), ("payload", "{\"mine\": 1}")];
+    server.call(&format!("/v1/jobs/{id}/cancel")).ok();
+    let cancelled = browser.send(&path, &edit);
+    assert!(cancelled.status == 412 && cancelled.body.contains("{&quot;mine&quot;: 1}"), "{}", cancelled.body);
+    assert_eq!(server.send("DELETE", &format!("/v1/jobs/{id}"), &[], "").status, 204);
+    let gone = browser.send(&path, &edit);
+    assert!(gone.status == 404 && gone.body.contains("{&quot;mine&quot;: 1}"), "{}", gone.body);
+    let other = server.push(&json!({"payload": 1, "delay": "1h"}));
+    let ticked = format!("{other}.{}", server.job(&other)["version"]);
+    let wrong = browser.act("/jobs?queue=q", &[("do", "reschedule"), ("delay", "30 minuten"), ("job", &ticked)]);
+    assert!(wrong.status == 400 && wrong.body.contains("value=\"30 minuten\""), "{}", wrong.body);
+    assert!(wrong.body.contains(&format!("value=\"{ticked}\" checked")), "{}", wrong.body);
+}
