@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Pages of the ledger that one page of an answer reads at most; it may be short, and say where to go on.
-const LEDGER_PAGES: usize = 10;
+const LEDGER_PAGES: usize = 4;
 
 /// Queues that a search by state reads the counts of at a time.
 const QUEUES_STEP: usize = 250;

@@ -168,6 +168,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             let renewal = self.state.held.next_renewal().unwrap_or_else(far);
             tokio::select! {
+                // First of all: a job that another connection gives back as the server stops is not reserved again.
+                biased;
+                () = door.stopping.cancelled() => return Ok(None),
                 done = &mut work => return Ok(Some(done)),
                 read = self.stream.read_buf(&mut self.input.buffer), if has_room => {
                     if read? == 0 {
@@ -175,7 +178,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         return Ok(None);
                     }
                 }
-                () = door.stopping.cancelled() => return Ok(None),
                 () = sleep_until(renewal) => self.renew().await,
             }
         }

@@ -71,7 +71,7 @@ fn a_socket_in_the_file_system_is_listened_on() {
 fn a_server_drains_and_stops() {
     let mut server = Alone::start(&[]);
     let mut talk = Talk::open(server.address);
-    talk.send(b"put 1 0 1 1\r\na\r\n");
+    talk.send(b"put 1 0 100 1\r\na\r\n");
     assert!(talk.line().starts_with("INSERTED "));
     server.signal(Signal::SIGUSR1);
     while talk.stats("stats").unwrap()["draining"] == "false" {}
