@@ -70,6 +70,20 @@ impl Client {
         forward!(self.cancel(target.into()))
     }
 
+    /// Cancels the live job with this key in a queue. The answer is `cancelled`: 1, or `cancel_requested`: 1 where a
+    /// worker has it, or empty where no live job has the key.
+    ///
+    /// # Errors
+    /// Where the queue's name or the key is malformed.
+    pub async fn cancel_by_key(
+        &self,
+        queue: impl Into<Arc<str>>,
+        key: impl Into<Arc<str>>,
+    ) -> Result<BulkCounts, Error> {
+        let query = Query { queue: Some(queue.into()), key: Some(key.into()), ..Query::default() };
+        self.bulk(&query, BulkAction::Cancel).await
+    }
+
     /// Cancels every job with this tag, in whichever queue; answers how many came to which outcome, by word.
     ///
     /// # Errors

@@ -252,6 +252,21 @@ pub(crate) async fn jobs_are_changed_on_their_condition(client: Client) {
     assert_eq!(client.delete(id).await.unwrap_err().code(), "not_found");
 }
 
+pub(crate) async fn jobs_are_cancelled_by_key(client: Client) {
+    let (queue, other) = (queue(), queue());
+    let push =
+        |queue: Arc<str>| client.push(Remind { user: 7 }).queue(queue).key("order-7").delay(Duration::from_mins(30));
+    let (job, kept) = (push(queue.clone()).await.unwrap().id, push(other).await.unwrap().id);
+    let cancel = async || client.cancel_by_key(queue.clone(), "order-7").await.unwrap().into_iter().collect::<Vec<_>>();
+    assert_eq!(cancel().await, [("cancelled", 1)]);
+    assert_eq!(client.get(job).await.unwrap().stage, Stage::Cancelled);
+    assert_eq!(client.get(kept).await.unwrap().stage, Stage::Pending, "of another queue");
+    assert_eq!(cancel().await, [], "it has ended");
+    push(queue.clone()).await.unwrap();
+    assert_eq!(cancel().await, [("cancelled", 1)], "the key was free");
+    assert_eq!(client.cancel_by_key(queue.clone(), "order-8").await.unwrap().len(), 0);
+}
+
 pub(crate) async fn jobs_are_found_and_cancelled_by_tag(client: Client) {
     let queue = queue();
     let tag: Arc<str> = Arc::from(format!("order {queue}/ä"));

@@ -26,6 +26,7 @@ macro_rules! client_cases {
                 due_jobs_are_seen_and_taken
                 jobs_are_changed_on_their_condition
                 jobs_are_found_and_cancelled_by_tag
+                jobs_are_cancelled_by_key
                 found_jobs_are_rescheduled
                 a_job_says_why_it_does_not_run
                 named_workers_are_listed

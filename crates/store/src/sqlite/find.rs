@@ -1,7 +1,7 @@
 //! Rows by a selector, in the order of their ids.
 //!
 //! Each selector is one or a few streams of rows, each read along an index in the order of ids, merged here: SQLite
-//! would sort all rows of several states, however many there are. Rows are read only as far as the page needs them.
+//! would sort all rows of several states, however many there are. Reading stops once the page is full.
 
 use super::fault::Fault;
 use super::row::{self, Reader, columns};
