@@ -8,7 +8,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Jobs", &["push", "list", "get", "why", "events", "update", "reschedule", "run", "cancel", "retry", "delete"]),
     ("Queues, schedules and locks", &["queues", "peek", "schedules", "lock", "locks"]),
     ("Work", &["work", "workers", "take", "reserve", "complete", "fail", "release", "extend", "progress", "settle"]),
-    ("The server", &["serve", "beanstalk", "config", "token", "health", "metrics", "doctor"]),
+    ("The server", &["serve", "beanstalk", "config", "token", "status", "health", "metrics", "doctor"]),
     ("The store", &["backup", "export", "import", "migrate"]),
     ("Trying and installing", &["demo", "bench", "completions", "man", "help"]),
 ];

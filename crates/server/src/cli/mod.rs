@@ -23,6 +23,7 @@ mod reserve;
 mod routes_tests;
 mod schedules;
 mod settle;
+mod status;
 mod stdin;
 mod store;
 mod take;
@@ -105,6 +106,7 @@ enum Command {
     Extend(lease::Extend),
     Settle(settle::Args),
     Locks(locks::Args),
+    Status(status::Args),
     Health(health::Args),
     Metrics(health::Metrics),
     Completions(completions::Args),
@@ -169,6 +171,7 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Extend(args) => lease::extend(args).await,
         Command::Settle(args) => settle::run(args).await,
         Command::Locks(args) => locks::run(args).await,
+        Command::Status(args) => status::run(args).await,
         Command::Health(args) => health::run(args).await,
         Command::Metrics(args) => health::metrics(args).await,
         Command::Completions(args) => completions::run(&args),

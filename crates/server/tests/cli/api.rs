@@ -170,6 +170,24 @@ fn a_server_is_asked_how_it_is() {
 }
 
 #[test]
+fn one_screen_shows_all_queues_together() {
+    let server = Server::start();
+    for queue in ["one", "two"] {
+        server.push(&["--queue", queue, "x"]);
+        server.push(&["--queue", queue, "--delay", "1h", "x"]);
+    }
+    server.run(&["queues", "pause", "two"]);
+    let status = server.json(&["status"]);
+    assert_eq!(status["jobs"], json!({"scheduled": 2, "ready": 2, "running": 0}));
+    assert_eq!(status["totals"], json!({"pushed": 4, "succeeded": 0, "failed": 0, "cancelled": 0}));
+    assert_eq!((&status["queues"], &status["workers"]), (&json!({"all": 2, "paused": 1}), &json!(0)));
+    assert_eq!(status["health"], server.json(&["health"]));
+    let text = server.run(&["status"]).out;
+    assert!(text.starts_with("server   ready\njobs     2 scheduled, 0 running, 2 ready, the oldest due "), "{text}");
+    assert!(text.ends_with("queues   2, 1 paused\nworkers  0\n"), "{text}");
+}
+
+#[test]
 fn lists_have_names_of_their_own() {
     let server = Server::start();
     server.push(&["--queue", "q", "x"]);

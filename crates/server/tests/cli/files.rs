@@ -71,6 +71,35 @@ fn so_are_those_beside_a_store_that_is_open() {
 }
 
 #[test]
+fn the_last_backups_are_kept() {
+    let place = Place::new();
+    place.ok(&["push", "--delay", "1h", "x"]);
+    fs::create_dir(place.path("backups")).unwrap();
+    let others =
+        ["test-20200101T000000Z.db.bak", "test-2020.db", "other-20200101T000000Z.db", "test-x-20200101T000000Z.db"];
+    let earlier = ["test-20200101T000000Z.db", "test-20200102T000000Z.db", "test-20200103T000000Z.db"];
+    for name in others.iter().chain(&earlier) {
+        fs::write(place.path("backups").join(name), "").unwrap();
+    }
+    let said = place.json(&["backup", "--keep", "2", "backups"]);
+    assert_eq!(
+        said["removed"],
+        serde_json::json!(["backups/test-20200101T000000Z.db", "backups/test-20200102T000000Z.db"])
+    );
+    let copy = said["path"].as_str().unwrap();
+    assert!(copy.starts_with("backups/test-2") && copy.ends_with("Z.db"), "{copy}");
+    let listed = finish(place.bare(&["list", "--store", copy]), b"");
+    assert!(listed.out.contains("scheduled"), "{listed:?}");
+    for name in others.iter().chain(&earlier[2..]) {
+        assert!(place.path("backups").join(name).exists(), "{name} is kept");
+    }
+    // No folder: nothing is made and nothing removed.
+    let ran = place.run(&["backup", "--keep", "2", "elsewhere"]);
+    assert!(ran.code == 1 && ran.err.contains("expected a folder with --keep, got elsewhere"), "{ran:?}");
+    assert_eq!(place.run(&["backup", "--keep", "0", "backups"]).code, 2);
+}
+
+#[test]
 fn a_backup_to_the_name_of_a_weekday_works_every_week() {
     let server = Server::start();
     for week in 1..=3 {

@@ -4,19 +4,28 @@ use crate::cli::exit::{Failure, Result};
 use crate::cli::output;
 use duetime_store::sqlite;
 use serde_json::json;
-use std::path::PathBuf;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+/// Of a time in UTC within the name of a file.
+const TIME_FORMAT: &str = "%Y%m%dT%H%M%SZ";
 
 /// Copy a store to a file, also while a server works on it.
 ///
 /// The copy holds everything that was acknowledged before it began. It can be opened in the store's place. An earlier
 /// backup of the same name is replaced once the new one is on disk. Any other file of that name is refused.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  duetime backup --store duetime.db /backups/duetime-monday.db")]
+#[command(after_help = "Examples:
+  duetime backup --store duetime.db /backups/duetime-monday.db
+  duetime backup --store duetime.db --keep 7 /backups")]
 pub(crate) struct Args {
-    /// The copy; a new file or an earlier backup
-    #[arg(value_name = "FILE")]
+    /// The copy: a new file or an earlier backup; with `--keep` a folder
+    #[arg(value_name = "PATH")]
     to: PathBuf,
+    /// Name the copy after the store and the time, as in `duetime-20261201T060000Z.db`, and remove all but the last N of
+    /// these once it is on disk
+    #[arg(long, value_name = "N")]
+    keep: Option<NonZeroUsize>,
     /// The store's file
     #[arg(long, value_name = "PATH", env = "DUETIME_STORE", default_value = "duetime.db")]
     store: PathBuf,
@@ -26,13 +35,62 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result {
-    if !args.store.exists() {
-        return Err(Failure::error(format!("there is no store at {}", args.store.display()))
+    let Args { to, keep, store, json } = args;
+    if !store.exists() {
+        return Err(Failure::error(format!("there is no store at {}", store.display()))
             .hint("name the file that the server was started with: --store PATH"));
     }
-    let (from, to) = (args.store.clone(), args.to.clone());
-    let copied = tokio::task::spawn_blocking(move || sqlite::backup(&from, &to)).await;
+    let series = keep.map(|keep| Series::new(&to, &store, keep)).transpose()?;
+    let to = series.as_ref().map_or(to, Series::next);
+    let (from, copy) = (store, to.clone());
+    let copied = tokio::task::spawn_blocking(move || sqlite::backup(&from, &copy)).await;
     copied.map_err(|error| Failure::error(error.to_string()))??;
-    let bytes = std::fs::metadata(&args.to)?.len();
-    output::tell(args.json, &json!({ "bytes": bytes }), format_args!("{bytes} bytes copied to {}", args.to.display()))
+    let bytes = std::fs::metadata(&to)?.len();
+    let removed = series.as_ref().map_or_else(|| Ok(Vec::new()), Series::prune)?;
+    let mut said = format!("{bytes} bytes copied to {}", to.display());
+    removed.iter().for_each(|path| said += &format!("\nremoved {}", path.display()));
+    output::tell(json, &json!({ "path": to, "bytes": bytes, "removed": removed }), said)
+}
+
+/// The backups of one store in a folder.
+struct Series {
+    folder: PathBuf,
+    /// The store's name without `.db`.
+    name: String,
+    keep: NonZeroUsize,
+}
+
+impl Series {
+    fn new(folder: &Path, store: &Path, keep: NonZeroUsize) -> Result<Self> {
+        if !folder.is_dir() {
+            return Err(Failure::error(format!("expected a folder with --keep, got {}", folder.display()))
+                .hint(format!("make it first: mkdir {}", folder.display())));
+        }
+        let name = store.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { folder: folder.to_owned(), name, keep })
+    }
+
+    /// The one that is made now.
+    fn next(&self) -> PathBuf {
+        self.folder.join(format!("{}-{}.db", self.name, jiff::Timestamp::now().strftime(TIME_FORMAT)))
+    }
+
+    /// Removes all but the last; answers those that were removed.
+    fn prune(&self) -> Result<Vec<PathBuf>> {
+        let mut all = Vec::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let name = entry?.file_name();
+            all.extend(name.to_str().filter(|name| self.has(name)).map(|name| self.folder.join(name)));
+        }
+        // Their names are in the order of their times.
+        all.sort();
+        all.truncate(all.len().saturating_sub(self.keep.get()));
+        all.iter().try_for_each(std::fs::remove_file)?;
+        Ok(all)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let time = name.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix('-')?.strip_suffix(".db"));
+        time.is_some_and(|time| jiff::civil::DateTime::strptime(TIME_FORMAT, time).is_ok())
+    }
 }

@@ -1,0 +1,75 @@
+//! `duetime status`.
+
+use super::exit::{Failure, Result, TRY_LATER};
+use super::output::{self, safe};
+use super::target::Target;
+use super::time::{now, relative};
+use duetime_core::engine::{Health, QueueStatus};
+use duetime_core::ports::{Counts, Totals};
+use serde_json::json;
+
+/// Show on one screen how Duetime is: readiness, jobs, totals, queues and workers.
+///
+/// Exits with 75 where no jobs are handed out.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime status
+  duetime status --server http://queue:7300 --json")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) async fn run(args: Args) -> Result {
+    let client = args.target.client().await?;
+    let (health, queues) = (client.health().await?, client.queues().await?);
+    let workers = client.workers().await?.len();
+    let (counts, totals) = sums(&queues);
+    let paused = queues.iter().filter(|queue| queue.counts.paused).count();
+    if args.target.json {
+        let count = json!({ "all": queues.len(), "paused": paused });
+        let Counts { scheduled, ready, running, .. } = counts;
+        let jobs = json!({ "scheduled": scheduled, "ready": ready, "running": running });
+        let status = json!({ "health": health, "jobs": jobs, "totals": totals, "queues": count, "workers": workers });
+        output::json(&status)?;
+    } else {
+        let Counts { scheduled, ready, running, oldest_due, .. } = counts;
+        let Totals { pushed, succeeded, failed, cancelled } = totals;
+        let oldest = oldest_due.map_or_else(String::new, |at| format!(", the oldest due {}", relative(at, now())));
+        output::say(format_args!("server   {}", readiness(&health)))?;
+        output::say(format_args!("jobs     {scheduled} scheduled, {running} running, {ready} ready{oldest}"))?;
+        output::say(format_args!(
+            "totals   {pushed} pushed, {succeeded} succeeded, {failed} failed, {cancelled} cancelled"
+        ))?;
+        output::say(format_args!("queues   {}, {paused} paused", queues.len()))?;
+        output::say(format_args!("workers  {workers}"))?;
+        for what in &health.degraded {
+            output::say(format_args!("degraded: {}", safe(&what.to_string())))?;
+        }
+    }
+    if health.ready { Ok(()) } else { Err(Failure::quiet(TRY_LATER)) }
+}
+
+fn readiness(health: &Health) -> String {
+    match (health.ready, health.is_loaded) {
+        (false, _) => "not ready: no jobs are handed out".to_owned(),
+        (true, true) => "ready".to_owned(),
+        (true, false) => format!("ready, and loading: {} jobs so far", health.loaded),
+    }
+}
+
+/// Of all queues.
+fn sums(queues: &[QueueStatus]) -> (Counts, Totals) {
+    let (mut counts, mut totals) = (Counts::default(), Totals::default());
+    for queue in queues {
+        counts.scheduled += queue.counts.scheduled;
+        counts.ready += queue.counts.ready;
+        counts.running += queue.counts.running;
+        counts.oldest_due = counts.oldest_due.into_iter().chain(queue.counts.oldest_due).min();
+        totals.pushed += queue.tally.totals.pushed;
+        totals.succeeded += queue.tally.totals.succeeded;
+        totals.failed += queue.tally.totals.failed;
+        totals.cancelled += queue.tally.totals.cancelled;
+    }
+    (counts, totals)
+}
