@@ -11,6 +11,7 @@ use crate::http::Share;
 use duetime_core::engine::{Ending, uninterrupted};
 use duetime_core::model::name::QUEUE_DEFAULT;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -48,6 +49,8 @@ pub(super) struct Connection<S> {
 /// The state that commands change.
 pub(super) struct State {
     pub(super) caller: Caller,
+    /// The client's address; a socket in the file system has none.
+    pub(super) peer: Option<SocketAddr>,
     pub(super) used: Tube,
     pub(super) watched: Vec<Tube>,
     pub(super) held: Held,
@@ -56,14 +59,14 @@ pub(super) struct State {
 }
 
 /// Converses with a client to the end.
-pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(door: Arc<Door>, stream: S) {
+pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(door: Arc<Door>, stream: S, peer: Option<SocketAddr>) {
     let used = Tube::from(QUEUE_DEFAULT);
     door.tubes.change(&used, |known| (known.using, known.watching) = (known.using + 1, known.watching + 1));
     add(&door.counters.connections, 1);
     add(&door.counters.total_connections, 1);
     let caller = if door.tokens.is_some() { Caller::Nobody } else { Caller::Anyone };
     let watched = vec![used.clone()];
-    let state = State { caller, used, watched, held: Held::default(), is_producer: false, is_worker: false };
+    let state = State { caller, peer, used, watched, held: Held::default(), is_producer: false, is_worker: false };
     let (input, share) = (Input::new(door.job_bytes_max), door.bodies.share());
     let mut connection =
         Connection { door, stream, input, share, reply: Reply::default(), state, is_half_closed: false };

@@ -4,6 +4,8 @@ use super::command::Tube;
 use super::connection::Connection;
 use super::rights::FORBIDDEN;
 use crate::access::Scope;
+use crate::http::AuditedCommand;
+use duetime_core::api::Instant;
 use duetime_core::engine::Query;
 use duetime_core::limits::{DELAY_MS_MAX, PAGE_JOBS_MAX, SECOND_MS};
 use duetime_core::{Error, Job, JobId, JobRef, State, States};
@@ -14,12 +16,17 @@ const VAIN_PAGES_MAX: usize = 10;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) async fn kick(&mut self, bound: u64) {
-        let tube = self.state.used.clone();
-        if !self.state.may(Scope::Change, &tube) {
+        let (tube, replied) = (self.state.used.clone(), self.reply.0.len());
+        self.kick_used(&tube, bound).await;
+        self.note(&format!("kick {bound}"), &tube, replied);
+    }
+
+    async fn kick_used(&mut self, tube: &Tube, bound: u64) {
+        if !self.state.may(Scope::Change, tube) {
             return self.reply.line(FORBIDDEN);
         }
-        let kicked = match self.kick_all(&tube, State::Failed, bound).await {
-            Ok(0) => self.kick_all(&tube, State::Scheduled, bound).await,
+        let kicked = match self.kick_all(tube, State::Failed, bound).await {
+            Ok(0) => self.kick_all(tube, State::Scheduled, bound).await,
             kicked => kicked,
         };
         match kicked {
@@ -73,13 +80,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     pub(super) async fn pause(&mut self, tube: Tube, seconds: u32) {
-        if !self.state.may(Scope::Admin, &tube) {
-            return self.reply.line(FORBIDDEN);
+        let replied = self.reply.0.len();
+        if self.state.may(Scope::Admin, &tube) {
+            match self.try_pause(&tube, seconds).await {
+                Ok(()) => self.reply.line("PAUSED"),
+                Err(error) => self.reply.failure(&error),
+            }
+        } else {
+            self.reply.line(FORBIDDEN);
         }
-        match self.try_pause(&tube, seconds).await {
-            Ok(()) => self.reply.line("PAUSED"),
-            Err(error) => self.reply.failure(&error),
-        }
+        self.note(&format!("pause-tube {tube} {seconds}"), &tube, replied);
+    }
+
+    /// Writes an administrator's command into the audit log, with the reply that stands from this byte on.
+    fn note(&self, command: &str, queue: &str, replied: usize) {
+        let reply = String::from_utf8_lossy(&self.reply.0[replied..]);
+        self.door.audit.note_command(&AuditedCommand {
+            at: Instant(self.door.engine.now()),
+            who: self.state.caller.name(),
+            peer: self.state.peer,
+            command,
+            queue,
+            reply: reply.trim_end(),
+        });
     }
 
     async fn try_pause(&mut self, tube: &Tube, seconds: u32) -> Result<(), Error> {
@@ -99,9 +122,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         } else {
             engine.pause(tube, Some(engine.now() + pause_ms)).await?;
         }
-        // As administrative calls over HTTP.
-        let who = self.state.caller.name();
-        tracing::info!(target: "duetime::audit", who, tube = &**tube, seconds, "pause-tube");
         self.door.tubes.change(tube, |known| {
             known.pauses += 1;
             known.pause_s = seconds.into();

@@ -107,7 +107,7 @@ pub(crate) async fn serve(listener: Listener, door: Arc<Door>, config: ListenerC
             match stream {
                 Stream::Unix(stream) => drop(conversations.spawn(async move {
                     let _slot = slot;
-                    converse(door, stream).await;
+                    converse(door, stream, None).await;
                 })),
                 Stream::Tcp(stream, peer) => {
                     let Some(admitted) = peers.admit(peer.ip()) else {
@@ -135,7 +135,7 @@ pub(crate) async fn serve(listener: Listener, door: Arc<Door>, config: ListenerC
 
 /// Converses with a client on the network. Where the server has a certificate, clients of other machines must use TLS.
 async fn of_network(door: Arc<Door>, config: ListenerConfig, stream: TcpStream, peer: SocketAddr) {
-    let Some(acceptor) = config.tls_acceptor() else { return converse(door, stream).await };
+    let Some(acceptor) = config.tls_acceptor() else { return converse(door, stream, Some(peer)).await };
     let mut first = [0];
     let begin = async {
         tokio::select! {
@@ -148,7 +148,7 @@ async fn of_network(door: Arc<Door>, config: ListenerConfig, stream: TcpStream, 
     }
     if first[0] != TLS_HANDSHAKE {
         if peer.ip().to_canonical().is_loopback() {
-            return converse(door, stream).await;
+            return converse(door, stream, Some(peer)).await;
         }
         let _ = timeout(SEND_TIME_MAX, stream.writable()).await;
         let _ = stream.try_write(b"INTERNAL_ERROR\r\n");
@@ -156,7 +156,7 @@ async fn of_network(door: Arc<Door>, config: ListenerConfig, stream: TcpStream, 
         return;
     }
     match timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => Box::pin(converse(door, stream)).await,
+        Ok(Ok(stream)) => Box::pin(converse(door, stream, Some(peer))).await,
         Ok(Err(error)) => tracing::debug!(%peer, %error, "a connection could not be encrypted"),
         Err(_) => tracing::debug!(%peer, "a connection was not encrypted in time"),
     }

@@ -30,7 +30,7 @@ pub(crate) use args::{Address, Args};
 pub(crate) use listener::{Listener, serve};
 
 use crate::access::Tokens;
-use crate::http::{Budget, ListenerConfig};
+use crate::http::{Audit, Budget, ListenerConfig};
 use counters::Counters;
 use duetime_core::Engine;
 use std::sync::Arc;
@@ -58,6 +58,7 @@ pub(crate) struct Door {
     engine: Engine,
     /// The tokens that are asked for; `None`: everybody may do everything.
     tokens: Option<Arc<Tokens>>,
+    audit: Arc<Audit>,
     job_bytes_max: u32,
     counters: Counters,
     tubes: Tubes,
@@ -84,6 +85,7 @@ impl Door {
         Arc::new(Self {
             engine,
             tokens: config.tokens(),
+            audit: config.audit(),
             job_bytes_max,
             counters: Counters::default(),
             tubes: Tubes::default(),

@@ -99,6 +99,11 @@ impl ListenerConfig {
         self.tokens.clone()
     }
 
+    /// Writes down the calls of administrators.
+    pub(crate) fn audit(&self) -> Arc<Audit> {
+        self.audit.clone()
+    }
+
     /// Encrypts a new connection, where there is a certificate.
     pub(crate) fn tls_acceptor(&self) -> Option<tokio_rustls::TlsAcceptor> {
         self.tls.as_ref().map(|tls| tls.acceptor())
@@ -141,7 +146,7 @@ impl ListenerConfig {
 
     /// For this machine alone, as a server without options.
     #[cfg(test)]
-    pub(super) fn local() -> Self {
+    pub(crate) fn local() -> Self {
         let audit = Arc::new(Audit::default());
         Self { tokens: None, hosts: Hosts::new(&[], false), audit, tls: None, connections_max: 16, has_dashboard: true }
     }

@@ -33,7 +33,7 @@ pub(crate) use body::{FormBody, GuestFormBody};
 pub(crate) use limits::{ACCEPT_PAUSE, FORM_FIELDS_MAX, HANDSHAKE_TIME_MAX, STOP_TIME_MAX, UNACKNOWLEDGED_MS_MAX};
 pub(crate) use listen::serve;
 pub(crate) use listener_config::{Error, ListenerConfig};
-pub(crate) use middleware::audit::Peer;
+pub(crate) use middleware::audit::{Audit, AuditedCommand, Peer};
 pub(crate) use middleware::budget::{Budget, Share};
 pub(crate) use middleware::peers;
 pub(crate) use middleware::request_id::REQUEST_ID;

@@ -1,8 +1,9 @@
 //! Tokens, and what one client may cost others.
 
 use super::script::Talk;
-use super::server::Both;
+use super::server::{Alone, Both};
 use crate::common::binary;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
@@ -106,4 +107,62 @@ fn an_open_address_needs_tokens() {
     let large = ["serve", "--store", "memory", "--beanstalk", "127.0.0.1:0", "--beanstalk-job-max", "2000000"];
     let ended = Command::new(binary()).env_clear().args(large).output().unwrap();
     assert!(String::from_utf8(ended.stderr).unwrap().contains("--beanstalk-job-max"));
+}
+
+/// Half of them may come from one address.
+#[test]
+fn connections_are_limited() {
+    let server = Alone::start(&["--connections-max", "4"]);
+    let mut talks = [Talk::open(server.address), Talk::open(server.address)];
+    for talk in &mut talks {
+        assert_eq!(talk.ask("list-tube-used"), "USING default");
+    }
+    assert!(Talk::open(server.address).is_at_end());
+    let [mut stays, leaves] = talks;
+    drop(leaves);
+    while stays.stats("stats").unwrap()["current-connections"] != "1" {}
+    // The place is free a moment after the connection is counted no more.
+    let mut next = Talk::open(server.address);
+    while next.try_send(b"list-tube-used\r\n").and_then(|()| next.try_line()).is_none() {
+        next = Talk::open(server.address);
+    }
+    assert_eq!(stays.ask("list-tube-used"), "USING default");
+}
+
+/// As those over HTTP, with what came of them; what workers do is not.
+#[test]
+fn what_administrators_do_is_in_the_audit_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, log) = (folder.path().join("tokens.toml"), folder.path().join("audit.jsonl"));
+    let shop = token(&file, "shop", &["push:mail", "work:mail", "read:mail"]);
+    let admin = token(&file, "root", &["admin"]);
+    let (tokens, audit) = (file.to_str().unwrap(), log.to_str().unwrap());
+    let server = Both::with(&["--store", "memory", "--tokens", tokens, "--audit-log", audit]);
+    let mut talk = Talk::open(server.address);
+    assert_eq!(talk.ask("pause-tube mail 5"), "UNAUTHENTICATED");
+    talk.ask(&format!("auth {shop}"));
+    talk.ask("use mail");
+    talk.send(b"put 1 0 60 1\r\na\r\nput 1 3600 60 1\r\na\r\npause-tube mail 5\r\n");
+    assert!(talk.line().starts_with("INSERTED ") && talk.line().starts_with("INSERTED "));
+    assert_eq!(talk.line(), "FORBIDDEN");
+    let mut root = Talk::open(server.address);
+    root.ask(&format!("auth {admin}"));
+    root.ask("use mail");
+    root.send(b"pause-tube mail 5\r\npause-tube mail 0\r\npause-tube nowhere 5\r\nkick 10\r\n");
+    assert_eq!([root.line(), root.line(), root.line(), root.line()], ["PAUSED", "PAUSED", "NOT_FOUND", "KICKED 1"]);
+    let text = std::fs::read_to_string(&log).unwrap();
+    let calls: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let shown = |call: &Value| json!([call["who"], call["command"], call["queue"], call["reply"]]);
+    assert_eq!(
+        calls.iter().map(shown).collect::<Vec<_>>(),
+        [
+            json!(["shop", "pause-tube mail 5", "mail", "FORBIDDEN"]),
+            json!(["root", "pause-tube mail 5", "mail", "PAUSED"]),
+            json!(["root", "pause-tube mail 0", "mail", "PAUSED"]),
+            json!(["root", "pause-tube nowhere 5", "nowhere", "NOT_FOUND"]),
+            json!(["root", "kick 10", "mail", "KICKED 1"]),
+        ]
+    );
+    assert!(calls.iter().all(|call| call["peer"].as_str().unwrap().starts_with("127.0.0.1:")), "{text}");
+    assert!(calls.iter().all(|call| call["at"].is_string()) && !text.contains(&admin) && !text.contains(&shop));
 }

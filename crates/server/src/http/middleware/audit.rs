@@ -1,7 +1,8 @@
 //! The audit log: who did what to queues, schedules and jobs in bulk, and with what outcome.
 //!
 //! Each call is a line of the log, with the target `duetime::audit`, and where a file is named, a line of JSON there. The
-//! task that makes the change also writes the line: a caller who hangs up stops neither.
+//! task that makes the change also writes the line: a caller who hangs up stops neither. Commands of beanstalkd's protocol that
+//! do such things are written down, too.
 
 use super::request_id::REQUEST_ID;
 use crate::access::Caller;
@@ -56,6 +57,22 @@ struct AuditedCall<'a> {
     request_id: &'a str,
     #[serde(flatten)]
     jobs: Option<&'a Jobs>,
+}
+
+/// A command of beanstalkd's protocol.
+#[derive(Debug, Serialize)]
+pub(crate) struct AuditedCommand<'a> {
+    /// When it was answered.
+    pub(crate) at: Instant,
+    /// The name of the token, or `anyone`.
+    pub(crate) who: &'a str,
+    /// From where; a socket in the file system has no address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) command: &'a str,
+    /// The queue that it was about.
+    pub(crate) queue: &'a str,
+    pub(crate) reply: &'a str,
 }
 
 /// Which jobs a call was about, and how many came to which outcome.
@@ -127,11 +144,24 @@ impl Audit {
         Ok(Self { file: Some(Mutex::new(file)) })
     }
 
-    /// Writes a call down. A line that cannot be written is an error in the log; the call has been made.
+    /// Writes a call down.
     fn note(&self, call: &AuditedCall<'_>) {
         let AuditedCall { who, peer, method, path, status, jobs, .. } = call;
         let jobs = jobs.map(|jobs| serde_json::to_string(jobs).expect("a selection has only string keys"));
         tracing::info!(target: "duetime::audit", who, %peer, method, path, status, jobs, "audit");
+        self.write(call);
+    }
+
+    /// Writes a command down.
+    pub(crate) fn note_command(&self, called: &AuditedCommand<'_>) {
+        let AuditedCommand { at: _, who, peer, command, queue, reply } = called;
+        let peer = peer.map(tracing::field::display);
+        tracing::info!(target: "duetime::audit", who, peer, command, queue, reply, "audit");
+        self.write(called);
+    }
+
+    /// Appends a line to the file. One that cannot be written is an error in the log; the call has been made.
+    fn write(&self, call: &impl Serialize) {
         let Some(file) = &self.file else { return };
         let mut line = serde_json::to_vec(call).expect("a call has only string keys");
         line.push(b'\n');
