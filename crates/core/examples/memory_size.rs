@@ -89,6 +89,7 @@ fn request() -> Reserve {
         queue_leases: Arc::default(),
         request_id: None,
         merges: false,
+        early: false,
         take: false,
     }
 }

@@ -9,7 +9,7 @@ use crate::limits::{REQUEST_ID_BYTES_MAX, RESERVE_JOBS_MAX, RESERVE_QUEUES_MAX, 
 use crate::model::id::JobId;
 use crate::model::job::{Job, State, check_lease};
 use crate::model::name;
-use crate::ports::{Edited, LeaseRecord, Reserve, Reserved, Source, Window};
+use crate::ports::{Edited, Lease, LeaseRecord, Reserve, Reserved, Room, Source, Window};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Engine {
     /// # Errors
     /// As [`reserve`](Self::reserve).
     pub async fn reserve_unclaimed(&self, request: ReserveRequest) -> Result<Unclaimed, Error> {
-        self.reserve_by(request, false).await
+        self.reserve_by(request, false, false).await
     }
 
     /// The same, with the most urgent jobs of all queues first, whatever the order of the queues.
@@ -37,10 +37,37 @@ impl Engine {
     /// # Errors
     /// As [`reserve`](Self::reserve).
     pub async fn reserve_merged(&self, request: ReserveRequest) -> Result<Unclaimed, Error> {
-        self.reserve_by(request, true).await
+        self.reserve_by(request, true, false).await
     }
 
-    async fn reserve_by(&self, request: ReserveRequest, merges: bool) -> Result<Unclaimed, Error> {
+    /// Leases a job that waits, also before it is due. Given back, it is due.
+    ///
+    /// # Errors
+    /// [`Error::Running`], [`Error::Finished`], [`Error::NotFound`]; [`Error::HeldBack`] and [`Error::NotDue`] where its queue is
+    /// paused or limited; as [`reserve`](Self::reserve).
+    pub async fn reserve_early(&self, id: JobId) -> Result<Lease, Error> {
+        let mut held = false;
+        loop {
+            let (lease_ms, request_id, worker) = (None, None, None);
+            let from = Source::Jobs(vec![id.into()]);
+            let request = ReserveRequest { from, limit: 1, lease_ms, wait_ms: 0, request_id, worker };
+            let mut reservation = self.reserve_by(request, false, true).await?.claim();
+            if let Some(lease) = reservation.leases.pop() {
+                return Ok(lease);
+            }
+            let error = reservation.refused.pop().map_or(Error::NotFound(id), |(_, error)| error);
+            if held || !matches!(error, Error::NotDue(_) | Error::HeldBack(_)) || !self.topology.has_ledger() {
+                return Err(error);
+            }
+            // It may not be loaded: it is due too late for that, or there was no room. In the broker it waits as before.
+            let reading = self.broker.reading();
+            let jobs = self.ledger.get(&[id]).await?.into_iter().flatten().collect();
+            self.try_put(jobs, reading, Room::Any).await?;
+            held = true;
+        }
+    }
+
+    async fn reserve_by(&self, request: ReserveRequest, merges: bool, early: bool) -> Result<Unclaimed, Error> {
         self.check_open()?;
         if let Some(lease_ms) = request.lease_ms {
             check_lease(lease_ms)?;
@@ -57,6 +84,7 @@ impl Engine {
             queue_leases: self.settings.leases(),
             request_id: check_request_id(request.request_id)?,
             merges,
+            early,
             take: false,
         };
         let wait = Duration::from_millis(request.wait_ms);

@@ -46,6 +46,7 @@ impl Engine {
             queue_leases: Arc::default(),
             request_id: check_request_id(request.request_id)?,
             merges: false,
+            early: false,
             take: true,
         };
         if let Source::Queues(queues) = &reserve.source {

@@ -90,6 +90,7 @@ impl Engine {
             queue_leases: Arc::default(),
             request_id: None,
             merges: false,
+            early: false,
             take: false,
         };
         Ok(self.broker.reserve(look).await?.next_at)

@@ -177,7 +177,8 @@ impl Held {
             return;
         };
         let is_held = self.queues.get(&job.queue).is_some_and(|queue| queue.room(reserve.take, now.wall).is_err());
-        let is_due = job.due_at <= now.wall && (reserve.window.from..=reserve.window.to).contains(&job.due_at);
+        let is_due = (reserve.early || job.due_at <= now.wall)
+            && (reserve.window.from..=reserve.window.to).contains(&job.due_at);
         let refused = if named.version.is_some_and(|version| version != job.version) {
             Some(Edited::Mismatch(job))
         } else if job.lease_until.is_some() {

@@ -151,6 +151,8 @@ pub struct Reserve {
     /// Whether the most urgent of all queues comes first, and not the queues in their order. Beside other partitions, only within
     /// each of them.
     pub merges: bool,
+    /// Whether named jobs are leased also before they are due. They keep their due times.
+    pub early: bool,
     /// At most so many; where much is to be passed over, it may be fewer than are due.
     pub limit: usize,
     /// Due when.

@@ -58,6 +58,7 @@ pub fn reserve_from(queues: &[&str], limit: usize) -> Reserve {
         queue_leases: Arc::default(),
         request_id: None,
         merges: false,
+        early: false,
         take: false,
     }
 }

@@ -134,16 +134,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         for _ in 0..TRIES {
             let job = self.visible(id, Scope::Work).await?;
             match job.state(self.door.engine.now()) {
-                State::Ready => {
-                    let from = Source::Jobs(vec![JobRef::from(id)]);
-                    let (lease_ms, request_id, worker) = (None, None, None);
-                    let request = ReserveRequest { from, limit: 1, lease_ms, wait_ms: 0, request_id, worker };
-                    let mut reservation = self.door.engine.reserve(request).await?;
-                    if let Some(lease) = reservation.leases.pop() {
-                        return Ok(lease);
-                    }
-                }
-                State::Scheduled | State::Failed => {
+                State::Ready | State::Scheduled => return self.door.engine.reserve_early(id).await,
+                State::Failed if self.door.engine.queue_settings(&job.queue).paused => return Err(Error::HeldBack(id)),
+                State::Failed => {
                     let target = JobRef { id, version: Some(job.version) };
                     match self.door.engine.kick(vec![target], false).await.pop() {
                         None | Some(Ok(_) | Err(Error::VersionMismatch { .. })) => {}

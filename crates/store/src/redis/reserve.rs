@@ -111,6 +111,7 @@ impl Parts {
             text.number(self.options.ended_max as u64);
             text.number(LEASE_MS_DEFAULT);
             text.flag(reserve.merges && names.len() > 1);
+            text.flag(reserve.early);
             text.number(names.len() as u64);
             for queue in &names {
                 text.push(queue.as_bytes());
@@ -184,7 +185,8 @@ impl Parts {
             };
             let (is_live, job) = (record.is_live(), record.job);
             let now = self.clock.now();
-            let is_due = job.due_at <= now && (reserve.window.from..=reserve.window.to).contains(&job.due_at);
+            let is_due =
+                (reserve.early || job.due_at <= now) && (reserve.window.from..=reserve.window.to).contains(&job.due_at);
             let queue = job.queue.clone();
             let refused = if !is_live {
                 Some(ended(&job))

@@ -3,9 +3,9 @@
 use super::{Subject, ids};
 use crate::model::beanstalk::{BURIED, Beanstalk, KIND};
 use crate::model::job::{Job, Stage, State};
-use crate::ports::{Change, Edited, Limits, OutboxEntry, Reserve};
+use crate::ports::{Change, Edited, Lease, Limits, OutboxEntry, Reserve};
 use crate::rules::{Decision, Return};
-use crate::testing::fixtures::{QUEUE, T0, cancel, due, edit, id, job, reserve_from};
+use crate::testing::fixtures::{QUEUE, T0, cancel, due, edit, id, job, reserve_from, reserve_named};
 
 fn counted(job: &Job) -> Beanstalk {
     job.options().beanstalk.unwrap_or_default()
@@ -76,6 +76,26 @@ pub async fn a_scheduled_job_is_kicked(s: Subject) {
     assert!(matches!(unfit, Edited::Unfit { state: State::Ready, .. }), "{unfit:?}");
     assert_eq!(s.handed_out(2).await, [1, 2].map(id));
     assert!(matches!(s.edit(id(2), Change::Kick { counts: true }).await, Edited::Running(_)));
+}
+
+/// In one step, and only where that is asked for. Given back, it is due.
+pub async fn a_scheduled_job_is_reserved_early(s: Subject) {
+    s.hold(&[due(1, T0 + 5_000), Job { priority: 7, ..due(2, T0 + 5_000) }, due(3, T0 + 5_000)]).await;
+    let early = |n| Reserve { early: true, ..reserve_named(&[id(n)]) };
+    assert_eq!(s.reserve(reserve_named(&[id(1)])).await.leases.len(), 0);
+    for n in [1, 2] {
+        let [Lease { job: running, .. }] = &s.leases(early(n)).await[..] else { panic!("{n} is not leased") };
+        assert_eq!((running.state(s.now()), running.due_at, running.attempt), (State::Running, T0 + 5_000, 1));
+        assert!(matches!(&s.reserve(early(n)).await.refused[..], [(_, Edited::Running(_))]));
+        s.settled(running.receipt(), Decision::Return(Return { due_at: T0, release: None })).await;
+    }
+    assert_eq!(s.handed_out(3).await, [2, 1].map(id));
+    s.limit(Limits { paused: true, ..Limits::default() }).await;
+    assert!(matches!(&s.reserve(early(3)).await.refused[..], [(_, Edited::Unfit { state: State::Scheduled, .. })]));
+    s.limit(Limits::default()).await;
+    assert_eq!(s.handed_out(3).await, [], "it waits as before");
+    s.pass(5_000);
+    assert_eq!(s.handed_out(3).await, [id(3)]);
 }
 
 /// By priority, due time and id, whatever the order of the queues; limits hold.

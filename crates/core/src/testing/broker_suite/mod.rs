@@ -301,7 +301,7 @@ macro_rules! broker_suite {
             }
             beanstalk {
                 a_released_job_counts_its_attempt a_buried_job_has_failed a_returned_job_that_is_to_stop_is_cancelled
-                a_scheduled_job_is_kicked the_most_urgent_of_all_queues_comes_first
+                a_scheduled_job_is_kicked a_scheduled_job_is_reserved_early the_most_urgent_of_all_queues_comes_first
             }
             settles {
                 success_ends_a_job a_failure_is_kept_with_its_error a_job_goes_on_later a_stale_receipt_changes_nothing

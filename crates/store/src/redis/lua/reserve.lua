@@ -1,18 +1,20 @@
 -- Leases due jobs. ARGV[5]: how many at most; [6], [7]: due from and to; [8]: the name of this call where the jobs are taken, ''
 -- where they are to run; [9]: the lease in ms, 0 for each job's own; [10]: the request, '' for none; [11]: how many finished jobs are kept;
--- [12]: the default lease; [13]: whether the most urgent of all queues comes first; [14]: how many queues, then for each its
--- name and lease in ms; then named jobs, if it is for those: id and version, the queue's number.
+-- [12]: the default lease; [13]: whether the most urgent of all queues comes first; [14]: whether named jobs are leased also before
+-- they are due; [15]: how many queues, then for each its name and lease in ms; then named jobs, if it is for those: id and version,
+-- the queue's number.
 local limit, from, to, takes, lease_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] ~= '',
   tonumber(ARGV[9])
 -- Beside a ledger what is taken is leased until it is recorded there.
 local finishes = takes and OWN
-local request, default_ms, merges, queues = ARGV[10], tonumber(ARGV[12]), ARGV[13] == '1', tonumber(ARGV[14])
-local named_at = 15 + 2 * queues
+local request, default_ms, merges, early, queues = ARGV[10], tonumber(ARGV[12]), ARGV[13] == '1', ARGV[14] == '1',
+  tonumber(ARGV[15])
+local named_at = 16 + 2 * queues
 local ROUNDS = 10
 -- Bodies are read so many at a time, and no more of them where they are large.
 local SLICE, BYTES_MAX, WHOLE_BYTES_MAX = 50, 16777216, 1048576
 local bytes = 0
-to = math.min(to, now)
+if not early then to = math.min(to, now) end
 
 runs_when_full()
 
@@ -67,8 +69,8 @@ local lease_count, meta_count = 0, 0
 local templates = {}
 local function template(n)
   if not templates[n] then
-    local queue, length = ARGV[13 + 2 * n], lease_ms
-    if length == 0 then length = tonumber(ARGV[14 + 2 * n]) end
+    local queue, length = ARGV[14 + 2 * n], lease_ms
+    if length == 0 then length = tonumber(ARGV[15 + 2 * n]) end
     if length == 0 then length = default_ms end
     local lease_until = now + length
     templates[n] = {
@@ -107,7 +109,7 @@ local function lease(n, id, body, meta)
   local own_ms, priority = body_rest(body)
   local length = lease_ms
   if length == 0 then length = own_ms end
-  if length == 0 then length = tonumber(ARGV[14 + 2 * n]) end
+  if length == 0 then length = tonumber(ARGV[15 + 2 * n]) end
   if length == 0 then length = default_ms end
   if priority == DEFAULT_PRIORITY then gone[#gone + 1] = id else leave(n, id, h.due, priority) end
   if has(h.flags, EXPIRES) then redis.call('ZREM', EXPIRING, id) end
@@ -289,7 +291,7 @@ local function reserve_merged()
     local best, best_rank
     for n = 1, queues do
       local due = head_due(n)
-      local limits = due and due <= now and any_limits and limits_of(ARGV[13 + 2 * n])
+      local limits = due and due <= now and any_limits and limits_of(ARGV[14 + 2 * n])
       if due and due <= now and not (limits and limits.room <= 0) then
         local rank, is_sorted = first_of(n)
         if not is_sorted then return lease_count > 0 end
@@ -297,7 +299,7 @@ local function reserve_merged()
       end
     end
     if not best then return true end
-    local before, queue = lease_count, ARGV[13 + 2 * best]
+    local before, queue = lease_count, ARGV[14 + 2 * best]
     local limits = any_limits and limits_of(queue)
     room = lease_count / 3 + 1
     local is_sorted = reserve_queue(best)
@@ -332,7 +334,7 @@ else
   for n = 1, is_to_repeat == 1 and 0 or queues do
     -- Of most queues that are waited at, this is all that is to be looked at.
     local due = head_due(n)
-    local queue, before = ARGV[13 + 2 * n], lease_count
+    local queue, before = ARGV[14 + 2 * n], lease_count
     local limits = due and any_limits and limits_of(queue)
     if due and not (limits and limits.paused) then
       room = limits and math.min(limit, lease_count / 3 + limits.room) or limit
