@@ -1,7 +1,18 @@
-//! The pure parts: the parser, and input in pieces of any size.
+//! The parser, input in pieces of any size, and a client that reads nothing.
 
 use super::command::{Command, Put, Refusal, Release, Token, parse};
+use super::connection::converse;
+use super::counters::get;
 use super::input::{Input, Request, Word};
+use super::{Door, JOB_BYTES_DEFAULT, SEND_TIME_MAX};
+use crate::http::ListenerConfig;
+use duetime_core::Engine;
+use duetime_core::engine::Options;
+use duetime_store::open::{Spec, open};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::time::{Instant, advance, pause};
+use tokio_util::sync::CancellationToken;
 
 #[test]
 fn lines_are_read_as_by_beanstalkd() {
@@ -128,4 +139,34 @@ fn shown(command: &Command) -> String {
         Command::Auth(Token(token)) => format!("auth {token}"),
         Command::Quit => "quit".to_owned(),
     }
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_closed() {
+    const REPLY: &[u8] = b"USING default\r\n";
+    let stores = open(Spec::Memory).await.unwrap().stores;
+    let engine = Engine::start(stores, Options::default()).await.unwrap();
+    let stop = CancellationToken::new();
+    let door = Door::new(engine.clone(), &ListenerConfig::local(), JOB_BYTES_DEFAULT, stop);
+    // Room for two replies and a half.
+    let (mut client, stream) = duplex(REPLY.len() * 5 / 2);
+    pause();
+    let conversation = tokio::spawn(converse(door.clone(), stream, None));
+    client.write_all(&b"list-tube-used\r\n".repeat(4)).await.unwrap();
+    // One that reads a little now and then stays.
+    let mut reply = [0; REPLY.len()];
+    advance(SEND_TIME_MAX - Duration::from_secs(1)).await;
+    client.read_exact(&mut reply).await.unwrap();
+    assert_eq!(reply, REPLY);
+    client.write_all(b"list-tube-used\r\n").await.unwrap();
+    advance(SEND_TIME_MAX - Duration::from_secs(1)).await;
+    assert_eq!((conversation.is_finished(), get(&door.counters.connections)), (false, 1));
+    let begin = Instant::now();
+    conversation.await.unwrap();
+    assert!(begin.elapsed() < SEND_TIME_MAX + Duration::from_secs(1));
+    assert_eq!(get(&door.counters.connections), 0);
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).await.unwrap();
+    assert!(rest.len() < 4 * REPLY.len(), "what did not fit was never sent");
+    engine.stop().await.unwrap();
 }

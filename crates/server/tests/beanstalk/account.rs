@@ -1,83 +1,136 @@
 //! What was inserted is there, whatever is killed.
 
 use super::script::Talk;
-use super::server::Alone;
+use super::server::{Alone, Both, free_port};
 use crate::common::Random;
+use duetime_store::testing::RedisServer;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What clients know of jobs: true while one is to be there, false once a delete of it was sent.
-type Known = Mutex<HashMap<u64, bool>>;
+/// Kills of a run.
+const KILLS: u64 = 4;
+/// Jobs that are inserted between two of them.
+const INSERTED: u64 = 300;
 
-/// Puts jobs and deletes some until the server is gone.
-fn load(address: SocketAddr, seed: u64, known: &Known, answers: &AtomicU64) {
-    let mut random = Random::new(seed);
-    let mut talk = Talk::open(address);
-    loop {
-        let count = random.within(1..20);
-        let puts: String = (0..count).map(|n| format!("put {n} 0 600 3\r\nabc\r\n")).collect();
-        if !talk.try_send(puts.as_bytes()) {
-            return;
-        }
-        for _ in 0..count {
-            let Some(line) = talk.try_line() else { return };
-            let id = line.strip_prefix("INSERTED ").expect(&line).parse().unwrap();
-            // Another client may have deleted it already.
-            known.lock().unwrap().entry(id).or_insert(true);
-            answers.fetch_add(1, Ordering::Relaxed);
-        }
-        if !talk.try_send(b"reserve\r\n") {
-            return;
-        }
-        let Some(line) = talk.try_line() else { return };
-        let id: u64 = line.split(' ').nth(1).expect(&line).parse().unwrap();
-        let Some(_) = talk.bytes(5) else { return };
-        if random.percent(50) {
-            known.lock().unwrap().insert(id, false);
-            if !talk.try_send(format!("delete {id}\r\n").as_bytes()) {
-                return;
+/// What all clients do, and know.
+struct Load {
+    address: SocketAddr,
+    /// The jobs' time to run, in seconds.
+    ttr_s: u64,
+    /// True while a job is to be there, false once a delete of it was sent.
+    jobs: Mutex<HashMap<u64, bool>>,
+    inserted: AtomicU64,
+    ends: AtomicBool,
+}
+
+impl Load {
+    /// Puts jobs and deletes some. Connects again whenever the server is gone.
+    fn run(&self, seed: u64) {
+        let mut random = Random::new(seed);
+        while !self.ends.load(Ordering::Relaxed) {
+            match Talk::try_open(self.address) {
+                Ok(mut talk) => while self.converse(&mut talk, &mut random).is_some() {},
+                Err(_) => std::thread::yield_now(),
             }
-            let Some(line) = talk.try_line() else { return };
-            assert_eq!(line, "DELETED");
         }
     }
+
+    /// A few jobs more; `None` where the server is gone.
+    fn converse(&self, talk: &mut Talk, random: &mut Random) -> Option<()> {
+        let (count, ttr_s) = (random.within(1..20), self.ttr_s);
+        let puts: String = (0..count).map(|n| format!("put {n} 0 {ttr_s} 3\r\nabc\r\n")).collect();
+        talk.try_send(puts.as_bytes())?;
+        for _ in 0..count {
+            let line = talk.try_line()?;
+            let id = line.strip_prefix("INSERTED ").expect(&line).parse().unwrap();
+            // Another client may have deleted it already.
+            self.jobs.lock().unwrap().entry(id).or_insert(true);
+            self.inserted.fetch_add(1, Ordering::Relaxed);
+        }
+        talk.try_send(b"reserve\r\n")?;
+        let line = talk.try_line()?;
+        if line == "DEADLINE_SOON" {
+            return Some(());
+        }
+        let id: u64 = line.split(' ').nth(1).expect(&line).parse().unwrap();
+        talk.bytes(5)?;
+        if random.percent(50) {
+            self.jobs.lock().unwrap().insert(id, false);
+            talk.try_send(format!("delete {id}\r\n").as_bytes())?;
+            // A time to run that is over has lost it.
+            let line = talk.try_line()?;
+            assert!(line == "DELETED" || line == "NOT_FOUND" && ttr_s < 60, "{line}");
+        }
+        Some(())
+    }
+
+    /// Every job that is to be there is ready: what was reserved came back with the start, or comes with the end of its time to
+    /// run. Answers how many came so.
+    fn check(&self) -> u64 {
+        let mut talk = Talk::open(self.address);
+        let mut timeouts = 0;
+        let jobs = self.jobs.lock().unwrap();
+        assert!(jobs.len() as u64 >= KILLS * INSERTED);
+        for (id, is_there) in jobs.iter() {
+            let mut look = || talk.stats(&format!("stats-job {id}"));
+            let mut stats = look();
+            while self.ttr_s < 60 && stats.as_ref().is_some_and(|stats| stats["state"] == "reserved") {
+                stats = look();
+            }
+            let Some(stats) = stats else {
+                assert!(!is_there, "the job {id} is lost");
+                continue;
+            };
+            assert_eq!(stats["state"], "ready", "{stats:?}");
+            timeouts += stats["timeouts"].parse::<u64>().unwrap();
+        }
+        timeouts
+    }
+}
+
+/// Kills a server under the load of clients that connect again, starts it again each time, and accounts for all jobs. Answers
+/// how many times to run had to end for that.
+fn kill_and_account<S>(port: u16, ttr_s: u64, start: impl Fn() -> S) -> u64 {
+    let (address, jobs) = (SocketAddr::from(([127, 0, 0, 1], port)), Mutex::default());
+    let load = Load { address, ttr_s, jobs, inserted: AtomicU64::new(0), ends: AtomicBool::new(false) };
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..4)
+            .map(|seed| {
+                scope.spawn({
+                    let load = &load;
+                    move || load.run(seed)
+                })
+            })
+            .collect();
+        for kill in 1..=KILLS {
+            let server = start();
+            let enough = kill * INSERTED;
+            while load.inserted.load(Ordering::Relaxed) < enough && !clients.iter().any(|client| client.is_finished()) {
+                std::thread::yield_now();
+            }
+            // SIGKILL.
+            drop(server);
+        }
+        load.ends.store(true, Ordering::Relaxed);
+    });
+    let _server = start();
+    load.check()
 }
 
 #[test]
 fn kill_under_load_loses_no_inserted_job() {
-    let folder = tempfile::tempdir().unwrap();
-    let known = Known::default();
-    for round in 0..4_u64 {
-        let mut server = Alone::on(folder.path());
-        check(server.address, &known);
-        let answers = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            let (address, known, answers) = (server.address, &known, &answers);
-            let begin = |worker| scope.spawn(move || load(address, round * 10 + worker, known, answers));
-            let clients: Vec<_> = (0..4).map(begin).collect();
-            while answers.load(Ordering::Relaxed) < 300 && !clients.iter().any(|client| client.is_finished()) {
-                std::thread::yield_now();
-            }
-            server.kill();
-        });
-    }
-    let server = Alone::on(folder.path());
-    check(server.address, &known);
-    assert!(known.lock().unwrap().len() > 1_000);
+    let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+    assert_eq!(kill_and_account(port, 600, || Alone::at(port, folder.path())), 0);
 }
 
-/// Every job that is to be there is ready: what was reserved came back with the start.
-fn check(address: SocketAddr, known: &Known) {
-    let mut talk = Talk::open(address);
-    for (id, is_there) in known.lock().unwrap().iter() {
-        let stats = talk.stats(&format!("stats-job {id}"));
-        match (stats, is_there) {
-            (Some(stats), _) => assert_eq!(stats["state"], "ready", "{stats:?}"),
-            (None, is_there) => assert!(!is_there, "the job {id} is lost"),
-        }
-    }
+/// Leases outlive a server on Redis: what was reserved comes back when its time to run is over.
+#[test]
+fn kill_under_load_on_redis_loses_no_inserted_job() {
+    let (redis, port) = (RedisServer::start(), free_port());
+    let timeouts = kill_and_account(port, 3, || Both::at(port, &["--broker", &redis.url()]));
+    assert!(timeouts > 0);
 }
 
 #[test]

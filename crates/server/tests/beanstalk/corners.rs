@@ -38,7 +38,7 @@ fn corners_on_sqlite() {
 
 #[test]
 fn corners_on_redis() {
-    for pieces in [Pieces::Lines, Pieces::Together] {
+    for pieces in PIECES {
         let redis = RedisServer::start();
         converse_all(Both::with(&["--broker", &redis.url()]).address, pieces, |_| true);
     }
@@ -46,7 +46,7 @@ fn corners_on_redis() {
 
 #[test]
 fn corners_on_redis_beside_postgres() {
-    for pieces in [Pieces::Lines, Pieces::Together] {
+    for pieces in PIECES {
         let (redis, postgres) = (RedisServer::start(), PostgresServer::start());
         let server = Both::with(&["--broker", &redis.url(), "--ledger", &postgres.url(), "--ledger-may-lose"]);
         converse_all(server.address, pieces, |_| true);

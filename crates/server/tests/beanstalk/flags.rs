@@ -4,7 +4,10 @@ use super::script::Talk;
 use super::server::{Alone, free_port};
 use crate::common::binary;
 use nix::sys::signal::Signal;
+use nix::unistd::{Uid, User};
+use std::fs::Permissions;
 use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
@@ -35,6 +38,35 @@ fn beanstalkds_flags_are_taken() {
     }
     let version = Command::new(binary()).args(["beanstalk", "-v"]).output().unwrap();
     assert_eq!(String::from_utf8(version.stdout).unwrap(), format!("duetime {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+/// All of the process: root may become anybody, others may not.
+#[test]
+fn the_server_becomes_another_user() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+    let arguments = ["-u", "nobody", "-b", folder.path().to_str().unwrap()];
+    if !Uid::effective().is_root() {
+        let ended = Command::new(binary()).env_clear().args(["beanstalk", "-p", "0"]).args(arguments).output().unwrap();
+        let err = String::from_utf8(ended.stderr).unwrap();
+        assert!(!ended.status.success() && err.contains("cannot become the user \"nobody\" of -u"), "{err}");
+        return;
+    }
+    let server = Alone::start(&arguments);
+    let mut talk = Talk::open(server.address);
+    talk.send(b"put 1 0 1 1\r\na\r\n");
+    assert!(talk.line().starts_with("INSERTED "));
+    let nobody = User::from_name("nobody").unwrap().unwrap();
+    for task in std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap() {
+        let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let ids = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+            line.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<u32>>()
+        };
+        assert_eq!((ids("Uid:"), ids("Gid:")), (vec![nobody.uid.as_raw(); 4], vec![nobody.gid.as_raw(); 4]));
+        assert!(!ids("Groups:").contains(&0), "{status}");
+    }
+    assert_eq!(std::fs::metadata(folder.path().join("duetime.db")).unwrap().uid(), nobody.uid.as_raw());
 }
 
 #[test]

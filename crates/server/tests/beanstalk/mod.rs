@@ -9,3 +9,4 @@ mod model;
 mod outside;
 mod script;
 mod server;
+mod tls;

@@ -4,6 +4,7 @@
 use super::script::Talk;
 use super::server::Both;
 use crate::common::Random;
+use duetime_store::testing::{PostgresServer, RedisServer};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -375,6 +376,15 @@ fn random_steps_on_sqlite_are_as_in_the_model() {
 
 #[test]
 fn random_steps_on_redis_are_as_in_the_model() {
-    let redis = duetime_store::testing::RedisServer::start();
+    let redis = RedisServer::start();
     run(Both::with(&["--broker", &redis.url()]).address, STEPS / 2);
+}
+
+#[test]
+fn random_steps_on_redis_beside_postgres_are_as_in_the_model() {
+    let (redis, postgres) = (RedisServer::start(), PostgresServer::start());
+    // What has ended is counted, and can be kicked, once it is recorded.
+    let stores = ["--broker", &redis.url(), "--ledger", &postgres.url(), "--ledger-may-lose"];
+    let arguments = [&stores[..], &["--settle", "recorded"]].concat();
+    run(Both::with(&arguments).address, STEPS / 2);
 }

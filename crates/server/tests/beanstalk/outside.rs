@@ -3,8 +3,9 @@
 use super::corners::converse_all;
 use super::script::Pieces;
 use super::server::{Alone, free_port};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Beside other clients, beanstalkd 1.12 may end a time to run only when the next client comes.
 const LATE_THERE: &str = "a time to run ends";
@@ -41,14 +42,25 @@ fn succeeds(command: &mut Command) {
     assert!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
 }
 
-#[test]
-fn greenstalk_works() {
-    let folder = installed("greenstalk");
+/// Python with a package of its registry.
+fn python_with(name: &str, version: &str) -> Command {
+    let folder = installed(name);
     let mut pip = Command::new("/usr/bin/python3");
-    succeeds(pip.args(["-m", "pip", "install", "-q", "--target"]).arg(&folder).arg("greenstalk==2.1.1"));
+    pip.args(["-m", "pip", "install", "-q", "--upgrade", "--target"]).arg(&folder).arg(format!("{name}=={version}"));
+    succeeds(&mut pip);
     let mut python = Command::new("/usr/bin/python3");
     python.env("PYTHONPATH", &folder).env("PYTHONDONTWRITEBYTECODE", "1");
-    run(python, "with_greenstalk.py");
+    python
+}
+
+#[test]
+fn greenstalk_works() {
+    run(python_with("greenstalk", "2.1.1"), "with_greenstalk.py");
+}
+
+#[test]
+fn pystalk_works() {
+    run(python_with("pystalk", "0.9.1"), "with_pystalk.py");
 }
 
 #[test]
@@ -65,7 +77,25 @@ fn pheanstalk_of_debian_works() {
     run(Command::new("/usr/bin/php"), "with_pheanstalk.php");
 }
 
+/// Also across a kill of the server.
 #[test]
 fn the_worker_of_laravel_works() {
-    run(Command::new("/usr/bin/php"), "with_laravel.php");
+    let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+    let start = || Some(Alone::at(port, folder.path()));
+    let mut server = start();
+    let mut php = Command::new("/usr/bin/php");
+    php.arg(format!("{FOLDER}/with_laravel.php")).arg(port.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut php = php.spawn().unwrap();
+    let (mut to_php, from_php) = (php.stdin.take().unwrap(), BufReader::new(php.stdout.take().unwrap()));
+    let mut said = Vec::new();
+    for line in from_php.lines().map(Result::unwrap) {
+        if line == "restart" {
+            drop(server.take());
+            server = start();
+            to_php.write_all(b"\n").unwrap();
+        }
+        said.push(line);
+    }
+    assert!(php.wait().unwrap().success(), "{said:?}");
+    assert_eq!(said, ["restart", "all is well"]);
 }

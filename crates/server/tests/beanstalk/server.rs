@@ -18,7 +18,12 @@ pub(crate) struct Both {
 
 impl Both {
     pub(crate) fn with(arguments: &[&str]) -> Self {
-        let http = Server::with(&[&["--beanstalk", "127.0.0.1:0"], arguments].concat());
+        Self::at(0, arguments)
+    }
+
+    /// On this port.
+    pub(crate) fn at(port: u16, arguments: &[&str]) -> Self {
+        let http = Server::with(&[&["--beanstalk", &format!("127.0.0.1:{port}")], arguments].concat());
         let address = http.banner.lines().find_map(|line| line.strip_prefix("  beanstalk    ")).unwrap();
         Self { address: address.parse().unwrap(), http }
     }
@@ -48,6 +53,17 @@ impl Alone {
     /// In a folder.
     pub(crate) fn on(folder: &Path) -> Self {
         Self::start(&["-b", folder.to_str().unwrap()])
+    }
+
+    /// In a folder, on this port.
+    pub(crate) fn at(port: u16, folder: &Path) -> Self {
+        let mut command = Command::new(binary());
+        command.env_clear().arg("beanstalk");
+        Self::run(command, port, &["-b", folder.to_str().unwrap()])
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Another program with these flags; waits until it can be reached.
