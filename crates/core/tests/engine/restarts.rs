@@ -35,6 +35,38 @@ async fn a_lease_outlives_the_process_and_a_stale_receipt_does_not_come_back() {
     assert_eq!(bench.state(live.job.id).await, State::Succeeded);
 }
 
+/// In memory or not; given back, the job is due.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_began_early_outlives_the_process() {
+    for delay_ms in [60_000, 10 * 3_600_000] {
+        let bench = Bench::new().await;
+        let id = bench.push(NewJob { due: Due::After(delay_ms), lease_ms: Some(5_000), ..job() }).await.id;
+        assert_eq!(bench.engine.reserve_early(id).await.unwrap().job.id, id);
+        assert_eq!(bench.engine.reserve_early(id).await.unwrap_err(), Error::Running(id));
+        pass(Duration::from_secs(1)).await;
+        let bench = restart(bench).await;
+        assert_eq!(bench.state(id).await, State::Running);
+        pass(Duration::from_secs(5)).await;
+        assert_eq!(bench.lease().await.job.id, id);
+    }
+}
+
+/// Where its queue hands nothing out, it waits as before.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_not_reserved_early_stays_scheduled() {
+    for delay_ms in [60_000, 10 * 3_600_000] {
+        let bench = Bench::new().await;
+        let id = bench.push(NewJob { due: Due::After(delay_ms), ..job() }).await.id;
+        bench.engine.pause("default", None).await.unwrap();
+        assert_eq!(bench.engine.reserve_early(id).await.unwrap_err(), Error::NotDue(id));
+        bench.engine.resume("default").await.unwrap();
+        assert_eq!((bench.state(id).await, bench.reserve(1, Duration::ZERO).await.len()), (State::Scheduled, 0));
+        let bench = restart(bench).await;
+        pass(Duration::from_millis(delay_ms + 1_000)).await;
+        assert_eq!(bench.lease().await.job.id, id);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_restored_lease_ends() {
     let bench = Bench::new().await;

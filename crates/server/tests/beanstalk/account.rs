@@ -163,3 +163,29 @@ fn counts_survive_a_kill() {
     assert_eq!(look(&mut talk), "ready 3 7 60 2 0 1 1 2");
     assert_eq!(talk.ask(&format!("delete {id}")), "DELETED");
 }
+
+/// Also one that was due too late to be in memory. A lease that was not yet noted has not begun.
+#[test]
+fn jobs_that_are_reserved_early_survive_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Alone::on(folder.path());
+    let mut talk = Talk::open(server.address);
+    let put = |talk: &mut Talk, delay: u64| {
+        talk.send(format!("put 5 {delay} 600 1\r\na\r\n").as_bytes());
+        talk.line().strip_prefix("INSERTED ").unwrap().to_owned()
+    };
+    let ids = [100, 7_200, 1_000_000].map(|delay| put(&mut talk, delay));
+    for id in &ids {
+        assert_eq!(talk.ask(&format!("reserve-job {id}")), format!("RESERVED {id} 1"));
+        assert_eq!(talk.line(), "a");
+    }
+    server.kill();
+    let server = Alone::on(folder.path());
+    let mut talk = Talk::open(server.address);
+    for (id, delay) in ids.iter().zip(["100", "7200", "1000000"]) {
+        let stats = talk.stats(&format!("stats-job {id}")).unwrap();
+        let shown = ["state", "reserves", "delay", "kicks"].map(|key| &*stats[key]);
+        assert!(shown == ["ready", "1", delay, "0"] || shown == ["delayed", "0", delay, "0"], "{shown:?}");
+        assert_eq!(talk.ask(&format!("delete {id}")), "DELETED");
+    }
+}
