@@ -263,6 +263,12 @@ impl Drop for Server {
 
 #[test]
 fn an_expected_line_may_leave_parts_out() {
-    assert!(matches("a … c", "a b c") && matches("a … c", "a c") && matches("…", "x") && matches("…b", "ab") && matches("ab", "ab"));
+    assert!(
+        matches("a … c", "a b c")
+            && matches("a … c", "a c")
+            && matches("…", "x")
+            && matches("…b", "ab")
+            && matches("ab", "ab")
+    );
     assert!(!matches("a … c", "a b d") && !matches("ab", "abc") && !matches("…b…d", "acd"));
 }
