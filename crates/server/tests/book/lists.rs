@@ -1,6 +1,7 @@
 //! Tables of the book that name everything of a kind.
 
-use super::text;
+use super::block::blocks;
+use super::{all_pages, text};
 
 /// What HTTP answers; the one table that maps codes to statuses.
 const PROBLEMS: &str = include_str!("../../src/http/problem.rs");
@@ -17,4 +18,14 @@ fn every_error_code_is_explained() {
     explained.sort_unstable();
     expected.sort_unstable();
     assert_eq!(explained, expected);
+}
+
+#[test]
+fn every_page_with_rust_has_a_doc_test() {
+    let listed = include_str!("../../../duetime/src/book.rs");
+    for page in all_pages().iter().filter(|page| !page.starts_with("docs/internals/")) {
+        let has_rust = blocks(&text(page)).iter().any(|block| block.language == "rust");
+        let path = format!("\"{}\"", page.trim_start_matches("docs/"));
+        assert_eq!(listed.contains(&path), has_rust, "{page}: add it to crates/duetime/src/book.rs, or remove it there");
+    }
 }
