@@ -3,6 +3,7 @@
 //! Each chore is a list of steps that are announced, timed and summed up (`report.rs`). A chore calls cargo and
 //! judges what comes back; it decides nothing about the product itself.
 
+mod book;
 mod deps;
 mod endure;
 mod lint;
@@ -40,9 +41,11 @@ enum Chore {
     Outside,
     /// Picture each page of the dashboard, in both themes and languages
     Screenshots,
+    /// Write the generated pages of the book, and build it where mdBook is installed
+    Book,
     /// Check format, clippy, docs, dependencies and tidiness
     Lint,
-    /// Run only the tidy checks of `lint`: arrows, banned calls, file length
+    /// Run only the tidy checks of `lint`: arrows, banned calls, file length, links, the book
     Tidy,
     /// Run only the dependency checks of `lint`: duplicates, licences, unused
     Deps,
@@ -126,6 +129,7 @@ fn main() -> ExitCode {
         Chore::Test { seeds } => test::run(seeds),
         Chore::Outside => test::outside(),
         Chore::Screenshots => shown(&test::screenshots()),
+        Chore::Book => shown(&book::run()),
         Chore::Lint => lint::run(),
         Chore::Tidy => lint::run_tidy(),
         Chore::Deps => lint::run_deps(),

@@ -1,12 +1,14 @@
 //! Rules of the house that no compiler knows: arrows between crates, banned calls, file length, names that stay
-//! private, functions that the tour names.
+//! private, functions that the tour names, links, pages of the book.
 //!
 //! Each check is a function from text to findings. They read text, not syntax: comments and strings are blanked first
 //! (`mask.rs`), which suffices for the code that people write; it does not see through macros or renamed imports.
 
 mod arrows;
+mod book;
 mod calls;
 mod length;
+mod links;
 mod mask;
 mod mentions;
 mod tour;
@@ -14,7 +16,7 @@ mod tour;
 use std::fmt;
 
 pub(crate) use self::mask::Masked;
-use crate::repo::Source;
+use crate::repo::{self, Source};
 
 /// Something to mend.
 #[derive(Debug)]
@@ -42,8 +44,10 @@ pub(crate) fn check(sources: &[Source]) -> Result<Vec<Finding>, String> {
         source.map(|source| source.text.as_str()).ok_or_else(|| format!("expected the list {path}, found no such file"))
     };
     let mut findings = arrows::check(sources);
+    findings.extend(book::check(sources));
     findings.extend(calls::check(sources, list(calls::ALLOWED)?));
     findings.extend(length::check(sources, list(length::ALLOWED)?));
+    findings.extend(links::check(sources, |path| repo::root().join(path).is_file()));
     findings.extend(mentions::check(sources));
     findings.extend(tour::check(sources));
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));

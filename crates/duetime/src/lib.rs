@@ -48,6 +48,8 @@
 //!
 //! Without either only servers can be used.
 
+#[cfg(doctest)]
+mod book;
 mod client;
 mod error;
 pub mod inbox;

@@ -4,6 +4,7 @@
 #[path = "../../duetime/tests/cases/mod.rs"]
 mod cases;
 mod beanstalk;
+mod book;
 mod browser;
 #[path = "common/certificate.rs"]
 mod certificate;

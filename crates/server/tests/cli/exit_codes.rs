@@ -1,4 +1,4 @@
-//! Every exit code: documented in the help and the README, and reached.
+//! Every exit code: documented in the help and the book, and reached.
 
 use crate::cli::ledger::Sql;
 use crate::cli::server::Server;
@@ -9,11 +9,10 @@ use std::os::unix::fs::PermissionsExt;
 
 const ALL: [i32; 10] = [0, 1, 2, 65, 69, 70, 75, 78, 126, 127];
 
-/// The lines of the README's table.
+/// The lines of the page's table.
 fn documented() -> Vec<i32> {
-    let readme = include_str!("../../../../README.md");
-    let (_, section) = readme.split_once("## Exit codes").expect("the README has them");
-    let rows = section.split("\n## ").next().unwrap().lines().filter_map(|line| line.strip_prefix("| "));
+    let page = include_str!("../../../../docs/reference/exit-codes.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| "));
     rows.filter_map(|row| row.split(' ').next()?.parse().ok()).collect()
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const DOCS: &str = include_str!("../../../../docs/operations.md");
+const DOCS: &str = include_str!("../../../../docs/operations/install.md");
 /// Tenths of the exposure level, of which 100 is the worst.
 const EXPOSURE_MAX: &str = "20";
 const PROGRAM: &str = "/usr/bin/duetime";
@@ -49,10 +49,10 @@ fn its_user_is_made() {
     assert!(unit.contains("\nUser=duetime\nGroup=duetime\n"), "{unit}");
 }
 
-/// The blocks of commands under "Install" of the page.
+/// The blocks of commands of the page.
 fn documented() -> Vec<String> {
-    let section = DOCS.split_once("\n## Install\n").unwrap().1.split("\n## ").next().unwrap();
-    section.split("\n```\n").skip(1).step_by(2).map(str::to_owned).collect()
+    let blocks = DOCS.split("```sh\n").skip(1);
+    blocks.map(|rest| rest.split_once("```").unwrap().0.to_owned()).collect()
 }
 
 /// The documented commands, carried out below a folder. The user is not this system's: its number stands for its name.
@@ -61,7 +61,7 @@ fn install(root: &Path) {
         fs::create_dir_all(root.join(folder)).unwrap();
     }
     let shown = root.display();
-    let mut script = documented()[..2].join("\n").replace("../target/release/duetime", env!("CARGO_BIN_EXE_duetime"));
+    let mut script = documented().join("\n").replace("../target/release/duetime", env!("CARGO_BIN_EXE_duetime"));
     for folder in ["/usr/", "/etc/"] {
         script = script.replace(&format!(" {folder}"), &format!(" {shown}{folder}"));
     }

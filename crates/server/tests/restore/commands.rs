@@ -1,4 +1,4 @@
-//! The commands of `docs/operations.md`, with the folders and addresses of a test in place of those that stand there.
+//! The commands of `docs/operations/backup.md`, with the folders and addresses of a test in place of those that stand there.
 //!
 //! `systemctl` does nothing: the test stops and starts its servers itself. Nothing else differs.
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-const DOCS: &str = include_str!("../../../../docs/operations.md");
+const DOCS: &str = include_str!("../../../../docs/operations/backup.md");
 const REDIS: &str = "redis://127.0.0.1:6379";
 
 /// The two blocks of a section: a backup and a restore.
@@ -22,9 +22,9 @@ pub(crate) struct Commands {
 impl Commands {
     /// Those under this heading.
     pub(crate) fn of(heading: &str) -> Self {
-        let begin = format!("\n### {heading}\n");
+        let begin = format!("\n## {heading}\n");
         let section = DOCS.split_once(&begin).expect("the heading is there").1;
-        let section = section.split("\n### ").next().unwrap();
+        let section = section.split("\n## ").next().unwrap();
         let blocks = section.split("```sh\n").skip(1).map(|rest| rest.split_once("```").unwrap().0.to_owned());
         let blocks: Vec<String> = blocks.collect();
         let [back_up, restore] = <[String; 2]>::try_from(blocks).expect("a backup and a restore");

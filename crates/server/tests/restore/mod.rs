@@ -1,4 +1,4 @@
-//! Backups that are made while jobs are pushed and worked, and restores of them: the commands of `docs/operations.md` as
+//! Backups that are made while jobs are pushed and worked, and restores of them: the commands of `docs/operations/backup.md` as
 //! they stand there, on private servers.
 
 mod commands;
