@@ -1,4 +1,4 @@
-//! The examples for Redis, as users run them: each on a Redis of its own, some beside a database of its own.
+//! The examples as users run them: each on a private store.
 
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use std::path::PathBuf;
@@ -35,6 +35,14 @@ fn unpaid_orders_are_timed_out_once() {
     let (last, said) = run("order_timeout", None);
     assert_eq!(last, "each unpaid order was timed out exactly once, none early, and none that was paid", "{said}");
     assert!(said.starts_with("3000 orders: "), "{said}");
+}
+
+#[test]
+fn unpaid_orders_are_cancelled_as_in_the_readme() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = Command::new(example("unpaid_order")).current_dir(folder.path()).output().expect("the example starts");
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "order 2 is cancelled\n", "{ran:?}");
+    assert!(folder.path().join("jobs.db").exists());
 }
 
 #[test]

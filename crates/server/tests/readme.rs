@@ -1,47 +1,33 @@
-//! The README: its commands run as they stand, and its program is compiled and run.
+//! The READMEs: their commands run as they stand, and their program is an example that is run.
 
 use crate::book::read_along;
-use std::process::Command;
 
 const README: &str = include_str!("../../../README.md");
+const IN_CHINESE: &str = include_str!("../../../README.zh-CN.md");
+/// The longest README that newcomers read to its end.
+const BYTES_MAX: usize = 8 << 10;
 
 #[test]
 fn its_commands_work_as_they_stand() {
-    let printed = read_along("README.md");
-    for expected in ["pushed: queue greetings", "\"outcome\":\"created\"", "hello, two seconds later\n"] {
-        assert!(printed.contains(expected), "{expected} is missing: {printed}");
+    for (page, greeting) in [("README.md", "hello, two seconds later\n"), ("README.zh-CN.md", "两秒后见\n")] {
+        let printed = read_along(page);
+        for expected in ["pushed: queue greetings", "\"outcome\":\"created\"", greeting, "{\"cancelled\":1}"] {
+            assert!(printed.contains(expected), "{page}: {expected} is missing: {printed}");
+        }
     }
 }
 
-/// The README's program, but for `main`.
-#[expect(clippy::unit_arg, reason = "the program is to be short")]
-async fn example() -> Result<(), duetime::Error> {
-    use std::time::Duration;
-    let client = duetime::Client::open("jobs.db").await?; // or Client::connect("http://127.0.0.1:7300").await?
-    client.push_raw("greet", *b"hello").delay(Duration::from_secs(2)).await?;
-    let worker = duetime::Worker::new(&client).raw_handler("greet", async |payload, _| Ok(println!("{payload:?}")));
-    worker.run_for(Duration::from_secs(5)).await?;
-    client.close().await
+/// `unpaid_orders_are_cancelled_as_in_the_readme` of the library runs it.
+#[test]
+fn its_program_is_an_example() {
+    let example = include_str!("../../duetime/examples/unpaid_order.rs");
+    let (_, program) = example.split_once("\n\n").unwrap();
+    for readme in [README, IN_CHINESE] {
+        assert!(readme.contains(&format!("```rust\n{program}```\n")), "{readme}");
+    }
 }
 
 #[test]
-fn its_program_is_the_one_here_and_runs() {
-    let here = include_str!("readme.rs");
-    let block = README.split_once("```rust\n").unwrap().1.split_once("\n```").unwrap().0;
-    assert!(block.lines().filter(|line| !line.is_empty()).count() <= 10);
-    for line in block.lines().filter(|line| !line.contains("main")) {
-        assert!(here.contains(line.trim()), "not in this file: {line}");
-    }
-    // In a process of its own: the program names a file in the folder it is in.
-    if std::env::var_os("README_EXAMPLE").is_some() {
-        tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let own = ["readme::its_program_is_the_one_here_and_runs", "--exact", "--nocapture"];
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    let ran = child.args(own).env("README_EXAMPLE", "1").current_dir(folder.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success() && said.contains("[104, 101, 108, 108, 111]"), "{said}");
-    assert!(folder.path().join("jobs.db").exists());
+fn it_is_short() {
+    assert!(README.len() <= BYTES_MAX, "expected at most {BYTES_MAX} bytes, got {}", README.len());
 }

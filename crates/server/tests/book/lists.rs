@@ -26,6 +26,10 @@ fn every_page_with_rust_has_a_doc_test() {
     for page in all_pages().iter().filter(|page| !page.starts_with("docs/internals/")) {
         let has_rust = blocks(&text(page)).iter().any(|block| block.language == "rust");
         let path = format!("\"{}\"", page.trim_start_matches("docs/"));
-        assert_eq!(listed.contains(&path), has_rust, "{page}: add it to crates/duetime/src/book.rs, or remove it there");
+        assert_eq!(
+            listed.contains(&path),
+            has_rust,
+            "{page}: add it to crates/duetime/src/book.rs, or remove it there"
+        );
     }
 }

@@ -29,7 +29,7 @@ const RECEIVER: &str = "127.0.0.1:8080";
 const REDIS: &str = "redis://127.0.0.1:6379";
 const POSTGRES: &str = "postgres://duetime:secret@127.0.0.1/jobs";
 const MARIA_DB: &str = "mysql://duetime:secret@127.0.0.1/jobs";
-const README: &str = "README.md";
+const READMES: [&str; 2] = ["README.md", "README.zh-CN.md"];
 /// How long a server has to do what a page shows.
 const LIMIT: Duration = Duration::from_secs(30);
 /// The system chooses a port.
@@ -43,8 +43,8 @@ const END: &str = "\nexport -p > .exported\n";
 /// Runs all blocks of this page, and panics at the first that fails. Answers what all of them printed.
 pub(crate) fn read_along(page: &str) -> String {
     let mut blocks = blocks(&text(page));
-    // Its SQL is explained in the book.
-    blocks.retain(|block| page != README || block.language == "sh");
+    // Their program is an example, which has a test of its own.
+    blocks.retain(|block| !READMES.contains(&page) || block.language == "sh");
     let mut reader = Reader::new(page);
     if !blocks.iter().any(Block::is_server) {
         reader.serve("duetime serve");
@@ -112,7 +112,7 @@ impl Reader {
     fn new(page: &str) -> Self {
         let page_text = text(page);
         let folder = tempfile::Builder::new().prefix("duetime-book-").tempdir().unwrap();
-        prepare(folder.path(), page == README);
+        prepare(folder.path(), READMES.contains(&page));
         let redis = page_text.contains(REDIS).then(RedisServer::start);
         let postgres = page_text.contains(POSTGRES).then(|| PostgresServer::with(true, &[]));
         let maria_db = page_text.contains(MARIA_DB).then(|| MariaDbServer::with(true, &[]));
@@ -227,7 +227,7 @@ impl Reader {
     }
 }
 
-/// Readers have the program, the example clients, and for the README a fresh clone.
+/// Readers have the program, the example clients, and for a README a fresh clone.
 fn prepare(folder: &Path, is_clone: bool) {
     for path in ["target/release", "bin", "var/lib/duetime", "var/backups/duetime"] {
         fs::create_dir_all(folder.join(path)).unwrap();
