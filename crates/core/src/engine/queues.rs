@@ -131,8 +131,7 @@ impl Engine {
         self.check_open()?;
         name::check_queue(queue)?;
         let queue: Arc<str> = Arc::from(queue);
-        let engine = self.clone();
-        self.run_to_completion(async move {
+        self.run_to_completion(|engine| async move {
             let _one_at_a_time = engine.configuring.lock().await;
             let (settings, version) = engine.store_settings(&queue, expected, change).await?;
             engine.broker.limit(&queue, settings.limits(), version).await?;

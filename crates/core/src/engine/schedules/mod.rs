@@ -93,8 +93,8 @@ impl Engine {
     ) -> Result<ScheduleStatus, Error> {
         self.check_open()?;
         let schedule = self.accept_schedule(name, schedule)?;
-        let (engine, name) = (self.clone(), Arc::from(name));
-        self.run_to_completion(async move {
+        let name = Arc::from(name);
+        self.run_to_completion(|engine| async move {
             let now = engine.now_at_most();
             let set = |known: Option<&Known>| Entry::set(known, &schedule, now);
             Ok(status(&engine.store_entry(&name, expected, set).await?))
@@ -132,8 +132,8 @@ impl Engine {
     async fn set_pause(&self, name: &str, end: Option<Millis>, expected: Expected) -> Result<ScheduleStatus, Error> {
         self.check_open()?;
         name::check_schedule(name)?;
-        let (engine, name): (_, Arc<str>) = (self.clone(), Arc::from(name));
-        self.run_to_completion(async move {
+        let name: Arc<str> = Arc::from(name);
+        self.run_to_completion(|engine| async move {
             let now = engine.now_at_most();
             let set = |known: Option<&Known>| {
                 let known = known.ok_or_else(|| Error::NoSchedule(name.clone()))?;
@@ -157,8 +157,8 @@ impl Engine {
     ) -> Result<Pushed, Error> {
         self.check_open()?;
         name::check_schedule(name)?;
-        let (engine, name): (_, Arc<str>) = (self.clone(), Arc::from(name));
-        self.run_to_completion(async move {
+        let name: Arc<str> = Arc::from(name);
+        self.run_to_completion(|engine| async move {
             let mut known = engine.known_schedule(&name).await?.ok_or_else(|| Error::NoSchedule(name.clone()))??;
             check(expected, &name, Some(&known))?;
             if known.entry.schedule.overlap == Overlap::Skip {
@@ -192,8 +192,8 @@ impl Engine {
     pub async fn delete_schedule_if(&self, name: &str, expected: Expected) -> Result<(), Error> {
         self.check_open()?;
         name::check_schedule(name)?;
-        let (engine, name): (_, Arc<str>) = (self.clone(), Arc::from(name));
-        self.run_to_completion(async move {
+        let name: Arc<str> = Arc::from(name);
+        self.run_to_completion(|engine| async move {
             if expected != Expected::Anything {
                 let known = engine.known_schedule(&name).await?.ok_or_else(|| Error::NoSchedule(name.clone()))?;
                 check(expected, &name, known.ok().as_ref())?;
