@@ -113,6 +113,22 @@ impl Visit {
         self.refused = Some(form);
     }
 
+    /// The answer to an action. If it was refused, the page shows the problem, and the form as it was filled in.
+    pub(super) async fn answer_action<F: Future<Output = Response>>(
+        mut self,
+        made: Result<Response, Problem>,
+        form: Form,
+        page: impl FnOnce(Self) -> F,
+    ) -> Response {
+        match made {
+            Ok(response) => response,
+            Err(problem) => {
+                self.refuse(problem, form);
+                page(self).await
+            }
+        }
+    }
+
     /// The refused form of an action.
     pub(super) fn refused(&self, action: &str) -> Option<&Form> {
         self.refused.as_ref().filter(|form| form.get("do") == Some(action))
