@@ -14,7 +14,7 @@ pub(super) use timer::Timer;
 use super::{Engine, Expected, Pushed};
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::limits::{DELAY_MS_MAX, NEXT_RUNS_SHOWN, SCHEDULES_MAX};
+use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_MAX};
 use crate::model::job::NewJob;
 use crate::model::name;
 use crate::ports::{PutIf, Registry};
@@ -113,11 +113,7 @@ impl Engine {
         until: Option<Millis>,
         expected: Expected,
     ) -> Result<ScheduleStatus, Error> {
-        let now = self.now();
-        if let Some(until) = until.filter(|&until| until <= now || until - now > DELAY_MS_MAX) {
-            let expected = format!("an instant within the next 10 years; it is {now} ms since 1970");
-            return Err(Error::invalid("until", expected, until));
-        }
+        self.check_pause(until)?;
         self.set_pause(name, Some(until.unwrap_or(Millis::MAX)), expected).await
     }
 
