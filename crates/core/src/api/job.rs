@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 with_options! {
     /// A job with everything that is known of it. What it does not have is left out.
+    #[serde_with::skip_serializing_none]
     #[derive(Clone, Debug, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Job))]
     pub struct JobBody<'a> {
@@ -29,11 +30,10 @@ with_options! {
         pub kind: Arc<str>,
         /// JSON.
         #[cfg_attr(feature = "openapi", schema(value_type = Value))]
-        #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
+        #[serde(default, borrow, deserialize_with = "raw")]
         pub payload: Option<&'a RawValue>,
         /// In place of `payload`.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
-        #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+        #[serde(default, borrow)]
         pub payload_base64: Option<Base64<'a>>,
         /// Where it stands.
         pub state: State,
@@ -89,7 +89,6 @@ with_options! {
         #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
         pub result: Option<&'a RawValue>,
         /// In place of `result`.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
         #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
         pub result_base64: Option<Base64<'a>>,
         /// How far its current attempt has come, or the last one had.

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A leased job.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Lease))]
 pub struct LeaseBody<'a> {
@@ -29,11 +30,10 @@ pub struct LeaseBody<'a> {
     pub kind: Arc<str>,
     /// JSON.
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
-    #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
+    #[serde(default, borrow, deserialize_with = "raw")]
     pub payload: Option<&'a RawValue>,
     /// In place of `payload`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
-    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(default, borrow)]
     pub payload_base64: Option<Base64<'a>>,
     /// This attempt; the first is 1.
     pub attempt: u32,
@@ -43,7 +43,6 @@ pub struct LeaseBody<'a> {
     /// From when it might run.
     pub due_at: Instant,
     /// When it was first due, where that was another time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub first_due_at: Option<Instant>,
     /// When the lease ends.
     pub lease_until: Instant,
@@ -51,7 +50,6 @@ pub struct LeaseBody<'a> {
     pub lease: Span,
     /// Its unique name in its queue.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,
     /// Its labels.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>))]
@@ -59,14 +57,11 @@ pub struct LeaseBody<'a> {
     pub tags: Cow<'a, [Arc<str>]>,
     /// Where it is delivered in place of its queue's target.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Target>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Arc<Target>>,
     /// The trace that it belongs to: a W3C `traceparent`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Trace>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Arc<str>>,
     /// 0 is the most urgent; left out where it is the default.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
     /// Its version.
     pub version: u64,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::sync::Arc;
 
 /// Acquires a lock; with a fence, renews it.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LockRequest))]
 #[serde(deny_unknown_fields)]
@@ -19,16 +20,13 @@ pub struct Lock {
     #[cfg_attr(feature = "openapi", schema(value_type = Owner))]
     pub owner: Arc<str>,
     /// How long it is held unless it is renewed: 100 ms to 24 h; by default 15 s.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Span>,
     /// How long to wait for it, at most 60 s; by default not at all.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Span>,
     /// Whether the place in line outlives the wait for a moment, for a request that goes on waiting.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_place: bool,
     /// What it is held under: then it is renewed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<u64>,
 }
 
@@ -87,6 +85,7 @@ impl From<&LockRequest> for Lock {
 }
 
 /// A lock as it is shown.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Lock))]
 pub struct LockBody {
@@ -97,17 +96,14 @@ pub struct LockBody {
     pub held: bool,
     /// Who.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Owner>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<Arc<str>>,
     /// Under which fence.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<u64>,
     /// When it ends unless it is renewed.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
-    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "instant")]
     pub expires_at: Option<Millis>,
     /// Owners that wait for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<u32>,
 }
 

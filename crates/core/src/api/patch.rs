@@ -9,34 +9,29 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// New values of a waiting job; what is left out stays.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Patch<'a> {
     /// When it is to run, from now.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// Alternative to `delay`.
     #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
     /// Alternative to `delay`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Instant>,
     /// Alternative to `delay`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at_ms: Option<Millis>,
     /// 0 is the most urgent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
     /// JSON.
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
-    #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
+    #[serde(default, borrow, deserialize_with = "raw")]
     pub payload: Option<&'a RawValue>,
     /// In place of `payload`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
-    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(default, borrow)]
     pub payload_base64: Option<Base64<'a>>,
 }
 
@@ -61,6 +56,7 @@ impl<'a> From<&'a engine::Patch> for Patch<'a> {
 }
 
 /// A selection of jobs and their new due time, in one of the other fields.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -68,18 +64,14 @@ pub struct Reschedule {
     /// The jobs.
     pub selection: Query,
     /// The delay from the beginning of the request. `0s` runs the jobs now.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// Alternative to `delay`.
     #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
     /// Alternative to `delay`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Instant>,
     /// Alternative to `delay`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at_ms: Option<Millis>,
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// An error: what went wrong in words, under a stable code, and the values that it speaks of.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Problem {
@@ -25,63 +26,45 @@ pub struct Problem {
     #[cfg_attr(feature = "openapi", schema(value_type = ProblemCode))]
     pub code: String,
     /// Which part of the request.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// What would have been right.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
     /// What came.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub got: Option<String>,
     /// The job.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<JobId>,
     /// The lease.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Receipt>,
     /// The queue.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Arc<str>>,
     /// The key.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,
     /// The job that holds the key.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<JobId>,
     /// The version that the job has.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub current_version: Option<u64>,
     /// Where the job stands.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
     /// Outcomes that wait to be recorded.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub backlog: Option<usize>,
     /// The lock.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<LockName>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lock: Option<Arc<str>>,
     /// The schedule.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<ScheduleName>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Arc<str>>,
     /// Who asked for the lock.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Owner>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<Arc<str>>,
     /// What the lock was to be held under.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<u64>,
     /// How long the lock is held unless its holder renews or releases it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in: Option<Span>,
     /// When there is room again.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Span>,
     /// What the store said.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 

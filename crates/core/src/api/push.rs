@@ -16,67 +16,58 @@ use std::sync::Arc;
 
 with_options! {
     /// A job to push: the same in a push over HTTP, in a line of a file, in a schedule, and in a row of the inbox.
+    #[serde_with::skip_serializing_none]
     #[derive(Clone, Debug, Default, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     #[serde(deny_unknown_fields)]
     pub struct Push<'a> {
         /// Its queue, where the path does not name it; by default `default`.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueName>))]
-        #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "text::some")]
         pub queue: Option<Arc<str>>,
         /// Which handler it is for; by default `default`.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Kind>))]
-        #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "text::some")]
         pub kind: Option<Arc<str>>,
         /// JSON. This or `payload_base64` must be there.
         #[cfg_attr(feature = "openapi", schema(value_type = Value))]
-        #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
+        #[serde(default, borrow, deserialize_with = "raw")]
         pub payload: Option<&'a RawValue>,
         /// In place of `payload`.
-        #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
-        #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+        #[serde(default, borrow)]
         pub payload_base64: Option<Base64<'a>>,
         /// When it is to run, from now: at most 10 years. At most one of four fields says so; by default it runs at once.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub delay: Option<Span>,
         /// Alternative to `delay`.
         #[cfg_attr(feature = "openapi", schema(maximum = 315_576_000_000u64))]
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub delay_ms: Option<u64>,
         /// Alternative to `delay`.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub due_at: Option<Instant>,
         /// Alternative to `delay`.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>, minimum = 100_000_000_000u64))]
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub due_at_ms: Option<Millis>,
         /// 0 is the most urgent; by default 1024.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub priority: Option<u32>,
         /// Its unique name in its queue.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
-        #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "text::some")]
         pub key: Option<Arc<str>>,
         /// What to do where the key is held; by default `keep`.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub on_conflict: Option<OnConflict>,
         /// Until when it holds the key; by default `finished`.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub key_until: Option<KeyUntil>,
         /// Identifies the push: a job with this origin that is already in the queue is answered, whatever became of it, and no
         /// other is made.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Key>))]
-        #[serde(default, deserialize_with = "text::some", skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "text::some")]
         pub origin: Option<Arc<str>>,
         /// Its labels, each once.
         #[cfg_attr(feature = "openapi", schema(value_type = Vec<Tag>, max_items = 16))]
         #[serde(default, deserialize_with = "text::all", skip_serializing_if = "Vec::is_empty")]
         pub tags: Vec<Arc<str>>,
         /// Its own lease: 1 s to 12 h.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub lease: Option<Span>,
         /// How long after its `due_at` it may still start.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub expires: Option<Span>,
     } {}
 }

@@ -101,15 +101,15 @@ fn fields(settings: &QueueSettings) -> Map<String, Value> {
 }
 
 /// For how long a queue is paused; by default until it is resumed.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Pause))]
 #[serde(default, deny_unknown_fields)]
 pub struct PauseBody {
     /// Until then.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Instant>,
     /// For so long, in place of `until`.
-    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "for")]
     pub span: Option<Span>,
 }
 

@@ -10,35 +10,29 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A reserve.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reserve {
     /// At most so many; by default 1, or as many as are named.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
     /// For how long: 1 s to 12 h; by default each job's own length, its queue's, or 60 s.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
     /// How long to wait where nothing is due, at most 60 s; by default not at all.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Span>,
     /// A repeat of the same request by the same caller, with the same id, gets what the first got.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
     /// From these queues, in strict order; only where the path names none.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<QueueName>>, min_items = 1, max_items = 64))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<Vec<Arc<str>>>,
     /// These jobs.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<JobRef>>, max_items = 1_000))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Vec<Object<JobRef>>>,
     /// The name of the worker that asks, by which `GET /v1/workers` lists it.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<WorkerName>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<Arc<str>>,
 }
 
@@ -110,31 +104,26 @@ impl From<&ReserveRequest> for Reserve {
 }
 
 /// A take.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Take {
     /// At most so many; by default 10, or as many as are named.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
     /// Only jobs due from this instant on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub due_from: Option<Instant>,
     /// Only jobs due up to this instant.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub due_to: Option<Instant>,
     /// A repeat of the same request by the same caller, with the same id, gets what the first got.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestId>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Arc<str>>,
     /// From these queues, in strict order; only where the path names none.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<QueueName>>, min_items = 1, max_items = 64))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<Vec<Arc<str>>>,
     /// These jobs, in place of a window.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<JobRef>>, max_items = 1_000))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<Vec<Object<JobRef>>>,
 }
 

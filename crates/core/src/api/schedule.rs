@@ -11,42 +11,34 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::sync::Arc;
 
 /// A schedule to set; its name stands in the path.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Schedule))]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleBody<'a> {
     /// A cron expression, or `@every SPAN`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Cron>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cron: Option<Arc<str>>,
     /// In place of `cron`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<Span>,
     /// Of `cron`; by default UTC.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<TimeZone>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<Arc<str>>,
     /// The job to push, without `delay` or `due_at`.
     #[cfg_attr(feature = "openapi", schema(value_type = super::schema::ScheduleJob))]
     #[serde(borrow)]
     pub job: Push<'a>,
     /// What becomes of ticks that nobody pushed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
     /// What a tick does while the job before is live.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
     /// No tick before this.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Instant>,
     /// No tick after this.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<Instant>,
     /// Whether it pushes nothing. If left out, a schedule that is paused stays paused.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
     /// The end of the pause, beside `"paused": true`; by default it lasts until the schedule is resumed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Instant>,
 }
 

@@ -13,17 +13,17 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// The job is done.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Complete<'a> {
     /// JSON of at most 1 MiB, kept with the job.
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
-    #[serde(default, borrow, deserialize_with = "raw", skip_serializing_if = "Option::is_none")]
+    #[serde(default, borrow, deserialize_with = "raw")]
     pub result: Option<&'a RawValue>,
     /// In place of `result`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<super::schema::Base64>))]
-    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(default, borrow)]
     pub result_base64: Option<Base64<'a>>,
 }
 
@@ -62,6 +62,7 @@ impl From<Release> for Outcome {
 }
 
 /// One of many settles.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -70,15 +71,13 @@ pub struct Settle<'a> {
     pub receipt: Receipt,
     /// It is done.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Complete<'a>>))]
-    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(default, borrow)]
     pub complete: Option<Object<Complete<'a>>>,
     /// It failed.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Failure>))]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail: Option<Object<Failure>>,
     /// It is given back.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Release>))]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<Object<Release>>,
 }
 

@@ -27,6 +27,7 @@ pub struct Why {
 }
 
 /// A reason why a job does not run.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Reason {
@@ -37,18 +38,15 @@ pub struct Reason {
     /// When the reason ends, if that is known; else `null`.
     #[cfg_attr(feature = "openapi", schema(required))]
     #[serde(default)]
+    #[serialize_always]
     pub until: Option<Instant>,
     /// The number in it: failed attempts (`not_due`), running jobs (`max_running`), or unrecorded outcomes (`backlog`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// The limit that is reached (`max_running`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// No worker has asked this server since this instant (`no_worker`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Instant>,
     /// The worker that runs it, if it asked this server under a name (`running`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub worker: Option<Arc<str>>,
 }

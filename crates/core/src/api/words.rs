@@ -2,7 +2,7 @@
 //!
 //! Lengths are checked in bytes and stand here in characters: for text beyond ASCII the description is exact.
 
-use super::{Object, Span};
+use super::{Base64, Object, Span};
 use crate::limits::{
     CRON_BYTES_MAX, KEY_BYTES_MAX, KIND_BYTES_MAX, LOCK_NAME_BYTES_MAX, LOCK_OWNER_BYTES_MAX, MESSAGE_BYTES_MAX,
     QUEUE_BYTES_MAX, REQUEST_ID_BYTES_MAX, RETRY_STEPS_MAX, TAG_BYTES_MAX, WORKER_BYTES_MAX,
@@ -54,7 +54,7 @@ pub fn literal(schema: Value) -> RefOr<Schema> {
 
 /// Describes types that are text.
 macro_rules! texts {
-    ($($type:ident: $description:literal, $chars:expr, $pattern:expr, $example:literal;)*) => {$(
+    ($($type:ty: $description:literal, $chars:expr, $pattern:expr, $example:literal;)*) => {$(
         impl PartialSchema for $type {
             fn schema() -> RefOr<Schema> {
                 text($description, $chars, $pattern, $example)
@@ -77,6 +77,7 @@ macro_rules! forms {
 }
 
 texts! {
+    Base64<'_>: "Bytes that are not JSON, in standard base64 with padding.", 0..=usize::MAX, BASE64, "/wA=";
     JobId: "A job's id: a decimal number from 1 to 2^53 - 1.", 1..=16, ID, "117111681613568";
     Receipt: "Proof of a lease: the job's id, a dot, and the number of the lease.", 3..=36, RECEIPT, "117111681613568.1781234567890";
     Span: "A duration: whole numbers with the units d, h, m, s and ms, longest first, each at most once.", 2..=45, SPAN, "1h30m";
@@ -97,7 +98,6 @@ forms! {
     Trace: "A traceparent of W3C Trace Context; trace id and parent id are not all zeros.", TRACE_BYTES..=TRACE_BYTES, TRACE, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     Cron: "A cron expression of 5 fields, or 6 with seconds first, or @daily and the like, or @every and a duration.", 1..=CRON_BYTES_MAX, ANY, "0 3 * * *";
     TimeZone: "A name of the IANA time zone database.", 1..=CRON_BYTES_MAX, ANY, "Europe/Berlin";
-    Base64: "Bytes that are not JSON, in standard base64 with padding.", 0..=usize::MAX, BASE64, "/wA=";
     ETag: "A version in quotes.", 3..=22, ETAG, "\"1795168800250\"";
     IfMatch: "The version in quotes that it must have, or * for any.", 1..=22, IF_MATCH, "\"1795168800250\"";
     Star: "An asterisk.", 1..=1, STAR, "*";

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 with_rule! {
     /// The settings of a queue. JSON omits defaults, and whether the queue is paused: see [`Configured`].
+    #[serde_with::skip_serializing_none]
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     #[serde(default)]
@@ -26,21 +27,18 @@ with_rule! {
     } {
         /// The lease of jobs without one, in milliseconds: 1 s to 12 h; by default 60 s.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<span::Span>))]
-        #[serde(rename = "lease", with = "span", skip_serializing_if = "Option::is_none")]
+        #[serde(rename = "lease", with = "span")]
         pub lease_ms: Option<u64>,
         /// How many of its jobs run at once at most, over all workers; by default no limit.
         #[cfg_attr(feature = "openapi", schema(minimum = 1))]
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub max_running: Option<u32>,
         /// How often its jobs are handed out at most, over all workers; by default no limit.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub rate: Option<Rate>,
         /// How long its jobs are kept when they have ended.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueRetention>))]
         #[serde(skip_serializing_if = "QueueRetention::is_usual")]
         pub retention: QueueRetention,
         /// The target of its jobs. They are delivered there, and no worker reserves them.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub target: Option<Target>,
     }
 }
@@ -101,17 +99,18 @@ impl Configured {
 }
 
 /// How long jobs of a queue are kept when they have ended; `None` for as long as those of others.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Retention))]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueRetention {
     /// Succeeded and cancelled ones, up to 10 years in milliseconds.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<span::Span>))]
-    #[serde(rename = "succeeded", with = "span", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "succeeded", with = "span")]
     pub succeeded_ms: Option<u64>,
     /// Failed ones, up to 10 years in milliseconds.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<span::Span>))]
-    #[serde(rename = "failed", with = "span", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "failed", with = "span")]
     pub failed_ms: Option<u64>,
 }
 

@@ -50,11 +50,7 @@ impl Engine {
 
     /// Gives waiting jobs the same new values.
     pub(super) async fn update_all(&self, targets: Vec<JobRef>, update: Update) -> Answers<Job> {
-        let answer = |id, edited| match edited {
-            Edited::Changed(job) => Ok(job),
-            edited => Err(refusal(id, edited)),
-        };
-        self.change(targets, &Change::Update(update), answer).await
+        self.change(targets, &Change::Update(update), changed).await
     }
 
     /// Makes a waiting job due now.
@@ -68,29 +64,20 @@ impl Engine {
     /// Makes finished jobs ready again, with attempt 0.
     pub async fn retry(&self, targets: Vec<JobRef>) -> Answers<Job> {
         let answer = |id, edited| match edited {
-            Edited::Changed(job) => Ok(job),
             Edited::Running(_) | Edited::Unfit { .. } => Err(Error::Live(id)),
-            edited => Err(refusal(id, edited)),
+            edited => changed(id, edited),
         };
         self.change(targets, &Change::Retry, answer).await
     }
 
     /// Makes scheduled jobs due now, and failed ones ready again, as `kick` of the beanstalk protocol.
     pub async fn kick(&self, targets: Vec<JobRef>, counts: bool) -> Answers<Job> {
-        let answer = |id, edited| match edited {
-            Edited::Changed(job) => Ok(job),
-            edited => Err(refusal(id, edited)),
-        };
-        self.change(targets, &Change::Kick { counts }, answer).await
+        self.change(targets, &Change::Kick { counts }, changed).await
     }
 
     /// Removes jobs that do not run, with their records.
     pub async fn delete(&self, targets: Vec<JobRef>) -> Answers<()> {
-        let answer = |id, edited| match edited {
-            Edited::Changed(_) => Ok(()),
-            edited => Err(refusal(id, edited)),
-        };
-        self.change(targets, &Change::Delete, answer).await
+        self.change(targets, &Change::Delete, |id, edited| changed(id, edited).map(drop)).await
     }
 
     /// Makes the same change of jobs. `answer` says what came of it for the caller.
@@ -110,8 +97,7 @@ impl Engine {
         }
         let edits =
             targets.iter().map(|&JobRef { id, version }| Edit { id, version, change: change.clone() }).collect();
-        let engine = self.clone();
-        let made = self.run_to_completion(async move { engine.edit(edits).await }).await;
+        let made = self.run_to_completion(|engine| async move { engine.edit(edits).await }).await;
         targets.into_iter().zip(made).map(|(target, made)| made.and_then(|edited| answer(target.id, edited))).collect()
     }
 
@@ -221,6 +207,14 @@ fn event(change: &Change) -> Observed {
         Change::Update(_) => Observed::Changed,
         Change::Retry | Change::Kick { .. } => Observed::Retried,
         Change::Expire => Observed::Expired,
+    }
+}
+
+/// The job as the edit left it.
+fn changed(id: JobId, edited: Edited) -> Result<Job, Error> {
+    match edited {
+        Edited::Changed(job) => Ok(job),
+        edited => Err(refusal(id, edited)),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::limits::{PAGE_JOBS_MAX, STEP_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::Job;
-use crate::ports::{Detail, Find, Found, OutboxEntry, Outcomes, Queues, Selector, Window};
+use crate::ports::{Detail, Find, Found, OutboxEntry, Outcomes, Queues, Selector};
 use crate::rules;
 use crate::schedule::ScheduleStatus;
 use std::collections::HashSet;
@@ -99,15 +99,7 @@ impl Export {
             Some(Position::Start) => None,
             Some(Position::After(place)) => Some(place),
         };
-        let find = Find {
-            selector: Selector::All,
-            queue: None,
-            states: Vec::new(),
-            kind: None,
-            due: Window::ALL,
-            after,
-            limit: PAGE_JOBS_MAX,
-        };
+        let find = Find { after, ..Find::of(Selector::All, Vec::new(), PAGE_JOBS_MAX) };
         let Found { mut jobs, next } = self.stores.ledger.find(find).await?;
         self.next = next.map(Position::After);
         if self.stores.topology.has_ledger() {

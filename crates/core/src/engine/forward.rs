@@ -34,9 +34,8 @@ impl Engine {
             ..NewJob::new(job.payload.clone())
         };
         let origin = Arc::from(format!("{OF_ENGINE}{FORWARD}{}-{}", job.id, job.first_due_at));
-        let engine = self.clone();
         let mut answers =
-            self.run_to_completion(async move { engine.push_batch(vec![copy], Some(origin)).await }).await?;
+            self.run_to_completion(|engine| async move { engine.push_batch(vec![copy], Some(origin)).await }).await?;
         answers.pop().expect("an answer for each job")
     }
 }

@@ -11,7 +11,6 @@ use crate::error::Error;
 use crate::limits::MINUTE_MS;
 use crate::model::name;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,39 +20,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(MINUTE_MS);
 /// The counters of a queue, or the difference of two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reading {
-    pushed: u64,
-    started: u64,
-    succeeded: u64,
-    failed: u64,
-    cancelled: u64,
-    attempts_failed: u64,
-    attempts_crashed: u64,
+    /// As [`QueueMetrics::counts`] has them.
+    counts: [u64; 7],
     lateness: [u64; BOUNDS_US.len() + 1],
 }
 
 impl Reading {
     fn of(metrics: &QueueMetrics) -> Self {
-        Self {
-            pushed: metrics.pushed.load(Ordering::Relaxed),
-            started: metrics.started.load(Ordering::Relaxed),
-            succeeded: metrics.succeeded.load(Ordering::Relaxed),
-            failed: metrics.failed.load(Ordering::Relaxed),
-            cancelled: metrics.cancelled.load(Ordering::Relaxed),
-            attempts_failed: metrics.attempts_failed.load(Ordering::Relaxed),
-            attempts_crashed: metrics.attempts_crashed.load(Ordering::Relaxed),
-            lateness: metrics.lateness.counts(),
-        }
+        Self { counts: metrics.counts(), lateness: metrics.lateness.counts() }
     }
 
     fn with(self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
         Self {
-            pushed: of(self.pushed, other.pushed),
-            started: of(self.started, other.started),
-            succeeded: of(self.succeeded, other.succeeded),
-            failed: of(self.failed, other.failed),
-            cancelled: of(self.cancelled, other.cancelled),
-            attempts_failed: of(self.attempts_failed, other.attempts_failed),
-            attempts_crashed: of(self.attempts_crashed, other.attempts_crashed),
+            counts: std::array::from_fn(|place| of(self.counts[place], other.counts[place])),
             lateness: std::array::from_fn(|bucket| of(self.lateness[bucket], other.lateness[bucket])),
         }
     }
@@ -73,15 +52,16 @@ impl Reading {
             Span(BOUNDS_US[bucket] / 1_000)
         };
         let part = |percent: u64| within((total * percent).div_ceil(100));
+        let [pushed, started, succeeded, failed, cancelled, attempts_failed, attempts_crashed] = self.counts;
         HistoryPoint {
             at: Instant(at),
-            pushed: self.pushed,
-            started: self.started,
-            succeeded: self.succeeded,
-            failed: self.failed,
-            cancelled: self.cancelled,
-            attempts_failed: self.attempts_failed,
-            attempts_crashed: self.attempts_crashed,
+            pushed,
+            started,
+            succeeded,
+            failed,
+            cancelled,
+            attempts_failed,
+            attempts_crashed,
             lateness: (total > 0).then(|| Lateness { p50: part(50), p99: part(99), max: within(total) }),
         }
     }

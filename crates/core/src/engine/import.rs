@@ -38,8 +38,7 @@ impl Engine {
             let expected = format!("at most {BATCH_JOBS_MAX}, and {BATCH_BYTES_MAX} bytes of payload, in a batch");
             return Err(Error::invalid("jobs", expected, format!("{} of {bytes} bytes", jobs.len())));
         }
-        let engine = self.clone();
-        self.run_to_completion(async move { engine.import_batch(jobs).await }).await
+        self.run_to_completion(|engine| async move { engine.import_batch(jobs).await }).await
     }
 
     async fn import_batch(&self, jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {

@@ -169,6 +169,13 @@ impl Metrics {
 }
 
 impl QueueMetrics {
+    /// Jobs pushed, started, succeeded, failed and cancelled, then attempts failed and crashed.
+    pub(super) fn counts(&self) -> [u64; 7] {
+        let Self { pushed, started, succeeded, failed, cancelled, attempts_failed, attempts_crashed, .. } = self;
+        [pushed, started, succeeded, failed, cancelled, attempts_failed, attempts_crashed]
+            .map(|count| count.load(Ordering::Relaxed))
+    }
+
     fn count(&self, event: Observed, state: State) {
         let one = |counter: &AtomicU64| {
             counter.fetch_add(1, Ordering::Relaxed);

@@ -276,8 +276,11 @@ impl Engine {
 
     /// Runs work to completion even if the caller goes away. Within what is [run to completion](uninterrupted) anyway, it
     /// needs no task.
-    async fn run_to_completion<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
-        let work: Boxed<T> = Box::pin(work);
+    async fn run_to_completion<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+        &self,
+        work: impl FnOnce(Self) -> F,
+    ) -> T {
+        let work: Boxed<T> = Box::pin(work(self.clone()));
         if COMPLETES.try_with(|()| ()).is_ok() {
             return self.tasks.track_future(work).await;
         }

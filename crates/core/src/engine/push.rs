@@ -23,8 +23,7 @@ impl Engine {
     pub async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
         self.check_open()?;
         check_batch(&jobs)?;
-        let engine = self.clone();
-        self.run_to_completion(async move { engine.push_batch(jobs, None).await }).await
+        self.run_to_completion(|engine| async move { engine.push_batch(jobs, None).await }).await
     }
 
     /// Pushes jobs; copies of others have an origin that the engine chooses.

@@ -41,6 +41,14 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether a pause may end then.
+    pub(super) fn check_pause(&self, until: Option<Millis>) -> Result<(), Error> {
+        let now = self.now();
+        let Some(until) = until.filter(|&until| until <= now || until - now > DELAY_MS_MAX) else { return Ok(()) };
+        let expected = format!("an instant within the next 10 years; it is {now} ms since 1970");
+        Err(Error::invalid("until", expected, until))
+    }
+
     /// Tells the broker what limits a queue, where that is new here: whoever set it may have died before.
     async fn tell_limits(&self, queue: &Arc<str>, settings: &QueueSettings, version: u64) -> Result<(), Error> {
         if self.settings.of(queue).limits() == settings.limits() {
@@ -62,11 +70,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn pause(&self, queue: &str, until: Option<Millis>) -> Result<QueueSettings, Error> {
-        let now = self.now();
-        if let Some(until) = until.filter(|&until| until <= now || until - now > DELAY_MS_MAX) {
-            let expected = format!("an instant within the next 10 years; it is {now} ms since 1970");
-            return Err(Error::invalid("until", expected, until));
-        }
+        self.check_pause(until)?;
         let paused = move |known| QueueSettings { paused: true, paused_until: until, ..known };
         self.reconfigure(queue, paused).await
     }
@@ -131,8 +135,7 @@ impl Engine {
         self.check_open()?;
         name::check_queue(queue)?;
         let queue: Arc<str> = Arc::from(queue);
-        let engine = self.clone();
-        self.run_to_completion(async move {
+        self.run_to_completion(|engine| async move {
             let _one_at_a_time = engine.configuring.lock().await;
             let (settings, version) = engine.store_settings(&queue, expected, change).await?;
             engine.broker.limit(&queue, settings.limits(), version).await?;

@@ -204,13 +204,13 @@ pub struct Patch {
 }
 
 /// Which jobs to find.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Selection))]
 #[serde(deny_unknown_fields)]
 pub struct Query {
     /// In this queue.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::QueueName>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Arc<str>>,
     /// In one of these states; empty for all.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<States>))]
@@ -218,23 +218,20 @@ pub struct Query {
     pub state: States,
     /// With this tag.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Tag>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<Arc<str>>,
     /// With this key; needs a queue.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Key>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,
     /// Of this kind.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::api::schema::Kind>))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Arc<str>>,
     /// Due from this instant on.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
-    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "instant")]
     pub due_from: Option<Millis>,
     /// Due up to this instant.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<instant::Instant>))]
-    #[serde(default, with = "instant", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "instant")]
     pub due_to: Option<Millis>,
 }
 

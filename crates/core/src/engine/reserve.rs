@@ -94,8 +94,7 @@ impl Engine {
         let asking = request.worker.map(|worker| self.asks(worker, &reserve.source));
         if matches!(reserve.source, Source::Jobs(_)) {
             // It does not wait, and may have to ask the ledger once it has leased something.
-            let engine = self.clone();
-            return self.run_to_completion(async move { engine.hand_out(reserve, wait, asking).await }).await;
+            return self.run_to_completion(|engine| async move { engine.hand_out(reserve, wait, asking).await }).await;
         }
         if let Source::Queues(queues) = &reserve.source {
             self.asked.note(queues, self.now());

@@ -34,8 +34,7 @@ impl Engine {
         if let Err(error) = self.check_open().and_then(|()| check_count(count)) {
             return vec![Err(error); count];
         }
-        let engine = self.clone();
-        match self.run_to_completion(async move { engine.settle_batch(outcomes).await }).await {
+        match self.run_to_completion(|engine| async move { engine.settle_batch(outcomes).await }).await {
             Ok(answers) => answers,
             Err(error) => vec![Err(error); count],
         }

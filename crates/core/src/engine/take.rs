@@ -52,8 +52,7 @@ impl Engine {
         if let Source::Queues(queues) = &reserve.source {
             self.asked.note(queues, now);
         }
-        let engine = self.clone();
-        self.run_to_completion(async move { engine.take_once(reserve).await }).await
+        self.run_to_completion(|engine| async move { engine.take_once(reserve).await }).await
     }
 
     async fn take_once(&self, reserve: Reserve) -> Result<Reservation, Error> {

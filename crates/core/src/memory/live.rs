@@ -270,20 +270,7 @@ impl Extra {
     }
 
     fn is_plain(&self, due_at: Millis, created_at: Millis) -> bool {
-        self.epoch == 0
-            && self.first_due_at == due_at
-            && self.updated_at == created_at
-            && self.started_at.is_none()
-            && self.crashes == 0
-            && self.expires_ms.is_none()
-            && self.key.is_none()
-            && self.key_until == KeyUntil::Finished
-            && self.tags.is_empty()
-            && self.options.is_none()
-            && self.message.is_none()
-            && self.errors.is_empty()
-            && self.progress.is_none()
-            && !self.cancel_asked
+        *self == Self::plain(due_at, created_at)
     }
 }
 

@@ -14,6 +14,7 @@ pub const UNLIMITED: Retry = Retry { max_attempts: Some(0), max_crashes: Some(u3
 pub const BURIED: &str = "buried";
 
 /// Counters of a job. Its attempts (`reserves`) and crashes (`timeouts`) are counted for every job.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
@@ -28,10 +29,8 @@ pub struct Beanstalk {
     #[serde(skip_serializing_if = "is_zero")]
     pub kicks: u32,
     /// The delay of its last release, in milliseconds; `None`: that of its put.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
     /// Its time to run in seconds, where that is longer than the longest lease.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ttr_s: Option<u32>,
 }
 

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A job's own retry rule, target and trace, and how often it was moved. The same JSON in stores and in the API.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobOptions {
@@ -21,16 +22,13 @@ pub struct JobOptions {
     #[serde(flatten)]
     pub retry: Retry,
     /// Where it is delivered in place of its queue's target. Its queue must have one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Arc<Target>>,
     /// The trace that it belongs to: a W3C `traceparent`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Arc<str>>,
     /// How often it was moved from queue to queue, at most [`MOVES_MAX`] times.
     #[serde(skip_serializing_if = "is_zero")]
     pub moves: u32,
     /// Counters of the beanstalk protocol, and a time to run beyond 12 h. `None` until a job needs one of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub beanstalk: Option<Beanstalk>,
 }
 
@@ -49,11 +47,10 @@ macro_rules! with_options {
             pub struct $name<$life> { $($before)* } {
                 /// Where it is delivered in place of its queue's target.
                 #[cfg_attr(feature = "openapi", schema(value_type = Option<$crate::Target>))]
-                #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub target: Option<std::sync::Arc<$crate::Target>>,
                 /// The trace that it belongs to: a W3C `traceparent`.
                 #[cfg_attr(feature = "openapi", schema(value_type = Option<$crate::api::schema::Trace>))]
-                #[serde(default, deserialize_with = "crate::api::text::some", skip_serializing_if = "Option::is_none")]
+                #[serde(default, deserialize_with = "crate::api::text::some")]
                 pub trace: Option<std::sync::Arc<str>>,
                 $($after)*
             }

@@ -98,24 +98,21 @@ pub enum WhenExhausted {
 }
 
 /// A retry rule. What is `None` is taken from the queue's rule, then from the default.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Retry {
     /// The waits between attempts; by default [`Backoff::Default`].
-    #[serde(rename = "retry", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "retry")]
     pub backoff: Option<Backoff>,
     /// Attempts in all, 0 for no limit; by default one more than there are steps (16 by default steps), and 16 where
     /// there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
     /// No attempt begins later than this after the first `due_at`; by default no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_age: Option<Span>,
     /// The lease that ends unsettled for this many-th time fails the job; by default 5.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_crashes: Option<u32>,
     /// What becomes of the job in the end; by default it is kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub when_exhausted: Option<WhenExhausted>,
 }
 
@@ -129,20 +126,15 @@ macro_rules! with_rule {
         pub struct $name $(<$life>)? {
             $($before)*
             /// How long to wait before each new attempt.
-            #[serde(default, skip_serializing_if = "Option::is_none")]
             pub retry: Option<$crate::model::retry::Backoff>,
             /// Attempts in all; 0 for no limit.
-            #[serde(default, skip_serializing_if = "Option::is_none")]
             pub max_attempts: Option<u32>,
             /// No attempt begins later than this after the first `due_at`.
-            #[serde(default, skip_serializing_if = "Option::is_none")]
             pub max_age: Option<$crate::api::Span>,
             /// Crashes that fail the job; by default 5.
             #[cfg_attr(feature = "openapi", schema(minimum = 1))]
-            #[serde(default, skip_serializing_if = "Option::is_none")]
             pub max_crashes: Option<u32>,
             /// What becomes of the job in the end.
-            #[serde(default, skip_serializing_if = "Option::is_none")]
             pub when_exhausted: Option<$crate::model::retry::WhenExhausted>,
             $($after)*
         }

@@ -65,24 +65,18 @@ pub struct RedisList {
 }
 
 /// A target as it is written: one of `url`, `redis_list` and `queue`, and what belongs to a `url`.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Form {
-    #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<Arc<str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<Arc<str>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     headers: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<Span>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     final_statuses: Option<Vec<u16>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<Arc<str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     redis_list: Option<RedisList>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<Arc<str>>,
 }
 

@@ -240,6 +240,11 @@ pub struct Find {
 }
 
 impl Find {
+    /// The first page of what is selected, whatever its kind and due time.
+    pub fn of(selector: Selector, states: Vec<State>, limit: usize) -> Self {
+        Self { selector, queue: None, states, kind: None, due: Window::ALL, after: None, limit }
+    }
+
     /// Where to go on, for a ledger that answers rows in the order of their ids.
     ///
     /// # Errors

@@ -6,16 +6,15 @@
 use super::pushes::only;
 use crate::error::{Answers, Error, answers};
 use crate::push::Pushed;
-use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Why, WorkerStatus};
+use duetime_core::api::{DueCounts, Failures, History, HistorySpan, WorkerStatus};
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
-    self, BulkAction, BulkCounts, CancelOutcome, Expected, Extension, FIRST_READING_WAIT, Health, Imported, JobRef,
-    Listed, LockList, LockRequest, Outcome, Patch, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest,
-    Settlement, TakeRequest, uninterrupted,
+    self, CancelOutcome, Expected, Extension, FIRST_READING_WAIT, Health, Imported, JobRef, LockRequest, Outcome,
+    Reservation, ReserveRequest, Settlement, uninterrupted,
 };
-use duetime_core::ports::{Grant, Holding, Released};
+use duetime_core::ports::Grant;
 use duetime_core::schedule::{Run, ScheduleStatus};
-use duetime_core::{Engine, Error as CoreError, Job, JobId, Millis, NewJob, Receipt, Schedule};
+use duetime_core::{Engine, Error as CoreError, Job, Millis, NewJob, Receipt, Schedule};
 use duetime_store::open::Opened;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -66,7 +65,7 @@ impl Embedded {
     }
 
     /// Runs a call to completion on the engine's runtime, even if the caller goes away.
-    async fn call<T, C, F>(&self, call: C) -> Result<T, CoreError>
+    pub(super) async fn call<T, C, F>(&self, call: C) -> Result<T, CoreError>
     where
         C: FnOnce(Engine) -> F,
         F: Future<Output = T> + Send + 'static,
@@ -96,10 +95,6 @@ impl Embedded {
         Ok(ended(AbortOnDropHandle::new(reserve).await)??.claim())
     }
 
-    pub(super) async fn take(&self, request: TakeRequest) -> Result<Reservation, Error> {
-        Ok(self.call(|engine| async move { engine.take(request).await }).await??)
-    }
-
     pub(super) async fn settle(&self, outcomes: Vec<(Receipt, Outcome)>) -> Result<Answers<Settlement>, Error> {
         Ok(answers(self.call(|engine| async move { engine.settle(outcomes).await }).await?))
     }
@@ -108,38 +103,8 @@ impl Embedded {
         Ok(answers(self.call(|engine| async move { engine.extend(leases).await }).await?))
     }
 
-    pub(super) async fn progress(
-        &self,
-        receipt: Receipt,
-        percent: u8,
-        note: Option<Arc<str>>,
-    ) -> Result<Extension, Error> {
-        Ok(self.call(move |engine| async move { engine.progress(receipt, percent, note).await }).await??)
-    }
-
-    pub(super) async fn job(&self, id: JobId) -> Result<Job, Error> {
-        Ok(self.call(|engine| async move { engine.job(id).await }).await??)
-    }
-
-    pub(super) async fn why(&self, id: JobId) -> Result<Why, Error> {
-        Ok(self.call(move |engine| async move { engine.why(id).await }).await??)
-    }
-
-    pub(super) async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
-        let (query, cursor) = (query.clone(), cursor.map(str::to_owned));
-        Ok(self.call(|engine| async move { engine.find(&query, cursor.as_deref(), limit).await }).await??)
-    }
-
     pub(super) async fn cancel(&self, target: JobRef) -> Result<CancelOutcome, Error> {
         only(answers(self.call(|engine| async move { engine.cancel(vec![target]).await }).await?))
-    }
-
-    pub(super) async fn update(&self, target: JobRef, patch: Patch) -> Result<Job, Error> {
-        Ok(self.call(|engine| async move { engine.update(target, patch).await }).await??)
-    }
-
-    pub(super) async fn run(&self, target: JobRef) -> Result<Job, Error> {
-        Ok(self.call(|engine| async move { engine.run(target).await }).await??)
     }
 
     pub(super) async fn retry(&self, target: JobRef) -> Result<Job, Error> {
@@ -150,76 +115,11 @@ impl Embedded {
         only(answers(self.call(|engine| async move { engine.delete(vec![target]).await }).await?))
     }
 
-    pub(super) async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
-        let query = query.clone();
-        Ok(self.call(|engine| async move { engine.bulk(&query, action).await }).await??)
-    }
-
     pub(super) async fn acquire_lock(&self, request: LockRequest) -> Result<Grant, Error> {
         let engine = self.0.engine.clone();
         let acquire = self.runtime().spawn(async move { engine.acquire(request).await });
         // Where the caller goes away the wait ends.
         Ok(ended(AbortOnDropHandle::new(acquire).await)??)
-    }
-
-    pub(super) async fn renew_lock(
-        &self,
-        name: &Arc<str>,
-        owner: &Arc<str>,
-        fence: u64,
-        ttl_ms: u64,
-    ) -> Result<Grant, Error> {
-        let (name, owner) = (name.clone(), owner.clone());
-        Ok(self.call(move |engine| async move { engine.renew(&name, &owner, fence, ttl_ms).await }).await??)
-    }
-
-    pub(super) async fn release_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<(), Error> {
-        let (name, owner) = (name.clone(), owner.clone());
-        Ok(self.call(move |engine| async move { engine.release_lock(&name, &owner, fence).await }).await??)
-    }
-
-    pub(super) async fn release_all(&self, owner: &str) -> Result<Released, Error> {
-        let owner = owner.to_owned();
-        Ok(self.call(|engine| async move { engine.release_all(&owner).await }).await??)
-    }
-
-    pub(super) async fn inspect_lock(&self, name: &str) -> Result<Option<Holding>, Error> {
-        let name = name.to_owned();
-        Ok(self.call(|engine| async move { engine.inspect(&name).await }).await??)
-    }
-
-    pub(super) async fn locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
-        let cursor = cursor.map(str::to_owned);
-        Ok(self.call(move |engine| async move { engine.list_locks(cursor.as_deref(), limit).await }).await??)
-    }
-
-    pub(super) async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
-        Ok(self.call(|engine| async move { engine.queues().await }).await??)
-    }
-
-    pub(super) async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
-        let queue = queue.to_owned();
-        Ok(self.call(|engine| async move { engine.queue(&queue).await }).await??)
-    }
-
-    pub(super) async fn pause(&self, queue: &str, until: Option<Millis>) -> Result<QueueSettings, Error> {
-        let queue = queue.to_owned();
-        Ok(self.call(|engine| async move { engine.pause(&queue, until).await }).await??)
-    }
-
-    pub(super) async fn resume(&self, queue: &str) -> Result<QueueSettings, Error> {
-        let queue = queue.to_owned();
-        Ok(self.call(|engine| async move { engine.resume(&queue).await }).await??)
-    }
-
-    pub(super) async fn purge(&self, queue: &str) -> Result<u64, Error> {
-        let queue = queue.to_owned();
-        Ok(self.call(|engine| async move { engine.purge(&queue).await }).await??)
-    }
-
-    pub(super) async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
-        let queue = queue.to_owned();
-        Ok(self.call(|engine| async move { engine.configure(&queue, settings).await }).await??)
     }
 
     #[expect(clippy::unused_async, reason = "the same form as for a server")]
@@ -235,15 +135,6 @@ impl Embedded {
     pub(super) async fn failures(&self, queue: Option<&str>) -> Result<Failures, Error> {
         let queue = queue.map(str::to_owned);
         Ok(self.call(|engine| async move { engine.failures(queue.as_deref(), FIRST_READING_WAIT).await }).await??)
-    }
-
-    pub(super) async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
-        Ok(self.call(|engine| async move { engine.schedules().await }).await??)
-    }
-
-    pub(super) async fn schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
-        let name = name.to_owned();
-        Ok(self.call(|engine| async move { engine.schedule(&name).await }).await??)
     }
 
     pub(super) async fn set_schedule(
@@ -280,12 +171,8 @@ impl Embedded {
     }
 
     pub(super) async fn next_runs(&self, name: &str, limit: usize) -> Result<Vec<Run>, Error> {
-        Ok(self.schedule(name).await?.runs(limit)?)
-    }
-
-    pub(super) async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
         let name = name.to_owned();
-        Ok(self.call(|engine| async move { engine.delete_schedule(&name).await }).await??)
+        Ok(self.call(|engine| async move { engine.schedule(&name).await }).await??.runs(limit)?)
     }
 
     pub(super) async fn listen(&self, filter: Filter) -> Result<Subscription, Error> {

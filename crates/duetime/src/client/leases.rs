@@ -1,7 +1,7 @@
 //! Reserving, taking and settling: what a worker does. [`Worker`](crate::Worker) does it all by itself.
 
 use super::pushes::only;
-use super::{Client, forward};
+use super::{Client, ask, forward};
 use crate::error::{Answers, Error};
 use crate::push::millis_up;
 use duetime_core::engine::{Extension, Outcome, Reservation, ReserveRequest, Settlement, TakeRequest};
@@ -25,7 +25,7 @@ impl Client {
     /// # Errors
     /// As [`reserve`](Self::reserve).
     pub async fn take(&self, request: TakeRequest) -> Result<Reservation, Error> {
-        forward!(self.take(request))
+        ask!(self.take(request))
     }
 
     /// Ends leases; one answer for each, in order. Repeating it does no harm.
@@ -67,7 +67,7 @@ impl Client {
     /// [`LeaseLost`](duetime_core::Error::LeaseLost) where the lease has ended;
     /// [`Invalid`](duetime_core::Error::Invalid) beyond a limit.
     pub async fn progress(&self, receipt: Receipt, percent: u8, note: Option<Arc<str>>) -> Result<Extension, Error> {
-        forward!(self.progress(receipt, percent, note))
+        ask!(self.progress(receipt, percent, note))
     }
 
     /// Moves the end of leases to so many milliseconds from now (`None`: the length that they began with).

@@ -1,6 +1,6 @@
 //! Locks: who holds them, and all of an owner. [`Lock`] acquires them.
 
-use super::{Client, forward};
+use super::{Client, ask, forward};
 use crate::error::Error;
 use crate::lock::Lock;
 use duetime_core::engine::{LockList, LockRequest};
@@ -18,7 +18,7 @@ impl Client {
     /// # Errors
     /// Where the name is malformed.
     pub async fn inspect_lock(&self, name: &str) -> Result<Option<Holding>, Error> {
-        forward!(self.inspect_lock(name))
+        ask!(self.inspect(&name))
     }
 
     /// A page of the locks that are held, by name, 1 to 1000 of them; `cursor` is what the page before answered.
@@ -26,7 +26,7 @@ impl Client {
     /// # Errors
     /// Beyond a limit.
     pub async fn locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
-        forward!(self.locks(cursor, limit))
+        ask!(self.list_locks(?cursor, limit))
     }
 
     /// Releases all locks of an owner; answers how many, and how many it had lost within the last minute.
@@ -34,7 +34,7 @@ impl Client {
     /// # Errors
     /// Where the owner is malformed.
     pub async fn release_all(&self, owner: &str) -> Result<Released, Error> {
-        forward!(self.release_all(owner))
+        ask!(self.release_all(&owner))
     }
 
     /// Acquires a lock for an owner, who renews it by [`renew_lock`](Self::renew_lock) or holds it for its time to live:
@@ -51,7 +51,7 @@ impl Client {
     /// # Errors
     /// [`LockLost`](duetime_core::Error::LockLost) where it is no longer held under this fence.
     pub async fn renew_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64, ttl_ms: u64) -> Result<Grant, Error> {
-        forward!(self.renew_lock(name, owner, fence, ttl_ms))
+        ask!(self.renew(&name, &owner, fence, ttl_ms))
     }
 
     /// Releases a lock.
@@ -59,6 +59,6 @@ impl Client {
     /// # Errors
     /// As [`renew_lock`](Self::renew_lock).
     pub async fn release_lock(&self, name: &Arc<str>, owner: &Arc<str>, fence: u64) -> Result<(), Error> {
-        forward!(self.release_lock(name, owner, fence))
+        ask!(self.release_lock(&name, &owner, fence))
     }
 }

@@ -1,6 +1,6 @@
 //! Looking at jobs and queues, and changing them.
 
-use super::{Client, forward};
+use super::{Client, ask, forward};
 use crate::error::Error;
 use duetime_core::api::{DueCounts, Failures, History, HistorySpan, Why, WorkerStatus};
 use duetime_core::engine::{
@@ -17,7 +17,7 @@ impl Client {
     /// # Errors
     /// [`NotFound`](duetime_core::Error::NotFound).
     pub async fn get(&self, id: JobId) -> Result<Job, Error> {
-        forward!(self.job(id))
+        ask!(self.job(id))
     }
 
     /// Why a job does not run, as this process or the server sees it now.
@@ -25,7 +25,7 @@ impl Client {
     /// # Errors
     /// [`NotFound`](duetime_core::Error::NotFound).
     pub async fn why(&self, id: JobId) -> Result<Why, Error> {
-        forward!(self.why(id))
+        ask!(self.why(id))
     }
 
     /// A page of jobs, 1 to 1000 of them; `cursor` is what the page before answered.
@@ -33,7 +33,7 @@ impl Client {
     /// # Errors
     /// Beyond a limit.
     pub async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
-        forward!(self.find(query, cursor, limit))
+        ask!(self.find(&query, ?cursor, limit))
     }
 
     /// The waiting jobs of a queue that are due within the window, in due order, at most `limit`. Nothing is removed or
@@ -100,7 +100,8 @@ impl Client {
     /// As [`cancel`](Self::cancel); [`Running`](duetime_core::Error::Running),
     /// [`Finished`](duetime_core::Error::Finished).
     pub async fn update(&self, target: impl Into<JobRef>, patch: Patch) -> Result<Job, Error> {
-        forward!(self.update(target.into(), patch))
+        let target = target.into();
+        ask!(self.update(target, patch))
     }
 
     /// Makes a waiting job due at another time.
@@ -116,7 +117,8 @@ impl Client {
     /// # Errors
     /// As [`update`](Self::update).
     pub async fn run(&self, target: impl Into<JobRef>) -> Result<Job, Error> {
-        forward!(self.run(target.into()))
+        let target = target.into();
+        ask!(self.run(target))
     }
 
     /// Makes a finished job ready again, with attempt 0.
@@ -142,7 +144,7 @@ impl Client {
     /// # Errors
     /// Where the query is empty.
     pub async fn bulk(&self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
-        forward!(self.bulk(query, action))
+        ask!(self.bulk(&query, action))
     }
 
     /// All queues that have jobs or settings, by name.
@@ -150,7 +152,7 @@ impl Client {
     /// # Errors
     /// Where the store cannot be read.
     pub async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
-        forward!(self.queues())
+        ask!(self.queues())
     }
 
     /// One queue, known or not.
@@ -158,7 +160,7 @@ impl Client {
     /// # Errors
     /// Where its name is malformed.
     pub async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
-        forward!(self.queue(queue))
+        ask!(self.queue(&queue))
     }
 
     /// Stops handing out a queue's jobs; what runs goes on.
@@ -166,7 +168,8 @@ impl Client {
     /// # Errors
     /// As [`queue`](Self::queue).
     pub async fn pause(&self, queue: &str) -> Result<QueueSettings, Error> {
-        forward!(self.pause(queue, None))
+        let until = None;
+        ask!(self.pause(&queue, until))
     }
 
     /// The same until this instant, in milliseconds since 1970; then they are handed out again.
@@ -174,7 +177,8 @@ impl Client {
     /// # Errors
     /// As [`queue`](Self::queue), and where the instant is not in the future.
     pub async fn pause_until(&self, queue: &str, until: Millis) -> Result<QueueSettings, Error> {
-        forward!(self.pause(queue, Some(until)))
+        let until = Some(until);
+        ask!(self.pause(&queue, until))
     }
 
     /// Starts handing out a queue's jobs again.
@@ -182,7 +186,7 @@ impl Client {
     /// # Errors
     /// As [`queue`](Self::queue).
     pub async fn resume(&self, queue: &str) -> Result<QueueSettings, Error> {
-        forward!(self.resume(queue))
+        ask!(self.resume(&queue))
     }
 
     /// Cancels every waiting job of a queue; answers how many.
@@ -190,7 +194,7 @@ impl Client {
     /// # Errors
     /// As [`queue`](Self::queue).
     pub async fn purge(&self, queue: &str) -> Result<u64, Error> {
-        forward!(self.purge(queue))
+        ask!(self.purge(&queue))
     }
 
     /// Sets a queue's settings, all of them.
@@ -198,7 +202,7 @@ impl Client {
     /// # Errors
     /// As [`queue`](Self::queue), and where a setting is out of bounds.
     pub async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
-        forward!(self.configure(queue, settings))
+        ask!(self.configure(&queue, settings))
     }
 
     /// Throughput and lateness of the last hour or day, for one queue or for all. Each engine or server counts only its own

@@ -54,6 +54,28 @@ macro_rules! forward {
 }
 use forward;
 
+/// Hands a call to the engine itself, or to a server. The engine's call runs on its own runtime, so it borrows copies: `&`
+/// marks an argument that it borrows, `?` a text that may be missing.
+macro_rules! ask {
+    ($client:ident.$call:ident()) => { ask!($client.$call: {} () ()) };
+    ($client:ident.$call:ident($($(&$lent:ident)? $(?$text:ident)? $($own:ident)?),+)) => {
+        ask!($client.$call: {
+            $($(let $lent = $lent.to_owned();)? $(let $text = $text.map(str::to_owned);)?)+
+        } ($($(&$lent)? $($text.as_deref())? $($own)?),+) ($($($lent)? $($text)? $($own)?),+))
+    };
+    ($client:ident.$call:ident: { $($copies:stmt;)* } ($($of_engine:expr),*) ($($of_server:expr),*)) => {
+        match &$client.backend {
+            #[cfg(feature = "engine")]
+            $crate::client::Backend::Embedded(embedded) => {
+                $($copies)*
+                Ok(embedded.call(move |engine| async move { engine.$call($($of_engine),*).await }).await??)
+            }
+            $crate::client::Backend::Remote(remote) => remote.$call($($of_server),*).await,
+        }
+    };
+}
+use ask;
+
 impl Client {
     /// A client of what is at this address:
     ///

@@ -1,6 +1,6 @@
 //! Schedules: recurring jobs.
 
-use super::{Client, forward};
+use super::{Client, ask, forward};
 use crate::error::Error;
 use crate::push::Pushed;
 use duetime_core::schedule::{Run, ScheduleStatus};
@@ -13,7 +13,7 @@ impl Client {
     /// # Errors
     /// Where the store cannot be read.
     pub async fn schedules(&self) -> Result<Vec<ScheduleStatus>, Error> {
-        forward!(self.schedules())
+        ask!(self.schedules())
     }
 
     /// One schedule, with its next ten runs and what came of the last one.
@@ -21,7 +21,7 @@ impl Client {
     /// # Errors
     /// [`NoSchedule`](duetime_core::Error::NoSchedule).
     pub async fn schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
-        forward!(self.schedule(name))
+        ask!(self.schedule(&name))
     }
 
     /// Sets a schedule, or makes it. Each of its ticks pushes one job with the tag `schedule:NAME`, however many servers
@@ -105,6 +105,6 @@ impl Client {
     /// # Errors
     /// [`NoSchedule`](duetime_core::Error::NoSchedule).
     pub async fn delete_schedule(&self, name: &str) -> Result<(), Error> {
-        forward!(self.delete_schedule(name))
+        ask!(self.delete_schedule(&name))
     }
 }

@@ -19,25 +19,19 @@ pub type Handled = Result<(), HandlerError>;
 /// How an attempt ended that did not succeed. Any error that can be shown becomes one with `?`: a failure that the
 /// job's retry rule judges, with the error's text as message.
 #[derive(Debug)]
-pub struct HandlerError(Ending);
-
-#[derive(Debug)]
-enum Ending {
-    Failed(Failure),
-    Released { delay_ms: u64 },
-}
+pub struct HandlerError(Outcome);
 
 impl HandlerError {
     /// A failure that the job's retry rule judges. What a message has beyond 64 KiB is cut off, and says so.
     pub fn new(message: impl Display) -> Self {
         let message = Arc::from(shortened(format!("{message:#}")));
-        Self(Ending::Failed(Failure { message, ..Failure::default() }))
+        Self(Outcome::Fail(Failure { message, ..Failure::default() }))
     }
 
     /// A failure for good: the job is not tried again.
     pub fn final_(message: impl Display) -> Self {
         let Self(mut ending) = Self::new(message);
-        if let Ending::Failed(failure) = &mut ending {
+        if let Outcome::Fail(failure) = &mut ending {
             failure.is_final = true;
         }
         Self(ending)
@@ -46,22 +40,19 @@ impl HandlerError {
     /// No failure: the job is given back for this long, and the attempt does not count. Without a delay it keeps its
     /// place, and is handed out again at once.
     pub fn release(delay: Duration) -> Self {
-        Self(Ending::Released { delay_ms: millis_up(delay) })
+        Self(Outcome::Release { delay_ms: millis_up(delay) })
     }
 
     /// Waits this long before the next attempt, in place of what the retry rule says.
     pub fn retry_after(mut self, delay: Duration) -> Self {
-        if let Ending::Failed(failure) = &mut self.0 {
+        if let Outcome::Fail(failure) = &mut self.0 {
             failure.retry_after_ms = Some(millis_up(delay));
         }
         self
     }
 
     pub(super) fn into_outcome(self) -> Outcome {
-        match self.0 {
-            Ending::Failed(failure) => Outcome::Fail(failure),
-            Ending::Released { delay_ms } => Outcome::Release { delay_ms },
-        }
+        self.0
     }
 }
 

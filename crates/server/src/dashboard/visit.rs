@@ -107,10 +107,37 @@ impl Visit {
         self.api.get(path).await
     }
 
+    /// Reads what is at a path of the API; `None` if the reader has no right to, such as one who may read some queues only.
+    ///
+    /// # Errors
+    /// Any other problem of the API.
+    pub(super) async fn get_allowed(&self, path: String) -> Result<Option<Answer>, Problem> {
+        match self.get(path).await {
+            Err(problem) if problem.code == "forbidden" => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
     /// Keeps a refused form, so that the page can show it again.
     pub(super) fn refuse(&mut self, problem: Problem, form: Form) {
         self.problem = Some(problem);
         self.refused = Some(form);
+    }
+
+    /// The answer to an action. If it was refused, the page shows the problem, and the form as it was filled in.
+    pub(super) async fn answer_action<F: Future<Output = Response>>(
+        mut self,
+        made: Result<Response, Problem>,
+        form: Form,
+        page: impl FnOnce(Self) -> F,
+    ) -> Response {
+        match made {
+            Ok(response) => response,
+            Err(problem) => {
+                self.refuse(problem, form);
+                page(self).await
+            }
+        }
     }
 
     /// The refused form of an action.

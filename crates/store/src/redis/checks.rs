@@ -3,7 +3,7 @@
 use super::link::Link;
 use super::url::Address;
 use duetime_core::Error;
-use redis::Value;
+use redis::{ToRedisArgs, Value};
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -150,20 +150,23 @@ async fn clocks_apart(link: &Link) -> Result<Option<u64>, Error> {
     Ok(ours.map(|ours| ours.abs_diff(theirs)))
 }
 
+/// What is kept at a key: this, where there was nothing.
+async fn kept(link: &Link, key: &str, wanted: impl ToRedisArgs) -> Result<Value, Error> {
+    let get = redis::cmd("GET").arg(key).to_owned();
+    let set = redis::cmd("SET").arg(key).arg(wanted).arg("NX").to_owned();
+    loop {
+        match link.query(&get).await? {
+            Value::Nil => drop(link.query(&set).await?),
+            found => return Ok(found),
+        }
+    }
+}
+
 /// How many partitions the namespace has; a new one gets what the URL says, or what is usual.
 pub(super) async fn partitions(link: &Link, address: &Address) -> Result<u16, Error> {
     let key = super::keys::Keys::new(&address.namespace, 0).own("partitions");
     let wanted = address.partitions.unwrap_or_else(|| address.partitions_default());
-    let mut get = redis::cmd("GET");
-    get.arg(&key);
-    let mut found = link.query(&get).await?;
-    if found == Value::Nil {
-        // Only then: a Redis that is full takes no `SET`, and must be connected to all the same.
-        let mut set = redis::cmd("SET");
-        set.arg(&key).arg(wanted).arg("NX");
-        link.query(&set).await?;
-        found = link.query(&get).await?;
-    }
+    let found = kept(link, &key, wanted).await?;
     let found = u16::try_from(super::reply::number(&found)?).unwrap_or(0);
     match address.partitions {
         Some(wanted) if wanted != found => Err(Error::Unusable(format!(
@@ -178,15 +181,7 @@ pub(super) async fn partitions(link: &Link, address: &Address) -> Result<u16, Er
 /// Writes down how many partitions the namespace has, where that is not known any more.
 pub(super) async fn keep_partitions(link: &Link, keys: &super::keys::Keys) -> Result<(), Error> {
     let key = keys.own("partitions");
-    let mut get = redis::cmd("GET");
-    get.arg(&key);
-    if link.query(&get).await? == Value::Nil {
-        // Only then: a Redis that is full takes no `SET`.
-        let mut set = redis::cmd("SET");
-        set.arg(&key).arg(keys.partitions()).arg("NX");
-        link.query(&set).await?;
-    }
-    Ok(())
+    kept(link, &key, keys.partitions()).await.map(drop)
 }
 
 /// Refuses to use jobs beside a ledger that were not begun beside it: what it does not know would be lost on it, and what
@@ -194,18 +189,9 @@ pub(super) async fn keep_partitions(link: &Link, keys: &super::keys::Keys) -> Re
 pub(super) async fn keep_side(link: &Link, keys: &super::keys::Keys, beside: Option<&str>) -> Result<(), Error> {
     let key = keys.own("ledger");
     let wanted = beside.unwrap_or(ALONE);
-    let mut get = redis::cmd("GET");
-    get.arg(&key);
-    let mut found = link.query(&get).await?;
-    // A `FLUSHALL` may come between the two commands.
-    while found == Value::Nil {
-        let mut set = redis::cmd("SET");
-        set.arg(&key).arg(wanted).arg("NX");
-        link.query(&set).await?;
-        found = link.query(&get).await?;
-    }
-    let Value::BulkString(found) = found else {
-        return Err(Error::Damaged(format!("{key} in Redis holds {found:?}")));
+    let found = match kept(link, &key, wanted).await? {
+        Value::BulkString(found) => found,
+        found => return Err(Error::Damaged(format!("{key} in Redis holds {found:?}"))),
     };
     check_side(&String::from_utf8_lossy(&found), wanted)
 }

@@ -5,6 +5,7 @@ use super::fault::Fault;
 use super::session::Session;
 use async_trait::async_trait;
 use duetime_core::Error;
+use futures_util::future::BoxFuture;
 use std::time::Duration;
 
 /// How long one attempt may take before its connection is given up. Servers end a statement before.
@@ -30,6 +31,21 @@ pub(super) trait Verb: Send {
     /// The connection was lost while it was committed, so it may have been. Answers whether it can be run again.
     fn unsure(&mut self) -> bool {
         true
+    }
+}
+
+/// A function of what is asked, and what is asked.
+pub(super) struct Plain<A, T, const WRITES: bool>(pub(super) A, pub(super) Function<A, T>);
+
+pub(super) type Function<A, T> = for<'a> fn(&'a mut Session, &'a A) -> BoxFuture<'a, Result<T, Fault>>;
+
+#[async_trait]
+impl<A: Send + Sync, T: Send, const WRITES: bool> Verb for Plain<A, T, WRITES> {
+    type Answer = T;
+    const WRITES: bool = WRITES;
+
+    async fn run(&mut self, session: &mut Session, _: bool) -> Result<T, Fault> {
+        (self.1)(session, &self.0).await
     }
 }
 

@@ -29,37 +29,6 @@ impl Verb for Allot {
     }
 }
 
-/// One document.
-pub(super) struct ReadOne {
-    pub(super) kind: String,
-    pub(super) name: String,
-}
-
-#[async_trait]
-impl Verb for ReadOne {
-    type Answer = Option<Document>;
-    const WRITES: bool = false;
-
-    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Option<Document>, Fault> {
-        session.document(&self.kind, &self.name, false).await
-    }
-}
-
-/// All documents of a kind.
-pub(super) struct ReadAll {
-    pub(super) kind: String,
-}
-
-#[async_trait]
-impl Verb for ReadAll {
-    type Answer = Vec<Document>;
-    const WRITES: bool = false;
-
-    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Vec<Document>, Fault> {
-        session.documents(&self.kind).await
-    }
-}
-
 /// Stores a document where the stored one has the version before this one's.
 pub(super) struct Put {
     pub(super) kind: String,

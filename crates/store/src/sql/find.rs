@@ -3,14 +3,12 @@
 //! Each selector is one or a few streams of rows, each read along an index in the order of ids, merged here. First what
 //! tells whether a row is wanted is read, of as many rows as a page may look at, then the rows that are.
 
-use super::call::Verb;
 use super::fault::Fault;
 use super::read::read;
 use super::row::{Hit, Stream};
 use super::session::Session;
 use super::tally;
 use crate::sums::{self, stages};
-use async_trait::async_trait;
 use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{Find, Found, Queues, Selector, buckets};
 use duetime_core::{Job, JobId, Stage};
@@ -23,45 +21,33 @@ const STEP_MAX: usize = 2_500;
 const STREAMS_MAX: usize = 64;
 
 /// A page of rows.
-pub(super) struct FindRows {
-    pub(super) find: Find,
-    pub(super) after: Option<JobId>,
-}
-
-#[async_trait]
-impl Verb for FindRows {
-    type Answer = Found;
-    const WRITES: bool = false;
-
-    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Found, Fault> {
-        let find = &self.find;
-        let streams = streams(session, find).await?;
-        let stages = stages(&find.states);
-        let mut after = self.after.map_or(0, JobId::get);
-        let (mut wanted, mut seen, mut bytes) = (Vec::new(), 0, 0);
-        let mut step = find.limit.saturating_add(1).min(STEP_MAX);
-        let mut is_over = false;
-        'pages: while !is_over && seen < ROWS_MAX {
-            let hits;
-            (hits, is_over) = merged(session, &streams, after, step).await?;
-            for hit in hits {
-                if wanted.len() >= find.limit || bytes >= PAGE_BYTES_MAX {
-                    is_over = false;
-                    break 'pages;
-                }
-                (after, seen) = (hit.id.get(), seen + 1);
-                if takes(find, &stages, &hit) {
-                    bytes += hit.bytes;
-                    wanted.push(hit);
-                }
+pub(super) async fn find(session: &mut Session, (find, after): &(Find, Option<JobId>)) -> Result<Found, Fault> {
+    let streams = streams(session, find).await?;
+    let stages = stages(&find.states);
+    let mut after = after.map_or(0, JobId::get);
+    let (mut wanted, mut seen, mut bytes) = (Vec::new(), 0, 0);
+    let mut step = find.limit.saturating_add(1).min(STEP_MAX);
+    let mut is_over = false;
+    'pages: while !is_over && seen < ROWS_MAX {
+        let hits;
+        (hits, is_over) = merged(session, &streams, after, step).await?;
+        for hit in hits {
+            if wanted.len() >= find.limit || bytes >= PAGE_BYTES_MAX {
+                is_over = false;
+                break 'pages;
             }
-            step = (step * 4).min(STEP_MAX);
+            (after, seen) = (hit.id.get(), seen + 1);
+            if takes(find, &stages, &hit) {
+                bytes += hit.bytes;
+                wanted.push(hit);
+            }
         }
-        let mut jobs = read(session, &wanted).await?;
-        // They may have changed since they were looked at.
-        jobs.retain(|job| takes(find, &stages, &seen_again(job)));
-        Ok(Found { jobs, next: (!is_over).then(|| after.to_string()) })
+        step = (step * 4).min(STEP_MAX);
     }
+    let mut jobs = read(session, &wanted).await?;
+    // They may have changed since they were looked at.
+    jobs.retain(|job| takes(find, &stages, &seen_again(job)));
+    Ok(Found { jobs, next: (!is_over).then(|| after.to_string()) })
 }
 
 /// The next hits of all streams, and whether there are no more behind them.

@@ -11,28 +11,18 @@ use duetime_core::ports::{Admitted, INBOX_BYTES_MAX, InboxRow, Verdict};
 use std::collections::HashSet;
 
 /// The first rows that have not been refused.
-pub(super) struct Waiting {
-    pub(super) limit: usize,
-}
-
-#[async_trait]
-impl Verb for Waiting {
-    type Answer = Vec<InboxRow>;
-    const WRITES: bool = false;
-
-    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Vec<InboxRow>, Fault> {
-        let mut bytes = 0;
-        let fits = |(_, size): &(i64, usize)| {
-            let has_room = bytes < INBOX_BYTES_MAX;
-            bytes = bytes.saturating_add(*size);
-            has_room
-        };
-        let hits = session.inbox_hits(self.limit).await?;
-        let numbers: Vec<i64> = hits.into_iter().take_while(fits).map(|(number, _)| number).collect();
-        let mut rows = session.inbox_rows(&numbers).await?;
-        rows.sort_unstable_by_key(|row| row.number);
-        Ok(rows)
-    }
+pub(super) async fn waiting(session: &mut Session, limit: usize) -> Result<Vec<InboxRow>, Fault> {
+    let mut bytes = 0;
+    let fits = |(_, size): &(i64, usize)| {
+        let has_room = bytes < INBOX_BYTES_MAX;
+        bytes = bytes.saturating_add(*size);
+        has_room
+    };
+    let hits = session.inbox_hits(limit).await?;
+    let numbers: Vec<i64> = hits.into_iter().take_while(fits).map(|(number, _)| number).collect();
+    let mut rows = session.inbox_rows(&numbers).await?;
+    rows.sort_unstable_by_key(|row| row.number);
+    Ok(rows)
 }
 
 /// What becomes of rows. One that is gone, or that another transaction is at, is left alone: so each becomes one job.

@@ -1,15 +1,10 @@
 //! The ports.
 
-use super::documents::{Allot, Put, ReadAll, ReadOne, Remove};
+use super::documents::{Allot, Put, Remove};
 use super::edit::EditRows;
-use super::find::FindRows;
-use super::inbox::{Admit, Waiting};
-use super::loaded::{Loaded, NotLoaded};
-use super::prune::{Prune, ReadTallies, Tidy};
-use super::read::{CountOverflow, Get, Overflow, Overflowing, Pending};
-use super::reports::{CountDue, ReadFailed};
+use super::inbox::Admit;
 use super::row::check;
-use super::{Store, queue};
+use super::{Store, find, inbox, loaded, prune, queue, read, reports, tally};
 use async_trait::async_trait;
 use duetime_core::ports::{
     Admitted, Cursor, Document, DueTally, Edit, Edited, FailedJob, Find, Found, Inbox, InboxRow, Ledger, OutboxEntry,
@@ -52,40 +47,40 @@ impl Ledger for Store {
     }
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
-        self.call(Pending { until, after, limit }).await
+        self.read((until, after, limit), |session, asked| Box::pin(read::pending(session, asked))).await
     }
 
     async fn loaded(&self, jobs: &[(JobId, u64)], incarnation: &str) -> Result<(), Error> {
         if jobs.is_empty() {
             return self.queue().map(drop);
         }
-        self.call(Loaded { jobs: jobs.to_vec(), incarnation: incarnation.to_owned() }).await
+        self.write((jobs, incarnation), |session, asked| Box::pin(loaded::loaded(session, asked))).await
     }
 
     async fn not_loaded(&self, ids: &[JobId], watermark: Millis) -> Result<(), Error> {
-        self.call(NotLoaded { ids: ids.to_vec(), watermark }).await
+        self.write((ids, watermark), |session, asked| Box::pin(loaded::not_loaded(session, asked))).await
     }
 
     async fn overflow(&self, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Error> {
-        self.call(Overflow { queue: queue.to_owned(), due, limit }).await
+        self.read((queue, due, limit), |session, asked| Box::pin(read::overflow(session, asked))).await
     }
 
     async fn overflowing(&self, after: Option<&str>) -> Result<Option<Arc<str>>, Error> {
         // No queue has an empty name.
-        self.call(Overflowing(after.unwrap_or_default().to_owned())).await
+        self.read(after.unwrap_or_default(), |session, after| Box::pin(session.overflowing(after))).await
     }
 
     async fn overflow_due(&self, queue: &str, now: Millis) -> Result<OverflowDue, Error> {
-        self.call(CountOverflow { queue: queue.to_owned(), now }).await
+        self.read((queue, now), |session, (queue, now)| Box::pin(session.over_due(queue, *now))).await
     }
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
-        self.call(Get(ids.to_vec())).await
+        self.read(ids, |session, ids| Box::pin(read::get(session, ids))).await
     }
 
     async fn find(&self, find: Find) -> Result<Found, Error> {
         let after = find.after_id()?;
-        self.call(FindRows { find, after }).await
+        self.read((find, after), |session, asked| Box::pin(find::find(session, asked))).await
     }
 
     async fn edit(&self, edits: Vec<Edit>, now: Millis, watermark: Millis) -> Result<Vec<Edited>, Error> {
@@ -93,25 +88,25 @@ impl Ledger for Store {
     }
 
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
-        let all = Prune { retention, now, limit };
-        let mut removed = self.call(Prune { ..all }).await?;
-        while let Some(rest) = all.rest(removed) {
-            let more = self.call(rest).await?;
+        let mut removed = 0;
+        loop {
+            let rest = (retention, now, limit - removed);
+            let more = self.write(rest, |session, asked| Box::pin(prune::prune(session, asked))).await?;
             removed += more;
-            if more == 0 {
+            if more < prune::BATCH || removed >= limit {
                 break;
             }
         }
         if removed < limit {
             let queues = self.to_tidy.lock().expect("no panic under this lock").clone();
-            let next = self.call(Tidy { queues }).await?;
+            let next = self.write(queues, |session, queues| Box::pin(prune::tidy(session, queues))).await?;
             *self.to_tidy.lock().expect("no panic under this lock") = next;
         }
         Ok(removed)
     }
 
     async fn tallies(&self, queues: Queues) -> Result<Vec<(Arc<str>, Tally)>, Error> {
-        self.call(ReadTallies(queues)).await
+        self.read(queues, |session, queues| Box::pin(tally::of(session, queues))).await
     }
 
     async fn close(&self) -> Result<(), Error> {
@@ -130,19 +125,19 @@ impl Ledger for Store {
 impl Reports for Store {
     async fn due(&self, tally: DueTally, after: Option<String>) -> Result<(DueTally, Option<String>), Error> {
         let after = row_after(after.as_deref())?;
-        let (tally, next) = self.call(CountDue { tally, after }).await?;
+        let (tally, next) = self.read((tally, after), |session, asked| Box::pin(reports::due(session, asked))).await?;
         Ok((tally, next.map(|id| id.to_string())))
     }
 
     async fn failed(&self, limit: usize) -> Result<Vec<FailedJob>, Error> {
-        self.call(ReadFailed(limit)).await
+        self.read(limit, |session, limit| Box::pin(reports::failed(session, limit))).await
     }
 }
 
 #[async_trait]
 impl Inbox for Store {
     async fn waiting(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
-        self.call(Waiting { limit }).await
+        self.read(limit, |session, limit| Box::pin(inbox::waiting(session, *limit))).await
     }
 
     async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {
@@ -158,11 +153,11 @@ impl Inbox for Store {
 #[async_trait]
 impl Registry for Store {
     async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {
-        self.call(ReadOne { kind: kind.to_owned(), name: name.to_owned() }).await
+        self.read((kind, name), |session, (kind, name)| Box::pin(session.document(kind, name, false))).await
     }
 
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
-        self.call(ReadAll { kind: kind.to_owned() }).await
+        self.read(kind, |session, kind| Box::pin(session.documents(kind))).await
     }
 
     async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {

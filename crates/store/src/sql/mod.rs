@@ -160,6 +160,16 @@ impl Store {
         }
     }
 
+    /// Reads: what is asked, and how.
+    async fn read<A: Send + Sync, T: Send>(&self, asked: A, how: call::Function<A, T>) -> Result<T, Error> {
+        self.call(call::Plain::<A, T, false>(asked, how)).await
+    }
+
+    /// Writes, in a way that can be repeated if the answer was lost.
+    async fn write<A: Send + Sync, T: Send>(&self, asked: A, how: call::Function<A, T>) -> Result<T, Error> {
+        self.call(call::Plain::<A, T, true>(asked, how)).await
+    }
+
     async fn call<V: call::Verb>(&self, verb: V) -> Result<V::Answer, Error> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Error::Stopping);

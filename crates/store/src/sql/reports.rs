@@ -1,34 +1,24 @@
 //! Readings of many rows, step by step.
 
-use super::call::Verb;
 use super::fault::Fault;
 use super::row;
 use super::session::Session;
-use async_trait::async_trait;
 use duetime_core::Millis;
 use duetime_core::ports::{DueTally, FailedJob};
 use std::sync::Arc;
 
 /// Counts the next rows that have not ended; answers where to go on. In the order of ids: a row is looked at once, whatever
 /// becomes of it meanwhile.
-pub(super) struct CountDue {
-    pub(super) tally: DueTally,
-    pub(super) after: u64,
-}
-
-#[async_trait]
-impl Verb for CountDue {
-    type Answer = (DueTally, Option<u64>);
-    const WRITES: bool = false;
-
-    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Self::Answer, Fault> {
-        let mut tally = self.tally.clone();
-        let end = session.step_end(self.after).await?;
-        for (queue, due_at) in session.due(self.after, end).await? {
-            tally.add(&queue, due_at, 1);
-        }
-        Ok((tally, end))
+pub(super) async fn due(
+    session: &mut Session,
+    (tally, after): &(DueTally, u64),
+) -> Result<(DueTally, Option<u64>), Fault> {
+    let mut tally = tally.clone();
+    let end = session.step_end(*after).await?;
+    for (queue, due_at) in session.due(*after, end).await? {
+        tally.add(&queue, due_at, 1);
     }
+    Ok((tally, end))
 }
 
 impl Session {
@@ -45,14 +35,6 @@ impl Session {
 }
 
 /// The failed jobs that ended last, at most so many.
-pub(super) struct ReadFailed(pub(super) usize);
-
-#[async_trait]
-impl Verb for ReadFailed {
-    type Answer = Vec<FailedJob>;
-    const WRITES: bool = false;
-
-    async fn run(&mut self, session: &mut Session, _: bool) -> Result<Vec<FailedJob>, Fault> {
-        session.ask(session.sql.failed, vec![self.0.into()], row::failed).await
-    }
+pub(super) async fn failed(session: &mut Session, limit: &usize) -> Result<Vec<FailedJob>, Fault> {
+    session.ask(session.sql.failed, vec![(*limit).into()], row::failed).await
 }

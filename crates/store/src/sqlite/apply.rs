@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::record::{holder, insert, tag, untag};
-use super::row::{self, list};
+use super::row::{self, bind_from, list};
 use super::task::Transaction;
 use duetime_core::ports::{OutboxEntry, bucket};
 use duetime_core::{Job, JobId, Millis, Stage};
@@ -149,9 +149,7 @@ pub(super) fn rewrite(
     let live_key = free_key(connection, job)?;
     let mut statement = connection.prepare_cached(REWRITE)?;
     bind(&mut statement, job, live_key, Some(watermark))?;
-    statement.raw_bind_parameter(21, list(&job.tags)?)?;
-    statement.raw_bind_parameter(22, &*job.payload)?;
-    statement.raw_bind_parameter(23, row::options(job)?)?;
+    bind_from!(statement, 20; list(&job.tags)?, &*job.payload, row::options(job)?);
     statement.raw_execute()?;
     if *stored.tags != *job.tags {
         untag(connection, job.id, &stored.tags)?;
@@ -176,25 +174,10 @@ fn bind(
     live_key: Option<&Arc<str>>,
     watermark: Option<Millis>,
 ) -> Result<(), Fault> {
-    statement.raw_bind_parameter(1, job.id.get())?;
-    statement.raw_bind_parameter(2, job.version)?;
-    statement.raw_bind_parameter(3, job.due_at)?;
-    statement.raw_bind_parameter(4, job.first_due_at)?;
-    statement.raw_bind_parameter(5, job.priority)?;
-    statement.raw_bind_parameter(6, job.attempt)?;
-    statement.raw_bind_parameter(7, job.crashes)?;
-    statement.raw_bind_parameter(8, job.epoch)?;
-    statement.raw_bind_parameter(9, job.updated_at)?;
-    statement.raw_bind_parameter(10, job.started_at)?;
-    statement.raw_bind_parameter(11, job.lease_until)?;
-    statement.raw_bind_parameter(12, job.cancel_asked)?;
-    statement.raw_bind_parameter(13, job.message.as_deref())?;
-    statement.raw_bind_parameter(14, list(&job.errors)?)?;
-    statement.raw_bind_parameter(15, job.result.as_deref())?;
-    statement.raw_bind_parameter(16, live_key.map(|key| &**key))?;
-    statement.raw_bind_parameter(17, job.stage.code())?;
-    statement.raw_bind_parameter(18, job.finished_at)?;
-    statement.raw_bind_parameter(19, row::progress(job)?)?;
+    bind_from!(statement, 0;
+        job.id.get(), job.version, job.due_at, job.first_due_at, job.priority, job.attempt, job.crashes, job.epoch,
+        job.updated_at, job.started_at, job.lease_until, job.cancel_asked, job.message.as_deref(), list(&job.errors)?,
+        job.result.as_deref(), live_key.map(|key| &**key), job.stage.code(), job.finished_at, row::progress(job)?);
     if let Some(watermark) = watermark {
         statement.raw_bind_parameter(20, bucket(job.due_at, watermark))?;
     }

@@ -4,7 +4,7 @@
 //! would sort all rows of several states, however many there are. Reading stops once the page is full.
 
 use super::fault::Fault;
-use super::row::{self, Reader, columns};
+use super::row::{self, Reader, jobs};
 use super::tally;
 use crate::sums::{self, stages};
 use duetime_core::limits::PAGE_BYTES_MAX;
@@ -20,16 +20,11 @@ const ROWS_MAX: usize = 1_000;
 /// Streams merged at most.
 const STREAMS_MAX: usize = 64;
 
-pub(super) const ALL: &str = concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 ORDER BY id");
-pub(super) const QUEUE: &str =
-    concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND state = ?3 ORDER BY id");
-pub(super) const BUCKET: &str =
-    concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 AND bucket = ?2 AND state = 1 ORDER BY id");
-pub(super) const KEY: &str =
-    concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND job_key = ?3 ORDER BY id");
-pub(super) const TAG: &str = concat!(
-    "SELECT ",
-    columns!(),
+pub(super) const ALL: &str = jobs!(" FROM duetime_jobs j WHERE id > ?1 ORDER BY id");
+pub(super) const QUEUE: &str = jobs!(" FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND state = ?3 ORDER BY id");
+pub(super) const BUCKET: &str = jobs!(" FROM duetime_jobs j WHERE id > ?1 AND bucket = ?2 AND state = 1 ORDER BY id");
+pub(super) const KEY: &str = jobs!(" FROM duetime_jobs j WHERE id > ?1 AND queue = ?2 AND job_key = ?3 ORDER BY id");
+pub(super) const TAG: &str = jobs!(
     " FROM duetime_tags t CROSS JOIN duetime_jobs j ON j.id = t.job_id WHERE t.job_id > ?1 AND t.tag = ?2 \
      ORDER BY t.job_id"
 );

@@ -3,7 +3,7 @@
 //! Each priority is a stream of rows by due time: so what is due is found without looking at more urgent rows that are not.
 
 use super::fault::Fault;
-use super::row::{Reader, columns};
+use super::row::{Reader, jobs};
 use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{OVERFLOW, OverflowDue, Window};
 use duetime_core::{Job, JobId, Millis};
@@ -16,9 +16,7 @@ const LEVELS_MAX: usize = 1_000;
 // Each names its index: where no statistics say how many rows a bucket has, another one looks as good.
 pub(super) const LEVEL: &str = "SELECT priority FROM duetime_jobs j INDEXED BY duetime_jobs_overflow \
      WHERE state = 1 AND bucket = -1 AND queue = ?1 AND priority >= ?2 ORDER BY priority LIMIT 1";
-pub(super) const OVER: &str = concat!(
-    "SELECT ",
-    columns!(),
+pub(super) const OVER: &str = jobs!(
     " FROM duetime_jobs j INDEXED BY duetime_jobs_overflow WHERE state = 1 AND bucket = -1 AND queue = ?1 \
      AND priority = ?2 AND due_at BETWEEN ?3 AND ?4 AND lease_until IS NULL ORDER BY due_at, id"
 );

@@ -3,6 +3,7 @@
 //! took 2.2 µs of CPU in place of 3.3 with 16 to 64 rows in a statement.
 
 use super::fault::Fault;
+use super::row::bind_from;
 use super::task::Transaction;
 use duetime_core::ports::bucket;
 use duetime_core::{Job, Millis};
@@ -48,21 +49,12 @@ pub(super) fn insert(transaction: &mut Transaction<'_>, jobs: &[Job], watermark:
         return Ok(0);
     }
     let mut statement = transaction.connection.prepare_cached(&INSERT)?;
-    statement.raw_bind_parameter(1, &*first.queue)?;
-    statement.raw_bind_parameter(2, &*first.kind)?;
-    statement.raw_bind_parameter(3, first.created_at)?;
+    bind_from!(statement, 0; &*first.queue, &*first.kind, first.created_at);
     for rows in jobs[..count].chunks_exact(ROWS) {
         for (at, job) in rows.iter().enumerate() {
-            let own = SHARED + at * OWN;
-            statement.raw_bind_parameter(own + 1, job.id.get())?;
-            statement.raw_bind_parameter(own + 2, bucket(job.due_at, watermark))?;
-            statement.raw_bind_parameter(own + 3, job.due_at)?;
-            statement.raw_bind_parameter(own + 4, job.priority)?;
-            statement.raw_bind_parameter(own + 5, job.version)?;
-            statement.raw_bind_parameter(own + 6, job.lease_ms)?;
-            statement.raw_bind_parameter(own + 7, job.expires_ms)?;
-            statement.raw_bind_parameter(own + 8, &*job.payload)?;
-            statement.raw_bind_parameter(own + 9, job.origin.as_deref())?;
+            bind_from!(statement, SHARED + at * OWN;
+                job.id.get(), bucket(job.due_at, watermark), job.due_at, job.priority, job.version, job.lease_ms,
+                job.expires_ms, &*job.payload, job.origin.as_deref());
         }
         if statement.raw_execute()? != ROWS {
             return Err(Fault::Careful);

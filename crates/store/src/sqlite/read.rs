@@ -1,24 +1,18 @@
 //! Rows by id, running rows, and pending rows by bucket and id.
 
 use super::fault::Fault;
-use super::row::{Reader, columns};
+use super::row::{Reader, jobs};
 use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{BUCKET_MS, Cursor, OVERFLOW_BUCKET, Page};
 use duetime_core::{Job, JobId, Millis};
 use rusqlite::Connection;
 
-pub(super) const ONE: &str = concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id = ?1");
-pub(super) const LEASED: &str = concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE lease_until IS NOT NULL");
-pub(super) const PENDING_IN: &str = concat!(
-    "SELECT ",
-    columns!(),
-    ", j.bucket FROM duetime_jobs j WHERE state = 1 AND bucket = ?1 AND id > ?2 ORDER BY id"
-);
-pub(super) const PENDING_BEHIND: &str = concat!(
-    "SELECT ",
-    columns!(),
-    ", j.bucket FROM duetime_jobs j WHERE state = 1 AND bucket > ?1 AND bucket <= ?2 ORDER BY bucket, id"
-);
+pub(super) const ONE: &str = jobs!(" FROM duetime_jobs j WHERE id = ?1");
+pub(super) const LEASED: &str = jobs!(" FROM duetime_jobs j WHERE lease_until IS NOT NULL");
+pub(super) const PENDING_IN: &str =
+    jobs!(", j.bucket FROM duetime_jobs j WHERE state = 1 AND bucket = ?1 AND id > ?2 ORDER BY id");
+pub(super) const PENDING_BEHIND: &str =
+    jobs!(", j.bucket FROM duetime_jobs j WHERE state = 1 AND bucket > ?1 AND bucket <= ?2 ORDER BY bucket, id");
 
 /// Where the bucket stands in the latter two.
 const BUCKET_COLUMN: usize = 29;

@@ -8,16 +8,31 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// Every column but `bucket`, in the order in which [`Reader::job`] takes them.
-macro_rules! columns {
-    () => {
-        "j.id, j.queue, j.kind, j.state, j.due_at, j.first_due_at, j.priority, j.attempt, j.crashes, j.version, \
-         j.epoch, j.created_at, j.updated_at, j.started_at, j.finished_at, j.lease_until, j.lease_ms, j.expires_ms, \
-         j.cancel_asked, j.key_until, j.job_key, j.options, j.tags, j.message, j.errors, j.result, j.payload, j.progress, \
-         j.origin"
+/// Selects every column but `bucket`, in the order in which [`Reader::job`] takes them.
+macro_rules! jobs {
+    ($of:literal) => {
+        concat!(
+            "SELECT j.id, j.queue, j.kind, j.state, j.due_at, j.first_due_at, j.priority, j.attempt, j.crashes, j.version, \
+             j.epoch, j.created_at, j.updated_at, j.started_at, j.finished_at, j.lease_until, j.lease_ms, j.expires_ms, \
+             j.cancel_asked, j.key_until, j.job_key, j.options, j.tags, j.message, j.errors, j.result, j.payload, j.progress, \
+             j.origin",
+            $of
+        )
     };
 }
-pub(super) use columns;
+pub(super) use jobs;
+
+/// Binds values to the places of a statement, one by one, from the place behind this one.
+macro_rules! bind_from {
+    ($statement:expr, $before:expr; $($value:expr),*) => {
+        let mut place: usize = $before;
+        $(
+            place += 1;
+            $statement.raw_bind_parameter(place, $value)?;
+        )*
+    };
+}
+pub(super) use bind_from;
 
 /// Inserts a whole row; does nothing where the id, the origin or the live key is there.
 pub(super) const INSERT: &str = "INSERT OR IGNORE INTO duetime_jobs (id, queue, kind, state, due_at, first_due_at, \
@@ -33,37 +48,13 @@ pub(super) fn bind(
     bucket: i64,
     live_key: Option<&Arc<str>>,
 ) -> Result<(), Fault> {
-    statement.raw_bind_parameter(1, job.id.get())?;
-    statement.raw_bind_parameter(2, &*job.queue)?;
-    statement.raw_bind_parameter(3, &*job.kind)?;
-    statement.raw_bind_parameter(4, job.stage.code())?;
-    statement.raw_bind_parameter(5, job.due_at)?;
-    statement.raw_bind_parameter(6, job.first_due_at)?;
-    statement.raw_bind_parameter(7, job.priority)?;
-    statement.raw_bind_parameter(8, job.attempt)?;
-    statement.raw_bind_parameter(9, job.crashes)?;
-    statement.raw_bind_parameter(10, job.version)?;
-    statement.raw_bind_parameter(11, job.epoch)?;
-    statement.raw_bind_parameter(12, job.created_at)?;
-    statement.raw_bind_parameter(13, job.updated_at)?;
-    statement.raw_bind_parameter(14, job.started_at)?;
-    statement.raw_bind_parameter(15, job.finished_at)?;
-    statement.raw_bind_parameter(16, job.lease_until)?;
-    statement.raw_bind_parameter(17, job.lease_ms)?;
-    statement.raw_bind_parameter(18, job.expires_ms)?;
-    statement.raw_bind_parameter(19, job.cancel_asked)?;
-    statement.raw_bind_parameter(20, key_until_code(job.key_until))?;
-    statement.raw_bind_parameter(21, job.key.as_deref())?;
-    statement.raw_bind_parameter(22, options(job)?)?;
-    statement.raw_bind_parameter(23, list(&job.tags)?)?;
-    statement.raw_bind_parameter(24, job.message.as_deref())?;
-    statement.raw_bind_parameter(25, list(&job.errors)?)?;
-    statement.raw_bind_parameter(26, job.result.as_deref())?;
-    statement.raw_bind_parameter(27, &*job.payload)?;
-    statement.raw_bind_parameter(28, bucket)?;
-    statement.raw_bind_parameter(29, live_key.map(|key| &**key))?;
-    statement.raw_bind_parameter(30, progress(job)?)?;
-    statement.raw_bind_parameter(31, job.origin.as_deref())?;
+    bind_from!(statement, 0;
+        job.id.get(), &*job.queue, &*job.kind, job.stage.code(), job.due_at, job.first_due_at, job.priority,
+        job.attempt, job.crashes, job.version, job.epoch, job.created_at, job.updated_at, job.started_at,
+        job.finished_at, job.lease_until, job.lease_ms, job.expires_ms, job.cancel_asked,
+        key_until_code(job.key_until), job.key.as_deref(), options(job)?, list(&job.tags)?, job.message.as_deref(),
+        list(&job.errors)?, job.result.as_deref(), &*job.payload, bucket, live_key.map(|key| &**key), progress(job)?,
+        job.origin.as_deref());
     Ok(())
 }
 
@@ -93,7 +84,7 @@ fn json<T: Serialize>(value: &T) -> Result<String, Fault> {
     serde_json::to_string(value).map_err(|error| duetime_core::Error::invalid("job", "writable as JSON", error).into())
 }
 
-/// Reads rows of `columns`, sharing what neighbours have in common.
+/// Reads rows of `jobs!`, sharing what neighbours have in common.
 #[derive(Default)]
 pub(super) struct Reader {
     queue: Option<Arc<str>>,

@@ -39,8 +39,8 @@ impl Engine {
             tokio::time::sleep(LOOK_EVERY).await;
             while self.leads() {
                 // What has begun runs to completion: a change between two stores is not to be dropped in the middle.
-                let (engine, inbox) = (self.clone(), inbox.clone());
-                match self.run_to_completion(async move { engine.admit_page(inbox.as_ref()).await }).await {
+                let inbox = inbox.clone();
+                match self.run_to_completion(|engine| async move { engine.admit_page(inbox.as_ref()).await }).await {
                     Ok(has_moved) => {
                         self.status.mend(DegradedCode::Inbox);
                         if !has_moved {

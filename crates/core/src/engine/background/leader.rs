@@ -137,10 +137,7 @@ impl Engine {
                 self.advance_watermark();
                 self.reconcile().await
             };
-            match loaded {
-                Ok(()) => self.status.mend(DegradedCode::Loading),
-                Err(error) => self.status.degrade(DegradedCode::Loading, &error),
-            }
+            self.status.set(DegradedCode::Loading, loaded.err());
         }
     }
 
@@ -166,10 +163,7 @@ impl Engine {
     pub(crate) async fn watch_broker(&self) {
         let mut audit = Audit::default();
         loop {
-            match self.look_at_broker(&mut audit).await {
-                Ok(()) => self.status.mend(DegradedCode::Comparing),
-                Err(error) => self.status.degrade(DegradedCode::Comparing, &error),
-            }
+            self.status.set(DegradedCode::Comparing, self.look_at_broker(&mut audit).await.err());
             tokio::time::sleep(LOOK_AT_BROKER_EVERY).await;
         }
     }

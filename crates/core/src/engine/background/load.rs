@@ -309,10 +309,7 @@ impl Engine {
         let mut after = None;
         let mut loaded_until = 0;
         loop {
-            match self.load_entering(&mut loaded_until, &mut after).await {
-                Ok(()) => self.status.mend(DegradedCode::Loading),
-                Err(error) => self.status.degrade(DegradedCode::Loading, &error),
-            }
+            self.status.set(DegradedCode::Loading, self.load_entering(&mut loaded_until, &mut after).await.err());
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     }

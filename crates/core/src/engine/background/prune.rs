@@ -9,7 +9,7 @@ use crate::engine::{Engine, JobRef};
 use crate::error::Error;
 use crate::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use crate::model::job::{Job, State};
-use crate::ports::{Find, Queues, Retention, Selector, Tally, Window, after};
+use crate::ports::{Find, Queues, Retention, Selector, Tally, after};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,15 +118,8 @@ impl Engine {
     ) -> Result<Option<String>, Error> {
         let mut idle_pages = 0;
         loop {
-            let find = Find {
-                selector: Selector::Queue(queue.clone()),
-                queue: None,
-                states: states.to_vec(),
-                kind: None,
-                due: Window::ALL,
-                after: after.clone(),
-                limit: STEP_JOBS_MAX,
-            };
+            let find = Find::of(Selector::Queue(queue.clone()), states.to_vec(), STEP_JOBS_MAX);
+            let find = Find { after: after.clone(), ..find };
             let found = self.ledger.find(find).await?;
             let now = self.now();
             let past = found.jobs.iter().filter(|job| is_past(job, kept, now));

@@ -81,8 +81,7 @@ impl Engine {
 
     /// Asks once. Runs to completion even if the caller goes away.
     async fn ask(&self, acquire: Acquire) -> Result<Acquired, Error> {
-        let engine = self.clone();
-        let answered = self.run_to_completion(async move {
+        let answered = self.run_to_completion(|engine| async move {
             let guard = engine.asking.lock((acquire.owner.clone(), acquire.name.clone())).await;
             let answer = engine.locks.acquire(acquire.clone()).await?;
             Ok::<_, Error>(Answered { answer: Some(answer), acquire, engine, guard: Some(guard) })
@@ -98,8 +97,8 @@ impl Engine {
         self.check_open()?;
         check_claim(name, owner)?;
         check_ttl(ttl_ms)?;
-        let (engine, name, owner) = (self.clone(), Arc::from(name), Arc::from(owner));
-        self.run_to_completion(async move {
+        let (name, owner) = (Arc::from(name), Arc::from(owner));
+        self.run_to_completion(|engine| async move {
             let renewed = engine.locks.renew(&name, &owner, fence, ttl_ms).await?;
             renewed.ok_or(Error::LockLost { name, owner, fence })
         })
@@ -113,8 +112,8 @@ impl Engine {
     pub async fn release_lock(&self, name: &str, owner: &str, fence: u64) -> Result<(), Error> {
         self.check_open()?;
         check_claim(name, owner)?;
-        let (engine, name, owner) = (self.clone(), Arc::from(name), Arc::from(owner));
-        self.run_to_completion(async move {
+        let (name, owner) = (Arc::from(name), Arc::from(owner));
+        self.run_to_completion(|engine| async move {
             let is_released = engine.locks.release(&name, &owner, fence).await?;
             if is_released { Ok(()) } else { Err(Error::LockLost { name, owner, fence }) }
         })
@@ -128,8 +127,8 @@ impl Engine {
     pub async fn release_all(&self, owner: &str) -> Result<Released, Error> {
         self.check_open()?;
         check_holder(owner)?;
-        let (engine, owner) = (self.clone(), Arc::from(owner));
-        self.run_to_completion(async move { engine.locks.release_all(&owner).await }).await
+        let owner = Arc::from(owner);
+        self.run_to_completion(|engine| async move { engine.locks.release_all(&owner).await }).await
     }
 
     /// Who holds a lock; `None` where nobody does.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The document of a schedule.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Entry {
     /// Of what was set: `max(last + 1, clock in ms)`.
@@ -17,15 +18,11 @@ pub(super) struct Entry {
     /// What an interval without a start counts from: when it was set.
     pub(super) anchor: Millis,
     /// The next tick; `None` behind the last one, and in a pause without an end. A pause with an end moves it there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) next_at: Option<Millis>,
     /// The push that was begun.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pending: Option<Pending>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) last: Option<LastTick>,
     /// The last job that was pushed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) job: Option<JobId>,
 }
 

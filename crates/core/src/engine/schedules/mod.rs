@@ -14,7 +14,7 @@ pub(super) use timer::Timer;
 use super::{Engine, Expected, Pushed};
 use crate::clock::Millis;
 use crate::error::Error;
-use crate::limits::{DELAY_MS_MAX, NEXT_RUNS_SHOWN, SCHEDULES_MAX};
+use crate::limits::{NEXT_RUNS_SHOWN, SCHEDULES_MAX};
 use crate::model::job::NewJob;
 use crate::model::name;
 use crate::ports::{PutIf, Registry};
@@ -93,8 +93,8 @@ impl Engine {
     ) -> Result<ScheduleStatus, Error> {
         self.check_open()?;
         let schedule = self.accept_schedule(name, schedule)?;
-        let (engine, name) = (self.clone(), Arc::from(name));
-        self.run_to_completion(async move {
+        let name = Arc::from(name);
+        self.run_to_completion(|engine| async move {
             let now = engine.now_at_most();
             let set = |known: Option<&Known>| Entry::set(known, &schedule, now);
             Ok(status(&engine.store_entry(&name, expected, set).await?))
@@ -113,11 +113,7 @@ impl Engine {
         until: Option<Millis>,
         expected: Expected,
     ) -> Result<ScheduleStatus, Error> {
-        let now = self.now();
-        if let Some(until) = until.filter(|&until| until <= now || until - now > DELAY_MS_MAX) {
-            let expected = format!("an instant within the next 10 years; it is {now} ms since 1970");
-            return Err(Error::invalid("until", expected, until));
-        }
+        self.check_pause(until)?;
         self.set_pause(name, Some(until.unwrap_or(Millis::MAX)), expected).await
     }
 
@@ -132,8 +128,8 @@ impl Engine {
     async fn set_pause(&self, name: &str, end: Option<Millis>, expected: Expected) -> Result<ScheduleStatus, Error> {
         self.check_open()?;
         name::check_schedule(name)?;
-        let (engine, name): (_, Arc<str>) = (self.clone(), Arc::from(name));
-        self.run_to_completion(async move {
+        let name: Arc<str> = Arc::from(name);
+        self.run_to_completion(|engine| async move {
             let now = engine.now_at_most();
             let set = |known: Option<&Known>| {
                 let known = known.ok_or_else(|| Error::NoSchedule(name.clone()))?;
@@ -157,8 +153,8 @@ impl Engine {
     ) -> Result<Pushed, Error> {
         self.check_open()?;
         name::check_schedule(name)?;
-        let (engine, name): (_, Arc<str>) = (self.clone(), Arc::from(name));
-        self.run_to_completion(async move {
+        let name: Arc<str> = Arc::from(name);
+        self.run_to_completion(|engine| async move {
             let mut known = engine.known_schedule(&name).await?.ok_or_else(|| Error::NoSchedule(name.clone()))??;
             check(expected, &name, Some(&known))?;
             if known.entry.schedule.overlap == Overlap::Skip {
@@ -192,8 +188,8 @@ impl Engine {
     pub async fn delete_schedule_if(&self, name: &str, expected: Expected) -> Result<(), Error> {
         self.check_open()?;
         name::check_schedule(name)?;
-        let (engine, name): (_, Arc<str>) = (self.clone(), Arc::from(name));
-        self.run_to_completion(async move {
+        let name: Arc<str> = Arc::from(name);
+        self.run_to_completion(|engine| async move {
             if expected != Expected::Anything {
                 let known = engine.known_schedule(&name).await?.ok_or_else(|| Error::NoSchedule(name.clone()))?;
                 check(expected, &name, known.ok().as_ref())?;

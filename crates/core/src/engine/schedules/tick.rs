@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::limits::{STEP_JOBS_MAX, TICK_AHEAD_MS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Job, OnConflict, State};
-use crate::ports::{Detail, Find, OutboxEntry, Outcomes, PutIf, Recorded, Selector, Window};
+use crate::ports::{Detail, Find, OutboxEntry, Outcomes, PutIf, Recorded, Selector};
 use crate::schedule::{LastTick, Overlap, Schedule, TickOutcome, tag};
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,15 +196,8 @@ impl Engine {
         if let Some(last) = last {
             return self.is_live(last).await;
         }
-        let mut find = Find {
-            selector: Selector::Tag(tag(name)),
-            queue: Some(queue.clone()),
-            states: vec![State::Scheduled, State::Ready, State::Running],
-            kind: None,
-            due: Window::ALL,
-            after: None,
-            limit: STEP_JOBS_MAX,
-        };
+        let live = vec![State::Scheduled, State::Ready, State::Running];
+        let mut find = Find { queue: Some(queue.clone()), ..Find::of(Selector::Tag(tag(name)), live, STEP_JOBS_MAX) };
         loop {
             let found = self.ledger.find(find.clone()).await?;
             for job in found.jobs {

@@ -157,8 +157,8 @@ impl Engine {
 
     /// A change between two stores is not to be dropped in the middle, so what has begun runs to completion.
     async fn look_carried(&self, name: Arc<str>, seen: Option<JobId>) -> (Arc<str>, Result<Look, Error>) {
-        let (engine, of) = (self.clone(), name.clone());
-        let look = self.run_to_completion(async move { engine.look_at_schedule(&of, seen).await }).await;
+        let of = name.clone();
+        let look = self.run_to_completion(|engine| async move { engine.look_at_schedule(&of, seen).await }).await;
         if look.is_ok() {
             self.status.mend(DegradedCode::ScheduleRuns);
         }

@@ -85,7 +85,7 @@ impl Port for Locks {
     }
 
     async fn abandon(&self, name: &Arc<str>, owner: &Arc<str>) -> Result<(), Error> {
-        self.with(|state, now| state.abandon(name, owner, now));
+        self.with(|state, now| state.trim(name, Some(owner), now));
         Ok(())
     }
 

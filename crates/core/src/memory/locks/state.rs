@@ -168,18 +168,11 @@ impl State {
         self.moved(name, None, None);
     }
 
-    pub(super) fn abandon(&mut self, name: &Arc<str>, owner: &Arc<str>, now: Now) {
+    /// Drops tickets that have lapsed, and that of an owner who leaves.
+    pub(super) fn trim(&mut self, name: &Arc<str>, leaves: Option<&Arc<str>>, now: Now) {
         let Some(lock) = self.locks.get_mut(name) else { return };
         let first = lock.first();
-        lock.line.retain(|ticket| ticket.ends > now.mono && ticket.owner != *owner);
-        self.moved(name, first.as_ref(), None);
-    }
-
-    /// Drops tickets that have lapsed.
-    pub(super) fn let_lapse(&mut self, name: &Arc<str>, now: Now) {
-        let Some(lock) = self.locks.get_mut(name) else { return };
-        let first = lock.first();
-        lock.line.retain(|ticket| ticket.ends > now.mono);
+        lock.line.retain(|ticket| ticket.ends > now.mono && leaves != Some(&ticket.owner));
         self.moved(name, first.as_ref(), None);
     }
 

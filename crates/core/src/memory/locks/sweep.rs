@@ -54,7 +54,7 @@ impl State {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let step = self.locks.range::<Arc<str>, _>((from, Bound::Unbounded)).take(STEP_JOBS_MAX);
         let names: Vec<Arc<str>> = step.map(|(name, _)| name.clone()).collect();
-        names.iter().for_each(|name| self.let_lapse(name, now));
+        names.iter().for_each(|name| self.trim(name, None, now));
         if names.len() == STEP_JOBS_MAX { names.last().cloned() } else { None }
     }
 

@@ -17,7 +17,7 @@ impl Remote {
         reply.read()
     }
 
-    pub(crate) async fn renew_lock(
+    pub(crate) async fn renew(
         &self,
         name: &Arc<str>,
         owner: &Arc<str>,
@@ -42,11 +42,11 @@ impl Remote {
         self.transport.send(call).await?.read()
     }
 
-    pub(crate) async fn inspect_lock(&self, name: &str) -> Result<Option<Holding>, Error> {
+    pub(crate) async fn inspect(&self, name: &str) -> Result<Option<Holding>, Error> {
         Ok(self.transport.send(Call::get(lock_path(name)?)).await?.read::<LockBody>()?.holding())
     }
 
-    pub(crate) async fn locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
+    pub(crate) async fn list_locks(&self, cursor: Option<&str>, limit: usize) -> Result<LockList, Error> {
         let query = Parameters { cursor: cursor.map(str::to_owned), limit: Some(limit), ..Parameters::default() };
         self.transport.send(Call::get(format!("/v1/locks?{query}"))).await?.read()
     }

@@ -98,13 +98,7 @@ impl JobArgs {
             tags: self.tag.clone(),
             lease_ms: self.lease.map(|span| span.0),
             expires_ms: self.expires.map(|span| span.0),
-            options: JobOptions {
-                retry,
-                target: self.delivery.clone(),
-                trace: self.trace(),
-                moves: 0,
-                beanstalk: None,
-            },
+            options: JobOptions { retry, target: self.delivery.clone(), trace: self.trace(), ..JobOptions::default() },
             ..NewJob::new(payload)
         })
     }

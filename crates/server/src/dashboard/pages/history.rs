@@ -12,12 +12,7 @@ use maud::{Markup, html};
 pub(super) async fn charts(visit: &Visit, queue: Option<&str>) -> Result<Markup, Problem> {
     let asked = visit.asked("span").and_then(|span| span.parse().ok()).unwrap_or(HistorySpan::Hour);
     let pairs = queue.map(|queue| ("queue", queue)).into_iter().chain([("span", asked.word())]);
-    let answer = match visit.get(with_query("/v1/history", pairs)).await {
-        Ok(answer) => answer,
-        // Whoever may read some queues only sees the history of each.
-        Err(problem) if problem.code == "forbidden" => return Ok(html! {}),
-        Err(problem) => return Err(problem),
-    };
+    let Some(answer) = visit.get_allowed(with_query("/v1/history", pairs)).await? else { return Ok(html! {}) };
     let history: History = answer.read();
     let here = visit.here.split('?').next().unwrap_or("/");
     let heading = html! {

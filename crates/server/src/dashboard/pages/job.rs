@@ -229,14 +229,9 @@ fn to_api(id: &str) -> String {
     format!("/v1/jobs/{id}")
 }
 
-pub(in crate::dashboard) async fn act(mut visit: Visit, Path(id): Path<String>, form: Form) -> Response {
-    match made(&visit, &id, &form).await {
-        Ok(response) => response,
-        Err(problem) => {
-            visit.refuse(problem, form);
-            page(visit, Path(id)).await
-        }
-    }
+pub(in crate::dashboard) async fn act(visit: Visit, Path(id): Path<String>, form: Form) -> Response {
+    let made = made(&visit, &id, &form).await;
+    visit.answer_action(made, form, |visit| page(visit, Path(id))).await
 }
 
 async fn made(visit: &Visit, id: &str, form: &Form) -> Result<Response, Problem> {

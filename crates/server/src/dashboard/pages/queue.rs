@@ -148,14 +148,9 @@ fn actions(visit: &Visit, status: &Queue, version: u64) -> Markup {
     }
 }
 
-pub(in crate::dashboard) async fn act(mut visit: Visit, Path(name): Path<String>, form: Form) -> Response {
-    match made(&visit, &name, &form).await {
-        Ok(response) => response,
-        Err(problem) => {
-            visit.refuse(problem, form);
-            page(visit, Path(name)).await
-        }
-    }
+pub(in crate::dashboard) async fn act(visit: Visit, Path(name): Path<String>, form: Form) -> Response {
+    let made = made(&visit, &name, &form).await;
+    visit.answer_action(made, form, |visit| page(visit, Path(name))).await
 }
 
 async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Problem> {

@@ -30,20 +30,14 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
     Ok((visit.say(Text::Queues).to_owned(), content))
 }
 
-pub(in crate::dashboard) async fn act(mut visit: Visit, form: Form) -> Response {
+pub(in crate::dashboard) async fn act(visit: Visit, form: Form) -> Response {
     let queue = form.get("queue").unwrap_or_default();
     let made = match (form.get("do"), name::check_queue(queue)) {
         (Some("push"), Ok(())) => push(&visit, queue, &form).await,
         (Some("push"), Err(error)) => Err(api::Problem::of(&error, 400, "The request is not valid").into()),
         (other, _) => Err(invalid("do", &format!("an action of this page, got {other:?}"))),
     };
-    match made {
-        Ok(response) => response,
-        Err(problem) => {
-            visit.refuse(problem, form);
-            page(visit).await
-        }
-    }
+    visit.answer_action(made, form, page).await
 }
 
 /// The queues with their counts.

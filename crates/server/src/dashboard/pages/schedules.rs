@@ -67,17 +67,11 @@ pub(super) fn timing(timing: &Timing) -> String {
     }
 }
 
-pub(in crate::dashboard) async fn act(mut visit: Visit, form: Form) -> Response {
+pub(in crate::dashboard) async fn act(visit: Visit, form: Form) -> Response {
     let made = match (form.get("do"), form.get("name")) {
         (Some("set"), Some(name)) => schedule::set(&visit, name, &form, None).await,
         (Some("set"), None) => Err(invalid("name", "1 to 255 bytes, got nothing")),
         (other, _) => Err(invalid("do", &format!("an action of this page, got {other:?}"))),
     };
-    match made {
-        Ok(response) => response,
-        Err(problem) => {
-            visit.refuse(problem, form);
-            page(visit).await
-        }
-    }
+    visit.answer_action(made, form, page).await
 }

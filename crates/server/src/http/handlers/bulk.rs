@@ -18,9 +18,7 @@ use duetime_core::engine::{BulkAction, Query};
 #[utoipa::path(
     post, path = "/v1/jobs/cancel", operation_id = "cancel_jobs", tag = "jobs",
     request_body = Query,
-    responses(
-        (status = 200, description = "How many came to which outcome.", body = Counts),
-    ),
+    responses((status = 200, description = "How many came to which outcome.", body = Counts)),
 )]
 pub(crate) async fn cancel(Call(app, caller): Call, body: One) -> Answered {
     bulk(&app, &caller, body.object()?, BulkAction::Cancel).await
@@ -32,9 +30,7 @@ pub(crate) async fn cancel(Call(app, caller): Call, body: One) -> Answered {
 #[utoipa::path(
     post, path = "/v1/jobs/retry", operation_id = "retry_jobs", tag = "jobs",
     request_body = Query,
-    responses(
-        (status = 200, description = "How many came to which outcome.", body = Counts),
-    ),
+    responses((status = 200, description = "How many came to which outcome.", body = Counts)),
 )]
 pub(crate) async fn retry(Call(app, caller): Call, body: One) -> Answered {
     bulk(&app, &caller, body.object()?, BulkAction::Retry).await
@@ -48,9 +44,7 @@ pub(crate) async fn retry(Call(app, caller): Call, body: One) -> Answered {
 #[utoipa::path(
     post, path = "/v1/jobs/reschedule", operation_id = "reschedule_jobs", tag = "jobs",
     request_body = Reschedule,
-    responses(
-        (status = 200, description = "How many came to which outcome.", body = Counts),
-    ),
+    responses((status = 200, description = "How many came to which outcome.", body = Counts)),
 )]
 pub(crate) async fn reschedule(Call(app, caller): Call, body: One) -> Answered {
     let body = body.object::<Reschedule>()?;
@@ -64,9 +58,7 @@ pub(crate) async fn reschedule(Call(app, caller): Call, body: One) -> Answered {
 #[utoipa::path(
     post, path = "/v1/jobs/delete", operation_id = "delete_jobs", tag = "jobs",
     request_body = Query,
-    responses(
-        (status = 200, description = "How many came to which outcome.", body = Counts),
-    ),
+    responses((status = 200, description = "How many came to which outcome.", body = Counts)),
 )]
 pub(crate) async fn delete(Call(app, caller): Call, body: One) -> Answered {
     bulk(&app, &caller, body.object()?, BulkAction::Delete).await

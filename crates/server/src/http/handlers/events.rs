@@ -43,9 +43,7 @@ const BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-bufferin
         ("what" = Option<Vec<String>>, Query, description = "Where this happened, such as `started`; may be repeated."),
         ("every" = Option<String>, Query, description = "Only `activity`, at most once in this time: `100ms` to `10s`."),
     ),
-    responses(
-        (status = 200, description = "The events.", body = String, content_type = "text/event-stream"),
-    ),
+    responses((status = 200, description = "The events.", body = String, content_type = "text/event-stream")),
     extensions(("x-codes" = json!(["too_many_streams"]))),
 )]
 pub(crate) async fn events(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {

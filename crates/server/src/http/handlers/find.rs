@@ -29,9 +29,7 @@ use duetime_core::limits::PAGE_JOBS_DEFAULT;
         ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
         ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
     ),
-    responses(
-        (status = 200, description = "A page.", body = Page<'_>),
-    ),
+    responses((status = 200, description = "A page.", body = Page<'_>)),
     extensions(("x-codes" = json!(["too_many_bodies"]))),
 )]
 pub(crate) async fn find(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {

@@ -12,9 +12,7 @@ use duetime_core::engine::Health;
 /// Whether the process lives.
 #[utoipa::path(
     get, path = "/healthz", operation_id = "healthz", tag = "server",
-    responses(
-        (status = 200, description = "It does.", body = Alive),
-    ),
+    responses((status = 200, description = "It does.", body = Alive)),
 )]
 pub(crate) async fn alive() -> Response {
     reply::ok(&Alive { status: "ok".to_owned(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) })

@@ -62,9 +62,7 @@ pub(crate) async fn patch(Changing(app, caller, job): Changing, body: Batch) -> 
 /// It must not run.
 #[utoipa::path(
     delete, path = "/v1/jobs/{id}", operation_id = "delete_job", tag = "jobs",
-    responses(
-        (status = 204, description = "It is gone."),
-    ),
+    responses((status = 204, description = "It is gone.")),
     extensions(("x-codes" = json!(["not_found", "version_mismatch", "job_running"]))),
 )]
 pub(crate) async fn delete(Changing(app, _, job): Changing) -> Answered {
@@ -78,9 +76,7 @@ pub(crate) async fn delete(Changing(app, _, job): Changing) -> Answered {
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/cancel", operation_id = "cancel_job", tag = "jobs",
     request_body = Option<Nothing>,
-    responses(
-        (status = 200, description = "What came of it.", body = Cancelled),
-    ),
+    responses((status = 200, description = "What came of it.", body = Cancelled)),
     extensions(("x-codes" = json!(["not_found", "version_mismatch"]))),
 )]
 pub(crate) async fn cancel(Changing(app, _, job): Changing, _: Empty) -> Answered {

@@ -18,9 +18,7 @@ use duetime_core::{Error, Receipt};
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/complete", operation_id = "complete", tag = "work",
     request_body = Option<Complete<'_>>,
-    responses(
-        (status = 200, description = "What became of the job.", body = Settlement),
-    ),
+    responses((status = 200, description = "What became of the job.", body = Settlement)),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
 pub(crate) async fn complete(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
@@ -34,9 +32,7 @@ pub(crate) async fn complete(Call(app, caller): Call, Segment(receipt): Segment<
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/fail", operation_id = "fail", tag = "work",
     request_body = Option<Failure>,
-    responses(
-        (status = 200, description = "What became of the job.", body = Settlement),
-    ),
+    responses((status = 200, description = "What became of the job.", body = Settlement)),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
 pub(crate) async fn fail(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
@@ -50,9 +46,7 @@ pub(crate) async fn fail(Call(app, caller): Call, Segment(receipt): Segment<Rece
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/release", operation_id = "release", tag = "work",
     request_body = Option<Release>,
-    responses(
-        (status = 200, description = "What became of the job.", body = Settlement),
-    ),
+    responses((status = 200, description = "What became of the job.", body = Settlement)),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
 pub(crate) async fn release(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
@@ -70,9 +64,7 @@ async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, outcome: Outco
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/extend", operation_id = "extend", tag = "work",
     request_body = Option<Extend>,
-    responses(
-        (status = 200, description = "It goes on.", body = Extension),
-    ),
+    responses((status = 200, description = "It goes on.", body = Extension)),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
 pub(crate) async fn extend(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
@@ -88,9 +80,7 @@ pub(crate) async fn extend(Call(app, caller): Call, Segment(receipt): Segment<Re
 #[utoipa::path(
     post, path = "/v1/extend", operation_id = "extend_many", tag = "work",
     request_body = Extensions,
-    responses(
-        (status = 200, description = "An answer for each.", body = ExtendAnswers),
-    ),
+    responses((status = 200, description = "An answer for each.", body = ExtendAnswers)),
 )]
 pub(crate) async fn extend_many(Call(app, caller): Call, body: Batch) -> Answered {
     let mut batch = batch::read(body.text(), |one: ExtendOne| <(Receipt, Option<u64>)>::try_from(one))?;
@@ -108,9 +98,7 @@ pub(crate) async fn extend_many(Call(app, caller): Call, body: Batch) -> Answere
 #[utoipa::path(
     post, path = "/v1/leases/{receipt}/progress", operation_id = "progress", tag = "work",
     request_body = Progress,
-    responses(
-        (status = 200, description = "It goes on.", body = Extension),
-    ),
+    responses((status = 200, description = "It goes on.", body = Extension)),
     extensions(("x-codes" = json!(["lease_lost"]))),
 )]
 pub(crate) async fn progress(Call(app, caller): Call, Segment(receipt): Segment<Receipt>, body: One) -> Answered {
@@ -126,9 +114,7 @@ pub(crate) async fn progress(Call(app, caller): Call, Segment(receipt): Segment<
 #[utoipa::path(
     post, path = "/v1/settle", operation_id = "settle", tag = "work",
     request_body = Settles,
-    responses(
-        (status = 200, description = "An answer for each.", body = SettleAnswers),
-    ),
+    responses((status = 200, description = "An answer for each.", body = SettleAnswers)),
 )]
 pub(crate) async fn settle(Call(app, caller): Call, body: Batch) -> Answered {
     let mut batch = batch::read(body.text(), |one: Settle<'_>| <(Receipt, Outcome)>::try_from(one))?;

@@ -27,9 +27,7 @@ use duetime_core::ports::{Grant, Released};
         ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
         ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
     ),
-    responses(
-        (status = 200, description = "A page.", body = LockList),
-    ),
+    responses((status = 200, description = "A page.", body = LockList)),
 )]
 pub(crate) async fn list(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
     let query = Parameters::read(&text.unwrap_or_default(), &["cursor", "limit"])?;
@@ -70,9 +68,7 @@ async fn list_own(app: &App, names: Vec<&Names>, cursor: Option<&str>, limit: us
 /// Held or not: a lock need not be made.
 #[utoipa::path(
     get, path = "/v1/locks/{name}", operation_id = "get_lock", tag = "locks",
-    responses(
-        (status = 200, description = "Who holds it.", body = LockBody),
-    ),
+    responses((status = 200, description = "Who holds it.", body = LockBody)),
 )]
 pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Name>) -> Answered {
     access::check(&caller, Scope::Lock, &name)?;
@@ -87,9 +83,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
 #[utoipa::path(
     put, path = "/v1/locks/{name}", operation_id = "acquire_lock", tag = "locks",
     request_body = api::Lock,
-    responses(
-        (status = 200, description = "It is held now.", body = Grant),
-    ),
+    responses((status = 200, description = "It is held now.", body = Grant)),
     extensions(("x-codes" = json!(["lock_held", "lock_lost"]))),
 )]
 pub(crate) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Name>, body: One) -> Answered {
@@ -122,9 +116,7 @@ pub(crate) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Na
         ("owner" = Owner, Query, description = "Who holds it."),
         ("fence" = u64, Query, description = "Under which fence."),
     ),
-    responses(
-        (status = 204, description = "It is free, or another has it."),
-    ),
+    responses((status = 204, description = "It is free, or another has it.")),
     extensions(("x-codes" = json!(["lock_lost"]))),
 )]
 pub(crate) async fn delete(
@@ -141,12 +133,8 @@ pub(crate) async fn delete(
 /// Release all locks of an owner.
 #[utoipa::path(
     delete, path = "/v1/locks", operation_id = "release_locks", tag = "locks",
-    params(
-        ("owner" = Owner, Query, description = "Who holds them."),
-    ),
-    responses(
-        (status = 200, description = "How many there were.", body = Released),
-    ),
+    params(("owner" = Owner, Query, description = "Who holds them.")),
+    responses((status = 200, description = "How many there were.", body = Released)),
 )]
 pub(crate) async fn delete_all(Call(app, caller): Call, RawQuery(text): RawQuery) -> Answered {
     // The owner's locks may have any names.

@@ -30,9 +30,7 @@ use std::sync::Arc;
         ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
         ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
     ),
-    responses(
-        (status = 200, description = "A page.", body = Queues),
-    ),
+    responses((status = 200, description = "A page.", body = Queues)),
 )]
 pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
     let (cursor, limit) = page::asked(query.as_deref())?;
@@ -85,9 +83,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(queue)): Segment<N
 /// What is left out keeps its value; `null` goes back to the default.
 #[utoipa::path(
     put, path = "/v1/queues/{queue}", operation_id = "set_queue", tag = "queues",
-    params(
-        ("if-none-match" = Option<Star>, Header, description = "Only where there is none yet; else 412."),
-    ),
+    params(("if-none-match" = Option<Star>, Header, description = "Only where there is none yet; else 412.")),
     request_body = Option<QueueChanges>,
     responses(
         (status = 200, description = "The settings as they are now.", body = Configured, headers(("etag" = ETag, description = "Their version."))),
@@ -119,9 +115,7 @@ pub(crate) async fn put(
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/pause", operation_id = "pause_queue", tag = "queues",
     request_body = Option<PauseBody>,
-    responses(
-        (status = 200, description = "The settings as they are now.", body = Configured),
-    ),
+    responses((status = 200, description = "The settings as they are now.", body = Configured)),
 )]
 pub(crate) async fn pause(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;
@@ -134,9 +128,7 @@ pub(crate) async fn pause(Call(app, caller): Call, Segment(Name(queue)): Segment
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/resume", operation_id = "resume_queue", tag = "queues",
     request_body = Option<Nothing>,
-    responses(
-        (status = 200, description = "The settings as they are now.", body = Configured),
-    ),
+    responses((status = 200, description = "The settings as they are now.", body = Configured)),
 )]
 pub(crate) async fn resume(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, _: Empty) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;
@@ -150,9 +142,7 @@ pub(crate) async fn resume(Call(app, caller): Call, Segment(Name(queue)): Segmen
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/purge", operation_id = "purge_queue", tag = "queues",
     request_body = Option<Nothing>,
-    responses(
-        (status = 200, description = "How many there were.", body = Purged),
-    ),
+    responses((status = 200, description = "How many there were.", body = Purged)),
 )]
 pub(crate) async fn purge(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, _: Empty) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;

@@ -18,9 +18,7 @@ use duetime_core::engine::FIRST_READING_WAIT;
         ("queue" = Option<QueueName>, Query, description = "Of this queue; by default of all together."),
         ("span" = Option<HistorySpan>, Query, description = "`hour` by minutes, or `day` by quarters of an hour; by default `hour`."),
     ),
-    responses(
-        (status = 200, description = "One point for each step.", body = History),
-    ),
+    responses((status = 200, description = "One point for each step.", body = History)),
 )]
 pub(crate) async fn history(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
     let query = Parameters::read(query.as_deref().unwrap_or_default(), &["queue", "span"])?;
@@ -35,12 +33,8 @@ pub(crate) async fn history(Call(app, caller): Call, RawQuery(query): RawQuery) 
 /// second for the first count. After that `as_of` and `buckets` are `null`: ask again.
 #[utoipa::path(
     get, path = "/v1/due", operation_id = "due", tag = "queues",
-    params(
-        ("queue" = Option<QueueName>, Query, description = "Of this queue; by default of all together."),
-    ),
-    responses(
-        (status = 200, description = "Jobs by due time.", body = DueCounts),
-    ),
+    params(("queue" = Option<QueueName>, Query, description = "Of this queue; by default of all together.")),
+    responses((status = 200, description = "Jobs by due time.", body = DueCounts)),
     extensions(("x-codes" = json!(["stopping"]))),
 )]
 pub(crate) async fn due(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
@@ -55,12 +49,8 @@ pub(crate) async fn due(Call(app, caller): Call, RawQuery(query): RawQuery) -> A
 /// `GET /v1/due`.
 #[utoipa::path(
     get, path = "/v1/failures", operation_id = "failures", tag = "jobs",
-    params(
-        ("queue" = Option<QueueName>, Query, description = "Groups of this queue; by default of all."),
-    ),
-    responses(
-        (status = 200, description = "The groups, those with most jobs first.", body = Failures),
-    ),
+    params(("queue" = Option<QueueName>, Query, description = "Groups of this queue; by default of all.")),
+    responses((status = 200, description = "The groups, those with most jobs first.", body = Failures)),
     extensions(("x-codes" = json!(["stopping"]))),
 )]
 pub(crate) async fn failures(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {

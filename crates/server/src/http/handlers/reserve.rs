@@ -22,9 +22,7 @@ use duetime_core::{Error, JobId};
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/reserve", operation_id = "reserve", tag = "work",
     request_body = Option<Reserve>,
-    responses(
-        (status = 200, description = "Leases; none where nothing came due.", body = Reservation<'_>),
-    ),
+    responses((status = 200, description = "Leases; none where nothing came due.", body = Reservation<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
 pub(crate) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
@@ -39,9 +37,7 @@ pub(crate) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segme
 #[utoipa::path(
     post, path = "/v1/reserve", operation_id = "reserve_anywhere", tag = "work",
     request_body = Reserve,
-    responses(
-        (status = 200, description = "Leases; none where nothing came due.", body = Reservation<'_>),
-    ),
+    responses((status = 200, description = "Leases; none where nothing came due.", body = Reservation<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
 pub(crate) async fn reserve_anywhere(Call(app, caller): Call, body: One) -> Answered {
@@ -79,9 +75,7 @@ async fn hand_out(app: &App, caller: &Caller, mut request: ReserveRequest) -> An
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/take", operation_id = "take", tag = "work",
     request_body = Option<Take>,
-    responses(
-        (status = 200, description = "The jobs.", body = Taken<'_>),
-    ),
+    responses((status = 200, description = "The jobs.", body = Taken<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
 pub(crate) async fn take(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
@@ -96,9 +90,7 @@ pub(crate) async fn take(Call(app, caller): Call, Segment(Name(queue)): Segment<
 #[utoipa::path(
     post, path = "/v1/take", operation_id = "take_anywhere", tag = "work",
     request_body = Take,
-    responses(
-        (status = 200, description = "The jobs.", body = Taken<'_>),
-    ),
+    responses((status = 200, description = "The jobs.", body = Taken<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
 pub(crate) async fn take_anywhere(Call(app, caller): Call, body: One) -> Answered {

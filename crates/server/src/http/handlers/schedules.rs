@@ -36,9 +36,7 @@ const TRIES: u32 = 5;
         ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
         ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
     ),
-    responses(
-        (status = 200, description = "A page.", body = Schedules),
-    ),
+    responses((status = 200, description = "A page.", body = Schedules)),
 )]
 pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
     let mut schedules = app.engine.schedules().await?;
@@ -79,9 +77,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
     params(
         ("limit" = Option<usize>, Query, description = "At most so many; by default 10.", minimum = 1, maximum = 100),
     ),
-    responses(
-        (status = 200, description = "The runs, in order.", body = Runs),
-    ),
+    responses((status = 200, description = "The runs, in order.", body = Runs)),
     extensions(("x-codes" = json!(["schedule_not_found"]))),
 )]
 pub(crate) async fn next(
@@ -255,9 +251,7 @@ async fn change<T, F: Future<Output = Result<T, Error>>>(
 /// A tick that was begun may still be pushed, and what was pushed stays.
 #[utoipa::path(
     delete, path = "/v1/schedules/{name}", operation_id = "delete_schedule", tag = "schedules",
-    responses(
-        (status = 204, description = "It is gone."),
-    ),
+    responses((status = 204, description = "It is gone.")),
     extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch"]))),
 )]
 pub(crate) async fn delete(

@@ -15,9 +15,7 @@ use duetime_core::{Error, JobId};
 /// handed out as soon as a worker asks.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/why", operation_id = "why", tag = "jobs",
-    responses(
-        (status = 200, description = "The reasons.", body = Why),
-    ),
+    responses((status = 200, description = "The reasons.", body = Why)),
     extensions(("x-codes" = json!(["not_found"]))),
 )]
 pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>) -> Answered {

@@ -18,9 +18,7 @@ use duetime_core::api::schema::Cursor;
         ("cursor" = Option<Cursor>, Query, description = "Where the page begins: `next_cursor` of the page before."),
         ("limit" = Option<usize>, Query, description = "At most so many; by default 100.", minimum = 1, maximum = 1_000),
     ),
-    responses(
-        (status = 200, description = "A page.", body = Workers),
-    ),
+    responses((status = 200, description = "A page.", body = Workers)),
 )]
 pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> Answered {
     let (cursor, limit) = page::asked(query.as_deref())?;

@@ -7,8 +7,8 @@ use super::DOCUMENT;
 use axum::body::Bytes;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
+use maud::{DOCTYPE, Markup, html};
 use serde_json::{Map, Value};
-use std::fmt::{self, Display, Write};
 use std::sync::LazyLock;
 
 const STYLE: &str = include_str!("docs.css");
@@ -18,7 +18,7 @@ const POLICY: &str =
 
 static PAGE: LazyLock<Bytes> = LazyLock::new(|| {
     let document = serde_json::to_value(&*DOCUMENT).expect("a document has only string keys");
-    Bytes::from(page(&document).expect("text can be written into memory"))
+    Bytes::from(page(&document).into_string())
 });
 
 /// This document to read.
@@ -50,30 +50,12 @@ fn answer(media_type: &'static str, body: Bytes) -> Response {
 }
 
 /// Text as HTML; what stands between backticks is code.
-struct Html<'a>(&'a str);
-
-impl Display for Html<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut is_code = false;
-        for character in self.0.chars() {
-            match character {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '`' => {
-                    f.write_str(if is_code { "</code>" } else { "<code>" })?;
-                    is_code = !is_code;
-                }
-                other => f.write_char(other)?,
-            }
-        }
-        if is_code { f.write_str("</code>") } else { Ok(()) }
-    }
+fn said(text: &str) -> Markup {
+    html! { @for (place, part) in text.split('`').enumerate() { @if place % 2 == 0 { (part) } @else { code { (part) } } } }
 }
 
-fn text<'a>(value: &'a Value, field: &str) -> Html<'a> {
-    Html(value.get(field).and_then(Value::as_str).unwrap_or_default())
+fn text(value: &Value, field: &str) -> Markup {
+    said(value.get(field).and_then(Value::as_str).unwrap_or_default())
 }
 
 fn fields<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
@@ -90,141 +72,149 @@ fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     reference.and_then(|reference| document.pointer(reference.trim_start_matches('#'))).unwrap_or(value)
 }
 
-fn page(document: &Value) -> Result<String, fmt::Error> {
+fn page(document: &Value) -> Markup {
     let info = &document["info"];
-    let mut out = String::new();
-    let title = text(info, "title");
-    write!(out, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>")?;
-    write!(out, "<meta name=\"viewport\" content=\"width=device-width\">")?;
-    write!(out, "<link rel=\"stylesheet\" href=\"/docs/style.css\"></head><body><header><h1>{title} ")?;
-    write!(out, "<small>{}</small></h1><p>{}</p>", text(info, "version"), text(info, "description"))?;
-    write!(out, "<p>For programs: <a href=\"/openapi.json\">openapi.json</a>.</p></header><nav>")?;
-    for tag in items(document, "tags") {
-        write!(out, "<a href=\"#tag-{0}\">{0}</a> ", text(tag, "name"))?;
-    }
-    write!(out, "<a href=\"#schemas\">schemas</a></nav><main>")?;
-    for tag in items(document, "tags") {
-        let name = text(tag, "name");
-        write!(out, "<h2 id=\"tag-{name}\">{name}</h2><p>{}</p>", text(tag, "description"))?;
-        for (path, item) in fields(document, "paths") {
-            for (method, operation) in item.as_object().into_iter().flatten() {
-                if items(operation, "tags").any(|other| *other == tag["name"]) {
-                    write_operation(&mut out, document, method, path, operation)?;
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                title { (text(info, "title")) }
+                meta name="viewport" content="width=device-width";
+                link rel="stylesheet" href="/docs/style.css";
+            }
+            body {
+                header {
+                    h1 { (text(info, "title")) " " small { (text(info, "version")) } }
+                    p { (text(info, "description")) }
+                    p { "For programs: " a href="/openapi.json" { "openapi.json" } "." }
+                }
+                nav {
+                    @for tag in items(document, "tags") { a href={ "#tag-" (text(tag, "name")) } { (text(tag, "name")) } " " }
+                    a href="#schemas" { "schemas" }
+                }
+                main {
+                    @for tag in items(document, "tags") {
+                        h2 id={ "tag-" (text(tag, "name")) } { (text(tag, "name")) }
+                        p { (text(tag, "description")) }
+                        @for (path, item) in fields(document, "paths") {
+                            @for (method, operation) in item.as_object().into_iter().flatten() {
+                                @if items(operation, "tags").any(|other| *other == tag["name"]) {
+                                    (described(document, method, path, operation))
+                                }
+                            }
+                        }
+                    }
+                    h2 id="schemas" { "schemas" }
+                    @for (name, schema) in fields(&document["components"], "schemas") {
+                        section id={ "schema-" (name) } {
+                            h3 { (name) }
+                            p { (text(schema, "description")) }
+                            (properties(schema))
+                            @for value in items(schema, "examples") { (example(value)) }
+                        }
+                    }
                 }
             }
         }
     }
-    write!(out, "<h2 id=\"schemas\">schemas</h2>")?;
-    for (name, schema) in fields(&document["components"], "schemas") {
-        write!(out, "<section id=\"schema-{name}\"><h3>{name}</h3><p>{}</p>", text(schema, "description"))?;
-        write_properties(&mut out, schema)?;
-        for example in items(schema, "examples") {
-            write_example(&mut out, example)?;
+}
+
+/// An operation.
+fn described(document: &Value, method: &str, path: &str, operation: &Value) -> Markup {
+    html! {
+        section id=(text(operation, "operationId")) {
+            h3 { b { (method.to_uppercase()) } " " code { (path) } }
+            p { strong { (text(operation, "summary")) } " " (text(operation, "description")) }
+            table {
+                @for parameter in items(operation, "parameters").map(|parameter| resolve(document, parameter)) {
+                    tr {
+                        td { code { (text(parameter, "name")) } }
+                        td { (text(parameter, "in")) @if parameter["required"] == true { ", required" } }
+                        td { (kind(&parameter["schema"])) }
+                        td { (text(parameter, "description")) }
+                    }
+                }
+            }
+            @for (_, content) in operation.get("requestBody").into_iter().flat_map(|body| fields(body, "content")) {
+                p { "Body: " (kind(&content["schema"])) }
+                @if let Some(value) = content.get("example") { (example(value)) }
+            }
+            table {
+                @for (status, response) in fields(operation, "responses") {
+                    @let response = resolve(document, response);
+                    tr {
+                        td { (status) }
+                        td {
+                            (text(response, "description")) " "
+                            @for (_, content) in fields(response, "content").filter(|_| status.starts_with('2')) {
+                                (kind(&content["schema"]))
+                                @if let Some(value) = content.get("example") { (example(value)) }
+                            }
+                        }
+                    }
+                }
+            }
         }
-        write!(out, "</section>")?;
     }
-    write!(out, "</main></body></html>")?;
-    Ok(out)
 }
 
-fn write_operation(out: &mut String, document: &Value, method: &str, path: &str, operation: &Value) -> fmt::Result {
-    let id = text(operation, "operationId");
-    write!(out, "<section id=\"{id}\"><h3><b>{}</b> <code>{}</code></h3>", method.to_uppercase(), Html(path))?;
-    write!(out, "<p><strong>{}</strong> {}</p>", text(operation, "summary"), text(operation, "description"))?;
-    write!(out, "<table>")?;
-    for parameter in items(operation, "parameters") {
-        let parameter = resolve(document, parameter);
-        let needed = if parameter["required"] == true { ", required" } else { "" };
-        write!(out, "<tr><td><code>{}</code><td>{}{needed}<td>", text(parameter, "name"), text(parameter, "in"))?;
-        write_kind(out, &parameter["schema"])?;
-        write!(out, "<td>{}", text(parameter, "description"))?;
-    }
-    write!(out, "</table>")?;
-    for (_, content) in operation.get("requestBody").into_iter().flat_map(|body| fields(body, "content")) {
-        write!(out, "<p>Body: ")?;
-        write_content(out, content)?;
-    }
-    write!(out, "<table>")?;
-    for (status, response) in fields(operation, "responses") {
-        let response = resolve(document, response);
-        write!(out, "<tr><td>{}<td>{} ", Html(status), text(response, "description"))?;
-        for (_, content) in fields(response, "content").filter(|_| status.starts_with('2')) {
-            write_content(out, content)?;
-        }
-    }
-    write!(out, "</table></section>")
+fn example(value: &Value) -> Markup {
+    html! { pre { (serde_json::to_string_pretty(value).expect("JSON has only string keys")) } }
 }
 
-fn write_content(out: &mut String, content: &Value) -> fmt::Result {
-    write_kind(out, &content["schema"])?;
-    content.get("example").map_or(Ok(()), |example| write_example(out, example))
-}
-
-fn write_example(out: &mut String, example: &Value) -> fmt::Result {
-    let shown = serde_json::to_string_pretty(example).map_err(|_| fmt::Error)?.replace('`', "'");
-    write!(out, "<pre>{}</pre>", Html(&shown))
-}
-
-fn write_properties(out: &mut String, schema: &Value) -> fmt::Result {
+fn properties(schema: &Value) -> Markup {
     if schema.get("properties").is_none() {
-        write!(out, "<p>")?;
-        return write_kind(out, schema);
+        return html! { p { (kind(schema)) } };
     }
-    write!(out, "<table>")?;
-    for (name, property) in fields(schema, "properties") {
-        let is_needed = items(schema, "required").any(|needed| needed == name);
-        write!(out, "<tr><td><code>{}</code>{}<td>", Html(name), if is_needed { ", required" } else { "" })?;
-        write_kind(out, property)?;
-        let own = items(property, "oneOf").find_map(|choice| choice.get("description"));
-        let described = property.get("description").or(own).and_then(Value::as_str).unwrap_or_default();
-        write!(out, "<td>{}", Html(described))?;
+    html! {
+        table {
+            @for (name, property) in fields(schema, "properties") {
+                @let own = items(property, "oneOf").find_map(|choice| choice.get("description"));
+                @let needed = items(schema, "required").any(|needed| needed == name);
+                tr {
+                    td { code { (name) } @if needed { ", required" } }
+                    td { (kind(property)) }
+                    td { (said(property.get("description").or(own).and_then(Value::as_str).unwrap_or_default())) }
+                }
+            }
+        }
     }
-    write!(out, "</table>")
 }
 
 /// What kind of value it is, in words.
-fn write_kind(out: &mut String, schema: &Value) -> fmt::Result {
+fn kind(schema: &Value) -> Markup {
     if let Some(name) = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.rsplit('/').next()) {
-        return write!(out, "<a href=\"#schema-{name}\">{name}</a>");
+        return html! { a href={ "#schema-" (name) } { (name) } };
     }
-    for (i, choice) in items(schema, "oneOf").chain(items(schema, "allOf")).enumerate() {
-        write!(out, "{}", if i > 0 { " or " } else { "" })?;
-        write_kind(out, choice)?;
-    }
-    match &schema["type"] {
-        Value::String(kind) => write!(out, "{}", Html(kind))?,
-        Value::Array(kinds) => {
-            let kinds: Vec<&str> = kinds.iter().filter_map(Value::as_str).collect();
-            write!(out, "{}", Html(&kinds.join(" or ")))?;
-        }
-        _ if schema.get("oneOf").or(schema.get("allOf")).is_none() => write!(out, "any JSON")?,
-        _ => {}
-    }
-    if let Some(item) = schema.get("items") {
-        write!(out, " of ")?;
-        write_kind(out, item)?;
-    }
-    for word in items(schema, "enum") {
-        write!(out, " <code>{}</code>", Html(word.as_str().unwrap_or_default()))?;
-    }
-    for (field, said) in [
+    let limits = [
         ("minimum", "from"),
         ("maximum", "to"),
         ("minLength", "at least"),
         ("maxLength", "at most"),
         ("pattern", "like"),
-    ] {
-        if let Some(value) = schema.get(field) {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            write!(out, " {said} <code>{}</code>", Html(&value))?;
-        }
-    }
+    ];
     // A form with one field names it here.
-    if schema.get("additionalProperties") == Some(&Value::Bool(false)) && schema["type"] == "object" {
-        for (name, property) in fields(schema, "properties") {
-            write!(out, " <code>{}</code>: ", Html(name))?;
-            write_kind(out, property)?;
+    let is_form = schema.get("additionalProperties") == Some(&Value::Bool(false)) && schema["type"] == "object";
+    html! {
+        @for (place, choice) in items(schema, "oneOf").chain(items(schema, "allOf")).enumerate() {
+            @if place > 0 { " or " } (kind(choice))
+        }
+        @match &schema["type"] {
+            Value::String(word) => { (word) }
+            Value::Array(words) => { (words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")) }
+            _ if schema.get("oneOf").or(schema.get("allOf")).is_none() => { "any JSON" }
+            _ => {}
+        }
+        @if let Some(item) = schema.get("items") { " of " (kind(item)) }
+        @for word in items(schema, "enum") { " " code { (word.as_str().unwrap_or_default()) } }
+        @for (field, words) in limits {
+            @if let Some(value) = schema.get(field) {
+                " " (words) " " code { (value.as_str().map_or_else(|| value.to_string(), str::to_owned)) }
+            }
+        }
+        @for (name, property) in fields(schema, "properties").filter(|_| is_form) {
+            " " code { (name) } ": " (kind(property))
         }
     }
-    Ok(())
 }

@@ -10,9 +10,9 @@ const _: () = assert!(duetime_core::ports::INBOX_TEXT_MAX + 1 == 1_048_577);
 
 const UNION: &str = " UNION ALL ";
 
-macro_rules! hit {
-    () => {
-        looked!("LENGTH")
+macro_rules! hits {
+    ($of:literal) => {
+        concat!("SELECT ", looked!("LENGTH"), $of)
     };
 }
 
@@ -153,34 +153,24 @@ pub(super) const STATEMENTS: Statements = Statements {
         row: "SELECT CAST(? AS BINARY) AS queue, CAST(? AS SIGNED) AS slot",
         between: UNION,
     },
-    all: concat!("SELECT ", hit!(), " FROM duetime_jobs j WHERE j.id > ? ORDER BY j.id LIMIT ?"),
-    by_queue: concat!(
-        "SELECT ",
-        hit!(),
+    all: hits!(" FROM duetime_jobs j WHERE j.id > ? ORDER BY j.id LIMIT ?"),
+    by_queue: hits!(
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_queue) WHERE j.queue = ? AND j.state = ? AND j.id > ? \
      ORDER BY j.id LIMIT ?"
     ),
-    by_key: concat!(
-        "SELECT ",
-        hit!(),
+    by_key: hits!(
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_key) WHERE j.queue = ? AND j.job_key = ? AND j.id > ? \
      ORDER BY j.id LIMIT ?"
     ),
-    by_tag: concat!(
-        "SELECT ",
-        hit!(),
+    by_tag: hits!(
         " FROM (SELECT job_id FROM duetime_tags WHERE tag = ? AND job_id > ? ORDER BY job_id LIMIT ?) t \
      STRAIGHT_JOIN duetime_jobs j ON j.id = t.job_id ORDER BY j.id"
     ),
-    waiting_in: concat!(
-        "SELECT ",
-        hit!(),
+    waiting_in: hits!(
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket = ? AND j.urgency IS NULL AND j.id > ? \
      ORDER BY j.id LIMIT ?"
     ),
-    waiting_behind: concat!(
-        "SELECT ",
-        hit!(),
+    waiting_behind: hits!(
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket > ? AND j.bucket <= ? \
      ORDER BY j.bucket, j.urgency, j.id LIMIT ?"
     ),
@@ -191,9 +181,7 @@ pub(super) const STATEMENTS: Statements = Statements {
      WHERE state = 20 AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT ?",
     level: "SELECT priority FROM duetime_jobs FORCE INDEX (duetime_jobs_pending) \
      WHERE bucket = -1 AND urgency >= ? AND urgency <= ? ORDER BY urgency LIMIT 1",
-    over: concat!(
-        "SELECT ",
-        hit!(),
+    over: hits!(
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_pending) WHERE j.bucket = -1 AND j.urgency >= ? AND j.urgency <= ? \
      AND j.lease_until IS NULL ORDER BY j.urgency, j.id LIMIT ?"
     ),

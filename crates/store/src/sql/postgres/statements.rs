@@ -7,9 +7,9 @@ const _: () = assert!(duetime_core::ports::BUCKET_MS == 600_000);
 const _: () = assert!(duetime_core::limits::PAYLOAD_BYTES_MAX + 1 == 67_108_865);
 const _: () = assert!(duetime_core::ports::INBOX_TEXT_MAX + 1 == 1_048_577);
 
-macro_rules! hit {
-    () => {
-        looked!("octet_length")
+macro_rules! hits {
+    ($of:literal) => {
+        concat!("SELECT ", looked!("octet_length"), $of)
     };
 }
 
@@ -138,37 +138,27 @@ pub(super) const STATEMENTS: Statements = Statements {
         "DELETE FROM duetime_tallies t USING unnest($1::text[], $2::smallint[]) AS u (queue, slot) \
  WHERE t.queue = u.queue AND t.slot = u.slot",
     ),
-    all: concat!("SELECT ", hit!(), " FROM duetime_jobs j WHERE j.id > $1 ORDER BY j.id LIMIT $2"),
+    all: hits!(" FROM duetime_jobs j WHERE j.id > $1 ORDER BY j.id LIMIT $2"),
     // Written as ranges of the index: with `queue = $1 ... ORDER BY id` a plan for any queue may read the whole table by id in
     // the hope that most rows are of the queue.
-    by_queue: concat!(
-        "SELECT ",
-        hit!(),
+    by_queue: hits!(
         " FROM duetime_jobs j WHERE (j.queue, j.state, j.id) > ($1, $2, $3) AND (j.queue, j.state) <= ($1, $2) \
      ORDER BY j.queue, j.state, j.id LIMIT $4"
     ),
-    by_key: concat!(
-        "SELECT ",
-        hit!(),
+    by_key: hits!(
         " FROM duetime_jobs j WHERE (j.queue, j.job_key, j.id) > ($1, $2, $3) AND (j.queue, j.job_key) <= ($1, $2) \
      AND j.job_key IS NOT NULL ORDER BY j.queue, j.job_key, j.id LIMIT $4"
     ),
-    by_tag: concat!(
-        "SELECT ",
-        hit!(),
+    by_tag: hits!(
         " FROM (SELECT job_id FROM duetime_tags WHERE tag = $1 AND job_id > $2 ORDER BY job_id LIMIT $3) t \
      JOIN duetime_jobs j ON j.id = t.job_id ORDER BY j.id"
     ),
     // Written as ranges of the index, as above.
-    waiting_in: concat!(
-        "SELECT ",
-        hit!(),
+    waiting_in: hits!(
         " FROM duetime_jobs j WHERE j.state = 1 AND (j.bucket, j.id) > ($1, $2) AND j.bucket <= $1 \
          ORDER BY j.bucket, j.id LIMIT $3"
     ),
-    waiting_behind: concat!(
-        "SELECT ",
-        hit!(),
+    waiting_behind: hits!(
         " FROM duetime_jobs j WHERE j.state = 1 AND j.bucket > $1 AND j.bucket <= $2 ORDER BY j.bucket, j.id LIMIT $3"
     ),
     step_end: "SELECT id FROM duetime_jobs WHERE id > $1 ORDER BY id LIMIT 1 OFFSET 4999",
@@ -177,9 +167,7 @@ pub(super) const STATEMENTS: Statements = Statements {
      WHERE state = 20 AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT $1",
     level: "SELECT priority FROM duetime_jobs WHERE state = 1 AND bucket = -1 \
      AND (queue, priority) >= ($1, $2) AND queue <= $1 ORDER BY queue, priority LIMIT 1",
-    over: concat!(
-        "SELECT ",
-        hit!(),
+    over: hits!(
         " FROM duetime_jobs j WHERE j.state = 1 AND j.bucket = -1 AND (j.queue, j.priority, j.due_at) >= ($1, $2, $3) \
      AND (j.queue, j.priority, j.due_at) <= ($1, $2, $4) AND j.lease_until IS NULL \
      ORDER BY j.queue, j.priority, j.due_at, j.id LIMIT $5"
