@@ -1,4 +1,5 @@
 //! The README's program: an order that is not paid in time is cancelled.
+#![expect(clippy::unit_arg, reason = "the program is to be short")]
 
 use duetime::{Client, Context, Worker};
 use std::time::Duration;

@@ -255,7 +255,7 @@ pub(crate) async fn jobs_are_changed_on_their_condition(client: Client) {
 pub(crate) async fn jobs_are_cancelled_by_key(client: Client) {
     let (queue, other) = (queue(), queue());
     let push =
-        |queue: Arc<str>| client.push(Remind { user: 7 }).queue(queue).key("order-7").delay(Duration::from_mins(30));
+        |queue: Arc<str>| client.push(Remind { user: 7 }).queue(queue).key("order-7").delay(Duration::from_secs(1_800));
     let (job, kept) = (push(queue.clone()).await.unwrap().id, push(other).await.unwrap().id);
     let cancel = async || client.cancel_by_key(queue.clone(), "order-7").await.unwrap().into_iter().collect::<Vec<_>>();
     assert_eq!(cancel().await, [("cancelled", 1)]);
