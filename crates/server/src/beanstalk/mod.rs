@@ -28,6 +28,7 @@ mod tubes;
 
 pub(crate) use args::{Address, Args};
 pub(crate) use listener::{Listener, serve};
+pub(crate) use puts::new_job;
 
 use crate::access::Tokens;
 use crate::http::{Audit, Budget, ListenerConfig};

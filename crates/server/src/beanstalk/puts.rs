@@ -27,18 +27,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return (0..count).for_each(|_| self.reply.line(FORBIDDEN));
         }
         let job = |(Put { priority, delay_ms, ttr_s, bytes: _ }, payload)| {
-            let ttr = Duration::from_secs(ttr_s.into());
-            let is_long = u64::from(ttr_s) * SECOND_MS > LEASE_MS_MAX;
-            let beanstalk = is_long.then(|| Beanstalk { ttr_s: Some(ttr_s), ..Beanstalk::default() });
-            NewJob {
-                queue: tube.clone(),
-                kind: OF_BEANSTALK.clone(),
-                priority,
-                due: if delay_ms == 0 { Due::Now } else { Due::After(delay_ms) },
-                lease_ms: Some(lease_ms(ttr)),
-                options: JobOptions { beanstalk, ..JobOptions::default() },
-                ..NewJob::new(payload)
-            }
+            let due = if delay_ms == 0 { Due::Now } else { Due::After(delay_ms) };
+            NewJob { due, ..new_job(tube.clone(), priority, ttr_s, payload) }
         };
         let answers = match self.door.engine.push(puts.into_iter().map(job).collect()).await {
             Ok(answers) => answers,
@@ -56,5 +46,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         add(&self.door.counters.total_jobs, inserted);
         self.door.tubes.change(&tube, |known| known.total_jobs += inserted);
+    }
+}
+
+/// A job as a client puts it, due now.
+pub(crate) fn new_job(tube: Arc<str>, priority: u32, ttr_s: u32, payload: Payload) -> NewJob {
+    let is_long = u64::from(ttr_s) * SECOND_MS > LEASE_MS_MAX;
+    let beanstalk = is_long.then(|| Beanstalk { ttr_s: Some(ttr_s), ..Beanstalk::default() });
+    NewJob {
+        queue: tube,
+        kind: OF_BEANSTALK.clone(),
+        priority,
+        lease_ms: Some(lease_ms(Duration::from_secs(ttr_s.into()))),
+        options: JobOptions { beanstalk, ..JobOptions::default() },
+        ..NewJob::new(payload)
     }
 }

@@ -9,7 +9,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Queues, schedules and locks", &["queues", "peek", "schedules", "lock", "locks"]),
     ("Work", &["work", "workers", "take", "reserve", "complete", "fail", "release", "extend", "progress", "settle"]),
     ("The server", &["serve", "beanstalk", "config", "token", "status", "health", "metrics", "doctor"]),
-    ("The store", &["backup", "export", "import", "migrate"]),
+    ("The store", &["backup", "export", "import", "migrate", "adopt"]),
     ("Trying and installing", &["demo", "bench", "completions", "man", "help"]),
 ];
 

@@ -1,5 +1,6 @@
 //! The command line: it parses, calls and renders, and decides nothing about jobs.
 
+mod adopt;
 mod bench;
 mod completions;
 mod config;
@@ -17,6 +18,7 @@ mod output;
 mod process_group;
 mod program;
 mod progress;
+mod push_batch;
 mod queues;
 mod reserve;
 #[cfg(test)]
@@ -115,6 +117,7 @@ enum Command {
     Migrate(store::migrate::Args),
     Export(store::export::Args),
     Import(store::import::Args),
+    Adopt(adopt::Args),
 }
 
 /// All commands with their options.
@@ -200,6 +203,7 @@ async fn run(command: Command, settings: Settings) -> exit::Result {
         Command::Migrate(args) => store::migrate::run(args).await,
         Command::Export(args) => store::export::run(args).await,
         Command::Import(args) => store::import::run(args).await,
+        Command::Adopt(args) => adopt::run(args).await,
     }
 }
 

@@ -21,6 +21,15 @@ impl Progress {
         Self::show(what, ProgressBar::no_length(), "{msg:<16} {human_pos} {per_sec:>12}")
     }
 
+    /// A line of text that changes.
+    pub(crate) fn telling() -> Self {
+        Self::show("", ProgressBar::no_length(), "{wide_msg}")
+    }
+
+    pub(crate) fn tell(&self, text: String) {
+        self.0.set_message(text);
+    }
+
     fn show(what: &'static str, bar: ProgressBar, template: &str) -> Self {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);

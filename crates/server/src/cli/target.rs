@@ -123,12 +123,17 @@ impl Target {
         self.server.ledger.clone().or_else(|| named(LEDGER_ENV))
     }
 
+    /// Whether the jobs are those of a server, and not of a store.
+    pub(crate) fn is_server(&self) -> bool {
+        self.store.is_none() && !self.address().starts_with("redis")
+    }
+
     /// Refuses a server: what is asked for is for a store alone.
     pub(crate) fn check_is_store(&self) -> Result {
-        let address = self.address();
-        if self.store.is_some() || address.starts_with("redis") {
+        if !self.is_server() {
             return Ok(());
         }
+        let address = self.address();
         Err(Failure::usage(format!("expected a store, --store FILE or --server redis://…, got the server {address}")).hint(
             "name the store that the server works on; of a file that it holds make a copy with `duetime backup` first",
         ))

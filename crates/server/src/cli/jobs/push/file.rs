@@ -4,18 +4,13 @@ use super::report::{Gap, Report};
 use crate::cli::exit::{Failure, Result};
 use crate::cli::line_reader::Lines;
 use crate::cli::progress::Progress;
+use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
 use crate::cli::target::Target;
 use duetime::{Client, Error, Pushed};
+use duetime_core::NewJob;
 use duetime_core::api::{self, Object, Push};
-use duetime_core::{Error as CoreError, NewJob};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Jobs pushed at a time, and bytes of payload.
-const BATCH_JOBS: usize = 1_000;
-const BATCH_BYTES: usize = 8 << 20;
-/// Of a body that is too large for the server.
-const TOO_LARGE: u16 = 413;
 
 /// Which lines, and what they leave out.
 pub(super) struct Source<'a> {
@@ -100,18 +95,7 @@ fn job_of(line: &[u8], queue: &Arc<str>) -> std::result::Result<NewJob, (&'stati
 }
 
 async fn send(client: &Client, batch: Vec<Waiting>, report: &mut Report, progress: &Progress) -> Result<Option<Gap>> {
-    let jobs: Vec<NewJob> = batch.iter().map(|waiting| waiting.job.clone()).collect();
-    let mut answers = client.push_all(jobs).await;
-    if batch.len() > 1 && answers.as_ref().is_err_and(is_of_a_job) {
-        // One that is too large must not keep out the others.
-        let mut each = Vec::with_capacity(batch.len());
-        for waiting in &batch {
-            let answer = client.push_all(vec![waiting.job.clone()]).await;
-            each.push(answer.and_then(|mut answers| answers.remove(0)));
-        }
-        answers = Ok(each);
-    }
-    let answers = answers.unwrap_or_else(|error| batch.iter().map(|_| Err(error.clone())).collect());
+    let answers = push_batch::push(client, batch.iter().map(|waiting| waiting.job.clone()).collect()).await;
     progress.add(batch.len());
     note(&batch, answers, report)
 }
@@ -144,21 +128,6 @@ fn note(
         }
     }
     Ok(gap)
-}
-
-/// Whether a job is what is wrong, and not the way to the engine.
-fn is_of_a_job(error: &Error) -> bool {
-    match error {
-        Error::Core(error) => matches!(
-            error,
-            CoreError::Invalid { .. }
-                | CoreError::KeyConflict { .. }
-                | CoreError::Running(_)
-                | CoreError::Finished { .. }
-        ),
-        Error::Refused { status, .. } => *status == TOO_LARGE,
-        _ => false,
-    }
 }
 
 #[cfg(test)]

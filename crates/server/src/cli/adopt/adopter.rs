@@ -1,0 +1,219 @@
+//! The loop: claim, push, settle.
+//!
+//! Invariant: a claim is removed from the source once its push was answered, and put back only where nobody can have pushed it. In
+//! any other case it stays, and the next run pushes it again under its id.
+
+use super::push::{Fate, Pusher};
+use super::report::Report;
+use super::source::{Claim, Source, Step, Trouble};
+use crate::cli::exit::{Failure, Result, TRY_LATER};
+use crate::cli::output::note;
+use duetime::{Client, Error};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Batches that are pushed at a time.
+const PUSHES_MAX: usize = 4;
+/// Claims that are refused and wait to be put back. Beyond that something is wrong with all of them.
+const REFUSED_MAX: usize = 1_000;
+/// Between tries to connect to the source.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long a drain waits for the source, or for the target, to come back.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+type Done<T = ()> = std::result::Result<T, Trouble>;
+
+/// Claims that are being pushed.
+struct Push {
+    claims: Arc<[Claim]>,
+    fates: JoinHandle<Vec<Fate>>,
+}
+
+pub(super) struct Adopter {
+    source: Box<dyn Source>,
+    pusher: Pusher,
+    step: Step,
+    stop: CancellationToken,
+    pushes: VecDeque<Push>,
+    /// Claims that go back at the end.
+    refused: Vec<Arc<str>>,
+    /// Why the command ends before everything is done.
+    failure: Option<Failure>,
+    report: Report,
+}
+
+impl Adopter {
+    pub(super) fn new(
+        source: Box<dyn Source>,
+        client: &'static Client,
+        is_server: bool,
+        step: Step,
+        stop: CancellationToken,
+        report: Report,
+    ) -> Self {
+        let pusher =
+            Pusher { client, is_server, patience: (step == Step::Drain).then_some(PATIENCE), stop: stop.clone() };
+        let (pushes, refused, failure) = (VecDeque::new(), Vec::new(), None);
+        Self { source, pusher, step, stop, pushes, refused, failure, report }
+    }
+
+    /// Runs until a drain is done, or until it is stopped.
+    pub(super) async fn run(mut self) -> Result {
+        let mut away_since = None;
+        let result = loop {
+            let before = self.report.claimed;
+            let trouble = match self.session().await {
+                Ok(()) => break self.failure.take().map_or(Ok(()), Err),
+                Err(trouble) => trouble,
+            };
+            self.forget_pushes().await;
+            let why = match trouble {
+                Trouble::Failed(failure) => break Err(failure),
+                Trouble::Away(why) => why,
+            };
+            if self.report.claimed > before {
+                away_since = None;
+            }
+            let since = *away_since.get_or_insert_with(Instant::now);
+            let is_over = self.step == Step::Drain && since.elapsed() > PATIENCE;
+            if is_over || self.stop.is_cancelled() {
+                break Err(Failure::new(TRY_LATER, why).hint("run the same command again, and it goes on"));
+            }
+            note!("the source cannot be reached: {why}; trying again");
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                () = self.stop.cancelled() => {}
+            }
+        };
+        self.report.left_claimed += self.refused.len() as u64;
+        self.report.end(result)
+    }
+
+    /// From a connection to the source until it breaks, or all is done.
+    async fn session(&mut self) -> Done {
+        self.source.connect().await?;
+        self.replay().await?;
+        while !self.is_ending() {
+            if self.pushes.len() == PUSHES_MAX {
+                self.settle().await?;
+                continue;
+            }
+            let claims = self.source.claim(self.step).await?;
+            if !claims.is_empty() {
+                self.begin(claims);
+            } else if !self.pushes.is_empty() {
+                self.settle().await?;
+            } else if self.step == Step::Drain {
+                break;
+            } else {
+                self.source.wait().await?;
+            }
+            self.report.show()?;
+        }
+        self.settle_all().await?;
+        let refused = std::mem::take(&mut self.refused);
+        let put_back = self.source.put_back(&refused).await;
+        if put_back.is_err() {
+            self.refused = refused;
+        }
+        put_back
+    }
+
+    /// Claims of an earlier run, or of a connection that broke.
+    async fn replay(&mut self) -> Done {
+        loop {
+            let claims = self.source.replay().await?;
+            if claims.is_empty() || self.is_ending() {
+                return self.settle_all().await;
+            }
+            self.begin(claims);
+            if self.pushes.len() == PUSHES_MAX {
+                self.settle().await?;
+            }
+            self.report.show()?;
+        }
+    }
+
+    fn is_ending(&self) -> bool {
+        self.stop.is_cancelled() || self.failure.is_some()
+    }
+
+    fn begin(&mut self, claims: Vec<Claim>) {
+        self.report.claimed += claims.len() as u64;
+        self.report.in_flight += claims.len() as u64;
+        self.report.lag_ms = claims.iter().rev().find_map(|claim| claim.late_ms).or(self.report.lag_ms);
+        let claims: Arc<[Claim]> = claims.into();
+        let fates = tokio::spawn(self.pusher.clone().push(claims.clone()));
+        self.pushes.push_back(Push { claims, fates });
+    }
+
+    async fn settle_all(&mut self) -> Done {
+        while !self.pushes.is_empty() {
+            self.settle().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the batch that is being pushed for longest, and tells the source what became of it.
+    async fn settle(&mut self) -> Done {
+        let Some(Push { claims, fates }) = self.pushes.pop_front() else { return Ok(()) };
+        let fates = fates.await.map_err(|error| Failure::error(format!("a push ended unexpectedly: {error}")))?;
+        self.report.in_flight -= claims.len() as u64;
+        let (mut done, mut back) = (Vec::with_capacity(claims.len()), Vec::new());
+        for (claim, fate) in claims.iter().zip(fates) {
+            match fate {
+                Fate::Taken(is_repeated) => {
+                    *(if is_repeated { &mut self.report.repeated } else { &mut self.report.adopted }) += 1;
+                    done.push(claim.id.clone());
+                }
+                Fate::Refused(why) => {
+                    self.report.refuse(&claim.id, &why);
+                    self.refused.push(claim.id.clone());
+                }
+                Fate::Forbidden { queue, why } if !claim.is_replay => {
+                    self.report.refuse(&claim.id, &why);
+                    back.push(claim.id.clone());
+                    if !self.source.skip(&queue) {
+                        self.fail(Failure::error(why));
+                    }
+                }
+                Fate::Forbidden { why, .. } => self.leave(Failure::error(why)),
+                // Nothing was changed.
+                Fate::Open(error @ Error::Refused { .. }) if !claim.is_replay && !error.is_retryable() => {
+                    back.push(claim.id.clone());
+                    self.fail(error.into());
+                }
+                Fate::Open(error) => self.leave(error.into()),
+            }
+        }
+        self.source.done(&done).await?;
+        self.source.put_back(&back).await?;
+        if self.refused.len() > REFUSED_MAX {
+            self.fail(Failure::error(format!("more than {REFUSED_MAX} jobs are refused")));
+        }
+        Ok(())
+    }
+
+    /// It stays claimed.
+    fn leave(&mut self, failure: Failure) {
+        self.report.left_claimed += 1;
+        self.fail(failure);
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
+    }
+
+    /// Waits for pushes whose claims the source will give again.
+    async fn forget_pushes(&mut self) {
+        self.report.refused -= self.refused.drain(..).len() as u64;
+        while let Some(Push { claims, fates }) = self.pushes.pop_front() {
+            self.report.in_flight -= claims.len() as u64;
+            let _ = fates.await;
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `duetime adopt`: takes over jobs that wait in another queue, while its old code still feeds it.
+//!
+//! No job is lost or doubled, whatever is killed: see `docs/internals/adopt.md`, which also tells what a new source provides.
+
+mod adopter;
+mod beanstalkd;
+mod look;
+mod push;
+mod report;
+mod run;
+mod source;
+
+use super::exit::Result;
+use super::target::Target;
+
+/// Take over jobs that wait in another queue.
+///
+/// Without --follow and --drain it only looks: it says what it found, and changes nothing.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime adopt beanstalkd --from 127.0.0.1:11300
+  duetime adopt beanstalkd --from 127.0.0.1:11300 --drain --yes beanstalkd")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    source: SourceArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum SourceArgs {
+    Beanstalkd(beanstalkd::Args),
+}
+
+/// Options that every source has.
+#[derive(Clone, Debug, clap::Args)]
+struct Options {
+    /// Take jobs once they are due there, until stopped; the old code may go on feeding
+    #[arg(long, conflicts_with = "drain", requires = "yes")]
+    follow: bool,
+    /// Take all jobs now, then end; later changes by the old code do not reach them
+    #[arg(long, requires = "yes")]
+    drain: bool,
+    /// Confirm what a look has recognised
+    #[arg(long, value_name = "LAYOUT")]
+    yes: Option<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub(crate) async fn run(args: Args) -> Result {
+    match args.source {
+        SourceArgs::Beanstalkd(args) => run::run(Box::new(beanstalkd::Beanstalkd::new(&args)?), &args.options).await,
+    }
+}

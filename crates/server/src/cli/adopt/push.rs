@@ -1,0 +1,121 @@
+//! Claims become jobs: pushed until each is answered.
+
+use super::source::Claim;
+use crate::cli::push_batch::{self, BATCH_BYTES, BATCH_JOBS, is_of_a_job};
+use crate::cli::time::now;
+use duetime::{Client, Error};
+use duetime_core::engine::PushOutcome;
+use duetime_core::{Due, NewJob};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Between tries, while the target cannot be reached.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Of a caller who may not push into this queue.
+const FORBIDDEN: u16 = 403;
+
+/// What became of a claim.
+#[derive(Debug)]
+pub(super) enum Fate {
+    /// It is a job; true: an earlier push made it.
+    Taken(bool),
+    /// The job is refused as it is.
+    Refused(String),
+    /// Nobody pushes into this queue with these rights.
+    Forbidden { queue: Arc<str>, why: String },
+    /// The push failed, or nobody knows: it stays claimed.
+    Open(Error),
+}
+
+/// Where claims are pushed to.
+#[derive(Clone)]
+pub(super) struct Pusher {
+    pub(super) client: &'static Client,
+    /// Whether that is a server: a push over HTTP has no field for a time to run beyond the longest lease.
+    pub(super) is_server: bool,
+    /// How long it is tried; `None`: until it is stopped.
+    pub(super) patience: Option<Duration>,
+    /// Tries end with it.
+    pub(super) stop: CancellationToken,
+}
+
+impl Pusher {
+    /// Answers for each claim, in order.
+    pub(super) async fn push(self, claims: Arc<[Claim]>) -> Vec<Fate> {
+        let begin = Instant::now();
+        let mut fates: Vec<Option<Fate>> = claims.iter().map(|claim| self.judge(claim)).collect();
+        loop {
+            let is_over = self.patience.is_some_and(|patience| begin.elapsed() > patience);
+            let (mut is_open, is_last) = (false, is_over || self.stop.is_cancelled());
+            let mut places = (0..claims.len()).filter(|&place| fates[place].is_none()).collect::<Vec<_>>();
+            while !places.is_empty() {
+                let batch: Vec<usize> = places.drain(..batch_size(&claims, &places)).collect();
+                let jobs = batch.iter().filter_map(|&place| job(&claims[place])).collect();
+                let answers = push_batch::push(self.client, jobs).await;
+                for (place, answer) in batch.into_iter().zip(answers) {
+                    fates[place] = match answer {
+                        Ok(pushed) => Some(Fate::Taken(pushed.outcome == PushOutcome::Repeated)),
+                        Err(error) if error.is_retryable() && !is_last => None,
+                        Err(error) => Some(fate(&claims[place], error)),
+                    };
+                    is_open |= fates[place].is_none();
+                }
+            }
+            if !is_open {
+                return fates.into_iter().flatten().collect();
+            }
+            // A last try follows the end of the pause.
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                () = self.stop.cancelled() => {}
+            }
+        }
+    }
+
+    /// The fate of a claim that is not worth a push.
+    fn judge(&self, claim: &Claim) -> Option<Fate> {
+        match &claim.job {
+            Err(why) => Some(Fate::Refused(why.clone())),
+            Ok(job) if self.is_server && job.options.beanstalk.is_some() => Some(Fate::Refused(
+                "its time to run is longer than 12 h, which only --store and --server redis://… can keep".to_owned(),
+            )),
+            Ok(_) => None,
+        }
+    }
+}
+
+/// How many of these claims are one batch: at least one.
+fn batch_size(claims: &[Claim], places: &[usize]) -> usize {
+    let mut bytes = 0;
+    let fits = |&&place: &&usize| {
+        let is_first = bytes == 0;
+        bytes += claims[place].job.as_ref().map_or(0, |job| job.payload.len()) + 1;
+        is_first || bytes <= BATCH_BYTES
+    };
+    places.iter().take(BATCH_JOBS).take_while(fits).count()
+}
+
+/// The job as it is pushed now.
+fn job(claim: &Claim) -> Option<NewJob> {
+    let mut job = claim.job.as_ref().ok()?.clone();
+    job.origin = Some(claim.id.clone());
+    if let Some(due_at) = claim.due_here {
+        job.due = match due_at.saturating_sub(now()) {
+            0 => Due::Now,
+            left_ms => Due::After(left_ms),
+        };
+    }
+    Some(job)
+}
+
+fn fate(claim: &Claim, error: Error) -> Fate {
+    match (&error, &claim.job) {
+        (Error::Refused { status: FORBIDDEN, .. }, Ok(job)) => {
+            Fate::Forbidden { queue: job.queue.clone(), why: error.to_string() }
+        }
+        _ if is_of_a_job(&error) => Fate::Refused(error.to_string()),
+        _ => Fate::Open(error),
+    }
+}

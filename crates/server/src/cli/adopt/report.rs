@@ -1,0 +1,104 @@
+//! What has become of the claims so far.
+
+use crate::cli::exit::{DATA, ERROR, Failure, Result, TRY_LATER};
+use crate::cli::output::{self, note};
+use crate::cli::progress::Progress;
+use serde::Serialize;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often JSON is printed while jobs are taken.
+const EVERY: Duration = Duration::from_secs(10);
+/// How many refusals are told one by one.
+const TOLD_MAX: u64 = 20;
+
+/// Counts. The same JSON every ten seconds, and at the end.
+#[derive(Serialize)]
+pub(super) struct Report {
+    layout: String,
+    /// Claims, with those of earlier runs.
+    pub(super) claimed: u64,
+    /// Claims that are new jobs.
+    pub(super) adopted: u64,
+    /// Claims that an earlier run had pushed.
+    pub(super) repeated: u64,
+    /// Claims that are no jobs, and go back.
+    pub(super) refused: u64,
+    /// Claims that are being pushed.
+    pub(super) in_flight: u64,
+    /// Claims that stay for the next run.
+    pub(super) left_claimed: u64,
+    /// How late the last claim was, where the source tells that.
+    pub(super) lag_ms: Option<u64>,
+    has_ended: bool,
+    #[serde(skip)]
+    is_json: bool,
+    #[serde(skip)]
+    printed: Instant,
+    #[serde(skip)]
+    progress: Progress,
+}
+
+impl Report {
+    pub(super) fn new(layout: String, is_json: bool) -> Self {
+        Self {
+            layout,
+            claimed: 0,
+            adopted: 0,
+            repeated: 0,
+            refused: 0,
+            in_flight: 0,
+            left_claimed: 0,
+            lag_ms: None,
+            has_ended: false,
+            is_json,
+            printed: Instant::now(),
+            progress: Progress::telling(),
+        }
+    }
+
+    /// One is no job.
+    pub(super) fn refuse(&mut self, claim: &str, why: &str) {
+        self.refused += 1;
+        match self.refused {
+            ..=TOLD_MAX => note!("refused {claim}: {why}"),
+            refused if refused == TOLD_MAX + 1 => note!("more are refused, which are only counted"),
+            _ => {}
+        }
+    }
+
+    /// Shows how it stands.
+    pub(super) fn show(&mut self) -> Result {
+        let Self { claimed, refused, in_flight, .. } = self;
+        let lag = self.lag_ms.map_or_else(String::new, |ms| format!(", {}.{} s late", ms / 1_000, ms % 1_000 / 100));
+        self.progress.tell(format!("{claimed} claimed, {in_flight} in flight, {refused} refused{lag}"));
+        if self.is_json && self.printed.elapsed() >= EVERY {
+            self.printed = Instant::now();
+            output::json(self)?;
+        }
+        Ok(())
+    }
+
+    /// Prints it at the end. The exit code says whether all, some or none became jobs.
+    pub(super) fn end(mut self, result: Result) -> Result {
+        self.progress.done();
+        (self.has_ended, self.in_flight) = (true, 0);
+        if self.is_json {
+            output::json(&self)?;
+        } else {
+            let Self { adopted, repeated, refused, .. } = self;
+            output::say(format_args!("{adopted} jobs adopted, {repeated} were adopted before, {refused} refused"))?;
+        }
+        if self.left_claimed > 0 {
+            let left = self.left_claimed;
+            note!("{left} jobs stay claimed in the source: run the same command again, and it finishes them");
+        }
+        result?;
+        match (self.left_claimed, self.refused, self.adopted + self.repeated) {
+            (1.., ..) => Err(Failure::quiet(TRY_LATER)),
+            (0, 0, _) => Ok(()),
+            (0, _, 0) => Err(Failure::quiet(ERROR)),
+            _ => Err(Failure::quiet(DATA)),
+        }
+    }
+}

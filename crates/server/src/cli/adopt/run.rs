@@ -1,0 +1,49 @@
+//! The three steps: look, follow, drain.
+
+use super::adopter::Adopter;
+use super::look;
+use super::source::{Source, Step, Trouble};
+use super::{Options, report::Report};
+use crate::cli::exit::{Failure, Result, TRY_LATER};
+use crate::signals::Signals;
+use tokio_util::sync::CancellationToken;
+
+pub(super) async fn run(mut source: Box<dyn Source>, options: &Options) -> Result {
+    let step = match (options.follow, options.drain) {
+        (true, _) => Some(Step::Follow),
+        (_, true) => Some(Step::Drain),
+        (false, false) => None,
+    };
+    let look = async {
+        source.connect().await?;
+        source.look().await
+    };
+    let look = look.await.map_err(|trouble| match trouble {
+        Trouble::Failed(failure) => failure,
+        Trouble::Away(why) => Failure::new(TRY_LATER, why),
+    })?;
+    let Some(step) = step else {
+        if options.yes.is_some() {
+            return Err(Failure::usage("expected --follow or --drain beside --yes, got neither"));
+        }
+        return look::show(&look, options.target.json);
+    };
+    let yes = options.yes.as_deref().unwrap_or_default();
+    if yes != look.layout {
+        return Err(Failure::usage(format!("expected --yes {}, which was recognised, got --yes {yes}", look.layout))
+            .hint("look at it first: leave out --follow, --drain and --yes"));
+    }
+    let client = options.target.client_of_new().await?;
+    // Nothing is claimed before it is known that there is somebody to push to.
+    client.health().await?;
+    let stop = CancellationToken::new();
+    let mut signals = Signals::to_stop()?;
+    let stopped = stop.clone();
+    tokio::spawn(async move {
+        signals.next().await;
+        stopped.cancel();
+    });
+    look.notes.iter().for_each(|note| crate::cli::output::note!("{note}"));
+    let report = Report::new(look.layout, options.target.json);
+    Adopter::new(source, client, options.target.is_server(), step, stop, report).run().await
+}

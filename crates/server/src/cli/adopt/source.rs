@@ -1,0 +1,135 @@
+//! A queue elsewhere, as the loop sees it.
+
+use crate::cli::exit::{Failure, Result};
+use async_trait::async_trait;
+use duetime_core::limits::TAG_BYTES_MAX;
+use duetime_core::{Millis, NewJob};
+use serde::Serialize;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+
+/// What the command is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Claim what is due by the source's clock, until it is stopped.
+    Follow,
+    /// Claim everything, then end.
+    Drain,
+}
+
+/// Why a source did not do what it was asked.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The connection broke, or the source is busy: connecting again may help.
+    Away(String),
+    /// Trying again does not help.
+    Failed(Failure),
+}
+
+impl From<std::io::Error> for Trouble {
+    fn from(error: std::io::Error) -> Self {
+        Self::Away(error.to_string())
+    }
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// A job that was claimed.
+#[derive(Clone, Debug)]
+pub(super) struct Claim {
+    /// Never used before: the origin of the job. See [`fresh_id`].
+    pub(super) id: Arc<str>,
+    /// The job, without an origin; or why the member cannot be read.
+    pub(super) job: std::result::Result<NewJob, String>,
+    /// The instant of this machine's clock when it is due, from a source that tells only how long is left. It goes before `job.due`.
+    pub(super) due_here: Option<Millis>,
+    /// How long it has been due, in milliseconds, where the source tells that.
+    pub(super) late_ms: Option<u64>,
+    /// Whether an earlier run, or an earlier connection, may have pushed it.
+    pub(super) is_replay: bool,
+}
+
+/// What a look finds.
+#[derive(Debug, Serialize)]
+pub(super) struct Look {
+    /// The name that `--yes` must repeat.
+    pub(super) layout: String,
+    /// Why this layout was recognised.
+    pub(super) why: String,
+    /// Parts of the source: tubes, lists, sorted sets.
+    pub(super) parts: Vec<Part>,
+    /// Up to [`SAMPLES_MAX`] jobs.
+    pub(super) samples: Vec<Sample>,
+    /// Members that cannot be read, of those that were looked at.
+    pub(super) unread: u64,
+    /// What the user must know before going on.
+    pub(super) notes: Vec<String>,
+}
+
+/// How many samples a look shows.
+pub(super) const SAMPLES_MAX: usize = 10;
+
+/// A part of a source.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Part {
+    pub(super) name: String,
+    /// Members that are due.
+    pub(super) due: u64,
+    /// Members that are due later.
+    pub(super) later: u64,
+    /// Members that are not taken.
+    pub(super) left: u64,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) why_left: Option<String>,
+}
+
+/// A job that is shown.
+#[derive(Debug, Serialize)]
+pub(super) struct Sample {
+    pub(super) part: String,
+    /// When it is due, in milliseconds since 1970; `None`: now.
+    pub(super) due_at_ms: Option<Millis>,
+    /// What the source says of its due time, and how that was read.
+    pub(super) due_as: String,
+    /// The start of its payload, or why it cannot be read.
+    pub(super) payload: String,
+}
+
+/// A queue elsewhere. `docs/internals/adopt.md` has the contract of each method.
+#[async_trait]
+pub(super) trait Source: Send {
+    async fn connect(&mut self) -> std::result::Result<(), Trouble>;
+    async fn look(&mut self) -> std::result::Result<Look, Trouble>;
+    async fn replay(&mut self) -> std::result::Result<Vec<Claim>, Trouble>;
+    async fn claim(&mut self, step: Step) -> std::result::Result<Vec<Claim>, Trouble>;
+    async fn wait(&mut self) -> std::result::Result<(), Trouble>;
+    async fn done(&mut self, claims: &[Arc<str>]) -> std::result::Result<(), Trouble>;
+    async fn put_back(&mut self, claims: &[Arc<str>]) -> std::result::Result<(), Trouble>;
+    fn skip(&mut self, _queue: &str) -> bool {
+        false
+    }
+}
+
+/// An id that no other claim has, in 32 letters.
+pub(super) fn fresh_id() -> String {
+    let random = || RandomState::new().hash_one(std::process::id());
+    format!("{:016x}{:016x}", random(), random())
+}
+
+/// The tag of all jobs that were adopted from there.
+pub(super) fn tag(key: &str) -> Result<Arc<str>> {
+    let tag = format!("adopted:{key}");
+    if tag.len() > TAG_BYTES_MAX {
+        let max = TAG_BYTES_MAX - "adopted:".len();
+        return Err(Failure::usage(format!(
+            "expected a key of at most {max} bytes, since jobs are tagged with it, got {} bytes",
+            key.len()
+        )));
+    }
+    Ok(tag.into())
+}

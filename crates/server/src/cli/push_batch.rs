@@ -1,0 +1,43 @@
+//! A batch of jobs that are pushed together.
+
+use duetime::{Client, Error, Pushed};
+use duetime_core::{Error as CoreError, NewJob};
+
+/// Jobs pushed at a time, and bytes of payload.
+pub(super) const BATCH_JOBS: usize = 1_000;
+pub(super) const BATCH_BYTES: usize = 8 << 20;
+/// Of a body that is too large for the server.
+const TOO_LARGE: u16 = 413;
+
+/// Pushes them, and answers for each. One that is too large does not keep out the others.
+pub(super) async fn push(client: &Client, jobs: Vec<NewJob>) -> Vec<Result<Pushed, Error>> {
+    let count = jobs.len();
+    // The payloads are shared.
+    match client.push_all(jobs.clone()).await {
+        Ok(answers) => answers,
+        Err(error) if count > 1 && is_of_a_job(&error) => {
+            let mut each = Vec::with_capacity(count);
+            for job in jobs {
+                let answer = client.push_all(vec![job]).await;
+                each.push(answer.and_then(|mut answers| answers.remove(0)));
+            }
+            each
+        }
+        Err(error) => vec![Err(error); count],
+    }
+}
+
+/// Whether a job is what is wrong, and not the way to the engine.
+pub(super) fn is_of_a_job(error: &Error) -> bool {
+    match error {
+        Error::Core(error) => matches!(
+            error,
+            CoreError::Invalid { .. }
+                | CoreError::KeyConflict { .. }
+                | CoreError::Running(_)
+                | CoreError::Finished { .. }
+        ),
+        Error::Refused { status, .. } => *status == TOO_LARGE,
+        _ => false,
+    }
+}
