@@ -3,6 +3,7 @@
 #[macro_use]
 #[path = "../../duetime/tests/cases/mod.rs"]
 mod cases;
+mod adopt;
 mod beanstalk;
 mod book;
 mod browser;

@@ -33,7 +33,7 @@ pub(crate) const NOT_FOUND: u8 = 127;
 pub(crate) const HELP: &str = "Exit codes: 0 done, 1 error, 2 wrong usage, 75 try again later (no server there, the store \
 is held by another process or full, `health`: no jobs are handed out, `work`: an outcome was not recorded); `work` and `lock` also 126 and 127: the command cannot be run, or is not there; \
 `lock` and `locks` also 69: the lock is held; `lock` also 70: it was lost, and whatever its command exits with; `serve` also 70: a background task ended unexpectedly; `serve` and `config check` also 78: the configuration file is wrong, \
-`migrate --check` also 78: a migration is missing; `push --file`, `settle` and `extend` also 65: some were refused.";
+`migrate --check` also 78: a migration is missing; `push --file`, `settle`, `extend` and `adopt` also 65: some were refused.";
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]

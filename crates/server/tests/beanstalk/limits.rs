@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
-fn token(file: &Path, name: &str, rights: &[&str]) -> String {
+pub(crate) fn token(file: &Path, name: &str, rights: &[&str]) -> String {
     let mut command = Command::new(binary());
     command.env_clear().args(["token", "create", name, "--tokens"]).arg(file);
     for right in rights {

@@ -14,7 +14,7 @@ const LATE_THERE: &str = "a time to run ends";
 #[test]
 fn beanstalkd_converses_so_too() {
     for pieces in [Pieces::Lines, Pieces::Together] {
-        let server = Alone::run(Command::new("/usr/bin/beanstalkd"), free_port(), &[]);
+        let server = Alone::original(free_port(), &[]);
         converse_all(server.address, pieces, |heading| !heading.ends_with("(ours)") && heading != LATE_THERE);
     }
 }

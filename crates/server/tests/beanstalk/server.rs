@@ -78,6 +78,11 @@ impl Alone {
         Self { child, address }
     }
 
+    /// Debian's beanstalkd.
+    pub(crate) fn original(port: u16, arguments: &[&str]) -> Self {
+        Self::run(Command::new("/usr/bin/beanstalkd"), port, arguments)
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }

@@ -236,6 +236,7 @@ fn every_command_has_help_with_an_example() {
         "bench",
         "backup",
         "demo",
+        "adopt",
     ];
     for command in commands {
         let ran = finish(place.bare(&[command, "--help"]), b"");

@@ -127,6 +127,17 @@ impl Link {
         self.retried("a command", |_| command.clone()).await
     }
 
+    /// Carries a command out, and does not try again.
+    pub(super) async fn once(&self, command: &Cmd) -> Result<Value, Error> {
+        let (number, answer) = self.attempt(command).await;
+        answer.map_err(|error| {
+            if matches!(fault::remedy(&error), Remedy::Reconnect) {
+                self.give_up(number);
+            }
+            fault::explain(&error, &self.place)
+        })
+    }
+
     async fn retried(&self, what: &str, mut command: impl FnMut(bool) -> Cmd) -> Result<Value, Error> {
         let begin = Instant::now();
         let mut pause = PAUSE.0;

@@ -17,6 +17,7 @@ mod edit;
 mod events;
 mod fault;
 mod find;
+mod foreign;
 mod jobs;
 mod keep;
 mod keys;
@@ -38,6 +39,7 @@ mod url;
 mod usage;
 mod wake;
 
+pub use foreign::Foreign;
 pub use probe::{ProbeReport, probe};
 #[cfg(feature = "testing")]
 pub use scripts::all as all_scripts;

@@ -5,7 +5,7 @@
 
 use super::push::{Fate, Pusher};
 use super::report::Report;
-use super::source::{Claim, Source, Step, Trouble};
+use super::source::{Claim, Part, Source, Step, Trouble};
 use crate::cli::exit::{Failure, Result, TRY_LATER};
 use crate::cli::output::note;
 use duetime::{Client, Error};
@@ -120,7 +120,10 @@ impl Adopter {
         if put_back.is_err() {
             self.refused = refused;
         }
-        put_back
+        put_back?;
+        let is_there = |part: &Part| part.due + part.later + part.left > 0;
+        self.report.there = self.source.look().await?.parts.into_iter().filter(is_there).collect();
+        Ok(())
     }
 
     /// Claims of an earlier run, or of a connection that broke.

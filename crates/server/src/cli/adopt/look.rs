@@ -13,7 +13,7 @@ pub(super) fn show(look: &Look, json: bool) -> Result {
     output::say(format_args!("recognised: {layout} ({why})\n"))?;
     let row = |part: &super::source::Part| {
         let left = match &part.why_left {
-            Some(why) if part.left > 0 => format!("{} {why}", part.left),
+            Some(why) if part.left > 0 => format!("{} ({why})", part.left),
             _ => part.left.to_string(),
         };
         [part.name.clone(), part.due.to_string(), part.later.to_string(), left]

@@ -6,6 +6,7 @@ mod adopter;
 mod beanstalkd;
 mod look;
 mod push;
+mod redis;
 mod report;
 mod run;
 mod source;

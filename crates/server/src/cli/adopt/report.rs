@@ -1,5 +1,6 @@
 //! What has become of the claims so far.
 
+use super::source::Part;
 use crate::cli::exit::{DATA, ERROR, Failure, Result, TRY_LATER};
 use crate::cli::output::{self, note};
 use crate::cli::progress::Progress;
@@ -30,6 +31,8 @@ pub(super) struct Report {
     pub(super) left_claimed: u64,
     /// How late the last claim was, where the source tells that.
     pub(super) lag_ms: Option<u64>,
+    /// What is in the source at the end.
+    pub(super) there: Vec<Part>,
     has_ended: bool,
     #[serde(skip)]
     is_json: bool,
@@ -50,6 +53,7 @@ impl Report {
             in_flight: 0,
             left_claimed: 0,
             lag_ms: None,
+            there: Vec::new(),
             has_ended: false,
             is_json,
             printed: Instant::now(),
@@ -88,6 +92,10 @@ impl Report {
         } else {
             let Self { adopted, repeated, refused, .. } = self;
             output::say(format_args!("{adopted} jobs adopted, {repeated} were adopted before, {refused} refused"))?;
+            for Part { name, due, later, left, why_left } in &self.there {
+                let why = why_left.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+                output::say(format_args!("still in {name}: {due} due, {later} later, {left} not taken{why}"))?;
+            }
         }
         if self.left_claimed > 0 {
             let left = self.left_claimed;

@@ -1,0 +1,254 @@
+//! Sources in Redis: the connection, and the claim log.
+//!
+//! The log is a hash beside the source's key. A script removes members and writes them there in one step, under claim ids that were never used
+//! before. So a member is in its place or in the log, whatever dies.
+#![cfg_attr(not(test), expect(dead_code, reason = "for the sources in Redis, which follow"))]
+
+use super::source::{Trouble, fresh_id};
+use crate::cli::exit::Failure;
+use duetime_core::{Error, Millis};
+use duetime_store::redis::Foreign;
+use redis::{Cmd, FromRedisValue, Value};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Claims read at a time.
+const PAGE: usize = 500;
+
+/// What a claiming script begins with. `claim(…)` notes texts under the next id.
+const CLAIM: &str = r#"
+local claimed = {}
+local function claim(...)
+  local packed = {...}
+  for place, text in ipairs(packed) do packed[place] = #text .. ':' .. text end
+  local id = ARGV[1] .. '-' .. string.format('%d', #claimed / 2 + 1)
+  claimed[#claimed + 1] = id
+  claimed[#claimed + 1] = table.concat(packed)
+  redis.call('HSET', KEYS[1], id, claimed[#claimed])
+end
+"#;
+/// What it ends with.
+const CLAIMED: &str = "\nreturn claimed\n";
+
+/// What surrounds the function that puts a claim back.
+const PUT_BACK: &str = "local function put_back(parts)\n";
+const PUT_BACK_ALL: &str = r#"
+end
+for place = 1, tonumber(ARGV[1]) do
+  local id = ARGV[place + 1]
+  local packed = redis.call('HGET', KEYS[1], id)
+  if packed then
+    local parts, at = {}, 1
+    while at <= #packed do
+      local colon = string.find(packed, ':', at, true)
+      local bytes = tonumber(string.sub(packed, at, colon - 1))
+      parts[#parts + 1] = string.sub(packed, colon + 1, colon + bytes)
+      at = colon + bytes + 1
+    end
+    put_back(parts)
+    redis.call('HDEL', KEYS[1], id)
+  end
+end
+"#;
+
+/// A claim, as the log has it: its id, and the texts that the script gave.
+pub(super) type Logged = (Arc<str>, Vec<Vec<u8>>);
+
+type Done<T = ()> = std::result::Result<T, Trouble>;
+
+/// A Redis with a source.
+pub(super) struct Redis {
+    foreign: Foreign,
+    claims: Vec<u8>,
+    /// Claims that this run works on.
+    in_hand: HashSet<Arc<str>>,
+    /// Where the replay is; `None`: at its end.
+    cursor: Option<Vec<u8>>,
+}
+
+impl Redis {
+    /// For a source whose main key is this.
+    pub(super) fn new(address: &str, key: &str) -> std::result::Result<Self, Failure> {
+        let claims = claims_key(key).into_bytes();
+        Ok(Self { foreign: Foreign::new(address)?, claims, in_hand: HashSet::new(), cursor: Some(b"0".to_vec()) })
+    }
+
+    /// Where it is, without user and password.
+    pub(super) fn place(&self) -> &str {
+        self.foreign.place()
+    }
+
+    /// Forgets what it works on: the replay begins anew. For [`Source::connect`](super::source::Source::connect).
+    pub(super) fn forget(&mut self) {
+        self.in_hand.clear();
+        self.cursor = Some(b"0".to_vec());
+    }
+
+    /// Carries a command out, at most once.
+    pub(super) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Done<T> {
+        let value = self.foreign.once(command).await.map_err(trouble)?;
+        T::from_redis_value(value).map_err(|error| Trouble::Failed(Failure::error(format!("Redis: {error}"))))
+    }
+
+    /// The clock of Redis, in milliseconds since 1970.
+    pub(super) async fn now(&self) -> Done<Millis> {
+        let (seconds, micros): (u64, u64) = self.ask(&redis::cmd("TIME")).await?;
+        Ok(seconds * 1_000 + micros / 1_000)
+    }
+
+    /// Runs a script that removes members and calls `claim(…)` for each.
+    pub(super) async fn claim(&mut self, script: &str, keys: &[&[u8]], arguments: &[&[u8]]) -> Done<Vec<Logged>> {
+        let mut command = self.eval(&[CLAIM, script, CLAIMED].concat(), keys);
+        command.arg(format!("adopt-{}", fresh_id()));
+        arguments.iter().for_each(|argument| drop(command.arg(*argument)));
+        let flat: Vec<Vec<u8>> = self.ask(&command).await?;
+        self.read(flat)
+    }
+
+    /// The next claims in the log that this run does not work on; none when all were given.
+    pub(super) async fn replay(&mut self) -> Done<Vec<Logged>> {
+        while let Some(cursor) = &self.cursor {
+            let mut command = redis::cmd("HSCAN");
+            command.arg(&self.claims).arg(cursor).arg("COUNT").arg(PAGE);
+            let (next, flat): (Vec<u8>, Vec<Vec<u8>>) = self.ask(&command).await?;
+            self.cursor = (next != b"0").then_some(next);
+            let logged = self.read(flat)?;
+            if !logged.is_empty() {
+                return Ok(logged);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// How many claims the log has.
+    pub(super) async fn count(&self) -> Done<u64> {
+        self.ask(redis::cmd("HLEN").arg(&self.claims)).await
+    }
+
+    /// Removes claims from the log.
+    pub(super) async fn done(&mut self, claims: &[Arc<str>]) -> Done {
+        if claims.is_empty() {
+            return Ok(());
+        }
+        let mut command = redis::cmd("HDEL");
+        command.arg(&self.claims);
+        claims.iter().for_each(|claim| drop(command.arg(&**claim)));
+        self.ask::<Value>(&command).await?;
+        claims.iter().for_each(|claim| drop(self.in_hand.remove(claim)));
+        Ok(())
+    }
+
+    /// Puts claims back with a script that gets the texts of each as `parts`, and removes them from the log.
+    pub(super) async fn put_back(&mut self, script: &str, keys: &[&[u8]], claims: &[Arc<str>]) -> Done {
+        for some in claims.chunks(PAGE) {
+            let mut command = self.eval(&[PUT_BACK, script, PUT_BACK_ALL].concat(), keys);
+            command.arg(some.len());
+            some.iter().for_each(|claim| drop(command.arg(&**claim)));
+            self.ask::<Value>(&command).await?;
+            some.iter().for_each(|claim| drop(self.in_hand.remove(claim)));
+        }
+        Ok(())
+    }
+
+    fn eval(&self, script: &str, keys: &[&[u8]]) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(script).arg(keys.len() + 1).arg(&self.claims);
+        keys.iter().for_each(|key| drop(command.arg(*key)));
+        command
+    }
+
+    /// Reads ids and texts by turns. Claims that are in hand already are left out.
+    fn read(&mut self, flat: Vec<Vec<u8>>) -> Done<Vec<Logged>> {
+        let wrong =
+            || Trouble::Failed(Failure::error("the claim log holds something that is no claim of `duetime adopt`"));
+        let mut logged = Vec::with_capacity(flat.len() / 2);
+        let mut flat = flat.into_iter();
+        while let (Some(id), Some(packed)) = (flat.next(), flat.next()) {
+            let id: Arc<str> = String::from_utf8(id).map_err(|_| wrong())?.into();
+            let parts = unpack(&packed).ok_or_else(wrong)?;
+            if self.in_hand.insert(id.clone()) {
+                logged.push((id, parts));
+            }
+        }
+        Ok(logged)
+    }
+}
+
+/// The key of the claim log, in the same slot as the source's key.
+fn claims_key(key: &str) -> String {
+    let tag = key.split_once('{').and_then(|(_, rest)| Some(rest.split_once('}')?.0)).filter(|tag| !tag.is_empty());
+    format!("duetime:adopt:{{{}}}:{key}:claims", tag.unwrap_or(key))
+}
+
+/// Texts, each with its length before it.
+fn unpack(mut packed: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut parts = Vec::new();
+    while !packed.is_empty() {
+        let colon = packed.iter().position(|&byte| byte == b':')?;
+        let bytes: usize = std::str::from_utf8(&packed[..colon]).ok()?.parse().ok()?;
+        let (part, rest) = packed[colon + 1..].split_at_checked(bytes)?;
+        parts.push(part.to_vec());
+        packed = rest;
+    }
+    Some(parts)
+}
+
+fn trouble(error: Error) -> Trouble {
+    if error.is_retryable() { Trouble::Away(error.to_string()) } else { Trouble::Failed(error.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use duetime_store::testing::RedisServer;
+
+    const TAKE: &str = "
+        for _, member in ipairs(redis.call('ZRANGE', KEYS[2], 0, tonumber(ARGV[2]) - 1)) do
+          claim(member, redis.call('ZSCORE', KEYS[2], member))
+          redis.call('ZREM', KEYS[2], member)
+        end";
+    const GIVE: &str = "redis.call('ZADD', KEYS[2], parts[2], parts[1])";
+
+    #[test]
+    fn the_log_is_in_the_slot_of_the_key() {
+        assert_eq!(claims_key("jobs"), "duetime:adopt:{jobs}:jobs:claims");
+        assert_eq!(claims_key("queues:{mail}:delayed"), "duetime:adopt:{mail}:queues:{mail}:delayed:claims");
+        assert_eq!(claims_key("a{}b"), "duetime:adopt:{a{}b}:a{}b:claims");
+    }
+
+    #[tokio::test]
+    async fn a_claim_is_replayed_until_it_is_done_or_put_back() {
+        let server = RedisServer::start();
+        let key = &b"jobs"[..];
+        let odd = b"1:\r\n\0\xff:".to_vec();
+        let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+        let mut add = redis::cmd("ZADD");
+        add.arg(key).arg("1.5").arg(&odd).arg(2).arg("b").arg(3).arg("c");
+        let _: Value = redis.ask(&add).await.unwrap();
+        let claimed = redis.claim(TAKE, &[key], &[b"2"]).await.unwrap();
+        let parts: Vec<_> = claimed.iter().map(|(_, parts)| parts.clone()).collect();
+        assert_eq!(parts, [vec![odd.clone(), b"1.5".to_vec()], vec![b"b".to_vec(), b"2".to_vec()]]);
+        assert!(redis.replay().await.unwrap().is_empty(), "they are in hand");
+
+        // Another run finds them, with their ids.
+        let mut next = Redis::new(&server.url(), "jobs").unwrap();
+        let mut replayed = next.replay().await.unwrap();
+        replayed.sort();
+        assert_eq!(replayed, claimed);
+        assert!(next.replay().await.unwrap().is_empty());
+        next.done(&[claimed[1].0.clone()]).await.unwrap();
+        next.put_back(GIVE, &[key], &[claimed[0].0.clone(), claimed[1].0.clone()]).await.unwrap();
+        assert_eq!(next.count().await.unwrap(), 0);
+        let left: Vec<Vec<u8>> =
+            next.ask(redis::cmd("ZRANGE").arg(key).arg(0).arg(-1).arg("WITHSCORES")).await.unwrap();
+        assert_eq!(left, [odd, b"1.5".to_vec(), b"c".to_vec(), b"3".to_vec()]);
+        let again = next.claim(TAKE, &[key], &[b"2"]).await.unwrap();
+        assert!(again.iter().all(|(id, _)| claimed.iter().all(|(other, _)| id != other)), "ids are fresh");
+    }
+
+    #[tokio::test]
+    async fn no_reply_is_trouble_that_passes() {
+        let redis = Redis::new("redis://127.0.0.1:1", "jobs").unwrap();
+        assert!(matches!(redis.now().await, Err(Trouble::Away(_))));
+    }
+}

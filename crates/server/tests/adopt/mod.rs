@@ -1,0 +1,4 @@
+//! `duetime adopt`, from real sources.
+
+mod beanstalkd;
+mod beanstalkd_dies;
