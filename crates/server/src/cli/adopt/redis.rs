@@ -100,7 +100,9 @@ impl Redis {
     pub(super) async fn claim(&mut self, script: &str, keys: &[&[u8]], arguments: &[&[u8]]) -> Done<Vec<Logged>> {
         let mut command = self.eval(&[CLAIM, script, CLAIMED].concat(), keys);
         command.arg(format!("adopt-{}", fresh_id()));
-        arguments.iter().for_each(|argument| drop(command.arg(*argument)));
+        for argument in arguments {
+            command.arg(*argument);
+        }
         let flat: Vec<Vec<u8>> = self.ask(&command).await?;
         self.read(flat)
     }
@@ -132,9 +134,11 @@ impl Redis {
         }
         let mut command = redis::cmd("HDEL");
         command.arg(&self.claims);
-        claims.iter().for_each(|claim| drop(command.arg(&**claim)));
+        for claim in claims {
+            command.arg(&**claim);
+        }
         self.ask::<Value>(&command).await?;
-        claims.iter().for_each(|claim| drop(self.in_hand.remove(claim)));
+        claims.iter().for_each(|claim| _ = self.in_hand.remove(claim));
         Ok(())
     }
 
@@ -143,9 +147,11 @@ impl Redis {
         for some in claims.chunks(PAGE) {
             let mut command = self.eval(&[PUT_BACK, script, PUT_BACK_ALL].concat(), keys);
             command.arg(some.len());
-            some.iter().for_each(|claim| drop(command.arg(&**claim)));
+            for claim in some {
+                command.arg(&**claim);
+            }
             self.ask::<Value>(&command).await?;
-            some.iter().for_each(|claim| drop(self.in_hand.remove(claim)));
+            some.iter().for_each(|claim| _ = self.in_hand.remove(claim));
         }
         Ok(())
     }
@@ -153,7 +159,9 @@ impl Redis {
     fn eval(&self, script: &str, keys: &[&[u8]]) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(script).arg(keys.len() + 1).arg(&self.claims);
-        keys.iter().for_each(|key| drop(command.arg(*key)));
+        for key in keys {
+            command.arg(*key);
+        }
         command
     }
 
@@ -239,16 +247,20 @@ mod tests {
         next.done(&[claimed[1].0.clone()]).await.unwrap();
         next.put_back(GIVE, &[key], &[claimed[0].0.clone(), claimed[1].0.clone()]).await.unwrap();
         assert_eq!(next.count().await.unwrap(), 0);
-        let left: Vec<Vec<u8>> =
+        let left: Vec<(Vec<u8>, f64)> =
             next.ask(redis::cmd("ZRANGE").arg(key).arg(0).arg(-1).arg("WITHSCORES")).await.unwrap();
-        assert_eq!(left, [odd, b"1.5".to_vec(), b"c".to_vec(), b"3".to_vec()]);
+        assert_eq!(left, [(odd, 1.5), (b"c".to_vec(), 3.0)]);
         let again = next.claim(TAKE, &[key], &[b"2"]).await.unwrap();
         assert!(again.iter().all(|(id, _)| claimed.iter().all(|(other, _)| id != other)), "ids are fresh");
+        // A connection broke: what was in hand is replayed.
+        next.forget();
+        assert_eq!(next.replay().await.unwrap().len(), again.len());
     }
 
     #[tokio::test]
     async fn no_reply_is_trouble_that_passes() {
         let redis = Redis::new("redis://127.0.0.1:1", "jobs").unwrap();
+        assert_eq!(redis.place(), "redis://127.0.0.1:1");
         assert!(matches!(redis.now().await, Err(Trouble::Away(_))));
     }
 }
