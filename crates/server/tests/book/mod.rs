@@ -32,6 +32,7 @@ macro_rules! pages {
 }
 
 pages! {
+    adopt: "docs/adopt.md",
     beanstalk: "docs/beanstalk.md",
     getting_started: "docs/getting-started.md",
     from_beanstalkd: "docs/guides/from-beanstalkd.md",

@@ -5,6 +5,7 @@
 
 use super::block::{Block, blocks};
 use super::{root, text};
+use crate::beanstalk::server::{Alone, free_port};
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -26,6 +27,8 @@ const BEANSTALK_PORT: (&str, &str) = ("-p 11300", "-p 0");
 const BEANSTALK_LOGS: (&str, &str) = ("duetime beanstalk", "duetime beanstalk -V");
 /// Where they receive webhooks.
 const RECEIVER: &str = "127.0.0.1:8080";
+/// Where pages have Debian's beanstalkd.
+const OLD_BEANSTALK: &str = "old-host:11300";
 const REDIS: &str = "redis://127.0.0.1:6379";
 const POSTGRES: &str = "postgres://duetime:secret@127.0.0.1/jobs";
 const MARIA_DB: &str = "mysql://duetime:secret@127.0.0.1/jobs";
@@ -103,6 +106,7 @@ struct Reader {
     // Before the stores: a server is gone before they are.
     servers: Vec<Server>,
     _redis: Option<RedisServer>,
+    _beanstalkd: Option<Alone>,
     postgres: Option<PostgresServer>,
     maria_db: Option<MariaDbServer>,
 }
@@ -114,15 +118,26 @@ impl Reader {
         let folder = tempfile::Builder::new().prefix("duetime-book-").tempdir().unwrap();
         prepare(folder.path(), READMES.contains(&page));
         let redis = page_text.contains(REDIS).then(RedisServer::start);
+        let beanstalkd = page_text.contains(OLD_BEANSTALK).then(|| Alone::original(free_port(), &[]));
         let postgres = page_text.contains(POSTGRES).then(|| PostgresServer::with(true, &[]));
         let maria_db = page_text.contains(MARIA_DB).then(|| MariaDbServer::with(true, &[]));
         let mut places: Vec<_> = ["/var/lib/duetime", "/var/backups/duetime"]
             .map(|path| (path.to_owned(), folder.path().join(&path[1..]).display().to_string()))
             .into();
         places.extend(redis.iter().map(|server| (REDIS.to_owned(), server.url())));
+        places.extend(beanstalkd.iter().map(|server| (OLD_BEANSTALK.to_owned(), server.address.to_string())));
         places.extend(postgres.iter().map(|server| (POSTGRES.to_owned(), server.url())));
         places.extend(maria_db.iter().map(|server| (MARIA_DB.to_owned(), server.url())));
-        Self { folder, places, address: None, servers: Vec::new(), _redis: redis, postgres, maria_db }
+        Self {
+            folder,
+            places,
+            address: None,
+            servers: Vec::new(),
+            _redis: redis,
+            _beanstalkd: beanstalkd,
+            postgres,
+            maria_db,
+        }
     }
 
     /// Starts a server with this command, and waits until it says where it listens.
