@@ -119,6 +119,7 @@ impl Engine {
         let recorded = self.try_record(entries).await;
         let in_ledger: Vec<usize> =
             (0..count).filter(|&i| edited[i] == Edited::Unknown || has_ended(&(&edits[i], &edited[i]))).collect();
+        let unseen: Vec<bool> = in_ledger.iter().map(|&i| edited[i] == Edited::Unknown).collect();
         // What is changed but not recorded could come back after a crash: whoever asked must know, and ask again.
         let answer = |edited| match (&edited, &recorded) {
             (Edited::Changed(_) | Edited::CancelAsked(_), Err(error)) => Err(error.clone()),
@@ -126,7 +127,7 @@ impl Engine {
         };
         let mut made: Answers<Edited> = edited.into_iter().map(answer).collect();
         if !in_ledger.is_empty() {
-            let answers = self.edit_ledger(in_ledger.iter().map(|&i| edits[i].clone()).collect()).await;
+            let answers = self.edit_ledger(in_ledger.iter().map(|&i| edits[i].clone()).collect(), &unseen).await;
             for (i, answer) in in_ledger.into_iter().zip(answers) {
                 made[i] = answer;
             }
@@ -139,10 +140,15 @@ impl Engine {
         made
     }
 
-    /// Makes edits of jobs that the broker does not hold.
-    async fn edit_ledger(&self, edits: Vec<Edit>) -> Answers<Edited> {
-        let removes = |edit: &Edit| matches!(edit.change, Change::Delete);
-        let targets: Vec<(JobId, bool)> = edits.iter().map(|edit| (edit.id, removes(edit))).collect();
+    /// Makes edits of jobs that the broker does not hold. Of those that are `unseen` it has a tombstone that waits for the
+    /// answer.
+    async fn edit_ledger(&self, edits: Vec<Edit>, unseen: &[bool]) -> Answers<Edited> {
+        let target = |(edit, &is_unseen): (&Edit, &bool)| Target {
+            id: edit.id,
+            removes: matches!(edit.change, Change::Delete),
+            is_unseen,
+        };
+        let targets: Vec<Target> = edits.iter().zip(unseen).map(target).collect();
         let (now, reading) = (self.now(), self.broker.reading());
         // Where the broker is shared they are left to its loader, lest a crash before the put below loses them.
         let watermark = if self.topology.shares_ledger() { 0 } else { self.watermark.get() };
@@ -157,10 +163,10 @@ impl Engine {
     }
 
     /// Tells the broker what became of jobs that it did not know, and puts those that are due soon.
-    async fn settle_tombstones(&self, targets: &[(JobId, bool)], edited: &[Edited], reading: Reading) {
+    async fn settle_tombstones(&self, targets: &[Target], edited: &[Edited], reading: Reading) {
         let mut versions = Vec::with_capacity(targets.len());
         let (mut jobs, mut over) = (Vec::new(), Vec::new());
-        for (&(id, removes), edited) in targets.iter().zip(edited) {
+        for (&Target { id, removes, is_unseen }, edited) in targets.iter().zip(edited) {
             versions.push(match edited {
                 // It is answered as it was: no reading of that is to be put any more.
                 Edited::Changed(job) if removes => {
@@ -175,8 +181,10 @@ impl Engine {
                     }
                     (id, job.version)
                 }
-                Edited::Mismatch(job) | Edited::Running(job) | Edited::CancelAsked(job) => (id, job.version),
-                Edited::Unfit { .. } | Edited::KeyHeld(..) | Edited::Unknown => (id, 0),
+                Edited::CancelAsked(job) => (id, job.version),
+                // Not with the version: where another edit made it, that was told already, and a repeat answers nothing.
+                _ if is_unseen => (id, 0),
+                _ => continue,
             });
         }
         let told =
@@ -197,6 +205,14 @@ impl Engine {
         let held: Vec<(JobId, u64)> = held.map(|job| (job.id, job.version + 1)).collect();
         if held.is_empty() { Ok(()) } else { self.broker.forget(&held, Millis::MAX).await.map(drop) }
     }
+}
+
+/// A job that is edited in the ledger.
+struct Target {
+    id: JobId,
+    removes: bool,
+    /// True if the broker has a tombstone that waits for the answer.
+    is_unseen: bool,
 }
 
 /// What a change is, once it was made.

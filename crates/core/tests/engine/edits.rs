@@ -84,6 +84,20 @@ async fn a_failed_job_is_retried_by_hand_from_zero() {
     assert_eq!((lease.job.id, lease.job.attempt), (pushed.id, 1));
 }
 
+/// The second edit changes nothing, and is an answer all the same: the job is handed out at once.
+#[tokio::test(start_paused = true)]
+async fn two_who_retry_the_same_job_do_not_hold_it_back() {
+    let bench = Bench::new().await;
+    let pushed = bench.push(job()).await;
+    let failure = Failure { is_final: true, ..Failure::default() };
+    bench.settle(&bench.lease().await, Outcome::Fail(failure)).await.unwrap();
+    let target = JobRef { id: pushed.id, version: Some(bench.engine.job(pushed.id).await.unwrap().version) };
+    let retried = bench.engine.retry(vec![target, target]).await;
+    assert!(matches!(&retried[..], [Ok(_), Err(Error::VersionMismatch { .. })]), "{retried:?}");
+    let leases = bench.reserve(1, Duration::from_secs(5)).await;
+    assert_eq!(leases.first().map(|lease| lease.job.id), Some(pushed.id));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deleted_job_leaves_nothing_and_a_running_one_stays() {
     let bench = Bench::new().await;
