@@ -40,6 +40,11 @@ impl Engine {
         }
     }
 
+    /// True if the end of a lease outlives this process: it is recorded, or in a broker that many processes share.
+    pub fn is_kept(&self, settlement: &Settlement) -> bool {
+        settlement.recorded || self.topology.is_shared()
+    }
+
     async fn settle_batch(&self, outcomes: Vec<(Receipt, Ending)>) -> Result<Answers<Settlement>, Error> {
         let to_read =
             outcomes.iter().filter(|(_, outcome)| !matches!(outcome, Ending::Outcome(Outcome::Complete { .. })));

@@ -1,6 +1,6 @@
 //! Commands: what a line of the protocol means. Pure, and as strict or lax as beanstalkd 1.13, whose clients' own tests look at it.
 
-use duetime_core::limits::{DELAY_MS_MAX, SECOND_MS};
+use duetime_core::limits::SECOND_MS;
 use duetime_core::model::name;
 use std::sync::Arc;
 
@@ -175,7 +175,8 @@ impl<'a> Rest<'a> {
         T::try_from(digits(self.word()).ok_or(BadFormat)?).map_err(|_| BadFormat)
     }
 
-    /// Seconds, with up to three digits behind a point, in milliseconds; at most 10 years.
+    /// Seconds, with up to three digits behind a point, in milliseconds. More than 10 years is refused later: what is refused
+    /// here has no body, and that of the job would be taken for commands.
     fn delay_ms(&mut self) -> Result<u64, Refusal> {
         let word = self.word();
         let (whole, part) = match word.iter().position(|&byte| byte == b'.') {
@@ -190,7 +191,7 @@ impl<'a> Rest<'a> {
             }
             Some(_) => return Err(BadFormat),
         };
-        Some(seconds * SECOND_MS + part_ms).filter(|&ms| ms <= DELAY_MS_MAX).ok_or(BadFormat)
+        Ok(seconds * SECOND_MS + part_ms)
     }
 
     /// The number of jobs to kick, as C's `strtoul` reads it: what follows the digits does not matter, and a negative number is a

@@ -12,6 +12,11 @@ use tokio::time::Instant;
 /// Tries for a job that others change at the same time.
 pub(super) const TRIES: usize = 5;
 
+/// The end of a lease counts, but not beyond the process as long as the store cannot be written.
+fn not_kept() -> Error {
+    Error::Unavailable("the store cannot be written".into())
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) async fn delete(&mut self, ids: Vec<u64>) {
         let ids: Vec<Option<JobId>> = ids.into_iter().map(JobId::new).collect();
@@ -28,9 +33,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 continue;
             };
             let deleted = match lease.map(|lease| (ended.next(), lease)) {
-                Some((Some(Ok(_)), lease)) => {
+                Some((Some(Ok(settlement)), lease)) if self.door.engine.is_kept(&settlement) => {
                     self.door.tubes.change(&lease.tube, |known| known.deletes += 1);
                     Ok(())
+                }
+                // Held on, so that the client may ask again.
+                Some((Some(Ok(_)), lease)) => {
+                    self.state.held.put_back(lease);
+                    Err(not_kept())
                 }
                 // The lease is over: the job may be ready again, and is anybody's.
                 None | Some((None | Some(Err(Error::LeaseLost(_))), _)) => self.delete_waiting(id).await,
@@ -96,6 +106,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.state.held.remove(lease.receipt.id);
                 }
                 self.reply.failure(&error);
+            }
+            Some(Ok(settlement)) if !self.door.engine.is_kept(&settlement) => {
+                self.state.held.remove(lease.receipt.id);
+                self.reply.failure(&not_kept());
             }
             _ => {
                 self.state.held.remove(lease.receipt.id);

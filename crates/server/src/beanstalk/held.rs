@@ -21,6 +21,8 @@ pub(super) struct Lease {
     pub(super) deadline: Instant,
     /// The time to run, from the reserve or the last touch.
     pub(super) ttr: Duration,
+    /// The instant at which the lease, shorter than that, is extended.
+    renew_at: Option<Instant>,
 }
 
 /// All that one connection holds.
@@ -28,17 +30,13 @@ pub(super) struct Lease {
 pub(super) struct Held {
     by_id: HashMap<JobId, Lease>,
     deadlines: BTreeSet<(Instant, JobId)>,
-    /// Instants at which leases that are shorter than the time to run are extended.
     renewals: BTreeSet<(Instant, JobId)>,
 }
 
 impl Held {
     pub(super) fn add(&mut self, receipt: Receipt, tube: Tube, ttr: Duration, now: Instant) {
         let deadline = now + ttr;
-        self.put_back(Lease { receipt, tube, deadline, ttr });
-        if let Some(at) = renewal(deadline, now) {
-            self.renewals.insert((at, receipt.id));
-        }
+        self.put_back(Lease { receipt, tube, deadline, ttr, renew_at: renewal(deadline, now) });
     }
 
     /// Holds a lease again that was taken out.
@@ -46,6 +44,7 @@ impl Held {
         let id = lease.receipt.id;
         self.remove(id);
         self.deadlines.insert((lease.deadline, id));
+        self.renewals.extend(lease.renew_at.map(|at| (at, id)));
         self.by_id.insert(id, lease);
     }
 
@@ -56,7 +55,9 @@ impl Held {
     pub(super) fn remove(&mut self, id: JobId) -> Option<Lease> {
         let lease = self.by_id.remove(&id)?;
         self.deadlines.remove(&(lease.deadline, id));
-        self.renewals.retain(|&(_, other)| other != id);
+        if let Some(at) = lease.renew_at {
+            self.renewals.remove(&(at, id));
+        }
         Some(lease)
     }
 
@@ -87,12 +88,11 @@ impl Held {
             && at <= now
         {
             self.renewals.pop_first();
-            let Some(lease) = self.by_id.get(&id) else { continue };
+            let Some(lease) = self.by_id.get_mut(&id) else { continue };
             let left = lease.deadline.saturating_duration_since(now);
             due.push((lease.receipt, Some(lease_ms(left))));
-            if let Some(at) = renewal(lease.deadline, now) {
-                self.renewals.insert((at, id));
-            }
+            lease.renew_at = renewal(lease.deadline, now);
+            self.renewals.extend(lease.renew_at.map(|at| (at, id)));
         }
         due
     }
@@ -130,6 +130,10 @@ mod tests {
         held.add(receipt(1), "t".into(), hours(20), begin);
         held.add(receipt(2), "t".into(), hours(12), begin);
         assert_eq!(held.next_renewal(), Some(begin + hours(6)));
+        // A delete that fails holds it as before.
+        let lease = held.remove(receipt(1).id).unwrap();
+        assert_eq!(held.next_renewal(), None);
+        held.put_back(lease);
         assert_eq!(held.renew(begin + hours(6)), [(receipt(1), Some(LEASE_MS_MAX))]);
         assert_eq!(held.renew(begin + hours(12)), [(receipt(1), Some(8 * 3_600_000))]);
         assert_eq!(held.next_renewal(), None);

@@ -13,6 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Pages without a job to kick that are looked at before a kick gives up.
 const VAIN_PAGES_MAX: usize = 10;
+/// Jobs of a page that is looked at because those before it could not be kicked.
+const LATER_PAGE_JOBS: usize = 100;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) async fn kick(&mut self, bound: u64) {
@@ -37,34 +39,49 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Kicks jobs of a tube that are in this state, at most so many.
     async fn kick_all(&mut self, tube: &Tube, state: State, bound: u64) -> Result<u64, Error> {
-        let (mut kicked, mut vain_pages) = (0, 0);
+        let (mut kicked, mut vain_pages, mut cursor) = (0, 0, None);
         while kicked < bound && vain_pages < VAIN_PAGES_MAX {
-            let limit = usize::try_from(bound - kicked).unwrap_or(PAGE_JOBS_MAX).min(PAGE_JOBS_MAX);
-            let jobs = self.door.find(tube, state, limit).await?;
-            if jobs.is_empty() {
-                break;
-            }
-            let targets = jobs.iter().map(|job| JobRef { id: job.id, version: Some(job.version) }).collect();
-            let mut made = 0;
-            for answer in self.door.engine.kick(targets, true).await {
-                match answer {
-                    Ok(_) => made += 1,
-                    // Somebody else was faster.
-                    Err(
-                        Error::VersionMismatch { .. }
-                        | Error::Running(_)
-                        | Error::Finished { .. }
-                        | Error::NotFound(_)
-                        | Error::KeyConflict { .. },
-                    ) => {}
-                    Err(error) if kicked + made == 0 => return Err(error),
-                    Err(_) => return Ok(kicked + made),
+            let least = if cursor.is_some() { LATER_PAGE_JOBS } else { 1 };
+            let limit = usize::try_from(bound - kicked).unwrap_or(PAGE_JOBS_MAX).clamp(least, PAGE_JOBS_MAX);
+            let jobs = self.door.find_after(&mut cursor, tube, state, limit).await?;
+            let (mut rest, before) = (&jobs[..], kicked);
+            while kicked < bound && !rest.is_empty() {
+                let count = usize::try_from(bound - kicked).unwrap_or(PAGE_JOBS_MAX).min(rest.len());
+                let (some, later) = rest.split_at(count);
+                rest = later;
+                match self.kick_some(some).await {
+                    (made, None) => kicked += made,
+                    (made, Some(error)) if kicked + made == 0 => return Err(error),
+                    (made, Some(_)) => return Ok(kicked + made),
                 }
             }
-            vain_pages += usize::from(made == 0);
-            kicked += made;
+            if cursor.is_none() {
+                break;
+            }
+            vain_pages += usize::from(kicked == before);
         }
         Ok(kicked)
+    }
+
+    /// Kicks those of these jobs that can be, and answers how many; with why the others could not be asked for.
+    async fn kick_some(&self, jobs: &[Job]) -> (u64, Option<Error>) {
+        let targets = jobs.iter().map(|job| JobRef { id: job.id, version: Some(job.version) }).collect();
+        let (mut made, mut failure) = (0, None);
+        for answer in self.door.engine.kick(targets, true).await {
+            match answer {
+                Ok(_) => made += 1,
+                // Somebody else was faster, or another job has the key now.
+                Err(
+                    Error::VersionMismatch { .. }
+                    | Error::Running(_)
+                    | Error::Finished { .. }
+                    | Error::NotFound(_)
+                    | Error::KeyConflict { .. },
+                ) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+        (made, failure)
     }
 
     pub(super) async fn kick_job(&mut self, id: u64) {
@@ -133,12 +150,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 impl super::Door {
     /// Jobs of a tube in this state: delayed and ready ones in the order of their due times, buried ones in that of their ids.
     pub(super) async fn find(&self, tube: &Tube, state: State, limit: usize) -> Result<Vec<Job>, Error> {
+        self.find_after(&mut None, tube, state, limit).await
+    }
+
+    /// The same behind a cursor, which is `None` again behind the last.
+    async fn find_after(
+        &self,
+        cursor: &mut Option<String>,
+        tube: &Tube,
+        state: State,
+        limit: usize,
+    ) -> Result<Vec<Job>, Error> {
         let state = States { states: vec![state], retrying: false };
         let query = Query { queue: Some(tube.clone()), state, ..Query::default() };
-        let mut cursor: Option<String> = None;
         for _ in 0..VAIN_PAGES_MAX {
             let listed = self.engine.find(&query, cursor.as_deref(), limit).await?;
-            cursor = listed.next_cursor;
+            *cursor = listed.next_cursor;
             if !listed.jobs.is_empty() || cursor.is_none() {
                 return Ok(listed.jobs);
             }

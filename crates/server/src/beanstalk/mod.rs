@@ -16,6 +16,8 @@ mod input;
 mod kicks;
 mod listener;
 mod looks;
+#[cfg(test)]
+mod piped;
 mod puts;
 mod reply;
 mod reserves;

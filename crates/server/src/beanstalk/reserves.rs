@@ -5,7 +5,7 @@ use super::counters::{add, take_one};
 use super::ends::TRIES;
 use super::held::{HELD_MAX, MARGIN};
 use super::rights::FORBIDDEN;
-use super::{Door, command::Tube};
+use super::{Door, OUTPUT_BYTES_MAX, command::Tube};
 use crate::access::Scope;
 use duetime_core::engine::{ReserveRequest, Source};
 use duetime_core::limits::WAIT_MS_MAX;
@@ -65,7 +65,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let end = [until, deadline].into_iter().flatten().min();
             let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(now));
             // A first look without a wait: replies to what came before need not be sent apart then.
-            let waits = !left.is_zero() && (has_looked || self.reply.0.is_empty());
+            let waits = !left.is_zero() && !self.is_ending() && (has_looked || self.reply.0.is_empty());
             let wait_ms = if waits { millis_up(left).min(WAIT_MS_MAX) } else { 0 };
             let request = ReserveRequest {
                 from: Source::Queues(self.state.watched.clone()),
@@ -87,12 +87,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             };
             let leases = match got {
                 Some(Ok(unclaimed)) => unclaimed.claim().leases,
-                Some(Err(Error::Stopping)) | None => return Ok(Found::Closed),
+                Some(Err(Error::Stopping)) | None => return Ok(self.ended()),
                 Some(Err(error)) => return Ok(Found::Nothing(super::reply::word(&error))),
             };
             if !leases.is_empty() {
                 let jobs = leases.len();
-                leases.into_iter().for_each(|lease| self.hold(lease));
+                self.hand_out(leases).await?;
                 return Ok(Found::Jobs(jobs));
             }
             has_looked = true;
@@ -104,16 +104,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(Found::Nothing("TIMED_OUT"));
             }
             if self.is_ending() {
-                return Ok(Found::Closed);
+                return Ok(self.ended());
             }
         }
     }
 
-    fn hold(&mut self, Lease { job, lease_ms }: Lease) {
+    /// The result of a look that the end of the connection has cut short. What a client sent before it half-closed is
+    /// carried out.
+    fn ended(&self) -> Found {
+        if self.door.stopping.is_cancelled() { Found::Closed } else { Found::Nothing("TIMED_OUT") }
+    }
+
+    /// Answers leased jobs. All of them are held before the first is sent: they are given back if the client has gone.
+    async fn hand_out(&mut self, leases: Vec<Lease>) -> io::Result<()> {
+        leases.iter().for_each(|lease| self.hold(lease));
+        for Lease { job, .. } in leases {
+            self.reply.job("RESERVED", job.id, &job.payload);
+            if self.reply.0.len() >= OUTPUT_BYTES_MAX {
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, Lease { job, lease_ms }: &Lease) {
         let long = job.options().beanstalk.and_then(|beanstalk| beanstalk.ttr_s);
-        let ttr = long.map_or(Duration::from_millis(lease_ms), |seconds| Duration::from_secs(seconds.into()));
+        let ttr = long.map_or(Duration::from_millis(*lease_ms), |seconds| Duration::from_secs(seconds.into()));
         self.state.held.add(job.receipt(), job.queue.clone(), ttr, Instant::now());
-        self.reply.job("RESERVED", job.id, &job.payload);
     }
 
     pub(super) async fn reserve_job(&mut self, id: u64) {
@@ -124,7 +141,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             None => return self.reply.line("NOT_FOUND"),
         };
         match reserved {
-            Ok(lease) => self.hold(lease),
+            Ok(lease) => {
+                self.hold(&lease);
+                self.reply.job("RESERVED", lease.job.id, &lease.job.payload);
+            }
             Err(error) => self.reply.failure(&error),
         }
     }

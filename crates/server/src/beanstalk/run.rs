@@ -7,7 +7,9 @@ use super::input::{Request, Word};
 use super::{WATCHED_MAX, command::Tube};
 use duetime_core::engine::uninterrupted;
 use std::io;
+use std::iter::Peekable;
 use std::time::Duration;
+use std::vec::IntoIter;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -38,8 +40,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             match request {
                 Request::Put(put, body) => {
                     let mut puts = vec![(put, body)];
-                    while let Some(Request::Put(put, body)) = requests.next_if(|next| matches!(next, Request::Put(..)))
-                    {
+                    let is_put = |next: &Request| matches!(next, Request::Put(..));
+                    while let Some(Request::Put(put, body)) = self.next_if(&mut requests, is_put) {
                         puts.push((put, body));
                     }
                     uninterrupted(self.put(puts)).await;
@@ -47,14 +49,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Request::Command(Command::Delete(id)) => {
                     let mut ids = vec![id];
                     let is_delete = |next: &Request| matches!(next, Request::Command(Command::Delete(_)));
-                    while let Some(Request::Command(Command::Delete(id))) = requests.next_if(is_delete) {
+                    while let Some(Request::Command(Command::Delete(id))) = self.next_if(&mut requests, is_delete) {
                         ids.push(id);
                     }
                     uninterrupted(self.delete(ids)).await;
                 }
                 Request::Command(command @ (Command::Reserve | Command::ReserveWithTimeout(_))) => {
                     let mut count = 1;
-                    while requests.next_if(|next| *next == Request::Command(command.clone())).is_some() {
+                    let is_same = |next: &Request| *next == Request::Command(command.clone());
+                    while self.next_if(&mut requests, is_same).is_some() {
                         count += 1;
                     }
                     self.count(&command, count);
@@ -127,6 +130,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let refusal = self.door.refusal(&self.state.caller);
         refusal.into_iter().for_each(|word| self.reply.line(word));
         refusal.is_none()
+    }
+
+    /// The next request, where it is of the same kind as the one before, and the connection's token allows it.
+    fn next_if(
+        &self,
+        requests: &mut Peekable<IntoIter<Request>>,
+        is_same: impl Fn(&Request) -> bool,
+    ) -> Option<Request> {
+        requests.next_if(|next| is_same(next) && self.door.refusal(&self.state.caller).is_none())
     }
 
     fn use_tube(&mut self, tube: Tube) {

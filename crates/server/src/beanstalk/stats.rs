@@ -90,7 +90,9 @@ pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>
 /// Of a tube.
 pub(super) fn of_tube(status: &QueueStatus, known: &Known, urgent: u64, now: Millis) -> String {
     let QueueStatus { queue, counts, tally, settings, target_held_until: _ } = status;
-    let left_ms = settings.paused_until.filter(|_| settings.paused).map_or(0, |until| until.saturating_sub(now));
+    // A pause over HTTP may have no end: the longest that the protocol has.
+    let until = settings.paused_until.unwrap_or(now + u64::from(u32::MAX) * SECOND_MS);
+    let left_ms = if settings.paused { until.saturating_sub(now) } else { 0 };
     let mut yaml = Yaml::new();
     yaml.text("name", queue);
     yaml.add("current-jobs-urgent", urgent);

@@ -37,19 +37,28 @@ pub(super) struct Tubes(Mutex<Inner>);
 struct Inner {
     by_name: HashMap<Tube, Known>,
     last: u64,
+    /// At so many tubes those that nobody uses are looked for again: where most are used, not for each new one.
+    forgets_at: usize,
 }
 
 impl Inner {
     fn get(&mut self, tube: &Tube) -> &mut Known {
         if !self.by_name.contains_key(tube) {
-            if self.by_name.len() >= TUBES_MAX {
+            if self.by_name.len() >= self.forgets_at.max(TUBES_MAX) {
                 self.by_name.retain(|_, known| known.is_referenced());
+                self.forgets_at = 2 * self.by_name.len();
             }
+            self.learn(tube);
+        }
+        self.by_name.get_mut(tube).expect("it was just added")
+    }
+
+    fn learn(&mut self, tube: &Tube) {
+        if !self.by_name.contains_key(tube) {
             self.last += 1;
             let order = if **tube == *QUEUE_DEFAULT { 0 } else { self.last };
             self.by_name.insert(tube.clone(), Known { order, ..Known::default() });
         }
-        self.by_name.get_mut(tube).expect("it was just added")
     }
 }
 
@@ -77,14 +86,14 @@ impl Tubes {
     /// Those of these tubes and of those in use, in the order in which they came. Others are forgotten.
     pub(super) fn ordered(&self, with_jobs: Vec<Tube>) -> Vec<Tube> {
         let mut inner = self.inner();
-        for tube in &with_jobs {
-            inner.get(tube);
-        }
+        // Whatever their number, none of them is forgotten for another.
+        with_jobs.iter().for_each(|tube| inner.learn(tube));
         let with_jobs: std::collections::HashSet<Tube> = with_jobs.into_iter().collect();
         inner
             .by_name
             .retain(|tube, known| known.is_referenced() || with_jobs.contains(tube) || **tube == *QUEUE_DEFAULT);
-        inner.get(&Tube::from(QUEUE_DEFAULT));
+        inner.learn(&Tube::from(QUEUE_DEFAULT));
+        inner.forgets_at = 2 * inner.by_name.len();
         let mut tubes: Vec<(u64, Tube)> =
             inner.by_name.iter().map(|(tube, known)| (known.order, tube.clone())).collect();
         tubes.sort_unstable();
@@ -106,6 +115,28 @@ mod tests {
         tubes.change(&"z".into(), |known| known.using -= 1);
         assert_eq!(tubes.ordered(vec![]), ["default", "a"].map(Tube::from));
         assert!(tubes.of("z").is_none());
+    }
+
+    #[test]
+    fn all_tubes_with_jobs_are_listed() {
+        let (tubes, count) = (Tubes::default(), 2 * TUBES_MAX);
+        let with_jobs = || (0..count).map(|n| format!("t{n}").into()).collect::<Vec<Tube>>();
+        for tube in with_jobs() {
+            tubes.change(&tube, |known| known.total_jobs += 1);
+        }
+        assert_eq!(tubes.ordered(with_jobs()).len(), count + 1, "and `default`");
+        tubes.change(&"new".into(), |known| known.using += 1);
+        assert_eq!(tubes.ordered(with_jobs()).len(), count + 2);
+    }
+
+    /// Each new one would pay for all others.
+    #[test]
+    fn tubes_in_use_are_not_looked_through_for_each_new_one() {
+        let tubes = Tubes::default();
+        for n in 0..=TUBES_MAX {
+            tubes.change(&format!("t{n}").into(), |known| known.using += 1);
+        }
+        assert_eq!(tubes.inner().forgets_at, 2 * TUBES_MAX);
     }
 
     #[test]

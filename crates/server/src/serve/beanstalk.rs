@@ -6,7 +6,7 @@ use crate::http::{self, ListenerConfig};
 use crate::log;
 use crate::signals::Signals;
 use duetime_core::engine::{Ending, Options, Query};
-use duetime_core::limits::{MINUTE_MS, PAGE_JOBS_MAX, PAYLOAD_BYTES_DEFAULT, PAYLOAD_BYTES_MAX};
+use duetime_core::limits::{PAGE_JOBS_MAX, PAYLOAD_BYTES_DEFAULT, PAYLOAD_BYTES_MAX, SECOND_MS};
 use duetime_core::ports::Retention;
 use duetime_core::{Engine, Error as CoreError, State, States};
 use duetime_store::open::{Spec, open};
@@ -20,8 +20,9 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-/// What a deleted job's record is kept for, where nobody can look at it over HTTP: as long as a settle may be repeated.
-const SUCCEEDED_KEPT_MS: u64 = MINUTE_MS;
+/// What a deleted job's record is kept for, where nobody can look at it over HTTP. Some 100,000 a second may come, with their
+/// bodies.
+const SUCCEEDED_KEPT_MS: u64 = SECOND_MS;
 /// The file in the folder of `-b`.
 const FILE: &str = "duetime.db";
 

@@ -3,6 +3,7 @@
 mod account;
 mod corners;
 mod doors;
+mod edges;
 mod flags;
 pub(crate) mod limits;
 mod model;

@@ -1,0 +1,127 @@
+//! Connections through a pipe, to an engine on stores that can be looked into and taken away.
+
+use super::{Door, connection::converse};
+use crate::http::{Args, ListenerConfig};
+use duetime_core::Engine;
+use duetime_core::engine::{Options, Stores};
+use duetime_core::testing::{ModelLedger, TokioClock};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio_util::sync::CancellationToken;
+
+/// Bytes that a pipe holds: few replies, but all requests.
+const PIPE_BYTES: usize = 8 << 10;
+
+struct Bench {
+    engine: Engine,
+    ledger: ModelLedger,
+    door: Arc<Door>,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let ledger = ModelLedger::default();
+        let stores = Stores::one_process(Arc::new(TokioClock::new()), Arc::new(ledger.clone()));
+        let engine = Engine::start(stores, Options::default()).await.unwrap();
+        let args = Args {
+            tokens: None,
+            tls_cert: None,
+            tls_key: None,
+            audit_log: None,
+            connections_max: 100,
+            allow_remote: false,
+            no_dashboard: true,
+            allow_host: Vec::new(),
+        };
+        let config = ListenerConfig::new(&args, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        let door = Door::new(engine.clone(), &config, super::JOB_BYTES_DEFAULT, CancellationToken::new());
+        Self { engine, ledger, door }
+    }
+
+    fn open(&self) -> Talk {
+        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        tokio::spawn(converse(self.door.clone(), theirs, None));
+        Talk(BufReader::new(ours))
+    }
+
+    async fn running(&self) -> u64 {
+        self.engine.queue("default").await.unwrap().counts.running
+    }
+}
+
+struct Talk(BufReader<DuplexStream>);
+
+impl Talk {
+    async fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).await.unwrap();
+    }
+
+    async fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).await.unwrap();
+        line.trim_end().to_owned()
+    }
+
+    async fn ask(&mut self, line: &str) -> String {
+        self.send(format!("{line}\r\n").as_bytes()).await;
+        self.line().await
+    }
+
+    /// Puts a job with a body of so many bytes, and answers its id.
+    async fn put(&mut self, bytes: usize) -> String {
+        let answer = self.ask(&format!("put 0 0 600 {bytes}\r\n{}", "x".repeat(bytes))).await;
+        answer.strip_prefix("INSERTED ").unwrap().to_owned()
+    }
+
+    /// Reserves a job, and answers its id.
+    async fn reserve(&mut self) -> String {
+        let answer = self.ask("reserve").await;
+        let (id, bytes) = answer.strip_prefix("RESERVED ").unwrap().split_once(' ').unwrap();
+        let mut body = vec![0; bytes.parse::<usize>().unwrap() + 2];
+        self.0.read_exact(&mut body).await.unwrap();
+        id.to_owned()
+    }
+}
+
+/// A client that reserves without reading has few jobs in its replies.
+#[tokio::test(start_paused = true)]
+async fn replies_that_nobody_reads_are_bounded() {
+    let bench = Bench::new().await;
+    let mut talk = bench.open();
+    for _ in 0..400 {
+        talk.put(60_000).await;
+    }
+    let mut silent = bench.open();
+    for _ in 0..400 {
+        silent.send(b"reserve\r\n").await;
+    }
+    // The clock moves once nothing else can.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!((1..=100).contains(&bench.running().await), "{}", bench.running().await);
+    drop(silent);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(bench.running().await, 0, "they are given back");
+}
+
+/// What is not on disk is not acknowledged: the job would come back after a crash.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_recorded_is_not_acknowledged() {
+    let bench = Bench::new().await;
+    let mut talk = bench.open();
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        talk.put(1).await;
+        ids.push(talk.reserve().await);
+    }
+    bench.ledger.set_away(true);
+    assert_eq!(talk.ask(&format!("delete {}", ids[0])).await, "INTERNAL_ERROR");
+    assert_eq!(talk.ask(&format!("release {} 0 0", ids[1])).await, "INTERNAL_ERROR");
+    assert_eq!(talk.ask(&format!("bury {} 0", ids[2])).await, "INTERNAL_ERROR");
+    bench.ledger.set_away(false);
+    assert_eq!(talk.ask(&format!("delete {}", ids[0])).await, "DELETED");
+    assert_eq!(talk.ask(&format!("delete {}", ids[0])).await, "NOT_FOUND");
+    assert_eq!(talk.reserve().await, ids[1]);
+    assert_eq!(talk.ask("kick 1").await, "KICKED 1");
+}
