@@ -19,8 +19,6 @@ use std::sync::Arc;
 
 /// Pages of the ledger that one page of an answer reads at most; it may be short, and say where to go on.
 const LEDGER_PAGES: usize = 10;
-/// Milliseconds after which it reads no further page: people wait for the answer, and may then ask to go on.
-const LEDGER_MS: u64 = 25;
 
 /// Queues that a search by state reads the counts of at a time.
 const QUEUES_STEP: usize = 250;
@@ -268,7 +266,6 @@ impl Engine {
         found: &mut Vec<Job>,
     ) -> Result<Option<String>, Error> {
         let (begin, end) = (found.len(), found.len() + limit);
-        let began = self.now();
         for _ in 0..LEDGER_PAGES {
             let find = Find {
                 selector: query.selector(),
@@ -291,8 +288,7 @@ impl Engine {
             }
             after = page.next;
             let bytes: usize = found.iter().map(Job::held_bytes).sum();
-            let is_late = self.now().saturating_sub(began) >= LEDGER_MS;
-            if after.is_none() || found.len() == end || bytes >= PAGE_BYTES_MAX || is_late {
+            if after.is_none() || found.len() == end || bytes >= PAGE_BYTES_MAX {
                 break;
             }
         }

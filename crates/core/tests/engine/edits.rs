@@ -4,7 +4,6 @@ use super::fixture::{Bench, job, pass};
 use duetime_core::engine::{BulkAction, CancelOutcome, JobRef, Outcome, Patch, Query};
 use duetime_core::ports::Ledger;
 use duetime_core::rules::Failure;
-use duetime_core::testing::mortal::When;
 use duetime_core::{Due, Error, NewJob, State};
 use std::time::Duration;
 
@@ -220,23 +219,6 @@ async fn pages_show_every_job_once() {
         assert_eq!((count, seen.len()), (95, 95));
     }
     assert_eq!(bench.engine.find(&Query::default(), Some("x"), 10).await.unwrap_err().code(), "invalid");
-}
-
-/// A page of a search is short where rows are slow to read, and says where to go on.
-#[tokio::test(start_paused = true)]
-async fn a_slow_search_answers_what_it_has() {
-    let bench = Bench::new().await;
-    let later = || NewJob { due: Due::After(60_000), tags: vec!["t".into()], ..job() };
-    bench.engine.push((0..30).map(|_| later()).collect()).await.unwrap();
-    let query = Query { tag: Some("t".into()), state: vec![State::Ready].into(), ..Query::default() };
-    let rows = async || {
-        let before = bench.life.calls("get");
-        assert!(bench.engine.find(&query, None, 1).await.unwrap().next_cursor.is_some());
-        bench.life.calls("get") - before
-    };
-    assert_eq!(rows().await, 10);
-    bench.life.freeze_at("get", When::Before, Duration::from_millis(25));
-    assert_eq!(rows().await, 1);
 }
 
 /// What only the ledger knows, such as a job that is not loaded yet, must not be put once it is deleted there.

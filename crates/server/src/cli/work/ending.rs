@@ -82,6 +82,6 @@ mod tests {
         let limit = Some(Cause::TimeLimit(Duration::from_secs(90)));
         assert!(message(0, "", limit).contains("longer than 1m30s"));
         assert!(message(15, "", Some(Cause::Cancelled)).contains("cancelled"));
-        assert!(message(15, "", Some(Cause::Forced)).contains("Released"));
+        assert!(message(15, "", Some(Cause::Forced)).contains("Release"));
     }
 }
