@@ -51,7 +51,7 @@ async fn a_lease_that_began_early_outlives_the_process() {
     }
 }
 
-/// Where its queue hands nothing out, it waits as before.
+/// If its queue is paused or limited, it waits as before.
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_not_reserved_early_stays_scheduled() {
     for delay_ms in [60_000, 10 * 3_600_000] {

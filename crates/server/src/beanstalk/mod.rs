@@ -3,7 +3,7 @@
 //! Tubes are queues, a reserved job is leased, and a buried one has failed. What a connection has reserved is given back
 //! when it closes. `docs/beanstalk.md` says where this differs from beanstalkd, `docs/internals/beanstalk.md` how it is built.
 //!
-//! The parser ([`command`], [`input`]) is pure. Each connection has a task of its own, which carries out one command after
+//! The parser ([`command`], [`input`]) is pure. Each connection has its own task, which carries out one command after
 //! the other; commands of one kind that have come together are carried out together.
 
 mod args;

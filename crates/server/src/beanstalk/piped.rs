@@ -105,7 +105,7 @@ async fn replies_that_nobody_reads_are_bounded() {
     assert_eq!(bench.running().await, 0, "they are given back");
 }
 
-/// What is not on disk is not acknowledged: the job would come back after a crash.
+/// A delete that is not on disk is not acknowledged: the job would come back after a crash.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_recorded_is_not_acknowledged() {
     let bench = Bench::new().await;

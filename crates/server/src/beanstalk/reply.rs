@@ -8,7 +8,7 @@ use std::io::Write;
 pub(super) struct Reply(pub(super) Vec<u8>);
 
 impl Reply {
-    /// A line of its own.
+    /// Adds a line.
     pub(super) fn line(&mut self, line: &str) {
         self.0.extend_from_slice(line.as_bytes());
         self.0.extend_from_slice(b"\r\n");

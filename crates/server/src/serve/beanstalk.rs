@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-/// What a deleted job's record is kept for, where nobody can look at it over HTTP. Some 100,000 a second may come, with their
+/// The retention of deleted jobs: nobody can look at them over HTTP here. Some 100,000 a second may come, with their
 /// bodies.
 const SUCCEEDED_KEPT_MS: u64 = SECOND_MS;
 /// The file in the folder of `-b`.
@@ -114,7 +114,7 @@ impl Args {
         Ok(Spec::File { path: folder.join(FILE), durability })
     }
 
-    /// Who may connect, and how: an address that others reach was named by the operator, as for beanstalkd.
+    /// The listener's options. As for beanstalkd, the operator alone decides whether others can reach the address.
     fn http(&self) -> http::Args {
         http::Args {
             tokens: self.tokens.clone(),

@@ -29,7 +29,7 @@ impl Foreign {
         self.0.once(command).await
     }
 
-    /// Where it is, without user and password.
+    /// The address, without user and password.
     pub fn place(&self) -> &str {
         &self.0.place
     }

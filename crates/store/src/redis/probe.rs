@@ -8,7 +8,7 @@ use duetime_core::{Error, Millis};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProbeReport {
-    /// Where it is, without user and password.
+    /// The address, without user and password.
     pub place: String,
     /// Its version.
     pub version: String,

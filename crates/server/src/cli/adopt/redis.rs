@@ -73,7 +73,7 @@ impl Redis {
         Ok(Self { foreign: Foreign::new(address)?, claims, in_hand: HashSet::new(), cursor: Some(b"0".to_vec()) })
     }
 
-    /// Where it is, without user and password.
+    /// The address, without user and password.
     pub(super) fn place(&self) -> &str {
         self.foreign.place()
     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// How often JSON is printed while jobs are taken.
 const EVERY: Duration = Duration::from_secs(10);
-/// How many refusals are told one by one.
+/// Refusals that are printed one by one.
 const TOLD_MAX: u64 = 20;
 
 /// Counts. The same JSON every ten seconds, and at the end.

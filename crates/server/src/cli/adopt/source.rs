@@ -94,7 +94,7 @@ pub(super) struct Sample {
     pub(super) part: String,
     /// When it is due, in milliseconds since 1970; `None`: now.
     pub(super) due_at_ms: Option<Millis>,
-    /// What the source says of its due time, and how that was read.
+    /// The due time as the source has it, and how that was read.
     pub(super) due_as: String,
     /// The start of its payload, or why it cannot be read.
     pub(super) payload: String,

@@ -1,4 +1,4 @@
-//! What beanstalkd tells of itself, its tubes and jobs, as YAML with one number or word in each line.
+//! Statistics of beanstalkd, its tubes and jobs: YAML with one number or word in each line.
 
 use super::wire::Reply;
 
