@@ -4,6 +4,7 @@
 
 mod adopter;
 mod beanstalkd;
+mod layout;
 mod look;
 mod push;
 mod redis;
