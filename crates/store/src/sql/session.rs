@@ -61,6 +61,11 @@ impl Session {
         self.connection.hold(false);
     }
 
+    /// Asks for what is asked once.
+    pub(super) async fn ask_once(&mut self, statement: &str) -> Result<Vec<Row>, Fault> {
+        self.connection.ask(statement).await
+    }
+
     /// Begins a transaction.
     pub(super) async fn begin(&mut self) -> Result<(), Fault> {
         self.connection.send("START TRANSACTION").await

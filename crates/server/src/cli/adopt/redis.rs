@@ -2,7 +2,6 @@
 //!
 //! The log is a hash beside the source's key. A script removes members and writes them there in one step, under claim ids that were never used
 //! before. So a member is in its place or in the log, whatever dies.
-#![cfg_attr(not(test), expect(dead_code, reason = "for the sources in Redis, which follow"))]
 
 use super::source::{Trouble, fresh_id};
 use crate::cli::exit::Failure;
@@ -20,6 +19,7 @@ const PAGE: usize = 500;
 /// - `now_ms`: the clock of Redis, in milliseconds.
 /// - `wait_ms`: when it is worth asking again; a script may lower it.
 /// - `claim(…)` notes texts under the next id.
+/// - `remove(…)` is a command that removes what was claimed. If it is refused, for want of a right, nothing is claimed.
 /// - `take(key, unit_ms, max, limit)` claims members of a sorted set up to a score, as key, member and score. `unit_ms` is what a score counts;
 ///   with it, `wait_ms` falls to when the next member is due.
 ///
@@ -38,6 +38,13 @@ local function claim(...)
   claimed[#claimed + 1] = table.concat(packed)
   redis.call('HSET', KEYS[1], id, claimed[#claimed])
 end
+local function remove(...)
+  local removed = redis.pcall(...)
+  if type(removed) == 'table' and removed.err then
+    for place = 1, #claimed, 2 do redis.call('HDEL', KEYS[1], claimed[place]) end
+    error(removed.err)
+  end
+end
 local function take(key, unit_ms, max, limit)
   local found = redis.call('ZRANGEBYSCORE', key, '-inf', max, 'WITHSCORES', 'LIMIT', 0, limit)
   local members = {}
@@ -45,7 +52,7 @@ local function take(key, unit_ms, max, limit)
     members[#members + 1] = found[place]
     claim(key, found[place], found[place + 1])
   end
-  if #members > 0 then redis.call('ZREM', key, unpack(members)) end
+  if #members > 0 then remove('ZREM', key, unpack(members)) end
   local head = unit_ms and redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
   if head and head[2] then wait_ms = math.max(0, math.min(wait_ms, math.ceil(head[2] * unit_ms) - now_ms)) end
 end
@@ -53,10 +60,11 @@ end
 /// What it ends with.
 const CLAIMED: &str = "\nreturn {now_ms, wait_ms, claimed}\n";
 
-/// What surrounds the function that puts a claim back.
+/// What surrounds the function that puts a claim back, or answers false: not now.
 const PUT_BACK: &str = "local function put_back(parts)\n";
 const PUT_BACK_ALL: &str = r#"
 end
+local left = 0
 for place = 1, tonumber(ARGV[1]) do
   local id = ARGV[place + 1]
   local packed = redis.call('HGET', KEYS[1], id)
@@ -68,10 +76,10 @@ for place = 1, tonumber(ARGV[1]) do
       parts[#parts + 1] = string.sub(packed, colon + 1, colon + bytes)
       at = colon + bytes + 1
     end
-    put_back(parts)
-    redis.call('HDEL', KEYS[1], id)
+    if put_back(parts) == false then left = left + 1 else redis.call('HDEL', KEYS[1], id) end
   end
 end
+return left
 "#;
 
 /// A claim, as the log has it: its id, and the texts that the script gave.
@@ -102,7 +110,11 @@ impl Redis {
     /// For a source whose main key is this.
     pub(super) fn new(address: &str, key: &str) -> std::result::Result<Self, Failure> {
         let claims = claims_key(key).into_bytes();
-        Ok(Self { foreign: Foreign::new(address)?, claims, in_hand: HashSet::new(), cursor: Some(b"0".to_vec()) })
+        let foreign = Foreign::new(address).map_err(|error| match error {
+            Error::Invalid { expected, got, .. } => Error::invalid("from", expected, got),
+            error => error,
+        })?;
+        Ok(Self { foreign, claims, in_hand: HashSet::new(), cursor: Some(b"0".to_vec()) })
     }
 
     /// The address, without user and password.
@@ -182,7 +194,9 @@ impl Redis {
             for claim in some {
                 command.arg(&**claim);
             }
-            self.ask::<Value>(&command).await?;
+            if self.ask::<u64>(&command).await? > 0 {
+                return Err(Trouble::Away("the source takes nothing back just now".to_owned()));
+            }
             some.iter().for_each(|claim| _ = self.in_hand.remove(claim));
         }
         Ok(())
@@ -216,8 +230,13 @@ impl Redis {
 
 /// The key of the claim log, in the same slot as the source's key.
 fn claims_key(key: &str) -> String {
-    let tag = key.split_once('{').and_then(|(_, rest)| Some(rest.split_once('}')?.0)).filter(|tag| !tag.is_empty());
-    format!("duetime:adopt:{{{}}}:{key}:claims", tag.unwrap_or(key))
+    format!("duetime:adopt:{{{}}}:{key}:claims", hashed(key))
+}
+
+/// The part of a key that decides its slot in a Cluster: its hash tag, else all of it.
+pub(super) fn hashed(key: &str) -> &str {
+    let tag = key.split_once('{').and_then(|(_, rest)| Some(rest.split_once('}')?.0));
+    tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
 /// Texts, each with its length before it.
