@@ -184,7 +184,7 @@ fn kill_of_the_command_takes_each_row_once() {
     }
     // Two at once: what one takes moves the ranks by which the other reads.
     let both = [world.adopt().spawn("--drain"), world.adopt().spawn("--drain")];
-    both.map(|running| assert_eq!(running.wait().code, 0));
+    both.into_iter().for_each(|running| assert_eq!(running.wait().code, 0));
     let jobs = made(&world.server);
     assert_eq!((jobs.len(), old.count(), old.claims()), (3_000, 1_000, 0));
     assert_eq!(jobs.into_iter().map(|job| job.member).collect::<BTreeSet<_>>().len(), 3_000);

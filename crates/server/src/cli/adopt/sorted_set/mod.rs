@@ -129,23 +129,23 @@ impl SortedSet {
         let survey = Survey::read(redis, &self.key).await?;
         let (key, total) = (&self.key, survey.total());
         let mut notes = vec![TAKEN.to_owned()];
-        let why = match (survey.judge(), self.unit) {
+        let verdict = survey.judge();
+        // What a run takes stays what it was.
+        if let (Verdict::Unit(unit), None) = (&verdict, self.unit) {
+            self.unit = Some(*unit);
+        }
+        let why = match (verdict, self.unit) {
             _ if total == 0 => {
                 notes.push(format!("There is no key {key:?} now: Redis has no empty sorted sets. Check the name."));
                 format!("an empty sorted set: no key {key:?} in {}", redis.place())
             }
             (_, Some(unit)) if self.is_named => format!("a sorted set of {total} members, as --score {}", unit.name()),
-            (Verdict::Unit(unit), _) => {
-                self.unit = Some(unit);
-                format!("a sorted set of {total} members whose scores are {} since 1970", unit.name())
-            }
-            (Verdict::None, _) => {
-                format!("a sorted set of {total} members whose scores are no instants: all are due now")
-            }
-            (Verdict::Unclear(why), _) => {
-                notes.push(format!("Scores are expected in one unit, and {why}. {NAME_UNIT}"));
+            (_, Some(unit)) => format!("a sorted set of {total} members whose scores are {} since 1970", unit.name()),
+            (Verdict::Unclear(why), None) => {
+                notes.push(format!("Scores are expected in one unit, but {why}. {NAME_UNIT}"));
                 format!("a sorted set of {total} members in an unclear unit")
             }
+            (_, None) => format!("a sorted set of {total} members whose scores are no instants: all are due now"),
         };
         let (due, later) = survey.taken(self.unit);
         let left = total - due - later;

@@ -60,8 +60,11 @@ impl Survey {
     /// From what the script answers.
     fn of(now: Millis, counts: &[u64], flat: Vec<Vec<u8>>) -> Self {
         let number = |place: usize| counts.get(place).copied().unwrap_or_default();
-        let count =
-            |unit| Count { due: number(3 * unit + 1), later: number(3 * unit + 2), beyond: number(3 * unit + 3) };
+        let count = |unit: usize| Count {
+            due: number(3 * unit + 1),
+            later: number(3 * unit + 2),
+            beyond: number(3 * unit + 3),
+        };
         let mut samples = Vec::with_capacity(flat.len() / 2);
         let mut flat = flat.into_iter();
         while let (Some(member), Some(score)) = (flat.next(), flat.next()) {
