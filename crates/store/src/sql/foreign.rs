@@ -115,7 +115,7 @@ impl Foreign {
 
     async fn ask(&self, statement: String) -> Result<Vec<Row>, Error> {
         let question =
-            Plain::<String, Vec<Row>, false>(statement, |session, statement| Box::pin(session.ask_once(statement)));
+            Plain::<String, Vec<Row>, false>(statement, |session, statement| session.connection.ask(statement));
         call::call(&*self.database, question).await
     }
 }

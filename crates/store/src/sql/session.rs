@@ -17,7 +17,7 @@ pub(super) type Key = (Arc<str>, Arc<str>);
 
 /// A connection, borrowed, and what it is sent.
 pub(super) struct Session {
-    connection: Box<dyn Connection>,
+    pub(super) connection: Box<dyn Connection>,
     pub(super) sql: &'static Statements,
 }
 
@@ -59,11 +59,6 @@ impl Session {
     /// It is in the middle of nothing.
     pub(super) fn release(&mut self) {
         self.connection.hold(false);
-    }
-
-    /// Asks for what is asked once.
-    pub(super) async fn ask_once(&mut self, statement: &str) -> Result<Vec<Row>, Fault> {
-        self.connection.ask(statement).await
     }
 
     /// Begins a transaction.
