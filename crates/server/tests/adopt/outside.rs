@@ -8,7 +8,7 @@ use super::zset_dies::{kill_redis, kill_the_command};
 use crate::cli::server::Server;
 use crate::cli::support::until;
 use duetime_store::testing::{MariaDbServer, RedisServer};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -126,22 +126,29 @@ fn a_million_members_are_looked_at_and_drained() {
     let seconds = begin.elapsed().as_secs_f64();
     assert_eq!((ran.code, &report(&ran.out)["adopted"]), (0, &members.into()), "{ran:?}");
     println!("drained in {seconds:.1} s: {:.0} a second", members as f64 / seconds);
-    let slowlog: Vec<redis::Value> = old.ask(redis::cmd("SLOWLOG").arg("GET").arg(-1));
-    let micros = slowlog.iter().filter_map(|entry| match entry {
-        redis::Value::Array(parts) => match parts.get(2) {
-            Some(redis::Value::Int(micros)) => Some(*micros),
-            _ => None,
-        },
-        _ => None,
-    });
-    let micros: Vec<i64> = micros.collect();
-    println!(
-        "{} calls took 1 ms or more, the longest {:.1} ms",
-        micros.len(),
-        *micros.iter().max().unwrap_or(&0) as f64 / 1e3
-    );
-    for name in ["eval", "hset", "hdel"] {
+    for name in ["eval", "hset", "zrem", "hdel"] {
         println!("{name}: {} calls", old.calls(name));
     }
+    println!("calls of 1 ms or more: {}", slow_calls(&mut old).join(", "));
     until("no claim is left", || (old.claims() == 0).then_some(()));
+}
+
+/// What took 1 ms or more in Redis, by command: how many calls, their median, and the longest.
+fn slow_calls(old: &mut OldSet) -> Vec<String> {
+    type Entry = (u64, u64, u64, Vec<Vec<u8>>);
+    let entries: Vec<redis::Value> = old.ask(redis::cmd("SLOWLOG").arg("GET").arg(-1));
+    let mut times: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for entry in entries {
+        let redis::Value::Array(mut fields) = entry else { panic!("{entry:?}") };
+        fields.truncate(4);
+        let (_, _, micros, words): Entry = redis::from_redis_value(redis::Value::Array(fields)).unwrap();
+        times.entry(String::from_utf8_lossy(&words[0]).into_owned()).or_default().push(micros);
+    }
+    let line = |(name, mut micros): (String, Vec<u64>)| {
+        micros.sort_unstable();
+        let ms = |micros: u64| micros as f64 / 1e3;
+        let (median, longest) = (micros[micros.len() / 2], micros[micros.len() - 1]);
+        format!("{name} {} ({:.1} ms, at most {:.1} ms)", micros.len(), ms(median), ms(longest))
+    };
+    times.into_iter().map(line).collect()
 }

@@ -118,7 +118,9 @@ pub(super) fn kill_redis(kills: u64) {
         } else {
             redis.start_again();
             let ran = running.wait();
-            assert_eq!(ran.code, 0, "{ran:?}");
+            // Before it has begun it does not wait.
+            let has_looked = !ran.out.is_empty();
+            assert_eq!(ran.code, if has_looked { 0 } else { 75 }, "{ran:?}");
         }
     }
     adopt.drain();
