@@ -182,12 +182,24 @@ fn kill_of_the_command_takes_each_row_once() {
         until("progress, or the end", || (old.calls(name) >= before + by || running.has_ended()).then_some(()));
         running.kill();
     }
-    // Two at once: what one takes moves the ranks by which the other reads.
-    let both = [world.adopt().spawn("--drain"), world.adopt().spawn("--drain")];
-    both.into_iter().for_each(|running| assert_eq!(running.wait().code, 0));
+    world.adopt().drain();
     let jobs = made(&world.server);
     assert_eq!((jobs.len(), old.count(), old.claims()), (3_000, 1_000, 0));
     assert_eq!(jobs.into_iter().map(|job| job.member).collect::<BTreeSet<_>>().len(), 3_000);
+}
+
+/// What one takes moves the ranks by which the others read.
+#[test]
+fn drains_at_once_leave_nothing() {
+    let world = World::mysql();
+    let now_s = now_ms() / 1_000;
+    world.table("INT", (0..8_000).map(|n| (n.to_string(), u8::from(n % 2 == 0))));
+    let mut old = world.old();
+    old.add_all(&members((0..8_000).map(|n| n.to_string()), now_s + HOUR_S));
+    let all = [0; 3].map(|_| world.adopt().spawn("--drain"));
+    all.into_iter().for_each(|running| assert_eq!(running.wait().code, 0));
+    let jobs = made(&world.server);
+    assert_eq!((jobs.len(), old.count(), old.claims()), (4_000, 4_000, 0));
 }
 
 #[test]

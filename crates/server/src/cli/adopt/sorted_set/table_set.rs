@@ -200,3 +200,32 @@ impl Layout for TableSet {
         (PUT_BACK, vec![self.set.key.clone().into_bytes()])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::adopt::sorted_set::Unit;
+    use duetime_store::testing::RedisServer;
+
+    #[tokio::test]
+    async fn what_the_old_code_changed_since_it_was_read_is_not_taken() {
+        let server = RedisServer::start();
+        let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+        let now_s = redis.now().await.unwrap() / 1_000;
+        for (member, score) in
+            [("due", now_s - 1), ("small", 0), ("later", now_s + 60), ("milliseconds", now_s * 1_000)]
+        {
+            let _: u64 = redis.ask(redis::cmd("ZADD").arg("jobs").arg(score).arg(member)).await.unwrap();
+        }
+        for (step, expected) in [(Step::Follow, &["due", "small"][..]), (Step::Drain, &["later"])] {
+            let range = SortedSet::range(Some(Unit::Seconds), step);
+            let members = ["due", "small", "later", "milliseconds", "removed"];
+            let arguments: Vec<&[u8]> =
+                range.iter().map(|text| text.as_bytes()).chain(members.map(str::as_bytes)).collect();
+            let claimed = redis.claim(PICK, &[b"jobs"], &arguments).await.unwrap().logged;
+            let taken: Vec<&[u8]> = claimed.iter().map(|(_, texts)| texts[0].as_slice()).collect();
+            assert_eq!(taken, expected.iter().map(|member| member.as_bytes()).collect::<Vec<_>>());
+        }
+        assert_eq!(server.command(&["ZRANGE", "jobs", "0", "-1"]), "milliseconds");
+    }
+}
