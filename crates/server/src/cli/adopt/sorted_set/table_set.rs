@@ -205,7 +205,7 @@ impl Layout for TableSet {
 mod tests {
     use super::*;
     use crate::cli::adopt::sorted_set::Unit;
-    use duetime_store::testing::RedisServer;
+    use duetime_store::testing::{PostgresServer, RedisServer};
 
     #[tokio::test]
     async fn what_the_old_code_changed_since_it_was_read_is_not_taken() {
@@ -227,5 +227,34 @@ mod tests {
             assert_eq!(taken, expected.iter().map(|member| member.as_bytes()).collect::<Vec<_>>());
         }
         assert_eq!(server.command(&["ZRANGE", "jobs", "0", "-1"]), "milliseconds");
+    }
+
+    /// Others move the ranks of members, so that one comes to stand among those that were passed.
+    #[tokio::test]
+    async fn a_drain_ends_when_it_finds_nothing_from_the_first_rank_on() {
+        let (server, database) = (RedisServer::start(), PostgresServer::start());
+        let (client, connection) = tokio_postgres::connect(&database.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let stuck = 3 * i32::try_from(BATCH).unwrap();
+        let ids = format!("generate_series(0, {}) id", stuck + 1);
+        let table = format!("CREATE TABLE jobs AS SELECT id, (id >= {stuck})::int AS status FROM {ids}");
+        client.batch_execute(&table).await.unwrap();
+        let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+        let mut add = redis::cmd("ZADD");
+        add.arg("jobs");
+        (0..=stuck).for_each(|id| _ = add.arg(id).arg(id));
+        let _: i32 = redis.ask(&add).await.unwrap();
+
+        let template = NewJob::new(&b""[..]);
+        let set = SortedSet { key: "jobs".to_owned(), template, unit: Some(Unit::Seconds), is_named: true };
+        let rows = Foreign::new(&database.url(), "jobs", "id", "status", "1").unwrap();
+        let mut drain = TableSet { set, rows, why_left: String::new(), passed: 0, lap: 0, has_taken: false };
+        for expected in [stuck, stuck + 1] {
+            let claimed = drain.claim(&mut redis, Step::Drain).await.unwrap().logged;
+            let members: Vec<&[u8]> = claimed.iter().map(|(_, texts)| texts[0].as_slice()).collect();
+            assert_eq!(members, [expected.to_string().as_bytes()]);
+            server.command(&["ZREM", "jobs", "0"]);
+            server.command(&["ZADD", "jobs", "700.5", &(stuck + 1).to_string()]);
+        }
     }
 }
