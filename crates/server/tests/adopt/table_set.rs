@@ -82,7 +82,7 @@ fn only_rows_with_the_status_are_taken(world: &World) {
         [500, 0, 1_005].map(serde_json::Value::from).each_ref(),
         "{look}"
     );
-    assert_eq!(part["why_left"], "1005 have no row in order with status = 1");
+    assert_eq!(part["why_left"], "1005 without a row in order with status = 1");
     assert!(look["notes"].to_string().contains("Stop the old cron job first"), "{look}");
     let report = adopt.drain();
     assert_eq!((&report["adopted"], &report["there"][0]["left"]), (&500.into(), &1_005.into()), "{report}");

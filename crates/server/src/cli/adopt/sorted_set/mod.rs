@@ -86,7 +86,7 @@ impl SortedSet {
                 Verdict::Unit(unit) => Some(unit),
                 Verdict::None => None,
                 Verdict::Unclear(why) => {
-                    let failure = Failure::usage(format!("expected scores in one unit, but {why}"));
+                    let failure = Failure::usage(format!("expected scores in one unit, but there are {why}"));
                     return Err(Trouble::Failed(failure.hint(NAME_UNIT)));
                 }
             };
@@ -142,7 +142,7 @@ impl SortedSet {
             (_, Some(unit)) if self.is_named => format!("a sorted set of {total} members, as --score {}", unit.name()),
             (_, Some(unit)) => format!("a sorted set of {total} members whose scores are {} since 1970", unit.name()),
             (Verdict::Unclear(why), None) => {
-                notes.push(format!("Scores are expected in one unit, but {why}. {NAME_UNIT}"));
+                notes.push(format!("Scores are expected in one unit, but there are {why}. {NAME_UNIT}"));
                 format!("a sorted set of {total} members in an unclear unit")
             }
             (_, None) => format!("a sorted set of {total} members whose scores are no instants: all are due now"),

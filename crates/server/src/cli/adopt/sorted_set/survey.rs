@@ -97,10 +97,10 @@ impl Survey {
     pub(super) fn others(&self, unit: Option<Unit>) -> String {
         let instants = self.each().filter(|(of, count)| Some(*of) != unit && count.due + count.later > 0);
         let mut parts: Vec<String> =
-            instants.map(|(of, count)| format!("{} look like {}", count.due + count.later, of.name())).collect();
+            instants.map(|(of, count)| format!("{} in {}", count.due + count.later, of.name())).collect();
         let beyond: u64 = self.counts.iter().map(|count| count.beyond).sum();
         if beyond > 0 {
-            parts.push(format!("{beyond} are no instants in the next 10 years"));
+            parts.push(format!("{beyond} beyond the next 10 years"));
         }
         parts.join(", ")
     }
@@ -115,8 +115,10 @@ impl Survey {
                 None => (None, format!("{score}, no instant")),
                 Some(unit) => {
                     let at = unit.instant(number).min(SHOWN_MAX);
-                    unread += u64::from(at > self.now + DELAY_MS_MAX);
-                    (Some(at), format!("{score} {}", unit.name()))
+                    let is_beyond = at > self.now + DELAY_MS_MAX;
+                    unread += u64::from(is_beyond);
+                    let read = if is_beyond { ", too far ahead".to_owned() } else { format!(" {}", unit.name()) };
+                    (Some(at), format!("{score}{read}"))
                 }
             };
             Sample { part: part.to_owned(), due_at_ms, due_as, payload: snippet(member) }
@@ -143,7 +145,7 @@ mod tests {
         let survey = of([2, 3, 4, 1, 0, 0, 0, 0, 0, 0]);
         assert_eq!((survey.total(), survey.judge()), (10, Verdict::Unit(Unit::Seconds)));
         assert_eq!(survey.taken(Some(Unit::Seconds)), (5, 4));
-        assert_eq!(survey.others(Some(Unit::Seconds)), "1 are no instants in the next 10 years");
+        assert_eq!(survey.others(Some(Unit::Seconds)), "1 beyond the next 10 years");
         assert_eq!(of([0, 0, 0, 0, 0, 1, 0, 0, 0, 0]).judge(), Verdict::Unit(Unit::Milliseconds));
         assert_eq!(of([0, 0, 0, 0, 0, 0, 0, 1, 0, 0]).judge(), Verdict::Unit(Unit::Microseconds));
         assert_eq!(of([7, 0, 0, 0, 0, 0, 0, 0, 0, 0]).judge(), Verdict::None);
@@ -153,12 +155,12 @@ mod tests {
     #[test]
     fn mixed_units_and_no_instants_are_unclear() {
         let mixed = of([1, 3, 4, 0, 1, 0, 2, 0, 0, 0]);
-        let why = "7 look like seconds, 1 look like milliseconds, 2 are no instants in the next 10 years";
+        let why = "7 in seconds, 1 in milliseconds, 2 beyond the next 10 years";
         assert_eq!(mixed.judge(), Verdict::Unclear(why.to_owned()));
         assert_eq!(mixed.taken(Some(Unit::Milliseconds)), (2, 0));
         assert_eq!(mixed.taken(None), (1, 0));
         // As BullMQ packs them.
         let packed = of([0, 0, 0, 0, 0, 0, 0, 0, 0, 5]);
-        assert_eq!(packed.judge(), Verdict::Unclear("5 are no instants in the next 10 years".to_owned()));
+        assert_eq!(packed.judge(), Verdict::Unclear("5 beyond the next 10 years".to_owned()));
     }
 }

@@ -56,7 +56,7 @@ impl Args {
     pub(in crate::cli::adopt) fn source(&self) -> Result<Box<dyn Source>> {
         let Self { set: SetArgs { from, key, .. }, rows, table, id_column, status_column, status } = self;
         let rows = Foreign::new(rows, table, id_column, status_column, status)?;
-        let why_left = format!("have no row in {table} with {status_column} = {status}");
+        let why_left = format!("without a row in {table} with {status_column} = {status}");
         let set = SortedSet::new(&self.set, OnConflict::Replace)?;
         let table_set = TableSet { set, rows, why_left, passed: 0, lap: 0, has_taken: false };
         Ok(Box::new(RedisSource::new(from, key, Box::new(table_set))?))
