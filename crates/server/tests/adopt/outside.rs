@@ -133,7 +133,7 @@ fn a_million_members_are_looked_at_and_drained() {
     until("no claim is left", || (old.claims() == 0).then_some(()));
 }
 
-/// What took 1 ms or more in Redis, by command: how many calls, their median, and the longest.
+/// Calls that took 1 ms or more in Redis: by command their number, their median, and the longest.
 fn slow_calls(old: &mut OldSet) -> Vec<String> {
     type Entry = (u64, u64, u64, Vec<Vec<u8>>);
     let entries: Vec<redis::Value> = old.ask(redis::cmd("SLOWLOG").arg("GET").arg(-1));

@@ -35,7 +35,7 @@ impl World {
         Self { server: Server::start(), redis: RedisServer::start(), database, runtime, quote }
     }
 
-    /// Where `"` stands, the quote of the database.
+    /// Each `"` stands for the quote of the database.
     fn sql(&self, statement: &str) {
         let statement = statement.replace('"', &self.quote.to_string());
         self.runtime.block_on(self.database.run(&[&statement]));
@@ -137,7 +137,7 @@ fn due_members_without_a_row_hide_no_others() {
     assert_eq!((&report["claimed"], &report["there"][0]["left"]), (&5.into(), &2_997.into()), "{report}");
 }
 
-/// What is rescheduled or removed after it was read is not taken with its old score.
+/// Members that are rescheduled or removed are not taken with their old scores.
 #[test]
 fn changes_by_the_old_code_reach_what_is_not_taken() {
     let world = World::mysql();
@@ -188,7 +188,7 @@ fn kill_of_the_command_takes_each_row_once() {
     assert_eq!(jobs.into_iter().map(|job| job.member).collect::<BTreeSet<_>>().len(), 3_000);
 }
 
-/// What one takes moves the ranks by which the others read.
+/// Members that one takes move the ranks by which the others read.
 #[test]
 fn drains_at_once_leave_nothing() {
     let world = World::mysql();

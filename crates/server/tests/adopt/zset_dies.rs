@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const KEY: &str = "delayed";
-/// What the command calls while it works. A follower with nothing to do calls only the first.
+/// Commands of Redis that it calls while it works. A follower with nothing to do calls only the first.
 const CALLS: [&str; 4] = ["eval", "hdel", "hscan", "hset"];
 /// Rounds of the usual tests.
 const KILLS: u64 = 24;
@@ -129,7 +129,7 @@ pub(super) fn kill_redis(kills: u64) {
     check(made(&server), Vec::new(), total);
 }
 
-/// What it has answered is on its disk, as far as Redis promises that.
+/// An answer of Redis means that its disk has it.
 #[test]
 fn kill_of_redis_with_its_log_loses_and_doubles_nothing() {
     kill_redis(REDIS_KILLS);

@@ -13,13 +13,13 @@ const NAME_BYTES_MAX: usize = 64;
 /// Longest id, and longest value of a status.
 const VALUE_BYTES_MAX: usize = 255;
 
-/// How a dialect spells what is asked of such a table.
+/// The words of a dialect in questions about such a table.
 pub(super) struct Words {
     /// Stands around names.
     pub(super) quote: char,
     /// The type of text, in a cast.
     pub(super) text: &'static str,
-    /// What the schema of a table is equal to if none is named.
+    /// Equal to the schema of a table if none is named.
     pub(super) schema: &'static str,
 }
 
@@ -84,7 +84,7 @@ impl Foreign {
         Ok(ids.iter().copied().filter(|&id| found.contains(id)).collect())
     }
 
-    /// Whether there is such a table, and what its ids are, which is asked once.
+    /// The kind of its ids, which is asked once; so there is such a table.
     async fn kind(&self) -> Result<Ids, Error> {
         if let Some(kind) = self.ids.get() {
             return Ok(*kind);
@@ -120,7 +120,7 @@ impl Foreign {
     }
 }
 
-/// What a column of ids holds.
+/// The values of a column of ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ids {
     Numbers,
@@ -156,7 +156,7 @@ fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
-/// Whether it can stand between quotes as it is.
+/// True if it can stand between quotes as it is.
 fn is_plain(value: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte);
     (1..=VALUE_BYTES_MAX).contains(&value.len()) && value.bytes().all(is_allowed)

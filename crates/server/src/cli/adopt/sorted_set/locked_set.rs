@@ -15,11 +15,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 const LAYOUT: &str = "locked-set";
-/// When it is asked again while somebody has the lock, in milliseconds.
+/// The pause between two tries while somebody has the lock, in milliseconds.
 const LOCKED_MS: u64 = 20;
-/// How long a drain asks again before it says so.
+/// A drain that has tried for so long says so.
 const LOCKED_MAX: Duration = Duration::from_secs(1);
-/// How long the lock is had before a follower says so.
+/// The same of a follower, which tries on.
 const LOCKED_LONG: Duration = Duration::from_secs(10);
 const PUT_BACK: &str = "if redis.call('EXISTS', KEYS[3]) == 1 then return false end
 redis.call('ZADD', KEYS[2], 'NX', parts[2], parts[1])";

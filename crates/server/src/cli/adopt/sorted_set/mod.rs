@@ -24,9 +24,9 @@ use survey::{Survey, Verdict};
 const TAKE: &str = include_str!("take.lua");
 /// Puts a claim back, unless the old code has put its member there since.
 const PUT_BACK: &str = "redis.call('ZADD', KEYS[2], 'NX', parts[2], parts[1])";
-/// Where the unit is unclear.
+/// The advice for an unclear unit.
 const NAME_UNIT: &str = "Name the unit that is to be taken, --score seconds or --score milliseconds: the others stay.";
-/// What is so of all of them.
+/// A note of all of them.
 const TAKEN: &str =
     "Once a member is taken, the old code cannot change its job any more: ZADD adds another one, and ZREM finds none.";
 
@@ -35,7 +35,7 @@ type Done<T = ()> = std::result::Result<T, Trouble>;
 /// Options of all sources that are sorted sets.
 #[derive(Debug, clap::Args)]
 pub(super) struct SetArgs {
-    /// Where the set is: redis://…, rediss://…, redis+sentinel://… or redis+cluster://…
+    /// The Redis with the set: redis://…, rediss://…, redis+sentinel://… or redis+cluster://…
     #[arg(long, value_name = "URL")]
     from: String,
     /// The key of the set
@@ -47,7 +47,7 @@ pub(super) struct SetArgs {
     /// The kind of the jobs; by default `default`
     #[arg(long)]
     kind: Option<Arc<str>>,
-    /// What scores count since 1970; by default judged by their size
+    /// The unit of scores since 1970; by default judged by their size
     #[arg(long, value_name = "UNIT")]
     score: Option<Unit>,
     #[command(flatten)]
@@ -57,11 +57,11 @@ pub(super) struct SetArgs {
 /// A sorted set of jobs.
 struct SortedSet {
     key: String,
-    /// What all jobs have in common.
+    /// A job without its payload, key and due time.
     template: NewJob,
     /// Named, or judged by a look.
     unit: Option<Unit>,
-    /// Whether it was named.
+    /// It was named.
     is_named: bool,
 }
 
@@ -74,7 +74,7 @@ impl SortedSet {
             name::check_kind(kind)?;
             template.kind = kind.clone();
         }
-        // What repeats a member that waits changes its job; once that has started, it is another one, as it was in the set.
+        // A repeat changes the job that waits; once that has started, it is another one, as it was in the set.
         (template.on_conflict, template.key_until) = (on_conflict, KeyUntil::Started);
         Ok(Self { key: key.clone(), template, unit: *score, is_named: score.is_some() })
     }
@@ -94,7 +94,7 @@ impl SortedSet {
         Ok(self.unit)
     }
 
-    /// What tells a script which scores to take: the arguments 2 to 5 of `take.lua`.
+    /// The scores that a script takes: the arguments 2 to 5 of `take.lua`.
     fn range(unit: Option<Unit>, step: Step) -> [String; 4] {
         // Without a unit there are only scores that are no instants in any.
         let unit = unit.unwrap_or(Unit::Seconds);
@@ -130,7 +130,7 @@ impl SortedSet {
         let (key, total) = (&self.key, survey.total());
         let mut notes = vec![TAKEN.to_owned()];
         let verdict = survey.judge();
-        // What a run takes stays what it was.
+        // A run keeps its unit.
         if let (Verdict::Unit(unit), None) = (&verdict, self.unit) {
             self.unit = Some(*unit);
         }

@@ -6,7 +6,7 @@ use duetime_core::{Due, Millis};
 /// Scores below this are instants in no unit: 0, 1, a time to wait. Their members are due now. It is March 1973, in seconds.
 pub(super) const INSTANT_S_MIN: u64 = INSTANT_MS_MIN / SECOND_MS;
 
-/// What scores count since 1970. Within ten years from now, no score is an instant in two units.
+/// The unit of scores since 1970. Within ten years from now, no score is an instant in two units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Unit {
     Seconds,
@@ -30,7 +30,7 @@ impl Unit {
         Self::ALL.into_iter().find(|unit| unit.name().as_bytes() == name)
     }
 
-    /// How many of it are a second.
+    /// So many of it are a second.
     pub(super) fn per_second(self) -> u64 {
         match self {
             Self::Seconds => 1,
@@ -44,7 +44,7 @@ impl Unit {
         Self::ALL.into_iter().rev().find(|unit| score >= (INSTANT_S_MIN * unit.per_second()) as f64)
     }
 
-    /// When a member with this score is due. `None` for one that is an instant in another unit.
+    /// The due time of a member with this score. `None` if that is an instant in another unit.
     pub(super) fn due(self, score: f64) -> Option<Due> {
         match Self::of(score) {
             None => Some(Due::Now),

@@ -1,4 +1,4 @@
-//! What a sorted set holds at one instant, by what its scores can be. However large it is, the reading takes milliseconds.
+//! The members of a sorted set at one instant, counted by what their scores can be. This takes milliseconds, also of a large set.
 
 use super::score::{INSTANT_S_MIN, Unit, parse};
 use crate::cli::adopt::redis::Redis;
@@ -87,13 +87,13 @@ impl Survey {
         }
     }
 
-    /// How many members are taken with this unit: due, and due later.
+    /// The members that are taken with this unit: due, and due later.
     pub(super) fn taken(&self, unit: Option<Unit>) -> (u64, u64) {
         let count = self.each().find(|(of, _)| Some(*of) == unit).map_or_else(Count::default, |(_, count)| *count);
         (self.plain + count.due, count.later)
     }
 
-    /// What the members are that are not taken with this unit.
+    /// The members that are not taken with this unit.
     pub(super) fn others(&self, unit: Option<Unit>) -> String {
         let instants = self.each().filter(|(of, count)| Some(*of) != unit && count.due + count.later > 0);
         let mut parts: Vec<String> =

@@ -20,7 +20,7 @@ const PEEK: &str = include_str!("peek.lua");
 const PICK: &str = include_str!("pick.lua");
 /// Members that a look compares with the table.
 const LOOKED_MAX: usize = 10_000;
-/// How old consumers may go on.
+/// A note about old consumers.
 const CRON: &str =
     "Stop the old cron job first if it removes a member only after it has run it: it would run jobs that are taken.";
 
@@ -47,7 +47,7 @@ pub(in crate::cli::adopt) struct Args {
     /// The column that says which rows are jobs
     #[arg(long, value_name = "NAME", default_value = "status")]
     status_column: String,
-    /// What that column holds for a job
+    /// The value of that column for a job
     #[arg(long, value_name = "VALUE", default_value = "1")]
     status: String,
 }
@@ -72,7 +72,7 @@ struct TableSet {
     passed: usize,
     /// The rank up to which these were looked at again.
     lap: usize,
-    /// Whether members were taken since a drain began at the first rank.
+    /// Members were taken since a drain began at the first rank.
     has_taken: bool,
 }
 
@@ -186,7 +186,7 @@ impl Layout for TableSet {
                 if !self.has_taken {
                     return Ok(claimed);
                 }
-                // What others took meanwhile has moved ranks: it ends when it finds nothing from the first one on.
+                // Others have moved ranks meanwhile: it ends when it finds nothing from the first one on.
                 (self.passed, self.has_taken) = (0, false);
             }
         }

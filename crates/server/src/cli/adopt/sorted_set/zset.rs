@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use duetime_core::{NewJob, OnConflict};
 
 const LAYOUT: &str = "zset";
-/// How old consumers may go on.
+/// A note about old consumers.
 const CONSUMERS: &str =
     "Old consumers may go on beside --follow if each runs a member only when its own ZREM, or its script, removed it.";
 
