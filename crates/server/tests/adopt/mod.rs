@@ -2,3 +2,11 @@
 
 mod beanstalkd;
 mod beanstalkd_dies;
+mod locked_set;
+mod outside;
+mod redis_places;
+mod redis_source;
+mod table_set;
+mod zset;
+mod zset_dies;
+mod zset_races;

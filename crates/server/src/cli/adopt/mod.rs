@@ -4,11 +4,13 @@
 
 mod adopter;
 mod beanstalkd;
+mod layout;
 mod look;
 mod push;
 mod redis;
 mod report;
 mod run;
+mod sorted_set;
 mod source;
 
 use super::exit::Result;
@@ -20,7 +22,8 @@ use super::target::Target;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime adopt beanstalkd --from 127.0.0.1:11300
-  duetime adopt beanstalkd --from 127.0.0.1:11300 --drain --yes beanstalkd")]
+  duetime adopt beanstalkd --from 127.0.0.1:11300 --drain --yes beanstalkd
+  duetime adopt zset --from redis://127.0.0.1:6379 --key delayed --to orders")]
 pub(crate) struct Args {
     #[command(subcommand)]
     source: SourceArgs,
@@ -29,6 +32,9 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum SourceArgs {
     Beanstalkd(beanstalkd::Args),
+    Zset(sorted_set::zset::Args),
+    LockedSet(sorted_set::locked_set::Args),
+    TableSet(sorted_set::table_set::Args),
 }
 
 /// Options that every source has.
@@ -50,5 +56,8 @@ struct Options {
 pub(crate) async fn run(args: Args) -> Result {
     match args.source {
         SourceArgs::Beanstalkd(args) => run::run(Box::new(beanstalkd::Beanstalkd::new(&args)?), &args.options).await,
+        SourceArgs::Zset(args) => run::run(args.source()?, &args.set.options).await,
+        SourceArgs::LockedSet(args) => run::run(args.source()?, &args.set.options).await,
+        SourceArgs::TableSet(args) => run::run(args.source()?, &args.set.options).await,
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! The log is a hash beside the source's key. A script removes members and writes them there in one step, under claim ids that were never used
 //! before. So a member is in its place or in the log, whatever dies.
-#![cfg_attr(not(test), expect(dead_code, reason = "for the sources in Redis, which follow"))]
 
 use super::source::{Trouble, fresh_id};
 use crate::cli::exit::Failure;
@@ -15,8 +14,21 @@ use std::sync::Arc;
 /// Claims read at a time.
 const PAGE: usize = 500;
 
-/// What a claiming script begins with. `claim(…)` notes texts under the next id.
+/// What a claiming script begins with.
+///
+/// - `now_ms`: the clock of Redis, in milliseconds.
+/// - `wait_ms`: when it is worth asking again; a script may lower it.
+/// - `claim(…)` notes texts under the next id.
+/// - `remove(…)` is a command that removes what was claimed. If it is refused, for want of a right, nothing is claimed.
+/// - `take(key, unit_ms, max, limit)` claims members of a sorted set up to a score, as key, member and score. `unit_ms` is what a score counts;
+///   with it, `wait_ms` falls to when the next member is due.
+///
+/// Redis before 5 replicates a script as it is, unless it is asked for its writes.
 const CLAIM: &str = r#"
+if redis.replicate_commands then redis.replicate_commands() end
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local wait_ms = 1000
 local claimed = {}
 local function claim(...)
   local packed = {...}
@@ -26,14 +38,33 @@ local function claim(...)
   claimed[#claimed + 1] = table.concat(packed)
   redis.call('HSET', KEYS[1], id, claimed[#claimed])
 end
+local function remove(...)
+  local removed = redis.pcall(...)
+  if type(removed) == 'table' and removed.err then
+    for place = 1, #claimed, 2 do redis.call('HDEL', KEYS[1], claimed[place]) end
+    error(removed.err)
+  end
+end
+local function take(key, unit_ms, max, limit)
+  local found = redis.call('ZRANGEBYSCORE', key, '-inf', max, 'WITHSCORES', 'LIMIT', 0, limit)
+  local members = {}
+  for place = 1, #found, 2 do
+    members[#members + 1] = found[place]
+    claim(key, found[place], found[place + 1])
+  end
+  if #members > 0 then remove('ZREM', key, unpack(members)) end
+  local head = unit_ms and redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  if head and head[2] then wait_ms = math.max(0, math.min(wait_ms, math.ceil(head[2] * unit_ms) - now_ms)) end
+end
 "#;
 /// What it ends with.
-const CLAIMED: &str = "\nreturn claimed\n";
+const CLAIMED: &str = "\nreturn {now_ms, wait_ms, claimed}\n";
 
-/// What surrounds the function that puts a claim back.
+/// What surrounds the function that puts a claim back, or answers false: not now.
 const PUT_BACK: &str = "local function put_back(parts)\n";
 const PUT_BACK_ALL: &str = r#"
 end
+local left = 0
 for place = 1, tonumber(ARGV[1]) do
   local id = ARGV[place + 1]
   local packed = redis.call('HGET', KEYS[1], id)
@@ -45,16 +76,25 @@ for place = 1, tonumber(ARGV[1]) do
       parts[#parts + 1] = string.sub(packed, colon + 1, colon + bytes)
       at = colon + bytes + 1
     end
-    put_back(parts)
-    redis.call('HDEL', KEYS[1], id)
+    if put_back(parts) == false then left = left + 1 else redis.call('HDEL', KEYS[1], id) end
   end
 end
+return left
 "#;
 
 /// A claim, as the log has it: its id, and the texts that the script gave.
 pub(super) type Logged = (Arc<str>, Vec<Vec<u8>>);
 
 type Done<T = ()> = std::result::Result<T, Trouble>;
+
+/// What a claiming script gives.
+pub(super) struct Claimed {
+    pub(super) logged: Vec<Logged>,
+    /// The clock of Redis.
+    pub(super) now: Millis,
+    /// When it is worth asking again, in milliseconds.
+    pub(super) wait_ms: u64,
+}
 
 /// A Redis with a source.
 pub(super) struct Redis {
@@ -70,7 +110,11 @@ impl Redis {
     /// For a source whose main key is this.
     pub(super) fn new(address: &str, key: &str) -> std::result::Result<Self, Failure> {
         let claims = claims_key(key).into_bytes();
-        Ok(Self { foreign: Foreign::new(address)?, claims, in_hand: HashSet::new(), cursor: Some(b"0".to_vec()) })
+        let foreign = Foreign::new(address).map_err(|error| match error {
+            Error::Invalid { expected, got, .. } => Error::invalid("from", expected, got),
+            error => error,
+        })?;
+        Ok(Self { foreign, claims, in_hand: HashSet::new(), cursor: Some(b"0".to_vec()) })
     }
 
     /// The address, without user and password.
@@ -96,15 +140,15 @@ impl Redis {
         Ok(seconds * 1_000 + micros / 1_000)
     }
 
-    /// Runs a script that removes members and calls `claim(…)` for each.
-    pub(super) async fn claim(&mut self, script: &str, keys: &[&[u8]], arguments: &[&[u8]]) -> Done<Vec<Logged>> {
+    /// Runs a script that removes members and calls `claim(…)` for each: see [`CLAIM`].
+    pub(super) async fn claim(&mut self, script: &str, keys: &[&[u8]], arguments: &[&[u8]]) -> Done<Claimed> {
         let mut command = self.eval(&[CLAIM, script, CLAIMED].concat(), keys);
         command.arg(format!("adopt-{}", fresh_id()));
         for argument in arguments {
             command.arg(*argument);
         }
-        let flat: Vec<Vec<u8>> = self.ask(&command).await?;
-        self.read(flat)
+        let (now, wait_ms, flat): (Millis, u64, Vec<Vec<u8>>) = self.ask(&command).await?;
+        Ok(Claimed { logged: self.read(flat)?, now, wait_ms })
     }
 
     /// The next claims in the log that this run does not work on; none when all were given.
@@ -150,7 +194,9 @@ impl Redis {
             for claim in some {
                 command.arg(&**claim);
             }
-            self.ask::<Value>(&command).await?;
+            if self.ask::<u64>(&command).await? > 0 {
+                return Err(Trouble::Away("the source takes nothing back just now".to_owned()));
+            }
             some.iter().for_each(|claim| _ = self.in_hand.remove(claim));
         }
         Ok(())
@@ -184,8 +230,13 @@ impl Redis {
 
 /// The key of the claim log, in the same slot as the source's key.
 fn claims_key(key: &str) -> String {
-    let tag = key.split_once('{').and_then(|(_, rest)| Some(rest.split_once('}')?.0)).filter(|tag| !tag.is_empty());
-    format!("duetime:adopt:{{{}}}:{key}:claims", tag.unwrap_or(key))
+    format!("duetime:adopt:{{{}}}:{key}:claims", hashed(key))
+}
+
+/// The part of a key that decides its slot in a Cluster: its hash tag, else all of it.
+pub(super) fn hashed(key: &str) -> &str {
+    let tag = key.split_once('{').and_then(|(_, rest)| Some(rest.split_once('}')?.0));
+    tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
 /// Texts, each with its length before it.
@@ -210,12 +261,8 @@ mod tests {
     use super::*;
     use duetime_store::testing::RedisServer;
 
-    const TAKE: &str = "
-        for _, member in ipairs(redis.call('ZRANGE', KEYS[2], 0, tonumber(ARGV[2]) - 1)) do
-          claim(member, redis.call('ZSCORE', KEYS[2], member))
-          redis.call('ZREM', KEYS[2], member)
-        end";
-    const GIVE: &str = "redis.call('ZADD', KEYS[2], parts[2], parts[1])";
+    const TAKE: &str = "take(KEYS[2], 1000, ARGV[2], ARGV[3])";
+    const GIVE: &str = "redis.call('ZADD', parts[1], parts[3], parts[2])";
 
     #[test]
     fn the_log_is_in_the_slot_of_the_key() {
@@ -233,9 +280,12 @@ mod tests {
         let mut add = redis::cmd("ZADD");
         add.arg(key).arg("1.5").arg(&odd).arg(2).arg("b").arg(3).arg("c");
         let _: Value = redis.ask(&add).await.unwrap();
-        let claimed = redis.claim(TAKE, &[key], &[b"2"]).await.unwrap();
+        let Claimed { logged: claimed, now, wait_ms } = redis.claim(TAKE, &[key], &[b"+inf", b"2"]).await.unwrap();
         let parts: Vec<_> = claimed.iter().map(|(_, parts)| parts.clone()).collect();
-        assert_eq!(parts, [vec![odd.clone(), b"1.5".to_vec()], vec![b"b".to_vec(), b"2".to_vec()]]);
+        let part = |member: &[u8], score: &[u8]| vec![key.to_vec(), member.to_vec(), score.to_vec()];
+        assert_eq!(parts, [part(&odd, b"1.5"), part(b"b", b"2")]);
+        assert!(now > 1_700_000_000_000);
+        assert_eq!(wait_ms, 0, "the next is due");
         assert!(redis.replay().await.unwrap().is_empty(), "they are in hand");
 
         // Another run finds them, with their ids.
@@ -250,11 +300,28 @@ mod tests {
         let left: Vec<(Vec<u8>, f64)> =
             next.ask(redis::cmd("ZRANGE").arg(key).arg(0).arg(-1).arg("WITHSCORES")).await.unwrap();
         assert_eq!(left, [(odd, 1.5), (b"c".to_vec(), 3.0)]);
-        let again = next.claim(TAKE, &[key], &[b"2"]).await.unwrap();
+        let again = next.claim(TAKE, &[key], &[b"+inf", b"2"]).await.unwrap().logged;
         assert!(again.iter().all(|(id, _)| claimed.iter().all(|(other, _)| id != other)), "ids are fresh");
         // A connection broke: what was in hand is replayed.
         next.forget();
         assert_eq!(next.replay().await.unwrap().len(), again.len());
+    }
+
+    #[tokio::test]
+    async fn a_claim_waits_until_the_head_is_due_and_a_second_at_most() {
+        let server = RedisServer::start();
+        let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+        let head = redis.now().await.unwrap() + 700;
+        for (unit_ms, score) in [(1_000.0, head as f64 / 1e3), (1.0, head as f64)] {
+            let key = format!("of {unit_ms}");
+            let _: Value = redis.ask(redis::cmd("ZADD").arg(&key).arg(score).arg("later")).await.unwrap();
+            let script = format!("take(KEYS[2], {unit_ms}, now_ms / {unit_ms}, 10)");
+            let claimed = redis.claim(&script, &[key.as_bytes()], &[]).await.unwrap();
+            assert!(claimed.logged.is_empty());
+            assert_eq!(claimed.now + claimed.wait_ms, head.max(claimed.now));
+        }
+        let none = redis.claim("take(KEYS[2], 1, now_ms, 10)", &[b"empty"], &[]).await.unwrap();
+        assert_eq!((none.logged.len(), none.wait_ms), (0, 1_000));
     }
 
     #[tokio::test]

@@ -1,0 +1,102 @@
+//! Sources in Redis: what one layout of keys provides, and what all share.
+
+use super::redis::{Claimed, Logged, Redis};
+use super::source::{Claim, Look, Source, Step, Trouble};
+use crate::cli::exit::Failure;
+use async_trait::async_trait;
+use duetime_core::{Due, Millis, NewJob};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Members claimed by one script, so that it blocks Redis for less than 10 ms.
+pub(super) const BATCH: usize = 500;
+
+type Done<T = ()> = std::result::Result<T, Trouble>;
+
+/// How jobs lie in Redis. `docs/internals/adopt.md` has the contract of each method.
+#[async_trait]
+pub(super) trait Layout: Send {
+    async fn look(&mut self, redis: &Redis) -> Done<Look>;
+    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed>;
+    fn read(&self, texts: &[Vec<u8>]) -> std::result::Result<NewJob, String>;
+    fn put_back(&self) -> (&'static str, Vec<Vec<u8>>);
+    fn skip(&mut self, _queue: &str) -> bool {
+        false
+    }
+}
+
+/// A queue in Redis.
+pub(super) struct RedisSource {
+    redis: Redis,
+    layout: Box<dyn Layout>,
+    /// Until it is worth asking again.
+    wait: Duration,
+}
+
+impl RedisSource {
+    /// Jobs at an address, of which this is the main key.
+    pub(super) fn new(address: &str, key: &str, layout: Box<dyn Layout>) -> std::result::Result<Self, Failure> {
+        Ok(Self { redis: Redis::new(address, key)?, layout, wait: Duration::ZERO })
+    }
+
+    fn claims(&self, logged: Vec<Logged>, now: Option<Millis>) -> Vec<Claim> {
+        let claim = |(id, texts): Logged| {
+            let job = self.layout.read(&texts);
+            let late_ms = match (now, &job) {
+                (Some(now), Ok(NewJob { due: Due::At(at), .. })) => Some(now.saturating_sub(*at)),
+                _ => None,
+            };
+            Claim { id, job, due_here: None, late_ms, is_replay: now.is_none() }
+        };
+        logged.into_iter().map(claim).collect()
+    }
+}
+
+#[async_trait]
+impl Source for RedisSource {
+    async fn connect(&mut self) -> Done {
+        self.redis.forget();
+        self.redis.now().await.map(drop)
+    }
+
+    async fn look(&mut self) -> Done<Look> {
+        let mut look = self.layout.look(&self.redis).await?;
+        let claims = self.redis.count().await?;
+        if claims > 0 {
+            look.notes.push(format!(
+                "{claims} jobs are claimed, by a run that was killed or one that still goes on. --follow and --drain push these first."
+            ));
+        }
+        Ok(look)
+    }
+
+    async fn replay(&mut self) -> Done<Vec<Claim>> {
+        let logged = self.redis.replay().await?;
+        Ok(self.claims(logged, None))
+    }
+
+    async fn claim(&mut self, step: Step) -> Done<Vec<Claim>> {
+        let Claimed { logged, now, wait_ms } = self.layout.claim(&mut self.redis, step).await?;
+        self.wait = Duration::from_millis(wait_ms);
+        Ok(self.claims(logged, Some(now)))
+    }
+
+    async fn wait(&mut self) -> Done {
+        tokio::time::sleep(self.wait).await;
+        Ok(())
+    }
+
+    async fn done(&mut self, claims: &[Arc<str>]) -> Done {
+        self.redis.done(claims).await
+    }
+
+    async fn put_back(&mut self, claims: &[Arc<str>]) -> Done {
+        let (script, keys) = self.layout.put_back();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        self.redis.put_back(script, &keys, claims).await
+    }
+
+    fn skip(&mut self, queue: &str) -> bool {
+        self.layout.skip(queue)
+    }
+}
