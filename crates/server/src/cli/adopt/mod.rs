@@ -4,6 +4,7 @@
 
 mod adopter;
 mod beanstalkd;
+mod framework;
 mod layout;
 mod look;
 mod push;
@@ -30,6 +31,8 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum SourceArgs {
     Beanstalkd(beanstalkd::Args),
+    Laravel(framework::laravel::Args),
+    Sidekiq(framework::sidekiq::Args),
 }
 
 /// Options that every source has.
@@ -51,5 +54,7 @@ struct Options {
 pub(crate) async fn run(args: Args) -> Result {
     match args.source {
         SourceArgs::Beanstalkd(args) => run::run(Box::new(beanstalkd::Beanstalkd::new(&args)?), &args.options).await,
+        SourceArgs::Laravel(args) => run::run(Box::new(args.source()?), &args.options).await,
+        SourceArgs::Sidekiq(args) => run::run(Box::new(args.source()?), &args.options).await,
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! The log is a hash beside the source's key. A script removes members and writes them there in one step, under claim ids that were never used
 //! before. So a member is in its place or in the log, whatever dies.
-#![cfg_attr(not(test), expect(dead_code, reason = "for the sources in Redis, which follow"))]
 
 use super::source::{Trouble, fresh_id};
 use crate::cli::exit::Failure;
