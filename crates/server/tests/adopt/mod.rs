@@ -2,3 +2,9 @@
 
 mod beanstalkd;
 mod beanstalkd_dies;
+mod framework;
+mod framework_dies;
+mod hand_back;
+mod laravel;
+mod outside;
+mod sidekiq;

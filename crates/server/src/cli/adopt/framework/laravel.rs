@@ -4,8 +4,8 @@
 //! workers move members that are due from these to the list. `Illuminate\Queue\LuaScripts` is the model of the scripts here.
 
 use super::hand_back::{HandBack, check_no_circle};
-use super::survey::{End, Survey, Taken};
-use super::{Texts, claimed, due, kind, tags};
+use super::survey::{Survey, Taken};
+use super::{Texts, claimed, due, kind, object, tags};
 use crate::cli::adopt::Options;
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
 use crate::cli::adopt::redis::{Claimed, Redis};
@@ -125,7 +125,7 @@ impl Layout for Laravel {
         let [list, delayed, reserved, _] = self.keys();
         let mut survey = Survey::begin(redis).await?;
         let is_handed_back = self.hand_back.is_some();
-        survey.list(&list, End::Left, is_handed_back.then_some("ready, for Laravel's workers")).await?;
+        survey.list(&list, is_handed_back.then_some("ready, for Laravel's workers")).await?;
         survey.set(&delayed, Taken::All).await?;
         let taken = if is_handed_back {
             Taken::None("reserved, for Laravel's workers")
@@ -164,7 +164,7 @@ impl Layout for Laravel {
 
     fn read(&self, texts: &Texts) -> std::result::Result<NewJob, String> {
         let (key, member, at) = claimed(texts)?;
-        let payload: Payload = serde_json::from_slice(member)
+        let payload: Payload = object(member)
             .map_err(|error| format!("expected a job of Laravel, JSON with `job` and `data`: {error}"))?;
         let job = NewJob {
             queue: self.to.clone(),

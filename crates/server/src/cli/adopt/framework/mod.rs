@@ -9,6 +9,8 @@ mod survey;
 
 use duetime_core::limits::{INSTANT_MS_MIN, KIND_BYTES_MAX, TAG_BYTES_MAX};
 use duetime_core::{Due, Millis};
+use serde::Deserialize;
+use serde::de::Error as _;
 use std::sync::Arc;
 
 /// What of a claim is stored.
@@ -21,6 +23,15 @@ fn claimed(texts: &Texts) -> Result<(&[u8], &[u8], Millis), String> {
     };
     let at = instant(score).ok_or_else(|| format!("expected a score, got {}", String::from_utf8_lossy(score)))?;
     Ok((key, member, at))
+}
+
+/// A member that is an object in JSON. Structs would also be read from an array.
+fn object<'a, T: Deserialize<'a>>(member: &'a [u8]) -> Result<T, serde_json::Error> {
+    if member.trim_ascii_start().starts_with(b"{") {
+        serde_json::from_slice(member)
+    } else {
+        Err(serde_json::Error::custom("not an object"))
+    }
 }
 
 /// A score in seconds as milliseconds since 1970, rounded up.

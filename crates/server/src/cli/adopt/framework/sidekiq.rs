@@ -4,8 +4,8 @@
 //! `retry` have jobs for later, whose JSON names their queue. `dead` is left.
 
 use super::hand_back::{HandBack, check_no_circle};
-use super::survey::{End, Survey, Taken};
-use super::{Texts, claimed, due, kind, tags};
+use super::survey::{Survey, Taken};
+use super::{Texts, claimed, due, kind, object, tags};
 use crate::cli::adopt::Options;
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
 use crate::cli::adopt::redis::{Claimed, Redis};
@@ -143,7 +143,7 @@ impl Layout for Sidekiq {
         }
         let why_left = self.hand_back.is_some().then_some("ready, for Sidekiq");
         for name in &self.names {
-            survey.list(&self.list(name), End::Right, why_left).await?;
+            survey.list(&self.list(name), why_left).await?;
         }
         survey.set(&self.key("dead"), Taken::None("dead: Sidekiq has given them up")).await?;
         let is_first = !std::mem::replace(&mut self.has_looked, true);
@@ -180,7 +180,7 @@ impl Layout for Sidekiq {
 
     fn read(&self, texts: &Texts) -> std::result::Result<NewJob, String> {
         let (key, member, at) = claimed(texts)?;
-        let payload: Payload = serde_json::from_slice(member)
+        let payload: Payload = object(member)
             .map_err(|error| format!("expected a job of Sidekiq, JSON with `class`, `args` and `jid`: {error}"))?;
         let ready_in = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&self.list("")));
         let name = ready_in.unwrap_or_else(|| payload.queue());

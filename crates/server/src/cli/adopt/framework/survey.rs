@@ -7,17 +7,10 @@ use crate::cli::exit::Failure;
 use crate::cli::output::snippet;
 use duetime_core::{Millis, NewJob};
 
-/// Members of each key that are looked at.
-const LOOKED_AT: i64 = 4;
+/// Members at each end of a key that are looked at. Those at one end may be some that nobody can read.
+const ENDS: [[i64; 2]; 2] = [[0, 2], [-3, -1]];
 
 type Done<T = ()> = Result<T, Trouble>;
-
-/// The end of a list that workers pop.
-#[derive(Clone, Copy)]
-pub(super) enum End {
-    Left,
-    Right,
-}
 
 /// Which members of a sorted set are taken.
 #[derive(Clone, Copy)]
@@ -54,23 +47,18 @@ impl<'a> Survey<'a> {
     }
 
     /// Looks at a list, which may be left for a reason.
-    pub(super) async fn list(&mut self, key: &str, end: End, why_left: Option<&str>) -> Done {
+    pub(super) async fn list(&mut self, key: &str, why_left: Option<&str>) -> Done {
         if !self.has(key, "list").await? {
             return Ok(());
         }
         let count: u64 = self.redis.ask(redis::cmd("LLEN").arg(key)).await?;
-        let (from, to) = match end {
-            End::Left => (0, LOOKED_AT - 1),
-            End::Right => (-LOOKED_AT, -1),
-        };
-        let members: Vec<Vec<u8>> = self.redis.ask(redis::cmd("LRANGE").arg(key).arg(from).arg(to)).await?;
-        let now = (self.now / 1_000).to_string().into_bytes();
-        let member = |member| Member {
-            texts: [key.into(), member, now.clone()],
-            due_at_ms: None,
-            due_as: "in the list".to_owned(),
-        };
-        self.members.extend(members.into_iter().map(member));
+        let now = (self.now / 1_000).to_string();
+        for [from, to] in ENDS {
+            let members: Vec<Vec<u8>> = self.redis.ask(redis::cmd("LRANGE").arg(key).arg(from).arg(to)).await?;
+            for member in members {
+                self.see([key.into(), member, now.clone().into()], None, "in the list".to_owned());
+            }
+        }
         let name = key.to_owned();
         self.parts.push(match why_left {
             None => Part { name, due: count, ..Part::default() },
@@ -97,14 +85,23 @@ impl<'a> Survey<'a> {
         if !matches!(taken, Taken::All) {
             return Ok(());
         }
-        let mut range = redis::cmd("ZRANGE");
-        range.arg(key).arg(0).arg(LOOKED_AT - 1).arg("WITHSCORES");
-        for (member, score) in self.redis.ask::<Vec<(Vec<u8>, f64)>>(&range).await? {
-            let score = score.to_string();
-            let (due_at_ms, due_as) = (instant(score.as_bytes()), format!("score {score}, in seconds"));
-            self.members.push(Member { texts: [key.into(), member, score.into()], due_at_ms, due_as });
+        for [from, to] in ENDS {
+            let mut range = redis::cmd("ZRANGE");
+            range.arg(key).arg(from).arg(to).arg("WITHSCORES");
+            for (member, score) in self.redis.ask::<Vec<(Vec<u8>, f64)>>(&range).await? {
+                let score = score.to_string();
+                let (due_at_ms, due_as) = (instant(score.as_bytes()), format!("score {score}, in seconds"));
+                self.see([key.into(), member, score.into()], due_at_ms, due_as);
+            }
         }
         Ok(())
+    }
+
+    /// Keeps a member, unless it is one of both ends.
+    fn see(&mut self, texts: [Vec<u8>; 3], due_at_ms: Option<Millis>, due_as: String) {
+        if self.members.iter().all(|member| member.texts != texts) {
+            self.members.push(Member { texts, due_at_ms, due_as });
+        }
     }
 
     /// Whether a key is there.
