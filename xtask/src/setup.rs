@@ -33,11 +33,7 @@ const NEEDED: &[Needed] = &[
         package: "php-illuminate-queue",
         used_by: BEANSTALK,
     },
-    Needed {
-        program: "/var/lib/dpkg/info/php-illuminate-redis.list",
-        package: "php-illuminate-redis",
-        used_by: ADOPT,
-    },
+    Needed { program: "/var/lib/dpkg/info/php-illuminate-redis.list", package: "php-illuminate-redis", used_by: ADOPT },
     Needed { program: "/var/lib/dpkg/info/php-redis.list", package: "php-redis", used_by: ADOPT },
     Needed { program: "/usr/bin/sidekiq", package: "ruby-sidekiq", used_by: ADOPT },
     Needed { program: "/var/lib/dpkg/info/python3-pip.list", package: "python3-pip", used_by: BEANSTALK },
