@@ -61,9 +61,9 @@ end
 /// By default it only looks, and changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  duetime adopt laravel --from redis://127.0.0.1:6379 --key default --to mail
-  duetime adopt laravel --from redis://cache --prefix shop_database_ --key default --to mail --follow --yes laravel
-  duetime adopt laravel --from redis://cache --key default --to mail --hand-back --drain --yes laravel")]
+  duetime adopt laravel --from redis://127.0.0.1 --prefix laravel_database_ --key default --to mail
+  duetime adopt laravel --from redis://cache --key mail --to mail --follow --yes laravel
+  duetime adopt laravel --from redis://cache --key mail --to mail --hand-back --drain --yes laravel")]
 pub(in crate::cli::adopt) struct Args {
     /// Where Laravel's Redis is
     #[arg(long, value_name = "URL")]
