@@ -21,6 +21,7 @@ struct Needed {
 const EXAMPLES: &str = "the examples of the inbox";
 const CLIENTS: &str = "the example clients";
 const BEANSTALK: &str = "tests with clients of beanstalkd";
+const ADOPT: &str = "tests that adopt jobs of Laravel and Sidekiq";
 const PACKAGING: &str = "the tests of packaging";
 
 const NEEDED: &[Needed] = &[
@@ -32,6 +33,9 @@ const NEEDED: &[Needed] = &[
         package: "php-illuminate-queue",
         used_by: BEANSTALK,
     },
+    Needed { program: "/var/lib/dpkg/info/php-illuminate-redis.list", package: "php-illuminate-redis", used_by: ADOPT },
+    Needed { program: "/var/lib/dpkg/info/php-redis.list", package: "php-redis", used_by: ADOPT },
+    Needed { program: "/usr/bin/sidekiq", package: "ruby-sidekiq", used_by: ADOPT },
     Needed { program: "/var/lib/dpkg/info/python3-pip.list", package: "python3-pip", used_by: BEANSTALK },
     Needed { program: "chromedriver", package: "chromium-driver", used_by: "the tests of the dashboard" },
     Needed { program: "openssl", package: "openssl", used_by: "the tests of TLS" },

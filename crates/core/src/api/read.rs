@@ -43,7 +43,8 @@ impl fmt::Display for Unread {
 }
 
 /// What a field accepts whose JSON has several forms, or a form that is best shown.
-const FORMS: [(&str, &str); 10] = [
+const FORMS: [(&str, &str); 11] = [
+    ("as", r#""list", "laravel" or "sidekiq""#),
     ("exponential", r#"an object such as {"first": "1s", "factor": 2, "max": "1h", "jitter": 0.1}"#),
     ("fixed", r#"an object such as {"delay": "30s"}"#),
     ("key_until", r#""finished" or "started""#),

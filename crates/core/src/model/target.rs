@@ -62,6 +62,41 @@ pub struct RedisList {
     pub url: Arc<str>,
     /// The list.
     pub key: Arc<str>,
+    /// How payloads are appended.
+    #[serde(rename = "as", default, skip_serializing_if = "Append::is_list")]
+    pub append: Append,
+}
+
+/// How payloads are appended to a Redis list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Append {
+    /// By a plain `RPUSH`.
+    #[default]
+    List,
+    /// As Laravel pushes a job: its workers are woken, too.
+    Laravel,
+    /// As Sidekiq pushes a scheduled job that is due: with the time, onto `queue:NAME`.
+    Sidekiq,
+}
+
+impl Append {
+    fn is_list(&self) -> bool {
+        *self == Self::List
+    }
+}
+
+impl RedisList {
+    /// The namespace of Sidekiq's keys, such as `shop:`, and its name of the queue, where the list is one of Sidekiq.
+    pub fn of_sidekiq(&self) -> Option<(&str, &str)> {
+        const LIST: &str = "queue:";
+        let namespace = match self.key.find(":queue:") {
+            _ if self.key.starts_with(LIST) => "",
+            at => &self.key[..=at?],
+        };
+        let name = self.key.get(namespace.len() + LIST.len()..)?;
+        (!name.is_empty()).then_some((namespace, name))
+    }
 }
 
 /// A target as it is written: one of `url`, `redis_list` and `queue`, and what belongs to a `url`.
@@ -150,10 +185,14 @@ impl Target {
     pub fn check(&self) -> Result<(), Error> {
         match self {
             Self::Url(endpoint) => endpoint.check(),
-            Self::RedisList(RedisList { url, key }) => {
+            Self::RedisList(list @ RedisList { url, key, append }) => {
                 scheme("target.redis_list.url", url, &["redis://", "rediss://"])?;
                 short("target.redis_list.url", url)?;
                 short("target.redis_list.key", key)?;
+                if *append == Append::Sidekiq && list.of_sidekiq().is_none() {
+                    let expected = "a list of Sidekiq, queue:NAME or NAMESPACE:queue:NAME";
+                    return Err(Error::invalid("target.redis_list.key", expected, format!("{key:?}")));
+                }
                 if key.starts_with(BROKER_KEYS) {
                     let expected = format!("a list that does not begin with {BROKER_KEYS}, as Duetime's own keys do");
                     return Err(Error::invalid("target.redis_list.key", expected, format!("{key:?}")));
@@ -235,6 +274,8 @@ mod tests {
     fn every_form_reads_and_prints() {
         for text in [
             r#"{"redis_list":{"url":"redis://localhost","key":"mail"}}"#,
+            r#"{"redis_list":{"url":"redis://localhost","key":"queues:mail","as":"laravel"}}"#,
+            r#"{"redis_list":{"url":"redis://localhost","key":"queue:mail","as":"sidekiq"}}"#,
             r#"{"queue":"mail"}"#,
             r#"{"url":"https://a.example/x","method":"PUT","headers":{"a":"b"},"timeout":"5s","final_statuses":[404],"key":"k"}"#,
         ] {
@@ -245,6 +286,24 @@ mod tests {
         let Target::Url(endpoint) = read(r#"{"url":"https://a.example/x"}"#).unwrap() else { panic!("a URL") };
         assert_eq!((&*endpoint.method, endpoint.timeout_ms), ("POST", 30_000));
         assert_eq!(endpoint.final_statuses, [410, 422]);
+    }
+
+    #[test]
+    fn a_list_of_sidekiq_names_its_queue() {
+        for (key, expected) in [
+            ("queue:mail", Some(("", "mail"))),
+            ("queue:a:queue:b", Some(("", "a:queue:b"))),
+            ("shop:queue:mail", Some(("shop:", "mail"))),
+            ("a:b:queue:x:y", Some(("a:b:", "x:y"))),
+            ("queue:", None),
+            ("shop:queue:", None),
+            ("myqueue:mail", None),
+            ("queues:mail", None),
+        ] {
+            let list = RedisList { url: "redis://a".into(), key: key.into(), append: Append::Sidekiq };
+            assert_eq!(list.of_sidekiq(), expected, "{key}");
+            assert_eq!(Target::RedisList(list).check().is_ok(), expected.is_some(), "{key}");
+        }
     }
 
     #[test]
@@ -270,6 +329,10 @@ mod tests {
             (r#"{"url":"https://a.example","queue":"b"}"#, "a target with one of"),
             (r#"{"queue":"b","timeout":"5s"}"#, "are for a target with a `url`"),
             (r#"{"link":"https://a.example"}"#, "unknown field `link`"),
+            (
+                r#"{"redis_list":{"url":"redis://a","key":"b","as":"resque"}}"#,
+                r#""laravel" or "sidekiq", got "resque""#,
+            ),
         ] {
             let error = read::<Target>(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");

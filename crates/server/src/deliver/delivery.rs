@@ -71,19 +71,26 @@ impl Delivery {
     }
 
     /// Delivers a job, where it has a target of its own, there. What that can bear says nothing of the queue's, nor of other
-    /// jobs' own.
+    /// jobs' own, unless both are lists on one server.
     pub(super) async fn run(&self, executor: &Executor, job: &Job) -> Delivered {
         let Some(target) = &job.options().target else { return self.send(executor, job).await };
         match Self::new(&job.queue, target, &executor.setup.policy) {
-            Ok(own) => Delivered { sign: Sign::None, ..own.send(executor, job).await },
+            Ok(own) => {
+                let delivered = own.send(executor, job).await;
+                if self.is_beside(&own) { delivered } else { Delivered { sign: Sign::None, ..delivered } }
+            }
             Err(error) => Delivered::refused(format!("refused: {error}"), Sign::None),
         }
+    }
+
+    fn is_beside(&self, own: &Self) -> bool {
+        matches!((self, own), (Self::RedisList(list), Self::RedisList(own)) if list.is_beside(own))
     }
 
     async fn send(&self, Executor { engine, setup }: &Executor, job: &Job) -> Delivered {
         match self {
             Self::Webhook(route) => setup.sender.send(route, job, engine.now()).await,
-            Self::RedisList(list) => list.append(&job.payload).await,
+            Self::RedisList(list) => list.append(&job.payload, engine.now()).await,
             Self::HandOn(queue) => forward::hand_on(engine, job, queue).await,
         }
     }

@@ -8,6 +8,7 @@
 mod delivered;
 mod delivery;
 mod forward;
+mod framework;
 mod observe;
 mod pace;
 mod redis_list;

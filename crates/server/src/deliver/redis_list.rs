@@ -1,15 +1,16 @@
-//! Redis lists: the payload is appended, and whoever pops the list has it.
+//! Redis lists: the payload is appended, and whoever pops the list has it. [`framework`] tells how.
 //!
 //! Only servers that the operator has named are reached, so whoever may set targets cannot try out the network; what is
 //! needed to log in stands with the operator, not in settings that everybody reads. Where a reply is lost, the payload
 //! may be appended again: at least once.
 
 use super::delivered::{Delivered, Sign};
-use duetime_core::Error;
+use super::framework;
 use duetime_core::model::target::RedisList;
+use duetime_core::{Error, Millis};
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError,
     ServerErrorKind,
 };
 use serde_json::json;
@@ -30,7 +31,7 @@ pub(crate) struct Servers(Arc<[Arc<Server>]>);
 #[derive(Clone)]
 pub(super) struct List {
     server: Arc<Server>,
-    key: Arc<str>,
+    target: RedisList,
 }
 
 struct Server {
@@ -92,15 +93,22 @@ impl Servers {
             let got = format!("{}:{}/{}", place.host, place.port, place.db);
             wrong("a server that was named by --deliver-redis at the start, with the same port and database", &got)
         })?;
-        Ok(List { server: server.clone(), key: target.key.clone() })
+        Ok(List { server: server.clone(), target: target.clone() })
     }
 }
 
 impl List {
+    /// Whether both are on one server.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.server, &other.server)
+    }
+
     /// Appends a payload.
-    pub(super) async fn append(&self, payload: &[u8]) -> Delivered {
-        let mut command = Cmd::new();
-        command.arg("RPUSH").arg(self.key.as_bytes()).arg(payload);
+    pub(super) async fn append(&self, payload: &[u8], now: Millis) -> Delivered {
+        let command = match framework::command(&self.target, payload, now) {
+            Ok(command) => command,
+            Err(why) => return Delivered::refused(why, Sign::None),
+        };
         let (number, mut connection) = match self.server.connection().await {
             Ok(connected) => connected,
             Err(why) => return Delivered::failed(format!("not connected: {why}"), Sign::Away),
@@ -183,7 +191,7 @@ fn place(info: &ConnectionInfo) -> Option<RedisDatabase> {
 
 impl std::fmt::Debug for List {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("List").field("place", &self.server.place).field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("List").field("place", &self.server.place).field("key", &self.target.key).finish_non_exhaustive()
     }
 }
 
@@ -196,12 +204,13 @@ impl std::fmt::Debug for Servers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use duetime_core::model::target::Append;
 
     #[test]
     fn only_named_servers_are_reached() {
         let named = ["redis://me:secret@Cache.example:6380/2".to_owned(), "rediss://cache.example".to_owned()];
         let servers = Servers::new(&named).unwrap();
-        let list = |url: &str| servers.list(&RedisList { url: url.into(), key: "k".into() });
+        let list = |url: &str| servers.list(&RedisList { url: url.into(), key: "k".into(), append: Append::List });
         for url in ["redis://cache.example:6380/2", "rediss://cache.example:6379", "rediss://cache.example/0"] {
             assert!(list(url).is_ok(), "{url}");
         }

@@ -2,10 +2,15 @@
 
 mod beanstalkd;
 mod beanstalkd_dies;
+mod framework;
+mod framework_dies;
+mod hand_back;
+mod laravel;
 mod locked_set;
 mod outside;
 mod redis_places;
 mod redis_source;
+mod sidekiq;
 mod table_set;
 mod zset;
 mod zset_dies;

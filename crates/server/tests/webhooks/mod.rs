@@ -4,6 +4,7 @@ mod changes;
 mod elsewhere;
 mod examples;
 mod failures;
+mod frameworks;
 mod receiver;
 mod refusals;
 mod requests;

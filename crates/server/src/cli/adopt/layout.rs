@@ -2,8 +2,9 @@
 
 use super::redis::{Claimed, Logged, Redis};
 use super::source::{Claim, Look, Source, Step, Trouble};
-use crate::cli::exit::Failure;
+use crate::cli::exit::{self, Failure};
 use async_trait::async_trait;
+use duetime::Client;
 use duetime_core::{Due, Millis, NewJob};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,9 @@ type Done<T = ()> = std::result::Result<T, Trouble>;
 #[async_trait]
 pub(super) trait Layout: Send {
     async fn look(&mut self, redis: &Redis) -> Done<Look>;
+    async fn check(&mut self, _client: &Client) -> exit::Result {
+        Ok(())
+    }
     async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed>;
     fn read(&self, texts: &[Vec<u8>]) -> std::result::Result<NewJob, String>;
     fn put_back(&self) -> (&'static str, Vec<Vec<u8>>);
@@ -68,6 +72,10 @@ impl Source for RedisSource {
             ));
         }
         Ok(look)
+    }
+
+    async fn check(&mut self, client: &Client) -> exit::Result {
+        self.layout.check(client).await
     }
 
     async fn replay(&mut self) -> Done<Vec<Claim>> {

@@ -4,6 +4,7 @@
 
 mod adopter;
 mod beanstalkd;
+mod framework;
 mod layout;
 mod look;
 mod push;
@@ -35,6 +36,8 @@ enum SourceArgs {
     Zset(sorted_set::zset::Args),
     LockedSet(sorted_set::locked_set::Args),
     TableSet(sorted_set::table_set::Args),
+    Laravel(framework::laravel::Args),
+    Sidekiq(framework::sidekiq::Args),
 }
 
 /// Options that every source has.
@@ -59,5 +62,7 @@ pub(crate) async fn run(args: Args) -> Result {
         SourceArgs::Zset(args) => run::run(args.source()?, &args.set.options).await,
         SourceArgs::LockedSet(args) => run::run(args.source()?, &args.set.options).await,
         SourceArgs::TableSet(args) => run::run(args.source()?, &args.set.options).await,
+        SourceArgs::Laravel(args) => run::run(Box::new(args.source()?), &args.options).await,
+        SourceArgs::Sidekiq(args) => run::run(Box::new(args.source()?), &args.options).await,
     }
 }

@@ -36,6 +36,7 @@ pub(super) async fn run(mut source: Box<dyn Source>, options: &Options) -> Resul
     let client = options.target.client_of_new().await?;
     // Nothing is claimed before it is known that there is somebody to push to.
     client.health().await?;
+    source.check(client).await?;
     let stop = CancellationToken::new();
     let mut signals = Signals::to_stop()?;
     let stopped = stop.clone();

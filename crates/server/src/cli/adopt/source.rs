@@ -2,6 +2,7 @@
 
 use crate::cli::exit::{Failure, Result};
 use async_trait::async_trait;
+use duetime::Client;
 use duetime_core::limits::TAG_BYTES_MAX;
 use duetime_core::{Millis, NewJob};
 use serde::Serialize;
@@ -105,6 +106,9 @@ pub(super) struct Sample {
 pub(super) trait Source: Send {
     async fn connect(&mut self) -> std::result::Result<(), Trouble>;
     async fn look(&mut self) -> std::result::Result<Look, Trouble>;
+    async fn check(&mut self, _client: &Client) -> Result {
+        Ok(())
+    }
     async fn replay(&mut self) -> std::result::Result<Vec<Claim>, Trouble>;
     async fn claim(&mut self, step: Step) -> std::result::Result<Vec<Claim>, Trouble>;
     async fn wait(&mut self) -> std::result::Result<(), Trouble>;

@@ -5,6 +5,7 @@ use crate::cli::output::{self, safe, snippet};
 use crate::cli::target::Target;
 use crate::cli::time::{now, relative};
 use duetime_core::api::{Instant, JobBody};
+use duetime_core::model::target::Append;
 use duetime_core::{Job, JobId, Millis};
 use std::fmt::Display;
 
@@ -66,7 +67,11 @@ fn show(job: &Job, now: Millis) -> Result {
 fn shown(target: &duetime_core::Target) -> String {
     match target {
         duetime_core::Target::Url(endpoint) => format!("{} {}", endpoint.method, endpoint.url),
-        duetime_core::Target::RedisList(list) => format!("the Redis list {}", list.key),
+        duetime_core::Target::RedisList(list) => match list.append {
+            Append::List => format!("the Redis list {}", list.key),
+            Append::Laravel => format!("Laravel's Redis list {}", list.key),
+            Append::Sidekiq => format!("Sidekiq's Redis list {}", list.key),
+        },
         duetime_core::Target::Queue(queue) => format!("the queue {queue}"),
     }
 }

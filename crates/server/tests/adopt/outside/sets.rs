@@ -3,8 +3,8 @@
 //! `DUETIME_ADOPT_KILLS` is how often the command is killed, `DUETIME_ADOPT_MEMBERS` how many members are measured, and `DUETIME_BIN` the
 //! binary. Times are printed, and never asserted.
 
-use super::redis_source::{Adopt, OldSet, made, now_ms, report, server_on};
-use super::zset_dies::{kill_redis, kill_the_command};
+use crate::adopt::redis_source::{Adopt, OldSet, made, now_ms, report, server_on};
+use crate::adopt::zset_dies::{kill_redis, kill_the_command};
 use crate::cli::server::Server;
 use crate::cli::support::until;
 use duetime_store::testing::{MariaDbServer, RedisServer};

@@ -1,0 +1,123 @@
+//! Jobs that go back to the old workers once they are due.
+//!
+//! Such a job has a target, the list that its workers pop. Its queue has a target on the same Redis: so no worker reserves its jobs,
+//! and only servers that may reach that Redis deliver them.
+
+use crate::cli::adopt::source::Look;
+use crate::cli::exit::{Failure, Result};
+use duetime::{Client, Error};
+use duetime_core::api::Span;
+use duetime_core::model::target::{Append, RedisList};
+use duetime_core::{Backoff, Exponential, JobOptions, Retry, Target};
+use std::sync::Arc;
+
+/// Between tries to hand a job back. There is no last one.
+const BACKOFF: Exponential = Exponential { first: Span(1_000), factor: 2.0, max: Span(30_000), jitter: 0.2 };
+/// Of a caller who may not look at a queue.
+const FORBIDDEN: u16 = 403;
+
+/// How jobs go back.
+pub(super) struct HandBack {
+    /// The queue where they wait.
+    queue: Arc<str>,
+    /// The Redis that they came from, without user and password.
+    url: Arc<str>,
+    append: Append,
+}
+
+impl HandBack {
+    /// To this Redis.
+    pub(super) fn new(from: &str, queue: &Arc<str>, append: Append) -> Result<Self> {
+        let Some((scheme @ ("redis" | "rediss"), rest)) = from.split_once("://") else {
+            return Err(Failure::usage(
+                "expected redis:// or rediss:// beside --hand-back, since a server delivers to a single Redis, got another address",
+            ));
+        };
+        let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+        let place = place.split_once('?').map_or(place, |(place, _)| place);
+        Ok(Self { queue: queue.clone(), url: format!("{scheme}://{place}").into(), append })
+    }
+
+    fn target(&self, list: &str) -> Target {
+        Target::RedisList(RedisList { url: self.url.clone(), key: list.into(), append: self.append })
+    }
+
+    /// Options of a job that goes back to this list. It is tried until it is there.
+    pub(super) fn options(&self, list: &str) -> JobOptions {
+        let backoff = Some(Backoff::Exponential(BACKOFF));
+        let retry = Retry { backoff, max_attempts: Some(0), max_crashes: Some(u32::MAX), ..Retry::INHERITED };
+        JobOptions { retry, target: Some(Arc::new(self.target(list))), ..JobOptions::default() }
+    }
+
+    /// Tells how the server is set up.
+    pub(super) fn explain(&self, list: &str, look: &mut Look) {
+        look.notes.push(format!(
+            "Jobs go back once they are due, if a server runs that was started with --deliver-redis {}, with user and password where that Redis wants them.",
+            self.url
+        ));
+        look.notes.push(format!("Their queue needs a target. Set it once: {}", self.command(list)));
+    }
+
+    /// What sets the target of the queue.
+    fn command(&self, list: &str) -> String {
+        format!("duetime queues set {} --target '{}'", self.queue, shown(&self.target(list)))
+    }
+
+    /// Whether the queue is set up.
+    pub(super) async fn check(&self, client: &Client, list: &str) -> Result {
+        let target = client.queue(&self.queue).await?.settings.target;
+        if let Some(Target::RedisList(RedisList { url, append, .. })) = &target
+            && (url, *append) == (&self.url, self.append)
+        {
+            return Ok(());
+        }
+        let got = target.map_or_else(|| "none".to_owned(), |target| shown(&target.masked()));
+        let why = format!("expected the queue {} to have a target that hands its jobs back, got {got}", self.queue);
+        Err(Failure::usage(why).hint(format!("set it: {}", self.command(list))))
+    }
+}
+
+/// Refuses a queue whose target is a list that is taken from: its jobs would go round.
+pub(super) async fn check_no_circle(client: &Client, queue: &str, is_taken: impl Fn(&RedisList) -> bool) -> Result {
+    let target = match client.queue(queue).await {
+        Ok(status) => status.settings.target,
+        // Nobody but those who may look can tell.
+        Err(Error::Refused { status: FORBIDDEN, .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    match target {
+        Some(Target::RedisList(list)) if is_taken(&list) => {
+            let why =
+                format!("the queue {queue} hands its jobs back to {}, from which they would be taken again", list.key);
+            Err(Failure::usage(why).hint("add --hand-back, or name another queue with --to"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn shown(target: &Target) -> String {
+    serde_json::to_string(target).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_has_no_password() {
+        let queue = Arc::from("mail");
+        for (from, expected) in [
+            ("redis://me:secret@cache:6380/2?namespace=x", Some("redis://cache:6380/2")),
+            ("rediss://cache", Some("rediss://cache")),
+            ("redis+sentinel://a,b/mymaster", None),
+            ("redis+cluster://a,b", None),
+            ("cache:6379", None),
+        ] {
+            let hand_back = HandBack::new(from, &queue, Append::Laravel).ok();
+            assert_eq!(hand_back.as_ref().map(|hand_back| &*hand_back.url), expected, "{from}");
+            if let Some(hand_back) = hand_back {
+                hand_back.options("queues:mail").check("mail").unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! `duetime adopt sidekiq`: all queues of a Sidekiq.
+//!
+//! Lists `queue:NAME` have ready jobs, the next one at their right end; the set `queues` has their names. The sorted sets `schedule` and
+//! `retry` have jobs for later, whose JSON names their queue. `dead` is left.
+
+use super::hand_back::{HandBack, check_no_circle};
+use super::survey::{Survey, Taken};
+use super::{Texts, claimed, due, kind, object, tags};
+use crate::cli::adopt::Options;
+use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
+use crate::cli::adopt::redis::{Claimed, Redis};
+use crate::cli::adopt::source::{Look, Step, Trouble, tag};
+use crate::cli::exit::{Failure, Result};
+use async_trait::async_trait;
+use duetime::Client;
+use duetime_core::api::Span;
+use duetime_core::limits::{DELAY_MS_MAX, RETRY_STEPS_MAX, SECOND_MS};
+use duetime_core::model::name;
+use duetime_core::model::target::{Append, RedisList};
+use duetime_core::{Backoff, Due, NewJob, Retry};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const LAYOUT: &str = "sidekiq";
+/// The queue of a job that names none.
+const QUEUE_DEFAULT: &str = "default";
+/// How often Sidekiq retries a job that does not say so.
+const RETRIES_DEFAULT: u64 = 25;
+
+/// Takes members. `KEYS` are the log, `queues`, `retry` and `schedule`; `ARGV[2]` is `due` or `all`, `ARGV[3]` the limit, `ARGV[4]`
+/// what lists begin with, or empty where these are left.
+const CLAIM: &str = r"
+local limit = tonumber(ARGV[3])
+local max = ARGV[2] == 'all' and '+inf' or now_ms / 1000
+take(KEYS[3], 1000, max, limit)
+take(KEYS[4], 1000, max, limit - #claimed / 2)
+local instant = string.format('%.3f', now_ms / 1000)
+for _, name in ipairs(ARGV[4] ~= '' and redis.call('SMEMBERS', KEYS[2]) or {}) do
+  local room = limit - #claimed / 2
+  if room == 0 then break end
+  local list = ARGV[4] .. name
+  local members = redis.call('LRANGE', list, -room, -1)
+  for place = #members, 1, -1 do claim(list, members[place], instant) end
+  if #members > 0 then redis.call('LTRIM', list, 0, -#members - 1) end
+end
+";
+
+/// Puts one back. What the old code has added again since stays as it is. `queue:` is as long as `queues`.
+const PUT_BACK: &str = r"
+if parts[1] == KEYS[3] or parts[1] == KEYS[4] then
+  redis.call('ZADD', parts[1], 'NX', parts[3], parts[2])
+else
+  redis.call('SADD', KEYS[2], string.sub(parts[1], #KEYS[2] + 1))
+  redis.call('RPUSH', parts[1], parts[2])
+end
+";
+
+/// Take over the queues of a Sidekiq.
+///
+/// By default it only looks, and changes nothing.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime adopt sidekiq --from redis://127.0.0.1:6379
+  duetime adopt sidekiq --from redis://cache/1 --namespace shop --follow --yes sidekiq
+  duetime adopt sidekiq --from redis://cache --to later --hand-back --drain --yes sidekiq")]
+pub(in crate::cli::adopt) struct Args {
+    /// Where Sidekiq's Redis is
+    #[arg(long, value_name = "URL")]
+    from: String,
+    /// The namespace of Sidekiq's keys, without the colon; by default none
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// The queue that takes the jobs; by default the one with the name that Sidekiq's has
+    #[arg(long, value_name = "QUEUE")]
+    to: Option<Arc<str>>,
+    /// Give scheduled jobs and retries back to Sidekiq once they are due; ready ones stay
+    #[arg(long, requires = "to")]
+    hand_back: bool,
+    #[command(flatten)]
+    pub(in crate::cli::adopt) options: Options,
+}
+
+impl Args {
+    /// The source that they name.
+    pub(in crate::cli::adopt) fn source(&self) -> Result<RedisSource> {
+        let Self { from, namespace, to, hand_back, options: _ } = self;
+        to.as_deref().map_or(Ok(()), name::check_queue)?;
+        if from.contains("+cluster://") {
+            return Err(Failure::usage(
+                "expected a single Redis or Sentinel, since Sidekiq does not run on a Cluster, got one",
+            ));
+        }
+        let namespace =
+            namespace.as_deref().filter(|name| !name.is_empty()).map_or_else(String::new, |name| format!("{name}:"));
+        let hand_back = match (hand_back, to) {
+            (true, Some(to)) => Some(HandBack::new(from, to, Append::Sidekiq)?),
+            _ => None,
+        };
+        let main = format!("{namespace}queues");
+        let layout = Sidekiq { namespace, to: to.clone(), hand_back, names: BTreeSet::new(), has_looked: false };
+        RedisSource::new(from, &main, Box::new(layout))
+    }
+}
+
+struct Sidekiq {
+    /// With its colon.
+    namespace: String,
+    to: Option<Arc<str>>,
+    hand_back: Option<HandBack>,
+    /// Sidekiq's queues, as the last look found them.
+    names: BTreeSet<String>,
+    has_looked: bool,
+}
+
+impl Sidekiq {
+    /// The name of a key, without the namespace.
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.namespace)
+    }
+
+    /// The list of a queue of Sidekiq.
+    fn list(&self, name: &str) -> String {
+        format!("{}queue:{name}", self.namespace)
+    }
+
+    fn is_taken(&self, target: &RedisList) -> bool {
+        target.key.starts_with(&self.list(""))
+    }
+}
+
+#[async_trait]
+impl Layout for Sidekiq {
+    async fn look(&mut self, redis: &Redis) -> std::result::Result<Look, Trouble> {
+        let mut survey = Survey::begin(redis).await?;
+        survey.set(&self.key("schedule"), Taken::All).await?;
+        survey.set(&self.key("retry"), Taken::All).await?;
+        let queues = self.key("queues");
+        if survey.has(&queues, "set").await? {
+            self.names = redis.ask(redis::cmd("SMEMBERS").arg(&queues)).await?;
+        }
+        let why_left = self.hand_back.is_some().then_some("ready, for Sidekiq");
+        for name in &self.names {
+            survey.list(&self.list(name), why_left).await?;
+        }
+        survey.set(&self.key("dead"), Taken::None("dead: Sidekiq has given them up")).await?;
+        let is_first = !std::mem::replace(&mut self.has_looked, true);
+        let mut look = survey.end(LAYOUT, is_first, |texts| self.read(texts))?;
+        if let Some(hand_back) = &self.hand_back {
+            hand_back.explain(&self.list(QUEUE_DEFAULT), &mut look);
+        }
+        Ok(look)
+    }
+
+    async fn check(&mut self, client: &Client) -> Result {
+        if let Some(hand_back) = &self.hand_back {
+            return hand_back.check(client, &self.list(QUEUE_DEFAULT)).await;
+        }
+        let queues = match &self.to {
+            Some(to) => vec![&**to],
+            // Jobs of other names are refused one by one.
+            None => self.names.iter().map(String::as_str).filter(|queue| name::check_queue(queue).is_ok()).collect(),
+        };
+        for queue in queues {
+            check_no_circle(client, queue, |target| self.is_taken(target)).await?;
+        }
+        Ok(())
+    }
+
+    async fn claim(&mut self, redis: &mut Redis, step: Step) -> std::result::Result<Claimed, Trouble> {
+        let keys = ["queues", "retry", "schedule"].map(|name| self.key(name));
+        let limit = BATCH.to_string();
+        let which = if step == Step::Drain { "all" } else { "due" };
+        let lists = if self.hand_back.is_some() { String::new() } else { self.list("") };
+        let keys = keys.each_ref().map(String::as_bytes);
+        redis.claim(CLAIM, &keys, &[which.as_bytes(), limit.as_bytes(), lists.as_bytes()]).await
+    }
+
+    fn read(&self, texts: &Texts) -> std::result::Result<NewJob, String> {
+        let (key, member, at) = claimed(texts)?;
+        let payload: Payload = object(member)
+            .map_err(|error| format!("expected a job of Sidekiq, JSON with `class`, `args` and `jid`: {error}"))?;
+        let ready_in = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&self.list("")));
+        let name = ready_in.unwrap_or_else(|| payload.queue());
+        let queue = self.to.clone().unwrap_or_else(|| name.into());
+        name::check_queue(&queue).map_err(|error| format!("{error}; name a queue with --to"))?;
+        let job = NewJob {
+            queue,
+            kind: kind(payload.wrapped.as_str().unwrap_or(&payload.class)),
+            due: if ready_in.is_some() { Due::Now } else { due(at) },
+            tags: tags(tag(name).map_err(|failure| failure.to_string())?, "jid", &payload.jid),
+            ..NewJob::new(member)
+        };
+        let options = match &self.hand_back {
+            Some(hand_back) => hand_back.options(&self.list(name)),
+            None => payload.retry().into(),
+        };
+        Ok(NewJob { options, ..job })
+    }
+
+    fn put_back(&self) -> (&'static str, Vec<Vec<u8>>) {
+        (PUT_BACK, ["queues", "retry", "schedule"].map(|name| self.key(name).into_bytes()).into())
+    }
+}
+
+/// What is read of a job. What is not as expected counts as left out, but for the three that every job has.
+#[derive(Deserialize)]
+struct Payload {
+    class: String,
+    #[serde(rename = "args")]
+    _args: Vec<IgnoredAny>,
+    jid: String,
+    /// The class of Active Job that it runs.
+    #[serde(default)]
+    wrapped: Value,
+    #[serde(default)]
+    queue: Value,
+    #[serde(default)]
+    retry: Value,
+    #[serde(default)]
+    retry_count: Value,
+}
+
+impl Payload {
+    fn queue(&self) -> &str {
+        self.queue.as_str().filter(|name| !name.is_empty()).unwrap_or(QUEUE_DEFAULT)
+    }
+
+    /// What is left of the job's own rule. `retry_count` is 0 once it has failed the first time.
+    fn retry(&self) -> Retry {
+        let retries = match &self.retry {
+            Value::Bool(false) => 0,
+            own => own.as_u64().unwrap_or(RETRIES_DEFAULT),
+        };
+        let made = self.retry_count.as_u64().map_or(0, |count| count + 1);
+        let wait =
+            |count: u64| Span(count.saturating_pow(4).saturating_add(15).saturating_mul(SECOND_MS).min(DELAY_MS_MAX));
+        let waits: Vec<Span> = (made..retries).take(RETRY_STEPS_MAX).map(wait).collect();
+        let attempts = retries.saturating_sub(made).saturating_add(1);
+        Retry {
+            backoff: Some(if waits.is_empty() { Backoff::None } else { Backoff::Steps(waits) }),
+            max_attempts: Some(u32::try_from(attempts).unwrap_or(u32::MAX)),
+            ..Retry::INHERITED
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_rule_is_what_is_left_of_it() {
+        let of = |own: Value| {
+            let mut job = json!({"class": "Ship", "args": [], "jid": "x"});
+            job.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+            let retry = serde_json::from_value::<Payload>(job).unwrap().retry();
+            retry.check("mail").unwrap();
+            let waits = match retry.backoff.unwrap() {
+                Backoff::Steps(waits) => waits.into_iter().map(|Span(ms)| ms / 1_000).collect(),
+                _ => Vec::new(),
+            };
+            (waits, retry.max_attempts.unwrap())
+        };
+        let (waits, attempts) = of(json!({}));
+        assert_eq!((waits.len(), &waits[..4], waits[24], attempts), (25, &[15, 16, 31, 96][..], 331_791, 26));
+        assert_eq!(of(json!({"retry": true, "retry_count": 22})), (vec![279_856, 331_791], 3));
+        assert_eq!(of(json!({"retry": 2})), (vec![15, 16], 3));
+        assert_eq!(of(json!({"retry": 2, "retry_count": 0})), (vec![16], 2));
+        assert_eq!(of(json!({"retry": 2, "retry_count": 1})), (Vec::new(), 1));
+        assert_eq!(of(json!({"retry": 2, "retry_count": 9})), (Vec::new(), 1));
+        assert_eq!(of(json!({"retry": false})), (Vec::new(), 1));
+        assert_eq!(of(json!({"retry": 1_000})).0.len(), RETRY_STEPS_MAX);
+        assert_eq!(of(json!({"retry": 1_000_000, "retry_count": 500_000})).1, 500_000);
+    }
+}

@@ -1,0 +1,125 @@
+//! How a payload is appended to a Redis list: plainly, or as the framework whose workers pop it does that.
+//!
+//! One command does all of it. Its script writes the payload last, so that whatever fails has appended nothing.
+
+use duetime_core::Millis;
+use duetime_core::model::target::{Append, RedisList};
+use redis::Cmd;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::ser::{SerializeMap as _, Serializer as _};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// `LuaScripts::push` of Laravel: one entry of `:notify` wakes one worker. It looks first whether the list can be pushed to.
+const LARAVEL: &str = "
+redis.call('LLEN', KEYS[1])
+redis.call('RPUSH', KEYS[2], 1)
+return redis.call('RPUSH', KEYS[1], ARGV[1])
+";
+
+/// `Client#atomic_push` of Sidekiq. Its workers take jobs from the right.
+const SIDEKIQ: &str = "
+redis.call('SADD', KEYS[2], ARGV[2])
+return redis.call('LPUSH', KEYS[1], ARGV[1])
+";
+
+/// What a scheduled job no longer has once it is due.
+const SCHEDULED: [&str; 2] = ["at", ENQUEUED_AT];
+const ENQUEUED_AT: &str = "enqueued_at";
+
+/// What appends a payload. Redis answers it with the length of the list.
+///
+/// # Errors
+/// Why this payload is none of the framework.
+pub(super) fn command(list: &RedisList, payload: &[u8], now: Millis) -> Result<Cmd, String> {
+    let key = list.key.as_bytes();
+    match list.append {
+        Append::List => {
+            let mut command = redis::cmd("RPUSH");
+            command.arg(key).arg(payload);
+            Ok(command)
+        }
+        Append::Laravel => {
+            let notify = format!("{}:notify", list.key);
+            Ok(eval(LARAVEL, [key, notify.as_bytes()], &[payload]))
+        }
+        Append::Sidekiq => {
+            let expected = "expected a list of Sidekiq, queue:NAME or NAMESPACE:queue:NAME";
+            let (namespace, name) = list.of_sidekiq().ok_or_else(|| format!("{expected}, got {}", list.key))?;
+            let job = enqueued(payload, now).map_err(|error| format!("expected a job of Sidekiq, JSON: {error}"))?;
+            let queues = format!("{namespace}queues");
+            Ok(eval(SIDEKIQ, [key, queues.as_bytes()], &[&job, name.as_bytes()]))
+        }
+    }
+}
+
+fn eval(script: &str, keys: [&[u8]; 2], arguments: &[&[u8]]) -> Cmd {
+    let mut command = redis::cmd("EVAL");
+    command.arg(script).arg(keys.len());
+    for text in keys.iter().chain(arguments) {
+        command.arg(*text);
+    }
+    command
+}
+
+/// A job of Sidekiq as its poller pushes it: with the time, in seconds. All else is kept as it is written.
+fn enqueued(payload: &[u8], now: Millis) -> Result<Vec<u8>, serde_json::Error> {
+    let Fields(fields) = serde_json::from_slice(payload)?;
+    let mut job = Vec::with_capacity(payload.len() + 40);
+    let mut serializer = serde_json::Serializer::new(&mut job);
+    let mut map = serializer.serialize_map(None)?;
+    for (name, value) in fields.iter().filter(|(name, _)| !SCHEDULED.contains(&&**name)) {
+        map.serialize_entry(name, value)?;
+    }
+    map.serialize_entry(ENQUEUED_AT, &(now as f64 / 1_000.0))?;
+    map.end()?;
+    Ok(job)
+}
+
+/// The fields of an object in their order, with their values as they are written.
+struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_of_sidekiq_gets_the_time_and_keeps_the_rest() {
+        let now = 1_700_000_000_123;
+        for (payload, expected) in [
+            (
+                r#"{"retry":true,"queue":"mail", "args":[1e400, 12345678901234567890123, 0.10, "\ud800é"],"class":"A","at":5,"jid":"x"}"#,
+                r#"{"retry":true,"queue":"mail","args":[1e400, 12345678901234567890123, 0.10, "\ud800é"],"class":"A","jid":"x","enqueued_at":1700000000.123}"#,
+            ),
+            (r#"{"enqueued_at":1.5,"created_at":1.25}"#, r#"{"created_at":1.25,"enqueued_at":1700000000.123}"#),
+        ] {
+            let job = enqueued(payload.as_bytes(), now).unwrap();
+            assert_eq!(String::from_utf8(job).unwrap(), expected);
+        }
+        for payload in ["", "[]", "7", r#"{"class":"#, "\"\u{0}\""] {
+            assert!(enqueued(payload.as_bytes(), now).is_err(), "{payload:?}");
+        }
+    }
+}

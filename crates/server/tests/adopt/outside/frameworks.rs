@@ -1,0 +1,314 @@
+//! Laravel and Sidekiq themselves, as Debian has them: `cargo xtask outside`.
+
+use crate::adopt::framework::{
+    LARAVEL, LIST, Running, command, drain, jobs, kills, laravel, lines, now_ms, number, seeded, spawn, step,
+    succeeded_or_killed,
+};
+use crate::cli::server::Server;
+use crate::cli::support::{Place, pid, until, wait};
+use crate::common::Random;
+use duetime_store::testing::RedisServer;
+use nix::sys::signal::{Signal, kill};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/adopt/programs");
+/// How often the command is killed in each test, unless `DUETIME_ADOPT_KILLS` says otherwise.
+const KILLS: u64 = 12;
+/// Jobs that are put before each kill.
+const JOBS: u64 = 150;
+
+/// A framework's programs, and what is taken from it.
+struct Framework {
+    source: &'static [&'static str],
+    hand_back: &'static [&'static str],
+    queue: &'static str,
+    /// Key and `as` of the queue's target.
+    target: [&'static str; 2],
+    /// Sorted sets of jobs that wait.
+    sets: &'static [&'static str],
+    produce: fn(&RedisServer) -> Command,
+    work: fn(&RedisServer) -> Command,
+    /// The number of a job.
+    name: fn(&Value) -> u64,
+    /// Whether a job fails at first, and is retried by the framework.
+    fails: fn(u64) -> bool,
+}
+
+const OF_LARAVEL: Framework = Framework {
+    source: &LARAVEL,
+    hand_back: &["laravel", "--prefix", "shop_", "--key", "default", "--to", "mail", "--hand-back"],
+    queue: "mail",
+    target: [LIST, "laravel"],
+    sets: &["shop_queues:default:delayed"],
+    produce: php,
+    work: |redis| {
+        let mut command = php(redis);
+        command.arg("work");
+        command
+    },
+    name: |payload| payload["data"]["name"].as_u64().unwrap(),
+    fails: |_| false,
+};
+
+const OF_SIDEKIQ: Framework = Framework {
+    source: &["sidekiq"],
+    hand_back: &["sidekiq", "--to", "later", "--hand-back"],
+    queue: "later",
+    target: ["queue:default", "sidekiq"],
+    sets: &["schedule", "retry"],
+    produce: |redis| {
+        let mut command = Command::new("/usr/bin/ruby");
+        command.arg(format!("{PROGRAMS}/sidekiq.rb")).env("REDIS_URL", redis.url());
+        command
+    },
+    work: |redis| {
+        let mut command = Command::new("/usr/bin/sidekiq");
+        command.args(["-r", &format!("{PROGRAMS}/ship.rb"), "-q", "default", "-q", "low", "-c", "3"]);
+        command.env("REDIS_URL", redis.url());
+        command
+    },
+    name: |payload| payload["args"][0].as_u64().unwrap(),
+    fails: |n| n % 10 == 9,
+};
+
+fn php(redis: &RedisServer) -> Command {
+    let mut command = Command::new("/usr/bin/php");
+    command.arg(format!("{PROGRAMS}/laravel.php")).arg(redis.port().to_string()).arg("shop_");
+    command
+}
+
+/// A program that tells what it does, a word and a number on each line.
+struct Program {
+    child: Option<Child>,
+    told: Arc<Mutex<Vec<(String, u64)>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Program {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let keep = told.clone();
+        // Sidekiq also logs.
+        let words = |line: &str| Some((line.split_once(' ')?.0.to_owned(), line.split_once(' ')?.1.parse().ok()?));
+        let read = move || {
+            for line in lines.map(Result::unwrap) {
+                keep.lock().unwrap().extend(words(&line));
+            }
+        };
+        Self { child: Some(child), told, reader: Some(std::thread::spawn(read)) }
+    }
+
+    /// The numbers with a word.
+    fn told(&self, word: &str) -> Vec<u64> {
+        let told = self.told.lock().unwrap();
+        told.iter().filter(|(told, _)| told == word).map(|(_, number)| *number).collect()
+    }
+
+    /// Waits for its end, which the end of its input or SIGTERM may bring about.
+    fn ended(&mut self) {
+        let mut child = self.child.take().unwrap();
+        drop(child.stdin.take());
+        assert!(wait(child).success());
+        self.reader.take().unwrap().join().unwrap();
+    }
+
+    fn stop(&mut self) {
+        kill(pid(self.child.as_ref().unwrap()), Signal::SIGTERM).unwrap();
+        self.ended();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Framework {
+    fn run(&self, redis: &RedisServer, arguments: &[&str], numbers: [u64; 3]) -> Program {
+        let mut command = (self.produce)(redis);
+        command.args(arguments).args(numbers.map(|number| number.to_string()));
+        Program::start(command)
+    }
+
+    /// Members that wait, up to a score.
+    fn waiting(&self, redis: &RedisServer, max: &str) -> u64 {
+        self.sets.iter().map(|set| number(redis, &["ZCOUNT", set, "-inf", max])).sum()
+    }
+
+    /// Jobs are delayed by the framework, wait in Duetime, and are run by the framework: each once, and not early.
+    fn hands_back(&self) {
+        let mut random = seeded();
+        let redis = RedisServer::start();
+        let server = Server::start_in(Place::new(), &["--deliver-redis", &redis.url()]);
+        let [key, way] = self.target;
+        let target = json!({"redis_list": {"url": redis.url(), "key": key, "as": way}}).to_string();
+        assert_eq!(server.run(&["queues", "set", self.queue, "--target", &target]).code, 0);
+        let mut worker = Program::start((self.work)(&redis));
+        for round in 0..kills(KILLS) {
+            let mut producer = self.run(&redis, &["delay"], [round * JOBS, JOBS, 3]);
+            producer.ended();
+            let until_left = random.within(0..self.waiting(&redis, "+inf") + 1);
+            let mut child = spawn(&server, &redis, &step(self.hand_back, "--drain"));
+            until("progress, or the end", || {
+                let has_ended = child.try_wait().unwrap().is_some();
+                (self.waiting(&redis, "+inf") <= until_left || has_ended).then_some(())
+            });
+            let _ = child.kill();
+            succeeded_or_killed(child);
+        }
+        let count = kills(KILLS) * JOBS;
+        // Also what the framework wants to retry.
+        until("each job has run", || {
+            drain(&server, &redis, self.hand_back, 0);
+            (worker.told("ran").len() as u64 >= count).then_some(())
+        });
+        // A job is deleted after it has run.
+        until("nothing is under way", || {
+            let is_over = |(_, job): &(String, Value)| job["state"] == "succeeded";
+            (self.waiting(&redis, "+inf") == 0 && jobs(&server).iter().all(is_over)).then_some(())
+        });
+        if self.source[0] == "sidekiq" {
+            worker.stop()
+        } else {
+            worker.ended()
+        }
+        let sorted = |mut numbers: Vec<u64>| {
+            numbers.sort_unstable();
+            numbers
+        };
+        assert_eq!(sorted(worker.told("ran")), (0..count).collect::<Vec<_>>());
+        assert_eq!(sorted(worker.told("failed")), (0..count).filter(|&n| (self.fails)(n)).collect::<Vec<_>>());
+        assert_eq!(worker.told("early"), [0; 0]);
+        println!("{count} jobs, {} of them waited in Duetime", jobs(&server).len());
+        assert_eq!(number(&redis, &["EXISTS", "dead", key, &format!("{key}:reserved")]), 0);
+    }
+
+    /// A follower is killed over and over, while old producers push and cancel at full speed, and old workers run jobs.
+    fn follows(&self) {
+        let mut random = seeded();
+        let (server, redis) = (Server::start(), RedisServer::start());
+        let mut worker = Program::start((self.work)(&redis));
+        let (mut put, mut cancelled) = (BTreeSet::new(), BTreeSet::new());
+        for round in 0..kills(KILLS) {
+            let first = round * JOBS;
+            let mut producer = self.run(&redis, &["produce"], [first, JOBS, random.within(0..1 << 30)]);
+            let stop_at = random.within(1..JOBS + 1) as usize;
+            let follower = spawn(&server, &redis, &step(self.source, "--follow"));
+            until("so many are pushed", || (producer.told("pushed").len() >= stop_at).then_some(()));
+            self.kill(follower, &redis, &mut random);
+            producer.ended();
+            put.extend(producer.told("pushed"));
+            cancelled.extend(producer.told("cancelled"));
+        }
+        // The rest, but for what is due much later.
+        let follower = Running::start(command(&server, &redis, &step(self.source, "--follow")));
+        let soon = (now_ms() / 1_000 + 60).to_string();
+        until("what is due soon is taken", || (self.waiting(&redis, &soon) == 0).then_some(()));
+        follower.stop(0);
+        let lists = lines(&redis, &["KEYS", "*queue*"]);
+        let are_empty = || {
+            lists
+                .iter()
+                .all(|key| number(&redis, &["EXISTS", key]) == 0 || self.sets.contains(&&**key) || key == "queues")
+        };
+        until("ready jobs are run", || are_empty().then_some(()));
+        if self.source[0] == "sidekiq" {
+            worker.stop()
+        } else {
+            worker.ended()
+        }
+        let before = jobs(&server).len();
+        drain(&server, &redis, self.source, 0);
+        let adopted: Vec<u64> = jobs(&server).iter().map(|(_, job)| (self.name)(&job["payload"])).collect();
+        let ran = worker.told("ran");
+        println!(
+            "{} put, {} cancelled, {} run there, {before} followed, {} drained",
+            put.len(),
+            cancelled.len(),
+            ran.len(),
+            adopted.len() - before
+        );
+        assert_eq!(worker.told("early"), [0; 0]);
+        let mut places: BTreeMap<u64, Vec<&str>> = put.iter().map(|&n| (n, Vec::new())).collect();
+        let all = ran.iter().map(|n| (n, "ran")).chain(adopted.iter().map(|n| (n, "adopted")));
+        all.chain(cancelled.iter().map(|n| (n, "cancelled")))
+            .for_each(|(n, place)| places.get_mut(n).unwrap().push(place));
+        places.retain(|_, places| places.len() != 1);
+        assert!(places.is_empty(), "lost or in several places: {places:?}");
+    }
+
+    /// Kills a follower once it has taken some of what is due.
+    fn kill(&self, mut follower: Child, redis: &RedisServer, random: &mut Random) {
+        let now = (now_ms() / 1_000).to_string();
+        let until_left = random.within(0..self.waiting(redis, &now) + 1);
+        until("due jobs are taken", || (self.waiting(redis, &now) <= until_left).then_some(()));
+        let _ = follower.kill();
+        succeeded_or_killed(follower);
+    }
+}
+
+#[test]
+fn laravel_runs_each_job_that_was_handed_back_once() {
+    OF_LARAVEL.hands_back();
+}
+
+#[test]
+fn sidekiq_runs_each_job_that_was_handed_back_once() {
+    OF_SIDEKIQ.hands_back();
+}
+
+#[test]
+fn laravel_goes_on_beside_a_follower_that_is_killed() {
+    OF_LARAVEL.follows();
+}
+
+#[test]
+fn sidekiq_goes_on_beside_a_follower_that_is_killed() {
+    OF_SIDEKIQ.follows();
+}
+
+/// What it was handing back comes again when its leases have ended, after a minute.
+#[test]
+fn a_server_that_is_killed_hands_back_each_job_at_least_once() {
+    let redis = RedisServer::start();
+    let options = ["--deliver-redis", &redis.url()];
+    let mut server = Server::start_in(Place::new(), &options);
+    let target = json!({"redis_list": {"url": redis.url(), "key": LIST, "as": "laravel"}}).to_string();
+    assert_eq!(server.run(&["queues", "set", "mail", "--target", &target]).code, 0);
+    let (start, mut due) = (now_ms() / 1_000, HashMap::new());
+    for n in 0..3_000 {
+        let (job, score) = (laravel(n, ""), start + n % 4);
+        crate::adopt::framework::add(&redis, OF_LARAVEL.sets[0], score, &job);
+        due.insert(job, score * 1_000);
+    }
+    drain(&server, &redis, OF_LARAVEL.hand_back, 0);
+    for back in [500, 1_500] {
+        until("some are handed back", || (number(&redis, &["LLEN", LIST]) >= back).then_some(()));
+        let mut child = server.child.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        server = Server::start_in(std::mem::replace(&mut server.place, Place::new()), &options);
+    }
+    let mut counts: HashMap<String, u64> = HashMap::new();
+    until("each is handed back", || {
+        for job in redis.command(&["LPOP", LIST, "1000"]).lines() {
+            assert!(now_ms() >= due[job], "early: {job}");
+            *counts.entry(job.to_owned()).or_default() += 1;
+        }
+        (counts.len() == due.len()).then_some(())
+    });
+    let twice = counts.values().filter(|&&count| count > 1).count();
+    println!("{} jobs, {twice} of them more than once", due.len());
+    assert!(counts.values().all(|&count| count <= 3), "at most once more for each kill");
+}

@@ -1,0 +1,4 @@
+//! `cargo xtask outside`: real programs, and hundreds of kills.
+
+mod frameworks;
+mod sets;

@@ -1,0 +1,62 @@
+//! Redis lists of frameworks as targets: payloads are pushed as their own clients push them.
+
+use super::server::{Server, result};
+use duetime_store::testing::RedisServer;
+use serde_json::{Value, json};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_of_laravel_wakes_a_worker() {
+    let redis = tokio::task::spawn_blocking(RedisServer::start).await.unwrap();
+    let server = Server::with(&["--deliver-redis", &redis.url()]).await;
+    let target = json!({"redis_list": {"url": redis.url(), "key": "queues:default", "as": "laravel"}});
+    let retry = json!({"fixed": {"delay": "50ms"}});
+    server.set("mail", json!({"max_attempts": 1000, "retry": retry, "target": target})).await;
+    let payload = r#"{"job": "Ship", "data": [1.10]}"#;
+    let first = server.push("mail", payload).await;
+    assert_eq!(result(&server.completed(first).await), json!({"length": 1}));
+    assert_eq!(redis.command(&["LPOP", "queues:default"]), payload);
+    assert_eq!(redis.command(&["LPOP", "queues:default:notify"]), "1");
+
+    // Whatever is wrong, nothing is appended before it is all well.
+    for (wrong, other) in [("queues:default", "queues:default:notify"), ("queues:default:notify", "queues:default")] {
+        redis.command(&["SET", wrong, "no list"]);
+        let id = server.push("mail", payload).await;
+        let job = server.until(id, |job| job.errors.len() > 2).await;
+        assert!(job.errors[0].message.contains("WRONGTYPE"), "{:?}", job.errors);
+        assert_eq!(redis.command(&["EXISTS", other]), "0", "{wrong}");
+        redis.command(&["DEL", wrong]);
+        server.completed(id).await;
+        assert_eq!(redis.command(&["LLEN", "queues:default"]), "1");
+        redis.command(&["DEL", "queues:default", "queues:default:notify"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_of_sidekiq_gets_the_time_and_its_queue_is_known() {
+    let redis = tokio::task::spawn_blocking(RedisServer::start).await.unwrap();
+    let server = Server::with(&["--deliver-redis", &redis.url()]).await;
+    let target = json!({"redis_list": {"url": redis.url(), "key": "shop:queue:mail", "as": "sidekiq"}});
+    server.set("mail", json!({"max_attempts": 1, "target": target})).await;
+    redis.command(&["RPUSH", "shop:queue:mail", "older"]);
+    let id = server.push("mail", r#"{"class": "Ship", "args": [1.10], "at": 5, "jid": "x", "enqueued_at": 1}"#).await;
+    let job = server.completed(id).await;
+    assert_eq!(result(&job), json!({"length": 2}));
+    assert_eq!(redis.command(&["SMEMBERS", "shop:queues"]), "mail");
+    let pushed = redis.command(&["LPOP", "shop:queue:mail"]);
+    let (kept, time) = pushed.split_once(r#","enqueued_at":"#).unwrap();
+    assert_eq!(kept, r#"{"class":"Ship","args":[1.10],"jid":"x""#);
+    let enqueued_ms = time.trim_end_matches('}').parse::<f64>().unwrap() * 1_000.0;
+    assert!((job.due_at as f64 - 1.0..=job.finished_at.unwrap() as f64 + 1.0).contains(&enqueued_ms), "{pushed}");
+
+    // Others are no jobs of Sidekiq, and never will be.
+    for payload in ["7", "[]", "no JSON"] {
+        let id = server.client.push_raw("x", payload.as_bytes().to_vec()).queue("mail").await.unwrap().id;
+        let said = server.failed(id).await;
+        assert!(said.contains("expected a job of Sidekiq"), "{said}");
+    }
+    let mails = json!({"redis_list": {"url": redis.url(), "key": "mails", "as": "sidekiq"}});
+    let said = server.try_set("mail", json!({"target": mails})).await.unwrap_err();
+    assert!(said.contains("NAMESPACE:queue:NAME"), "{said}");
+    let values: Value = json!(server.client.queue("mail").await.unwrap().settings.target);
+    assert_eq!(values["redis_list"]["as"], "sidekiq");
+}
