@@ -4,8 +4,10 @@
 
 mod adopter;
 mod beanstalkd;
+mod bullmq;
 mod layout;
 mod look;
+mod message_queue;
 mod push;
 mod redis;
 mod report;
@@ -30,6 +32,8 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum SourceArgs {
     Beanstalkd(beanstalkd::Args),
+    Bullmq(bullmq::Args),
+    MessageQueue(message_queue::Args),
 }
 
 /// Options that every source has.
@@ -51,5 +55,7 @@ struct Options {
 pub(crate) async fn run(args: Args) -> Result {
     match args.source {
         SourceArgs::Beanstalkd(args) => run::run(Box::new(beanstalkd::Beanstalkd::new(&args)?), &args.options).await,
+        SourceArgs::Bullmq(args) => run::run(Box::new(bullmq::source(&args)?), &args.options).await,
+        SourceArgs::MessageQueue(args) => run::run(Box::new(message_queue::source(&args)?), &args.options).await,
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! The log is a hash beside the source's key. A script removes members and writes them there in one step, under claim ids that were never used
 //! before. So a member is in its place or in the log, whatever dies.
-#![cfg_attr(not(test), expect(dead_code, reason = "for the sources in Redis, which follow"))]
 
 use super::source::{Trouble, fresh_id};
 use crate::cli::exit::Failure;
@@ -174,12 +173,13 @@ impl Redis {
         Ok(())
     }
 
-    /// Puts claims back with a script that gets the texts of each as `parts`, and removes them from the log.
+    /// Puts claims back with a script that gets the texts of each as `parts`, and removes them from the log. The last claim comes first, so
+    /// that a list from whose front they were taken gets its order back.
     pub(super) async fn put_back(&mut self, script: &str, keys: &[&[u8]], claims: &[Arc<str>]) -> Done {
-        for some in claims.chunks(PAGE) {
+        for some in claims.rchunks(PAGE) {
             let mut command = self.eval(&[PUT_BACK, script, PUT_BACK_ALL].concat(), keys);
             command.arg(some.len());
-            for claim in some {
+            for claim in some.iter().rev() {
                 command.arg(&**claim);
             }
             self.ask::<Value>(&command).await?;
