@@ -13,6 +13,7 @@ use super::layout::{BATCH, Layout, RedisSource};
 use super::redis::{Claimed, Redis};
 use super::source::{Look, Step, Trouble, tag};
 use crate::cli::exit::Result;
+use crate::cli::output::snippet;
 use async_trait::async_trait;
 use duetime_core::api::Span;
 use duetime_core::limits::{INSTANT_MS_MIN, TAG_BYTES_MAX};
@@ -22,6 +23,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
 
+const REMOVAL: &str = include_str!("../removal.lua");
 const CLAIM: &str = include_str!("claim.lua");
 /// Exactly as it was.
 const PUT_BACK: &str = include_str!("put_back.lua");
@@ -136,7 +138,7 @@ impl Layout for MessageQueue {
         let flag = |is_so: bool| if is_so { "1" } else { "0" };
         let (batch, safety_ms) = (BATCH.to_string(), self.safety.0.to_string());
         let arguments = [&*batch, &*safety_ms, flag(self.is_stopped), flag(step == Step::Drain)].map(str::as_bytes);
-        redis.claim(CLAIM, &keys, &arguments).await
+        redis.claim(&[REMOVAL, CLAIM].concat(), &keys, &arguments).await
     }
 
     /// The payload is the whole member, so that the old code for one can run it.
@@ -172,8 +174,9 @@ fn id(member: &[u8]) -> std::result::Result<Option<String>, String> {
         #[serde(default)]
         id: Value,
     }
-    let Member { job } = serde_json::from_slice(member)
-        .map_err(|error| format!(r#"expected JSON such as {{"job":{{"id":…,"attemps":…,"data":…}}}}: {error}"#))?;
+    let Member { job } = serde_json::from_slice(member).map_err(|_| {
+        format!(r#"expected JSON such as {{"job":{{"id":…,"attemps":…,"data":…}}}}, got {}"#, snippet(member))
+    })?;
     Ok(match job.id {
         Value::String(id) => Some(id),
         Value::Number(id) => Some(id.to_string()),
