@@ -7,6 +7,8 @@
 
 mod job;
 mod look;
+#[cfg(test)]
+mod tests;
 
 use super::Options;
 use super::layout::{BATCH, Layout, RedisSource};
