@@ -101,7 +101,7 @@ impl Bullmq {
         let key = self.key(place.name);
         let now = redis.now().await?;
         let size = size(redis, &key).await?;
-        let due = if place.name == DELAYED {
+        let due: u64 = if place.name == DELAYED {
             let end = format!("({}", (now + 1) as f64 * SCORES_PER_MS);
             redis.ask(redis::cmd("ZCOUNT").arg(&key).arg("-inf").arg(end)).await?
         } else {
