@@ -28,6 +28,7 @@ return reasons
 /// What the script says of an id that has no readable job.
 const WITHOUT_DATA: &str = "without data";
 
+/// Said before anything is taken.
 const NOTE: &str = "Jobs that are taken cannot be changed or removed through BullMQ any more. Jobs with a parent, children, a scheduler or a \
                     de-duplication id stay: let workers of BullMQ run them.";
 
@@ -158,6 +159,10 @@ impl Bullmq {
     ) -> Done {
         let job_key = [self.base.as_bytes(), id].concat();
         let fields: Vec<(Vec<u8>, Vec<u8>)> = redis.ask(redis::cmd("HGETALL").arg(job_key)).await?;
+        if fields.is_empty() {
+            // It has been taken since.
+            return Ok(());
+        }
         let score: Option<f64> = if place.is_list {
             None
         } else {
