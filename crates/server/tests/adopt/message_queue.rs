@@ -88,7 +88,8 @@ fn a_follower_beside_the_listener_loses_and_doubles_nothing() {
     for _ in 0..30_000 {
         match random.within(0..10) {
             0..4 => {
-                old.push(&total.to_string(), random.within(0..160) as i64 - 5);
+                let delay_s = random.within(0..160) as i64 - 5;
+                old.push(&total.to_string(), delay_s.max(old.delay_min()));
                 total += 1;
             }
             4 => old.ahead_s = random.within(0..105) as i64 - 50,
@@ -107,7 +108,7 @@ fn a_follower_beside_the_listener_loses_and_doubles_nothing() {
         }
     }
     old.remove();
-    follower.stop();
+    follower.kill();
     let beside = made(&server).len();
     let ran_all = adopt.run(&["--drain", "--listener-stopped", "--yes", "message-queue"]);
     assert_eq!(ran_all.code, 0, "{ran_all:?}");

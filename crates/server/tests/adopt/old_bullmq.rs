@@ -1,7 +1,7 @@
 //! A queue of BullMQ, as its scripts write it, and a worker of it.
 
 use redis::{Cmd, Connection, FromRedisValue};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// When jobs were added.
 pub(super) const TIMESTAMP: u64 = 1_700_000_000_000;
@@ -110,6 +110,7 @@ impl OldQueue {
                 }
                 "list" => format!("{:?}", self.ask::<Vec<Vec<u8>>>(&range("LRANGE"))),
                 "zset" => format!("{:?}", self.ask::<Vec<Vec<u8>>>(range("ZRANGE").arg("WITHSCORES"))),
+                "set" => format!("{:?}", self.ask::<BTreeSet<Vec<u8>>>(redis::cmd("SMEMBERS").arg(&key))),
                 _ => format!("{:?}", self.ask::<Vec<u8>>(redis::cmd("GET").arg(&key))),
             };
             all.insert(String::from_utf8_lossy(&key).into_owned(), holds);

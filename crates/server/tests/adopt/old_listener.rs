@@ -10,6 +10,8 @@ pub(super) struct OldListener {
     pub(super) ahead_s: i64,
     /// What it has read, and not removed yet.
     read: Vec<Vec<u8>>,
+    /// Up to this instant.
+    read_until: i64,
 }
 
 /// A member, as PHP writes it.
@@ -21,7 +23,7 @@ impl OldListener {
     pub(super) fn open(url: &str, name: &str) -> Self {
         let delayed = OldSet::open(url, &format!("queue:{name}:delay"));
         let [list, reserved] = ["job", "reserved"].map(|part| format!("queue:{name}:{part}"));
-        Self { delayed, list, reserved, ahead_s: 0, read: Vec::new() }
+        Self { delayed, list, reserved, ahead_s: 0, read: Vec::new(), read_until: 0 }
     }
 
     /// Pushes a job with a delay.
@@ -30,10 +32,16 @@ impl OldListener {
         self.delayed.add(&member(id), at);
     }
 
+    /// The shortest delay that its producer may use: what is added before the members that it has read makes it lose one of these.
+    pub(super) fn delay_min(&self) -> i64 {
+        if self.read.is_empty() { -5 } else { self.read_until + 1 - now_s() }
+    }
+
     /// Its first command: reads what is due by its clock, which has whole seconds.
     pub(super) fn read(&mut self) -> usize {
+        self.read_until = now_s() + self.ahead_s;
         let mut command = redis::cmd("ZRANGEBYSCORE");
-        command.arg(&self.delayed.key).arg("-inf").arg(now_s() + self.ahead_s);
+        command.arg(&self.delayed.key).arg("-inf").arg(self.read_until);
         self.read = self.delayed.ask(&command);
         self.read.len()
     }
