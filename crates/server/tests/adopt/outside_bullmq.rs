@@ -30,7 +30,10 @@ impl Program {
         let lock = std::fs::File::create(folder.join("lock")).unwrap();
         lock.lock().unwrap();
         let mut npm = Command::new("npm");
-        npm.args(["install", "--silent", "--prefix"]).arg(&folder).arg(format!("{name}@{version}"));
+        // BullMQ 6 leaves the choice of a client to its user.
+        npm.args(["install", "--silent", "--prefix"])
+            .arg(&folder)
+            .args([&format!("{name}@{version}"), "ioredis@5.11.1"]);
         let ran = finish(npm, b"");
         assert_eq!(ran.code, 0, "{ran:?}");
         drop(lock);
