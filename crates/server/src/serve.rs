@@ -34,7 +34,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Http(#[from] http::Error),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {error}; is another server running there?")]
+    #[error("cannot listen on {address}: {}", listen_failure(error))]
     Listen {
         /// Which.
         address: SocketAddr,
@@ -42,7 +42,7 @@ pub(crate) enum Error {
         error: std::io::Error,
     },
     /// The address of the beanstalkd protocol cannot be listened on.
-    #[error("cannot listen on {address}: {error}; is another server running there?")]
+    #[error("cannot listen on {address}: {}", listen_failure(error))]
     ListenBeanstalk {
         /// Which.
         address: crate::beanstalk::Address,
@@ -67,6 +67,13 @@ pub(crate) enum Error {
     /// The store cannot be opened or closed.
     #[error(transparent)]
     Store(#[from] CoreError),
+}
+
+fn listen_failure(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => format!("{error}; is another server running there?"),
+        _ => error.to_string(),
+    }
 }
 
 /// All that is wrong with the options, each right by itself. Nothing is made, and nothing opened but files that they name.

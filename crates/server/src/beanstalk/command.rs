@@ -145,7 +145,8 @@ const WORDS: &[(&str, Read)] = &[
         let tube = rest.tube()?;
         Ok(Command::PauseTube(tube, rest.number()?))
     }),
-    ("auth ", |rest| {
+    ("auth", |rest| {
+        rest.skip_blanks();
         let token = std::str::from_utf8(std::mem::take(&mut rest.0)).map_err(|_| BadFormat)?;
         let is_one = !token.is_empty() && token.len() <= TOKEN_BYTES_MAX && !token.contains(' ');
         if is_one { Ok(Command::Auth(Token(token.to_owned()))) } else { Err(BadFormat) }

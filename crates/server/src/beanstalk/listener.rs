@@ -8,6 +8,7 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpUserTimeout;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -80,8 +81,11 @@ impl Drop for Listener {
     }
 }
 
-/// True if nobody listens on a socket.
+/// True if this is a socket that nobody listens on.
 async fn is_left_behind(path: &Path) -> bool {
+    if !std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        return false;
+    }
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     UnixStream::connect(path).await.err().is_some_and(refused)
 }

@@ -40,7 +40,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     left -= 1;
                 }
                 Found::Closed => {
-                    self.reply.line("TIMED_OUT");
+                    // A client that waits for ever expects a job, or the end of the connection.
+                    if wait.is_some() {
+                        self.reply.line("TIMED_OUT");
+                    }
                     return Ok(Flow::Close);
                 }
             }

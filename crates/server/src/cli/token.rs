@@ -117,7 +117,9 @@ fn create(Create { name, allow, rate, expires, file }: Create) -> Result {
     // Alone on standard output, so that a script can take it.
     output::say(secret.reveal())?;
     note!("{} was added to {}. It is not shown again.", token.name, file.tokens.display());
-    note!("Show it as `authorization: Bearer TOKEN`, or in DUETIME_TOKEN for `duetime`.");
+    note!(
+        "Show it as `authorization: Bearer TOKEN`, in DUETIME_TOKEN for `duetime`, or as `auth TOKEN` to beanstalkd clients."
+    );
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use duetime_core::engine::Options;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{Read, Write};
 
 const PUSH: &str = "POST /v1/queues/q/jobs";
@@ -116,6 +116,41 @@ async fn bodies_may_come_packed() {
     assert_eq!(empty.status.as_u16(), 200);
 }
 
+/// Each command of the page is a call that the server understands.
+#[tokio::test]
+async fn commands_of_the_docs_are_valid_calls() {
+    let (app, _) = app(Options::default()).await;
+    let page = ask(&app, "GET /docs", &[], "").await;
+    let html = String::from_utf8(page.body.to_vec()).unwrap();
+    let html = html.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let (mut called, mut wrong) = (0, Vec::new());
+    for command in html.split("<pre>curl -fsS").skip(1).map(|rest| rest.split("</pre>").next().unwrap()) {
+        let (line, body) =
+            command.split_once(" -d '").map_or((command, ""), |(line, body)| (line, body.trim_end_matches('\'')));
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let method = match words[..] {
+            ["-X", method, ..] => method,
+            _ if body.is_empty() => "GET",
+            _ => "POST",
+        };
+        let url = words.iter().find_map(|word| word.trim_matches('\'').strip_prefix("http://127.0.0.1:7300")).unwrap();
+        if url == "/v1/events" {
+            continue; // It does not end.
+        }
+        let reply =
+            ask(&app, &format!("{method} {url}"), &[("content-type", "application/json")], body.to_owned()).await;
+        let refused = serde_json::from_slice::<Value>(&reply.body).map(|body| body["code"].clone()).unwrap_or_default();
+        let status = reply.status.as_u16();
+        let is_understood = status < 400 || (matches!(status, 404 | 409) && refused != "no_route");
+        if !is_understood {
+            wrong.push(format!("{command}: {status} {}", String::from_utf8_lossy(&reply.body)));
+        }
+        called += 1;
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(called > 50, "{called}");
+}
+
 /// The page that is read needs nothing from elsewhere, and is not allowed to load it either.
 #[tokio::test]
 async fn the_docs_load_nothing_from_elsewhere() {
@@ -149,7 +184,15 @@ async fn the_docs_load_nothing_from_elsewhere() {
         let text = String::from_utf8(reply.body.to_vec()).unwrap();
         assert!(!text.contains("url(") && !text.contains("@import"), "{asset}");
     }
-    for part in ["id=\"push\"", "id=\"schema-Job\"", "<code>lease_lost</code>", "acquire_lock"] {
+    for part in [
+        "id=\"push\"",
+        "id=\"schema-Job\"",
+        "id=\"error-lease_lost\"",
+        "href=\"#error-lease_lost\"",
+        "acquire_lock",
+        "curl -fsS -X PUT http://127.0.0.1:7300/v1/locks/stock-42",
+        "curl -fsS -X DELETE http://127.0.0.1:7300/v1/jobs/117111681613568<",
+    ] {
         assert!(html.contains(part), "{part}");
     }
 }

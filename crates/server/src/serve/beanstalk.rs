@@ -14,7 +14,7 @@ use duetime_store::sqlite::Durability;
 use nix::sys::signal::Signal;
 use nix::unistd::{User, initgroups, setgid, setuid};
 use std::ffi::CString;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +33,7 @@ const FILE: &str = "duetime.db";
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     disable_help_flag = true,
+    args_override_self = true,
     after_help = "Examples:
   duetime beanstalk -b /var/lib/duetime
   duetime beanstalk -l unix:/run/duetime/beanstalk.sock"
@@ -47,7 +48,7 @@ pub(crate) struct Args {
     /// Leave it to the system when what was answered is written to disk
     #[arg(short = 'F')]
     never_syncs: bool,
-    /// Listen on this IP address, or on unix:PATH
+    /// Listen on this address or host name, or on unix:PATH
     #[arg(short = 'l', value_name = "ADDR", default_value = "127.0.0.1")]
     listen: String,
     /// Listen on this port
@@ -98,14 +99,22 @@ impl Args {
             return self.listen.parse().map_err(Error::Options);
         }
         let bare = self.listen.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&self.listen);
-        let ip: Result<IpAddr, _> = if bare == "localhost" { "127.0.0.1".parse() } else { bare.parse() };
-        let wrong = |_| Error::Options(format!("expected -l to be an IP address or unix:PATH, got {:?}", self.listen));
-        Ok(Address::Tcp(SocketAddr::new(ip.map_err(wrong)?, self.port)))
+        // Where a name has both, IPv4 is what old clients try.
+        let found = (bare, self.port).to_socket_addrs().ok().and_then(|found| found.min_by_key(SocketAddr::is_ipv6));
+        found.map(Address::Tcp).ok_or_else(|| {
+            let expected = "expected -l to be an address, a host name or unix:PATH, without the port, which is -p";
+            Error::Options(format!("{expected}; got {:?}", self.listen))
+        })
     }
 
     fn store(&self) -> Result<Spec, Error> {
         let Some(folder) = &self.folder else { return Ok(Spec::Memory) };
-        std::fs::create_dir_all(folder)?;
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Error::Options(format!(
+                "expected -b to be a folder that can be made or written, got {}: {error}",
+                folder.display()
+            ))
+        })?;
         let durability = match (self.never_syncs, self.sync_every_ms.unwrap_or(0)) {
             (true, _) => Durability::None,
             (false, 0..50) => Durability::Commit,

@@ -89,6 +89,13 @@ fn a_look_changes_nothing_and_says_how_to_go_on() {
     assert_eq!(counts(&mut talk), [1, 1, 0, 1]);
     assert_eq!(jobs(&server).len(), 0);
 
+    let own = Alone::start(&[]);
+    put(&mut Talk::open(own.address), "mail", "0 0 60", b"ours");
+    for arguments in [&[][..], &DRAIN] {
+        let ran = adopt(&server, &own, arguments);
+        assert!(ran.code == 2 && ran.err.contains("expected beanstalkd, got Duetime"), "{ran:?}");
+    }
+
     let no_source = server.place.bare(&["adopt", "beanstalkd", "--from", "127.0.0.1:1"]);
     let ran = finish(no_source, b"");
     assert!(ran.code == 75 && ran.err.contains("127.0.0.1:1"), "{ran:?}");

@@ -90,7 +90,7 @@ impl OldSet {
         self.ask(&command)
     }
 
-    /// How often a command was called.
+    /// The number of calls of a command.
     pub(super) fn calls(&mut self, name: &str) -> u64 {
         let stats: String = self.ask(redis::cmd("INFO").arg("commandstats"));
         let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
@@ -142,14 +142,14 @@ impl<'a> Adopt<'a> {
         finish(self.command(options), b"")
     }
 
-    /// What a look finds.
+    /// Looks.
     pub(super) fn look(&self) -> Value {
         let ran = self.run(&["--json"]);
         assert_eq!((ran.code, &*ran.err), (0, ""), "{ran:?}");
         serde_json::from_str(&ran.out).unwrap()
     }
 
-    /// What a drain reports, which must succeed.
+    /// Drains, which must succeed, and answers the report.
     pub(super) fn drain(&self) -> Value {
         let ran = self.run(&["--drain", "--yes", self.layout(), "--json"]);
         assert_eq!(ran.code, 0, "{ran:?}");
@@ -262,7 +262,7 @@ pub(super) fn made(server: &Server) -> Vec<Made> {
     page.jobs.into_iter().map(made).collect()
 }
 
-/// How many jobs a server has.
+/// The number of jobs of a server.
 pub(super) fn jobs_made(server: &Server) -> usize {
     made(server).len()
 }

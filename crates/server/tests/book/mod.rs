@@ -40,6 +40,7 @@ pages! {
     from_laravel: "docs/guides/from-laravel.md",
     from_sidekiq: "docs/guides/from-sidekiq.md",
     locks: "docs/guides/locks.md",
+    redis_sorted_sets: "docs/guides/redis-sorted-sets.md",
     recurring_jobs: "docs/guides/recurring-jobs.md",
     retries: "docs/guides/retries.md",
     sql_transaction: "docs/guides/sql-transaction.md",

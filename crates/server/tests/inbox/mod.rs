@@ -2,7 +2,7 @@
 //! that reads by plain SQL what became of its refunds.
 
 mod after_sale;
-mod database;
+pub(crate) mod database;
 
 use database::Database;
 use duetime::{Client, Query, ReserveRequest, Source};

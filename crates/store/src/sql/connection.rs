@@ -1,6 +1,7 @@
 //! What a kind of server is to us: connections that carry statements, and the text of these.
 
 use super::fault::Fault;
+use super::foreign::Words;
 use super::statements::{Bulk, Statements};
 use super::value::{Row, Rows, Value};
 use async_trait::async_trait;
@@ -24,6 +25,8 @@ pub(super) struct Dialect {
     pub(super) has_tables: &'static str,
     /// Asks for the time in milliseconds.
     pub(super) clock: &'static str,
+    /// How a table of another program is read.
+    pub(super) foreign: Words,
     /// What is sent to it.
     pub(super) statements: Statements,
 }

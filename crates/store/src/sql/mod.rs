@@ -16,6 +16,7 @@ mod documents;
 mod edit;
 mod fault;
 mod find;
+mod foreign;
 mod group;
 mod inbox;
 mod keys;
@@ -40,6 +41,7 @@ mod tally;
 mod value;
 mod writer;
 
+pub use foreign::Foreign;
 pub use options::Options;
 pub use probe::ProbeReport;
 pub use schema::Schema;

@@ -17,7 +17,7 @@ pub(super) type Key = (Arc<str>, Arc<str>);
 
 /// A connection, borrowed, and what it is sent.
 pub(super) struct Session {
-    connection: Box<dyn Connection>,
+    pub(super) connection: Box<dyn Connection>,
     pub(super) sql: &'static Statements,
 }
 

@@ -12,6 +12,7 @@ mod push;
 mod redis;
 mod report;
 mod run;
+mod sorted_set;
 mod source;
 
 use super::exit::Result;
@@ -23,7 +24,8 @@ use super::target::Target;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime adopt beanstalkd --from 127.0.0.1:11300
-  duetime adopt beanstalkd --from 127.0.0.1:11300 --drain --yes beanstalkd")]
+  duetime adopt beanstalkd --from 127.0.0.1:11300 --drain --yes beanstalkd
+  duetime adopt zset --from redis://127.0.0.1:6379 --key delayed --to orders")]
 pub(crate) struct Args {
     #[command(subcommand)]
     source: SourceArgs,
@@ -34,6 +36,9 @@ enum SourceArgs {
     Beanstalkd(beanstalkd::Args),
     Bullmq(bullmq::Args),
     MessageQueue(message_queue::Args),
+    Zset(sorted_set::zset::Args),
+    LockedSet(sorted_set::locked_set::Args),
+    TableSet(sorted_set::table_set::Args),
 }
 
 /// Options that every source has.
@@ -57,5 +62,8 @@ pub(crate) async fn run(args: Args) -> Result {
         SourceArgs::Beanstalkd(args) => run::run(Box::new(beanstalkd::Beanstalkd::new(&args)?), &args.options).await,
         SourceArgs::Bullmq(args) => run::run(Box::new(bullmq::source(&args)?), &args.options).await,
         SourceArgs::MessageQueue(args) => run::run(Box::new(message_queue::source(&args)?), &args.options).await,
+        SourceArgs::Zset(args) => run::run(args.source()?, &args.set.options).await,
+        SourceArgs::LockedSet(args) => run::run(args.source()?, &args.set.options).await,
+        SourceArgs::TableSet(args) => run::run(args.source()?, &args.set.options).await,
     }
 }

@@ -19,6 +19,8 @@ const PAGE: usize = 500;
 /// - `now_ms`: the clock of Redis, in milliseconds.
 /// - `wait_ms`: when it is worth asking again; a script may lower it.
 /// - `claim(…)` notes texts under the next id.
+/// - `remove(…)` is a command that removes what was claimed since the last one. If it is refused, for want of a right, or removes nothing, that is not
+///   claimed. It answers whether it is.
 /// - `take(key, unit_ms, max, limit)` claims members of a sorted set up to a score, as key, member and score. `unit_ms` is what a score counts;
 ///   with it, `wait_ms` falls to when the next member is due.
 ///
@@ -28,7 +30,7 @@ if redis.replicate_commands then redis.replicate_commands() end
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local wait_ms = 1000
-local claimed = {}
+local claimed, gone = {}, 0
 local function claim(...)
   local packed = {...}
   for place, text in ipairs(packed) do packed[place] = #text .. ':' .. text end
@@ -37,6 +39,18 @@ local function claim(...)
   claimed[#claimed + 1] = table.concat(packed)
   redis.call('HSET', KEYS[1], id, claimed[#claimed])
 end
+local function remove(...)
+  local removed = redis.pcall(...)
+  local refused = type(removed) == 'table' and removed.err
+  while (refused or removed == 0) and #claimed > gone do
+    redis.call('HDEL', KEYS[1], claimed[#claimed - 1])
+    claimed[#claimed] = nil
+    claimed[#claimed] = nil
+  end
+  if refused then error(refused) end
+  gone = #claimed
+  return removed ~= 0
+end
 local function take(key, unit_ms, max, limit)
   local found = redis.call('ZRANGEBYSCORE', key, '-inf', max, 'WITHSCORES', 'LIMIT', 0, limit)
   local members = {}
@@ -44,7 +58,7 @@ local function take(key, unit_ms, max, limit)
     members[#members + 1] = found[place]
     claim(key, found[place], found[place + 1])
   end
-  if #members > 0 then redis.call('ZREM', key, unpack(members)) end
+  if #members > 0 then remove('ZREM', key, unpack(members)) end
   local head = unit_ms and redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
   if head and head[2] then wait_ms = math.max(0, math.min(wait_ms, math.ceil(head[2] * unit_ms) - now_ms)) end
 end
@@ -52,10 +66,11 @@ end
 /// What it ends with.
 const CLAIMED: &str = "\nreturn {now_ms, wait_ms, claimed}\n";
 
-/// What surrounds the function that puts a claim back.
+/// What surrounds the function that puts a claim back, or answers false: not now.
 const PUT_BACK: &str = "local function put_back(parts)\n";
 const PUT_BACK_ALL: &str = r#"
 end
+local left = 0
 for place = 1, tonumber(ARGV[1]) do
   local id = ARGV[place + 1]
   local packed = redis.call('HGET', KEYS[1], id)
@@ -67,10 +82,10 @@ for place = 1, tonumber(ARGV[1]) do
       parts[#parts + 1] = string.sub(packed, colon + 1, colon + bytes)
       at = colon + bytes + 1
     end
-    put_back(parts)
-    redis.call('HDEL', KEYS[1], id)
+    if put_back(parts) == false then left = left + 1 else redis.call('HDEL', KEYS[1], id) end
   end
 end
+return left
 "#;
 
 /// A claim, as the log has it: its id, and the texts that the script gave.
@@ -101,7 +116,11 @@ impl Redis {
     /// For a source whose main key is this.
     pub(super) fn new(address: &str, key: &str) -> std::result::Result<Self, Failure> {
         let claims = claims_key(key).into_bytes();
-        Ok(Self { foreign: Foreign::new(address)?, claims, in_hand: HashSet::new(), cursor: Some(b"0".to_vec()) })
+        let foreign = Foreign::new(address).map_err(|error| match error {
+            Error::Invalid { expected, got, .. } => Error::invalid("from", expected, got),
+            error => error,
+        })?;
+        Ok(Self { foreign, claims, in_hand: HashSet::new(), cursor: Some(b"0".to_vec()) })
     }
 
     /// The address, without user and password.
@@ -182,7 +201,9 @@ impl Redis {
             for claim in some.iter().rev() {
                 command.arg(&**claim);
             }
-            self.ask::<Value>(&command).await?;
+            if self.ask::<u64>(&command).await? > 0 {
+                return Err(Trouble::Away("the source takes nothing back just now".to_owned()));
+            }
             some.iter().for_each(|claim| _ = self.in_hand.remove(claim));
         }
         Ok(())
@@ -216,8 +237,13 @@ impl Redis {
 
 /// The key of the claim log, in the same slot as the source's key.
 fn claims_key(key: &str) -> String {
-    let tag = key.split_once('{').and_then(|(_, rest)| Some(rest.split_once('}')?.0)).filter(|tag| !tag.is_empty());
-    format!("duetime:adopt:{{{}}}:{key}:claims", tag.unwrap_or(key))
+    format!("duetime:adopt:{{{}}}:{key}:claims", hashed(key))
+}
+
+/// The part of a key that decides its slot in a Cluster: its hash tag, else all of it.
+pub(super) fn hashed(key: &str) -> &str {
+    let tag = key.split_once('{').and_then(|(_, rest)| Some(rest.split_once('}')?.0));
+    tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
 /// Texts, each with its length before it.

@@ -36,7 +36,7 @@ pub(crate) async fn reserve(Call(app, caller): Call, Segment(Name(queue)): Segme
 /// Of `queues` in strict order: of the second only when the first has none.
 #[utoipa::path(
     post, path = "/v1/reserve", operation_id = "reserve_anywhere", tag = "work",
-    request_body = Reserve,
+    request_body(content = Reserve, example = json!({"queues": ["orders", "mail"], "limit": 10, "wait": "5s"})),
     responses((status = 200, description = "Leases; none where nothing came due.", body = Reservation<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
@@ -89,7 +89,7 @@ pub(crate) async fn take(Call(app, caller): Call, Segment(Name(queue)): Segment<
 /// Of `queues` in strict order: of the second only when the first has too few. Otherwise as the take from one queue.
 #[utoipa::path(
     post, path = "/v1/take", operation_id = "take_anywhere", tag = "work",
-    request_body = Take,
+    request_body(content = Take, example = json!({"queues": ["orders", "mail"], "limit": 10})),
     responses((status = 200, description = "The jobs.", body = Taken<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]

@@ -1,14 +1,15 @@
 //! `GET /docs`: the document as a page to read.
 //!
-//! The page is written here once: no script, nothing from elsewhere, and nothing that a strict policy has to make an
-//! exception for. What stands in it comes from the document alone.
+//! Each operation has a command to copy, the fields of its body where they are used, and the codes of its errors, which are
+//! explained once at the end. All of it comes from the document. There is no script, and nothing from elsewhere.
 
-use super::DOCUMENT;
+use super::super::problem::CODES;
+use super::{DOCUMENT, TAGS};
 use axum::body::Bytes;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
 const STYLE: &str = include_str!("docs.css");
@@ -72,6 +73,42 @@ fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     reference.and_then(|reference| document.pointer(reference.trim_start_matches('#'))).unwrap_or(value)
 }
 
+/// Methods, in the order in which a path shows them.
+const METHODS: [&str; 5] = ["post", "get", "put", "patch", "delete"];
+/// The tasks that everybody begins with, by their operations.
+const FIRST: [(&str, &str); 4] = [
+    ("push", "Push a job"),
+    ("reserve", "Reserve it when it is due"),
+    ("complete", "Complete it"),
+    ("fail", "Or fail the attempt"),
+];
+
+/// An operation of the document.
+#[derive(Clone, Copy)]
+struct Operation<'a> {
+    document: &'a Value,
+    method: &'a str,
+    path: &'a str,
+    own: &'a Value,
+}
+
+/// The operations with this tag, in the order of the routes.
+fn of_tag<'a>(document: &'a Value, tag: &str) -> Vec<Operation<'a>> {
+    let mut found = Vec::new();
+    for path in DOCUMENT.paths.paths.keys() {
+        let Some((path, item)) = document["paths"].as_object().and_then(|paths| paths.get_key_value(path)) else {
+            continue;
+        };
+        for method in METHODS {
+            let Some(own) = item.get(method) else { continue };
+            if items(own, "tags").any(|other| other == tag) {
+                found.push(Operation { document, method, path, own });
+            }
+        }
+    }
+    found
+}
+
 fn page(document: &Value) -> Markup {
     let info = &document["info"];
     html! {
@@ -79,33 +116,42 @@ fn page(document: &Value) -> Markup {
         html lang="en" {
             head {
                 meta charset="utf-8";
-                title { (text(info, "title")) }
+                title { (text(info, "title")) " API" }
                 meta name="viewport" content="width=device-width";
                 link rel="stylesheet" href="/docs/style.css";
             }
             body {
-                header {
-                    h1 { (text(info, "title")) " " small { (text(info, "version")) } }
-                    p { (text(info, "description")) }
-                    p { "For programs: " a href="/openapi.json" { "openapi.json" } "." }
-                }
                 nav {
-                    @for tag in items(document, "tags") { a href={ "#tag-" (text(tag, "name")) } { (text(tag, "name")) } " " }
-                    a href="#schemas" { "schemas" }
-                }
-                main {
-                    @for tag in items(document, "tags") {
-                        h2 id={ "tag-" (text(tag, "name")) } { (text(tag, "name")) }
-                        p { (text(tag, "description")) }
-                        @for (path, item) in fields(document, "paths") {
-                            @for (method, operation) in item.as_object().into_iter().flatten() {
-                                @if items(operation, "tags").any(|other| *other == tag["name"]) {
-                                    (described(document, method, path, operation))
-                                }
-                            }
-                        }
+                    p { a href="#top" { strong { (text(info, "title")) " API" } } " " (text(info, "version")) }
+                    h2 { "Start here" }
+                    ol { @for (id, task) in FIRST { li { a href={ "#" (id) } { (task) } } } }
+                    @for (tag, _) in TAGS {
+                        h2 { (tag) }
+                        ul { @for operation in of_tag(document, tag) {
+                            li { a href={ "#" (text(operation.own, "operationId")) } { (title(operation.own)) } }
+                        } }
                     }
-                    h2 id="schemas" { "schemas" }
+                    h2 { "Reference" }
+                    ul { li { a href="#errors" { "Errors" } } li { a href="#schemas" { "Schemas" } } li { a href="/openapi.json" { "openapi.json" } } }
+                }
+                main id="top" {
+                    h1 { (text(info, "title")) " API" }
+                    p { (text(info, "description")) }
+                    p {
+                        "Commands are for a server on this machine. Where it asks for tokens, add "
+                        code { "-H \"authorization: Bearer $TOKEN\"" } "."
+                    }
+                    @for (tag, description) in TAGS {
+                        h2 id={ "tag-" (tag) } { (tag) }
+                        p { (description) }
+                        @for operation in of_tag(document, tag) { (described(operation)) }
+                    }
+                    h2 id="errors" { "Errors" }
+                    p { "What is refused is answered with a " a href="#schema-Problem" { "Problem" } ". Its " code { "code" } " is one of these." }
+                    table {
+                        @for (code, status, title) in CODES { tr id={ "error-" (code) } { td { code { (code) } } td { (status.as_u16()) } td { (title) "." } } }
+                    }
+                    h2 id="schemas" { "Schemas" }
                     @for (name, schema) in fields(&document["components"], "schemas") {
                         section id={ "schema-" (name) } {
                             h3 { (name) }
@@ -120,42 +166,104 @@ fn page(document: &Value) -> Markup {
     }
 }
 
-/// An operation.
-fn described(document: &Value, method: &str, path: &str, operation: &Value) -> Markup {
+/// The summary as a title.
+fn title(operation: &Value) -> Markup {
+    said(operation["summary"].as_str().unwrap_or_default().trim_end_matches('.'))
+}
+
+fn described(operation: Operation<'_>) -> Markup {
+    let Operation { document, method, path, own } = operation;
+    let parameters: Vec<_> = items(own, "parameters").filter(|parameter| parameter.get("$ref").is_none()).collect();
+    let body = own.pointer("/requestBody/content/application~1json/schema");
+    let (answers, errors): (Vec<_>, Vec<_>) = fields(own, "responses").partition(|(status, _)| status.as_str() < "400");
     html! {
-        section id=(text(operation, "operationId")) {
-            h3 { b { (method.to_uppercase()) } " " code { (path) } }
-            p { strong { (text(operation, "summary")) } " " (text(operation, "description")) }
-            table {
-                @for parameter in items(operation, "parameters").map(|parameter| resolve(document, parameter)) {
-                    tr {
-                        td { code { (text(parameter, "name")) } }
-                        td { (text(parameter, "in")) @if parameter["required"] == true { ", required" } }
-                        td { (kind(&parameter["schema"])) }
-                        td { (text(parameter, "description")) }
-                    }
+        section id=(text(own, "operationId")) {
+            h3 { (title(own)) }
+            p { code { b { (method.to_uppercase()) } " " (path) } }
+            @for part in own["description"].as_str().unwrap_or_default().split("\n\n") { p { (said(part)) } }
+            pre { (curl(operation)) }
+            @if !parameters.is_empty() {
+                h4 { "Parameters" }
+                table { @for parameter in parameters { tr {
+                    td { code { (text(parameter, "name")) } }
+                    td { (text(parameter, "in")) @if parameter["required"] == true { ", required" } }
+                    td { (kind(&parameter["schema"])) }
+                    td { (text(parameter, "description")) }
+                } } }
+            }
+            @if let Some(body) = body {
+                h4 { "Body" @if own.pointer("/requestBody/required").is_none() { ", optional" } }
+                @let (object, is_list) = object(document, body);
+                @if is_list { p { "One of these, or an array: " (kind(body)) } }
+                (properties(object))
+            }
+            h4 { "Answers" }
+            @for (status, response) in answers {
+                @let response = resolve(document, response);
+                p {
+                    (status) ": " (text(response, "description")) " "
+                    @for (_, content) in fields(response, "content") { (kind(&content["schema"])) }
                 }
+                @for value in fields(response, "content").filter_map(|(_, content)| content.get("example")) { (example(value)) }
             }
-            @for (_, content) in operation.get("requestBody").into_iter().flat_map(|body| fields(body, "content")) {
-                p { "Body: " (kind(&content["schema"])) }
-                @if let Some(value) = content.get("example") { (example(value)) }
-            }
-            table {
-                @for (status, response) in fields(operation, "responses") {
-                    @let response = resolve(document, response);
-                    tr {
-                        td { (status) }
-                        td {
-                            (text(response, "description")) " "
-                            @for (_, content) in fields(response, "content").filter(|_| status.starts_with('2')) {
-                                (kind(&content["schema"]))
-                                @if let Some(value) = content.get("example") { (example(value)) }
-                            }
-                        }
-                    }
+            p {
+                "Errors:"
+                @for (_, response) in errors {
+                    @for code in codes(resolve(document, response)) { " " a href={ "#error-" (code) } { code { (code) } } }
                 }
             }
         }
+    }
+}
+
+/// The codes that an error has.
+fn codes(response: &Value) -> impl Iterator<Item = &str> {
+    let content = response.get("content").and_then(|content| content.get("application/problem+json"));
+    let codes = content.and_then(|content| content.pointer("/schema/allOf/1/properties/code/enum"));
+    codes.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// A command that makes a call like this.
+fn curl(operation: Operation<'_>) -> String {
+    let Operation { document, method, path, own } = operation;
+    let mut filled = path.to_owned();
+    for parameter in items(own, "parameters").filter(|parameter| parameter["required"] == true) {
+        let example = resolve(document, &parameter["schema"]).pointer("/examples/0").and_then(Value::as_str);
+        let (name, example) = (parameter["name"].as_str().unwrap_or_default(), example.unwrap_or("1"));
+        match parameter["in"].as_str() {
+            Some("query") => {
+                filled.push(if filled.contains('?') { '&' } else { '?' });
+                filled.push_str(&format!("{name}={example}"));
+            }
+            _ => filled = filled.replace(&format!("{{{name}}}"), example),
+        }
+    }
+    let body = own.pointer("/requestBody/content/application~1json/example").filter(|body| **body != json!({}));
+    let method = match (method, body) {
+        ("get", None) | ("post", Some(_)) => String::new(),
+        _ => format!(" -X {}", method.to_uppercase()),
+    };
+    let body = body.map_or_else(String::new, |body| {
+        let quoted = body.to_string().replace('\'', r"'\''");
+        format!(" \\\n  -H 'content-type: application/json' -d '{quoted}'")
+    });
+    let quote = if filled.contains('?') { "'" } else { "" };
+    format!("curl -fsS{method} {quote}http://127.0.0.1:7300{filled}{quote}{body}")
+}
+
+/// The object that a body is, and whether it may also be a list of these.
+fn object<'a>(document: &'a Value, schema: &'a Value) -> (&'a Value, bool) {
+    let schema = resolve(document, schema);
+    if let Some(item) = schema.get("items") {
+        return (object(document, item).0, true);
+    }
+    let inner = items(schema, "oneOf").chain(items(schema, "allOf")).find(|choice| choice["type"] != "null");
+    match inner {
+        Some(inner) if schema.get("properties").is_none() => {
+            let has_list = items(schema, "oneOf").any(|choice| choice["type"] == "array");
+            (object(document, inner).0, has_list)
+        }
+        _ => (schema, false),
     }
 }
 
@@ -196,13 +304,14 @@ fn kind(schema: &Value) -> Markup {
     ];
     // A form with one field names it here.
     let is_form = schema.get("additionalProperties") == Some(&Value::Bool(false)) && schema["type"] == "object";
+    let choices = items(schema, "oneOf").chain(items(schema, "allOf")).filter(|choice| choice["type"] != "null");
     html! {
-        @for (place, choice) in items(schema, "oneOf").chain(items(schema, "allOf")).enumerate() {
+        @for (place, choice) in choices.enumerate() {
             @if place > 0 { " or " } (kind(choice))
         }
         @match &schema["type"] {
             Value::String(word) => { (word) }
-            Value::Array(words) => { (words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")) }
+            Value::Array(words) => { (words.iter().filter_map(Value::as_str).filter(|word| *word != "null").collect::<Vec<_>>().join(" or ")) }
             _ if schema.get("oneOf").or(schema.get("allOf")).is_none() => { "any JSON" }
             _ => {}
         }

@@ -61,7 +61,8 @@ fn show(content: &mut RefOr<Content>, examples: &Map<String, Value>) {
     let RefOr::T(content) = content else { return };
     if let Some(RefOr::Ref(Ref { ref_location, .. })) = &content.schema {
         let name = ref_location.rsplit('/').next().unwrap_or_default();
-        content.example = examples.get(name).cloned();
+        // One that the operation gives itself stays.
+        content.example = content.example.take().or_else(|| examples.get(name).cloned());
     }
 }
 

@@ -9,6 +9,7 @@ mod pool;
 mod statements;
 
 use super::connection::Dialect;
+use super::foreign::Words;
 
 pub(super) static DIALECT: Dialect = Dialect {
     name: "MySQL or MariaDB",
@@ -18,5 +19,6 @@ pub(super) static DIALECT: Dialect = Dialect {
     has_tables: "SELECT COUNT(*) FROM information_schema.tables \
                  WHERE table_schema = DATABASE() AND table_name = 'duetime_meta'",
     clock: "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000",
+    foreign: Words { quote: '`', text: "CHAR", schema: "DATABASE()" },
     statements: statements::STATEMENTS,
 };

@@ -9,6 +9,7 @@ mod statements;
 mod tls;
 
 use super::connection::Dialect;
+use super::foreign::Words;
 
 pub(super) static DIALECT: Dialect = Dialect {
     name: "PostgreSQL",
@@ -17,5 +18,6 @@ pub(super) static DIALECT: Dialect = Dialect {
     is_transactional: true,
     has_tables: "SELECT (to_regclass('duetime_meta') IS NOT NULL)",
     clock: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+    foreign: Words { quote: '"', text: "text", schema: "ANY(current_schemas(false))" },
     statements: statements::STATEMENTS,
 };

@@ -183,6 +183,13 @@ impl Source for Beanstalkd {
         self.stuck.clear();
         self.held.clear();
         self.open.clear();
+        // beanstalkd has no such command.
+        if !self.ask_one("auth".to_owned()).await?.is("UNKNOWN_COMMAND") {
+            let got = format!("expected beanstalkd, got Duetime at {}", self.address);
+            return Err(Failure::usage(got)
+                .hint("`duetime export` and `duetime import` move jobs between stores")
+                .into());
+        }
         let reply = self.ask_one("reserve-job 0".to_owned()).await?;
         if !reply.is("NOT_FOUND") {
             return Err(unexpected(&reply));

@@ -15,13 +15,12 @@ for n = 4, #ARGV do
     local rank = redis.call('ZSCORE', base .. 'priority', id) or ''
     -- Bull counts the jobs that its limiter has put off.
     local limited = redis.call('HGET', base .. 'limiter:index', id)
-    local before = #claimed
     claim(base, dialect, place, score, rank, string.format('%.0f', now_ms), id, logs, unpack(fields))
     local is_taken
     if is_list then
-      is_taken = remove_claimed(before, 'LREM', KEYS[2], -1, id)
+      is_taken = remove('LREM', KEYS[2], -1, id)
     else
-      is_taken = remove_claimed(before, 'ZREM', KEYS[2], id)
+      is_taken = remove('ZREM', KEYS[2], id)
     end
     if is_taken then
       redis.call('DEL', job, job .. ':logs')

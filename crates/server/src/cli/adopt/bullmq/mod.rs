@@ -22,7 +22,6 @@ use std::sync::Arc;
 
 /// A function that says why a job stays.
 const WHY_LEFT: &str = include_str!("why_left.lua");
-const REMOVAL: &str = include_str!("../removal.lua");
 const CLAIM: &str = include_str!("claim.lua");
 const PUT_BACK: &str = include_str!("put_back.lua");
 
@@ -148,7 +147,7 @@ impl Layout for Bullmq {
             let key = self.key(place.name);
             let mut arguments = vec![self.base.as_bytes(), place.name.as_bytes()];
             arguments.extend(ids.iter().map(Vec::as_slice));
-            let claimed = redis.claim(&[WHY_LEFT, REMOVAL, CLAIM].concat(), &[key.as_bytes()], &arguments).await?;
+            let claimed = redis.claim(&[WHY_LEFT, CLAIM].concat(), &[key.as_bytes()], &arguments).await?;
             if !claimed.logged.is_empty() {
                 self.has_claimed = true;
                 return Ok(claimed);

@@ -5,17 +5,17 @@ local left, safety_ms, is_stopped, is_drain = tonumber(ARGV[2]), ARGV[3], ARGV[4
 local function seconds(ms) return string.format('%.3f', ms / 1000) end
 local function take_between(key, min, max)
   local found = redis.call('ZRANGEBYSCORE', key, min, max, 'WITHSCORES', 'LIMIT', 0, left)
-  local before, members = #claimed, {}
+  local members = {}
   for n = 1, #found, 2 do
     members[#members + 1] = found[n]
     claim(key, found[n], found[n + 1], safety_ms)
   end
-  if #members > 0 then remove_claimed(before, 'ZREM', key, unpack(members)) end
+  if #members > 0 then remove('ZREM', key, unpack(members)) end
   left = left - #members
 end
-local before, found = #claimed, redis.call('LRANGE', list, 0, left - 1)
+local found = redis.call('LRANGE', list, 0, left - 1)
 for _, member in ipairs(found) do claim(list, member, '', safety_ms) end
-if #found > 0 then remove_claimed(before, 'LTRIM', list, #found, -1) end
+if #found > 0 then remove('LTRIM', list, #found, -1) end
 left = left - #found
 if is_stopped then
   take_between(delayed, '-inf', is_drain and '+inf' or seconds(now_ms))

@@ -23,7 +23,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
 
-const REMOVAL: &str = include_str!("../removal.lua");
 const CLAIM: &str = include_str!("claim.lua");
 /// Exactly as it was.
 const PUT_BACK: &str = include_str!("put_back.lua");
@@ -138,7 +137,7 @@ impl Layout for MessageQueue {
         let flag = |is_so: bool| if is_so { "1" } else { "0" };
         let (batch, safety_ms) = (BATCH.to_string(), self.safety.0.to_string());
         let arguments = [&*batch, &*safety_ms, flag(self.is_stopped), flag(step == Step::Drain)].map(str::as_bytes);
-        redis.claim(&[REMOVAL, CLAIM].concat(), &keys, &arguments).await
+        redis.claim(CLAIM, &keys, &arguments).await
     }
 
     /// The payload is the whole member, so that the old code for one can run it.

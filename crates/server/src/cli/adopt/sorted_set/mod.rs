@@ -1,0 +1,163 @@
+//! Sorted sets whose scores are due times: what their sources share.
+//!
+//! A claim is a member, its score as Redis spells it, and the unit of that score. So it reads the same at any time.
+
+pub(super) mod locked_set;
+mod score;
+mod survey;
+pub(super) mod table_set;
+pub(super) mod zset;
+
+use super::Options;
+use super::layout::BATCH;
+use super::redis::{Claimed, Redis};
+use super::source::{Look, Part, Step, Trouble, tag};
+use crate::cli::exit::{Failure, Result};
+use duetime_core::limits::DELAY_MS_MAX;
+use duetime_core::model::name;
+use duetime_core::{KeyUntil, NewJob, OnConflict};
+use score::{INSTANT_S_MIN, Unit, parse};
+use std::sync::Arc;
+use survey::{Survey, Verdict};
+
+/// Claims what is due; see there for its arguments.
+const TAKE: &str = include_str!("take.lua");
+/// Puts a claim back, unless the old code has put its member there since.
+const PUT_BACK: &str = "redis.call('ZADD', KEYS[2], 'NX', parts[2], parts[1])";
+/// The advice for an unclear unit.
+const NAME_UNIT: &str = "Name the unit that is to be taken, --score seconds or --score milliseconds: the others stay.";
+/// A note of all of them.
+const TAKEN: &str =
+    "Once a member is taken, the old code cannot change its job any more: ZADD adds another one, and ZREM finds none.";
+
+type Done<T = ()> = std::result::Result<T, Trouble>;
+
+/// Options of all sources that are sorted sets.
+#[derive(Debug, clap::Args)]
+pub(super) struct SetArgs {
+    /// The Redis with the set: redis://…, rediss://…, redis+sentinel://… or redis+cluster://…
+    #[arg(long, value_name = "URL")]
+    from: String,
+    /// The key of the set
+    #[arg(long)]
+    key: String,
+    /// The queue that takes the jobs
+    #[arg(long, value_name = "QUEUE")]
+    to: Arc<str>,
+    /// The kind of the jobs; by default `default`
+    #[arg(long)]
+    kind: Option<Arc<str>>,
+    /// The unit of scores since 1970; by default judged by their size
+    #[arg(long, value_name = "UNIT")]
+    score: Option<Unit>,
+    #[command(flatten)]
+    pub(super) options: Options,
+}
+
+/// A sorted set of jobs.
+struct SortedSet {
+    key: String,
+    /// A job without its payload, key and due time.
+    template: NewJob,
+    /// Named, or judged by a look.
+    unit: Option<Unit>,
+    /// It was named.
+    is_named: bool,
+}
+
+impl SortedSet {
+    fn new(args: &SetArgs, on_conflict: OnConflict) -> Result<Self> {
+        let SetArgs { key, to, kind, score, .. } = args;
+        name::check_queue(to)?;
+        let mut template = NewJob { queue: to.clone(), tags: vec![tag(key)?], ..NewJob::new(&b""[..]) };
+        if let Some(kind) = kind {
+            name::check_kind(kind)?;
+            template.kind = kind.clone();
+        }
+        // A repeat changes the job that waits; once that has started, it is another one, as it was in the set.
+        (template.on_conflict, template.key_until) = (on_conflict, KeyUntil::Started);
+        Ok(Self { key: key.clone(), template, unit: *score, is_named: score.is_some() })
+    }
+
+    /// The unit. `None`: there is no member yet by which it can be judged.
+    async fn unit(&mut self, redis: &Redis) -> Done<Option<Unit>> {
+        if self.unit.is_none() {
+            self.unit = match Survey::read(redis, &self.key).await?.judge() {
+                Verdict::Unit(unit) => Some(unit),
+                Verdict::None => None,
+                Verdict::Unclear(why) => {
+                    let failure = Failure::usage(format!("expected scores in one unit, but there are {why}"));
+                    return Err(Trouble::Failed(failure.hint(NAME_UNIT)));
+                }
+            };
+        }
+        Ok(self.unit)
+    }
+
+    /// The scores that a script takes: the arguments 2 to 5 of `take.lua`.
+    fn range(unit: Option<Unit>, step: Step) -> [String; 4] {
+        // Without a unit there are only scores that are no instants in any.
+        let unit = unit.unwrap_or(Unit::Seconds);
+        let ahead_ms = if step == Step::Drain { DELAY_MS_MAX } else { 0 };
+        [unit.name().to_owned(), unit.per_second().to_string(), INSTANT_S_MIN.to_string(), ahead_ms.to_string()]
+    }
+
+    /// Claims up to a batch with this script, which begins as `take.lua`. It sees the set, and the lock if there is one.
+    async fn claim(&mut self, redis: &mut Redis, step: Step, script: &str, lock: Option<&str>) -> Done<Claimed> {
+        let range = Self::range(self.unit(redis).await?, step);
+        let limit = BATCH.to_string();
+        let keys: Vec<&[u8]> = [Some(self.key.as_str()), lock].into_iter().flatten().map(str::as_bytes).collect();
+        let arguments: Vec<&[u8]> = range.iter().chain([&limit]).map(|text| text.as_bytes()).collect();
+        redis.claim(script, &keys, &arguments).await
+    }
+
+    /// The job that a claim is.
+    fn read(&self, texts: &[Vec<u8>]) -> std::result::Result<NewJob, String> {
+        let [member, score, unit] = texts else {
+            return Err(format!("expected a claim of a member, its score and its unit, got {} texts", texts.len()));
+        };
+        let due = Unit::named(unit).zip(parse(score)).and_then(|(unit, score)| unit.due(score));
+        let due = due.ok_or_else(|| {
+            let [score, unit] = [score, unit].map(|text| String::from_utf8_lossy(text));
+            format!("expected a score that is an instant, got {score} {unit}")
+        })?;
+        Ok(NewJob { payload: member.as_slice().into(), due, key: key(member), ..self.template.clone() })
+    }
+
+    /// Counts members, and shows some.
+    async fn look(&mut self, redis: &Redis, layout: &str) -> Done<Look> {
+        let survey = Survey::read(redis, &self.key).await?;
+        let (key, total) = (&self.key, survey.total());
+        let mut notes = vec![TAKEN.to_owned()];
+        let verdict = survey.judge();
+        // A run keeps its unit.
+        if let (Verdict::Unit(unit), None) = (&verdict, self.unit) {
+            self.unit = Some(*unit);
+        }
+        let why = match (verdict, self.unit) {
+            _ if total == 0 => {
+                notes.push(format!("There is no key {key:?} now: Redis has no empty sorted sets. Check the name."));
+                format!("an empty sorted set: no key {key:?} in {}", redis.place())
+            }
+            (_, Some(unit)) if self.is_named => format!("a sorted set of {total} members, as --score {}", unit.name()),
+            (_, Some(unit)) => format!("a sorted set of {total} members whose scores are {} since 1970", unit.name()),
+            (Verdict::Unclear(why), None) => {
+                notes.push(format!("Scores are expected in one unit, but there are {why}. {NAME_UNIT}"));
+                format!("a sorted set of {total} members in an unclear unit")
+            }
+            (_, None) => format!("a sorted set of {total} members whose scores are no instants: all are due now"),
+        };
+        let (due, later) = survey.taken(self.unit);
+        let left = total - due - later;
+        let why_left = (left > 0).then(|| survey.others(self.unit));
+        let (samples, unread) = survey.samples(key);
+        let parts = vec![Part { name: key.clone(), due, later, left, why_left }];
+        Ok(Look { layout: layout.to_owned(), why, parts, samples, unread, notes })
+    }
+}
+
+/// The key of a member's job: the member, where that can be one.
+fn key(member: &[u8]) -> Option<Arc<str>> {
+    let text = std::str::from_utf8(member).ok()?;
+    (name::check_key(text).is_ok() && !text.starts_with(name::OF_ENGINE)).then(|| text.into())
+}

@@ -1,0 +1,260 @@
+//! `duetime adopt table-set`: a sorted set of the ids of rows. Only members whose row has a certain status are jobs.
+//!
+//! A claim is due members that are read first, their rows, and a script that takes those with the status, if they are still there and
+//! still due. Members without such a row stay. They are passed by rank, so that they hide no others: once in order of their due times, and
+//! then in laps, a page at each call, since their rows may change.
+
+use super::{Done, PUT_BACK, SetArgs, SortedSet};
+use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
+use crate::cli::adopt::redis::{Claimed, Redis};
+use crate::cli::adopt::source::{Look, Source, Step, Trouble};
+use crate::cli::exit::Result;
+use async_trait::async_trait;
+use duetime_core::limits::DELAY_MS_MAX;
+use duetime_core::{Due, Millis, NewJob, OnConflict};
+use duetime_store::sql::Foreign;
+use std::collections::HashSet;
+
+const LAYOUT: &str = "table-set";
+const PEEK: &str = include_str!("peek.lua");
+const PICK: &str = include_str!("pick.lua");
+/// Members that a look compares with the table.
+const LOOKED_MAX: usize = 10_000;
+/// A note about old consumers.
+const CRON: &str =
+    "Stop the old cron job first if it removes a member only after it has run it: it would run jobs that are taken.";
+
+/// Take over a sorted set in Redis whose members are ids of rows in an SQL table.
+///
+/// Only members whose row has the status are taken; the others stay. The table is only read. By default it only looks, and changes
+/// nothing.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  duetime adopt table-set --from redis://127.0.0.1:6379 --key delay_queue_job --to jobs --rows mysql://app@127.0.0.1/shop --table delay_queue
+  duetime adopt table-set --from redis://127.0.0.1:6379 --key delay_queue_job --to jobs --rows mysql://app@127.0.0.1/shop --table delay_queue --drain --yes table-set")]
+pub(in crate::cli::adopt) struct Args {
+    #[command(flatten)]
+    pub(in crate::cli::adopt) set: SetArgs,
+    /// The database with the rows: mysql://user:password@host/database or postgres://…
+    #[arg(long, value_name = "URL")]
+    rows: String,
+    /// The table, as it is spelled there; a schema and a dot may stand before it
+    #[arg(long, value_name = "NAME")]
+    table: String,
+    /// The column that holds the members
+    #[arg(long, value_name = "NAME", default_value = "id")]
+    id_column: String,
+    /// The column that says which rows are jobs
+    #[arg(long, value_name = "NAME", default_value = "status")]
+    status_column: String,
+    /// The value of that column for a job
+    #[arg(long, value_name = "VALUE", default_value = "1")]
+    status: String,
+}
+
+impl Args {
+    pub(in crate::cli::adopt) fn source(&self) -> Result<Box<dyn Source>> {
+        let Self { set: SetArgs { from, key, .. }, rows, table, id_column, status_column, status } = self;
+        let rows = Foreign::new(rows, table, id_column, status_column, status)?;
+        let why_left = format!("without a row in {table} with {status_column} = {status}");
+        let set = SortedSet::new(&self.set, OnConflict::Replace)?;
+        let table_set = TableSet { set, rows, why_left, passed: 0, lap: 0, has_taken: false };
+        Ok(Box::new(RedisSource::new(from, key, Box::new(table_set))?))
+    }
+}
+
+struct TableSet {
+    set: SortedSet,
+    rows: Foreign,
+    /// Of a member.
+    why_left: String,
+    /// Members by rank that were looked at, and stay.
+    passed: usize,
+    /// The rank up to which these were looked at again.
+    lap: usize,
+    /// Members were taken since a drain began at the first rank.
+    has_taken: bool,
+}
+
+impl TableSet {
+    /// The members whose rows have the status.
+    async fn jobs(&self, members: impl Iterator<Item = &[u8]> + Send) -> Done<HashSet<Vec<u8>>> {
+        let ids: Vec<&str> = members.filter_map(|member| std::str::from_utf8(member).ok()).collect();
+        let waiting = self.rows.waiting(&ids).await.map_err(|error| {
+            if error.is_retryable() { Trouble::Away(error.to_string()) } else { Trouble::Failed(error.into()) }
+        })?;
+        Ok(waiting.into_iter().map(|id| id.as_bytes().to_vec()).collect())
+    }
+
+    /// Claims the jobs among the next members.
+    async fn claim_page(&mut self, redis: &mut Redis, step: Step) -> Done<(usize, Claimed)> {
+        let unit = self.set.unit(redis).await?;
+        let [name, per_second, none, ahead_ms] = SortedSet::range(unit, step);
+        let mut command = redis::cmd("EVAL");
+        command
+            .arg(PEEK)
+            .arg(1)
+            .arg(&self.set.key)
+            .arg(&per_second)
+            .arg(&ahead_ms)
+            .arg(self.passed)
+            .arg(self.lap)
+            .arg(BATCH);
+        let (now, wait_ms, passed, next, again): (Millis, u64, usize, Vec<Vec<u8>>, Vec<Vec<u8>>) =
+            redis.ask(&command).await?;
+        self.passed = passed;
+        let members = || next.iter().chain(&again).map(Vec::as_slice);
+        let jobs = self.jobs(members()).await?;
+        let picked: Vec<&[u8]> = members().filter(|member| jobs.contains(*member)).collect();
+        let mut claimed = Claimed { logged: Vec::new(), now, wait_ms };
+        if !picked.is_empty() {
+            let range = [&name, &per_second, &none, &ahead_ms].map(|text| text.as_bytes());
+            let arguments = [&range[..], &picked].concat();
+            claimed.logged = redis.claim(PICK, &[self.set.key.as_bytes()], &arguments).await?.logged;
+        }
+        let taken: HashSet<&[u8]> =
+            claimed.logged.iter().filter_map(|(_, texts)| Some(texts.first()?.as_slice())).collect();
+        let left = |page: &[Vec<u8>]| page.iter().filter(|member| !taken.contains(member.as_slice())).count();
+        self.passed = self.passed + left(&next) - (again.len() - left(&again));
+        self.lap += left(&again);
+        if self.lap >= self.passed {
+            self.lap = 0;
+        }
+        Ok((next.len(), claimed))
+    }
+}
+
+#[async_trait]
+impl Layout for TableSet {
+    async fn look(&mut self, redis: &Redis) -> Done<Look> {
+        // Also of an empty set it says whether there is a table.
+        self.jobs(std::iter::empty()).await?;
+        let mut look = self.set.look(redis, LAYOUT).await?;
+        look.notes.push(CRON.to_owned());
+        let Some(unit) = self.set.unit else { return Ok(look) };
+        let now = redis.now().await?;
+        let (mut left_due, mut left_later, mut from) = (0, 0, 0);
+        while from < LOOKED_MAX {
+            let mut command = redis::cmd("ZRANGE");
+            command.arg(&self.set.key).arg(from).arg(from + BATCH - 1).arg("WITHSCORES");
+            let page: Vec<(Vec<u8>, f64)> = redis.ask(&command).await?;
+            let jobs = self.jobs(page.iter().map(|(member, _)| member.as_slice())).await?;
+            for (_, score) in page.iter().filter(|(member, _)| !jobs.contains(member)) {
+                match unit.due(*score) {
+                    None => {}
+                    // It stays anyway.
+                    Some(Due::At(at)) if at > now + DELAY_MS_MAX => {}
+                    Some(Due::At(at)) if at > now => left_later += 1,
+                    Some(_) => left_due += 1,
+                }
+            }
+            from += BATCH;
+            if page.len() < BATCH {
+                break;
+            }
+        }
+        let part = &mut look.parts[0];
+        let total = part.due + part.later + part.left;
+        if total > LOOKED_MAX as u64 {
+            look.notes.push(format!("Only the first {LOOKED_MAX} of {total} members were compared with the table."));
+        }
+        part.due = part.due.saturating_sub(left_due);
+        part.later = part.later.saturating_sub(left_later);
+        let left = left_due + left_later;
+        if left > 0 {
+            let others = part.why_left.take().map_or_else(String::new, |why| format!(", {why}"));
+            part.why_left = Some(format!("{left} {}{others}", self.why_left));
+            part.left += left;
+        }
+        Ok(look)
+    }
+
+    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed> {
+        loop {
+            let (looked_at, mut claimed) = self.claim_page(redis, step).await?;
+            self.has_taken |= !claimed.logged.is_empty();
+            if step == Step::Follow {
+                if looked_at > 0 {
+                    claimed.wait_ms = 0;
+                }
+                return Ok(claimed);
+            }
+            if !claimed.logged.is_empty() {
+                return Ok(claimed);
+            }
+            if looked_at == 0 {
+                if !self.has_taken {
+                    return Ok(claimed);
+                }
+                // Others have moved ranks meanwhile: it ends when it finds nothing from the first one on.
+                (self.passed, self.has_taken) = (0, false);
+            }
+        }
+    }
+
+    fn read(&self, texts: &[Vec<u8>]) -> std::result::Result<NewJob, String> {
+        self.set.read(texts)
+    }
+
+    fn put_back(&self) -> (&'static str, Vec<Vec<u8>>) {
+        (PUT_BACK, vec![self.set.key.clone().into_bytes()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::adopt::sorted_set::Unit;
+    use duetime_store::testing::{PostgresServer, RedisServer};
+
+    #[tokio::test]
+    async fn what_the_old_code_changed_since_it_was_read_is_not_taken() {
+        let server = RedisServer::start();
+        let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+        let now_s = redis.now().await.unwrap() / 1_000;
+        for (member, score) in
+            [("due", now_s - 1), ("small", 0), ("later", now_s + 60), ("milliseconds", now_s * 1_000)]
+        {
+            let _: u64 = redis.ask(redis::cmd("ZADD").arg("jobs").arg(score).arg(member)).await.unwrap();
+        }
+        for (step, expected) in [(Step::Follow, &["due", "small"][..]), (Step::Drain, &["later"])] {
+            let range = SortedSet::range(Some(Unit::Seconds), step);
+            let members = ["due", "small", "later", "milliseconds", "removed"];
+            let arguments: Vec<&[u8]> =
+                range.iter().map(|text| text.as_bytes()).chain(members.map(str::as_bytes)).collect();
+            let claimed = redis.claim(PICK, &[b"jobs"], &arguments).await.unwrap().logged;
+            let taken: Vec<&[u8]> = claimed.iter().map(|(_, texts)| texts[0].as_slice()).collect();
+            assert_eq!(taken, expected.iter().map(|member| member.as_bytes()).collect::<Vec<_>>());
+        }
+        assert_eq!(server.command(&["ZRANGE", "jobs", "0", "-1"]), "milliseconds");
+    }
+
+    /// Others move the ranks of members, so that one comes to stand among those that were passed.
+    #[tokio::test]
+    async fn a_drain_ends_when_it_finds_nothing_from_the_first_rank_on() {
+        let (server, database) = (RedisServer::start(), PostgresServer::start());
+        let (client, connection) = tokio_postgres::connect(&database.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let stuck = 3 * i32::try_from(BATCH).unwrap();
+        let ids = format!("generate_series(0, {}) id", stuck + 1);
+        let table = format!("CREATE TABLE jobs AS SELECT id, (id >= {stuck})::int AS status FROM {ids}");
+        client.batch_execute(&table).await.unwrap();
+        let mut redis = Redis::new(&server.url(), "jobs").unwrap();
+        let mut add = redis::cmd("ZADD");
+        add.arg("jobs");
+        (0..=stuck).for_each(|id| _ = add.arg(id).arg(id));
+        let _: i32 = redis.ask(&add).await.unwrap();
+
+        let template = NewJob::new(&b""[..]);
+        let set = SortedSet { key: "jobs".to_owned(), template, unit: Some(Unit::Seconds), is_named: true };
+        let rows = Foreign::new(&database.url(), "jobs", "id", "status", "1").unwrap();
+        let mut drain = TableSet { set, rows, why_left: String::new(), passed: 0, lap: 0, has_taken: false };
+        for expected in [stuck, stuck + 1] {
+            let claimed = drain.claim(&mut redis, Step::Drain).await.unwrap().logged;
+            let members: Vec<&[u8]> = claimed.iter().map(|(_, texts)| texts[0].as_slice()).collect();
+            assert_eq!(members, [expected.to_string().as_bytes()]);
+            server.command(&["ZREM", "jobs", "0"]);
+            server.command(&["ZADD", "jobs", "700.5", &(stuck + 1).to_string()]);
+        }
+    }
+}

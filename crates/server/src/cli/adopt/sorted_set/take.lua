@@ -1,0 +1,18 @@
+-- Claims members of a sorted set as member, score and unit: those whose scores are no instants, and those due up to a bound.
+-- KEYS[2]: the set. ARGV[2]: the unit; [3]: how many of it are a second; [4]: below which number of seconds a score is no instant;
+-- [5]: how far ahead is taken, in milliseconds; [6]: at most how many.
+local unit, per_second, ahead_ms, limit = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local low = ARGV[4] * per_second
+local members = {}
+local function take_between(min, max)
+  local found = redis.call('ZRANGEBYSCORE', KEYS[2], min, max, 'WITHSCORES', 'LIMIT', 0, limit - #members)
+  for place = 1, #found, 2 do
+    members[#members + 1] = found[place]
+    claim(found[place], found[place + 1], unit)
+  end
+end
+take_between('-inf', '(' .. ARGV[4])
+take_between(low, (now_ms + ahead_ms) * per_second / 1000)
+if #members > 0 then remove('ZREM', KEYS[2], unpack(members)) end
+local head = redis.call('ZRANGEBYSCORE', KEYS[2], low, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+if head[2] then wait_ms = math.max(0, math.min(wait_ms, math.ceil(head[2] * 1000 / per_second) - now_ms)) end
