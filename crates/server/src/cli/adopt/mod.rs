@@ -4,9 +4,11 @@
 
 mod adopter;
 mod beanstalkd;
+mod bullmq;
 mod framework;
 mod layout;
 mod look;
+mod message_queue;
 mod push;
 mod redis;
 mod report;
@@ -33,6 +35,8 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum SourceArgs {
     Beanstalkd(beanstalkd::Args),
+    Bullmq(bullmq::Args),
+    MessageQueue(message_queue::Args),
     Zset(sorted_set::zset::Args),
     LockedSet(sorted_set::locked_set::Args),
     TableSet(sorted_set::table_set::Args),
@@ -59,6 +63,8 @@ struct Options {
 pub(crate) async fn run(args: Args) -> Result {
     match args.source {
         SourceArgs::Beanstalkd(args) => run::run(Box::new(beanstalkd::Beanstalkd::new(&args)?), &args.options).await,
+        SourceArgs::Bullmq(args) => run::run(Box::new(bullmq::source(&args)?), &args.options).await,
+        SourceArgs::MessageQueue(args) => run::run(Box::new(message_queue::source(&args)?), &args.options).await,
         SourceArgs::Zset(args) => run::run(args.source()?, &args.set.options).await,
         SourceArgs::LockedSet(args) => run::run(args.source()?, &args.set.options).await,
         SourceArgs::TableSet(args) => run::run(args.source()?, &args.set.options).await,

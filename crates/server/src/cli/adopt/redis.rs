@@ -19,7 +19,8 @@ const PAGE: usize = 500;
 /// - `now_ms`: the clock of Redis, in milliseconds.
 /// - `wait_ms`: when it is worth asking again; a script may lower it.
 /// - `claim(…)` notes texts under the next id.
-/// - `remove(…)` is a command that removes what was claimed. If it is refused, for want of a right, nothing is claimed.
+/// - `remove(…)` is a command that removes what was claimed since the last one. If it is refused, for want of a right, or removes nothing, that is not
+///   claimed. It answers whether it is.
 /// - `take(key, unit_ms, max, limit)` claims members of a sorted set up to a score, as key, member and score. `unit_ms` is what a score counts;
 ///   with it, `wait_ms` falls to when the next member is due.
 ///
@@ -29,7 +30,7 @@ if redis.replicate_commands then redis.replicate_commands() end
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local wait_ms = 1000
-local claimed = {}
+local claimed, gone = {}, 0
 local function claim(...)
   local packed = {...}
   for place, text in ipairs(packed) do packed[place] = #text .. ':' .. text end
@@ -40,10 +41,15 @@ local function claim(...)
 end
 local function remove(...)
   local removed = redis.pcall(...)
-  if type(removed) == 'table' and removed.err then
-    for place = 1, #claimed, 2 do redis.call('HDEL', KEYS[1], claimed[place]) end
-    error(removed.err)
+  local refused = type(removed) == 'table' and removed.err
+  while (refused or removed == 0) and #claimed > gone do
+    redis.call('HDEL', KEYS[1], claimed[#claimed - 1])
+    claimed[#claimed] = nil
+    claimed[#claimed] = nil
   end
+  if refused then error(refused) end
+  gone = #claimed
+  return removed ~= 0
 end
 local function take(key, unit_ms, max, limit)
   local found = redis.call('ZRANGEBYSCORE', key, '-inf', max, 'WITHSCORES', 'LIMIT', 0, limit)
@@ -186,12 +192,13 @@ impl Redis {
         Ok(())
     }
 
-    /// Puts claims back with a script that gets the texts of each as `parts`, and removes them from the log.
+    /// Puts claims back with a script that gets the texts of each as `parts`, and removes them from the log. The last claim comes first, so
+    /// that a list from whose front they were taken gets its order back.
     pub(super) async fn put_back(&mut self, script: &str, keys: &[&[u8]], claims: &[Arc<str>]) -> Done {
-        for some in claims.chunks(PAGE) {
+        for some in claims.rchunks(PAGE) {
             let mut command = self.eval(&[PUT_BACK, script, PUT_BACK_ALL].concat(), keys);
             command.arg(some.len());
-            for claim in some {
+            for claim in some.iter().rev() {
                 command.arg(&**claim);
             }
             if self.ask::<u64>(&command).await? > 0 {

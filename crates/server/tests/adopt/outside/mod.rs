@@ -1,4 +1,5 @@
 //! `cargo xtask outside`: real programs, and hundreds of kills.
 
+mod bullmq;
 mod frameworks;
 mod sets;

@@ -1,0 +1,163 @@
+//! What is put back where, while the queue has changed since.
+
+use super::*;
+use duetime_store::testing::RedisServer;
+
+/// A queue of BullMQ in a private Redis.
+struct Old {
+    server: RedisServer,
+    redis: Redis,
+    layout: Bullmq,
+}
+
+impl Old {
+    fn start() -> Self {
+        let server = RedisServer::start();
+        let redis = Redis::new(&server.url(), "bull:mail").unwrap();
+        let layout = Bullmq {
+            base: "bull:mail:".to_owned(),
+            to: "mail".into(),
+            tag: "adopted:mail".into(),
+            place: 0,
+            offset: 0,
+            has_claimed: false,
+        };
+        Self { server, redis, layout }
+    }
+
+    fn run(&self, line: &str) -> String {
+        self.server.command(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    /// Adds jobs to the left end of a list, as producers do.
+    fn push(&self, list: &str, ids: &[&str]) {
+        for id in ids {
+            self.run(&format!("HSET bull:mail:{id} name n data {{}}"));
+            self.run(&format!("LPUSH bull:mail:{list} {id}"));
+        }
+    }
+
+    fn list(&self, name: &str) -> String {
+        self.run(&format!("LRANGE bull:mail:{name} 0 -1")).replace('\n', " ")
+    }
+
+    /// Claims everything.
+    async fn claim(&mut self) -> Vec<Arc<str>> {
+        let mut ids = Vec::new();
+        loop {
+            let claimed = self.layout.claim(&mut self.redis, Step::Drain).await.unwrap().logged;
+            if claimed.is_empty() {
+                return ids;
+            }
+            ids.extend(claimed.into_iter().map(|(id, _)| id));
+        }
+    }
+
+    async fn put_back(&mut self, claims: &[Arc<str>]) {
+        let (script, keys) = self.layout.put_back();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        self.redis.put_back(script, &keys, claims).await.unwrap();
+        assert_eq!(self.redis.count().await.unwrap(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_list_gets_its_order_back_before_what_was_added_since() {
+    let mut old = Old::start();
+    old.run("HSET bull:mail:meta version bullmq:6.7.0");
+    old.push("wait", &["1", "2", "3", "4"]);
+    let claims = old.claim().await;
+    old.push("wait", &["5"]);
+    old.put_back(&claims).await;
+    assert_eq!(old.list("wait"), "5 4 3 2 1");
+    assert_eq!(old.run("ZRANGE bull:mail:marker 0 -1"), "0", "a worker wakes");
+}
+
+/// Resuming a queue of BullMQ 5, or of Bull, renames `paused` to `wait`.
+#[tokio::test]
+async fn jobs_go_to_the_list_that_is_used_now() {
+    for (pause, resume) in [
+        ("HSET bull:mail:meta paused 1", "HDEL bull:mail:meta paused"),
+        ("SET bull:mail:meta-paused 1", "DEL bull:mail:meta-paused"),
+    ] {
+        let mut old = Old::start();
+        old.run("HSET bull:mail:meta version bullmq:5.0.0");
+        old.push("wait", &["1", "2"]);
+        let claims = old.claim().await;
+        old.run(pause);
+        old.put_back(&claims).await;
+        assert_eq!((old.list("wait"), old.list("paused")), (String::new(), "2 1".to_owned()));
+        assert_eq!(old.run("EXISTS bull:mail:marker"), "0", "nobody is to wake");
+        let claims = old.claim().await;
+        old.run(resume);
+        old.put_back(&claims).await;
+        assert_eq!((old.list("wait"), old.list("paused")), ("2 1".to_owned(), String::new()));
+    }
+}
+
+#[tokio::test]
+async fn jobs_of_bull_go_back_among_their_priorities() {
+    let mut old = Old::start();
+    old.push("wait", &["1", "2", "3", "4", "5"]);
+    old.run("ZADD bull:mail:priority 2 4 1 5");
+    // As Bull has them: the most urgent at the right.
+    old.run("DEL bull:mail:wait");
+    old.run("RPUSH bull:mail:wait 3 2 1 4 5");
+    let claims = old.claim().await;
+    assert_eq!(old.run("EXISTS bull:mail:priority bull:mail:wait"), "0");
+    // One of priority 1 and one without were added since.
+    old.run("ZADD bull:mail:priority 1 6");
+    old.run("RPUSH bull:mail:wait 7 6");
+    old.put_back(&claims).await;
+    assert_eq!(old.list("wait"), "7 3 2 1 4 6 5");
+    assert_eq!(old.run("ZRANGE bull:mail:priority 0 -1").replace('\n', " "), "5 6 4");
+}
+
+#[tokio::test]
+async fn what_is_there_is_not_overwritten() {
+    let mut old = Old::start();
+    old.run("HSET bull:mail:meta version bullmq:6.7.0");
+    old.push("wait", &["a", "b", "c"]);
+    old.run("RPUSH bull:mail:b:logs one two");
+    let claims = old.claim().await;
+    // The producer added it again; another has only written a field; a third is no job.
+    old.run("HSET bull:mail:a name again data 2");
+    old.run("ZADD bull:mail:delayed 7 a");
+    old.run("HSET bull:mail:b data 3");
+    old.run("SET bull:mail:c text");
+    old.put_back(&claims).await;
+    assert_eq!(old.run("HGETALL bull:mail:a"), "name\nagain\ndata\n2");
+    assert_eq!((old.list("wait"), old.list("b:logs")), ("b".to_owned(), "one two".to_owned()));
+    assert_eq!(old.run("HMGET bull:mail:b name data"), "n\n3");
+    assert_eq!(
+        (old.run("ZSCORE bull:mail:delayed a"), old.run("GET bull:mail:c")),
+        ("7".to_owned(), "text".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn a_claim_that_cannot_remove_its_job_is_none() {
+    let mut old = Old::start();
+    old.run("HSET bull:mail:meta version bullmq:6.7.0");
+    old.push("wait", &["1"]);
+    old.run("ACL SETUSER default -lrem");
+    let refused = old.layout.claim(&mut old.redis, Step::Drain).await;
+    assert!(matches!(refused, Err(Trouble::Failed(_))));
+    old.run("ACL SETUSER default +lrem");
+    assert_eq!((old.redis.count().await.unwrap(), old.list("wait")), (0, "1".to_owned()));
+    assert_eq!(old.claim().await.len(), 1);
+}
+
+/// More than a script claims at once, by their bytes.
+#[tokio::test]
+async fn a_script_stops_at_many_bytes_and_the_next_one_goes_on() {
+    let mut old = Old::start();
+    let data = "x".repeat(6 << 20);
+    for id in ["1", "2", "3", "4", "5"] {
+        old.server.command(&["HSET", &format!("bull:mail:{id}"), "name", "n", "data", &data]);
+        old.run(&format!("LPUSH bull:mail:wait {id}"));
+    }
+    let first = old.layout.claim(&mut old.redis, Step::Drain).await.unwrap().logged;
+    assert_eq!(first.len(), 3);
+    assert_eq!(old.claim().await.len(), 2);
+}
