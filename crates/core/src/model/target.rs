@@ -62,12 +62,12 @@ pub struct RedisList {
     pub url: Arc<str>,
     /// The list.
     pub key: Arc<str>,
-    /// How payloads are appended.
+    /// The way in which payloads are appended.
     #[serde(rename = "as", default, skip_serializing_if = "Append::is_list")]
     pub append: Append,
 }
 
-/// How payloads are appended to a Redis list.
+/// A way to append payloads to a Redis list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Append {

@@ -1,4 +1,4 @@
-//! How a payload is appended to a Redis list: plainly, or as the framework whose workers pop it does that.
+//! Commands that append a payload to a Redis list: plainly, or as the framework whose workers pop it does that.
 //!
 //! One command does all of it. Its script writes the payload last, so that whatever fails has appended nothing.
 
@@ -23,14 +23,14 @@ redis.call('SADD', KEYS[2], ARGV[2])
 return redis.call('LPUSH', KEYS[1], ARGV[1])
 ";
 
-/// What a scheduled job no longer has once it is due.
+/// Fields that a scheduled job no longer has once it is due.
 const SCHEDULED: [&str; 2] = ["at", ENQUEUED_AT];
 const ENQUEUED_AT: &str = "enqueued_at";
 
-/// What appends a payload. Redis answers it with the length of the list.
+/// The command that appends a payload. Redis answers with the length of the list.
 ///
 /// # Errors
-/// Why this payload is none of the framework.
+/// The reason, if this payload is no job of the framework.
 pub(super) fn command(list: &RedisList, payload: &[u8], now: Millis) -> Result<Cmd, String> {
     let key = list.key.as_bytes();
     match list.append {

@@ -98,7 +98,7 @@ impl Servers {
 }
 
 impl List {
-    /// Whether both are on one server.
+    /// True if both are on one server.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.server, &other.server)
     }

@@ -31,19 +31,19 @@ pub(super) fn seeded() -> Random {
     Random::new(seed)
 }
 
-/// How often a command is killed.
+/// The number of times that a command is killed.
 pub(super) fn kills(default: u64) -> u64 {
     std::env::var("DUETIME_ADOPT_KILLS").map_or(default, |kills| kills.parse().unwrap())
 }
 
-/// A job as Laravel writes it, with fields of its own before `data`, such as `"maxTries":3,`.
+/// A job as Laravel writes it, with other fields before `data`, such as `"maxTries":3,`.
 pub(super) fn laravel(n: u64, own: &str) -> String {
     format!(
         r#"{{"uuid":"{n:08}-87a6-4a52-9eb5-0bd3fa2e6cd6","displayName":"App\\Jobs\\Ship","job":"Illuminate\\Queue\\CallQueuedHandler@call",{own}"data":{{"commandName":"App\\Jobs\\Ship","command":"O:13:\"App\\Jobs\\Ship\":1:{{s:5:\"order\";i:{n};}}","price":1.10}},"id":"{n}"}}"#
     )
 }
 
-/// A job as Sidekiq writes it, with fields of its own, such as `"retry":5,`.
+/// A job as Sidekiq writes it, with other fields, such as `"retry":5,`.
 pub(super) fn sidekiq(n: u64, queue: &str, own: &str) -> String {
     format!(
         r#"{{{own}"queue":"{queue}","class":"Ship","args":[{n}, 12345678901234567890123, "é"],"jid":"{n:024x}","created_at":1700000000.25}}"#
@@ -106,7 +106,7 @@ pub(super) fn step<'a>(source: &[&'a str], step: &'a str) -> Vec<&'a str> {
     [source, &[step, "--yes", source[0], "--json"]].concat()
 }
 
-/// What a drain reports that ends with this code.
+/// The report of a drain that ends with this code.
 pub(super) fn drain(server: &Server, redis: &RedisServer, source: &[&str], code: i32) -> Value {
     let ran = adopt(server, redis, &step(source, "--drain"));
     assert_eq!(ran.code, code, "{ran:?}");
@@ -133,7 +133,7 @@ pub(super) fn jobs(server: &Server) -> Vec<(String, Value)> {
     page.jobs.iter().map(|job| read(job)).collect()
 }
 
-/// When a job is due, in milliseconds.
+/// The due time of a job, in milliseconds.
 pub(super) fn due_ms(job: &Value) -> u64 {
     let at: jiff::Timestamp = job["due_at"].as_str().unwrap().parse().unwrap();
     u64::try_from(at.as_millisecond()).unwrap()

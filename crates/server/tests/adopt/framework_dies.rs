@@ -12,7 +12,7 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::process::{Child, Stdio};
 
-/// How often the command is killed in each test, unless `DUETIME_ADOPT_KILLS` says otherwise.
+/// The command is killed so often in each test, unless `DUETIME_ADOPT_KILLS` says otherwise.
 const KILLS: u64 = 24;
 
 /// A source, and how its old code feeds it and takes from it.
@@ -23,7 +23,7 @@ struct Old {
     lists: &'static [&'static str],
     job: fn(u64) -> String,
     push: fn(&mut redis::Pipeline, &str, &str),
-    /// What a worker takes from a list, which is `KEYS[1]`.
+    /// Pops a job as a worker does, from the list `KEYS[1]`.
     pop: &'static str,
 }
 
@@ -56,7 +56,7 @@ fn one_of<T: Copy>(all: &[T], random: &mut Random) -> T {
 }
 
 impl Old {
-    /// How many jobs are ready, or have a score up to this.
+    /// The number of jobs that are ready, or have a score up to this.
     fn left(&self, redis: &RedisServer, max: &str) -> u64 {
         let sets = self.sets.iter().map(|set| number(redis, &["ZCOUNT", set, "-inf", max]));
         sets.chain(self.lists.iter().map(|list| number(redis, &["LLEN", list]))).sum()
@@ -96,7 +96,7 @@ fn has_ended(child: &mut Child) -> bool {
     child.try_wait().unwrap().is_some()
 }
 
-/// Whether each job is in one place: once in the server, with its due time, or once elsewhere.
+/// Each job must be in one place: once in the server, with its due time, or once elsewhere.
 fn account(server: &Server, mut put: HashMap<String, u64>, elsewhere: Vec<String>) {
     let adopted = jobs(server);
     println!("{} jobs, {} of them adopted", put.len(), adopted.len());

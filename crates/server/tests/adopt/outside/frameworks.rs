@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/adopt/programs");
-/// How often the command is killed in each test, unless `DUETIME_ADOPT_KILLS` says otherwise.
+/// The command is killed so often in each test, unless `DUETIME_ADOPT_KILLS` says otherwise.
 const KILLS: u64 = 12;
 /// Jobs that are put before each kill.
 const JOBS: u64 = 150;
@@ -35,7 +35,7 @@ struct Framework {
     work: fn(&RedisServer) -> Command,
     /// The number of a job.
     name: fn(&Value) -> u64,
-    /// Whether a job fails at first, and is retried by the framework.
+    /// True for jobs that fail at first, and are retried by the framework.
     fails: fn(u64) -> bool,
 }
 
@@ -278,7 +278,7 @@ fn sidekiq_goes_on_beside_a_follower_that_is_killed() {
     OF_SIDEKIQ.follows();
 }
 
-/// What it was handing back comes again when its leases have ended, after a minute.
+/// Jobs that it was handing back come again when their leases have ended, after a minute.
 #[test]
 fn a_server_that_is_killed_hands_back_each_job_at_least_once() {
     let redis = RedisServer::start();

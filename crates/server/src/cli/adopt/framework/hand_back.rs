@@ -16,7 +16,7 @@ const BACKOFF: Exponential = Exponential { first: Span(1_000), factor: 2.0, max:
 /// Of a caller who may not look at a queue.
 const FORBIDDEN: u16 = 403;
 
-/// How jobs go back.
+/// The way back.
 pub(super) struct HandBack {
     /// The queue where they wait.
     queue: Arc<str>,
@@ -26,7 +26,7 @@ pub(super) struct HandBack {
 }
 
 impl HandBack {
-    /// To this Redis.
+    /// For jobs that came from this Redis.
     pub(super) fn new(from: &str, queue: &Arc<str>, append: Append) -> Result<Self> {
         let Some((scheme @ ("redis" | "rediss"), rest)) = from.split_once("://") else {
             return Err(Failure::usage(
@@ -58,12 +58,12 @@ impl HandBack {
         look.notes.push(format!("Their queue needs a target. Set it once: {}", self.command(list)));
     }
 
-    /// What sets the target of the queue.
+    /// The command that sets the target of the queue.
     fn command(&self, list: &str) -> String {
         format!("duetime queues set {} --target '{}'", self.queue, shown(&self.target(list)))
     }
 
-    /// Whether the queue is set up.
+    /// Refuses a queue that is not set up.
     pub(super) async fn check(&self, client: &Client, list: &str) -> Result {
         let target = client.queue(&self.queue).await?.settings.target;
         if let Some(Target::RedisList(RedisList { url, append, .. })) = &target

@@ -65,13 +65,13 @@ end
   duetime adopt laravel --from redis://cache --key mail --to mail --follow --yes laravel
   duetime adopt laravel --from redis://cache --key mail --to mail --hand-back --drain --yes laravel")]
 pub(in crate::cli::adopt) struct Args {
-    /// Where Laravel's Redis is
+    /// Address of Laravel's Redis
     #[arg(long, value_name = "URL")]
     from: String,
     /// The queue in Laravel; in a Cluster with its braces, such as {default}
     #[arg(long, value_name = "NAME")]
     key: String,
-    /// What Laravel puts before each key: `prefix` in config/database.php, such as laravel_database_
+    /// Prefix that Laravel puts before each key: `prefix` in config/database.php, such as laravel_database_
     #[arg(long, default_value = "", hide_default_value = true)]
     prefix: String,
     /// The queue that takes the jobs
@@ -184,7 +184,7 @@ impl Layout for Laravel {
     }
 }
 
-/// What is read of a job. What is not as expected counts as left out, but for `job` and `data`, without which it would not be one.
+/// The fields that are read of a job. Any that is not as expected counts as left out, but for `job` and `data`, which every job has.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Payload {
@@ -228,7 +228,7 @@ impl Payload {
         Some(timeout.saturating_mul(SECOND_MS).saturating_add(LEASE_MARGIN_MS))
     }
 
-    /// What is left of the job's own rule, for a job that is due then.
+    /// The rest of the job's own rule, for a job that is due then.
     fn retry(&self, due_at: Millis) -> Retry {
         let made = whole(&self.attempts).unwrap_or(0);
         let until = whole(&self.retry_until);

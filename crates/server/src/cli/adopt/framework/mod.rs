@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde::de::Error as _;
 use std::sync::Arc;
 
-/// What of a claim is stored.
+/// The texts that are stored of a claim.
 type Texts = [Vec<u8>];
 
-/// The texts of a claim: key, member, and instant in milliseconds.
+/// A claim: key, member, and instant in milliseconds.
 fn claimed(texts: &Texts) -> Result<(&[u8], &[u8], Millis), String> {
     let [key, member, score] = texts else {
         return Err(format!("expected a key, a member and a score in the claim log, got {} texts", texts.len()));

@@ -27,7 +27,7 @@ use std::sync::Arc;
 const LAYOUT: &str = "sidekiq";
 /// The queue of a job that names none.
 const QUEUE_DEFAULT: &str = "default";
-/// How often Sidekiq retries a job that does not say so.
+/// Retries of a job that does not say how many it has.
 const RETRIES_DEFAULT: u64 = 25;
 
 /// Takes members. `KEYS` are the log, `queues`, `retry` and `schedule`; `ARGV[2]` is `due` or `all`, `ARGV[3]` the limit, `ARGV[4]`
@@ -67,7 +67,7 @@ end
   duetime adopt sidekiq --from redis://cache/1 --namespace shop --follow --yes sidekiq
   duetime adopt sidekiq --from redis://cache --to later --hand-back --drain --yes sidekiq")]
 pub(in crate::cli::adopt) struct Args {
-    /// Where Sidekiq's Redis is
+    /// Address of Sidekiq's Redis
     #[arg(long, value_name = "URL")]
     from: String,
     /// The namespace of Sidekiq's keys, without the colon; by default none
@@ -205,7 +205,7 @@ impl Layout for Sidekiq {
     }
 }
 
-/// What is read of a job. What is not as expected counts as left out, but for the three that every job has.
+/// The fields that are read of a job. Any that is not as expected counts as left out, but for the three that every job has.
 #[derive(Deserialize)]
 struct Payload {
     class: String,
@@ -228,7 +228,7 @@ impl Payload {
         self.queue.as_str().filter(|name| !name.is_empty()).unwrap_or(QUEUE_DEFAULT)
     }
 
-    /// What is left of the job's own rule. `retry_count` is 0 once it has failed the first time.
+    /// The rest of the job's own rule. `retry_count` is 0 once it has failed the first time.
     fn retry(&self) -> Retry {
         let retries = match &self.retry {
             Value::Bool(false) => 0,

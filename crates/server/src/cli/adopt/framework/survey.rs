@@ -1,4 +1,4 @@
-//! What there is in the keys of a framework: how many jobs, and the first ones.
+//! A look at the keys of a framework: counts, and some of the jobs.
 
 use super::{Texts, instant};
 use crate::cli::adopt::redis::Redis;
@@ -30,7 +30,7 @@ struct Member {
     due_as: String,
 }
 
-/// What was found so far.
+/// Everything that was found so far.
 pub(super) struct Survey<'a> {
     redis: &'a Redis,
     now: Millis,
@@ -104,10 +104,10 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Whether a key is there.
+    /// True if a key is there.
     ///
     /// # Errors
-    /// Where it is of another type.
+    /// If it is of another type.
     pub(super) async fn has(&mut self, key: &str, expected: &str) -> Done<bool> {
         let found: String = self.redis.ask(redis::cmd("TYPE").arg(key)).await?;
         if found == "none" {
@@ -121,10 +121,10 @@ impl<'a> Survey<'a> {
         Ok(true)
     }
 
-    /// What a look says, if this reads claims.
+    /// The look, with this to read members.
     ///
     /// # Errors
-    /// Where there are members and none can be read, in the first look of a command. Later ones may find only those that were refused.
+    /// If there are members and none can be read, in the first look of a command. Later ones may find only those that were refused.
     pub(super) fn end(
         self,
         layout: &str,
