@@ -1,4 +1,4 @@
-local base, dialect, place, score, rank, _, id, logs = unpack(parts, 1, 8)
+local base, _, place, score, rank, _, id, logs = unpack(parts, 1, 8)
 local job = base .. id
 -- A job with this id was added since. BullMQ lets the one that is there count.
 local kind = redis.call('TYPE', job).ok
@@ -12,23 +12,9 @@ if score ~= '' then
   redis.call('ZADD', base .. place, 'NX', score, id)
 else
   -- Resuming or pausing a queue renames the other list to this one, which would overwrite what stands in it.
-  local list = base .. (is_paused and 'paused' or 'wait')
-  -- The right end runs first. Before it come only jobs of Bull that are more urgent.
-  local ahead
-  if rank == '' then
-    ahead = redis.call('ZCARD', base .. 'priority')
-  else
-    ahead = redis.call('ZCOUNT', base .. 'priority', '-inf', '(' .. rank)
-    redis.call('ZADD', base .. 'priority', 'NX', rank, id)
-  end
-  local after = ahead > 0 and redis.call('LINDEX', list, -1 - ahead)
-  if ahead == 0 then
-    redis.call('RPUSH', list, id)
-  elseif after then
-    redis.call('LINSERT', list, 'AFTER', after, id)
-  else
-    redis.call('LPUSH', list, id)
-  end
+  -- The right end runs first.
+  redis.call('RPUSH', base .. (is_paused and 'paused' or 'wait'), id)
+  if rank ~= '' then redis.call('ZADD', base .. 'priority', 'NX', rank, id) end
 end
 -- It wakes a worker of BullMQ 5 or later; older ones have no such key.
 if not is_paused and redis.call('HEXISTS', base .. 'meta', 'version') == 1 then
