@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a person does with the package, and what must come of it. `run.sh` boots a clean Debian for it.
+# What a person does with the package, and what must come of it. `debian.sh` boots a clean Debian for it.
 set -euo pipefail
 cd /test/old
 trap 'echo "FAILED: line $LINENO: $BASH_COMMAND"; journalctl --no-pager --lines=60' ERR
@@ -52,8 +52,11 @@ ready
 step "units"
 units=(/usr/lib/systemd/system/duetime.service /usr/lib/systemd/system/duetime-backup.{service,timer})
 same "what systemd says of the units" "" "$(systemd-analyze verify --man=no "${units[@]}" 2>&1)"
-systemd-analyze security --no-pager --threshold=20 duetime.service | tail -n 1
-systemd-analyze security --no-pager --threshold=20 duetime-backup.service | tail -n 1
+for unit in duetime.service duetime-backup.service; do
+    exposure=$(systemd-analyze security --no-pager "$unit" | grep -o ': [0-9.]* ' | tail -n 1 | tr -d ': ')
+    echo "$unit has the exposure $exposure"
+    same "an exposure of 2 at most" 1 "$(awk "BEGIN { print $exposure <= 2 }")"
+done
 
 step "confinement"
 status=/proc/$(pid)/status

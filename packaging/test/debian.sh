@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs a package and a tarball on a clean Debian that its own systemd has booted, uses them, and removes them.
 #
-#   packaging/debian/test/run.sh target/package/duetime_0.1.0-1_amd64.deb target/package/duetime-0.1.0-x86_64-linux-gnu.tar.gz
+#   packaging/test/debian.sh target/package/duetime_0.1.0-1_amd64.deb target/package/duetime-0.1.0-x86_64-linux-gnu.tar.gz
 #
 # Needs root, mmdebstrap, systemd-nspawn (systemd-container) and a mirror of Debian; SUITE=trixie tries another Debian. The
 # system has no network, and is gone afterwards. `steps.sh` runs inside.
@@ -39,7 +39,7 @@ sed -i 's/^Version: .*/Version: 0.0.1-1/' "$work/old/DEBIAN/control"
 dpkg-deb --root-owner-group --build "$work/old" "$root/test/old/duetime_0.0.1-1.deb" >/dev/null
 cp "$deb" "$root/test/new/"
 cp "$tar" "$tar.sha256" "$root/test/tar/"
-cp "$here/steps.sh" "$here/../../../docs/operations/install.md" "$root/test/"
+cp "$here/steps.sh" "$here/../../docs/operations/install.md" "$root/test/"
 echo 'APT::Get::Assume-Yes "true"; quiet "2"; Dpkg::Use-Pty "0";' >"$root/etc/apt/apt.conf.d/quiet"
 cat >"$root/etc/systemd/system/steps.service" <<'END'
 [Unit]
