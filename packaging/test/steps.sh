@@ -63,7 +63,7 @@ status=/proc/$(pid)/status
 same "its user" "duetime" "$(stat --format=%U "/proc/$(pid)")"
 same "seccomp and new privileges" "2 1" "$(awk '/^Seccomp:/ {s = $2} /^NoNewPrivs:/ {n = $2} END {print s, n}' "$status")"
 same "its capabilities" "0000000000000000" "$(awk '/^CapBnd:/ {print $2}' "$status")"
-for path in /usr /etc /var/tmp-of-others; do
+for path in /usr /etc /var/lib /root; do
     if nsenter --target "$(pid)" --mount touch "$path/x" 2>/dev/null; then
         echo "the service may write to $path"
         false
@@ -135,8 +135,7 @@ same "what is left of the units" "" "$(find /etc/systemd/system /var/lib/systemd
 
 step "tarball"
 cd /test/tar
-sha256sum --check --quiet ./*.sha256
-tar -xzf ./*.tar.gz
+page "Any Linux" 1
 cd duetime-*/
 page "Any Linux" 2
 ready

@@ -231,7 +231,7 @@ impl Packager {
 
     /// All three, tried.
     fn test(&self) -> Result<(), String> {
-        setup::install_missing()?;
+        setup::install_for_packages()?;
         let (deb, tar) = (self.deb()?, self.tar()?);
         let mut lintian = Command::new("lintian");
         lintian.args(["--allow-root", "--fail-on", "error,warning"]).arg(&deb);

@@ -31,7 +31,7 @@ fn build(packager: &Packager, stage: &Stage) -> Result<PathBuf, String> {
     process::run(packager.timed(base))?;
     stage.write("Dockerfile", "FROM scratch\nADD base.tar /\nCMD [\"bash\"]\n")?;
     let tag = format!("localhost/duetime:{}", packager.version);
-    // No start of a container needs more than chroot.
+    // A chroot needs no runtime for containers.
     let common = ["--quiet", "--isolation=chroot", "--format=docker", "--timestamp", &packager.epoch];
     let mut base = buildah(stage, "build");
     base.args(common).args(["--tag", BASE]).arg(stage.path(""));
