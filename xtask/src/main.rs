@@ -7,6 +7,7 @@ mod book;
 mod deps;
 mod endure;
 mod lint;
+mod package;
 mod process;
 mod repo;
 mod report;
@@ -41,6 +42,8 @@ enum Chore {
     Outside,
     /// Picture each page of the dashboard, in both themes and languages
     Screenshots,
+    /// Make what people install, in `target/package`: a Debian package, a tarball, an image
+    Package(package::Args),
     /// Write the generated pages of the book, and build it where mdBook is installed
     Book,
     /// Check format, clippy, docs, dependencies and tidiness
@@ -129,6 +132,7 @@ fn main() -> ExitCode {
         Chore::Test { seeds } => test::run(seeds),
         Chore::Outside => test::outside(),
         Chore::Screenshots => shown(&test::screenshots()),
+        Chore::Package(args) => shown(&package::run(args)),
         Chore::Book => shown(&book::run()),
         Chore::Lint => lint::run(),
         Chore::Tidy => lint::run_tidy(),

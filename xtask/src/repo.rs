@@ -85,7 +85,7 @@ impl Metadata {
 }
 
 /// The target triple of this machine, as rustc calls it.
-fn host() -> Result<String, String> {
+pub(crate) fn host() -> Result<String, String> {
     let mut rustc = Command::new("rustc");
     rustc.arg("-vV");
     let text = process::output(rustc)?;

@@ -23,6 +23,7 @@ const CLIENTS: &str = "the example clients";
 const BEANSTALK: &str = "tests with clients of beanstalkd";
 const ADOPT: &str = "tests that adopt jobs of Laravel and Sidekiq";
 const PACKAGING: &str = "the tests of packaging";
+const PACKAGES: &str = "packages and their test";
 
 const NEEDED: &[Needed] = &[
     Needed { program: "beanstalkd", package: "beanstalkd", used_by: BEANSTALK },
@@ -63,10 +64,29 @@ const NEEDED: &[Needed] = &[
     Needed { program: "redis-server", package: "redis-server", used_by: "tests of the Redis broker" },
 ];
 
+/// Needed by `cargo xtask package test` alone.
+const NEEDED_FOR_PACKAGES: &[Needed] = &[
+    Needed { program: "buildah", package: "buildah", used_by: PACKAGES },
+    Needed { program: "dpkg-shlibdeps", package: "dpkg-dev", used_by: PACKAGES },
+    Needed { program: "ip", package: "iproute2", used_by: PACKAGES },
+    Needed { program: "lintian", package: "lintian", used_by: PACKAGES },
+    Needed { program: "mmdebstrap", package: "mmdebstrap", used_by: PACKAGES },
+    Needed { program: "systemd-nspawn", package: "systemd-container", used_by: PACKAGES },
+];
+
 /// Installs with apt what is not on the `PATH`; fails with the command to type where it may not.
 pub(crate) fn install_missing() -> Result<(), String> {
+    install(NEEDED)
+}
+
+/// The same of what makes and tries packages.
+pub(crate) fn install_for_packages() -> Result<(), String> {
+    install(NEEDED_FOR_PACKAGES)
+}
+
+fn install(needed: &[Needed]) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let missing: Vec<_> = NEEDED.iter().filter(|needed| !is_on(&path, needed.program)).collect();
+    let missing: Vec<_> = needed.iter().filter(|needed| !is_on(&path, needed.program)).collect();
     if missing.is_empty() {
         println!("nothing is missing");
         return Ok(());

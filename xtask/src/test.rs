@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::repo::Metadata;
 use crate::report::{Outcome, Report, Tally};
-use crate::{process, repo, setup, sim};
+use crate::{package, process, repo, setup, sim};
 
 /// Names the server's release binary to tests that run the real thing, so that they try what users get. A test that is run
 /// without it takes the binary that cargo built beside it: so does `cargo xtask test`, which has no time for both.
@@ -51,6 +51,7 @@ pub(crate) fn outside() -> bool {
     if let Some(metadata) = &metadata {
         report.step("tests", || workspace_tests(metadata, "outside"));
         report.step("release", || try_release(metadata));
+        report.step("package", || package::test(server_binary(metadata)));
         report.step("scale", || sim::scale(sim::SCALE_JOBS));
         report.step("consumer", || build_consumer(metadata));
         report.step("simulation", || sim::simulate(sim::SEEDS, 0));

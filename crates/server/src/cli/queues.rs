@@ -10,7 +10,8 @@ use super::time::{now, relative};
 use duetime::Client;
 use duetime_core::Millis;
 use duetime_core::api::{Instant, Purged, Queues, Span};
-use duetime_core::engine::QueueStatus;
+use duetime_core::engine::{QueueSettings, QueueStatus};
+use duetime_core::ports::Tally;
 
 /// Show queues; set, pause, resume or purge one.
 #[derive(Debug, clap::Args)]
@@ -149,11 +150,18 @@ fn lines(indent: &str, values: &serde_json::Value) -> Result {
 
 async fn pause(Pause { one, end }: &Pause) -> Result {
     let client = one.target.client().await?;
+    let before = client.queue(&one.queue).await?;
     let end = end.at();
     match end {
         Some(end) => client.pause_until(&one.queue, end).await?,
         None => client.pause(&one.queue).await?,
     };
+    if before.tally == Tally::default() && before.settings == QueueSettings::default() {
+        output::note!(
+            "{} is a new queue: it has no jobs and no settings. `duetime queues` lists all queues",
+            one.queue
+        );
+    }
     said(client, one, format_args!("{} is paused{}", one.queue, until(end))).await
 }
 

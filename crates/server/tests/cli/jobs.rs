@@ -171,6 +171,21 @@ fn a_queue_is_set_and_shown() {
     assert!(place.ok(&["queues"]).contains("until 20"));
 }
 
+#[test]
+fn a_pause_of_a_new_queue_says_that_it_is_new() {
+    let place = Place::new();
+    let note = "ordres is a new queue: it has no jobs and no settings. `duetime queues` lists all queues\n";
+    let pause = |queue: &str| {
+        let ran = place.run(&["queues", "pause", queue]);
+        assert!(ran.code == 0 && ran.out == format!("{queue} is paused\n"), "{ran:?}");
+        ran.err
+    };
+    place.push(&["--queue", "orders", "x"]);
+    place.ok(&["queues", "set", "mail", "--max-running", "3"]);
+    assert_eq!(pause("ordres"), note);
+    assert_eq!(["orders", "mail"].map(pause), ["", ""]);
+}
+
 /// Seen, tried again one by one or together, and removed, each with a count.
 #[test]
 fn dead_letters_are_looked_after() {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 
 const DOCS: &str = include_str!("../../../../docs/operations/runbook.md");
+const MONITORING: &str = include_str!("../../../../docs/operations/monitoring.md");
 /// Prometheus adds them.
 const OF_PROMETHEUS: [&str; 3] = ["up", "instance", "job"];
 
@@ -77,7 +78,7 @@ fn check(shown: &Shown, expression: &str, text: &str) {
 #[test]
 fn what_alerts_and_dashboard_ask_for_is_there() {
     let shown = shown();
-    let alerts = yaml("prometheus/alerts.yaml");
+    let alerts = yaml(&read("prometheus/alerts.yaml"));
     let rules: Vec<Value> = alerts["groups"].as_array().unwrap().iter().flat_map(rules).collect();
     assert!(rules.len() > 10);
     for rule in &rules {
@@ -102,6 +103,20 @@ fn what_alerts_and_dashboard_ask_for_is_there() {
     let variable = dashboard["templating"]["list"][1]["definition"].as_str().unwrap();
     let (metric, label) = variable.strip_prefix("label_values(").unwrap().split_once(", ").unwrap();
     assert!(shown[metric].contains(label.trim_end_matches(')')), "{variable}");
+}
+
+#[test]
+fn the_configuration_of_prometheus_in_the_book_is_for_this_server() {
+    let blocks = MONITORING.split("```yaml\n").skip(1).map(|rest| yaml(rest.split_once("```").unwrap().0));
+    let [prometheus, alerts] = <[Value; 2]>::try_from(blocks.collect::<Vec<_>>()).expect("two blocks of YAML");
+    let scraped = prometheus["scrape_configs"][0]["job_name"].as_str().unwrap();
+    assert!(read("prometheus/alerts.yaml").contains(&format!("up{{job=\"{scraped}\"}}")), "{scraped}");
+    let shown = shown();
+    let rules: Vec<Value> = alerts["groups"].as_array().unwrap().iter().flat_map(rules).collect();
+    for rule in &rules {
+        check(&shown, rule["expr"].as_str().unwrap(), "");
+    }
+    assert!(!rules.is_empty());
 }
 
 fn rules(group: &Value) -> Vec<Value> {

@@ -1,7 +1,7 @@
 //! What is in `packaging/` is what this server is: names of metrics, variables and programs, and rules that their own
 //! programs accept.
 //!
-//! What needs a container engine is not tried here: no image is built, and no compose file started.
+//! `cargo xtask package test` installs the package and starts the image. No compose file is started.
 
 mod image;
 mod metrics;
@@ -31,11 +31,11 @@ fn run(command: &mut Command) -> String {
     said
 }
 
-/// A YAML file as JSON.
-fn yaml(name: &str) -> Value {
-    let program = "import json, sys, yaml; json.dump(yaml.safe_load(open(sys.argv[1])), sys.stdout)";
-    let text = run(Command::new("/usr/bin/python3").args(["-c", program]).arg(path(name)));
-    serde_json::from_str(&text).unwrap()
+/// YAML as JSON.
+fn yaml(text: &str) -> Value {
+    let program = "import json, sys, yaml; json.dump(yaml.safe_load(sys.argv[1]), sys.stdout)";
+    let json = run(Command::new("/usr/bin/python3").args(["-c", program, text]));
+    serde_json::from_str(&json).unwrap()
 }
 
 /// The variables that `duetime serve` knows.

@@ -1,10 +1,10 @@
-//! The unit of systemd, judged by systemd's own programs.
+//! The units of systemd, judged by systemd's own programs.
 
 use super::server::Server;
 use super::{path as path_of, read, run, variables};
 use crate::certificate::Certificate;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,25 +13,31 @@ const DOCS: &str = include_str!("../../../../docs/operations/install.md");
 const EXPOSURE_MAX: &str = "20";
 const PROGRAM: &str = "/usr/bin/duetime";
 
-/// The unit with the program that is here.
-fn unit(folder: &Path) -> PathBuf {
-    let text = read("duetime.service");
-    assert!(text.contains(&format!("ExecStart={PROGRAM} serve\n")), "{text}");
-    let unit = folder.join("duetime.service");
-    fs::write(&unit, text.replace(PROGRAM, env!("CARGO_BIN_EXE_duetime"))).unwrap();
-    unit
+const UNITS: [&str; 3] = ["duetime.service", "duetime-backup.service", "duetime-backup.timer"];
+
+/// The units with the program that is here.
+fn units(folder: &Path) -> [PathBuf; 3] {
+    UNITS.map(|name| {
+        let text = read(name);
+        assert!(name.ends_with(".timer") || text.contains(&format!("\nExecStart={PROGRAM} ")), "{text}");
+        let unit = folder.join(name);
+        fs::write(&unit, text.replace(PROGRAM, env!("CARGO_BIN_EXE_duetime"))).unwrap();
+        unit
+    })
 }
 
 #[test]
-fn the_unit_is_sound_and_confined() {
+fn the_units_are_sound_and_confined() {
     let folder = tempfile::tempdir().unwrap();
-    let unit = unit(folder.path());
-    let said = run(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit));
+    let units = units(folder.path());
+    let said = run(Command::new("systemd-analyze").args(["verify", "--man=no"]).args(&units));
     assert!(said.is_empty(), "{said}");
-    let said = run(Command::new("systemd-analyze")
-        .args(["security", "--offline=yes", "--no-pager", &format!("--threshold={EXPOSURE_MAX}")])
-        .arg(&unit));
-    println!("{}", said.lines().last().unwrap_or_default());
+    for service in &units[..2] {
+        let said = run(Command::new("systemd-analyze")
+            .args(["security", "--offline=yes", "--no-pager", &format!("--threshold={EXPOSURE_MAX}")])
+            .arg(service));
+        println!("{}", said.lines().last().unwrap_or_default());
+    }
 }
 
 #[test]
@@ -45,29 +51,36 @@ fn its_user_is_made() {
     let users = fs::read_to_string(folder.path().join("etc/passwd")).unwrap();
     let user = users.lines().find(|line| line.starts_with("duetime:")).expect("the user");
     assert!(user.ends_with(":/var/lib/duetime:/usr/sbin/nologin"), "{user}");
-    let unit = read("duetime.service");
-    assert!(unit.contains("\nUser=duetime\nGroup=duetime\n"), "{unit}");
+    for unit in &UNITS[..2] {
+        assert!(read(unit).contains("\nUser=duetime\nGroup=duetime\n"), "{unit}");
+    }
 }
 
-/// The blocks of commands of the page.
+/// The last block of commands under each of these headings of the page: what is installed without a package.
 fn documented() -> Vec<String> {
-    let blocks = DOCS.split("```sh\n").skip(1);
-    blocks.map(|rest| rest.split_once("```").unwrap().0.to_owned()).collect()
+    let last = |heading: &str| {
+        let section = DOCS.split_once(&format!("\n## {heading}\n")).expect("the heading is there").1;
+        let section = section.split("\n## ").next().unwrap();
+        section.rsplit_once("```sh\n").unwrap().1.split_once("```").unwrap().0.to_owned()
+    };
+    ["Any Linux", "The service"].map(last).into()
 }
 
 /// The documented commands, carried out below a folder. The user is not this system's: its number stands for its name.
 fn install(root: &Path) {
-    for folder in ["etc/systemd/system", "usr/bin", "usr/lib/sysusers.d", "bin"] {
+    for folder in ["etc/systemd/system", "usr/bin", "usr/lib/sysusers.d", "var/backups", "bin"] {
         fs::create_dir_all(root.join(folder)).unwrap();
     }
     let shown = root.display();
-    let mut script = documented().join("\n").replace("../target/release/duetime", env!("CARGO_BIN_EXE_duetime"));
-    for folder in ["/usr/", "/etc/"] {
+    let mut script = documented().join("\n");
+    for folder in ["/usr/", "/etc/", "/var/"] {
         script = script.replace(&format!(" {folder}"), &format!(" {shown}{folder}"));
     }
-    let group = format!("-g \"$(sed -n 's/^duetime:[^:]*:\\([0-9]*\\):.*/\\1/p' {shown}/etc/group)\"");
-    let script =
-        script.replace("-g duetime", &group).replace("systemd-sysusers", &format!("systemd-sysusers --root={shown}"));
+    let number = format!("\"$(sed -n 's/^duetime:[^:]*:\\([0-9]*\\):.*/\\1/p' {shown}/etc/group)\"");
+    for option in ["-o", "-g"] {
+        script = script.replace(&format!("{option} duetime"), &format!("{option} {number}"));
+    }
+    let script = script.replace("systemd-sysusers", &format!("systemd-sysusers --root={shown}"));
     // What it starts is started by the test.
     fs::write(root.join("bin/systemctl"), "#!/bin/sh\n").unwrap();
     fs::set_permissions(root.join("bin/systemctl"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -75,8 +88,9 @@ fn install(root: &Path) {
     fs::copy(certificate.path("server.pem"), root.join("server.pem")).unwrap();
     fs::copy(certificate.path("server.key"), root.join("server.key")).unwrap();
     let path = format!("{shown}/bin:{shown}/usr/bin:{}", std::env::var("PATH").unwrap());
-    // `packaging` is where the commands are given; what the page does not bring along lies there too.
-    for name in ["duetime.sysusers", "duetime.service", "duetime.toml"] {
+    // The folder of the tarball; what the page does not bring along is there, too.
+    symlink(env!("CARGO_BIN_EXE_duetime"), root.join("duetime")).unwrap();
+    for name in ["duetime.sysusers", "duetime.toml"].iter().chain(&UNITS) {
         fs::copy(path_of(name), root.join(name)).unwrap();
     }
     run(Command::new("sh").args(["-eu", "-c", &script]).current_dir(root).env("PATH", path));

@@ -46,7 +46,8 @@ pub(crate) struct JobArgs {
     /// Waits between attempts: `none`, `default`, steps such as `15s,30s,5m`, or JSON as in the HTTP API
     #[arg(long, value_name = "RULE", value_parser = parse_backoff)]
     retry: Option<Backoff>,
-    /// What becomes of it after the last attempt: `keep`, `drop`, `restart` or `move:QUEUE`
+    /// What becomes of it after the last attempt: `keep` it as failed, `drop` it with its record, `restart` it from attempt 0,
+    /// or `move:QUEUE`, which keeps it as failed and pushes a copy into that queue
     #[arg(long, value_name = "WHAT", value_parser = parse_exhausted)]
     when_exhausted: Option<WhenExhausted>,
     /// How long after it is due it may still start

@@ -34,7 +34,8 @@ pub(super) struct Set {
     /// How many leases may end unsettled before the job has failed
     #[arg(long, value_name = "N|default", value_parser = or_default::<u32>)]
     max_crashes: Option<Setting<u32>>,
-    /// What becomes of jobs whose attempts are used up: keep, drop, restart or move:QUEUE
+    /// What becomes of jobs whose attempts are used up: `keep` them as failed, `drop` them with their records, `restart` them
+    /// from attempt 0, or `move:QUEUE`, which keeps them as failed and pushes a copy into that queue
     #[arg(long, value_name = "END", value_parser = parse_exhausted)]
     when_exhausted: Option<WhenExhausted>,
     /// The lease of jobs without one, 1 s to 12 h
