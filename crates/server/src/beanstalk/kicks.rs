@@ -43,10 +43,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         while kicked < bound && vain_pages < VAIN_PAGES_MAX {
             let least = if cursor.is_some() { LATER_PAGE_JOBS } else { 1 };
             let limit = usize::try_from(bound - kicked).unwrap_or(PAGE_JOBS_MAX).clamp(least, PAGE_JOBS_MAX);
-            let mut jobs = self.door.find_after(&mut cursor, tube, state, limit).await?;
-            // One that was kicked a moment ago is due by the broker's clock, which is a little ahead of what is known of it.
-            let now = self.door.engine.now_at_most();
-            jobs.retain(|job| state != State::Scheduled || job.due_at > now);
+            let jobs = self.door.find_after(&mut cursor, tube, state, limit).await?;
             let (mut rest, before) = (&jobs[..], kicked);
             while kicked < bound && !rest.is_empty() {
                 let count = usize::try_from(bound - kicked).unwrap_or(PAGE_JOBS_MAX).min(rest.len());
