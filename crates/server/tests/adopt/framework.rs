@@ -68,6 +68,7 @@ pub(super) fn push_ready(redis: &RedisServer, jobs: &[String]) {
     give(redis, &["RPUSH", NOTIFY], &vec!["1".to_owned(); jobs.len()]);
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "calls are short with numbers of any type")]
 pub(super) fn add(redis: &RedisServer, key: &str, score: impl ToString, member: &str) {
     redis.command(&["ZADD", key, &score.to_string(), member]);
 }

@@ -174,7 +174,8 @@ fn what_cannot_be_read_goes_back_and_blocks_nothing() {
     assert_eq!((&report["adopted"], &report["refused"], &report["left_claimed"]), (&2.into(), &11.into(), &0.into()));
     let mut list = lines(&redis, &["LRANGE", LIST, "0", "-1"]);
     let mut expected = [&odd[..], &[laravel(2, r#""timeout":50000,"#)]].concat();
-    (list.sort(), expected.sort());
+    list.sort();
+    expected.sort();
     assert_eq!(list, expected);
     assert_eq!(number(&redis, &["LLEN", NOTIFY]), 5, "a notification for each");
     assert_eq!(number(&redis, &["ZCARD", DELAYED]), 5);

@@ -30,7 +30,7 @@ fn add(old: &mut OldSet, random: &mut Random, total: &mut u64) {
     let now = now_ms();
     let count = random.within(200..900);
     let member = |n: u64| {
-        let score = if n % 2 == 0 { now - 1 - n % 1_000 } else { now + 3_600_000 + n };
+        let score = if n.is_multiple_of(2) { now - 1 - n % 1_000 } else { now + 3_600_000 + n };
         (format!("member-{n}").into_bytes(), score as f64)
     };
     old.add_all(&(*total..*total + count).map(member).collect::<Vec<_>>());
@@ -44,7 +44,7 @@ fn check(jobs: Vec<Made>, ran: Vec<Vec<u8>>, total: u64) {
     let mut seen: HashMap<Vec<u8>, u64> = HashMap::new();
     for job in &jobs {
         let number: u64 = job.key.as_ref().unwrap().trim_start_matches("member-").parse().unwrap();
-        assert_eq!(job.job["state"], if number % 2 == 0 { "ready" } else { "scheduled" }, "{}", job.job);
+        assert_eq!(job.job["state"], if number.is_multiple_of(2) { "ready" } else { "scheduled" }, "{}", job.job);
     }
     jobs.into_iter().map(|job| job.member).chain(ran).for_each(|member| *seen.entry(member).or_default() += 1);
     assert!(seen.len() as u64 == total && seen.values().all(|count| *count == 1), "each of them, once");

@@ -179,9 +179,9 @@ impl Framework {
             (self.waiting(&redis, "+inf") == 0 && jobs(&server).iter().all(is_over)).then_some(())
         });
         if self.source[0] == "sidekiq" {
-            worker.stop()
+            worker.stop();
         } else {
-            worker.ended()
+            worker.ended();
         }
         let sorted = |mut numbers: Vec<u64>| {
             numbers.sort_unstable();
@@ -224,9 +224,9 @@ impl Framework {
         };
         until("ready jobs are run", || are_empty().then_some(()));
         if self.source[0] == "sidekiq" {
-            worker.stop()
+            worker.stop();
         } else {
-            worker.ended()
+            worker.ended();
         }
         let before = jobs(&server).len();
         drain(&server, &redis, self.source, 0);

@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn payload(own: Value) -> Payload {
+    fn payload(own: &Value) -> Payload {
         let mut job =
             json!({"job": "Illuminate\\Queue\\CallQueuedHandler@call", "data": {"command": "O:8:\"stdClass\":0:{}"}});
         job.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
@@ -290,7 +290,7 @@ mod tests {
             (json!({"maxTries": 2, "retryUntil": 1_700_000_060}), None, Some(0), Some(Span(60_000))),
             (json!({"retryUntil": 5}), None, Some(0), Some(Span(0))),
         ] {
-            let retry = payload(own.clone()).retry(at);
+            let retry = payload(&own).retry(at);
             assert_eq!(
                 (retry.backoff.clone(), retry.max_attempts, retry.max_age),
                 (backoff, max_attempts, max_age),
@@ -302,13 +302,13 @@ mod tests {
 
     #[test]
     fn names_and_leases_are_read() {
-        let of = |own: Value| payload(own);
+        let of = |own: Value| payload(&own);
         assert_eq!(&*of(json!({"displayName": "App\\Jobs\\Ship"})).kind(), "App\\Jobs\\Ship");
         assert_eq!(&*of(json!({"displayName": null})).kind(), "Illuminate\\Queue\\CallQueuedHandler");
         let source: Arc<str> = "adopted:mail".into();
         assert_eq!(&*of(json!({"uuid": "u", "id": "i"})).tags(&source)[1], "uuid:u");
         assert_eq!(&*of(json!({"id": "i"})).tags(&source)[1], "id:i");
-        assert_eq!(of(json!({"id": 7})).tags(&source), [source.clone()]);
+        assert_eq!(of(json!({"id": 7})).tags(&source), std::slice::from_ref(&source));
         assert_eq!(of(json!({"timeout": 60})).lease_ms(), Some(70_000));
         assert_eq!(of(json!({"timeout": null})).lease_ms(), None);
         assert_eq!(of(json!({"timeout": 0})).lease_ms(), None);
