@@ -151,9 +151,10 @@ impl Packager {
                 "usr/share/fish/vendor_completions.d/duetime.fish",
             ],
         )?;
-        let is_packed = |path: &str| path.contains("/man1/") || path.contains("doc/duetime/changelog");
-        let packed = stage.files()?.into_iter().filter(|path| is_packed(path) || path.ends_with("/third-party.txt"));
-        process::run(stage.command("gzip", ["-9n".to_owned()].into_iter().chain(packed)))?;
+        let packed =
+            ["man/man1", "doc/duetime/changelog", "doc/duetime/changelog.Debian", "doc/duetime/third-party.txt"];
+        let gzip = ["-9nr".to_owned()].into_iter().chain(packed.map(|path| format!("usr/share/{path}")));
+        process::run(stage.command("gzip", gzip))?;
         let sums = process::output(stage.command("md5sum", stage.files()?))?;
         let kib = stage.kib()?;
         stage.write("DEBIAN/md5sums", &sums)?;
