@@ -1,4 +1,4 @@
-//! `cargo xtask package`: what people install, in `target/package`: a Debian package, a tarball, an image.
+//! `cargo xtask package`: what people install, in `target/packages`: a Debian package, a tarball, an image.
 //!
 //! Each is made of one binary, of what this binary writes (manual pages, completions), and of files in `packaging`. Debian's
 //! own programs pack them. A package and a tarball of the same commit and binary are the same bytes: times are the commit's.
@@ -129,7 +129,8 @@ impl Packager {
         let mut log = Command::new("git");
         log.args(["log", "-1", "--format=%ct"]).current_dir(repo::root());
         let epoch = process::output(log)?.trim().to_owned();
-        let folder = metadata.target_directory.join("package");
+        // `cargo package` has `target/package`.
+        let folder = metadata.target_directory.join("packages");
         Ok(Self { metadata, binary, target: target.map_or_else(repo::host, Ok)?, version, epoch, folder })
     }
 
