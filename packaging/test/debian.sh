@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs a package and a tarball on a clean Debian that its own systemd has booted, uses them, and removes them.
 #
-#   packaging/test/debian.sh target/package/duetime_0.1.0-1_amd64.deb target/package/duetime-0.1.0-x86_64-linux-gnu.tar.gz
+#   packaging/test/debian.sh target/packages/duetime_0.1.0-1_amd64.deb target/packages/duetime-0.1.0-x86_64-linux-gnu.tar.gz
 #
 # Needs root, mmdebstrap, systemd-nspawn (systemd-container) and a mirror of Debian; SUITE=trixie tries another Debian. The
 # system has no network, and is gone afterwards. `steps.sh` runs inside.

@@ -42,7 +42,7 @@ enum Chore {
     Outside,
     /// Picture each page of the dashboard, in both themes and languages
     Screenshots,
-    /// Make what people install, in `target/package`: a Debian package, a tarball, an image
+    /// Make what people install, in `target/packages`: a Debian package, a tarball, an image
     Package(package::Args),
     /// Write the generated pages of the book, and build it where mdBook is installed
     Book,

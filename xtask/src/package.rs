@@ -1,4 +1,4 @@
-//! `cargo xtask package`: what people install, in `target/package`: a Debian package, a tarball, an image.
+//! `cargo xtask package`: what people install, in `target/packages`: a Debian package, a tarball, an image.
 //!
 //! Each is made of one binary, of what this binary writes (manual pages, completions), and of files in `packaging`. Debian's
 //! own programs pack them. A package and a tarball of the same commit and binary are the same bytes: times are the commit's.
@@ -129,7 +129,8 @@ impl Packager {
         let mut log = Command::new("git");
         log.args(["log", "-1", "--format=%ct"]).current_dir(repo::root());
         let epoch = process::output(log)?.trim().to_owned();
-        let folder = metadata.target_directory.join("package");
+        // `cargo package` has `target/package`.
+        let folder = metadata.target_directory.join("packages");
         Ok(Self { metadata, binary, target: target.map_or_else(repo::host, Ok)?, version, epoch, folder })
     }
 
@@ -151,9 +152,10 @@ impl Packager {
                 "usr/share/fish/vendor_completions.d/duetime.fish",
             ],
         )?;
-        let is_packed = |path: &str| path.contains("/man1/") || path.contains("doc/duetime/changelog");
-        let packed = stage.files()?.into_iter().filter(|path| is_packed(path) || path.ends_with("/third-party.txt"));
-        process::run(stage.command("gzip", ["-9n".to_owned()].into_iter().chain(packed)))?;
+        let packed =
+            ["man/man1", "doc/duetime/changelog", "doc/duetime/changelog.Debian", "doc/duetime/third-party.txt"];
+        let gzip = ["-9nr".to_owned()].into_iter().chain(packed.map(|path| format!("usr/share/{path}")));
+        process::run(stage.command("gzip", gzip))?;
         let sums = process::output(stage.command("md5sum", stage.files()?))?;
         let kib = stage.kib()?;
         stage.write("DEBIAN/md5sums", &sums)?;
