@@ -13,8 +13,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Pages without a job to kick that are looked at before a kick gives up.
 const VAIN_PAGES_MAX: usize = 10;
-/// Jobs of a page that is looked at because those before it could not be kicked.
-const LATER_PAGE_JOBS: usize = 100;
+/// Least jobs of a page of delayed ones, which may come in another order than they are due while the engine loads, and of a page that is
+/// looked at because those before it could not be kicked.
+const PAGE_JOBS_MIN: usize = 100;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) async fn kick(&mut self, bound: u64) {
@@ -41,7 +42,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn kick_all(&mut self, tube: &Tube, state: State, bound: u64) -> Result<u64, Error> {
         let (mut kicked, mut vain_pages, mut cursor) = (0, 0, None);
         while kicked < bound && vain_pages < VAIN_PAGES_MAX {
-            let least = if cursor.is_some() { LATER_PAGE_JOBS } else { 1 };
+            let least = if cursor.is_some() || state == State::Scheduled { PAGE_JOBS_MIN } else { 1 };
             let limit = usize::try_from(bound - kicked).unwrap_or(PAGE_JOBS_MAX).clamp(least, PAGE_JOBS_MAX);
             let jobs = self.door.find_after(&mut cursor, tube, state, limit).await?;
             let (mut rest, before) = (&jobs[..], kicked);
@@ -150,7 +151,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 impl super::Door {
     /// Jobs of a tube in this state: delayed and ready ones in the order of their due times, buried ones in that of their ids.
     pub(super) async fn find(&self, tube: &Tube, state: State, limit: usize) -> Result<Vec<Job>, Error> {
-        self.find_after(&mut None, tube, state, limit).await
+        let least = if state == State::Scheduled { PAGE_JOBS_MIN } else { 1 };
+        let mut jobs = self.find_after(&mut None, tube, state, limit.max(least)).await?;
+        jobs.truncate(limit);
+        Ok(jobs)
     }
 
     /// The same behind a cursor, which is `None` again behind the last.
@@ -164,7 +168,10 @@ impl super::Door {
         let state = States { states: vec![state], retrying: false };
         let query = Query { queue: Some(tube.clone()), state, ..Query::default() };
         for _ in 0..VAIN_PAGES_MAX {
-            let listed = self.engine.find(&query, cursor.as_deref(), limit).await?;
+            let mut listed = self.engine.find(&query, cursor.as_deref(), limit).await?;
+            if query.state.states != [State::Failed] {
+                listed.jobs.sort_by_key(|job| (job.due_at, job.id));
+            }
             *cursor = listed.next_cursor;
             if !listed.jobs.is_empty() || cursor.is_none() {
                 return Ok(listed.jobs);

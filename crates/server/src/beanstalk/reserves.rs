@@ -40,7 +40,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     left -= 1;
                 }
                 Found::Closed => {
-                    // A client that waits for ever expects a job, or the end of the connection.
+                    // A client without a time limit expects a job, or the end of the connection.
                     if wait.is_some() {
                         self.reply.line("TIMED_OUT");
                     }
