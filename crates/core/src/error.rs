@@ -5,12 +5,19 @@ use crate::model::job::State;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// What is expected of a field that must not be left out.
+pub(crate) const GIVEN: &str = "given";
+/// What came in place of a field that is missing.
+pub(crate) const NOTHING: &str = "nothing";
+/// What came in place of a field, or a parameter, that there is.
+pub(crate) const UNKNOWN: &str = "an unknown name";
+
 /// An error of the engine or of a store below it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The request is outside a limit or malformed. Nothing was changed.
-    #[error("expected `{what}` to be {expected}, got {got}")]
+    #[error("{}", invalid(what, expected, got))]
     Invalid {
         /// Which part of the request.
         what: Cow<'static, str>,
@@ -20,10 +27,10 @@ pub enum Error {
         got: String,
     },
     /// There is no such job: it never was, or its record was pruned.
-    #[error("no job has the id {0}")]
+    #[error("there is no job with the id {0}: it never existed, was deleted, or its record has expired")]
     NotFound(JobId),
     /// Another live job of the queue holds the key.
-    #[error("the key {key:?} in the queue {queue:?} is held by the job {holder}")]
+    #[error("the key {key:?} in the queue {queue:?} belongs to the live job {holder}")]
     KeyConflict {
         /// The queue.
         queue: Arc<str>,
@@ -33,7 +40,7 @@ pub enum Error {
         holder: JobId,
     },
     /// The job has changed since it was read. Nothing was changed.
-    #[error("the job {id} has version {current}, not the one that was asked for: it has changed since it was read")]
+    #[error("the job {id} has changed since it was read: its version is now {current}; read it again")]
     VersionMismatch {
         /// The job.
         id: JobId,
@@ -41,9 +48,7 @@ pub enum Error {
         current: u64,
     },
     /// A schedule, or a queue's settings, are not as was asked for. Nothing was changed.
-    #[error(
-        "the {kind} {name:?} has version {current} (0: there is none), not what was asked for: it has changed since it was read"
-    )]
+    #[error("the {kind} {name:?} has changed since it was read: its version is now {current} (0 if there is none); read it again")]
     Changed {
         /// `schedule` or `queue`.
         kind: &'static str,
@@ -53,13 +58,13 @@ pub enum Error {
         current: u64,
     },
     /// The lease has ended, or never was: the outcome is refused and changes nothing.
-    #[error("the lease {0} has ended: its job was handed out again, finished or cancelled")]
+    #[error("the lease {0} is lost: it expired, or its job has finished or was cancelled; drop the outcome")]
     LeaseLost(Receipt),
     /// The job is running and cannot be changed now.
-    #[error("the job {0} is running: cancel it, or wait for its end")]
+    #[error("the job {0} is running: cancel it, or wait until it ends")]
     Running(JobId),
     /// The job has ended.
-    #[error("the job {id} has already ended as {state}")]
+    #[error("the job {id} has already finished: it is {state}")]
     Finished {
         /// The job.
         id: JobId,
@@ -67,16 +72,16 @@ pub enum Error {
         state: State,
     },
     /// The job is not due yet, so it is not handed out.
-    #[error("the job {0} is not due yet")]
+    #[error("the job {0} is not due yet: wait, or run it now")]
     NotDue(JobId),
     /// The job's queue is paused, or it was not started in time, so it is not handed out.
-    #[error("the job {0} is not handed out: its queue is paused, or it was not started in time")]
+    #[error("the job {0} is held back: its queue is paused, or the job has expired")]
     HeldBack(JobId),
     /// The job is waiting or running, so there is nothing to retry.
-    #[error("the job {0} is live: only a finished one can be retried")]
+    #[error("the job {0} has not finished, so it cannot be retried; a waiting job can be run now")]
     Live(JobId),
     /// Another owner holds the lock.
-    #[error("the lock {name:?} is held for another {expires_in_ms} ms unless its holder renews or releases it")]
+    #[error("the lock {name:?} is held; it expires in {expires_in_ms} ms unless it is renewed or released before")]
     LockHeld {
         /// The lock.
         name: Arc<str>,
@@ -84,7 +89,7 @@ pub enum Error {
         expires_in_ms: u64,
     },
     /// The owner does not hold the lock under this fence, or no longer. Nothing was changed.
-    #[error("the lock {name:?} is not held by {owner:?} under the fence {fence}: it expired, was released or taken")]
+    #[error("the lock {name:?} is not held by {owner:?} with fence {fence}: it expired, or was released or taken over")]
     LockLost {
         /// The lock.
         name: Arc<str>,
@@ -94,20 +99,20 @@ pub enum Error {
         fence: u64,
     },
     /// There is no such schedule.
-    #[error("no schedule has the name {0:?}")]
+    #[error("there is no schedule named {0:?}")]
     NoSchedule(Arc<str>),
     /// The store has no room. Nothing was acknowledged; try again once there is.
-    #[error("the store is full: {0}; make room and try again")]
+    #[error("the store is full: {0}; make room, then try again")]
     Full(String),
     /// The store cannot be reached or written just now; try again.
-    #[error("the store is not available: {0}; try again")]
+    #[error("the store is unavailable: {0}; try again")]
     Unavailable(String),
     /// The store holds what it should not.
     #[error("the store is damaged: {0}")]
     Damaged(String),
     /// Another process has the store open.
     #[error(
-        "the store {path:?} is held by the process {pid}: stop that one, connect to it instead, or name another store"
+        "the store {path:?} is open in process {pid}: connect to that process, stop it, or use another store"
     )]
     Held {
         /// The store.
@@ -123,7 +128,7 @@ pub enum Error {
     Stopping,
     /// Outcomes that could not be recorded have reached their bound, so nothing is handed out until the store can be
     /// written again.
-    #[error("{0} outcomes wait to be recorded, so nothing is handed out; make the store writable")]
+    #[error("{0} outcomes wait to be recorded, so no jobs are handed out; make the store writable")]
     Backlog(usize),
 }
 
@@ -193,9 +198,44 @@ impl Error {
     }
 }
 
+/// The words of an [`Error::Invalid`]: the field, what it accepts, and what came.
+fn invalid(what: &str, expected: &str, got: &str) -> String {
+    match (expected, got) {
+        (GIVEN, NOTHING) => format!("`{what}` is missing"),
+        (_, UNKNOWN) => format!("`{what}` is unknown, expected {expected}"),
+        _ => format!("`{what}` must be {expected}, got {got}"),
+    }
+}
+
+/// The parts of such words.
+pub(crate) fn invalid_parts(said: &str) -> Option<(&str, &str, &str)> {
+    let (what, rest) = said.strip_prefix('`')?.split_once('`')?;
+    if rest == " is missing" {
+        return Some((what, GIVEN, NOTHING));
+    }
+    if let Some(expected) = rest.strip_prefix(" is unknown, expected ") {
+        return Some((what, expected, UNKNOWN));
+    }
+    let (expected, got) = rest.strip_prefix(" must be ")?.split_once(", got ")?;
+    Some((what, expected, got))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_an_invalid_field_can_be_taken_apart() {
+        for (expected, got, said) in [
+            ("a string", "the number 5", "`a.b` must be a string, got the number 5"),
+            (GIVEN, NOTHING, "`a.b` is missing"),
+            ("one of `c`", UNKNOWN, "`a.b` is unknown, expected one of `c`"),
+        ] {
+            let error = Error::invalid("a.b", expected, got).to_string();
+            assert_eq!(error, said);
+            assert_eq!(invalid_parts(&error), Some(("a.b", expected, got)));
+        }
+    }
 
     #[test]
     fn the_list_of_codes_is_whole() {

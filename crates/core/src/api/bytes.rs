@@ -30,7 +30,7 @@ impl<'de> Deserialize<'de> for Base64<'_> {
                 f.write_str("base64 text")
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<u8>, E> {
-                STANDARD.decode(text).map_err(|error| E::custom(format!("expected base64 text with padding: {error}")))
+                STANDARD.decode(text).map_err(|_| E::custom("expected standard base64 with padding"))
             }
         }
         deserializer.deserialize_str(Visitor).map(|bytes| Self(Cow::Owned(bytes)))
@@ -59,7 +59,7 @@ pub fn bytes_of(
         (None, None) => Ok(None),
         (Some(json), None) => Ok(Some(Payload::from(json.get().as_bytes()))),
         (None, Some(base64)) => Ok(Some(Payload::from(base64.0))),
-        (Some(_), Some(_)) => Err(Error::invalid(what, format!("`{what}` or `{what}_base64`"), "both")),
+        (Some(_), Some(_)) => Err(Error::invalid(what, format!("given either as `{what}` or as `{what}_base64`"), "both")),
     }
 }
 

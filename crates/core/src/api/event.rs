@@ -3,6 +3,7 @@
 use super::Span;
 use super::select::once;
 use crate::Error;
+use crate::error::UNKNOWN;
 use crate::engine::events::Filter;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -48,7 +49,7 @@ impl FromStr for EventQuery {
                 "every" => once("every", &mut every, read_every(&value)?)?,
                 _ => {
                     let expected = "one of `queue`, `what` and `every`";
-                    return Err(Error::invalid("query parameter", expected, format!("`{name}`")));
+                    return Err(Error::invalid(name.to_string(), expected, UNKNOWN));
                 }
             }
         }

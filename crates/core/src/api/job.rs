@@ -211,7 +211,7 @@ impl TryFrom<JobBody<'_>> for Job {
 /// The payload of an answer, which always has one.
 pub(super) fn payload_of(json: Option<&RawValue>, base64: Option<Base64<'_>>) -> Result<Payload, Error> {
     bytes_of("payload", json, base64)?
-        .ok_or_else(|| Error::invalid("payload", "`payload` or `payload_base64`", "neither"))
+        .ok_or_else(|| Error::invalid("payload", "given as `payload` or as `payload_base64`", "neither"))
 }
 
 fn stage_of(state: State) -> Stage {

@@ -56,7 +56,7 @@ impl Lock {
         let owner = self.owner;
         match self.fence {
             Some(_) if self.wait.is_some() || self.keep_place => {
-                Err(Error::invalid("fence", "alone: a renewal does not wait", "with `wait` or `keep_place`"))
+                Err(Error::invalid("fence", "given without `wait` and `keep_place`: a renewal does not wait", "both"))
             }
             Some(fence) => Ok(LockAsked::Renew { owner, fence, ttl_ms }),
             None => {

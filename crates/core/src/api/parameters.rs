@@ -3,6 +3,7 @@
 use super::HistorySpan;
 use super::select::once;
 use crate::Error;
+use crate::error::UNKNOWN;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl Parameters {
             match &*name {
                 _ if !allowed.contains(&&*name) => {
                     let expected = format!("one of `{}`", allowed.join("`, `"));
-                    return Err(Error::invalid("query parameter", expected, format!("`{name}`")));
+                    return Err(Error::invalid(name.to_string(), expected, UNKNOWN));
                 }
                 "owner" => once("owner", &mut parameters.owner, Arc::from(value))?,
                 "fence" => once("fence", &mut parameters.fence, number("fence", &value)?)?,

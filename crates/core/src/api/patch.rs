@@ -88,7 +88,7 @@ impl Reschedule {
     /// [`Error::Invalid`] if the body does not say it, or says it twice.
     pub fn due(&self) -> Result<Due, Error> {
         let due = due(self.delay, self.delay_ms, self.due_at, self.due_at_ms)?;
-        due.ok_or_else(|| Error::invalid("delay", "given, or `delay_ms`, `due_at` or `due_at_ms`", "none of them"))
+        due.ok_or_else(|| Error::invalid("delay", "given, or one of `delay_ms`, `due_at` and `due_at_ms`", "none of them"))
     }
 }
 

@@ -82,7 +82,7 @@ impl Push<'_> {
         let Push { queue: own, kind, payload, payload_base64, delay, delay_ms, due_at, due_at_ms, .. } = self;
         let Push { priority, key, on_conflict, key_until, origin, tags, lease, expires, .. } = self;
         let payload = bytes_of("payload", payload, payload_base64)?
-            .ok_or_else(|| Error::invalid("payload", "`payload` or `payload_base64`", "neither"))?;
+            .ok_or_else(|| Error::invalid("payload", "given as `payload` or as `payload_base64`", "neither"))?;
         Ok(NewJob {
             queue: own.unwrap_or_else(|| queue.clone()),
             kind: kind.unwrap_or_else(|| Arc::from(name::KIND_DEFAULT)),
@@ -200,7 +200,7 @@ pub(super) fn due(
     let mut given = given.into_iter().filter_map(|(name, due)| Some((name, due?)));
     match (given.next(), given.next()) {
         (Some((first, _)), Some((second, _))) => {
-            let expected = "at most one of `delay`, `delay_ms`, `due_at` and `due_at_ms`";
+            let expected = "given by at most one of `delay`, `delay_ms`, `due_at` and `due_at_ms`";
             Err(Error::invalid("due_at", expected, format!("`{first}` and `{second}`")))
         }
         (due, _) => Ok(due.map(|(_, due)| due)),

@@ -3,6 +3,7 @@
 #[cfg(feature = "openapi")]
 use super::schema::{Cursor, QueueName};
 use super::{Instant, Span, Unread, instant, read};
+use crate::error::UNKNOWN;
 use crate::engine::{QueueSettings, QueueStatus};
 use crate::ports::{Counts, Tally, Totals};
 use crate::{Error, Millis};
@@ -59,8 +60,8 @@ impl<'de> Deserialize<'de> for QueueChanges {
 /// The value of a setting, where the setting accepts it.
 fn checked(name: &str, text: &str) -> Result<Value, Error> {
     if !SETTINGS.contains(&name) {
-        let known = format!("one of the fields `{}`", SETTINGS.join("`, `"));
-        return Err(Error::invalid(name.to_owned(), known, format!("unknown field `{name}`")));
+        let known = format!("one of `{}`", SETTINGS.join("`, `"));
+        return Err(Error::invalid(name.to_owned(), known, UNKNOWN));
     }
     if text == "null" {
         return Ok(Value::Null);
@@ -120,7 +121,7 @@ impl PauseBody {
     /// [`Error::Invalid`] where both are given.
     pub fn until(self, now: Millis) -> Result<Option<Millis>, Error> {
         match (self.until, self.span) {
-            (Some(_), Some(_)) => Err(Error::invalid("pause", "either `until` or `for`", "both")),
+            (Some(_), Some(_)) => Err(Error::invalid("pause", "limited by `until` or by `for`", "both")),
             (until, span) => Ok(until.map(|at| at.0).or(span.map(|Span(ms)| now.saturating_add(ms)))),
         }
     }

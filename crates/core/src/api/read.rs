@@ -1,7 +1,7 @@
 //! Reads JSON. An error names the field and says what it accepts, in the words of the documentation: no type of ours and
 //! no library's wording reaches a user.
 
-use crate::error::Error;
+use crate::error::{Error, GIVEN, NOTHING, UNKNOWN, invalid_parts};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::fmt;
@@ -19,7 +19,7 @@ impl Unread {
     /// As an error, also where it is not JSON.
     pub fn into_error(self) -> Error {
         match self {
-            Self::Malformed(why) => Error::invalid(WHOLE, "JSON", why),
+            Self::Malformed(why) => Error::invalid(WHOLE, "valid JSON", why),
             Self::Invalid(error) => error,
         }
     }
@@ -36,7 +36,7 @@ impl Unread {
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Malformed(why) => write!(f, "expected JSON: {why}"),
+            Self::Malformed(why) => write!(f, "the JSON is invalid: {why}"),
             Self::Invalid(error) => error.fmt(f),
         }
     }
@@ -59,6 +59,8 @@ const FORMS: [(&str, &str); 11] = [
 
 /// The field that an error about the text as a whole names.
 const WHOLE: &str = "body";
+/// What is wrong with text that is nested too deeply for the parser.
+const DEEP: &str = "it is nested more than 127 levels deep";
 /// The longest part of what came that an error repeats.
 const SHOWN_CHARS_MAX: usize = 100;
 
@@ -76,13 +78,13 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Unread> {
 /// Also where they are not UTF-8.
 pub fn read_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Unread> {
     let text = std::str::from_utf8(bytes);
-    read(text.map_err(|error| Unread::Malformed(format!("invalid UTF-8 at byte {}", error.valid_up_to())))?)
+    read(text.map_err(|error| Unread::Malformed(format!("it is not UTF-8 at byte {}", error.valid_up_to())))?)
 }
 
 /// Reads once more and keeps the path: that costs, so it is done for errors alone.
 fn explain<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Unread> {
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
-        return Err(Unread::Malformed(error.to_string()));
+        return Err(Unread::Malformed(syntax(&error)));
     }
     let mut deserializer = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
@@ -95,7 +97,7 @@ fn explain<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Unread> {
 pub fn unread(error: &serde_json::Error, text: &str) -> Unread {
     match serde_json::from_str::<IgnoredAny>(text) {
         Ok(_) => refused("", error, text),
-        Err(error) => Unread::Malformed(error.to_string()),
+        Err(error) => Unread::Malformed(syntax(&error)),
     }
 }
 
@@ -110,6 +112,9 @@ fn refused(path: &str, error: &serde_json::Error, text: &str) -> Unread {
             "half a surrogate pair (such as \\ud800)",
         ));
     }
+    if said == "recursion limit exceeded" {
+        return Unread::Malformed(DEEP.to_owned());
+    }
     // serde_json refuses a number in place of an enum as a fault of syntax.
     let said = if error.is_data() { said } else { "" };
     Unread::Invalid(worded(path, said, text))
@@ -119,16 +124,16 @@ fn worded(path: &str, said: &str, text: &str) -> Error {
     let here = if path.is_empty() { WHOLE } else { path };
     let within = |field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
     let quoted = |text: &str| text.split('`').nth(1).unwrap_or_default().to_owned();
-    let (what, expected, got) = if let Some((field, expected, got)) = invalid(said) {
+    let (what, expected, got) = if let Some((field, expected, got)) = invalid_parts(said) {
         let is_here = path == field || path.strip_suffix(field).is_some_and(|parent| parent.ends_with('.'));
         (if is_here { here.to_owned() } else { within(field) }, expected.to_owned(), short(got))
     } else if let Some(rest) = said.strip_prefix("unknown field ") {
         let field = quoted(rest);
         let parent = path.strip_suffix(&field).map_or(path, |parent| parent.trim_end_matches('.'));
         let place = if parent.is_empty() { field.clone() } else { format!("{parent}.{field}") };
-        (place, known(rest), format!("unknown field `{}`", short(&field)))
+        (short(&place), known(rest), UNKNOWN.to_owned())
     } else if let Some(rest) = said.strip_prefix("missing field ") {
-        (within(&quoted(rest)), "present".to_owned(), "nothing".to_owned())
+        (within(&quoted(rest)), GIVEN.to_owned(), NOTHING.to_owned())
     } else if let Some(rest) = said.strip_prefix("duplicate field ") {
         (within(&quoted(rest)), "given once".to_owned(), "it twice".to_owned())
     } else if let Some((got, expected)) = mismatch(said) {
@@ -139,7 +144,7 @@ fn worded(path: &str, said: &str, text: &str) -> Error {
         let expected = match said.strip_prefix("expected ") {
             Some(expected) => expected.to_owned(),
             None if said.is_empty() || said.starts_with("unknown variant ") => {
-                form(path).unwrap_or("of another form").to_owned()
+                form(path).unwrap_or("of another type").to_owned()
             }
             None => format!("valid: {said}"),
         };
@@ -148,11 +153,31 @@ fn worded(path: &str, said: &str, text: &str) -> Error {
     Error::invalid(what, expected, got)
 }
 
-/// The parts of an [`Error::Invalid`] of ours that a type raised as it was read.
-fn invalid(said: &str) -> Option<(&str, &str, &str)> {
-    let (field, rest) = said.strip_prefix("expected `")?.split_once("` to be ")?;
-    let (expected, got) = rest.split_once(", got ")?;
-    Some((field, expected, got))
+/// What is wrong with text that is not JSON, and where.
+fn syntax(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let (said, place) = said.rsplit_once(" at line ").unwrap_or((&said, ""));
+    let why = match said {
+        said if error.is_eof() => match said.rsplit(' ').next() {
+            Some("object") => "it ends within an object",
+            Some("list") => "it ends within an array",
+            Some("string") => "it ends within a string",
+            _ => "it ends too early",
+        },
+        "expected value" | "expected ident" => "a value is expected",
+        "expected `:`" => "a colon is expected after a name",
+        "expected `,` or `}`" => "a comma or `}` is expected",
+        "expected `,` or `]`" => "a comma or `]` is expected",
+        "key must be a string" => "a name in double quotes is expected",
+        "trailing comma" => "a comma stands before the end of an object or array",
+        "trailing characters" => "something follows the value",
+        "invalid number" | "number out of range" => "a number is not valid",
+        "recursion limit exceeded" => DEEP,
+        said if said.starts_with("control character") => "a string contains a control character; write it as \\u…",
+        said if said.contains("escape") || said.contains("surrogate") => "a string contains an invalid escape",
+        _ => "it is not valid",
+    };
+    if place.is_empty() { why.to_owned() } else { format!("{why}, at line {place}") }
 }
 
 /// What came and what was expected, where a value has the wrong type or is out of bounds.
@@ -172,7 +197,8 @@ fn known(rest: &str) -> String {
     let fields: Vec<&str> = rest.split('`').skip(1).step_by(2).skip(1).collect();
     match fields.as_slice() {
         [] => "left out".to_owned(),
-        fields => format!("one of the fields `{}`", fields.join("`, `")),
+        [field] => format!("`{field}`"),
+        fields => format!("one of `{}`", fields.join("`, `")),
     }
 }
 
@@ -251,8 +277,8 @@ mod tests {
             (r#"{"retry": {"steps": ["1s", 2]}}"#, "retry.steps[1]", "a duration such as", "the number 2"),
             (r#"{"retry": {"steps": ["1s", "2"]}}"#, "retry.steps[1]", "a duration such as", "\"2\""),
             (r#"{"retry": {"fixed": 7}}"#, "retry.fixed", r#"{"delay": "30s"}"#, "the number 7"),
-            (r#"{"retry": {"fixed": {}}}"#, "retry.fixed.delay", "present", "nothing"),
-            (r#"{"retry": {"fixed": {"delay": "1s", "a": 1}}}"#, "retry.fixed.a", "`delay`", "unknown field `a`"),
+            (r#"{"retry": {"fixed": {}}}"#, "retry.fixed.delay", GIVEN, NOTHING),
+            (r#"{"retry": {"fixed": {"delay": "1s", "a": 1}}}"#, "retry.fixed.a", "`delay`", UNKNOWN),
             (r#"{"retry": "fast"}"#, "retry", r#""default", "none""#, "\"fast\""),
             (r#"{"on_conflict": 1}"#, "on_conflict", r#""keep", "replace" or "reject""#, "the number 1"),
             (r#"{"on_conflict": "merge"}"#, "on_conflict", r#""keep""#, "\"merge\""),
@@ -261,7 +287,7 @@ mod tests {
             (r#"{"target": 5}"#, "target", r#"{"url": "https://…"}"#, "the number 5"),
             (r#"{"target": {"url": 5}}"#, "target", "", ""),
             (r#"{"lease": ["1s"]}"#, "lease", "a duration", "an array"),
-            (r#"{"delai": "5s"}"#, "delai", "one of the fields `queue`", "unknown field `delai`"),
+            (r#"{"delai": "5s"}"#, "delai", "one of `queue`", UNKNOWN),
             (r#"{"lease": "1s", "lease": "1s"}"#, "lease", "given once", "it twice"),
             (r#"{"lease": "\ud800"}"#, "lease", "valid Unicode", "half a surrogate pair"),
             ("[1]", "body", "an object", "an array"),

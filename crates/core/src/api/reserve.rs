@@ -46,9 +46,9 @@ fn source(
         (_, None, Some(jobs)) => Ok(Source::Jobs(jobs.into_iter().map(|Object(job)| job).collect())),
         (None, Some(queues), None) => Ok(Source::Queues(queues)),
         (Some(queue), None, None) => Ok(Source::Queues(vec![queue])),
-        (None, None, None) => Err(Error::invalid("queues", "`queues` or `jobs`", "neither")),
-        (None, Some(_), Some(_)) => Err(Error::invalid("queues", "`queues` or `jobs`", "both")),
-        (Some(_), Some(_), _) => Err(Error::invalid("queues", "left out where the path names the queue", "`queues`")),
+        (None, None, None) => Err(Error::invalid("queues", "given, or `jobs` instead", "neither")),
+        (None, Some(_), Some(_)) => Err(Error::invalid("queues", "given without `jobs`", "both")),
+        (Some(_), Some(_), _) => Err(Error::invalid("queues", "left out, because the path names the queue", "`queues`")),
     }
 }
 
@@ -134,7 +134,7 @@ impl Take {
     /// [`Error::Invalid`] unless exactly one thing says from where, and where both jobs and a window are given.
     pub fn into_request(self, queue: Option<Arc<str>>) -> Result<TakeRequest, Error> {
         if self.jobs.is_some() && (self.due_from.is_some() || self.due_to.is_some()) {
-            return Err(Error::invalid("jobs", "`jobs`, or `due_from` and `due_to`", "both"));
+            return Err(Error::invalid("jobs", "given without `due_from` and `due_to`", "both"));
         }
         let from = source(queue, self.queues, self.jobs)?;
         Ok(TakeRequest {

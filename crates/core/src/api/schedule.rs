@@ -55,15 +55,15 @@ impl ScheduleBody<'_> {
             (None, Some(_)) => {
                 return Err(Error::invalid(
                     "time_zone",
-                    "left out beside `every`, which is the same everywhere",
+                    "left out with `every`: an interval is the same in every time zone",
                     "one",
                 ));
             }
-            (None, None) => return Err(Error::invalid("cron", "`cron` or `every`", "neither")),
-            (Some(_), Some(_)) => return Err(Error::invalid("cron", "`cron` or `every`", "both")),
+            (None, None) => return Err(Error::invalid("cron", "given, or `every` instead", "neither")),
+            (Some(_), Some(_)) => return Err(Error::invalid("cron", "given without `every`", "both")),
         };
         if let Some(field) = self.job.due_field() {
-            let expected = "left out: each job of a schedule is due at its tick";
+            let expected = "left out: each job of a schedule is due at the time of its run";
             return Err(Error::invalid(format!("job.{field}"), expected, format!("`{field}`")));
         }
         Ok(Schedule {
@@ -144,7 +144,7 @@ pub fn dry_run(text: &str) -> Result<bool, Error> {
             ("dry_run", "true") => true,
             ("dry_run", "false") => false,
             ("dry_run", other) => return Err(Error::invalid("dry_run", "`true` or `false`", format!("{other:?}"))),
-            (other, _) => return Err(Error::invalid("query parameter", "`dry_run`", format!("`{other}`"))),
+            (other, _) => return Err(Error::invalid(other.to_owned(), "`dry_run`", crate::error::UNKNOWN)),
         };
         once("dry_run", &mut is_dry, value)?;
     }

@@ -3,6 +3,7 @@
 use super::Instant;
 use super::parameters::number;
 use crate::Error;
+use crate::error::UNKNOWN;
 use crate::engine::Query;
 use std::fmt;
 use std::str::FromStr;
@@ -40,7 +41,7 @@ impl FromStr for Find {
                 _ => {
                     let expected =
                         "one of `queue`, `state`, `tag`, `key`, `kind`, `due_from`, `due_to`, `cursor` and `limit`";
-                    return Err(Error::invalid("query parameter", expected, format!("`{name}`")));
+                    return Err(Error::invalid(name.to_string(), expected, UNKNOWN));
                 }
             }
         }

@@ -89,7 +89,7 @@ impl TryFrom<Settle<'_>> for (Receipt, Outcome) {
             (Some(Object(complete)), None, None) => complete.try_into()?,
             (None, Some(Object(failure)), None) => Outcome::Fail(failure),
             (None, None, Some(Object(release))) => release.into(),
-            (None, None, None) => return Err(one_outcome("none of them")),
+            (None, None, None) => return Err(one_outcome("none")),
             _ => return Err(one_outcome("several")),
         };
         Ok((body.receipt, outcome))
@@ -97,7 +97,7 @@ impl TryFrom<Settle<'_>> for (Receipt, Outcome) {
 }
 
 fn one_outcome(got: &str) -> Error {
-    Error::invalid("complete", "one of `complete`, `fail` and `release`", got)
+    Error::invalid("complete", "the only outcome, or `fail` or `release` instead", got)
 }
 
 impl<'a> Settle<'a> {

@@ -50,7 +50,7 @@ impl QueueSettings {
     /// [`Error::Invalid`], naming the part.
     pub fn check(&self, queue: &str) -> Result<(), Error> {
         if self.paused_until.is_some() && !self.paused {
-            return Err(Error::invalid("paused_until", "a queue that is paused", "one that is not"));
+            return Err(Error::invalid("paused_until", "left out unless `paused` is true", "one"));
         }
         self.rule().check(queue)?;
         self.lease_ms.map_or(Ok(()), check_lease)?;

@@ -23,7 +23,7 @@ pub(super) enum Cursor {
 }
 
 pub(super) fn wrong_cursor(cursor: impl fmt::Display) -> Error {
-    Error::invalid("cursor", "a `next_cursor`, as it was answered", cursor)
+    Error::invalid("cursor", "the `next_cursor` of an earlier answer", cursor)
 }
 
 impl fmt::Display for Cursor {

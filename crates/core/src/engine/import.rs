@@ -125,7 +125,7 @@ impl Engine {
                 Some(row) if is_same(&row, job) => {}
                 Some(row) => {
                     let got = format!("{}, which is another job here, in the queue {}", job.id, row.queue);
-                    answers[*at] = Err(Error::invalid("id", "free, or that of the same job", got));
+                    answers[*at] = Err(Error::invalid("id", "free, or the id of the same job", got));
                 }
                 None => answers[*at] = Err(Error::Unavailable(format!("the job {} was just removed", job.id))),
             }
@@ -166,16 +166,16 @@ pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
     let is_buried = job.stage.end_state() == Some(State::Failed) && job.message.as_deref() == Some(BURIED);
     if is_over != job.finished_at.is_some() && !is_buried {
         let got = if is_over { "none, and an end" } else { "one, and no end" };
-        return Err(Error::invalid("finished_at", "there for a job that has ended, and only then", got));
+        return Err(Error::invalid("finished_at", "given exactly if the job has finished", got));
     }
     if is_over {
         return Ok(());
     }
     if job.result.is_some() {
-        return Err(Error::invalid("result", "that of a job that has ended", "one of a job that waits"));
+        return Err(Error::invalid("result", "left out for a job that has not finished", "one"));
     }
     if job.cancel_asked && job.lease_until.is_none() {
-        return Err(Error::invalid("cancel_requested", "that of a job that runs", "one of a job that waits"));
+        return Err(Error::invalid("cancel_requested", "false for a job that does not run", "true"));
     }
     at_most("due_at", job.due_at, now.saturating_add(DELAY_MS_MAX))
 }
@@ -183,7 +183,7 @@ pub fn check_whole(job: &Job, now: Millis) -> Result<(), Error> {
 /// Ids of a clock that is far ahead would use up those that are to come.
 fn check_id(id: JobId, now: Millis) -> Result<(), Error> {
     if id.sequence() == 0 || id.allotted_at() > now.saturating_add(DAY_MS) {
-        return Err(Error::invalid("id", "one that was given out until now", id));
+        return Err(Error::invalid("id", "an id that was issued before now", id));
     }
     Ok(())
 }

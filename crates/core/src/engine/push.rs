@@ -132,7 +132,7 @@ impl Engine {
     pub(super) fn accept(&self, new: &NewJob, id: JobId, created_at: Millis) -> Result<Job, Error> {
         let job = new.accept(id, created_at, self.options.payload_bytes_max)?;
         if job.options().target.is_some() && self.settings.of(&job.queue).target.is_none() {
-            let expected = "none, for a queue that has no target in its settings: its jobs are handed to workers";
+            let expected = "left out, because the queue has no target in its settings: its jobs are handed to workers";
             return Err(Error::invalid("target", expected, format!("one, for the queue {:?}", job.queue)));
         }
         Ok(job)

@@ -99,7 +99,7 @@ pub(super) fn check_query(query: &Query) -> Result<(), Error> {
     query.tag.iter().try_for_each(|tag| name::check_tag(tag))?;
     query.key.iter().try_for_each(|key| name::check_key(key))?;
     if query.key.is_some() && query.queue.is_none() {
-        return Err(Error::invalid("queue", "given together with `key`", "no queue"));
+        return Err(Error::invalid("queue", "given with `key`", "nothing"));
     }
     Ok(())
 }

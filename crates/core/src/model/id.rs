@@ -86,7 +86,7 @@ impl FromStr for JobId {
     fn from_str(text: &str) -> Result<Self, Error> {
         decimal(text)
             .and_then(Self::new)
-            .ok_or_else(|| Error::invalid("id", "a decimal number from 1 to 2^53 - 1", text))
+            .ok_or_else(|| Error::invalid("id", "a job id: a decimal number from 1 to 2^53 - 1", text))
     }
 }
 
@@ -130,7 +130,7 @@ impl FromStr for Receipt {
         let parsed = text
             .split_once('.')
             .and_then(|(id, epoch)| Some(Self { id: decimal(id).and_then(JobId::new)?, epoch: decimal(epoch)? }));
-        parsed.ok_or_else(|| Error::invalid("receipt", "<id>.<epoch>, as a reserve answered it", text))
+        parsed.ok_or_else(|| Error::invalid("receipt", "a receipt such as 117111681613568.1795168800251, as `reserve` returned it", text))
     }
 }
 

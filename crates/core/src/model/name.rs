@@ -97,7 +97,7 @@ pub fn check_tags(tags: &[Arc<str>]) -> Result<(), Error> {
     for (i, tag) in tags.iter().enumerate() {
         check_tag(tag)?;
         if tags[..i].contains(tag) {
-            return Err(Error::invalid("tags", "each tag once", shown(tag)));
+            return Err(Error::invalid("tags", "different from each other", format!("{} twice", shown(tag))));
         }
     }
     Ok(())

@@ -42,7 +42,7 @@ impl States {
             None => return Err(Error::invalid("state", EXPECTED_STATE, format!("{word:?}"))),
         }
         if self.retrying && !self.states.is_empty() {
-            return Err(Error::invalid("state", "`retrying` alone, or states", "both"));
+            return Err(Error::invalid("state", "`retrying` alone, or other states", "both"));
         }
         Ok(())
     }

@@ -137,9 +137,9 @@ impl TryFrom<Form> for Target {
             (None, Some(list), None) if is_bare => Ok(Self::RedisList(list)),
             (None, None, Some(queue)) if is_bare => Ok(Self::Queue(queue)),
             (None, Some(_), None) | (None, None, Some(_)) => {
-                Err("`method`, `headers`, `timeout`, `final_statuses` and `key` are for a target with a `url`".into())
+                Err("`method`, `headers`, `timeout`, `final_statuses` and `key` are only for a target with a `url`".into())
             }
-            _ => Err("expected a target with one of `url`, `redis_list` and `queue`".into()),
+            _ => Err("a target must have exactly one of `url`, `redis_list` and `queue`".into()),
         }
     }
 }
@@ -254,7 +254,7 @@ fn scheme(what: &'static str, url: &str, schemes: &[&str]) -> Result<(), Error> 
     if schemes.iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme)) {
         Ok(())
     } else {
-        Err(Error::invalid(what, format!("a URL that begins with {}", schemes.join(" or ")), "another"))
+        Err(Error::invalid(what, format!("a URL that begins with {}", schemes.join(" or ")), "another URL"))
     }
 }
 

@@ -14,7 +14,7 @@ const PARTS: [usize; 4] = [2, 32, 16, 2];
 /// [`Error::Invalid`].
 pub fn check(trace: &str) -> Result<(), Error> {
     let expected =
-        "a traceparent: 00, trace id, parent id and flags in lowercase hexadecimal, with dashes between them";
+        "a W3C traceparent such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let refused = |got: &str| Err(Error::invalid("trace", expected, got));
     if trace.len() != TRACE_BYTES {
         return refused(&format!("{} bytes", trace.len()));
@@ -26,7 +26,7 @@ pub fn check(trace: &str) -> Result<(), Error> {
     }
     let is_zero = |part: &str| part.bytes().all(|byte| byte == b'0');
     match parts[..] {
-        ["ff", ..] => refused("the version ff, which there is none of"),
+        ["ff", ..] => refused("version ff, which is invalid"),
         [_, trace_id, ..] if is_zero(trace_id) => refused("a trace id of zeros"),
         [_, _, parent_id, _] if is_zero(parent_id) => refused("a parent id of zeros"),
         _ => Ok(()),

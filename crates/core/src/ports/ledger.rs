@@ -251,7 +251,7 @@ impl Find {
     /// [`Error::Invalid`] where it is no id.
     pub fn after_id(&self) -> Result<Option<JobId>, Error> {
         let parse = |text: &String| {
-            text.parse().map_err(|_| Error::invalid("cursor", "a `next_cursor`, as it was answered", text))
+            text.parse().map_err(|_| Error::invalid("cursor", "the `next_cursor` of an earlier answer", text))
         };
         self.after.as_ref().map(parse).transpose()
     }

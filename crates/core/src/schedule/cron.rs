@@ -16,7 +16,7 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 
 /// What an expression looks like.
-const EXPECTED: &str = "5 fields (minute, hour, day, month, weekday), 6 with the second first, `@hourly`, `@daily`, \
+const EXPECTED: &str = "a cron expression: 5 fields (minute, hour, day, month, weekday), 6 with seconds first, `@hourly`, `@daily`, \
                         `@weekly`, `@monthly`, `@yearly`, or `@every 90s`";
 /// Where the search for a match ends: beyond the longest wait, that for a 29 February on a given weekday over 2100.
 const SEARCH_YEARS_MAX: i16 = 50;
@@ -30,6 +30,15 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@midnight", "0 0 * * *"),
     ("@hourly", "0 * * * *"),
 ];
+/// The fields with their values; the first is left out of an expression with five.
+const FIELDS: [(&str, &str); 6] = [
+    ("second", "0 to 59"),
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day", "1 to 31"),
+    ("month", "1 to 12 or JAN to DEC"),
+    ("weekday", "0 to 7 or SUN to SAT"),
+];
 const MONTHS: [&str; 12] = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
@@ -38,6 +47,18 @@ pub(super) struct Cron {
     cron: croner::Cron,
     zone: TimeZone,
     is_interval: bool,
+}
+
+/// Which field is wrong, and which values it takes.
+fn wrong_field(parser: &CronParser, fields: &[&str]) -> String {
+    let is_wrong = |at: &usize| {
+        let mut alone = vec!["*"; fields.len()];
+        alone[*at] = fields[*at];
+        parser.parse(&alone.join(" ")).is_err()
+    };
+    let Some(at) = (0..fields.len()).find(is_wrong) else { return String::new() };
+    let (name, values) = FIELDS[at + FIELDS.len() - fields.len()];
+    format!(": the {name} {:?} is not valid, expected {values}, with `*`, `,`, `1-5` or `*/15`", fields[at])
 }
 
 impl Cron {
@@ -56,10 +77,10 @@ impl Cron {
         let known =
             fields.iter().enumerate().map(|(i, field)| (*field, if i < clock { &[][..] } else { names[i - clock] }));
         for (field, names) in known {
-            check_words(field, names).map_err(|word| refuse(format!(": {word:?} in {field:?}")))?;
+            check_words(field, names).map_err(|word| refuse(format!(": {word:?} is not known in the field {field:?}")))?;
         }
         let parser = CronParser::builder().year(Year::Disallowed).build();
-        let cron = parser.parse(&text).map_err(|error| refuse(format!(": {error}")))?;
+        let cron = parser.parse(&text).map_err(|_| refuse(wrong_field(&parser, &fields)))?;
         let is_interval = fields[..clock].iter().any(|field| field.starts_with('*'));
         Ok(Self { cron, zone: zone(time_zone)?, is_interval })
     }

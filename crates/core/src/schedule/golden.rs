@@ -299,7 +299,7 @@ fn what_is_no_schedule_is_refused() {
         ("@every 500ms", None, "every", "500ms"),
         ("@every 4000d", None, "every", "4000d"),
         ("@every", None, "cron", "@every"),
-        ("@every 5", None, "cron", "without a unit"),
+        ("@every 5", None, "cron", "`@every 90s`"),
         ("@every 90s", zone, "time_zone", "Europe/Berlin"),
     ] {
         let checked = Timing::parse(text, zone)

@@ -115,10 +115,10 @@ impl Schedule {
             Due::At(_) => Some("an instant"),
         };
         if let Some(due) = due {
-            return Err(Error::invalid("due_at", "left out: each job is due at its tick", due));
+            return Err(Error::invalid("due_at", "left out: each job is due at the time of its run", due));
         }
         if self.job.origin.is_some() {
-            return Err(Error::invalid("origin", "left out: each tick makes a new job", "one"));
+            return Err(Error::invalid("origin", "left out: each run pushes a new job", "one"));
         }
         self.job(name, JobId::MIN, now, now, payload_bytes_max.min(SCHEDULE_PAYLOAD_BYTES_MAX))?;
         if self.paused_until.is_some() && self.paused != Some(true) {
@@ -135,7 +135,7 @@ impl Schedule {
         }
         let endless = Self { end: None, ..self.clone() };
         if endless.ticks(now)?.next(now).is_none() {
-            return Err(Error::invalid("cron", "an expression that matches some time", self.timing.shown()));
+            return Err(Error::invalid("cron", "an expression that matches at least one date", self.timing.shown()));
         }
         Ok(())
     }
@@ -195,9 +195,9 @@ impl Timing {
             return Ok(Self::Cron { expression: Arc::from(text), time_zone });
         };
         if let Some(zone) = time_zone {
-            return Err(Error::invalid("time_zone", "left out: an interval is the same everywhere", name::shown(zone)));
+            return Err(Error::invalid("time_zone", "left out: an interval is the same in every time zone", name::shown(zone)));
         }
-        let span: Span = span.trim().parse().map_err(|why| Error::invalid("cron", "`@every` and a duration", why))?;
+        let span: Span = span.trim().parse().map_err(|_| Error::invalid("cron", "`@every` and a duration, such as `@every 90s`", name::shown(span.trim())))?;
         Ok(Self::Every(span.0))
     }
 

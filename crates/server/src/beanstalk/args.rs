@@ -39,10 +39,10 @@ impl fmt::Display for Address {
 #[group(skip)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct Args {
-    /// Speak the beanstalkd protocol here as well: an address such as 127.0.0.1:11300, or unix:PATH
+    /// Also serve the beanstalkd protocol on this address, such as 127.0.0.1:11300 or unix:PATH
     #[arg(long, value_name = "ADDRESS", env = "DUETIME_BEANSTALK")]
     pub(crate) beanstalk: Option<Address>,
-    /// Largest body of a job that is put by that protocol, in bytes, up to --payload-max
+    /// Maximum body of a job over the beanstalkd protocol, in bytes, up to --payload-max
     #[arg(long, value_name = "BYTES", env = "DUETIME_BEANSTALK_JOB_MAX", default_value_t = super::JOB_BYTES_DEFAULT)]
     pub(crate) beanstalk_job_max: u32,
 }

@@ -5,14 +5,14 @@ use clap_complete::{Shell, generate};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Print what completes commands and options in a shell.
+/// Print a completion script for a shell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime completions bash > ~/.local/share/bash-completion/completions/duetime
   duetime completions zsh > ~/.zfunc/_duetime
   duetime completions fish > ~/.config/fish/completions/duetime.fish")]
 pub(crate) struct Args {
-    /// Which shell
+    /// Shell
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Args {
 #[command(after_help = "Example:
   duetime man /usr/local/share/man/man1")]
 pub(crate) struct Man {
-    /// The folder; created if it does not exist
+    /// Folder, created if it does not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

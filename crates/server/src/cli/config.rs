@@ -7,10 +7,10 @@ use crate::serve;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// Look at the configuration of `duetime serve`.
+/// Check and show the configuration of `duetime serve`.
 ///
-/// Options come from a file, from variables and from flags, each before the one named here ahead of it. `duetime config
-/// example` prints a file with all keys.
+/// Options come from a file, environment variables and flags. Flags override variables, which override the file. `duetime
+/// config example` prints a file with all keys.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime config example > duetime.toml
@@ -23,11 +23,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Say all that is wrong with the configuration, and exit with 78 where something is
+    /// List everything that is wrong with the configuration; exit with 78 if the file is wrong
     Check(Box<Used>),
-    /// Show every option as `serve` would use it, passwords masked, and where it came from
+    /// Show the value of every option and where it came from; passwords are masked
     Show(Box<Used>),
-    /// Print a commented duetime.toml with all keys
+    /// Print a duetime.toml with all keys as comments
     Example,
 }
 
@@ -36,7 +36,7 @@ struct Used {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "As for `duetime serve`")]
+    #[command(flatten, next_help_heading = "Options of `duetime serve`")]
     serve: serve::Args,
 }
 
@@ -73,7 +73,7 @@ fn check(used: &Used, settings: &Settings) -> Result {
         wrong.iter().for_each(|mistake| note!("duetime: {}", mistake.text));
         if is_right {
             let file = settings.file.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
-            output::say(format_args!("the configuration is right ({file})"))?;
+            output::say(format_args!("the configuration is valid ({file})"))?;
         }
     }
     if is_right { Ok(()) } else { Err(Failure::quiet(CONFIG)) }

@@ -11,21 +11,22 @@ use duetime_core::engine::events::{Event, Filter, Transition, What};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Watch what happens to jobs, a line each, until it is stopped. It is for watching, not for accounting: something may be
-/// missed, which is told.
+/// Print job events as they happen, until stopped.
+///
+/// The stream is for watching, not for accounting. Under load events may be dropped, and a line says so.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime events --queue orders --queue 'mail.*'
   duetime events --what failed --what expired --json")]
 pub(crate) struct Args {
-    /// Only of this queue, or of all that begin so (`mail.*`); may be repeated
+    /// Only events of this queue, or of queues with this prefix (`mail.*`); repeatable
     #[arg(long, short, value_name = "QUEUE")]
     queue: Vec<Arc<str>>,
-    /// Only this: pushed, imported, started, succeeded, taken, retrying, crashed, released, failed, expired, cancelled, changed,
-    /// retried or deleted; may be repeated
+    /// Only events of this type: pushed, imported, started, succeeded, taken, retrying, crashed, released, failed, expired,
+    /// cancelled, changed, retried or deleted; repeatable
     #[arg(long, short, value_name = "WORD", value_delimiter = ',')]
     what: Vec<What>,
-    /// End after so many
+    /// Stop after this many events
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
@@ -35,8 +36,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result {
     let Args { queue, what, limit, target } = args;
     if target.store.is_some() {
-        return Err(Failure::usage("nothing happens in a store file but by the process that has it open")
-            .hint("ask its server: leave out --store, or name it with --server"));
+        return Err(Failure::usage("events of a store file are visible only to the process that has it open")
+            .hint("ask its server: use --server instead of --store"));
     }
     let filter = Filter { queues: queue, what };
     let client = target.client().await?;
@@ -49,8 +50,8 @@ pub(crate) async fn run(args: Args) -> Result {
                 left -= 1;
             }
             Some(Event::Missed) if target.json => output::json(&json!({ "what": LOST }))?,
-            Some(Event::Missed) => note!("some were missed"),
-            None => return Err(Failure::error("the server stops")),
+            Some(Event::Missed) => note!("some events were missed"),
+            None => return Err(Failure::error("the server is stopping")),
         }
     }
     Ok(())

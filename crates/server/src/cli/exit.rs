@@ -30,10 +30,9 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 pub(crate) const NOT_FOUND: u8 = 127;
 
 /// The end of every `--help`.
-pub(crate) const HELP: &str = "Exit codes: 0 done, 1 error, 2 wrong usage, 75 try again later (no server there, the store \
-is held by another process or full, `health`: no jobs are handed out, `work`: an outcome was not recorded); `work` and `lock` also 126 and 127: the command cannot be run, or is not there; \
-`lock` and `locks` also 69: the lock is held; `lock` also 70: it was lost, and whatever its command exits with; `serve` also 70: a background task ended unexpectedly; `serve` and `config check` also 78: the configuration file is wrong, \
-`migrate --check` also 78: a migration is missing; `push --file`, `settle`, `extend` and `adopt` also 65: some were refused.";
+pub(crate) const HELP: &str = "Exit codes: 0 success, 1 failure, 2 invalid usage, 65 some of many were rejected, 69 the \
+lock is held, 70 the lock was lost or a background task of the server ended, 75 try again later, 78 the configuration \
+file is wrong or a migration is missing, 126 and 127 the command cannot be run or was not found.";
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
@@ -113,20 +112,20 @@ impl From<Error> for Failure {
         let failure = Self { is_held, ..Self::new(code, error.to_string()) };
         match error {
             Error::Unreachable { .. } => failure.hint(
-                "start a server with `duetime serve`, name another one with --server URL or DUETIME_SERVER, or work \
-                 straight on a store file with --store PATH",
+                "start a server with `duetime serve`, name another one with --server URL or DUETIME_SERVER, or use a store \
+                 file directly with --store PATH",
             ),
             Error::Untrusted { .. } => {
-                failure.hint("name its certificate, or that of its root, with --ca or DUETIME_CA")
+                failure.hint("name its certificate or its root certificate with --ca or DUETIME_CA")
             }
-            Error::OutcomeUnknown { .. } => failure.hint("look with `duetime list` before you repeat it"),
+            Error::OutcomeUnknown { .. } => failure.hint("check with `duetime list` before you repeat it"),
             Error::Refused { status: 401, .. } => {
-                failure.hint("put a token into DUETIME_TOKEN, or name its file with --token-file")
+                failure.hint("put a valid token into DUETIME_TOKEN, or name its file with --token-file")
             }
             Error::Refused { status: 403, .. } => {
-                failure.hint("show a token that has this right: `duetime token create --allow …`")
+                failure.hint("use a token with this right: `duetime token create NAME --allow …`")
             }
-            Error::Protocol(_) => failure.hint("is this the address of a Duetime server, of this version?"),
+            Error::Protocol(_) => failure.hint("check that this is the address of a Duetime server of the same version"),
             _ => failure,
         }
     }

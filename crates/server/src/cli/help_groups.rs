@@ -10,14 +10,14 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Work", &["work", "workers", "take", "reserve", "complete", "fail", "release", "extend", "progress", "settle"]),
     ("The server", &["serve", "beanstalk", "config", "token", "status", "health", "metrics", "doctor"]),
     ("The store", &["backup", "export", "import", "migrate", "adopt"]),
-    ("Trying and installing", &["demo", "bench", "completions", "man", "help"]),
+    ("Try out and install", &["demo", "bench", "completions", "man", "help"]),
 ];
 
 /// The command with a help that shows its subcommands in groups; one that stands in none comes last.
 pub(super) fn grouped(command: Command) -> Command {
     let shown = |name: &str| {
         let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
-        about.unwrap_or_else(|| "Print this, or the help of a command".to_owned())
+        about.unwrap_or_else(|| "Print this help, or that of a command".to_owned())
     };
     let mut text = String::new();
     for (heading, names) in GROUPS {

@@ -11,85 +11,85 @@ use duetime_core::{Receipt, rules};
 use serde_json::json;
 use std::sync::Arc;
 
-/// End a lease: the job is done.
+/// Complete a job: it has succeeded.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime complete \"$receipt\" --result '{\"sent\": true}'")]
 pub(crate) struct Complete {
-    /// What is kept with the job, up to 1 MiB; `-` reads standard input
+    /// Result to keep with the job, up to 1 MiB; `-` reads standard input
     #[arg(long, value_name = "TEXT|-")]
     result: Option<String>,
     #[command(flatten)]
     lease: One,
 }
 
-/// End a lease: the attempt failed, and is repeated as the job's rule says.
+/// Fail an attempt: the job is retried by its retry rule.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime fail \"$receipt\" --message 'the bank is closed' --retry-after 12h")]
 pub(crate) struct Fail {
-    /// Why, up to 1 KiB
+    /// Error message to keep with the job, up to 1 KiB
     #[arg(long, short, value_name = "TEXT", default_value = "")]
     message: Arc<str>,
-    /// Give up: no further attempt
+    /// Fail the job for good: no further attempt
     #[arg(long = "final", conflicts_with = "retry_after")]
     is_final: bool,
-    /// Wait so long, in place of what the rule says
-    #[arg(long, value_name = "SPAN")]
+    /// Retry after this long, whatever the retry rule says
+    #[arg(long, value_name = "DURATION")]
     retry_after: Option<Span>,
     #[command(flatten)]
     lease: One,
 }
 
-/// End a lease: give the job back; the attempt does not count.
+/// Release a job: it is handed out again, and the attempt does not count.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime release \"$receipt\" --delay 5m")]
 pub(crate) struct Release {
-    /// Due again after so long; without it the job keeps its place
-    #[arg(long, short, value_name = "SPAN", default_value = "0s")]
+    /// Make the job due after this long; with 0s it keeps its due time
+    #[arg(long, short, value_name = "DURATION", default_value = "0s")]
     delay: Span,
     #[command(flatten)]
     lease: One,
 }
 
-/// Keep leases for longer.
+/// Extend leases.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime extend \"$receipt\" --lease 10m")]
 pub(crate) struct Extend {
-    /// What proves the leases
+    /// Receipts, as `duetime reserve` printed them
     #[arg(value_name = "RECEIPT", required = true)]
     receipts: Vec<Receipt>,
-    /// From now, 1 s to 12 h; by default the length that each began with
-    #[arg(long, value_name = "SPAN")]
+    /// New lease from now, 1s to 12h [default: the length that each began with]
+    #[arg(long, value_name = "DURATION")]
     lease: Option<Span>,
     #[command(flatten)]
     target: Target,
 }
 
-/// Say how far a running job has come.
+/// Report the progress of a running job.
 ///
-/// It is shown with the job until its next attempt begins, and extends the lease. A command that `duetime work` runs finds
-/// the receipt in DUETIME_RECEIPT, and the server in DUETIME_SERVER. Of a job of a store file nobody else can say it: the
-/// worker holds the file.
+/// The progress is shown with the job until its next attempt begins. Reporting it extends the lease. A command that
+/// `duetime work` runs finds the receipt in DUETIME_RECEIPT and the server in DUETIME_SERVER. This needs a server: no other
+/// process can change jobs of a store file that a worker has open.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime progress \"$DUETIME_RECEIPT\" 40 'frames are rendered'")]
 pub(crate) struct Progress {
     #[command(flatten)]
     lease: One,
-    /// How much is done
+    /// Percentage done, 0 to 100
     #[arg(value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     percent: u8,
-    /// What it is at, up to 1 KiB
+    /// Note on the current step, up to 1 KiB
     #[arg(value_name = "NOTE")]
     note: Option<Arc<str>>,
 }
 
 #[derive(Debug, clap::Args)]
 struct One {
-    /// What proves the lease, as `duetime reserve` answered it, or from DUETIME_RECEIPT of a worker
+    /// Receipt of the lease: from `duetime reserve`, or DUETIME_RECEIPT in a worker's command
     #[arg(value_name = "RECEIPT")]
     receipt: Receipt,
     #[command(flatten)]
@@ -117,7 +117,7 @@ pub(crate) async fn release(args: Release) -> Result {
 async fn settle(One { receipt, target }: &One, outcome: Outcome) -> Result {
     let client = target.client().await?;
     let answer = client.settle(vec![(*receipt, outcome)]).await?.pop();
-    let settled = answer.ok_or_else(|| Failure::error("the settle was not answered"))??;
+    let settled = answer.ok_or_else(|| Failure::error("the server did not answer the settle"))??;
     output::tell(target.json, &settled, format_args!("{} is {}", receipt.id, settled.state.word()))
 }
 
@@ -126,7 +126,7 @@ pub(crate) async fn progress(Progress { lease: One { receipt, target }, percent,
     let extension = target.client().await?.progress(receipt, percent, note).await?;
     match (target.json, extension.cancel_asked) {
         (true, _) => output::json(&extension),
-        (false, true) => output::say("the job was cancelled: its worker is to stop"),
+        (false, true) => output::say("the job was cancelled: stop working on it"),
         (false, false) => Ok(()),
     }
 }
@@ -151,7 +151,7 @@ pub(crate) async fn extend(args: Extend) -> Result {
         for (receipt, answer) in args.receipts.iter().zip(&answers) {
             match answer {
                 Ok(extension) => {
-                    let asked = if extension.cancel_asked { "; it was cancelled: stop" } else { "" };
+                    let asked = if extension.cancel_asked { "; it was cancelled: stop working on it" } else { "" };
                     let until = relative(extension.lease_until, now());
                     output::say(format_args!("{} is leased until {until}{asked}", receipt.id))?;
                 }

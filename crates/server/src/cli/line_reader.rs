@@ -38,7 +38,7 @@ impl Lines {
         self.number += 1;
         if self.line.len() > LINE_BYTES_MAX {
             let text = format!("line {}: expected at most {LINE_BYTES_MAX} bytes, got more", self.number);
-            return Err(Failure::error(text).hint("is this a file with one JSON document a line?"));
+            return Err(Failure::error(text).hint("the file must have one JSON object per line"));
         }
         Ok(Some((self.number, self.line.trim_ascii_end())))
     }

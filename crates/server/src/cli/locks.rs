@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 /// Show locks; acquire, renew or release one by hand.
 ///
-/// What is acquired here is held until it is released, or its time to live is over. `duetime lock` runs a command while it
-/// holds a lock.
+/// An acquired lock is held until it is released or its time to live is over. `duetime lock` holds one while a command
+/// runs.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
@@ -37,20 +37,20 @@ enum Action {
     List(List),
     /// Show who holds a lock
     Show(Show),
-    /// Acquire a lock, first come, first served; exit with 69 where it is held
+    /// Acquire a lock, first come, first served; exit with 69 if it is held
     Acquire(Acquire),
-    /// Hold a lock for longer
+    /// Renew a lock
     Renew(Renew),
-    /// Release a lock, or all of an owner
+    /// Release a lock, or all locks of an owner
     Release(Release),
 }
 
 #[derive(Debug, clap::Args)]
 struct List {
-    /// At most so many, up to 1000
+    /// Maximum number of results, up to 1000
     #[arg(long, short = 'n', value_name = "N", default_value_t = PAGE_LOCKS_DEFAULT)]
     limit: usize,
-    /// Go on where the list before ended, as it said
+    /// Continue from this cursor, which the previous page printed
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ struct List {
 
 #[derive(Debug, clap::Args)]
 struct Show {
-    /// The lock
+    /// Lock name
     #[arg(value_name = "NAME")]
     name: Arc<str>,
     #[command(flatten)]
@@ -68,17 +68,17 @@ struct Show {
 
 #[derive(Debug, clap::Args)]
 struct Acquire {
-    /// The lock: 1 to 255 bytes
+    /// Lock name, 1 to 255 bytes
     #[arg(value_name = "NAME")]
     name: Arc<str>,
-    /// For whom: a name that no other holder has
+    /// Owner: a name that no other holder uses
     #[arg(long, value_name = "OWNER")]
     owner: Arc<str>,
-    /// How long it is held unless it is renewed; 100ms to 24h
-    #[arg(long, value_name = "SPAN", default_value = "15s")]
+    /// Time to live unless renewed; 100ms to 24h
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
     ttl: Span,
-    /// How long to wait for it, up to 60s
-    #[arg(long, value_name = "SPAN", default_value = "0s")]
+    /// Wait this long for the lock, up to 60s
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
     wait: Span,
     #[command(flatten)]
     target: Target,
@@ -86,17 +86,17 @@ struct Acquire {
 
 #[derive(Debug, clap::Args)]
 struct Renew {
-    /// The lock
+    /// Lock name
     #[arg(value_name = "NAME")]
     name: Arc<str>,
-    /// Who holds it
+    /// Owner of the lock
     #[arg(long, value_name = "OWNER")]
     owner: Arc<str>,
-    /// Under which fence, as it was answered
+    /// Fence, as `acquire` returned it
     #[arg(long, value_name = "FENCE")]
     fence: u64,
-    /// How long it is held from now; 100ms to 24h
-    #[arg(long, value_name = "SPAN", default_value = "15s")]
+    /// Time to live from now; 100ms to 24h
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
     ttl: Span,
     #[command(flatten)]
     target: Target,
@@ -104,13 +104,13 @@ struct Renew {
 
 #[derive(Debug, clap::Args)]
 struct Release {
-    /// The lock; without one all of the owner are released
+    /// Lock name; without it, all locks of the owner are released
     #[arg(value_name = "NAME", requires = "fence")]
     name: Option<Arc<str>>,
-    /// Who holds it
+    /// Owner of the lock
     #[arg(long, value_name = "OWNER")]
     owner: Arc<str>,
-    /// Under which fence, as it was answered
+    /// Fence, as `acquire` returned it
     #[arg(long, value_name = "FENCE", requires = "name")]
     fence: Option<u64>,
     #[command(flatten)]
@@ -145,7 +145,7 @@ fn table(list: &LockList) -> Result {
     };
     output::rows(&["NAME", "OWNER", "FENCE", "EXPIRES", "WAITING"], list.locks.iter().map(row), "no locks are held")?;
     if let Some(cursor) = &list.next_cursor {
-        note!("there are more: add --cursor {cursor}, or a higher --limit");
+        note!("there are more: use --cursor {cursor} or a higher --limit");
     }
     Ok(())
 }
@@ -181,7 +181,7 @@ fn granted_now(granted: Grant, json: bool) -> Result {
         return output::json(&granted);
     }
     let until = relative(granted.expires_at, now());
-    output::say(format_args!("held under the fence {}; it expires {until}", granted.fence))
+    output::say(format_args!("acquired with fence {}; expires {until}", granted.fence))
 }
 
 fn refused(error: Error) -> Failure {
@@ -199,6 +199,6 @@ async fn release(args: &Release) -> Result {
         return output::tell(args.target.json, &document, format_args!("{name} is released"));
     }
     let released = client.release_all(&args.owner).await?;
-    let line = format!("{} released, {} lost before", released.released, released.lost);
+    let line = format!("{} released, {} already lost", released.released, released.lost);
     output::tell(args.target.json, &released, line)
 }

@@ -47,7 +47,7 @@ use std::ffi::OsString;
 use std::pin::Pin;
 use std::process::ExitCode;
 
-/// A delayed job queue: say what is to run and when, and it runs then.
+/// A delayed job queue: push a job now, run it when it is due.
 #[derive(Debug, Parser)]
 #[command(name = "duetime", version, max_term_width = 100, after_help = exit::HELP)]
 struct Cli {
@@ -65,18 +65,18 @@ enum Command {
     Why(jobs::why::Args),
     /// Cancel jobs.
     ///
-    /// A waiting job is cancelled; of a running one the worker is asked to stop.
+    /// Waiting jobs are cancelled at once. For running jobs, the worker is asked to stop.
     #[command(after_help = "Examples:
   duetime cancel 117111681613568
   duetime cancel --tag order:4711")]
     Cancel(jobs::many::Selected),
     Reschedule(jobs::many::Reschedule),
-    /// Run finished jobs again, from attempt 0.
+    /// Retry finished jobs, from attempt 0.
     #[command(after_help = "Examples:
   duetime retry 117111681613568
   duetime retry --queue orders --state failed")]
     Retry(jobs::many::Selected),
-    /// Remove jobs that do not run, with their records.
+    /// Delete jobs and their records; running jobs are refused.
     #[command(after_help = "Examples:
   duetime delete 117111681613568
   duetime delete --queue orders-dead --state failed")]
@@ -143,7 +143,7 @@ pub(crate) fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return exit::Failure::error(format!("no threads to run on: {error}")).report(),
+        Err(error) => return exit::Failure::error(format!("cannot start threads: {error}")).report(),
     };
     // Behind a pointer it is compiled once, and not for each kind of runtime.
     let work: Pin<Box<dyn Future<Output = exit::Result>>> = Box::pin(async {

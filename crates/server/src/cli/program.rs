@@ -21,7 +21,7 @@ impl Program {
     /// Looks for the program of a command, in `PATH` where it is no path itself.
     pub(super) fn find(command: &[OsString]) -> Result<Self> {
         let (name, arguments) =
-            command.split_first().ok_or_else(|| Failure::new(USAGE, "expected a command after `--`"))?;
+            command.split_first().ok_or_else(|| Failure::new(USAGE, "there is no command after `--`"))?;
         let folders = std::env::var_os("PATH").unwrap_or_default();
         let path = find_in(name, &folders)?;
         Ok(Self { name: name.clone(), path, arguments: arguments.to_vec() })
@@ -52,9 +52,9 @@ fn find_in(name: &OsStr, folders: &OsStr) -> Result<PathBuf> {
     }
     Err(match files.first() {
         Some(file) => Failure::new(NOT_EXECUTABLE, format!("{} is not executable", file.display()))
-            .hint("make it so with `chmod +x`, or name its interpreter before it; nothing was done"),
+            .hint("make it executable with `chmod +x`, or put its interpreter before it; no job was touched"),
         None => Failure::new(NOT_FOUND, format!("the command {} was not found", name.display()))
-            .hint("check the name, PATH and the folder you are in; nothing was done"),
+            .hint("check the name, PATH and the current folder; no job was touched"),
     })
 }
 

@@ -13,7 +13,7 @@ use duetime_core::api::{Instant, Purged, Queues, Span};
 use duetime_core::engine::{QueueSettings, QueueStatus};
 use duetime_core::ports::Tally;
 
-/// Show queues; set, pause, resume or purge one.
+/// Show queues; configure, pause, resume or purge one.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
@@ -31,19 +31,19 @@ pub(crate) struct Args {
 enum Action {
     /// List all queues
     List(Target),
-    /// Show one queue, with its settings
+    /// Show one queue and its settings
     Show(One),
-    /// Show how many jobs come due when: in the next hour by minutes, day by hours, and 30 days
+    /// Show when waiting jobs come due: the next hour by minute, the next day by hour, the next 30 days by day
     Due(reports::DueArgs),
-    /// Show why jobs failed: those that failed last, grouped by queue, kind and message
+    /// Show why jobs failed: the most recent failures, grouped by queue, kind and message
     Failures(reports::FailuresArgs),
-    /// Show what a server did in the last hour or day, by minutes or quarters of an hour
+    /// Show a server's throughput and lateness over the last hour by minute, or the last day by quarter of an hour
     History(reports::HistoryArgs),
-    /// Change settings of a queue; what is not named stays as it is
+    /// Change settings of a queue; settings that are not given stay unchanged
     Set(Box<set::Set>),
-    /// Stop handing out a queue's jobs; what runs goes on
+    /// Pause a queue: no jobs are handed out, running ones finish
     Pause(Pause),
-    /// Hand out a queue's jobs again
+    /// Resume a paused queue
     Resume(One),
     /// Cancel every waiting job of a queue
     Purge(One),
@@ -51,7 +51,7 @@ enum Action {
 
 #[derive(Debug, clap::Args)]
 struct One {
-    /// The queue
+    /// Queue name
     #[arg(value_name = "QUEUE")]
     queue: String,
     #[command(flatten)]
@@ -69,11 +69,11 @@ struct Pause {
 /// When a pause ends.
 #[derive(Debug, clap::Args)]
 pub(super) struct PauseEnd {
-    /// For so long, such as `10m`; by default until `resume`
-    #[arg(long = "for", value_name = "SPAN")]
+    /// Pause for this long, such as `10m`; by default until resumed
+    #[arg(long = "for", value_name = "DURATION")]
     span: Option<Span>,
-    /// Until this instant, such as `2026-12-01T06:00:00Z`
-    #[arg(long, value_name = "INSTANT", conflicts_with = "span")]
+    /// Pause until this time, such as `2026-12-01T06:00:00Z`
+    #[arg(long, value_name = "TIME", conflicts_with = "span")]
     until: Option<Instant>,
 }
 
@@ -110,7 +110,7 @@ async fn list(target: &Target) -> Result {
     }
     let header =
         ["QUEUE", "SCHEDULED", "READY", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED", "OLDEST READY", "PAUSED"];
-    output::rows(&header, queues.iter().map(row), "no queues yet: `duetime push` makes one")
+    output::rows(&header, queues.iter().map(row), "no queues yet; `duetime push` creates one")
 }
 
 fn row(queue: &QueueStatus) -> Vec<String> {
@@ -158,7 +158,7 @@ async fn pause(Pause { one, end }: &Pause) -> Result {
     };
     if before.tally == Tally::default() && before.settings == QueueSettings::default() {
         output::note!(
-            "{} is a new queue: it has no jobs and no settings. `duetime queues` lists all queues",
+            "{} is a new queue without jobs and settings. `duetime queues` lists all queues",
             one.queue
         );
     }
@@ -168,7 +168,7 @@ async fn pause(Pause { one, end }: &Pause) -> Result {
 async fn resume(one: &One) -> Result {
     let client = one.target.client().await?;
     client.resume(&one.queue).await?;
-    said(client, one, format_args!("{} goes on", one.queue)).await
+    said(client, one, format_args!("{} is resumed", one.queue)).await
 }
 
 /// What was done, or how the queue is now.
@@ -182,5 +182,5 @@ async fn said(client: &Client, one: &One, text: std::fmt::Arguments<'_>) -> Resu
 async fn purge(one: &One) -> Result {
     let client = one.target.client().await?;
     let purged = client.purge(&one.queue).await?;
-    output::tell(one.target.json, &Purged { purged }, format_args!("{purged} cancelled"))
+    output::tell(one.target.json, &Purged { purged }, format_args!("{purged} jobs cancelled"))
 }

@@ -11,31 +11,32 @@ use duetime_core::engine::JobRef;
 use duetime_core::model::name;
 use std::sync::Arc;
 
-/// Lease due jobs by hand, as a worker does; each is settled by its receipt.
+/// Reserve due jobs by hand, as a worker does.
 ///
-/// `duetime complete`, `fail`, `release` and `settle` end leases, `extend` and `progress` keep them. A lease that ends by itself
-/// counts as a crash, and the job comes back. On a store file nobody else can settle it meanwhile: name a server.
+/// End each lease with `duetime complete`, `fail`, `release` or `settle` and its receipt; `extend` and `progress` keep it.
+/// A lease that expires counts as a crash, and the job is handed out again. Use a server for this: no other process can
+/// settle jobs of a store file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime reserve orders --wait 20s
   receipt=$(duetime reserve orders --json | jq -r '.leases[0].receipt // empty')")]
 pub(crate) struct Args {
-    /// The queues, in strict order
+    /// Queues, in strict order: an earlier one is emptied first
     #[arg(value_name = "QUEUE", required_unless_present = "job", conflicts_with = "job")]
     queues: Vec<Arc<str>>,
-    /// This job, as far as it is due; may be given several times
+    /// Reserve this job, if it is due; repeatable
     #[arg(long, value_name = "ID")]
     job: Vec<JobId>,
-    /// At most so many, up to 1000
+    /// Maximum number of results, up to 1000
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1)]
     limit: usize,
-    /// For how long, 1 s to 12 h; by default as the job, its queue or the server says
-    #[arg(long, value_name = "SPAN")]
+    /// Lease, 1s to 12h [default: that of the job, its queue or the server]
+    #[arg(long, value_name = "DURATION")]
     lease: Option<Span>,
-    /// How long to wait where nothing is due, up to 60 s
-    #[arg(long, value_name = "SPAN", default_value = "0s")]
+    /// Wait this long for a due job, up to 60s
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
     wait: Span,
-    /// The name by which `duetime workers` lists who asks; by default none
+    /// Worker name to show in `duetime workers`; by default none
     #[arg(long, value_name = "NAME")]
     worker: Option<Arc<str>>,
     #[command(flatten)]
@@ -63,7 +64,7 @@ pub(crate) async fn run(args: Args) -> Result {
     reservation.refused.iter().for_each(|(_, why)| note!("duetime: {why}"));
     if reservation.leases.is_empty() {
         let next = reservation.next_due_at.map(|at| format!("; the next is due {}", relative(at, now())));
-        note!("nothing is due there{}", next.unwrap_or_default());
+        note!("no job is due{}", next.unwrap_or_default());
         return Ok(());
     }
     let mut table = output::table(&["RECEIPT", "QUEUE", "KIND", "ATTEMPT", "PAYLOAD"]);

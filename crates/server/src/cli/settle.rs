@@ -15,15 +15,15 @@ use std::path::PathBuf;
 /// Leases that are settled by one request.
 const BATCH: usize = 1_000;
 
-/// End many leases, one a line, as in the body of `POST /v1/settle`.
+/// Settle many leases, one per line, as in the body of `POST /v1/settle`.
 ///
-/// The exit code is 0 where all were settled, 65 where some were, and 1 where none was; a lease that has ended is refused.
+/// The exit code is 0 if all were settled, 65 if some were, and 1 if none was. Leases that have expired are refused.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime reserve orders -n 100 --json | jq -c '.leases[] | {receipt, complete: {}}' | duetime settle -")]
 pub(crate) struct Args {
-    /// Lines such as {\"receipt\": \"…\", \"complete\": {}}, with `complete`, `fail` or `release`, up to 10,000; `-` reads standard
-    /// input
+    /// File of lines such as {\"receipt\": \"…\", \"complete\": {}}, with `complete`, `fail` or `release`, up to 10,000;
+    /// `-` reads standard input
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
     #[command(flatten)]
@@ -47,7 +47,7 @@ fn read(args: &Args) -> Result<Vec<Asked>> {
         }
         if asked.len() == BATCH_JOBS_MAX {
             return Err(Failure::error(format!(
-                "expected at most {BATCH_JOBS_MAX} lines, got more; nothing was settled"
+                "the file has more than {BATCH_JOBS_MAX} lines, so nothing was settled; split it"
             )));
         }
         let body = api::read_bytes::<Object<Settle<'_>>>(line);

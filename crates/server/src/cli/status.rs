@@ -8,9 +8,9 @@ use duetime_core::engine::{Health, QueueStatus};
 use duetime_core::ports::{Counts, Totals};
 use serde_json::json;
 
-/// Show on one screen how Duetime is: readiness, jobs, totals, queues and workers.
+/// Show an overview: readiness, jobs, totals, queues and workers.
 ///
-/// Exits with 75 where no jobs are handed out.
+/// Exits with 75 if the server hands out no jobs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime status

@@ -10,22 +10,22 @@ use duetime_core::limits::TAKE_JOBS_DEFAULT;
 use duetime_core::model::name;
 use std::sync::Arc;
 
-/// Take due jobs off queues: each is handed out once and is finished with that.
+/// Take due jobs: each is handed out at most once and has succeeded with that.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime take orders --limit 100 --json | jq -c .jobs[].payload")]
 pub(crate) struct Args {
-    /// The queues, in strict order
+    /// Queues, in strict order: an earlier one is emptied first
     #[arg(value_name = "QUEUE", required = true)]
     queues: Vec<Arc<str>>,
-    /// At most so many
+    /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = TAKE_JOBS_DEFAULT)]
     limit: usize,
-    /// Only jobs due from this instant on
-    #[arg(long, value_name = "INSTANT")]
+    /// Only jobs due at or after this time
+    #[arg(long, value_name = "TIME")]
     due_from: Option<Instant>,
-    /// Only jobs due up to this instant, which has passed
-    #[arg(long, value_name = "INSTANT")]
+    /// Only jobs due at or before this time, which must have passed
+    #[arg(long, value_name = "TIME")]
     due_to: Option<Instant>,
     #[command(flatten)]
     target: Target,
@@ -45,7 +45,7 @@ pub(crate) async fn run(args: Args) -> Result {
     if args.target.json {
         output::json(&Taken::new(&reservation, Vec::new(), now()))?;
     } else if reservation.leases.is_empty() {
-        note!("nothing is due there");
+        note!("no job is due");
     } else {
         let jobs: Vec<_> = reservation.leases.into_iter().map(|lease| lease.job).collect();
         output::jobs(&jobs, now())?;

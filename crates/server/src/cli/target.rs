@@ -30,17 +30,16 @@ static CLIENT: OnceLock<Client> = OnceLock::new();
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Server {
-    /// Ask this server, or work straight on this Redis (redis://…) [env: DUETIME_SERVER] [default:
-    /// http://127.0.0.1:7300]
+    /// Server, or Redis to use directly (redis://…) [env: DUETIME_SERVER] [default: http://127.0.0.1:7300]
     #[arg(long, value_name = "URL", help_heading = "Where the jobs are", display_order = 900)]
     server: Option<String>,
-    /// The ledger beside that Redis (mysql://… or postgres://…) [env: DUETIME_LEDGER]
+    /// Database beside that Redis (mysql://… or postgres://…) [env: DUETIME_LEDGER]
     #[arg(long, value_name = "URL", help_heading = "Where the jobs are", display_order = 902)]
     ledger: Option<String>,
-    /// The token for that server stands in this file [env: DUETIME_TOKEN_FILE, or the token itself in DUETIME_TOKEN]
+    /// File with the token for the server [env: DUETIME_TOKEN_FILE, or the token itself in DUETIME_TOKEN]
     #[arg(long, value_name = "FILE", help_heading = "Where the jobs are", display_order = 903)]
     token_file: Option<PathBuf>,
-    /// One more root certificate, as PEM, for a server at https://… [env: DUETIME_CA]
+    /// Additional root certificate (PEM) to trust for https:// servers [env: DUETIME_CA]
     #[arg(long, value_name = "FILE", help_heading = "Where the jobs are", display_order = 904)]
     ca: Option<PathBuf>,
 }
@@ -51,11 +50,11 @@ pub(crate) struct Server {
 pub(crate) struct Target {
     #[command(flatten)]
     pub(crate) server: Server,
-    /// Work straight on this store file, which no server may have open
+    /// Store file to use directly; no server may have it open
     #[arg(long, value_name = "PATH", conflicts_with_all = ["server", "ledger", "token_file", "ca"])]
     #[arg(help_heading = "Where the jobs are", display_order = 901)]
     pub(crate) store: Option<PathBuf>,
-    /// Print JSON, in the form of the HTTP API
+    /// Print JSON, as the HTTP API returns it
     #[arg(long, display_order = 905)]
     pub(crate) json: bool,
 }
@@ -65,7 +64,7 @@ impl Target {
     pub(crate) async fn client(&self) -> Result<&'static Client> {
         if let Some(path) = self.store.as_deref().filter(|path| !path.exists()) {
             return Err(Failure::error(format!("there is no store at {}", path.display()))
-                .hint("check the path; `duetime push --store PATH` makes a store"));
+                .hint("check the path; `duetime push --store PATH` creates a store"));
         }
         self.client_of_new().await
     }
@@ -80,8 +79,8 @@ impl Target {
     pub(crate) async fn open(&self) -> Result<Client> {
         match &self.store {
             Some(path) if path == Path::new(MEMORY) => {
-                Err(Failure::usage("a store in memory would be gone when this command ends")
-                    .hint("start `duetime serve --store memory`, and leave out --store here"))
+                Err(Failure::usage("--store memory would be lost when this command ends")
+                    .hint("start `duetime serve --store memory`, and run this command without --store"))
             }
             Some(path) => {
                 let client = Client::open(path).await?;
@@ -114,7 +113,7 @@ impl Target {
         }
         let Some(file) = file.or_else(|| named(TOKEN_FILE_ENV).map(PathBuf::from)) else { return Ok(None) };
         let text = std::fs::read_to_string(&file)
-            .map_err(|error| Failure::error(format!("the token file {}: {error}", file.display())))?;
+            .map_err(|error| Failure::error(format!("cannot read the token file {}: {error}", file.display())))?;
         Ok(Some(text.parse()?))
     }
 
@@ -134,8 +133,9 @@ impl Target {
             return Ok(());
         }
         let address = self.address();
-        Err(Failure::usage(format!("expected a store, --store FILE or --server redis://…, got the server {address}")).hint(
-            "name the store that the server works on; of a file that it holds make a copy with `duetime backup` first",
+        Err(Failure::usage(format!("this command works on a store, not on the server {address}: use --store FILE or --server \
+         redis://…")).hint(
+            "name the store of that server; if it is a file that the server has open, copy it with `duetime backup` first",
         ))
     }
 
@@ -159,7 +159,7 @@ pub(crate) fn check_variables() -> Result {
     let is_no_text = |name: &&&str| std::env::var_os(name).is_some_and(|value| value.to_str().is_none());
     match variables.iter().find(is_no_text) {
         None => Ok(()),
-        Some(name) => Err(Failure::usage(format!("expected text in UTF-8 in the variable {name}, got other bytes"))),
+        Some(name) => Err(Failure::usage(format!("the variable {name} is not valid UTF-8"))),
     }
 }
 

@@ -10,22 +10,22 @@ use duetime_core::ports::Rate;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Make, list and revoke the tokens of a server.
+/// Create, list and revoke access tokens.
 ///
-/// A server that is started with `--tokens FILE` asks for one of them with every request. It reads the file again when it
-/// changes, so that new tokens count and revoked ones do not within a second or two. Of several servers each reads its own
-/// file. Only hashes are kept: a token that is lost is made anew.
+/// A server started with `--tokens FILE` requires a token with every request. It reloads the file within two seconds of a
+/// change. If there are several servers, each one reads its own file. The file contains only hashes, so a lost token cannot
+/// be recovered; create a new one.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A right is push, target, work, read, change, lock or admin (all of them), for all names or for some: `push:orders.*`.
+    after_help = "Rights: one of these words, for all names, or for some as in `push:orders.*`.
 
   push    push jobs, and nothing else
   target  push jobs with their own target
   work    reserve, take, settle and extend
   read    look at jobs, queues, schedules, events and metrics
   change  cancel, reschedule, run, retry and delete jobs
-  lock    hold locks, and look at them; the names are those of locks
-  admin   all of these, and settings, pauses, purges and schedules
+  lock    acquire, renew, release and look at locks; names are lock names
+  admin   all of these, and configure, pause and purge queues, and change schedules
 
 Examples:
   duetime token create shop --allow 'push:orders.*' --allow 'change:orders.*'
@@ -39,17 +39,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Make a token, and print it: it is not shown again
+    /// Create a token and print it; it is not shown again
     Create(Create),
     /// List the tokens and their rights
     List(Where),
-    /// Take a token away
+    /// Revoke a token
     Revoke(Revoke),
 }
 
 #[derive(Debug, clap::Args)]
 struct Where {
-    /// The file of tokens, made where there is none
+    /// File of tokens, created if it does not exist
     #[arg(long, value_name = "FILE", env = "DUETIME_TOKENS", default_value = "tokens.toml")]
     tokens: PathBuf,
     /// Print JSON
@@ -59,17 +59,17 @@ struct Where {
 
 #[derive(Debug, clap::Args)]
 struct Create {
-    /// Whose it is; the audit log names it
+    /// Name of the token; the audit log shows it
     #[arg(value_name = "NAME")]
     name: String,
-    /// A right, such as `push:orders.*` or `read`; several by repeating it, or with a comma between
+    /// Right, such as `push:orders.*` or `read`; repeatable, or separated by commas
     #[arg(long, value_name = "RIGHT", required = true, value_delimiter = ',')]
     allow: Vec<Grant>,
-    /// Requests at most: `100/s` or `100/s,burst=20`; by default there is no limit
+    /// Maximum request rate: `100/s` or `100/s,burst=20`; by default no limit
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Rate>,
-    /// For how long it counts, such as `90d`; by default until it is revoked
-    #[arg(long, value_name = "SPAN")]
+    /// Lifetime, such as `90d`; by default until revoked
+    #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
     #[command(flatten)]
     file: Where,
@@ -77,7 +77,7 @@ struct Create {
 
 #[derive(Debug, clap::Args)]
 struct Revoke {
-    /// Whose it is
+    /// Name of the token
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -98,13 +98,13 @@ pub(crate) fn run(args: Args) -> Result {
 }
 
 fn create(Create { name, allow, rate, expires, file }: Create) -> Result {
-    let secret = Secret::new().map_err(|_| Failure::error("the system has no randomness for a token"))?;
+    let secret = Secret::new().map_err(|_| Failure::error("cannot create a token: the system has no random numbers"))?;
     let now = now();
     let expires = expires.map(|Span(ms)| Instant(now.saturating_add(ms)));
     let token = Token { name, sha256: secret.hash(), allow, rate, created: Some(Instant(now)), expires };
     TokenFile::change(&file.tokens, |all| {
         if all.tokens.iter().any(|other| other.name == token.name) {
-            return Err(format!("there is a token {:?} already: revoke it first, or choose another name", token.name));
+            return Err(format!("a token named {:?} exists: revoke it first, or choose another name", token.name));
         }
         all.tokens.push(token.clone());
         Ok(())
@@ -118,7 +118,7 @@ fn create(Create { name, allow, rate, expires, file }: Create) -> Result {
     output::say(secret.reveal())?;
     note!("{} was added to {}. It is not shown again.", token.name, file.tokens.display());
     note!(
-        "Show it as `authorization: Bearer TOKEN`, in DUETIME_TOKEN for `duetime`, or as `auth TOKEN` to beanstalkd clients."
+        "Send it as `authorization: Bearer TOKEN`. Commands read it from DUETIME_TOKEN; beanstalkd clients send `auth TOKEN`."
     );
     Ok(())
 }
@@ -131,12 +131,12 @@ fn list(place: &Where) -> Result {
     let row = |token: &Token| {
         let rights: Vec<_> = token.allow.iter().map(Grant::to_string).collect();
         let instant = |at: Option<Instant>| at.map_or_else(String::new, |at| at.to_string());
-        let over = if token.expires.is_some_and(|Instant(at)| at <= now()) { " (over)" } else { "" };
+        let over = if token.expires.is_some_and(|Instant(at)| at <= now()) { " (expired)" } else { "" };
         let rate = token.rate.as_ref().map_or_else(String::new, show_rate);
         [token.name.clone(), rights.join(" "), rate, instant(token.created), instant(token.expires) + over]
     };
     let header = ["NAME", "RIGHTS", "RATE", "CREATED", "EXPIRES"];
-    output::rows(&header, tokens.iter().map(row), "no tokens yet: `duetime token create` makes one")
+    output::rows(&header, tokens.iter().map(row), "no tokens yet; `duetime token create` creates one")
 }
 
 fn revoke(Revoke { name, file }: &Revoke) -> Result {
@@ -146,7 +146,7 @@ fn revoke(Revoke { name, file }: &Revoke) -> Result {
         let before = all.tokens.len();
         all.tokens.retain(|token| token.name != *name);
         if all.tokens.len() == before {
-            return Err(format!("there is no token {name:?}; `duetime token list` shows those that there are"));
+            return Err(format!("there is no token {name:?}; `duetime token list` lists all tokens"));
         }
         Ok(())
     })?;

@@ -7,10 +7,10 @@ use super::time::{now, relative};
 use duetime::WorkerStatus;
 use duetime_core::api::Instant;
 
-/// Show the workers that ask a server for jobs, and what they hold.
+/// Show the workers of a server, and how many jobs each one runs.
 ///
-/// Workers of `duetime work` and of the library have a name: the machine's and the process id, or what `--name` says. A server
-/// lists the workers that asked it within the last hour; other servers list their own.
+/// A worker's name is its host name and process id unless --name sets it. A server lists the workers that asked it for jobs
+/// within the last hour; other servers list their own.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub(crate) async fn run(args: Args) -> Result {
         return output::json(&serde_json::json!({ "workers": workers }));
     }
     let header = ["WORKER", "QUEUES", "WAITING", "HELD", "FIRST SEEN", "LAST SEEN"];
-    output::rows(&header, workers.iter().map(row), "no workers: none has asked this server for jobs within an hour")
+    output::rows(&header, workers.iter().map(row), "no workers: none has asked this server for jobs in the last hour")
 }
 
 fn row(status: &WorkerStatus) -> Vec<String> {

@@ -62,7 +62,7 @@ impl Judge<'_> {
             self.put_aside(low, &by, rank);
         } else {
             let named = self.given[low.get_id()].named(low);
-            self.mistake(low, format!("{named} cannot be used with {by}: name one of them"));
+            self.mistake(low, format!("{named} cannot be used with {by}: remove one of them"));
         }
     }
 
@@ -76,7 +76,7 @@ impl Judge<'_> {
             Some((by, rank)) if rank > self.given[arg.get_id()].from.rank() => self.put_aside(arg, &by, rank),
             ground => {
                 let names: Vec<_> = missing.iter().map(|name| format!("`{name}`")).collect();
-                let why = ground.map_or_else(|| "not given".to_owned(), |(by, _)| format!("put aside by {by}"));
+                let why = ground.map_or_else(|| "not given".to_owned(), |(by, _)| format!("overridden by {by}"));
                 let named = self.given[arg.get_id()].named(arg);
                 self.mistake(arg, format!("{named} needs {}, which is {why}", names.join(" and ")));
             }
@@ -85,7 +85,7 @@ impl Judge<'_> {
 
     fn put_aside(&mut self, arg: &Arg, by: &str, rank: u8) {
         if let Some(given) = self.given.remove(arg.get_id()) {
-            self.aside.push(format!("{} is put aside by {by}", given.named(arg)));
+            self.aside.push(format!("{} is overridden by {by}", given.named(arg)));
             self.lost.insert(arg.get_id().clone(), (by.to_owned(), rank));
         }
     }

@@ -8,14 +8,13 @@ use std::fmt::Write;
 /// Characters of a line.
 const WIDTH: usize = 100;
 
-const HEAD: &str = "\
-# The configuration of `duetime serve`: the file that --config or DUETIME_CONFIG names, else ./duetime.toml, else
-# /etc/duetime/duetime.toml. A variable comes before this file, and a flag before both.
+const HEAD: &str = "# The configuration of `duetime serve`: the file that --config or DUETIME_CONFIG names, else ./duetime.toml, else
+# /etc/duetime/duetime.toml. Variables override this file, and flags override both.
 #
-# A key is the long flag with _ in place of -. A table is a prefix: allow_private under [webhook] is webhook_allow_private,
-# and url under [ledger] is ledger. `duetime config check` says what is wrong here, `duetime config show` what counts.
+# A key is the long flag with _ instead of -. A table is a prefix: allow_private under [webhook] is webhook_allow_private,
+# and url under [ledger] is ledger. Check it with `duetime config check`; `duetime config show` prints the values in use.
 #
-# What is shown is the default where there is one.
+# Values below are the defaults, or placeholders for options without one.
 ";
 
 /// The text of such a file, for this definition of `serve`.

@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
     let read = file.take(BYTES_MAX + 1).read_to_string(&mut text);
     read.map_err(|error| format!("cannot read {shown}: {error}"))?;
     if text.len() as u64 > BYTES_MAX {
-        return Err(format!("expected at most {BYTES_MAX} bytes in {shown}, got more"));
+        return Err(format!("{shown} has more than {BYTES_MAX} bytes, the limit of a configuration file"));
     }
     Ok(text)
 }

@@ -32,8 +32,8 @@ const FILE: &str = "config";
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// Read options from this file; by default from duetime.toml in this folder, else in /etc/duetime, where there is
-    /// one. A variable comes before the file, and a flag before both
+    /// Configuration file [default: duetime.toml in the current folder, else /etc/duetime/duetime.toml, if one exists].
+    /// Variables override the file, flags override both
     #[arg(id = FILE, long, value_name = "FILE", env = "DUETIME_CONFIG")]
     pub(crate) file: Option<PathBuf>,
 }

@@ -173,7 +173,7 @@ impl Settings {
             return self.mistakes.push(Mistake { key, from: Some(from), text });
         };
         if let Some(before) = self.given.get(arg.get_id()) {
-            let text = format!("`{name}` in {from}: it is given twice, also in {}", before.from);
+            let text = format!("`{name}` in {from}: it is given twice; the other place is {}", before.from);
             return self.mistakes.push(Mistake { key, from: Some(from), text });
         }
         match from_file(arg, &entry.value) {

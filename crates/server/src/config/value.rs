@@ -96,7 +96,7 @@ pub(super) fn check(arg: &Arg, value: &OsStr) -> Result<(), String> {
     let command = Command::new("check").no_binary_name(true).disable_help_flag(true).disable_version_flag(true);
     let Err(error) = command.arg(alone).try_get_matches_from([with_value(arg, value)]) else { return Ok(()) };
     if is_secret(arg) {
-        return Err("the value is not a right one; it is not shown here, since it may hold a password".to_owned());
+        return Err("the value is invalid; it is not shown because it may contain a password".to_owned());
     }
     let words: Vec<_> = arg.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect();
     Err(match error.source() {

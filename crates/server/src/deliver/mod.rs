@@ -55,8 +55,8 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) struct Args {
     #[command(flatten)]
     webhook: webhook::Args,
-    /// A Redis whose lists may be targets of queues, with user and password where it wants them:
-    /// `redis://[user:password@]host[:port][/db]` or `rediss://…`; several by repeating it, or with a comma between
+    /// Redis whose lists may be targets, with user and password if it needs them:
+    /// `redis://[user:password@]host[:port][/db]` or `rediss://…`; repeatable, or separated by commas
     #[arg(long, value_name = "URL", env = "DUETIME_DELIVER_REDIS", hide_env_values = true, value_delimiter = ',')]
     #[arg(help_heading = "Webhooks")]
     deliver_redis: Vec<String>,

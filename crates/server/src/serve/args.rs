@@ -11,63 +11,63 @@ use duetime_store::sqlite::Durability;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-const BROKER_HELP: &str = "Jobs in Redis, shared with other servers, in place of a file: \
+const BROKER_HELP: &str = "Redis to keep jobs in instead of a file; several servers can share it: \
     redis://[user:password@]host[:port][/db][?namespace=name], rediss:// for TLS, \
     redis+sentinel://host:port,…/master[/db], redis+cluster://host:port,…";
 
-/// Serve a store over HTTP.
+/// Run the server: HTTP API and dashboard.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) config: crate::config::Args,
-    /// Where to listen; with port 0 the system chooses one
+    /// IP address and port to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", env = "DUETIME_LISTEN", default_value = "127.0.0.1:7300", value_parser = address)]
     pub(super) listen: SocketAddr,
-    /// The store's file, made where there is none; or `memory`, gone with the process
+    /// Store file, created if it does not exist; or `memory`, which is lost when the server stops
     #[arg(long, value_name = "PATH", env = "DUETIME_STORE", default_value = "duetime.db")]
     pub(super) store: PathBuf,
     /// The address of a Redis that other servers share, in place of a file.
     #[arg(long, value_name = "URL", env = "DUETIME_BROKER", hide_env_values = true, help = BROKER_HELP)]
     pub(super) broker: Option<String>,
-    /// The database that records every job beside that Redis: mysql://user:password@host:port/database or
-    /// postgres://…; with ?sslmode=require for TLS
+    /// Database that records every job beside that Redis: mysql://user:password@host:port/database or postgres://…; add
+    /// ?sslmode=require for TLS
     #[arg(long, value_name = "URL", env = "DUETIME_LEDGER", hide_env_values = true)]
     pub(super) ledger: Option<String>,
-    /// Connections to that database at most
+    /// Maximum number of connections to that database
     #[arg(long, value_name = "NUMBER", env = "DUETIME_LEDGER_CONNECTIONS", default_value = "8")]
     pub(super) ledger_connections: usize,
-    /// Start on a database whose tables are those of this version, and never change them: see `duetime migrate`
+    /// Never change the database's tables; refuse to start if they are not up to date (see `duetime migrate`)
     #[arg(long, env = "DUETIME_NO_MIGRATE")]
     pub(super) no_migrate: bool,
-    /// Take a database that may lose what it has committed when its machine crashes, as it is set
+    /// Accept a database whose settings allow it to lose committed jobs when its machine crashes
     #[arg(long, env = "DUETIME_LEDGER_MAY_LOSE")]
     pub(super) ledger_may_lose: bool,
-    /// How far ahead jobs are held in memory or Redis, in steps of 10 minutes; later ones are in the file or database alone
-    #[arg(long, value_name = "SPAN", env = "DUETIME_HORIZON", default_value = "1h")]
+    /// Horizon: jobs due within this time are held in memory or Redis, later ones only in the file or database; in steps of
+    /// 10 minutes
+    #[arg(long, value_name = "DURATION", env = "DUETIME_HORIZON", default_value = "1h")]
     pub(super) horizon: Span,
-    /// Memory that live jobs may take, in this server or in Redis, such as 512MiB or 2GiB. Beyond it, due jobs wait in the
-    /// file or database; in Redis alone, new ones are refused [default: 512MiB; in Redis three quarters of its maxmemory,
-    /// and nine tenths without a ledger]
+    /// Memory for live jobs, in the server or in Redis, such as 512MiB or 2GiB. Beyond it, due jobs wait in the file or
+    /// database; with Redis alone, pushes are refused [default: 512MiB; with Redis 75 % of its maxmemory, 90 % without a
+    /// ledger]
     #[arg(long, value_name = "SIZE", env = "DUETIME_MEMORY_MAX")]
     pub(super) memory_max: Option<MemorySize>,
-    /// When a settle is answered: once it is in the `broker`, or once it is `recorded` in the database
+    /// When to acknowledge an outcome: once it is in the `broker`, or once it is `recorded` in the database
     #[arg(long, value_name = "WHEN", env = "DUETIME_SETTLE", default_value = "broker")]
     pub(super) settle: Settle,
-    /// When what was answered is on disk: `commit` before the answer, `interval` at most 50 ms after it, `none` when the
-    /// system writes it
+    /// When changes reach the disk: `commit` before they are acknowledged, `interval` within 50 ms after, `none` when the
+    /// operating system writes them
     #[arg(long, value_name = "WHEN", env = "DUETIME_DURABILITY", default_value = "commit")]
     pub(super) durability: Durability,
-    /// What is logged: error, warn, info, debug, trace, or a filter such as `info,hyper=debug`
+    /// Log level: error, warn, info, debug, trace, or a filter such as `info,hyper=debug`
     #[arg(long, value_name = "LEVEL", env = "DUETIME_LOG_LEVEL", default_value = "info")]
     pub(super) log_level: String,
-    /// How it is logged, on standard error
+    /// Format of the log on standard error
     #[arg(long, value_name = "FORMAT", env = "DUETIME_LOG_FORMAT", default_value = "text")]
     pub(super) log_format: log::Format,
-    /// What this process is called in its log, 1 to 64 characters without spaces [default: the machine's name and the
-    /// process id]
+    /// Name of this process in the log, 1 to 64 characters without spaces [default: host name and process id]
     #[arg(long, value_name = "NAME", env = "DUETIME_INSTANCE")]
     pub(super) instance: Option<Instance>,
-    /// Largest payload of a job, up to 64MiB
+    /// Maximum payload of a job, up to 64MiB
     #[arg(long, value_name = "SIZE", env = "DUETIME_PAYLOAD_MAX", default_value = "1MiB")]
     pub(super) payload_max: Size,
     #[command(flatten)]
@@ -81,9 +81,9 @@ pub(crate) struct Args {
 /// When an outcome counts as acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Settle {
-    /// Once it is in the broker; it is recorded a moment later.
+    /// Once it is in the broker; it is recorded in the database a moment later
     Broker,
-    /// Once it is recorded.
+    /// Once it is recorded in the database
     Recorded,
 }
 

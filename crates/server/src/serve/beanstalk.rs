@@ -26,10 +26,10 @@ const SUCCEEDED_KEPT_MS: u64 = SECOND_MS;
 /// The file in the folder of `-b`.
 const FILE: &str = "duetime.db";
 
-/// Speak the beanstalkd protocol, as `beanstalkd` with its flags.
+/// Run a server for the beanstalkd protocol, with beanstalkd's flags.
 ///
-/// Jobs are kept in a file in the folder of -b, or without it in memory. To have the dashboard and HTTP beside it, use
-/// `duetime serve --beanstalk ADDRESS`.
+/// Jobs are kept in a file in the folder of -b; without -b, in memory. For the dashboard and HTTP as well, use `duetime
+/// serve --beanstalk ADDRESS`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     disable_help_flag = true,
@@ -39,13 +39,13 @@ const FILE: &str = "duetime.db";
   duetime beanstalk -l unix:/run/duetime/beanstalk.sock"
 )]
 pub(crate) struct Args {
-    /// Keep jobs in this folder, made where there is none
+    /// Keep jobs in this folder, created if it does not exist
     #[arg(short = 'b', value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Write to disk at most every so many milliseconds; with 0, the default, before each answer. Below 50 that is as 0
+    /// Write to disk every so many milliseconds; 0 to 49 write before each answer [default: 0]
     #[arg(short = 'f', value_name = "MS", conflicts_with = "never_syncs")]
     sync_every_ms: Option<u64>,
-    /// Leave it to the system when what was answered is written to disk
+    /// Let the operating system decide when to write to disk
     #[arg(short = 'F')]
     never_syncs: bool,
     /// Listen on this address or host name, or on unix:PATH
@@ -54,40 +54,40 @@ pub(crate) struct Args {
     /// Listen on this port
     #[arg(short = 'p', value_name = "PORT", default_value_t = 11_300)]
     port: u16,
-    /// Become this user and their group
+    /// Switch to this user and its groups
     #[arg(short = 'u', value_name = "USER")]
     user: Option<String>,
-    /// Largest body of a job, in bytes
+    /// Maximum body of a job, in bytes
     #[arg(short = 'z', value_name = "BYTES", default_value_t = crate::beanstalk::JOB_BYTES_DEFAULT)]
     job_bytes_max: u32,
-    /// Has no meaning here: there are no files of a fixed size
+    /// Ignored: there are no files of a fixed size
     #[arg(short = 's', value_name = "BYTES")]
     file_bytes: Option<u64>,
-    /// Has no meaning here: nothing is compacted
+    /// Ignored: there is no log to compact
     #[arg(short = 'c')]
     compacts: bool,
-    /// Has no meaning here: nothing is compacted
+    /// Ignored: there is no log to compact
     #[arg(short = 'n')]
     never_compacts: bool,
     /// Print the version and exit
     #[arg(short = 'v')]
     version: bool,
-    /// Log more; twice even more
+    /// Log more; repeat for even more
     #[arg(short = 'V', action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Print this help
+    /// Print help
     #[arg(short = 'h', long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-    /// Ask every client for a token of this file: its first command must be `auth TOKEN`
+    /// Require a token from this file: each client's first command must be `auth TOKEN`
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
-    /// Speak TLS with clients that begin it, with the certificates of this PEM file
+    /// Certificate chain (PEM) to offer TLS on the same port
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The private key of that certificate, as PEM
+    /// Private key of that certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Connections at once at most; half of them from one address
+    /// Maximum number of open connections; at most half of them from one address
     #[arg(long, value_name = "NUMBER", default_value = "16384")]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     connections_max: u32,

@@ -69,7 +69,7 @@ impl FromStr for Stop {
             let queue = parts.next().filter(|queue| !queue.is_empty()).map(Arc::from);
             Some(Self { partition, zone, after: JobId::new(id).map(|id| (score, id)), queue })
         };
-        read().ok_or_else(|| Error::invalid("cursor", "a `next_cursor`, as it was answered", text))
+        read().ok_or_else(|| Error::invalid("cursor", "the `next_cursor` of an earlier answer", text))
     }
 }
 
@@ -83,7 +83,7 @@ impl Parts {
         for _ in 0..STOPS_MAX {
             let Some(stop) = at else { break };
             if stop.partition >= self.keys.partitions() {
-                return Err(Error::invalid("cursor", "a `next_cursor`, as it was answered", &stop));
+                return Err(Error::invalid("cursor", "the `next_cursor` of an earlier answer", &stop));
             }
             let limit = find.limit.clamp(1, PAGE_JOBS_MAX);
             let places = self.places(find, &stop, limit).await?;

@@ -211,19 +211,19 @@ pub fn check_target(job: &NewJob) -> Result<(), Error> {
     }
     Err(Error::invalid(
         "options: target",
-        "left out: a row of the inbox is delivered to its queue's target",
+        "left out: rows of the inbox are delivered to their queue's target",
         "a target",
     ))
 }
 
 /// The job that a row says.
 fn new_job(row: InboxRow) -> Result<NewJob, Error> {
-    let unsigned = |what, number: i64| u64::try_from(number).map_err(|_| Error::invalid(what, "not below 0", number));
+    let unsigned = |what, number: i64| u64::try_from(number).map_err(|_| Error::invalid(what, "0 or more", number));
     let due = match (row.due_at, row.delay_ms) {
         (None, None) => Due::Now,
         (Some(at), None) => Due::At(unsigned("due_at", at)?),
         (None, Some(delay_ms)) => Due::After(unsigned("delay_ms", delay_ms)?),
-        (Some(_), Some(_)) => return Err(Error::invalid("due_at", "`due_at` or `delay_ms`, or neither", "both")),
+        (Some(_), Some(_)) => return Err(Error::invalid("due_at", "given without `delay_ms`", "both")),
     };
     let priority = row.priority.map_or(Ok(PRIORITY_DEFAULT), |priority| {
         u32::try_from(priority).map_err(|_| Error::invalid("priority", "0 to 4294967295", priority))

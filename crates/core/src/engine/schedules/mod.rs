@@ -247,7 +247,7 @@ impl Engine {
         if count < SCHEDULES_MAX {
             return Ok(());
         }
-        Err(Error::invalid("schedule", format!("one of at most {SCHEDULES_MAX}"), format!("one more than {count}")))
+        Err(Error::invalid("schedule", format!("one of at most {SCHEDULES_MAX} schedules"), format!("number {}", count + 1)))
     }
 
     async fn known_schedule(&self, name: &str) -> Result<Option<Result<Known, Error>>, Error> {

@@ -81,9 +81,9 @@ impl Adopter {
             let since = *away_since.get_or_insert_with(Instant::now);
             let is_over = self.step == Step::Drain && since.elapsed() > PATIENCE;
             if is_over || self.stop.is_cancelled() {
-                break Err(Failure::new(TRY_LATER, why).hint("run the same command again, and it goes on"));
+                break Err(Failure::new(TRY_LATER, why).hint("run the same command again to continue"));
             }
-            note!("the source cannot be reached: {why}; trying again");
+            note!("the source is unavailable: {why}; trying again");
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}
                 () = self.stop.cancelled() => {}
@@ -196,7 +196,7 @@ impl Adopter {
         self.source.done(&done).await?;
         self.source.put_back(&back).await?;
         if self.refused.len() > REFUSED_MAX {
-            self.fail(Failure::error(format!("more than {REFUSED_MAX} jobs are refused")));
+            self.fail(Failure::error(format!("more than {REFUSED_MAX} jobs were rejected")));
         }
         Ok(())
     }

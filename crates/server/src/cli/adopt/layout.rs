@@ -68,7 +68,8 @@ impl Source for RedisSource {
         let claims = self.redis.count().await?;
         if claims > 0 {
             look.notes.push(format!(
-                "{claims} jobs are claimed, by a run that was killed or one that still goes on. --follow and --drain push these first."
+                "{claims} jobs are claimed by an earlier run that was killed, or by one that is still running. --follow and \
+                 --drain push these first."
             ));
         }
         Ok(look)

@@ -27,11 +27,12 @@ pub(super) fn show(look: &Look, json: bool) -> Result {
         };
         output::rows(&["PART", "DUE", "READ FROM", "PAYLOAD"], samples.iter().map(row), "")?;
     }
-    output::say(format_args!("\n{unread} of those that were looked at cannot be read"))?;
+    output::say(format_args!("\n{unread} of the jobs that were looked at cannot be read"))?;
     for note in notes {
         output::say(note)?;
     }
     output::say(format_args!(
-        "Nothing was changed. To take jobs once they are due: --follow --yes {layout}; to take all now: --drain --yes {layout}"
+        "Nothing was changed. To take each job once it is due, add --follow --yes {layout}. To take all jobs now, add \
+         --drain --yes {layout}"
     ))
 }

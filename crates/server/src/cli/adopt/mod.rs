@@ -19,9 +19,9 @@ mod source;
 use super::exit::Result;
 use super::target::Target;
 
-/// Take over jobs that wait in another queue.
+/// Take over waiting jobs from another queue system.
 ///
-/// Without --follow and --drain it only looks: it says what it found, and changes nothing.
+/// Without --follow and --drain it only looks: it prints what it found and changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime adopt beanstalkd --from 127.0.0.1:11300
@@ -47,13 +47,13 @@ enum SourceArgs {
 /// Options that every source has.
 #[derive(Clone, Debug, clap::Args)]
 struct Options {
-    /// Take jobs once they are due there, until stopped; the old code may go on feeding
+    /// Take each job once it is due, until stopped; the old code may keep pushing
     #[arg(long, conflicts_with = "drain", requires = "yes")]
     follow: bool,
-    /// Take all jobs now, then end; later changes by the old code do not reach them
+    /// Take all jobs now, then exit; the old code can no longer change them
     #[arg(long, requires = "yes")]
     drain: bool,
-    /// Confirm what a look has recognised
+    /// Confirm the layout that the look recognised
     #[arg(long, value_name = "LAYOUT")]
     yes: Option<String>,
     #[command(flatten)]

@@ -79,7 +79,7 @@ impl Pusher {
         match &claim.job {
             Err(why) => Some(Fate::Refused(why.clone())),
             Ok(job) if self.is_server && job.options.beanstalk.is_some() => Some(Fate::Refused(
-                "its time to run is longer than 12 h, which only --store and --server redis://… can keep".to_owned(),
+                "its time to run is longer than 12 h, which works only with --store or --server redis://…".to_owned(),
             )),
             Ok(_) => None,
         }

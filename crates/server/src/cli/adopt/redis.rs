@@ -202,7 +202,7 @@ impl Redis {
                 command.arg(&**claim);
             }
             if self.ask::<u64>(&command).await? > 0 {
-                return Err(Trouble::Away("the source takes nothing back just now".to_owned()));
+                return Err(Trouble::Away("the source accepts no jobs back at the moment".to_owned()));
             }
             some.iter().for_each(|claim| _ = self.in_hand.remove(claim));
         }
@@ -221,7 +221,7 @@ impl Redis {
     /// Reads ids and texts by turns. Claims that are in hand already are left out.
     fn read(&mut self, flat: Vec<Vec<u8>>) -> Done<Vec<Logged>> {
         let wrong =
-            || Trouble::Failed(Failure::error("the claim log holds something that is no claim of `duetime adopt`"));
+            || Trouble::Failed(Failure::error("the claim log contains an entry that `duetime adopt` has not written"));
         let mut logged = Vec::with_capacity(flat.len() / 2);
         let mut flat = flat.into_iter();
         while let (Some(id), Some(packed)) = (flat.next(), flat.next()) {

@@ -24,14 +24,14 @@ pub(super) async fn run(mut source: Box<dyn Source>, options: &Options) -> Resul
     })?;
     let Some(step) = step else {
         if options.yes.is_some() {
-            return Err(Failure::usage("expected --follow or --drain beside --yes, got neither"));
+            return Err(Failure::usage("--yes needs --follow or --drain"));
         }
         return look::show(&look, options.target.json);
     };
     let yes = options.yes.as_deref().unwrap_or_default();
     if yes != look.layout {
-        return Err(Failure::usage(format!("expected --yes {}, which was recognised, got --yes {yes}", look.layout))
-            .hint("look at it first: leave out --follow, --drain and --yes"));
+        return Err(Failure::usage(format!("the layout that was recognised is {}: got --yes {yes}", look.layout))
+            .hint("look at it first: run the command without --follow, --drain and --yes"));
     }
     let client = options.target.client_of_new().await?;
     // Nothing is claimed before it is known that there is somebody to push to.

@@ -131,7 +131,7 @@ pub(super) fn tag(key: &str) -> Result<Arc<str>> {
     if tag.len() > TAG_BYTES_MAX {
         let max = TAG_BYTES_MAX - "adopted:".len();
         return Err(Failure::usage(format!(
-            "expected a key of at most {max} bytes, since jobs are tagged with it, got {} bytes",
+            "the key must have at most {max} bytes, because jobs are tagged with it; it has {}",
             key.len()
         )));
     }

@@ -19,16 +19,16 @@ const LEAD_MS: u64 = 2 * SECOND_MS;
 /// The run has failed if jobs are missing so long after the burst.
 const OVERDUE: Duration = Duration::from_secs(300);
 
-/// Hand out many jobs that are due at one instant.
+/// Hand out many jobs that are due at the same time
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How many
+    /// Number of jobs
     #[arg(long, short = 'n', value_name = "N", default_value_t = 100_000)]
     jobs: usize,
-    /// Tasks that reserve and complete
+    /// Concurrent workers
     #[arg(long, value_name = "N", default_value = "2", help_heading = "The traffic")]
     workers: std::num::NonZero<u16>,
-    /// For how many seconds another queue's jobs come due, 100 a second
+    /// Seconds during which jobs of another queue come due, 100 each second
     #[arg(long, value_name = "N", default_value_t = 10)]
     seconds: usize,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(super) async fn run(args: Args) -> Result {
     progress.done();
     let left_ms = instant.saturating_sub(now());
     if left_ms == 0 {
-        return Err(Failure::error("the jobs were not pushed before they were due: lower --jobs"));
+        return Err(Failure::error("the jobs were due before all were pushed: lower --jobs"));
     }
     let due = Instant::now() + Duration::from_millis(left_ms);
     let working = Progress::new("burst", jobs);

@@ -9,13 +9,13 @@ use crate::cli::exit::Result;
 use crate::cli::progress::Progress;
 use std::time::Instant;
 
-/// Push jobs that are due at once, and reserve and complete them meanwhile.
+/// Push jobs that are due at once, while workers reserve and complete them
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How many
+    /// Number of jobs
     #[arg(long, short = 'n', value_name = "N", default_value_t = 200_000)]
     jobs: usize,
-    /// Tasks that reserve and complete
+    /// Concurrent workers
     #[arg(long, value_name = "N", default_value = "2", help_heading = "The traffic")]
     workers: std::num::NonZero<u16>,
     #[command(flatten)]

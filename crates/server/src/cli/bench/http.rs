@@ -26,7 +26,7 @@ impl Connection {
     pub(super) async fn open(host: &str, path: &str) -> Result<Self> {
         let stream = TcpStream::connect(host)
             .await
-            .map_err(|error| Failure::new(TRY_LATER, format!("the server {host} cannot be reached: {error}")))?;
+            .map_err(|error| Failure::new(TRY_LATER, format!("cannot connect to the server {host}: {error}")))?;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(broken)?;
         let driver = AbortOnDropHandle::new(tokio::spawn(async move {

@@ -21,13 +21,13 @@ const OVERDUE: Duration = Duration::from_secs(60);
 /// Handlers at a time.
 const CONCURRENCY: usize = 64;
 
-/// Run jobs that come due one after the other.
+/// Measure how late jobs start that come due one after another
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How many
+    /// Number of jobs
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10_000)]
     jobs: usize,
-    /// So many come due each second
+    /// Jobs that come due each second
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     rate: u64,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(super) async fn run(args: Args) -> Result {
     Feed::new(&subject, "bench", shape, traffic).push(&plan, &progress).await?;
     progress.done();
     if now() > start {
-        return Err(Failure::error("the jobs were not pushed before the first was due: lower --jobs or --rate"));
+        return Err(Failure::error("the first job was due before all were pushed: lower --jobs or --rate"));
     }
     let limit = Duration::from_secs(jobs as u64 / rate) + OVERDUE;
     let lateness = listen(&subject.client, "bench", jobs, limit).await?;

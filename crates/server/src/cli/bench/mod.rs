@@ -21,7 +21,7 @@ use super::exit::Result;
 
 /// Measure a store or a server.
 ///
-/// Without --server a store is made in the folder for temporary files, and removed afterwards.
+/// Without --server, a temporary store is created and removed afterwards.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime bench push --jobs 1000000 --batch 1000 --tasks 4

@@ -8,19 +8,19 @@ use std::path::PathBuf;
 /// What is measured.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Where {
-    /// Measure this server
+    /// Server to measure
     #[arg(long, value_name = "URL", help_heading = "What is measured")]
     pub(super) server: Option<String>,
-    /// Measure the engine in this process on this store, a new file or `memory` [default: a temporary file]
+    /// Measure the engine in this process on this new store file, or `memory`
     #[arg(long, value_name = "PATH", conflicts_with = "server", help_heading = "What is measured")]
     pub(super) store: Option<PathBuf>,
-    /// When the store has on disk what it answered: `commit`, `interval` or `none`; a server has its own
+    /// When changes reach the disk: `commit`, `interval` or `none`; does not apply to --server
     #[arg(long, value_name = "WHEN", default_value = "commit", help_heading = "What is measured")]
     pub(super) durability: Durability,
-    /// Jobs that wait meanwhile, due within the hour
+    /// Number of other jobs that wait meanwhile, due within the hour
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "What is measured")]
     pub(super) waiting: usize,
-    /// The server's process, to read its memory
+    /// Process id of the server, to measure its memory
     #[arg(long, value_name = "PID", requires = "server", help_heading = "What is measured")]
     pub(super) server_pid: Option<u32>,
     /// Print JSON
@@ -42,10 +42,10 @@ pub(super) struct Load {
 /// What the jobs are.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct Shape {
-    /// Bytes of each payload
+    /// Size of each payload in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 100, help_heading = "The jobs")]
     pub(super) payload: usize,
-    /// Tags of each job, its own
+    /// Number of tags per job, all different
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=16), help_heading = "The jobs")]
     pub(super) tags: u8,
     /// Give each job a key
@@ -70,10 +70,10 @@ impl fmt::Display for Shape {
 /// How jobs are sent.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct Traffic {
-    /// Jobs in each push, reserve and settle
+    /// Jobs per push, reserve and settle
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = batch, help_heading = "The traffic")]
     pub(super) batch: usize,
-    /// Pushes under way at a time: tasks, or connections to a server
+    /// Concurrent pushes: tasks, or connections to a server
     #[arg(long, visible_alias = "connections", value_name = "N", default_value = "4", help_heading = "The traffic")]
     pub(super) tasks: std::num::NonZero<u16>,
 }
@@ -81,5 +81,5 @@ pub(super) struct Traffic {
 fn batch(text: &str) -> Result<usize, String> {
     let batch: usize = text.parse().map_err(|_| "expected a number".to_owned())?;
     let within = (1..=BATCH_JOBS_MAX).contains(&batch);
-    if within { Ok(batch) } else { Err(format!("expected between 1 and {BATCH_JOBS_MAX}")) }
+    if within { Ok(batch) } else { Err(format!("expected a number from 1 to {BATCH_JOBS_MAX}")) }
 }

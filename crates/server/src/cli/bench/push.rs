@@ -8,14 +8,14 @@ use crate::cli::exit::Result;
 use crate::cli::progress::Progress;
 use duetime_core::api::Span;
 
-/// Push jobs as fast as they are taken.
+/// Push jobs as fast as the store accepts them
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How many
+    /// Number of jobs
     #[arg(long, short = 'n', value_name = "N", default_value_t = 200_000)]
     jobs: usize,
-    /// They are due over this span from now
-    #[arg(long, value_name = "SPAN", default_value = "30d")]
+    /// Spread the due times over this time from now
+    #[arg(long, value_name = "DURATION", default_value = "30d")]
     within: Span,
     #[command(flatten)]
     load: Load,

@@ -22,14 +22,14 @@ const LOOK: Duration = Duration::from_millis(5);
 /// What stands in its first lines before its address.
 const LISTENING: &str = "listening on ";
 
-/// Start a server on a store with many pending jobs.
+/// Start a server on a store with many pending jobs
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How many are pending
+    /// Number of pending jobs
     #[arg(long, short = 'n', value_name = "N", default_value_t = 200_000)]
     jobs: usize,
-    /// They are due over this span from now
-    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    /// Spread the due times over this time from now
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
     within: Span,
     #[command(flatten)]
     shape: Shape,
@@ -70,7 +70,7 @@ pub(super) async fn run(args: Args) -> Result {
     let Args { jobs, within, shape, json, .. } = args;
     let setting = format!("{jobs} pending jobs of {} bytes, due within {within}", shape.payload);
     let loading = elapsed.saturating_sub(serving).max(Duration::from_micros(1));
-    Report::new("restart", "a server of its own, SQLite", setting)
+    Report::new("restart", "a new server, SQLite", setting)
         .seconds("until it served", serving)
         .seconds("until all was loaded", elapsed)
         .figure("loaded", loaded as f64, "jobs")
@@ -99,7 +99,7 @@ pub(super) fn start(store: &Path, options: &[&str]) -> Result<Child> {
 
 /// What the server says of where it listens.
 pub(super) async fn address(server: &mut Child) -> Result<String> {
-    let stdout = server.stdout.take().ok_or_else(|| Failure::error("the server has no output"))?;
+    let stdout = server.stdout.take().ok_or_else(|| Failure::error("the server printed nothing"))?;
     let mut lines = BufReader::new(stdout).lines();
     while let Some(line) = lines.next_line().await? {
         if let Some((_, address)) = line.split_once(LISTENING) {

@@ -60,7 +60,7 @@ impl Subject {
         let folder = tempfile::tempdir()?;
         let path = place.store.clone().unwrap_or_else(|| folder.path().join("bench.db"));
         if path.exists() {
-            return Err(Failure::usage(format!("{} exists: a load fills a new file", path.display())));
+            return Err(Failure::usage(format!("{} exists: name a new file", path.display())));
         }
         let client = Client::open_with(&path, OpenOptions::default().durability(place.durability)).await?;
         let name = format!("in this process, SQLite, durability {}", place.durability);

@@ -31,29 +31,29 @@ const SETTLE_IN_MS: u64 = 2 * SECOND_MS;
 /// The run has failed if deliveries are missing so long after the last was due.
 const OVERDUE: Duration = Duration::from_secs(120);
 
-/// Deliver jobs to an endpoint in this process.
+/// Deliver jobs as webhooks to an endpoint in this process
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How many
+    /// Number of jobs
     #[arg(long, short = 'n', value_name = "N", default_value_t = 50_000)]
     jobs: usize,
-    /// So many come due each second; 0 for all at once
+    /// Jobs that come due each second; 0 for all at once
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     rate: u64,
-    /// The endpoint answers after this
-    #[arg(long, value_name = "SPAN", default_value = "0s")]
+    /// Delay before the endpoint answers
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
     answer_after: api::Span,
-    /// The queue's limit
+    /// Limit of the queue
     #[arg(long, value_name = "N")]
     max_running: Option<u32>,
     #[command(flatten)]
     shape: Shape,
     #[command(flatten)]
     traffic: Traffic,
-    /// Measure this server, started with --webhook-allow-private; by default one is started for it
+    /// Server to measure, started with --webhook-allow-private; by default one is started
     #[arg(long, value_name = "URL", help_heading = "What is measured")]
     server: Option<String>,
-    /// The store of the server that is started: a new file or `memory` [default: a temporary file]
+    /// Store of the server that is started: a new file or `memory`
     #[arg(long, value_name = "PATH", conflicts_with = "server", help_heading = "What is measured")]
     store: Option<PathBuf>,
     /// Print JSON

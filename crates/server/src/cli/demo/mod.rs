@@ -20,22 +20,22 @@ const SERVER_LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The demo has failed if it takes this long.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// Watch a dozen delayed jobs run: needs nothing, leaves nothing.
+/// Watch a dozen delayed jobs run; needs no setup and leaves nothing behind.
 ///
-/// Pushes jobs due over some seconds into a temporary store, cancels one, runs the others in this process, lets one
-/// fail at first, and prints for each how late it was.
+/// Pushes jobs that are due over a few seconds into a temporary store, cancels one, runs the others in this process, fails
+/// one attempt, and prints how late each job was.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime demo
   duetime demo --serve")]
 pub(crate) struct Args {
-    /// Serve a shop in memory that never rests, with its dashboard, and open it in a browser
+    /// Serve a simulated shop in memory, with its dashboard, and open it in a browser
     #[arg(long, conflicts_with = "json")]
     pub(super) serve: bool,
-    /// Where the shop listens
+    /// IP address and port for the shop
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7300", requires = "serve")]
     listen: SocketAddr,
-    /// Print JSON: a line for each job and one for all
+    /// Print JSON: one line per job, and one for all
     #[arg(long)]
     json: bool,
 }

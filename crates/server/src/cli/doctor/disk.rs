@@ -21,10 +21,10 @@ pub(super) fn probe(folder: &Path, bytes: u64) -> Option<Finding> {
 fn judge(folder: &str, free: u64, bytes: u64) -> Finding {
     let text = format!("{} MiB are free in {folder}; the store has {} MiB", free >> 20, bytes >> 20);
     if free < FREE_BYTES_MIN {
-        return Finding::problem(CHECK, text, "make room: pushes are refused once nothing can be written");
+        return Finding::problem(CHECK, text, "free disk space: pushes are refused once the disk is full");
     }
     if free < FREE_BYTES_LOW || free < bytes {
-        return Finding::warning(CHECK, text, "make room: a backup takes as much as the store, and jobs more each day");
+        return Finding::warning(CHECK, text, "free disk space: a backup needs as much as the store");
     }
     Finding::ok(CHECK, text)
 }

@@ -13,7 +13,7 @@ pub(super) fn probe(connections_max: u32) -> Finding {
         // A server raises its own as far as it may.
         Ok((_, hard)) => judge(hard, connections_max),
         Err(error) => {
-            Finding::warning(CHECK, format!("the limit of open files is not known: {error}"), "see `ulimit -n`")
+            Finding::warning(CHECK, format!("cannot read the limit of open files: {error}"), "check `ulimit -n`")
         }
     }
 }
@@ -21,13 +21,13 @@ pub(super) fn probe(connections_max: u32) -> Finding {
 fn judge(open_max: u64, connections_max: u32) -> Finding {
     let needed = u64::from(connections_max) + OTHERS;
     if open_max >= needed {
-        return Finding::ok(CHECK, format!("{open_max} files may be open, for at most {connections_max} connections"));
+        return Finding::ok(CHECK, format!("{open_max} open files allowed, for at most {connections_max} connections"));
     }
-    let text = format!("{open_max} files may be open; {connections_max} connections and the store take up to {needed}");
+    let text = format!("{open_max} open files allowed; {connections_max} connections and the store need up to {needed}");
     Finding::warning(
         CHECK,
         text,
-        format!("raise it: `ulimit -n {needed}`, or LimitNOFILE={needed} in a unit of systemd"),
+        format!("raise the limit: `ulimit -n {needed}`, or LimitNOFILE={needed} in the systemd unit"),
     )
 }
 

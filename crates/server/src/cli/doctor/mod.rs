@@ -19,10 +19,10 @@ use finding::{Finding, Status};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Look for what would keep a server from serving well, and say what to do.
+/// Check the setup of a server, and say how to fix what is wrong.
 ///
-/// Looks at the configuration, the store that it names, the server, clocks, limits, the disk and the time zones, and changes
-/// nothing. Options and variables are those of `duetime serve`, so that it looks at what that would use.
+/// Checks the configuration, the store, the server, clocks, limits, the disk and the time zones. It changes nothing. It
+/// takes the same options and variables as `duetime serve`.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(after_help = "Examples:
@@ -31,16 +31,16 @@ use std::path::PathBuf;
 
 Exit codes: 0 no problem, perhaps warnings; 1 a problem.")]
 pub(crate) struct Args {
-    /// The server to ask; by default the one of the configuration
+    /// Server to check; by default the configured one
     #[arg(long, value_name = "URL", env = "DUETIME_SERVER")]
     server: Option<String>,
-    /// One more root certificate, as PEM, for a server at https://…
+    /// Additional root certificate (PEM) to trust for https:// servers
     #[arg(long, value_name = "FILE", env = "DUETIME_CA")]
     ca: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten, next_help_heading = "As for `duetime serve`")]
+    #[command(flatten, next_help_heading = "Options of `duetime serve`")]
     serve: serve::Args,
 }
 
@@ -60,15 +60,15 @@ pub(crate) async fn run(args: Args, settings: &Settings) -> Result {
 
 fn configuration(settings: &Settings, args: &serve::Args) -> Vec<Finding> {
     const CHECK: &str = "configuration";
-    let advice = "correct it; `duetime config example` shows all keys with their defaults";
+    let advice = "correct it; `duetime config example` prints all keys with their defaults";
     let mut findings: Vec<_> =
         wrong(settings, args).iter().map(|wrong| Finding::problem(CHECK, &*wrong.text, advice)).collect();
     for what in &settings.aside {
-        findings.push(Finding::warning(CHECK, what, "take one of the two away, so that nobody has to guess"));
+        findings.push(Finding::warning(CHECK, what, "remove one of the two"));
     }
     if findings.is_empty() {
         let file = settings.file.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
-        findings.push(Finding::ok(CHECK, format!("all options are right ({file})")));
+        findings.push(Finding::ok(CHECK, format!("all options are valid ({file})")));
     }
     findings
 }

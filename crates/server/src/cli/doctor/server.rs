@@ -20,17 +20,17 @@ pub(super) struct ServerProbe {
 /// Asks the server that was named, or the one that listens where the configuration says.
 pub(super) async fn probe(named: Option<&str>, ca: Option<PathBuf>, args: &serve::Args) -> ServerProbe {
     let Some(url) = named.map(str::to_owned).or_else(|| usual(args)) else {
-        let text = "no address is known: the system chooses the port";
+        let text = "the address is unknown because --listen has port 0";
         return ServerProbe { findings: vec![Finding::ok(CHECK, text)], answers: None };
     };
     match ask(&url, ca).await {
         Ok(findings) => ServerProbe { findings, answers: Some(url) },
         // Nobody said that there is one.
         Err(Error::Unreachable { .. }) if named.is_none() => {
-            ServerProbe { findings: vec![Finding::ok(CHECK, format!("none runs at {url}"))], answers: None }
+            ServerProbe { findings: vec![Finding::ok(CHECK, format!("no server runs at {url}"))], answers: None }
         }
         Err(error) => {
-            let advice = "start it with `duetime serve`, or name its address with --server";
+            let advice = "start one with `duetime serve`, or name its address with --server";
             ServerProbe { findings: vec![Finding::problem(CHECK, error.to_string(), advice)], answers: None }
         }
     }
@@ -58,27 +58,27 @@ async fn ask(url: &str, ca: Option<PathBuf>) -> Result<Vec<Finding>, Error> {
         }
         version => {
             let text =
-                format!("{url} has the version {}, this program {ours}", version.unwrap_or("that it does not tell"));
-            findings.push(Finding::warning(CHECK, text, "bring both to one version, the server first"));
+                format!("the server at {url} has version {}, this program has {ours}", version.unwrap_or("unknown"));
+            findings.push(Finding::warning(CHECK, text, "use the same version for both; upgrade the server first"));
         }
     }
     if !health.ready {
-        let advice = "look into its log; it goes on by itself once its store answers";
-        findings.push(Finding::problem(CHECK, "it hands out no jobs", advice));
+        let advice = "see its log; it continues on its own once its store answers";
+        findings.push(Finding::problem(CHECK, "the server hands out no jobs", advice));
     }
     for what in &health.degraded {
         findings.push(Finding::warning(
             CHECK,
             what.to_string(),
-            "look into its log; it goes on by itself once that is over",
+            "see its log; it recovers on its own once the cause is gone",
         ));
     }
     if !health.is_loaded {
-        let text = format!("it is still loading what is due soon: {} jobs so far", health.loaded);
+        let text = format!("the server is still loading jobs after its start: {} so far", health.loaded);
         findings.push(Finding::warning(CHECK, text, "wait; nothing is lost"));
     }
     if health.ready && health.is_loaded && health.degraded.is_empty() {
-        findings.push(Finding::ok(CHECK, "it hands out jobs"));
+        findings.push(Finding::ok(CHECK, "the server hands out jobs"));
     }
     Ok(findings)
 }

@@ -49,7 +49,7 @@ impl Clocks {
         }
         if findings.is_empty() {
             let names: Vec<_> = ["this machine"].into_iter().chain(self.0.iter().map(|(name, _)| *name)).collect();
-            findings.push(Finding::ok(CHECK, format!("{} within {APART_MS_MAX} ms", names.join(", "))));
+            findings.push(Finding::ok(CHECK, format!("{}: within {APART_MS_MAX} ms", names.join(", "))));
         }
         findings
     }
@@ -61,8 +61,8 @@ pub(super) async fn probe(args: &serve::Args, server: Option<String>) -> StorePr
     match args.store() {
         Spec::Memory => probed.findings.push(Finding::warning(
             "store",
-            "jobs are kept in memory alone, and are gone with the process",
-            "name a file with --store where they must not be lost",
+            "jobs are kept only in memory, and are lost when the server stops",
+            "use --store FILE if they must survive",
         )),
         Spec::File { path, .. } => file(&path, server.as_deref(), &mut probed),
         Spec::Redis { url, .. } => shared(&url, &mut probed).await,
@@ -79,7 +79,7 @@ fn file(path: &Path, server: Option<&str>, probed: &mut StoreProbe) {
     let seen = match sqlite::probe(path) {
         Ok(seen) => seen,
         Err(error) => {
-            let advice = "name a file of Duetime with --store, or restore a backup of it";
+            let advice = "name a Duetime store with --store, or restore a backup";
             return probed.findings.push(Finding::problem(CHECK, error.to_string(), advice));
         }
     };
@@ -90,44 +90,44 @@ fn file(path: &Path, server: Option<&str>, probed: &mut StoreProbe) {
         (Some(pid), Some(url)) => {
             found.push(Finding::ok(
                 CHECK,
-                format!("{shown} is held by the process {pid}; the server at {url} was asked"),
+                format!("{shown} is open in process {pid}, the server at {url}"),
             ));
         }
         (Some(pid), None) => found.push(Finding::warning(
             CHECK,
-            format!("{shown} is held by the process {pid}, and no server answers for it"),
-            "name the address of that server with --server, or end the process",
+            format!("{shown} is open in process {pid}, and no server answers for it"),
+            "name the address of that server with --server, or stop the process",
         )),
         (None, _) => {}
     }
     match seen.state {
         FileState::Nothing => {
-            found.push(Finding::ok(CHECK, format!("{shown} is not there yet: `duetime serve` makes it")));
+            found.push(Finding::ok(CHECK, format!("{shown} does not exist yet: `duetime serve` creates it")));
         }
         // Who holds it knows it, and its server has been asked.
         FileState::InLog if seen.held_by.is_some() => {}
         FileState::InLog => found.push(Finding::warning(
             CHECK,
-            format!("{shown} was not closed in good order: all that is new in it stands in its log"),
-            "leave the file with -wal at its end where it is: `duetime serve` takes it up",
+            format!("{shown} was not closed cleanly: its newest changes are in its write-ahead log"),
+            "leave the -wal file where it is: `duetime serve` recovers from it",
         )),
         FileState::Schema(schema) if schema < seen.schema_known => found.push(Finding::warning(
             CHECK,
             format!(
-                "{shown} has the schema {schema}; this version needs {}, and changes it when it starts",
+                "{shown} has schema {schema}; this version needs {} and migrates it at the next start",
                 seen.schema_known
             ),
-            "make a copy first: `duetime backup`; older versions cannot open it afterwards",
+            "make a copy first with `duetime backup`: older versions cannot open it afterwards",
         )),
         FileState::Schema(schema) => {
-            found.push(Finding::ok(CHECK, format!("{shown} has the schema {schema}, as this version needs it")));
+            found.push(Finding::ok(CHECK, format!("{shown} has schema {schema}, which is current")));
         }
     }
     let may = |path: &Path, rights: AccessFlags| access(path, rights).is_ok();
     let writes = AccessFlags::R_OK | AccessFlags::W_OK;
     if !may(&folder, writes | AccessFlags::X_OK) || (seen.state != FileState::Nothing && !may(&seen.path, writes)) {
-        let text = format!("this user may not write {shown} and beside it in {}", folder.display());
-        found.push(Finding::problem(CHECK, text, "give the user of the server the file and its folder (chown)"));
+        let text = format!("this user may not write {shown} or to its folder {}", folder.display());
+        found.push(Finding::problem(CHECK, text, "make the server's user the owner of the file and its folder (chown)"));
     }
     probed.findings.extend(found);
     probed.folder = Some((folder, seen.bytes));
@@ -138,7 +138,7 @@ async fn shared(url: &str, probed: &mut StoreProbe) {
     let seen = match limited(redis::probe(url)).await {
         Ok(seen) => seen,
         Err(error) => {
-            let advice = "check --broker, and that Redis runs and is reached from here";
+            let advice = "check --broker, and that Redis is running and reachable from here";
             return probed.findings.push(Finding::problem(CHECK, error.to_string(), advice));
         }
     };
@@ -148,8 +148,8 @@ async fn shared(url: &str, probed: &mut StoreProbe) {
     let of_clock = |warning: &&String| !warning.contains("the clock");
     probed.findings.extend(seen.warnings.iter().filter(of_clock).map(|text| Finding::of_warning(CHECK, text)));
     if let Some(why) = seen.no_scripts {
-        let advice = "let its user run scripts: ACL SETUSER … +@all, or +eval +evalsha +script";
-        probed.findings.push(Finding::problem(CHECK, format!("no script may be run: {why}"), advice));
+        let advice = "allow its user to run scripts: ACL SETUSER … +@all, or +eval +evalsha +script";
+        probed.findings.push(Finding::problem(CHECK, format!("scripts cannot be run: {why}"), advice));
     }
 }
 
@@ -159,28 +159,28 @@ async fn recorded(url: &str, options: sql::Options, probed: &mut StoreProbe) {
     let seen = match limited(sql::probe(url, may_lose)).await {
         Ok(seen) => seen,
         Err(error) => {
-            let advice = "check --ledger, and that the database runs, is reached from here and takes the user";
+            let advice = "check --ledger, its user and password, and that the database is running and reachable from here";
             return probed.findings.push(Finding::problem(CHECK, error.to_string(), advice));
         }
     };
     probed.clocks.add("the database", seen.clock);
     let (found, known) = (seen.schema.found, seen.schema.known);
-    let text = format!("{} has the schema {found}, this version needs {known}", seen.shown);
+    let text = format!("{} has schema {found}, this version needs {known}", seen.shown);
     probed.findings.push(match (found < known, migrates) {
-        (false, _) => Finding::ok(CHECK, format!("{} answers, with the schema {found}", seen.shown)),
+        (false, _) => Finding::ok(CHECK, format!("{} answers; its schema {found} is current", seen.shown)),
         (true, false) => Finding::problem(CHECK, text, "run `duetime migrate`, since --no-migrate is given"),
         (true, true) if found == 0 => {
-            Finding::ok(CHECK, format!("{} has no tables yet: `duetime serve` makes them", seen.shown))
+            Finding::ok(CHECK, format!("{} has no tables yet: `duetime serve` creates them", seen.shown))
         }
         (true, true) => Finding::warning(
             CHECK,
-            format!("{text}, and changes it when it starts"),
+            format!("{text} and migrates it at the next start"),
             "make a backup of the database first",
         ),
     });
     if !seen.missing_rights.is_empty() {
-        let text = format!("its user may not {}", seen.missing_rights.join(", "));
-        let advice = "grant that, as docs/internals/ledger.md has it under \"Tables\"";
+        let text = format!("its user lacks the rights to {}", seen.missing_rights.join(", "));
+        let advice = "grant them: see docs/internals/ledger.md, \"Tables\"";
         probed.findings.push(Finding::problem(CHECK, text, advice));
     }
 }

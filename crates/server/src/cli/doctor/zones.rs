@@ -13,10 +13,10 @@ pub(super) fn probe() -> Finding {
     let has_zones = |folder: &Path| folder.join("Europe/London").exists() || folder.join("UTC").exists();
     let mut folders = named.map_or_else(|| FOLDERS.map(PathBuf::from).to_vec(), |folder| vec![folder]).into_iter();
     match folders.find(|folder| has_zones(folder)) {
-        Some(folder) => Finding::ok(CHECK, format!("the machine's database in {}", folder.display())),
+        Some(folder) => Finding::ok(CHECK, format!("the time zone database of this machine in {}", folder.display())),
         None => Finding::warning(
             CHECK,
-            "the machine has no time zone database; the one within this program is used, which ages with it",
+            "this machine has no time zone database, so the one built into this program is used, which becomes outdated",
             "install tzdata, or set TZDIR",
         ),
     }

@@ -45,8 +45,8 @@ pub(super) async fn health() -> Result<Health> {
         }
     };
     let failed = |why: String| {
-        Failure::new(TRY_LATER, format!("the server at {address} cannot be asked: {why}"))
-            .hint("`duetime config show` tells the address and the certificate that were used here")
+        Failure::new(TRY_LATER, format!("cannot check the server at {address}: {why}"))
+            .hint("`duetime config show` prints the address and the certificate that were used")
     };
     match tokio::time::timeout(TIME_MAX, asked).await {
         Ok(Ok(health)) => Ok(health),
@@ -111,7 +111,7 @@ impl ServerCertVerifier for Pinned {
         if *shown == self.own {
             return Ok(ServerCertVerified::assertion());
         }
-        Err(rustls::Error::General("it shows another certificate than the configured one".to_owned()))
+        Err(rustls::Error::General("its certificate is not the configured one".to_owned()))
     }
 
     fn verify_tls12_signature(

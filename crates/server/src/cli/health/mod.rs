@@ -10,25 +10,25 @@ use duetime_core::engine::Health;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// Say whether jobs are handed out, and what is degraded; exit with 75 where they are not.
+/// Check whether the server hands out jobs; exit with 75 if it does not.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime health
   duetime health --alive --server http://queue:7300
   duetime health --configured")]
 pub(crate) struct Args {
-    /// Only whether the process answers, and which version it is
+    /// Only check that the process answers, and print its version
     #[arg(long)]
     alive: bool,
-    /// Ask the server that is configured here, at the address and with the certificate that `duetime serve` reads from its
-    /// file and variables; for health checks of containers
+    /// Check the server that is configured on this machine, with the address and certificate that `duetime serve` reads
+    /// from its file and variables; for container health checks
     #[arg(long, conflicts_with_all = ["alive", "server", "store", "ledger", "token_file", "ca"])]
     configured: bool,
     #[command(flatten)]
     target: Target,
 }
 
-/// Print the figures of a server in the text format of Prometheus.
+/// Print a server's metrics in Prometheus text format.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime metrics --json | jq '.[] | select(.name == \"duetime_jobs\")'")]
@@ -63,7 +63,7 @@ fn tell(health: &Health, json: bool) -> Result {
             output::say(format_args!("degraded: {}", output::safe(&what.to_string())))?;
         }
         if !health.is_loaded {
-            output::say(format_args!("still loading: {} jobs so far", health.loaded))?;
+            output::say(format_args!("still loading jobs: {} so far", health.loaded))?;
         }
     }
     if is_ready { Ok(()) } else { Err(Failure::quiet(TRY_LATER)) }

@@ -6,11 +6,11 @@ use duetime_core::api::{Instant, Span};
 /// When a job is to run.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct When {
-    /// Due this long from now, such as 250ms, 30s, 15m, 1h30m or 7d
-    #[arg(long, short, value_name = "SPAN")]
+    /// Due after this long, such as 250ms, 30s, 15m, 1h30m or 7d
+    #[arg(long, short, value_name = "DURATION")]
     pub(crate) delay: Option<Span>,
-    /// Due at this instant, such as 2027-01-31T08:00:00Z or 2027-01-31T09:00:00+01:00
-    #[arg(long, value_name = "INSTANT", conflicts_with = "delay")]
+    /// Due at this time, such as 2027-01-31T08:00:00Z or 2027-01-31T09:00:00+01:00
+    #[arg(long, value_name = "TIME", conflicts_with = "delay")]
     pub(crate) at: Option<Instant>,
 }
 

@@ -12,10 +12,10 @@ const RETRYING: &str = "retrying";
 /// Which jobs.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Filter {
-    /// Only jobs of this queue
+    /// Only jobs in this queue
     #[arg(long, short, value_name = "QUEUE", help_heading = "Which jobs")]
     pub(crate) queue: Option<Arc<str>>,
-    /// Only jobs in this state; may be given several times
+    /// Only jobs in this state; repeatable
     #[arg(
         long,
         short,
@@ -33,11 +33,11 @@ pub(crate) struct Filter {
     /// Only jobs of this kind
     #[arg(long, short, value_name = "KIND", help_heading = "Which jobs")]
     pub(crate) kind: Option<Arc<str>>,
-    /// Only jobs due from this instant on, such as 2027-01-31T08:00:00Z
-    #[arg(long, value_name = "INSTANT", help_heading = "Which jobs")]
+    /// Only jobs due at or after this time, such as 2027-01-31T08:00:00Z
+    #[arg(long, value_name = "TIME", help_heading = "Which jobs")]
     pub(crate) due_from: Option<Instant>,
-    /// Only jobs due up to this instant
-    #[arg(long, value_name = "INSTANT", help_heading = "Which jobs")]
+    /// Only jobs due at or before this time
+    #[arg(long, value_name = "TIME", help_heading = "Which jobs")]
     pub(crate) due_to: Option<Instant>,
 }
 
@@ -46,7 +46,7 @@ impl Filter {
     pub(crate) fn query(&self) -> Result<Query> {
         let retrying = self.state.iter().any(|word| word == RETRYING);
         if retrying && self.state.len() > 1 {
-            return Err(Failure::usage("the state `retrying` stands alone"));
+            return Err(Failure::usage("the state `retrying` cannot be combined with others"));
         }
         let states = State::ALL.into_iter().filter(|state| self.state.iter().any(|word| word == state.word()));
         Ok(Query {

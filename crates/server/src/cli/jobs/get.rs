@@ -9,12 +9,12 @@ use duetime_core::model::target::Append;
 use duetime_core::{Job, JobId, Millis};
 use std::fmt::Display;
 
-/// Show all there is to know of a job.
+/// Show a job in full.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime get 117111681613568 --json | jq .errors")]
 pub(crate) struct Args {
-    /// The job
+    /// Job id
     #[arg(value_name = "ID")]
     id: JobId,
     #[command(flatten)]
@@ -41,7 +41,7 @@ fn show(job: &Job, now: Millis) -> Result {
     optional("target", job.options().target.as_ref().map(|target| safe(&shown(target))))?;
     optional("trace", job.options().trace.as_deref())?;
     optional("crashes", (job.crashes > 0).then_some(job.crashes))?;
-    optional("cancel", job.cancel_asked.then_some("asked for; the worker has not stopped yet"))?;
+    optional("cancel", job.cancel_asked.then_some("requested; the worker has not stopped yet"))?;
     optional("leased until", job.lease_until.map(when))?;
     optional(
         "progress",

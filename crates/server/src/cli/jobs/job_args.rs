@@ -14,49 +14,49 @@ use std::sync::Arc;
 /// All of a job but its payload, and when it is due.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct JobArgs {
-    /// The queue
+    /// Queue name
     #[arg(long, short, value_name = "QUEUE", default_value = name::QUEUE_DEFAULT)]
     pub(crate) queue: Arc<str>,
-    /// Which handler the job is for
+    /// Kind of job, which selects the handler
     #[arg(long, short, value_name = "KIND", default_value = name::KIND_DEFAULT)]
     kind: Arc<str>,
-    /// A name that is unique in the queue while the job lives
+    /// Unique key: at most one live job in the queue has it
     #[arg(long, value_name = "KEY")]
     key: Option<Arc<str>>,
-    /// What to do where another live job has the key: keep it, replace what it is to do, or refuse this one
+    /// If a live job has the key: keep that job, replace its values with these, or reject this push
     #[arg(long, value_name = "WHAT", default_value = "keep", requires = "key")]
     #[arg(value_parser = words::<OnConflict>(["keep", "replace", "reject"]))]
     on_conflict: OnConflict,
-    /// Until when the job holds its key
+    /// When the key becomes free: once the job has finished, or once it has started
     #[arg(long, value_name = "WHEN", default_value = "finished", requires = "key")]
     #[arg(value_parser = words::<KeyUntil>(["finished", "started"]))]
     key_until: KeyUntil,
-    /// A label; may be given several times
+    /// Tag; repeatable
     #[arg(long, short, value_name = "TAG")]
     tag: Vec<Arc<str>>,
-    /// How urgent it is among the due jobs of its queue; 0 comes first
+    /// Priority among due jobs of the queue; 0 is the most urgent
     #[arg(long, value_name = "N", default_value_t = PRIORITY_DEFAULT)]
     priority: u32,
-    /// How long a worker holds it unless it asks for more; 1s to 12h
-    #[arg(long, value_name = "SPAN")]
+    /// Lease for each attempt, 1s to 12h; workers extend it while they run [default: the queue's]
+    #[arg(long, value_name = "DURATION")]
     lease: Option<Span>,
-    /// Attempts in all, 0 for no limit
+    /// Maximum number of attempts; 0 for no limit
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
-    /// Waits between attempts: `none`, `default`, steps such as `15s,30s,5m`, or JSON as in the HTTP API
+    /// Waits between attempts: `default`, `none`, steps such as `15s,30s,5m`, `fixed:30s`, or JSON as in the HTTP API
     #[arg(long, value_name = "RULE", value_parser = parse_backoff)]
     retry: Option<Backoff>,
-    /// What becomes of it after the last attempt: `keep` it as failed, `drop` it with its record, `restart` it from attempt 0,
-    /// or `move:QUEUE`, which keeps it as failed and pushes a copy into that queue
+    /// After the last attempt: `keep` the job as failed, `drop` it with its record, `restart` it from attempt 0, or
+    /// `move:QUEUE`, which keeps it as failed and pushes a copy to that queue
     #[arg(long, value_name = "WHAT", value_parser = parse_exhausted)]
     when_exhausted: Option<WhenExhausted>,
-    /// How long after it is due it may still start
-    #[arg(long, value_name = "SPAN")]
+    /// Fail the job if it has not started this long after its due time
+    #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
-    /// Where the job is delivered in place of its queue's target: a URL, or JSON as in the HTTP API
+    /// Target for this job instead of its queue's: a URL, or JSON as in the HTTP API
     #[arg(long = "target", value_name = "URL|JSON", value_parser = parse_target)]
     delivery: Option<Arc<Target>>,
-    /// The trace that it belongs to, as a W3C traceparent; by default TRACEPARENT, where that is one
+    /// W3C traceparent of the trace that the job belongs to [default: TRACEPARENT, if it is set and valid]
     #[arg(long, value_name = "TRACEPARENT")]
     trace: Option<Arc<str>>,
 }

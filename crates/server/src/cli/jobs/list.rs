@@ -17,10 +17,10 @@ use duetime_core::limits::{PAGE_JOBS_DEFAULT, PAGE_JOBS_MAX};
 pub(crate) struct Args {
     #[command(flatten)]
     filter: Filter,
-    /// At most so many
+    /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = PAGE_JOBS_DEFAULT)]
     limit: usize,
-    /// Go on where the list before ended, as it said
+    /// Continue from this cursor, which the previous page printed
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
     #[command(flatten)]
@@ -48,12 +48,12 @@ fn show(listed: &Listed, json: bool) -> Result {
         return output::json(&Page::new(listed, now()));
     }
     if listed.jobs.is_empty() {
-        note!("no such jobs");
+        note!("no jobs found");
         return Ok(());
     }
     output::jobs(&listed.jobs, now())?;
     if let Some(cursor) = &listed.next_cursor {
-        note!("there are more: add --cursor {cursor}, or a higher --limit");
+        note!("there are more: use --cursor {cursor} or a higher --limit");
     }
     Ok(())
 }

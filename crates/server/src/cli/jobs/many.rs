@@ -16,10 +16,10 @@ use serde_json::json;
 // Without a doc comment, which would be the help of these commands.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Selected {
-    /// The jobs; or say which by options
+    /// Job ids; or select jobs with the filters below
     #[arg(value_name = "ID", conflicts_with_all = ["queue", "state", "tag", "key", "kind", "due_from", "due_to"])]
     ids: Vec<JobId>,
-    /// Only where the job still has this version; of one job
+    /// Only if the job still has this version; needs a single id
     #[arg(long, value_name = "N", requires = "ids")]
     version: Option<u64>,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub(crate) struct Selected {
     target: Target,
 }
 
-/// Make waiting jobs due at another time.
+/// Change when waiting jobs are due.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime reschedule 117111681613568 --delay 2h
@@ -43,17 +43,17 @@ pub(crate) struct Reschedule {
 
 /// Runs `reschedule`.
 pub(crate) async fn reschedule(Reschedule { when, selected }: &Reschedule) -> Result {
-    let due = when.due().ok_or_else(|| Failure::usage("to when? Give --delay SPAN or --at INSTANT"))?;
+    let due = when.due().ok_or_else(|| Failure::usage("the new due time is missing: use --delay DURATION or --at TIME"))?;
     run(selected, BulkAction::Reschedule(due)).await
 }
 
 /// Does it with each id, or with all jobs that the filter finds.
 pub(crate) async fn run(selected: &Selected, action: BulkAction) -> Result {
     if selected.ids.is_empty() && selected.filter.is_empty() {
-        return Err(Failure::usage("which jobs? Name ids, or choose by --tag, --queue and the like"));
+        return Err(Failure::usage("no jobs are selected: name ids, or use filters such as --tag or --queue"));
     }
     if selected.version.is_some() && selected.ids.len() != 1 {
-        return Err(Failure::usage("--version is of one job: name that by its id"));
+        return Err(Failure::usage("--version needs a single job id"));
     }
     let query = selected.filter.query()?;
     let json = selected.target.json;
@@ -113,7 +113,7 @@ fn counts(counts: BulkCounts, json: bool) -> Result {
         return output::json(&counts);
     }
     if counts.values().all(|&count| count == 0) {
-        note!("no such jobs");
+        note!("no jobs found");
     }
     for (word, count) in counts {
         output::say(format_args!("{count} {}", word.replace('_', " ")))?;

@@ -9,22 +9,22 @@ use duetime_core::engine::Listed;
 use duetime_core::limits::TAKE_JOBS_DEFAULT;
 use duetime_core::ports::Window;
 
-/// Look at the waiting jobs of a queue in due order, without touching them.
+/// List the waiting jobs of a queue in due order, without reserving them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime peek orders --limit 3 --due-to 2027-01-31T08:00:00Z")]
 pub(crate) struct Args {
-    /// The queue
+    /// Queue name
     #[arg(value_name = "QUEUE")]
     queue: String,
-    /// At most so many
+    /// Maximum number of results
     #[arg(long, short = 'n', value_name = "N", default_value_t = TAKE_JOBS_DEFAULT)]
     limit: usize,
-    /// Only jobs due from this instant on
-    #[arg(long, value_name = "INSTANT")]
+    /// Only jobs due at or after this time
+    #[arg(long, value_name = "TIME")]
     due_from: Option<Instant>,
-    /// Only jobs due up to this instant
-    #[arg(long, value_name = "INSTANT")]
+    /// Only jobs due at or before this time
+    #[arg(long, value_name = "TIME")]
     due_to: Option<Instant>,
     #[command(flatten)]
     target: Target,
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Args) -> Result {
         return output::json(&Page::new(&Listed { jobs, next_cursor: None }, now()));
     }
     if jobs.is_empty() {
-        note!("nothing waits there");
+        note!("no jobs wait");
         return Ok(());
     }
     output::jobs(&jobs, now())

@@ -18,7 +18,7 @@ pub(crate) fn parse_backoff(text: &str) -> Result<Backoff, String> {
         steps => {
             let steps = steps.strip_prefix("steps:").unwrap_or(steps);
             let steps: Result<Vec<Span>, String> = steps.split(',').map(|step| step.trim().parse()).collect();
-            let expected = "expected `none`, `default`, steps such as `15s,30s,5m`, `fixed:30s`, or JSON";
+            let expected = "expected `default`, `none`, steps such as `15s,30s,5m`, `fixed:30s`, or JSON";
             steps.map(Backoff::Steps).map_err(|why| format!("{expected}; {why}"))
         }
     }

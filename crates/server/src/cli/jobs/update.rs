@@ -11,7 +11,7 @@ use duetime_core::api::JobBody;
 use duetime_core::engine::JobRef;
 use duetime_core::{Job, JobId};
 
-/// Change a waiting job: when it is due, its priority, its payload.
+/// Change a waiting job: its due time, priority or payload.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime update 117111681613568 --priority 0
@@ -19,16 +19,16 @@ use duetime_core::{Job, JobId};
 pub(crate) struct Args {
     #[command(flatten)]
     when: When,
-    /// 0 is the most urgent
+    /// Priority; 0 is the most urgent
     #[arg(long, value_name = "N")]
     priority: Option<u32>,
-    /// What the worker is given, any text; `-` reads standard input, any bytes
+    /// Payload for the worker, as text; `-` reads bytes from standard input
     #[arg(long, value_name = "TEXT|-", allow_hyphen_values = true)]
     payload: Option<String>,
-    /// The job
+    /// Job id
     #[arg(value_name = "ID")]
     id: JobId,
-    /// Only where the job still has this version
+    /// Only if the job still has this version
     #[arg(long, value_name = "N")]
     version: Option<u64>,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: Args) -> Result {
     let Args { when, priority, payload, id, version, target } = args;
     let patch = Patch { due: when.due(), priority, payload: payload.as_deref().map(stdin::or_text).transpose()? };
     if patch.due.is_none() && patch.priority.is_none() && patch.payload.is_none() {
-        return Err(Failure::usage("nothing changes: give --delay, --at, --priority or --payload"));
+        return Err(Failure::usage("nothing to change: use --delay, --at, --priority or --payload"));
     }
     let job = target.client().await?.update(JobRef { id, version }, patch).await?;
     output::tell(target.json, &JobBody::new(&job, now()), due_words(&job))

@@ -9,12 +9,12 @@ use duetime_core::api::Instant;
 
 /// Show why a job does not run.
 ///
-/// A server answers what it knows itself: workers and targets of other servers are not known to it.
+/// A server answers from what it has seen itself. Workers that ask other servers do not count.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   duetime why 117111681613568")]
 pub(crate) struct Args {
-    /// The job
+    /// Job id
     #[arg(value_name = "ID")]
     id: JobId,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: Args) -> Result {
         output::say(line)?;
     }
     if why.reasons.is_empty() {
-        output::say("no reason is known: a worker may get it at any moment")?;
+        output::say("nothing holds it back: a worker gets it with its next request")?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use duetime_core::api::{DueBucket, FailureGroup, HistoryPoint, HistorySpan, Inst
 
 #[derive(Debug, clap::Args)]
 pub(super) struct DueArgs {
-    /// The queue; by default all together
+    /// Queue name; by default all queues together
     #[arg(value_name = "QUEUE")]
     queue: Option<String>,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub(super) async fn due(args: &DueArgs) -> Result {
         return output::json(&counts);
     }
     let Some(buckets) = counts.buckets else {
-        output::note!("only the 1,000 largest queues are counted separately, and this is not one of them");
+        output::note!("only the 1,000 largest queues are counted separately; this is not one of them");
         return Ok(());
     };
     let row = |bucket: &DueBucket| {
@@ -41,7 +41,7 @@ pub(super) async fn due(args: &DueArgs) -> Result {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct FailuresArgs {
-    /// The queue; by default all
+    /// Queue name; by default all queues
     #[arg(value_name = "QUEUE")]
     queue: Option<String>,
     #[command(flatten)]
@@ -79,10 +79,10 @@ pub(super) async fn failures(args: &FailuresArgs) -> Result {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct HistoryArgs {
-    /// The queue; by default all together
+    /// Queue name; by default all queues together
     #[arg(value_name = "QUEUE")]
     queue: Option<String>,
-    /// How far back: `hour` by minutes, or `day` by quarters of an hour
+    /// Period: `hour` by minute, or `day` by quarter of an hour
     #[arg(long, value_name = "hour|day", default_value_t)]
     span: HistorySpan,
     #[command(flatten)]
@@ -95,7 +95,7 @@ pub(super) async fn history(args: &HistoryArgs) -> Result {
         return output::json(&history);
     }
     let Some(points) = history.points else {
-        output::note!("the first 200 queues are counted separately, and this one only together with others");
+        output::note!("only 200 queues are counted separately; this is not one of them");
         return Ok(());
     };
     let header = [

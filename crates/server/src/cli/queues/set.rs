@@ -14,46 +14,46 @@ use duetime_core::{Target, WhenExhausted};
 const RESET: &str = "default";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "`default` takes a setting back. Examples:
+#[command(after_help = "The value `default` resets a setting. Examples:
   duetime queues set orders --retry steps:15s,15s,30s --max-attempts 5 --when-exhausted move:orders-dead
   duetime queues set mail --max-running 20 --rate 100/s,burst=20
   duetime queues set hooks --target https://shop.example/hooks --lease default")]
 pub(super) struct Set {
-    /// The queue
+    /// Queue name
     #[arg(value_name = "QUEUE")]
     queue: String,
-    /// The waits between attempts: `steps:15s,15s,30s`, `fixed:30s`, `none`, `default`, or JSON as over HTTP
+    /// Waits between attempts: `default`, `none`, steps such as `15s,30s,5m`, `fixed:30s`, or JSON as in the HTTP API
     #[arg(long, value_name = "RULE", value_parser = parse_backoff)]
     retry: Option<duetime_core::Backoff>,
-    /// Attempts in all, 0 for no limit
+    /// Maximum number of attempts; 0 for no limit
     #[arg(long, value_name = "N|default", value_parser = or_default::<u32>)]
     max_attempts: Option<Setting<u32>>,
-    /// No attempt begins later than this after the first due time
-    #[arg(long, value_name = "SPAN|default", value_parser = or_default::<Span>)]
+    /// Start no attempt later than this after the first due time
+    #[arg(long, value_name = "DURATION|default", value_parser = or_default::<Span>)]
     max_age: Option<Setting<Span>>,
-    /// How many leases may end unsettled before the job has failed
+    /// Fail a job after this many expired leases (crashed workers)
     #[arg(long, value_name = "N|default", value_parser = or_default::<u32>)]
     max_crashes: Option<Setting<u32>>,
-    /// What becomes of jobs whose attempts are used up: `keep` them as failed, `drop` them with their records, `restart` them
-    /// from attempt 0, or `move:QUEUE`, which keeps them as failed and pushes a copy into that queue
+    /// After the last attempt: `keep` the job as failed, `drop` it with its record, `restart` it from attempt 0, or
+    /// `move:QUEUE`, which keeps it as failed and pushes a copy to that queue
     #[arg(long, value_name = "END", value_parser = parse_exhausted)]
     when_exhausted: Option<WhenExhausted>,
-    /// The lease of jobs without one, 1 s to 12 h
-    #[arg(long, value_name = "SPAN|default", value_parser = or_default::<Span>)]
+    /// Lease of jobs that set none, 1s to 12h
+    #[arg(long, value_name = "DURATION|default", value_parser = or_default::<Span>)]
     lease: Option<Setting<Span>>,
-    /// How many run at once at most, over all workers
+    /// Maximum number of jobs running at once, across all workers
     #[arg(long, value_name = "N|default", value_parser = or_default::<u32>)]
     max_running: Option<Setting<u32>>,
-    /// How many start in a second at most, over all workers: `100/s` or `100/s,burst=20`
+    /// Maximum starts per second, across all workers: `100/s` or `100/s,burst=20`
     #[arg(long, value_name = "RATE|default", value_parser = parse_rate)]
     rate: Option<Setting<Rate>>,
-    /// How long succeeded and cancelled jobs are kept
-    #[arg(long, value_name = "SPAN|default", value_parser = or_default::<Span>)]
+    /// How long to keep records of succeeded and cancelled jobs
+    #[arg(long, value_name = "DURATION|default", value_parser = or_default::<Span>)]
     keep_succeeded: Option<Setting<Span>>,
-    /// How long failed jobs are kept
-    #[arg(long, value_name = "SPAN|default", value_parser = or_default::<Span>)]
+    /// How long to keep failed jobs
+    #[arg(long, value_name = "DURATION|default", value_parser = or_default::<Span>)]
     keep_failed: Option<Setting<Span>>,
-    /// Where jobs are delivered, instead of being reserved by workers: a URL, or JSON as over HTTP
+    /// Deliver jobs to this target instead of handing them to workers: a URL, or JSON as in the HTTP API
     #[arg(long, value_name = "TARGET|default", value_parser = or_default::<Target>)]
     target: Option<Setting<Target>>,
     #[command(flatten)]
@@ -87,7 +87,7 @@ impl Set {
         let old = client.queue(&self.queue).await?.settings;
         let new = self.apply(old.clone());
         if new == old && !self.server.json {
-            return Err(Failure::usage("nothing changes: name a setting, such as `--max-running 20`"));
+            return Err(Failure::usage("nothing to change: name a setting, such as `--max-running 20`"));
         }
         client.configure(&self.queue, new).await?;
         if self.server.json {

@@ -15,9 +15,10 @@ use duetime_core::limits::NEXT_RUNS_SHOWN;
 use set::Set;
 use std::sync::Arc;
 
-/// Show recurring jobs; set, show, pause, run or delete one.
+/// Show recurring jobs; set, pause, resume, run or delete one.
 ///
-/// Each run of a schedule pushes one job with the tag schedule:NAME, due at its time, however many servers there are.
+/// Each run of a schedule pushes one job, due at the time of the run, with the tag schedule:NAME. This holds for any number
+/// of servers.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
@@ -38,24 +39,24 @@ pub(crate) struct Args {
 enum Action {
     /// List all schedules
     List(Target),
-    /// Show one schedule, with its next ten runs
+    /// Show one schedule and its next ten runs
     Show(One),
     Set(Box<Set>),
-    /// Stop pushing the jobs of a schedule; runs during the pause are not made up for
+    /// Pause a schedule: runs during the pause are skipped
     Pause(Pause),
-    /// Push the jobs of a schedule again, from its next run
+    /// Resume a paused schedule, from its next run
     Resume(One),
-    /// Push the job of a schedule now, once, even if it is paused
+    /// Push the job of a schedule once, now, even if it is paused
     Run(Run),
-    /// List the next runs of a schedule, with those that a change of the clock affects
+    /// List the next runs of a schedule, and which ones a clock change moves
     Next(Next),
-    /// Delete a schedule; what it pushed stays
+    /// Delete a schedule; jobs that it pushed stay
     Delete(One),
 }
 
 #[derive(Debug, clap::Args)]
 struct One {
-    /// The schedule
+    /// Schedule name
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -74,7 +75,7 @@ struct Pause {
 struct Run {
     #[command(flatten)]
     one: One,
-    /// Identifies this run: a repeat with the same origin pushes no other job
+    /// Make the run repeatable: a repeat with the same origin pushes nothing
     #[arg(long, value_name = "ORIGIN")]
     origin: Option<Arc<str>>,
 }
@@ -83,7 +84,7 @@ struct Run {
 struct Next {
     #[command(flatten)]
     one: One,
-    /// At most so many, 1 to 100
+    /// Maximum number of runs, 1 to 100
     #[arg(long, value_name = "N", default_value_t = NEXT_RUNS_SHOWN)]
     limit: usize,
 }
@@ -108,7 +109,7 @@ async fn list(target: &Target) -> Result {
         return output::json(&Schedules { schedules, next_cursor: None });
     }
     let header = ["NAME", "WHEN", "QUEUE", "KIND", "NEXT", "LAST"];
-    output::rows(&header, schedules.iter().map(row), "no schedules yet: `duetime schedules set` makes one")
+    output::rows(&header, schedules.iter().map(row), "no schedules yet; `duetime schedules set` creates one")
 }
 
 fn row(status: &ScheduleStatus) -> Vec<String> {
@@ -157,12 +158,12 @@ async fn next(Next { one, limit }: &Next) -> Result {
     let row = |run: &duetime::Run| {
         let change = match run.clock_change {
             None => "",
-            Some(ClockChange::Gap) => "moved: the clock skips its time",
+            Some(ClockChange::Gap) => "moved: the clock skips this time",
             Some(ClockChange::Fold) => "the clock shows this time twice",
         };
         vec![run.local.clone(), relative(run.at, now()), change.to_owned()]
     };
-    output::rows(&["RUN", "IN", "CLOCK CHANGE"], runs.iter().map(row), "no run: the schedule is over or paused")
+    output::rows(&["RUN", "IN", "CLOCK CHANGE"], runs.iter().map(row), "no runs: the schedule has ended or is paused")
 }
 
 async fn delete(one: &One) -> Result {

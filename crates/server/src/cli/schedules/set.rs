@@ -8,40 +8,40 @@ use crate::cli::target::Target;
 use duetime_core::api::{Instant, Span};
 use duetime_core::{Missed, Overlap, Schedule, Timing};
 
-/// Make a schedule, or change it as a whole; shows its next ten runs
+/// Create or replace a schedule, and show its next ten runs.
 ///
-/// A job is pushed up to 2 s ahead of its time, so a change in these seconds may come too late for it. Where a schedule
-/// ticks at other times than before, it goes on with the first from now on.
+/// A job is pushed up to 2 s before its due time, so a change within that time may come too late for it. If the times of a
+/// schedule change, it continues with the first new time from now on.
 #[derive(Debug, clap::Args)]
 pub(super) struct Set {
-    /// Its name: letters, digits and - + / ; . $ _ ( )
+    /// Schedule name: letters, digits and - + / ; . $ _ ( )
     #[arg(value_name = "NAME")]
     name: String,
-    /// What the worker is given, any text; `-` reads standard input, any bytes
+    /// Payload for the worker, as text; `-` reads bytes from standard input
     #[arg(value_name = "PAYLOAD|-", default_value = "{}", allow_negative_numbers = true)]
     payload: String,
-    /// When: 5 fields, or 6 with seconds first, or `@daily` and the like
+    /// Cron expression: 5 fields, 6 with seconds first, or `@daily` and the like
     #[arg(long, value_name = "EXPRESSION", required_unless_present = "every")]
     cron: Option<String>,
-    /// Always after so long, from --start or from now on; 1s or more
-    #[arg(long, value_name = "SPAN", conflicts_with_all = ["cron", "time_zone"])]
+    /// Interval, 1s or more, counted from --start or from now
+    #[arg(long, value_name = "DURATION", conflicts_with_all = ["cron", "time_zone"])]
     every: Option<Span>,
-    /// Whose clocks --cron goes by, such as Europe/Berlin [default: UTC]
+    /// Time zone of --cron, such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
-    /// No run before this instant
-    #[arg(long, value_name = "INSTANT")]
+    /// No run before this time
+    #[arg(long, value_name = "TIME")]
     start: Option<Instant>,
-    /// No run after this instant
-    #[arg(long, value_name = "INSTANT")]
+    /// No run after this time
+    #[arg(long, value_name = "TIME")]
     end: Option<Instant>,
-    /// What becomes of runs that are more than 60 s late, since no server was up: none, or one for all of them
+    /// After an outage, runs more than 60 s late are skipped, or run once for all of them
     #[arg(long, value_name = "WHAT", default_value = "once", value_parser = words::<Missed>(["skip", "once"]))]
     missed: Missed,
-    /// Whether a run is left out while the job before it is live
+    /// While the previous job is still live, push the next one, or skip it
     #[arg(long, value_name = "WHAT", default_value = "allow", value_parser = words::<Overlap>(["allow", "skip"]))]
     overlap: Overlap,
-    /// Show the next runs, and save nothing
+    /// Show the next runs without saving
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

@@ -38,7 +38,7 @@ pub(super) fn show(status: &ScheduleStatus) -> Result {
         line("last", format_args!("{}: {}{job}", local(last.at, &schedule.timing), last.outcome.word()))?;
     }
     if status.next.is_empty() {
-        return line("next", if schedule.paused == Some(true) { "none" } else { "never: it is over" });
+        return line("next", if schedule.paused == Some(true) { "none" } else { "never: it has ended" });
     }
     for (i, &at) in status.next.iter().enumerate() {
         let name = if i == 0 { "next" } else { "" };

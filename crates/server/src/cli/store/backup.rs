@@ -10,23 +10,22 @@ use std::path::{Path, PathBuf};
 /// Of a time in UTC within the name of a file.
 const TIME_FORMAT: &str = "%Y%m%dT%H%M%SZ";
 
-/// Copy a store to a file, also while a server works on it.
+/// Copy a store file, also while a server is using it.
 ///
-/// The copy holds everything that was acknowledged before it began. It can be opened in the store's place. An earlier
-/// backup of the same name is replaced once the new one is on disk. Any other file of that name is refused.
+/// The copy holds everything that was acknowledged before the backup began, and can be used in place of the store. An
+/// earlier backup of the same name is replaced once the new one is on disk. Other files are never overwritten.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime backup --store duetime.db /backups/duetime-monday.db
   duetime backup --store duetime.db --keep 7 /backups")]
 pub(crate) struct Args {
-    /// The copy: a new file or an earlier backup; with `--keep` a folder
+    /// The copy: a new file or an earlier backup; with --keep, a folder
     #[arg(value_name = "PATH")]
     to: PathBuf,
-    /// Name the copy after the store and the time, as in `duetime-20261201T060000Z.db`, and remove all but the last N of
-    /// these once it is on disk
+    /// Name the copy after the store and the time, as in `duetime-20261201T060000Z.db`, and keep only the last N
     #[arg(long, value_name = "N")]
     keep: Option<NonZeroUsize>,
-    /// The store's file
+    /// Store file
     #[arg(long, value_name = "PATH", env = "DUETIME_STORE", default_value = "duetime.db")]
     store: PathBuf,
     /// Print JSON
@@ -38,7 +37,7 @@ pub(crate) async fn run(args: Args) -> Result {
     let Args { to, keep, store, json } = args;
     if !store.exists() {
         return Err(Failure::error(format!("there is no store at {}", store.display()))
-            .hint("name the file that the server was started with: --store PATH"));
+            .hint("name the server's store file with --store PATH"));
     }
     let series = keep.map(|keep| Series::new(&to, &store, keep)).transpose()?;
     let to = series.as_ref().map_or(to, Series::next);
@@ -63,8 +62,8 @@ struct Series {
 impl Series {
     fn new(folder: &Path, store: &Path, keep: NonZeroUsize) -> Result<Self> {
         if !folder.is_dir() {
-            return Err(Failure::error(format!("expected a folder with --keep, got {}", folder.display()))
-                .hint(format!("make it first: mkdir {}", folder.display())));
+            return Err(Failure::error(format!("--keep needs a folder: {} is not one", folder.display()))
+                .hint(format!("create it: mkdir {}", folder.display())));
         }
         let name = store.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self { folder: folder.to_owned(), name, keep })

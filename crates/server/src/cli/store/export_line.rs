@@ -94,7 +94,7 @@ pub(crate) fn of_schedule(status: &ScheduleStatus) -> Line<'_> {
 /// Whether this version reads the lines behind this head.
 pub(crate) fn check(head: &Head) -> Result {
     if head.version > VERSION {
-        let text = format!("expected an export of the version {VERSION} or before, got {}", head.version);
+        let text = format!("the export has format version {}; this program reads up to {VERSION}", head.version);
         return Err(Failure::error(text).hint(format!("import it with Duetime {} or later", head.by)));
     }
     Ok(())

@@ -6,23 +6,23 @@ use duetime_store::sql::{self, Schema};
 use serde_json::json;
 use std::io::Write;
 
-/// Make or change the tables of a ledger, as this version needs them.
+/// Create or update the tables of a ledger.
 ///
-/// A server does the same when it starts, unless it is told --no-migrate. Of many that do it at once one does, and the
-/// others wait for it.
+/// A server does the same when it starts, unless it has --no-migrate. Running it on several machines at once is safe: one
+/// migrates, and the others wait.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime migrate --ledger mysql://root:secret@db/duetime
   duetime migrate --ledger postgres:// --print-sql | psql -v ON_ERROR_STOP=1 postgres://admin@db/duetime")]
 pub(crate) struct Args {
-    /// The ledger: mysql://user:password@host:port/database or postgres://…; for --print-sql `mysql://` or
-    /// `postgres://` will do
+    /// Database: mysql://user:password@host:port/database or postgres://…; with --print-sql, `mysql://` or `postgres://` is
+    /// enough
     #[arg(long, value_name = "URL", env = "DUETIME_LEDGER", hide_env_values = true)]
     ledger: String,
-    /// Change nothing: exit with 0 when the tables are those of this version, with 78 when a migration is missing
+    /// Change nothing: exit with 0 if the tables are up to date, with 78 if a migration is missing
     #[arg(long, conflicts_with = "print_sql")]
     check: bool,
-    /// Connect to nothing: print the SQL, for an administrator who runs it by hand before `serve --no-migrate`
+    /// Print the SQL without connecting, for an administrator to run before `serve --no-migrate`
     #[arg(long)]
     print_sql: bool,
     /// Print JSON
@@ -47,10 +47,10 @@ pub(crate) async fn run(args: Args) -> Result {
 
 fn tell(Schema { found, known }: Schema, is_check: bool) -> Result {
     match (found < known, is_check) {
-        (false, _) => output::say(format_args!("the schema is {found}, as this version needs it")),
-        (true, false) => output::say(format_args!("migrated: the schema was {found}, and is {known}")),
+        (false, _) => output::say(format_args!("schema {found} is current")),
+        (true, false) => output::say(format_args!("migrated from schema {found} to {known}")),
         (true, true) => {
-            output::say(format_args!("the schema is {found}, this version needs {known}: run `duetime migrate`"))
+            output::say(format_args!("the schema is {found}, but this version needs {known}: run `duetime migrate`"))
         }
     }
 }

@@ -16,36 +16,36 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Run a command while holding a lock of a server: on one of many machines at a time.
+/// Run a command while holding a lock, so that only one machine runs it at a time.
 ///
-/// The lock is renewed while the command runs, and released when it has ended. DUETIME_FENCE is in the command's
-/// environment: a number that grows with every holder, by which what the command writes to can refuse one that was
-/// late; and DUETIME_LOCK, the lock's name. SIGTERM, SIGINT and SIGHUP are passed on to the command and all its
-/// processes. Its standard input is ours, unless that is a terminal.
+/// The lock is renewed while the command runs, and released when it ends. The command finds the lock's name in DUETIME_LOCK
+/// and its fence in DUETIME_FENCE. The fence is a number that grows with every holder: a database can use it to reject
+/// writes of an earlier holder. SIGTERM, SIGINT and SIGHUP are passed on to the command and all its processes. Standard
+/// input is passed on unless it is a terminal.
 ///
-/// When the lock is lost, since the server was away for longer than the time to live, say, the command's processes are
-/// ended (SIGTERM, after 2 s SIGKILL). When the machine dies, others can have the lock once its time to live is over.
+/// If the lock is lost, for example because the server was unavailable for longer than --ttl, the command's processes are
+/// ended (SIGTERM, then SIGKILL after 2 s). If the machine crashes, the lock becomes free after --ttl.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime lock deploy --wait 10m -- ./deploy.sh
-  In the crontabs of five machines, for one of them to do it (held a while, since their clocks differ):
+  In the crontabs of several machines, so that one of them runs it (the sleep covers differences of their clocks):
   0 3 * * *  duetime lock nightly --server http://queue:7300 -- sh -c './report.sh; sleep 20'
 
-Exit codes: the command's own, 128 + n where signal n ended it; 69 the lock is held, also after --wait; 70 it was lost;
-75 try again later; 126 and 127 as in a shell. That it is held is said only to a terminal.")]
+Exit codes: the command's own, or 128 + n if signal n ended it; 69 the lock is held; 70 the lock was lost; 75 try again
+later; 126 and 127 the command cannot be run or was not found. Exit code 69 comes with a message only in a terminal.")]
 pub(crate) struct Args {
-    /// The lock: 1 to 255 bytes
+    /// Lock name, 1 to 255 bytes
     #[arg(value_name = "NAME")]
     name: Arc<str>,
-    /// How long it is held after the last that was heard of us; 100ms to 24h
-    #[arg(long, value_name = "SPAN", default_value = "15s")]
+    /// Time to live: the lock becomes free this long after its last renewal; 100ms to 24h
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
     ttl: Span,
-    /// How long to wait for it, first come, first served; then exit with 69
-    #[arg(long, value_name = "SPAN", default_value = "0s")]
+    /// Wait this long for the lock, first come, first served, then exit with 69
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
     wait: Span,
     #[command(flatten)]
     server: Server,
-    /// The command and its arguments, run without a shell
+    /// Command and its arguments, run without a shell
     #[arg(last = true, required = true, value_name = "CMD ARGS")]
     command: Vec<OsString>,
 }

@@ -37,11 +37,11 @@ pub(super) fn handled(status: ExitStatus, said: &str, cause: Option<Cause>) -> H
 pub(super) fn reason(status: ExitStatus, cause: Option<Cause>) -> String {
     match cause {
         None => told(status),
-        Some(Cause::Forced) => "ended, and its job given back: the worker was told to stop".to_owned(),
+        Some(Cause::Forced) => "ended, and its job released: the worker was stopped".to_owned(),
         Some(Cause::Cancelled) => "ended: the job was cancelled, or its lease was lost".to_owned(),
         Some(Cause::TimeLimit(limit)) => {
             let limit = Span(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-            format!("ended: it ran for longer than {limit}")
+            format!("ended: it ran longer than {limit}")
         }
     }
 }

@@ -31,7 +31,7 @@ impl Handler {
             Ok(process) => process,
             Err(error) => {
                 // No job can be run: none is to fail for it.
-                self.stop.fail(self.program.not_started(&error, "its job was given back"));
+                self.stop.fail(self.program.not_started(&error, "its job was released"));
                 return Err(HandlerError::release(Duration::ZERO));
             }
         };
@@ -74,7 +74,7 @@ impl Handler {
             match ended.output {
                 Some(output) => context.set_raw_result(output.trim_ascii_end())?,
                 None if self.keeps_result => {
-                    let message = format!("expected a result of at most {RESULT_BYTES_MAX} bytes, got more");
+                    let message = format!("the result has more than {RESULT_BYTES_MAX} bytes, the limit");
                     return Err(HandlerError::final_(message));
                 }
                 None => {}

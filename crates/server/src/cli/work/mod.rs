@@ -31,15 +31,17 @@ const STOP_LIMIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// How often a held store is tried again.
 const HELD_RETRY: Duration = Duration::from_millis(100);
 
-/// Run a command for each job that is due, or send it to a URL.
+/// Run a command for each due job, or send each job to a URL.
 ///
-/// The payload is the command's standard input; DUETIME_ID, _QUEUE, _KIND, _ATTEMPT, _DUE_AT, _DUE_AT_MS, _TAGS (one
-/// per line), _KEY, _RECEIPT and _EPOCH are in its environment, and TRACEPARENT where the job belongs to a trace. Exit status 0 completes the job, 65 fails it for good,
-/// anything else fails the attempt, with the end of standard error as the message. The lease is extended while the
-/// command runs. It runs in a process group of its own, which is ended (SIGTERM, after 5 s SIGKILL) at the time limit,
-/// when the job is cancelled, and when its lease is lost.
+/// The command gets the payload on standard input. Its environment has DUETIME_ID, DUETIME_QUEUE, DUETIME_KIND,
+/// DUETIME_ATTEMPT, DUETIME_DUE_AT, DUETIME_DUE_AT_MS, DUETIME_TAGS (one per line), DUETIME_KEY, DUETIME_RECEIPT and
+/// DUETIME_EPOCH, and TRACEPARENT if the job belongs to a trace. Exit status 0 completes the job, 65 fails it for good, and
+/// any other fails the attempt; the end of standard error becomes the message.
 ///
-/// The first SIGTERM or SIGINT lets running commands finish; a second one ends them and gives their jobs back.
+/// The lease is extended while the command runs. The command runs in its own process group, which is ended (SIGTERM, then
+/// SIGKILL after 5 s) at the time limit, when the job is cancelled, and when its lease is lost.
+///
+/// The first SIGTERM or SIGINT lets running commands finish. The second ends them and releases their jobs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime work orders -- ./cancel-order.sh
@@ -47,41 +49,41 @@ const HELD_RETRY: Duration = Duration::from_millis(100);
   duetime work hooks --url https://shop.example/hook --webhook-keys keys --concurrency 16
   * * * * *  duetime work orders --for 58s -- ./cancel-order.sh       (crontab)
 
-Exit codes: 0 also where jobs failed; 75 try again later: nothing was done, or with --once or --for an outcome was not \
-recorded and its job runs again; 126 and 127 as in a shell.")]
+Exit codes: 0 done, even if jobs failed; 75 try again later: nothing was done, or with --once or --for an outcome was not \
+recorded and its job will run again; 126 and 127 the command cannot be run or was not found.")]
 pub(crate) struct Args {
-    /// The queues, in strict order
+    /// Queues, in strict order: an earlier one is emptied first
     #[arg(value_name = "QUEUE", required = true, num_args = 1..)]
     queues: Vec<Arc<str>>,
-    /// Commands, or requests, that run at the same time
+    /// Number of jobs to run at the same time
     #[arg(long, short, value_name = "N", default_value = "1")]
     concurrency: NonZero<u16>,
-    /// Run all that is due, then exit
+    /// Run all due jobs, then exit
     #[arg(long, conflicts_with = "span")]
     once: bool,
-    /// Work for this long, finish what runs, then exit
-    #[arg(long = "for", id = "span", value_name = "SPAN")]
+    /// Work for this long, finish running jobs, then exit
+    #[arg(long = "for", id = "span", value_name = "DURATION")]
     span: Option<Span>,
-    /// End a command that runs for longer; of requests 30s by default, 30m at most
-    #[arg(long, value_name = "SPAN")]
+    /// End a command that runs longer; no limit by default. With --url, up to 30m [default: 30s]
+    #[arg(long, value_name = "DURATION")]
     time_limit: Option<Span>,
-    /// How long a job is leased before the lease is extended; 1s to 12h
-    #[arg(long, value_name = "SPAN")]
+    /// Lease for each job, extended while it runs; 1s to 12h
+    #[arg(long, value_name = "DURATION")]
     lease: Option<Span>,
-    /// The name by which `duetime workers` lists it [default: the machine's and the process id]
+    /// Name of this worker in `duetime workers` [default: host name and process id]
     #[arg(long, value_name = "NAME")]
     name: Option<Arc<str>>,
-    /// How long to wait for a store that another process holds; then exit with 75
-    #[arg(long, value_name = "SPAN", default_value = "10s")]
+    /// Wait this long for a store file that another process has open, then exit with 75
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
     wait: Span,
-    /// Keep standard output, up to 1 MiB, as the job's result instead of passing it on
+    /// Store standard output, up to 1 MiB, as the job's result, instead of printing it
     #[arg(long)]
     result: bool,
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
     url: url::Args,
-    /// The command and its arguments, run without a shell
+    /// Command and its arguments, run without a shell
     #[arg(last = true, required_unless_present = "url", value_name = "CMD ARGS")]
     command: Vec<OsString>,
 }
@@ -191,7 +193,7 @@ fn tell(summary: Summary, args: &Args) -> Result {
     } else if lost > 0 || std::io::stderr().is_terminal() {
         // No output to a pipe or a file if all went well: cron mails any output.
         note!(
-            "{succeeded} succeeded, {failed} failed, {released} given back, {lost} lost their lease or were not recorded"
+            "{succeeded} succeeded, {failed} failed, {released} released, {lost} lost their lease or were not recorded"
         );
     }
     // A lease that was lost hours ago is no reason for a long-running worker to report a failed stop.

@@ -16,20 +16,20 @@ use tokio::time::Instant;
 #[derive(Clone, Debug, clap::Args)]
 #[group(skip)]
 pub(super) struct Args {
-    /// Send each job to this URL in place of running a command: the payload as body, signed where there are keys. 2xx
-    /// completes it, 410 and 422 fail it for good, 429 and 503 slow the worker down; see `--time-limit`
+    /// Send each job to this URL instead of running a command. The body is the payload, signed if there is a key. A 2xx
+    /// answer completes the job, 410 and 422 fail it for good, 429 and 503 slow the worker down. See also --time-limit
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "result"], help_heading = "Webhooks")]
     pub(super) url: Option<String>,
-    /// The method [default: POST]
+    /// HTTP method [default: POST]
     #[arg(long, value_name = "METHOD", requires = "url", help_heading = "Webhooks")]
     method: Option<String>,
-    /// A header, several by repeating it
+    /// Header to send; repeatable
     #[arg(long = "header", value_name = "NAME: VALUE", requires = "url", help_heading = "Webhooks")]
     headers: Vec<String>,
-    /// A status after which a job has failed for good, several by repeating it [default: 410 and 422]
+    /// HTTP status that fails a job for good; repeatable [default: 410 and 422]
     #[arg(long = "final-status", value_name = "STATUS", requires = "url", help_heading = "Webhooks")]
     final_statuses: Vec<u16>,
-    /// The name of the keys to sign with [default: default]
+    /// Name of the signing keys [default: default]
     #[arg(long, value_name = "NAME", requires = "url", help_heading = "Webhooks")]
     key: Option<String>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ impl Courier {
         let mut headers = serde_json::Map::new();
         for header in &args.headers {
             let (name, value) = header.split_once(':').ok_or_else(|| {
-                Failure::usage("expected --header to be a name, a colon and a value, got no colon".to_owned())
+                Failure::usage("--header must be a name, a colon and a value, such as `x-shop: 7`; it has no colon".to_owned())
             })?;
             headers.insert(name.trim().to_owned(), value.trim().into());
         }

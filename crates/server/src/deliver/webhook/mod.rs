@@ -50,14 +50,15 @@ const BODY_MAX: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// Deliver also to loopback and private addresses, and to these over http
+    /// Also deliver to loopback and private addresses, over http or https
     #[arg(long, env = "DUETIME_WEBHOOK_ALLOW_PRIVATE", help_heading = "Webhooks")]
     webhook_allow_private: bool,
-    /// Root certificates that are trusted besides those of the system, in PEM
+    /// Additional root certificates (PEM) to trust for deliveries
     #[arg(long, value_name = "FILE", env = "DUETIME_WEBHOOK_CA", help_heading = "Webhooks")]
     webhook_ca: Option<PathBuf>,
-    /// Keys to sign with, read again when the file changes: lines `NAME whsec_BASE64 QUEUES`. A key signs jobs of its queues
-    /// (`orders.*,mail`, or `*` for all) only; several of one name all sign; by default those named `default`
+    /// File of signing keys, reloaded when it changes: lines `NAME whsec_BASE64 QUEUES`. A key signs only jobs of its
+    /// queues (`orders.*,mail`, or `*` for all). Keys with the same name all sign; `default` is used unless the target
+    /// names another
     #[arg(long, value_name = "FILE", env = "DUETIME_WEBHOOK_KEYS", help_heading = "Webhooks")]
     webhook_keys: Option<PathBuf>,
 }

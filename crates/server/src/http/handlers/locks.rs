@@ -18,9 +18,7 @@ use duetime_core::engine::LockList;
 use duetime_core::limits::PAGE_LOCKS_DEFAULT;
 use duetime_core::ports::{Grant, Released};
 
-/// List the locks that are held.
-///
-/// By name.
+/// List the locks that are held
 #[utoipa::path(
     get, path = "/v1/locks", operation_id = "list_locks", tag = "locks",
     params(

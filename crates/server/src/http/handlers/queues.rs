@@ -36,7 +36,7 @@ pub(crate) async fn list(Call(app, caller): Call, RawQuery(query): RawQuery) -> 
     let (cursor, limit) = page::asked(query.as_deref())?;
     let mut queues: Vec<QueueStatus> = Vec::new();
     if let Some(cursor) = &cursor {
-        let is_wrong = |_| Error::invalid("cursor", "a `next_cursor`, as it was answered", cursor);
+        let is_wrong = |_| Error::invalid("cursor", "the `next_cursor` of an earlier answer", cursor);
         name::check_queue(cursor).map_err(is_wrong)?;
     }
     let mut from = cursor.map_or_else(Arc::default, |cursor| after(&cursor));

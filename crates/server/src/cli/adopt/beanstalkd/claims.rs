@@ -45,8 +45,8 @@ pub(super) fn room(job_bytes: usize) -> Result<usize, Failure> {
     match job_bytes.saturating_sub(HEAD_BYTES) / JOB_BYTES {
         0 => {
             let expected = HEAD_BYTES + JOB_BYTES;
-            let text = format!("expected a beanstalkd whose jobs may have {expected} bytes or more, got {job_bytes}");
-            Err(Failure::error(text).hint("start it with a larger `-z`"))
+            let text = format!("beanstalkd must accept jobs of {expected} bytes or more; its limit is {job_bytes}");
+            Err(Failure::error(text).hint("restart it with a larger `-z`"))
         }
         jobs => Ok(jobs),
     }
@@ -139,8 +139,8 @@ impl Beanstalkd {
             let reserved = self.ask_one(format!("reserve-job {claim}")).await?;
             let Some((_, Body::Whole(text))) = reserved.job() else { continue };
             let record: Record = serde_json::from_slice(&text).map_err(|_| {
-                let text = format!("the job {claim} in the tube {CLAIMS} is no claim of `duetime adopt`");
-                Failure::error(text).hint("look at it, and delete it")
+                let text = format!("the job {claim} in the tube {CLAIMS} was not written by `duetime adopt`");
+                Failure::error(text).hint("look at it, then delete it")
             })?;
             let mut commands = Commands::default();
             record.jobs.iter().for_each(|Listed(id, ..)| commands.add(format_args!("stats-job {id}")));
@@ -179,7 +179,7 @@ fn job(stats: &JobStats, body: Body, to: Option<Arc<str>>) -> Result<NewJob, Str
     let payload = match body {
         Body::Whole(payload) => payload,
         Body::TooLarge(bytes) => {
-            return Err(format!("expected a body of at most {PAYLOAD_BYTES_MAX} bytes, got {bytes}"));
+            return Err(format!("its body has {bytes} bytes; the limit is {PAYLOAD_BYTES_MAX}"));
         }
     };
     let tags = vec![tag(&stats.tube).map_err(|failure| failure.to_string())?];

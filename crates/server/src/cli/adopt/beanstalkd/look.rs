@@ -23,7 +23,7 @@ impl Beanstalkd {
             notes: Vec::new(),
         };
         if is_draining {
-            look.notes.push("It drains (SIGUSR1), so it takes no claims: restart it with its log first.".to_owned());
+            look.notes.push("It is draining (SIGUSR1), so it accepts no claims: restart it with its log first.".to_owned());
         }
         let tubes: Vec<String> = self.list().await?.into_iter().collect();
         let mut commands = Commands::default();
@@ -33,7 +33,8 @@ impl Beanstalkd {
         let claims = replies.pop().map_or(0, |reply| number(&reply, "current-jobs-ready"));
         if claims > 0 {
             look.notes.push(format!(
-                "An earlier run was killed and left {claims} claims: --follow and --drain finish them first. Their jobs are buried until then."
+                "An earlier run was killed and left {claims} claims. Their jobs are buried until --follow or --drain \
+                 finishes them."
             ));
         }
         for (tube, reply) in tubes.into_iter().zip(&replies) {

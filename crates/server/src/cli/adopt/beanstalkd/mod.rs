@@ -38,20 +38,20 @@ const LIST_EVERY: Duration = Duration::from_secs(1);
 
 /// Take over jobs from a running beanstalkd, 1.12 or later.
 ///
-/// Priorities, delays and times to run are kept. By default it only looks, and changes nothing.
+/// Keeps priorities, delays and times to run. By default it only looks and changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime adopt beanstalkd --from 127.0.0.1:11300
   duetime adopt beanstalkd --from 127.0.0.1:11300 --follow --yes beanstalkd
   duetime adopt beanstalkd --from old-host --tube mail --to mail --drain --yes beanstalkd --json")]
 pub(super) struct Args {
-    /// Where beanstalkd listens; the port is 11300 unless it is named
+    /// Address of beanstalkd; the default port is 11300
     #[arg(long, value_name = "HOST[:PORT]")]
     from: String,
-    /// Take this tube only; may be given several times
+    /// Take only this tube; repeatable
     #[arg(long, value_name = "TUBE")]
     tube: Vec<String>,
-    /// The queue that takes the jobs; by default the one with the tube's name
+    /// Queue for the jobs; by default named as the tube
     #[arg(long, value_name = "QUEUE")]
     to: Option<Arc<str>>,
     #[command(flatten)]
@@ -91,7 +91,7 @@ impl Beanstalkd {
         let names = args.tube.iter().map(String::as_str).chain(args.to.as_deref());
         names.into_iter().try_for_each(name::check_queue)?;
         if args.tube.iter().any(|tube| tube == CLAIMS) {
-            return Err(Failure::usage(format!("expected another tube than {CLAIMS}, which holds claims")));
+            return Err(Failure::usage(format!("the tube {CLAIMS} is reserved for claims: name another one")));
         }
         let has_port = args.from.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let address = if has_port { args.from.clone() } else { format!("{}:{PORT_DEFAULT}", args.from) };
@@ -162,14 +162,14 @@ impl Beanstalkd {
 fn unexpected(reply: &Reply) -> Trouble {
     let Reply { line, .. } = reply;
     Trouble::Failed(match line.as_str() {
-        "DRAINING" => Failure::error("beanstalkd drains (it got SIGUSR1), so it takes no claims; nothing was taken")
+        "DRAINING" => Failure::error("beanstalkd is draining (it got SIGUSR1) and accepts no claims; nothing was taken")
             .hint("restart it with its log, `-b DIR`; without a log, let its workers finish"),
-        "OUT_OF_MEMORY" => Failure::error("beanstalkd is out of memory, so it takes no claims; nothing was taken"),
+        "OUT_OF_MEMORY" => Failure::error("beanstalkd is out of memory and accepts no claims; nothing was taken"),
         "UNKNOWN_COMMAND" => {
-            Failure::error("expected beanstalkd 1.12 or later, which has `reserve-job`, got an older one")
-                .hint("start a newer one on the same log, `-b DIR`")
+            Failure::error("beanstalkd 1.12 or later is needed, for `reserve-job`; this one is older")
+                .hint("start a newer version on the same log, `-b DIR`")
         }
-        line => Failure::error(format!("beanstalkd answered {line:?}, which was not expected")),
+        line => Failure::error(format!("unexpected answer from beanstalkd: {line:?}")),
     })
 }
 
@@ -185,7 +185,7 @@ impl Source for Beanstalkd {
         self.open.clear();
         // beanstalkd has no such command.
         if !self.ask_one("auth".to_owned()).await?.is("UNKNOWN_COMMAND") {
-            let got = format!("expected beanstalkd, got Duetime at {}", self.address);
+            let got = format!("the server at {} is Duetime, not beanstalkd", self.address);
             return Err(Failure::usage(got)
                 .hint("`duetime export` and `duetime import` move jobs between stores")
                 .into());
@@ -249,7 +249,7 @@ impl Source for Beanstalkd {
         }
         for (id, reply) in ids.into_iter().zip(self.ask(&commands).await?) {
             if let Some(id) = id.filter(|_| !reply.is("DELETED")) {
-                note!("the job {id} was kicked there while it was taken: it may run twice");
+                note!("the job {id} was kicked while it was taken: it may run twice");
             }
         }
         Ok(())

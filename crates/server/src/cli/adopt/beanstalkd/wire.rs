@@ -92,7 +92,7 @@ pub(super) struct Wire {
 impl Wire {
     pub(super) async fn open(address: &str) -> io::Result<Self> {
         let stream = timeout(CONNECT_MAX, TcpStream::connect(address)).await;
-        let stream = stream.map_err(|_| late(format!("{address} has not answered within {CONNECT_MAX:?}")))?;
+        let stream = stream.map_err(|_| late(format!("{address}: no answer within {CONNECT_MAX:?}")))?;
         let stream = stream.map_err(|error| Error::new(error.kind(), format!("{address}: {error}")))?;
         stream.set_nodelay(true)?;
         let (read, write) = stream.into_split();
@@ -123,16 +123,16 @@ async fn reply(read: &mut BufReader<OwnedReadHalf>) -> io::Result<Reply> {
     (&mut *read).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await?;
     let line = line.strip_suffix(b"\r\n").ok_or_else(|| match line.len() {
         0 => Error::new(ErrorKind::UnexpectedEof, "the connection was closed"),
-        _ => wrong("expected a line that ends with CRLF"),
+        _ => wrong("the answer is not a line that ends with CRLF"),
     })?;
-    let line = String::from_utf8(line.to_vec()).map_err(|_| wrong("expected a line of text"))?;
+    let line = String::from_utf8(line.to_vec()).map_err(|_| wrong("the answer is not a line of text"))?;
     let mut words = line.split(' ');
     let (bytes, bytes_max) = match words.next() {
         Some("RESERVED" | "FOUND") => (words.nth(1), PAYLOAD_BYTES_MAX),
         Some("OK") => (words.next(), LIST_BYTES_MAX),
         _ => return Ok(Reply { line, body: Body::Whole(Payload::default()) }),
     };
-    let bytes: usize = bytes.and_then(|bytes| bytes.parse().ok()).ok_or_else(|| wrong("expected a number of bytes"))?;
+    let bytes: usize = bytes.and_then(|bytes| bytes.parse().ok()).ok_or_else(|| wrong("the answer has no number of bytes"))?;
     let body = if bytes > bytes_max {
         tokio::io::copy(&mut (&mut *read).take(bytes as u64), &mut tokio::io::sink()).await?;
         Body::TooLarge(bytes)
@@ -144,13 +144,13 @@ async fn reply(read: &mut BufReader<OwnedReadHalf>) -> io::Result<Reply> {
     let mut end = [0; 2];
     read.read_exact(&mut end).await?;
     if end != *b"\r\n" {
-        return Err(wrong("expected CRLF behind a body"));
+        return Err(wrong("the answer has no CRLF after a body"));
     }
     Ok(Reply { line, body })
 }
 
 fn wrong(what: &str) -> Error {
-    Error::new(ErrorKind::InvalidData, format!("{what}: is it beanstalkd that listens there?"))
+    Error::new(ErrorKind::InvalidData, format!("{what}; check that beanstalkd listens at this address"))
 }
 
 fn late(what: String) -> Error {

@@ -14,14 +14,14 @@ const BULL: &[u8] = b"bull";
 /// the packed logs, and the fields of the hash with their values.
 pub(super) fn read(texts: &[Vec<u8>], queue: &Arc<str>, tag: &Arc<str>) -> Result<NewJob, String> {
     let [_, dialect, place, score, _, claimed_at, id, _, fields @ ..] = texts else {
-        return Err(format!("expected the 8 texts of a job of BullMQ and its fields, got {} texts", texts.len()));
+        return Err(format!("not a job of BullMQ: expected 8 values, got {}", texts.len()));
     };
     let field = |name: &str| Some(&*fields.chunks_exact(2).find(|pair| pair[0] == name.as_bytes())?[1]);
     let count = |name: &str| field(name).and_then(number).unwrap_or(0.0);
     let is_bull = dialect == BULL;
     let id = text("id", id)?;
     let opts = field("opts").unwrap_or(b"{}");
-    let opts: Value = serde_json::from_slice(opts).map_err(|error| format!("expected JSON as its opts: {error}"))?;
+    let opts: Value = serde_json::from_slice(opts).map_err(|error| format!("its `opts` are not valid JSON: {error}"))?;
     let is_named = !opts["jobId"].is_null() || !id.bytes().all(|byte| byte.is_ascii_digit());
     let made = field("atm").or_else(|| field("attemptsMade")).and_then(number).unwrap_or(0.0) as u32;
     let due = if place == DELAYED.as_bytes() {
@@ -34,7 +34,7 @@ pub(super) fn read(texts: &[Vec<u8>], queue: &Arc<str>, tag: &Arc<str>) -> Resul
     let tags = [tag.clone(), of_id.into()].into_iter().filter(|tag| tag.len() <= TAG_BYTES_MAX);
     Ok(NewJob {
         queue: queue.clone(),
-        kind: text("name", field("name").ok_or("it has no name")?)?.into(),
+        kind: text("name", field("name").ok_or("it has no `name`")?)?.into(),
         due: Due::At(due),
         priority: match count("priority") as u32 {
             // Bull runs jobs without a priority last, BullMQ first.
@@ -44,7 +44,7 @@ pub(super) fn read(texts: &[Vec<u8>], queue: &Arc<str>, tag: &Arc<str>) -> Resul
         key: is_named.then(|| id.into()),
         tags: tags.collect(),
         options: JobOptions::from(retry(&opts, made, is_bull)),
-        ..NewJob::new(field("data").ok_or("it has no data")?.to_vec())
+        ..NewJob::new(field("data").ok_or("it has no `data`")?.to_vec())
     })
 }
 
@@ -52,7 +52,7 @@ pub(super) fn read(texts: &[Vec<u8>], queue: &Arc<str>, tag: &Arc<str>) -> Resul
 pub(super) fn at_score(score: &[u8]) -> Result<Millis, String> {
     let at = number(score).map(|score| (score / SCORES_PER_MS).floor());
     at.filter(|&at| at >= INSTANT_MS_MIN as f64).map(|at| at as Millis).ok_or_else(|| {
-        format!("expected milliseconds since 1970, times 4096, as its score, got {}", String::from_utf8_lossy(score))
+        format!("its score must be milliseconds since 1970 times 4096, got {}", String::from_utf8_lossy(score))
     })
 }
 
@@ -62,7 +62,7 @@ fn ready_since(since: f64, claimed_at: f64) -> Millis {
 }
 
 fn text<'a>(what: &str, bytes: &'a [u8]) -> Result<&'a str, String> {
-    std::str::from_utf8(bytes).map_err(|_| format!("expected UTF-8 as its {what}, got other bytes"))
+    std::str::from_utf8(bytes).map_err(|_| format!("its {what} is not valid UTF-8"))
 }
 
 fn number(bytes: &[u8]) -> Option<f64> {

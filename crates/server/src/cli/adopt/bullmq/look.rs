@@ -29,8 +29,8 @@ return reasons
 const WITHOUT_DATA: &str = "without data";
 
 /// Said before anything is taken.
-const NOTE: &str = "Jobs that are taken cannot be changed or removed through BullMQ any more. Jobs with a parent, children, a scheduler or a \
-                    de-duplication id stay: let workers of BullMQ run them.";
+const NOTE: &str = "Jobs that were taken can no longer be changed or removed through BullMQ. Jobs with a parent, children, a \
+ scheduler or a deduplication id stay: let BullMQ workers run them.";
 
 /// Who has written the queue.
 #[derive(Clone, Copy)]
@@ -91,11 +91,11 @@ impl Bullmq {
             return Ok((Dialect::Bull, format!("there is {id} at {place}, and no {meta} of BullMQ")));
         }
         if redis.count().await? > 0 {
-            return Ok((Dialect::Bullmq, format!("there are claims of an earlier run at {place}, and nothing else")));
+            return Ok((Dialect::Bullmq, format!("at {place} there are only claims of an earlier run")));
         }
         let failure =
-            Failure::error(format!("expected a queue of BullMQ or Bull, found neither {meta} nor {id} at {place}"));
-        Err(Trouble::Failed(failure.hint("check --key, --prefix and the number of the database at the end of --from")))
+            Failure::error(format!("there is no queue of BullMQ or Bull at {place}: neither {meta} nor {id} exists"));
+        Err(Trouble::Failed(failure.hint("check --key, --prefix and the database number at the end of --from")))
     }
 
     async fn survey_place(&self, redis: &Redis, dialect: Dialect, place: Place, look: &mut Look) -> Done {
@@ -132,7 +132,7 @@ impl Bullmq {
         let left: u64 = reasons.values().sum();
         look.unread += reasons.get(WITHOUT_DATA).copied().unwrap_or(0);
         if size > at as u64 {
-            look.notes.push(format!("The first {at} of {size} jobs in {key} were looked at: more may have to stay."));
+            look.notes.push(format!("Only the first {at} of {size} jobs in {key} were checked; others may have to stay."));
         }
         let why = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect::<Vec<_>>().join(", ");
         if size > 0 {

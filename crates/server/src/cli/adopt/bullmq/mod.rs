@@ -46,24 +46,24 @@ const SCORES_PER_MS: f64 = 4_096.0;
 
 type Done<T = ()> = std::result::Result<T, Trouble>;
 
-/// Take over what waits in a queue of BullMQ, or of Bull.
+/// Take over the waiting jobs of a queue of BullMQ or Bull.
 ///
-/// Due times, names, priorities, attempts and backoff are kept. By default it only looks, and changes nothing.
+/// Keeps due times, names, priorities, attempts and backoff. By default it only looks and changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime adopt bullmq --from redis://127.0.0.1:6379 --key mail --to mail
   duetime adopt bullmq --from redis://127.0.0.1:6379 --key mail --to mail --drain --yes bullmq")]
 pub(super) struct Args {
-    /// The Redis with the queue
+    /// Address of the Redis with the queue
     #[arg(long, value_name = "URL")]
     from: String,
-    /// The queue's name in BullMQ
+    /// Queue name in BullMQ
     #[arg(long, value_name = "NAME")]
     key: String,
-    /// The prefix of all keys of BullMQ
+    /// Prefix of BullMQ's keys
     #[arg(long, value_name = "PREFIX", default_value = "bull")]
     prefix: String,
-    /// The queue that takes the jobs
+    /// Queue for the jobs
     #[arg(long, value_name = "QUEUE")]
     to: Arc<str>,
     #[command(flatten)]

@@ -30,7 +30,7 @@ impl HandBack {
     pub(super) fn new(from: &str, queue: &Arc<str>, append: Append) -> Result<Self> {
         let Some((scheme @ ("redis" | "rediss"), rest)) = from.split_once("://") else {
             return Err(Failure::usage(
-                "expected redis:// or rediss:// beside --hand-back, since a server delivers to a single Redis, got another address",
+                "--hand-back needs a single Redis, because a server delivers to one: use redis:// or rediss:// in --from",
             ));
         };
         let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
@@ -52,7 +52,8 @@ impl HandBack {
     /// Tells how the server is set up.
     pub(super) fn explain(&self, list: &str, look: &mut Look) {
         look.notes.push(format!(
-            "Jobs go back once they are due, if a server runs that was started with --deliver-redis {}, with user and password where that Redis wants them.",
+            "Jobs go back once they are due. This needs a server that was started with --deliver-redis {}, including user \
+             and password if that Redis needs them.",
             self.url
         ));
         look.notes.push(format!("Their queue needs a target. Set it once: {}", self.command(list)));
@@ -72,7 +73,7 @@ impl HandBack {
             return Ok(());
         }
         let got = target.map_or_else(|| "none".to_owned(), |target| shown(&target.masked()));
-        let why = format!("expected the queue {} to have a target that hands its jobs back, got {got}", self.queue);
+        let why = format!("the queue {} has no target that hands its jobs back: its target is {got}", self.queue);
         Err(Failure::usage(why).hint(format!("set it: {}", self.command(list))))
     }
 }
@@ -88,7 +89,7 @@ pub(super) async fn check_no_circle(client: &Client, queue: &str, is_taken: impl
     match target {
         Some(Target::RedisList(list)) if is_taken(&list) => {
             let why =
-                format!("the queue {queue} hands its jobs back to {}, from which they would be taken again", list.key);
+                format!("the queue {queue} hands its jobs back to {}, where they would be taken again", list.key);
             Err(Failure::usage(why).hint("add --hand-back, or name another queue with --to"))
         }
         _ => Ok(()),

@@ -56,9 +56,9 @@ else
 end
 ";
 
-/// Take over a queue of Laravel's driver `redis`.
+/// Take over a queue of Laravel's `redis` driver.
 ///
-/// By default it only looks, and changes nothing.
+/// By default it only looks and changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime adopt laravel --from redis://127.0.0.1 --prefix laravel_database_ --key default --to mail
@@ -68,16 +68,16 @@ pub(in crate::cli::adopt) struct Args {
     /// Address of Laravel's Redis
     #[arg(long, value_name = "URL")]
     from: String,
-    /// The queue in Laravel; in a Cluster with its braces, such as {default}
+    /// Queue name in Laravel; with Redis Cluster including its braces, such as {default}
     #[arg(long, value_name = "NAME")]
     key: String,
-    /// Prefix that Laravel puts before each key: `prefix` in config/database.php, such as laravel_database_
+    /// Prefix of Laravel's keys: `prefix` in config/database.php, such as laravel_database_
     #[arg(long, default_value = "", hide_default_value = true)]
     prefix: String,
-    /// The queue that takes the jobs
+    /// Queue for the jobs
     #[arg(long, value_name = "QUEUE")]
     to: Arc<str>,
-    /// Give delayed jobs back to Laravel's workers once they are due; ready ones stay
+    /// Hand delayed jobs back to Laravel's workers once they are due; ready jobs stay
     #[arg(long)]
     hand_back: bool,
     #[command(flatten)]
@@ -90,12 +90,12 @@ impl Args {
         let Self { from, key, prefix, to, hand_back, options: _ } = self;
         name::check_queue(to)?;
         if key.is_empty() {
-            return Err(Failure::usage("expected the name of a queue in --key, got none"));
+            return Err(Failure::usage("--key must be the name of a queue; it is empty"));
         }
         let list = format!("{prefix}queues:{key}");
         if from.contains("+cluster://") && !(list.contains('{') && list.contains('}')) {
             return Err(Failure::usage(format!(
-                "expected a queue with braces in a Cluster, such as --key {{{key}}}, as Laravel itself needs them, got {key}"
+                "in a Redis Cluster, Laravel's queue names have braces: use --key {{{key}}} instead of {key}"
             )));
         }
         let hand_back = hand_back.then(|| HandBack::new(from, to, Append::Laravel)).transpose()?;
@@ -139,7 +139,8 @@ impl Layout for Laravel {
             hand_back.explain(&list, &mut look);
         } else if look.parts.iter().any(|part| part.name == reserved && part.due > 0) {
             look.notes.push(
-                "A drain also takes reserved jobs whose `retry_after` is over. Stop Laravel's workers before it: one may still run such a job."
+                "A drain also takes reserved jobs whose `retry_after` has passed. Stop Laravel's workers first: one may \
+                 still run such a job."
                     .to_owned(),
             );
         }
@@ -165,7 +166,7 @@ impl Layout for Laravel {
     fn read(&self, texts: &Texts) -> std::result::Result<NewJob, String> {
         let (key, member, at) = claimed(texts)?;
         let payload: Payload = object(member)
-            .map_err(|error| format!("expected a job of Laravel, JSON with `job` and `data`: {error}"))?;
+            .map_err(|error| format!("not a job of Laravel (JSON with `job` and `data`): {error}"))?;
         let job = NewJob {
             queue: self.to.clone(),
             kind: payload.kind(),

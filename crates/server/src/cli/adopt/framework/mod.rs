@@ -19,7 +19,7 @@ type Texts = [Vec<u8>];
 /// A claim: key, member, and instant in milliseconds.
 fn claimed(texts: &Texts) -> Result<(&[u8], &[u8], Millis), String> {
     let [key, member, score] = texts else {
-        return Err(format!("expected a key, a member and a score in the claim log, got {} texts", texts.len()));
+        return Err(format!("a claim must have a key, a member and a score; this one has {} values", texts.len()));
     };
     let at = instant(score).ok_or_else(|| format!("expected a score, got {}", String::from_utf8_lossy(score)))?;
     Ok((key, member, at))

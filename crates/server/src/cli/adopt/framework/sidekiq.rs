@@ -58,9 +58,9 @@ else
 end
 ";
 
-/// Take over the queues of a Sidekiq.
+/// Take over the queues of Sidekiq.
 ///
-/// By default it only looks, and changes nothing.
+/// By default it only looks and changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime adopt sidekiq --from redis://127.0.0.1:6379
@@ -70,13 +70,13 @@ pub(in crate::cli::adopt) struct Args {
     /// Address of Sidekiq's Redis
     #[arg(long, value_name = "URL")]
     from: String,
-    /// The namespace of Sidekiq's keys, without the colon; by default none
+    /// Namespace of Sidekiq's keys, without the colon; by default none
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// The queue that takes the jobs; by default the one with the name that Sidekiq's has
+    /// Queue for the jobs; by default named as in Sidekiq
     #[arg(long, value_name = "QUEUE")]
     to: Option<Arc<str>>,
-    /// Give scheduled jobs and retries back to Sidekiq once they are due; ready ones stay
+    /// Hand scheduled jobs and retries back to Sidekiq once they are due; ready jobs stay
     #[arg(long, requires = "to")]
     hand_back: bool,
     #[command(flatten)]
@@ -90,7 +90,7 @@ impl Args {
         to.as_deref().map_or(Ok(()), name::check_queue)?;
         if from.contains("+cluster://") {
             return Err(Failure::usage(
-                "expected a single Redis or Sentinel, since Sidekiq does not run on a Cluster, got one",
+                "Sidekiq does not run on Redis Cluster: name a single Redis or Sentinel in --from",
             ));
         }
         let namespace =
@@ -145,7 +145,7 @@ impl Layout for Sidekiq {
         for name in &self.names {
             survey.list(&self.list(name), why_left).await?;
         }
-        survey.set(&self.key("dead"), Taken::None("dead: Sidekiq has given them up")).await?;
+        survey.set(&self.key("dead"), Taken::None("dead: Sidekiq has given up on them")).await?;
         let is_first = !std::mem::replace(&mut self.has_looked, true);
         let mut look = survey.end(LAYOUT, is_first, |texts| self.read(texts))?;
         if let Some(hand_back) = &self.hand_back {
@@ -181,7 +181,7 @@ impl Layout for Sidekiq {
     fn read(&self, texts: &Texts) -> std::result::Result<NewJob, String> {
         let (key, member, at) = claimed(texts)?;
         let payload: Payload = object(member)
-            .map_err(|error| format!("expected a job of Sidekiq, JSON with `class`, `args` and `jid`: {error}"))?;
+            .map_err(|error| format!("not a job of Sidekiq (JSON with `class`, `args` and `jid`): {error}"))?;
         let ready_in = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&self.list("")));
         let name = ready_in.unwrap_or_else(|| payload.queue());
         let queue = self.to.clone().unwrap_or_else(|| name.into());

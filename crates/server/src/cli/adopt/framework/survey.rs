@@ -115,7 +115,7 @@ impl<'a> Survey<'a> {
         }
         if found != expected {
             let [expected, found] = [expected, &*found].map(|kind| if kind == "zset" { "sorted set" } else { kind });
-            return Err(Failure::usage(format!("expected {key} to be a {expected}, got a {found}")).into());
+            return Err(Failure::usage(format!("the Redis key {key} must be a {expected}; it is a {found}")).into());
         }
         self.keys.push(key.to_owned());
         Ok(true)
@@ -147,12 +147,12 @@ impl<'a> Survey<'a> {
         }
         samples.truncate(SAMPLES_MAX);
         if is_first && count > 0 && wrong.len() == count {
-            return Err(Failure::usage(format!("expected jobs of {layout}, got {}", wrong[0])).into());
+            return Err(Failure::usage(format!("these are not jobs of {layout}: {}", wrong[0])).into());
         }
         let place = redis.place();
         let why = if keys.is_empty() {
-            notes.push("Nothing is there now. Check the names: if one is wrong, it looks the same.".to_owned());
-            format!("no job is in {place} now")
+            notes.push("Nothing was found. Check the names: a wrong name looks the same as an empty queue.".to_owned());
+            format!("there are no jobs in {place}")
         } else {
             format!("{} in {place}", keys.join(", "))
         };

@@ -26,7 +26,7 @@ impl MessageQueue {
             notes: Vec::new(),
         };
         let waiting = if self.is_stopped {
-            look.notes.push("--listener-stopped: if a listener runs now, it loses jobs.".to_owned());
+            look.notes.push("With --listener-stopped, a listener that is still running loses jobs.".to_owned());
             Part {
                 due: count(redis, &delayed, "-inf", &due).await?,
                 later: count(redis, &delayed, &format!("({due}"), "+inf").await?,
@@ -39,7 +39,7 @@ impl MessageQueue {
             Part {
                 later: count(redis, &delayed, &format!("({near}"), "+inf").await?,
                 left,
-                why_left: (left > 0).then(|| format!("due within {}: left to the listener", self.safety)),
+                why_left: (left > 0).then(|| format!("due within {}, left to the listener", self.safety)),
                 ..Part::default()
             }
         };
@@ -49,7 +49,7 @@ impl MessageQueue {
         let running = all.saturating_sub(over);
         self.sample(redis, &mut look).await?;
         self.judge(redis, &look).await?;
-        let why_left = (running > 0).then(|| "being run".to_owned());
+        let why_left = (running > 0).then(|| "running".to_owned());
         look.parts = vec![
             Part { name: delayed, ..waiting },
             Part { name: list, due: listed, ..Part::default() },
@@ -64,8 +64,9 @@ impl MessageQueue {
         let are_others = look.unread > 0 && look.unread == look.samples.len() as u64;
         if are_others && !self.is_known && redis.count().await? == 0 {
             let Sample { part, payload, .. } = &look.samples[0];
-            let failure = Failure::error(format!("expected jobs of message_queue in {part}, got others: {payload}"));
-            return Err(Trouble::Failed(failure.hint("queues of Laravel have keys with the same names")));
+            let failure = Failure::error(format!("{part} contains jobs that are not of message_queue: {payload}"));
+            return Err(Trouble::Failed(failure.hint("Laravel's queues use keys with the same names; see `duetime adopt \
+             laravel`")));
         }
         self.is_known = true;
         Ok(())
@@ -74,11 +75,13 @@ impl MessageQueue {
     fn warn(&self, overdue: u64, look: &mut Look) {
         let safety = self.safety;
         look.notes.push(format!(
-            "Its listener may run, so what is due within {safety} is left to it. Jobs are taken before they are due: later changes there do not reach them."
+            "Its listener may be running, so jobs due within {safety} are left to it. Jobs are taken before they are due: \
+             later changes in the source do not reach them."
         ));
         if overdue > 0 {
             look.notes.push(format!(
-                "{overdue} jobs are overdue by more than {safety}, so the listener does not seem to run. Make sure, then add --listener-stopped."
+                "{overdue} jobs are overdue by more than {safety}, so the listener seems to be stopped. If it is, add \
+                 --listener-stopped."
             ));
         }
     }
@@ -99,7 +102,7 @@ impl MessageQueue {
                 [] => None,
                 [naming] => Some(naming),
                 _ => {
-                    let failure = Failure::usage(format!("expected keys of one naming of {:?}, got both", self.name));
+                    let failure = Failure::usage(format!("the queue {:?} has keys of both namings", self.name));
                     return Err(Trouble::Failed(failure.hint("choose with --naming code or --naming article")));
                 }
             };
@@ -107,7 +110,7 @@ impl MessageQueue {
         let Keys { delayed, list, reserved } = self.keys();
         let is_there = found.contains(&self.naming.unwrap_or(Naming::Code));
         let these = if is_there { "some of the keys" } else { "none of the keys" };
-        Ok(format!("{these} {delayed}, {list} and {reserved} are there at {place}"))
+        Ok(format!("{these} {delayed}, {list} and {reserved} exist at {place}"))
     }
 
     /// Reads the first jobs.

@@ -63,29 +63,30 @@ impl Naming {
 
 /// Take over jobs of the PHP project message_queue.
 ///
-/// Beside its listener only what is due beyond --safety is safe to take, and what waits in its list. By default it only looks, and changes nothing.
+/// While its listener runs, only jobs in its ready list and jobs due later than --safety can be taken. By default it only
+/// looks and changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime adopt message-queue --from redis://127.0.0.1:6379 --key orders --to orders
   duetime adopt message-queue --from redis://127.0.0.1:6379 --key orders --to orders --follow --yes message-queue
   duetime adopt message-queue --from redis://127.0.0.1:6379 --key orders --to orders --drain --listener-stopped --yes message-queue")]
 pub(super) struct Args {
-    /// The Redis with the queue
+    /// Address of the Redis with the queue
     #[arg(long, value_name = "URL")]
     from: String,
-    /// The queue's name there
+    /// Queue name in message_queue
     #[arg(long, value_name = "NAME")]
     key: String,
-    /// Names of the keys; by default those that are there
+    /// Names of the keys; by default detected
     #[arg(long, value_name = "WHICH")]
     naming: Option<Naming>,
-    /// The queue that takes the jobs
+    /// Queue for the jobs
     #[arg(long, value_name = "QUEUE")]
     to: Arc<str>,
-    /// Leave what is due within this time to the listener: longer than its clock may be ahead of that of Redis
-    #[arg(long, value_name = "SPAN", default_value = "60s")]
+    /// Leave jobs due within this time to the listener; must exceed how far its clock is ahead of Redis's
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
     safety: Span,
-    /// The listener does not run: take everything
+    /// The listener is stopped: take everything
     #[arg(long, conflicts_with = "safety")]
     listener_stopped: bool,
     #[command(flatten)]
@@ -143,7 +144,7 @@ impl Layout for MessageQueue {
     /// The payload is the whole member, so that the old code for one can run it.
     fn read(&self, texts: &[Vec<u8>]) -> std::result::Result<NewJob, String> {
         let [_, member, score, _] = texts else {
-            return Err(format!("expected the 4 texts of a job of message_queue, got {}", texts.len()));
+            return Err(format!("a claim must have 4 values; this one has {}", texts.len()));
         };
         let of_id = id(member)?.map(|id| format!("id:{id}").into());
         let tags = [Some(self.tag.clone()), of_id].into_iter().flatten().filter(|tag| tag.len() <= TAG_BYTES_MAX);
@@ -174,7 +175,7 @@ fn id(member: &[u8]) -> std::result::Result<Option<String>, String> {
         id: Value,
     }
     let Member { job } = serde_json::from_slice(member).map_err(|_| {
-        format!(r#"expected JSON such as {{"job":{{"id":…,"attemps":…,"data":…}}}}, got {}"#, snippet(member))
+        format!(r#"not a job of message_queue, such as {{"job":{{"id":…,"attemps":…,"data":…}}}}: {}"#, snippet(member))
     })?;
     Ok(match job.id {
         Value::String(id) => Some(id),

@@ -24,10 +24,10 @@ const LOCKED_LONG: Duration = Duration::from_secs(10);
 const PUT_BACK: &str = "if redis.call('EXISTS', KEYS[3]) == 1 then return false end
 redis.call('ZADD', KEYS[2], 'NX', parts[2], parts[1])";
 
-/// Take over a sorted set in Redis that is used under a lock.
+/// Take over a sorted set in Redis that its users lock.
 ///
-/// Nothing is taken while the lock exists. A member that is in the queue already keeps its due time. By default it only looks, and
-/// changes nothing.
+/// Nothing is taken while the lock exists. A member that is already in the queue keeps its due time. By default it only
+/// looks and changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime adopt locked-set --from redis://127.0.0.1:6379 --key Queue:mail --to mail
@@ -36,7 +36,7 @@ redis.call('ZADD', KEYS[2], 'NX', parts[2], parts[1])";
 pub(in crate::cli::adopt) struct Args {
     #[command(flatten)]
     pub(in crate::cli::adopt) set: SetArgs,
-    /// The key of the lock; by default Lock: and the key of the set
+    /// Key of the lock; by default `Lock:` followed by the key of the set
     #[arg(long, value_name = "KEY")]
     lock: Option<String>,
 }
@@ -48,9 +48,9 @@ impl Args {
         let is_cluster = from.split_once("://").is_some_and(|(scheme, _)| scheme.ends_with("+cluster"));
         if is_cluster && hashed(key) != hashed(&lock) {
             return Err(Failure::usage(format!(
-                "expected a lock in the slot of {key:?}, since in a Cluster one script can see both only there, got {lock:?}"
+                "in a Redis Cluster, the lock {lock:?} must be in the same slot as the set {key:?}"
             ))
-            .hint("keys with the same hash tag are in one slot, such as Queue:{mail} and Lock:Queue:{mail}"));
+            .hint("keys with the same hash tag share a slot, such as Queue:{mail} and Lock:Queue:{mail}"));
         }
         let script = format!(
             "if redis.call('EXISTS', KEYS[3]) == 1 then wait_ms = {LOCKED_MS} return {{now_ms, wait_ms, claimed}} end\n{TAKE}"
@@ -70,7 +70,7 @@ struct LockedSet {
 
 impl LockedSet {
     fn held(&self) -> String {
-        format!("the lock {:?} exists, and nothing is taken meanwhile", self.lock)
+        format!("nothing is taken while the lock {:?} exists", self.lock)
     }
 
     /// Remembers since when it is locked, and says so once if that is long.
@@ -82,7 +82,7 @@ impl LockedSet {
         let (since, is_said) = self.locked.unwrap_or((Instant::now(), false));
         let is_long = since.elapsed() > LOCKED_LONG;
         if is_long && !is_said {
-            note!("{}. If no process holds it any more, delete it", self.held());
+            note!("{}; if no process holds it any more, delete it", self.held());
         }
         self.locked = Some((since, is_long));
     }

@@ -25,29 +25,29 @@ const TAKE: &str = include_str!("take.lua");
 /// Puts a claim back, unless the old code has put its member there since.
 const PUT_BACK: &str = "redis.call('ZADD', KEYS[2], 'NX', parts[2], parts[1])";
 /// The advice for an unclear unit.
-const NAME_UNIT: &str = "Name the unit that is to be taken, --score seconds or --score milliseconds: the others stay.";
+const NAME_UNIT: &str = "Choose the unit to take with --score seconds or --score milliseconds; the other members stay.";
 /// A note of all of them.
 const TAKEN: &str =
-    "Once a member is taken, the old code cannot change its job any more: ZADD adds another one, and ZREM finds none.";
+    "Once a member is taken, the old code can no longer change its job: ZADD adds another one, and ZREM finds none.";
 
 type Done<T = ()> = std::result::Result<T, Trouble>;
 
 /// Options of all sources that are sorted sets.
 #[derive(Debug, clap::Args)]
 pub(super) struct SetArgs {
-    /// The Redis with the set: redis://…, rediss://…, redis+sentinel://… or redis+cluster://…
+    /// Address of the Redis with the set: redis://…, rediss://…, redis+sentinel://… or redis+cluster://…
     #[arg(long, value_name = "URL")]
     from: String,
-    /// The key of the set
+    /// Key of the set
     #[arg(long)]
     key: String,
-    /// The queue that takes the jobs
+    /// Queue for the jobs
     #[arg(long, value_name = "QUEUE")]
     to: Arc<str>,
-    /// The kind of the jobs; by default `default`
+    /// Kind of the jobs; by default `default`
     #[arg(long)]
     kind: Option<Arc<str>>,
-    /// The unit of scores since 1970; by default judged by their size
+    /// Unit of the scores, counted since 1970; by default guessed from their size
     #[arg(long, value_name = "UNIT")]
     score: Option<Unit>,
     #[command(flatten)]
@@ -86,7 +86,7 @@ impl SortedSet {
                 Verdict::Unit(unit) => Some(unit),
                 Verdict::None => None,
                 Verdict::Unclear(why) => {
-                    let failure = Failure::usage(format!("expected scores in one unit, but there are {why}"));
+                    let failure = Failure::usage(format!("the scores are in different units: {why}"));
                     return Err(Trouble::Failed(failure.hint(NAME_UNIT)));
                 }
             };
@@ -114,12 +114,12 @@ impl SortedSet {
     /// The job that a claim is.
     fn read(&self, texts: &[Vec<u8>]) -> std::result::Result<NewJob, String> {
         let [member, score, unit] = texts else {
-            return Err(format!("expected a claim of a member, its score and its unit, got {} texts", texts.len()));
+            return Err(format!("a claim must have a member, a score and a unit; this one has {} values", texts.len()));
         };
         let due = Unit::named(unit).zip(parse(score)).and_then(|(unit, score)| unit.due(score));
         let due = due.ok_or_else(|| {
             let [score, unit] = [score, unit].map(|text| String::from_utf8_lossy(text));
-            format!("expected a score that is an instant, got {score} {unit}")
+            format!("its score is not a time: {score} {unit}")
         })?;
         Ok(NewJob { payload: member.as_slice().into(), due, key: key(member), ..self.template.clone() })
     }
@@ -136,16 +136,16 @@ impl SortedSet {
         }
         let why = match (verdict, self.unit) {
             _ if total == 0 => {
-                notes.push(format!("There is no key {key:?} now: Redis has no empty sorted sets. Check the name."));
-                format!("an empty sorted set: no key {key:?} in {}", redis.place())
+                notes.push(format!("The key {key:?} does not exist; Redis has no empty sorted sets. Check the name."));
+                format!("an empty sorted set: {} has no key {key:?}", redis.place())
             }
             (_, Some(unit)) if self.is_named => format!("a sorted set of {total} members, as --score {}", unit.name()),
             (_, Some(unit)) => format!("a sorted set of {total} members whose scores are {} since 1970", unit.name()),
             (Verdict::Unclear(why), None) => {
-                notes.push(format!("Scores are expected in one unit, but there are {why}. {NAME_UNIT}"));
-                format!("a sorted set of {total} members in an unclear unit")
+                notes.push(format!("The scores are in different units: {why}. {NAME_UNIT}"));
+                format!("a sorted set of {total} members whose unit is unclear")
             }
-            (_, None) => format!("a sorted set of {total} members whose scores are no instants: all are due now"),
+            (_, None) => format!("a sorted set of {total} members whose scores are not times: all are due now"),
         };
         let (due, later) = survey.taken(self.unit);
         let left = total - due - later;

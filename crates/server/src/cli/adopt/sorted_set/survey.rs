@@ -52,7 +52,7 @@ impl Survey {
             "none" => Ok(Self { now, ..Self::default() }),
             "zset" => Ok(Self::of(now, &counts, flat)),
             kind => {
-                Err(Trouble::Failed(Failure::error(format!("expected a sorted set at the key {key:?}, got a {kind}"))))
+                Err(Trouble::Failed(Failure::error(format!("the Redis key {key:?} must be a sorted set; it is a {kind}"))))
             }
         }
     }
@@ -112,7 +112,7 @@ impl Survey {
             let number = parse(score).unwrap_or(f64::INFINITY);
             let score = String::from_utf8_lossy(score);
             let (due_at_ms, due_as) = match Unit::of(number) {
-                None => (None, format!("{score}, no instant")),
+                None => (None, format!("{score}, not a time")),
                 Some(unit) => {
                     let at = unit.instant(number).min(SHOWN_MAX);
                     let is_beyond = at > self.now + DELAY_MS_MAX;

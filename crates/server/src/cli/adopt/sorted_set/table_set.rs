@@ -22,12 +22,12 @@ const PICK: &str = include_str!("pick.lua");
 const LOOKED_MAX: usize = 10_000;
 /// A note about old consumers.
 const CRON: &str =
-    "Stop the old cron job first if it removes a member only after it has run it: it would run jobs that are taken.";
+    "If the old cron job removes a member only after running it, stop it first: it would also run jobs that were taken.";
 
 /// Take over a sorted set in Redis whose members are ids of rows in an SQL table.
 ///
-/// Only members whose row has the status are taken; the others stay. The table is only read. By default it only looks, and changes
-/// nothing.
+/// Only members whose row has the given status are taken; the others stay. The table is only read. By default it only looks
+/// and changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime adopt table-set --from redis://127.0.0.1:6379 --key delay_queue_job --to jobs --rows mysql://app@127.0.0.1/shop --table delay_queue
@@ -35,19 +35,19 @@ const CRON: &str =
 pub(in crate::cli::adopt) struct Args {
     #[command(flatten)]
     pub(in crate::cli::adopt) set: SetArgs,
-    /// The database with the rows: mysql://user:password@host/database or postgres://…
+    /// Database with the rows: mysql://user:password@host/database or postgres://…
     #[arg(long, value_name = "URL")]
     rows: String,
-    /// The table, as it is spelled there; a schema and a dot may stand before it
+    /// Table name, optionally with its schema: SCHEMA.TABLE
     #[arg(long, value_name = "NAME")]
     table: String,
-    /// The column that holds the members
+    /// Column that contains the members
     #[arg(long, value_name = "NAME", default_value = "id")]
     id_column: String,
-    /// The column that says which rows are jobs
+    /// Column that marks rows as jobs
     #[arg(long, value_name = "NAME", default_value = "status")]
     status_column: String,
-    /// The value of that column for a job
+    /// Value of that column for jobs
     #[arg(long, value_name = "VALUE", default_value = "1")]
     status: String,
 }

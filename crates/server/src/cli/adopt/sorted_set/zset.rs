@@ -11,11 +11,11 @@ use duetime_core::{NewJob, OnConflict};
 const LAYOUT: &str = "zset";
 /// A note about old consumers.
 const CONSUMERS: &str =
-    "Old consumers may go on beside --follow if each runs a member only when its own ZREM, or its script, removed it.";
+    "Old consumers may keep running beside --follow if each one runs a member only after its own ZREM, or script, removed it.";
 
 /// Take over a sorted set in Redis whose scores are due times.
 ///
-/// A member becomes the payload of a job, byte for byte, and its key. By default it only looks, and changes nothing.
+/// Each member becomes the payload of a job, byte for byte, and its key. By default it only looks and changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime adopt zset --from redis://127.0.0.1:6379 --key delayed --to orders

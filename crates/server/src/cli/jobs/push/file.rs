@@ -75,7 +75,7 @@ async fn push(
         }
     }
     if count < source.skip {
-        let error = format!("expected at least the {} lines of --skip, got {count}: is it another file?", source.skip);
+        let error = format!("--skip is {}, but the file has only {count} lines: check that it is the same file", source.skip);
         return Err(Failure::error(error));
     }
     send(client, batch, report, progress).await

@@ -17,32 +17,33 @@ use std::sync::Arc;
 
 /// Push a job, or a file of jobs.
 ///
-/// A file has one job a line, as in the body of a push over HTTP, with its `queue` beside it. Lines go in batches of 1,000;
-/// what is refused is told with its line's number, and the others go on. The exit code is 0 where all lines went, 65 where
-/// some did, and 1 where none did. Where the connection breaks it is said with which --skip to go on.
+/// A file has one job per line: the JSON body of a push over HTTP, plus `queue`. Jobs are pushed in batches of 1,000.
+/// Rejected lines are reported with their line number and do not stop the others. The exit code is 0 if every line was
+/// pushed, 65 if some were rejected, and 1 if all were. If the connection breaks, the command prints the --skip value to
+/// resume with.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime push --delay 30m --queue orders --tag order:4711 '{\"order\": 4711}'
   echo hello | duetime push --at 2027-01-31T08:00:00Z -
   duetime push --file jobs.jsonl --rejects refused.jsonl")]
 pub(crate) struct Args {
-    /// What the worker is given, any text; `-` reads standard input, any bytes
+    /// Payload for the worker, as text; `-` reads bytes from standard input
     #[arg(value_name = "PAYLOAD|-", allow_negative_numbers = true, required_unless_present = "file")]
     payload: Option<String>,
-    /// Push the jobs of this file, one a line, as JSON; `-` reads standard input. --queue and --trace are for lines that
-    /// name none
+    /// Push the jobs in this file, one JSON object per line; `-` reads standard input. --queue and --trace apply to lines
+    /// that name none
     #[arg(long, value_name = "FILE|-", conflicts_with_all = [
         "payload", "kind", "delay", "at", "key", "on_conflict", "key_until", "tag", "priority", "lease", "max_attempts",
         "retry", "when_exhausted", "expires", "delivery", "origin",
     ])]
     file: Option<PathBuf>,
-    /// Leave out so many lines of the file, which were pushed before
+    /// Skip the first N lines, to resume an interrupted push
     #[arg(long, value_name = "N", default_value_t = 0, requires = "file", conflicts_with = "payload")]
     skip: u64,
-    /// Put refused lines into this file, which must not be there yet
+    /// Write rejected lines to this new file
     #[arg(long, value_name = "FILE", requires = "file", conflicts_with = "payload")]
     rejects: Option<PathBuf>,
-    /// Identifies this push: where the queue has a job with this origin, no other is made, however often it is pushed
+    /// Make the push repeatable: if the queue already has a job with this origin, none is added
     #[arg(long, value_name = "ORIGIN")]
     origin: Option<Arc<str>>,
     #[command(flatten)]
@@ -65,7 +66,7 @@ pub(crate) async fn run(args: Args) -> Result {
     let job = job(&args)?;
     let client = target.client_of_new().await?;
     let pushed = client.push_all(vec![job]).await?.pop();
-    let pushed = pushed.ok_or_else(|| Failure::error("the push was not answered"))??;
+    let pushed = pushed.ok_or_else(|| Failure::error("the server did not answer the push"))??;
     if json { output::json(&pushed) } else { tell(&pushed) }
 }
 
@@ -77,9 +78,9 @@ fn job(args: &Args) -> Result<NewJob> {
 pub(in crate::cli) fn tell(pushed: &duetime::Pushed) -> Result {
     let what = match pushed.outcome {
         PushOutcome::Created => "pushed",
-        PushOutcome::Kept => "kept (the key is held)",
+        PushOutcome::Kept => "not pushed: another job has the key",
         PushOutcome::Replaced => "replaced",
-        PushOutcome::Repeated => "was pushed before",
+        PushOutcome::Repeated => "already pushed",
     };
     let due = relative(pushed.due_at, now());
     output::say(format_args!("{} {what}: queue {}, due {due}", pushed.id, pushed.queue))

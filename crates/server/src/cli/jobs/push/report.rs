@@ -33,8 +33,8 @@ impl Report {
         let made = |path: &Path| {
             // Never over a file that is there: it may be the one that is read.
             private::create(path).map(BufWriter::new).map_err(|error| {
-                Failure::error(format!("cannot make {}: {error}", path.display()))
-                    .hint("name a file that is not there yet")
+                Failure::error(format!("cannot create {}: {error}", path.display()))
+                    .hint("name a file that does not exist")
             })
         };
         Ok(Self { rejects: rejects.map(made).transpose()?, ..Self::default() })
@@ -83,13 +83,13 @@ impl Report {
         let mut hint = String::new();
         if gap.is_unknown {
             // Text takes all.
-            let _ = write!(hint, "whether lines {} were taken is not known: ", ranges(&gap.unanswered));
-            hint.push_str("jobs without a key may come twice; ");
+            let _ = write!(hint, "lines {} may or may not have been pushed: ", ranges(&gap.unanswered));
+            hint.push_str("jobs without a key or origin may be pushed twice; ");
         }
         let done = gap.unanswered.first().map_or(0, |first| first - 1);
-        let _ = write!(hint, "all lines up to {done} are done with: go on with --skip {done}");
+        let _ = write!(hint, "all lines up to {done} are done: resume with --skip {done}");
         if !gap.taken_behind.is_empty() {
-            let _ = write!(hint, ", without the lines {}, which are jobs already", ranges(&gap.taken_behind));
+            let _ = write!(hint, ", without the lines {}, which were pushed", ranges(&gap.taken_behind));
         }
         match told {
             Ok(()) => Failure::new(if gap.passes { TRY_LATER } else { ERROR }, gap.why.clone()).hint(hint),
@@ -111,8 +111,8 @@ impl Report {
         }
         let Self { pushed, kept, replaced, repeated, refused, .. } = self;
         output::say(format_args!(
-            "{pushed} jobs pushed, {kept} kept and {replaced} replaced since their key was held, {repeated} pushed before, \
-             {refused} lines refused"
+            "{pushed} jobs pushed, {kept} kept and {replaced} replaced because of their key, {repeated} already pushed, \
+             {refused} lines rejected"
         ))
     }
 }

@@ -15,18 +15,18 @@ use file::Out;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Write all jobs of a store, live and ended, the settings of its queues and its schedules, as lines of JSON.
+/// Export all jobs, queue settings and schedules of a store as lines of JSON.
 ///
-/// The store is read as it is, and not changed. Stop its servers and workers first: what changes meanwhile may be written
-/// as it was before, and run in both places. Receipts of workers are good for nothing elsewhere, so jobs that run are
-/// written as waiting, and as cancelled where their worker was asked to stop.
+/// The store is not changed. Stop its servers and workers first: a job that changes during the export may be exported in
+/// its earlier state and run in both places. Receipts are not valid in another store, so running jobs are exported as
+/// waiting, or as cancelled if their worker was asked to stop.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime export --store duetime.db --out jobs.jsonl
   duetime export --store duetime.db | duetime import --server redis://127.0.0.1 --ledger postgres://db/duetime
   duetime export --store duetime.db | jq -c 'select(.job.state == \"failed\").job'")]
 pub(crate) struct Args {
-    /// A new file, there only once it is whole; `-` is standard output
+    /// New file, complete once it appears; `-` writes standard output
     #[arg(long, value_name = "FILE|-", default_value = "-")]
     out: PathBuf,
     #[command(flatten)]
@@ -90,7 +90,7 @@ fn tell(report: &ExportReport, args: &Args) -> Result {
         let ran = if *running == 0 {
             String::new()
         } else {
-            format!("; {running} of them ran: they wait now, or are cancelled where that was asked")
+            format!("; {running} of them were running: they are exported as waiting, or as cancelled if that was requested")
         };
         let schedules = if *schedules == 0 { String::new() } else { format!(", {schedules} schedules") };
         format!("{jobs} jobs{schedules} and the settings of {queues} queues exported{ran}")

@@ -13,7 +13,7 @@ pub(super) async fn open(target: &Target) -> Result<Stores> {
     target.check_is_store()?;
     let spec = match &target.store {
         Some(path) if path == Path::new(MEMORY) => {
-            Err(Failure::usage("a store in memory is gone with its server: there is nothing to export"))
+            Err(Failure::usage("a store in memory cannot be exported: it exists only in its server"))
         }
         Some(path) if !path.exists() => Err(Failure::error(format!("there is no store at {}", path.display()))),
         Some(path) => Ok(Spec::File { path: path.clone(), durability: Durability::Commit }),
@@ -36,5 +36,5 @@ fn held(error: duetime_core::Error) -> Failure {
         return failure;
     }
     Failure::new(TRY_LATER, failure.to_string())
-        .hint("or make a copy with `duetime backup`, which may be done at any time, and export that")
+        .hint("or copy it with `duetime backup`, which is possible at any time, and export the copy")
 }

@@ -18,24 +18,23 @@ use sink::Sink;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Record the jobs of an export in a store, with their states, ids, attempts and times, the settings of queues, and schedules.
+/// Import the jobs, queue settings and schedules of an export.
 ///
-/// What is there already stays as it is, so an import that was cut off may be repeated. A line that is no good is refused
-/// with its number and the reason; the others go on, and the exit code is 1. Jobs become due as they were to; what ended
-/// is kept for as long as it would have been. Settings of a queue that has others here stay, and so do schedules, which go on with the
-/// first run from now on. On a Redis Cluster, and
-/// wherever a queue's partition is another one than the id names, jobs get another id: always the same one, which differs
-/// in its low 10 bits.
+/// Jobs keep their states, ids, attempts and times. An import can be repeated: jobs that are in the store already stay as
+/// they are. Invalid lines are reported with their number and do not stop the others; the exit code is then 1. Queue
+/// settings and schedules that the store already has stay as well. An imported schedule continues with its first run from
+/// now on. With Redis Cluster, or if a queue belongs to another partition than the job's id says, the job gets another id,
+/// always the same one, that differs in its low 10 bits.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime import --in jobs.jsonl --check
   duetime import --in jobs.jsonl --server redis://127.0.0.1 --ledger mysql://user:secret@db/duetime
   duetime export --store old.db | duetime import --store new.db")]
 pub(crate) struct Args {
-    /// An export; `-` is standard input
+    /// Export to read; `-` reads standard input
     #[arg(long = "in", value_name = "FILE|-", default_value = "-")]
     from: PathBuf,
-    /// Look whether all lines are good, and touch no store
+    /// Only check that all lines are valid; touch no store
     #[arg(long)]
     check: bool,
     #[command(flatten)]
@@ -51,7 +50,7 @@ pub(crate) async fn run(args: Args) -> Result {
         Some(mut sink) => {
             let result = read(lines, Some(&mut sink), &mut report).await;
             let closed = sink.close().await;
-            let again = "run it again: what is here already is not doubled";
+            let again = "run it again: jobs that are in the store already are skipped";
             result.map_err(|failure| if report.imported > 0 { failure.hint(again) } else { failure })?;
             closed?;
         }
@@ -75,7 +74,7 @@ async fn read(mut lines: Lines, mut sink: Option<&mut Sink>, report: &mut Report
             Ok(thing) => thing,
             Err(why) if number == 1 => {
                 return Err(Failure::error(format!("line 1: {why}"))
-                    .hint("expected an export: the first line says {\"duetime_export\": …}"));
+                    .hint("this is not an export: its first line must be {\"duetime_export\": …}"));
             }
             Err(why) => {
                 count(text, &mut seen);
@@ -128,8 +127,8 @@ fn parse(number: u64, text: &[u8]) -> std::result::Result<Thing, String> {
             export_line::check(&head).map_err(|failure| failure.to_string())?;
             Ok(Thing::Head(head.jobs))
         }
-        _ if number == 1 => Err("expected `duetime_export`, got another kind of line".to_owned()),
-        Line::DuetimeExport(_) => Err("expected a job, a queue, a schedule or an end, got a second head".to_owned()),
+        _ if number == 1 => Err("the line has no `duetime_export`".to_owned()),
+        Line::DuetimeExport(_) => Err("this is a second head; expected a job, a queue, a schedule or the end".to_owned()),
         Line::Queue(configured) => {
             let queue = configured.queue.clone();
             duetime_core::model::name::check_queue(&queue).map_err(|error| error.to_string())?;

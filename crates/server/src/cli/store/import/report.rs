@@ -41,10 +41,10 @@ impl Report {
     pub(super) fn compare(&mut self, seen: Sums, said: Option<Sums>) {
         let Sums { queues, schedules, jobs } = seen;
         self.cut_off = match said {
-            None => Some("expected a last line `end`, got none: the export was cut off, or filtered".to_owned()),
+            None => Some("the last line `end` is missing: the export is incomplete".to_owned()),
             Some(said) if said != seen => Some(format!(
-                "expected {} jobs, {} queues and {} schedules, as the last line says, got {jobs}, {queues} and {schedules}: \
-                 lines are missing",
+                "lines are missing: the last line counts {} jobs, {} queues and {} schedules, but there are {jobs}, {queues} \
+                 and {schedules}",
                 said.jobs, said.queues, said.schedules
             )),
             Some(_) => None,
@@ -68,22 +68,22 @@ impl Report {
         let Self { imported, known, renamed, refused, queues, queues_kept, schedules, schedules_kept, .. } = self;
         if is_check {
             return output::say(format_args!(
-                "{imported} jobs, {queues} queues and {schedules} schedules read well, {refused} lines refused"
+                "{imported} jobs, {queues} queues and {schedules} schedules are valid, {refused} lines are not"
             ));
         }
-        output::say(format_args!("{imported} jobs imported, {known} were here already, {refused} lines refused"))?;
+        output::say(format_args!("{imported} jobs imported, {known} already in the store, {refused} lines rejected"))?;
         if *renamed > 0 {
             output::say(format_args!(
-                "{renamed} have other ids here, which keeps their queues in other partitions: only the low 10 bits differ"
+                "{renamed} got another id that fits this store's partitions: only the low 10 bits differ"
             ))?;
         }
         if queues + queues_kept > 0 {
             output::say(format_args!(
-                "{queues} queues have their settings, {queues_kept} keep those that they have here"
+                "settings of {queues} queues imported, {queues_kept} queues keep theirs"
             ))?;
         }
         if schedules + schedules_kept > 0 {
-            output::say(format_args!("{schedules} schedules are set, {schedules_kept} stay as they are here"))?;
+            output::say(format_args!("{schedules} schedules imported, {schedules_kept} stay as they are"))?;
         }
         Ok(())
     }

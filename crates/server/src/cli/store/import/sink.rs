@@ -58,7 +58,7 @@ impl Sink {
             Some(known) if *known == settings => report.queues += 1,
             Some(known) if *known != QueueSettings::default() => {
                 report.queues_kept += 1;
-                note!("line {number}: the queue {queue} has other settings here, which stay");
+                note!("line {number}: the queue {queue} already has other settings, which stay");
             }
             _ => {
                 self.client.configure(&queue, settings.clone()).await?;
@@ -81,7 +81,7 @@ impl Sink {
             Some(known) if *known == schedule => report.schedules += 1,
             Some(_) => {
                 report.schedules_kept += 1;
-                note!("line {number}: the schedule {name} is another one here, which stays");
+                note!("line {number}: the schedule {name} already exists with other values, and stays");
             }
             None => match self.client.set_schedule(&name, schedule.clone()).await {
                 Ok(_) => {
